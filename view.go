@@ -1,0 +1,148 @@
+package headrace
+
+import "time"
+
+// A View is everything a policy may know when it decides. It is a value: the
+// policy never changes it, and whoever built it may throw it away.
+type View struct {
+	Nodes []NodeView
+	// Tasks that have not ended, in order of submission.
+	Tasks []TaskView
+}
+
+// NodeView is one machine: what it has in total, and how fast it can move
+// memory. What is in use follows from the tasks.
+type NodeView struct {
+	ID NodeID
+	// CPUs is the number of slots.
+	CPUs float64
+	// Memory is the budget for the resident memory of all tasks, running and
+	// suspended together.
+	Memory int64
+	// SwapFree is what may still be paged out. Zero means: nothing may.
+	SwapFree int64
+	// SwapOut and SwapIn are the measured paging bandwidths.
+	SwapOut, SwapIn float64
+	// Stores hold checkpoints, in the order they were configured.
+	Stores []StoreView
+	// Net is the bandwidth to other nodes; zero when there are none.
+	Net float64
+}
+
+// StoreView is one directory that holds checkpoints.
+type StoreView struct {
+	Name string
+	// Write and Read are the measured bandwidths of a whole dump or restore to
+	// and from this store.
+	Write, Read float64
+	// DumpOverhead and RestoreOverhead are the measured times that do not depend
+	// on the size.
+	DumpOverhead, RestoreOverhead time.Duration
+	// Free is the room left.
+	Free int64
+	// Queue is how long a dump that is asked for now waits for others: one dump
+	// at a time per device (checkpoint-preemption, section 4.1).
+	Queue time.Duration
+}
+
+// TaskView is one task that has not ended.
+type TaskView struct {
+	ID       TaskID
+	Job      JobID
+	Node     NodeID // where its processes or its checkpoint are; empty when pending
+	Priority Priority
+	State    TaskState
+
+	// CPUs and MemoryRequest are what was asked for; MemoryRequest is zero when
+	// the user did not say.
+	CPUs          float64
+	MemoryRequest int64
+
+	// Resident, Swapped and Dirty are measured. Dirty is the number of bytes
+	// that a checkpoint would have to write, at most Resident+Swapped.
+	Resident, Swapped, Dirty int64
+
+	// Waiting is how long the task has been in the queue since it was submitted
+	// or last had to leave; zero while it runs.
+	Waiting time.Duration
+	// Running is how long it has run since it was last started or brought back.
+	Running time.Duration
+	// Starting, bringing back (State Pending, Suspended or Checkpointed) and
+	// leaving (State Running, or Suspended on its way to a checkpoint) are
+	// transitions in progress. A task that is leaving still holds what it has.
+	Starting, Leaving bool
+
+	Progress    Progress
+	Preemptions int
+
+	// Checkpoint is the newest committed one, nil without. A task that runs again
+	// keeps its last checkpoint.
+	Checkpoint *CheckpointView
+	// NoSuspend and NoCheckpoint say why the mechanism is out of the question
+	// for this task; empty when it is possible as far as is known.
+	NoSuspend, NoCheckpoint string
+	// Held tasks were suspended, checkpointed or held back by a user: only a user
+	// brings them back.
+	Held bool
+}
+
+// Progress is the work that would be lost by a kill, and what is left.
+type Progress struct {
+	// CPU and Wall are the work since the start or the last checkpoint.
+	CPU, Wall time.Duration
+	// TotalWall is the running time since the start, over all incarnations.
+	TotalWall time.Duration
+	// Share is the part done, 0 to 1; negative when unknown.
+	Share float64
+}
+
+// CheckpointView is a committed checkpoint.
+type CheckpointView struct {
+	Store string
+	// Bytes must be read to bring the task back, over the whole chain.
+	Bytes int64
+}
+
+// Verb is what an Order does.
+type Verb uint8
+
+const (
+	// OrderStart starts a pending task from the beginning.
+	OrderStart Verb = iota
+	// OrderResume continues a suspended task.
+	OrderResume
+	// OrderRestore brings a checkpointed task back.
+	OrderRestore
+	// OrderPreempt makes a task leave by Order.Mechanism (never Wait).
+	OrderPreempt
+	// OrderPageOut writes memory of a suspended task to swap.
+	OrderPageOut
+)
+
+var verbNames = [...]string{"start", "resume", "restore", "preempt", "pageout"}
+
+// String is the lower-case name of the verb.
+func (v Verb) String() string { return verbNames[v] }
+
+// An Order is one thing to do. It is a value; carrying it out, and finding out
+// that it is no longer possible, is the business of whoever asked.
+type Order struct {
+	Verb Verb
+	Task TaskID
+	Node NodeID
+
+	// Mechanism and Store are set for OrderPreempt; Store only for Checkpoint.
+	Mechanism Mechanism
+	Store     string
+	// PageOut is how much of the task's memory to write to swap, for OrderPageOut
+	// and for OrderPreempt by Suspend; zero for none.
+	PageOut int64
+	// For is the task that this order makes room for.
+	For TaskID
+
+	// Delay and Waste are what the policy expected: the delay of For, and the
+	// work thrown away, in task time.
+	Delay, Waste time.Duration
+	// Reason is one line for a person.
+	Reason string
+}
