@@ -1,0 +1,144 @@
+package proc
+
+import (
+	"time"
+
+	"headrace"
+)
+
+// ProgressEnv names the environment variable that holds the path of a file in
+// which a task may write the share of its work that is done, as a number from 0
+// to 1 in decimal text, overwriting it as often as it likes.
+const ProgressEnv = "HEADRACE_PROGRESS_FILE"
+
+// TaskIDEnv names the environment variable that holds the task's id.
+const TaskIDEnv = "HEADRACE_TASK_ID"
+
+// Spec says what to run. It is inert and is written to the task's directory.
+type Spec struct {
+	ID   headrace.TaskID `json:"id"`
+	Argv []string        `json:"argv"`
+	// Env is the whole environment; TaskIDEnv and ProgressEnv are added.
+	Env []string `json:"env"`
+	// Cwd is the absolute working directory.
+	Cwd   string `json:"cwd"`
+	Umask uint32 `json:"umask"`
+	// User is who runs it. Ignored when the daemon is not root.
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups"`
+
+	// Stdin is a path, opened as the user; empty for no input.
+	Stdin string `json:"stdin,omitempty"`
+	// Output is a path for standard output and error together, opened as the
+	// user and appended to. Empty: stdout and stderr in the task's directory.
+	Output string `json:"output,omitempty"`
+	// Cgroups are directories of cgroups that the task is put in, at most one of
+	// each hierarchy.
+	Cgroups []string `json:"cgroups,omitempty"`
+}
+
+// Exit is how a task ended. Code is the exit code, or 128 + Signal when it was
+// ended by a signal.
+type Exit struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
+	// StartError says why the command could not be started; then Code is 126 or
+	// 127 as a shell would have it.
+	StartError string `json:"start_error,omitempty"`
+	// Lost: the supervisor vanished without a record of the end.
+	Lost  bool      `json:"lost,omitempty"`
+	Usage Usage     `json:"usage"`
+	At    time.Time `json:"at"`
+}
+
+// Usage is what a task has used over all its incarnations.
+type Usage struct {
+	User   time.Duration `json:"user"`
+	System time.Duration `json:"system"`
+	// Running is the time in which its processes were not stopped or dumped.
+	Running time.Duration `json:"running"`
+	// OverheadCPU is processor time of dumps and restores, not part of User and
+	// System.
+	OverheadCPU  time.Duration `json:"overhead_cpu"`
+	MaxResident  int64         `json:"max_resident"`
+	ReadBytes    int64         `json:"read_bytes"`
+	WrittenBytes int64         `json:"written_bytes"`
+}
+
+// Stats is what a task uses now.
+type Stats struct {
+	State headrace.TaskState `json:"state"`
+	Usage Usage              `json:"usage"`
+	// Resident and Swapped are summed over its processes; memory that they share
+	// is counted once for each.
+	Resident int64 `json:"resident"`
+	Swapped  int64 `json:"swapped"`
+	// Dirty is an upper bound of what a full dump has to write.
+	Dirty     int64 `json:"dirty"`
+	Processes int   `json:"processes"`
+	// SinceSave is the work since the start or the last checkpoint.
+	SinceSaveCPU  time.Duration `json:"since_save_cpu"`
+	SinceSaveWall time.Duration `json:"since_save_wall"`
+	// Share is what the task says is done, negative when it does not.
+	Share float64 `json:"share"`
+}
+
+// SuspendResult tells how the processes came to a stop.
+type SuspendResult struct {
+	Took time.Duration `json:"took"`
+	// Forced is the number of processes that had to be stopped because SIGTSTP
+	// did not.
+	Forced    int `json:"forced"`
+	Processes int `json:"processes"`
+}
+
+// CheckpointOptions chooses where a checkpoint goes.
+type CheckpointOptions struct {
+	// Store is the directory of the checkpoint store.
+	Store string `json:"store"`
+	// Compress stores pages compressed.
+	Compress bool `json:"compress,omitempty"`
+	// Full writes every page even when an earlier checkpoint could be built on.
+	Full bool `json:"full,omitempty"`
+}
+
+// CheckpointResult is a checkpoint that is durable; the processes are gone.
+type CheckpointResult struct {
+	Seq   int `json:"seq"`
+	Chain int `json:"chain"`
+	// Stored was written now, Total is the size of the task's memory image,
+	// ToRead is what a restore reads over the whole chain.
+	Stored int64 `json:"stored"`
+	Total  int64 `json:"total"`
+	ToRead int64 `json:"to_read"`
+	// Stop, Dump, Sync and Took are the times of its parts and of the whole.
+	Stop time.Duration `json:"stop"`
+	Dump time.Duration `json:"dump"`
+	Sync time.Duration `json:"sync"`
+	Took time.Duration `json:"took"`
+}
+
+// RestoreOptions says where the checkpoint is.
+type RestoreOptions struct {
+	Store string `json:"store"`
+	// Seq is the checkpoint to use; 0: the newest that is intact.
+	Seq      int  `json:"seq,omitempty"`
+	Compress bool `json:"compress,omitempty"`
+	// RanOn tells that the task has run since the checkpoint was taken. Then its
+	// logs are cut back to what they held, and the restore is refused if another
+	// file that was open for writing has changed.
+	RanOn bool `json:"ran_on,omitempty"`
+	// Scratch is a directory for decompression.
+	Scratch string `json:"scratch,omitempty"`
+}
+
+// RestoreResult tells what was restored.
+type RestoreResult struct {
+	Seq    int           `json:"seq"`
+	Read   int64         `json:"read"`
+	Verify time.Duration `json:"verify"`
+	Took   time.Duration `json:"took"`
+	// Skipped lists newer checkpoints that could not be used, and why.
+	Skipped []string `json:"skipped,omitempty"`
+}
