@@ -1,0 +1,71 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+GO          ?= go
+GO_TIMEOUT  ?= 30m
+TESTFLAGS   ?=
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+LDFLAGS     := -s -w -X main.version=$(VERSION)
+
+bindir      := $(DESTDIR)$(PREFIX)/bin
+unitdir     := $(DESTDIR)$(PREFIX)/lib/systemd/system
+bashdir     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zshdir      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+.PHONY: help setup build demo test check bench install uninstall generate clean FORCE
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building, testing and the demo need (scripts/setup)
+	scripts/setup
+
+build: bin/headrace bin/headrace-shim ## build bin/headrace and bin/headrace-shim
+
+bin/%: FORCE
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
+	bin/headrace demo
+
+test: setup build ## all tests with the race detector, then the Java ones where there are any
+	$(GO) vet ./...
+	$(GO) test -json -race -timeout $(GO_TIMEOUT) $(TESTFLAGS) ./... | $(GO) run ./scripts/testcount
+	if [ -f java/pom.xml ]; then mvn -q -B -f java/pom.xml verify; fi
+
+check: ## quick: formatting, vet, staticcheck, short tests
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt these: $$bad" >&2; exit 1; fi
+	$(GO) vet ./...
+	if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(GO) run $(STATICCHECK) ./...; \
+	else echo "staticcheck left out: $(STATICCHECK) cannot be had (no network, and not in the module cache)" >&2; fi
+	$(GO) test -short -timeout $(GO_TIMEOUT) $(TESTFLAGS) ./...
+
+bench: setup build ## the experiments, side by side in one run
+	bin/headrace bench preempt
+
+install: build ## install below PREFIX (/usr/local): binaries, systemd unit, completions
+	install -D -m 755 bin/headrace '$(bindir)/headrace'
+	install -D -m 755 bin/headrace-shim '$(bindir)/headrace-shim'
+	install -d '$(unitdir)' '$(bashdir)' '$(zshdir)' '$(fishdir)'
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/headrace.service > '$(unitdir)/headrace.service'
+	bin/headrace completion bash > '$(bashdir)/headrace'
+	bin/headrace completion zsh > '$(zshdir)/_headrace'
+	bin/headrace completion fish > '$(fishdir)/headrace.fish'
+	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace'
+
+uninstall: ## remove what install has put there; the state directory stays
+	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' '$(unitdir)/headrace.service' \
+	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish'
+
+generate: ## write the Go code of the protocol again from wire/headrace.proto
+	scripts/generate
+
+clean: ## remove what was built
+	rm -rf bin out
