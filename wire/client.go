@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// SocketName is the daemon's socket inside its state directory.
+const SocketName = "headrace.sock"
+
+// BaseURL goes with NewHTTPClient; the host in it means nothing.
+const BaseURL = "http://headrace"
+
+// maxSocketPath is the longest path that fits into a sockaddr_un with its NUL.
+const maxSocketPath = 107
+
+const dialTimeout = 10 * time.Second
+
+// SocketPath is the daemon's socket for a state directory.
+func SocketPath(stateDir string) string { return filepath.Join(stateDir, SocketName) }
+
+// NoDaemonError says that nobody listens on a socket. It comes out of every
+// call of a client made with NewHTTPClient; use errors.As.
+type NoDaemonError struct {
+	Socket string
+	Err    error
+}
+
+func (e *NoDaemonError) Error() string {
+	return fmt.Sprintf("no daemon at %s: start one with: headrace solo", e.Socket)
+}
+
+func (e *NoDaemonError) Unwrap() error { return e.Err }
+
+// NewHTTPClient is for the generated clients, which take it and BaseURL. Every
+// connection it makes goes to socket, which may be longer than the kernel's
+// limit for socket paths. It sets no time limit on requests. It is safe for
+// concurrent use.
+func NewHTTPClient(socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dial(ctx, socket)
+		},
+		MaxIdleConnsPerHost: 4,
+		IdleConnTimeout:     time.Minute,
+	}}
+}
+
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	path, release, err := shortPath(socket)
+	if err == nil {
+		defer release()
+		d := net.Dialer{Timeout: dialTimeout}
+		var conn net.Conn
+		if conn, err = d.DialContext(ctx, "unix", path); err == nil {
+			return conn, nil
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+		return nil, &NoDaemonError{Socket: socket, Err: err}
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("connect to the daemon at %s: permission denied: it belongs to another user", socket)
+	}
+	return nil, fmt.Errorf("connect to the daemon at %s: %w", socket, err)
+}
+
+// Listen makes a unix socket at path, which may be longer than the kernel's
+// limit for socket paths; it fails with EADDRINUSE when the file is there.
+// Closing the listener leaves the file: removing it is the caller's business.
+func Listen(path string) (*net.UnixListener, error) {
+	short, release, err := shortPath(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	defer release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false)
+	return l, nil
+}
+
+// shortPath is path itself when it fits into a socket address, else a path
+// through a descriptor of its directory that is valid until release is called.
+func shortPath(path string) (short string, release func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	short = filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(path))
+	return short, func() { dir.Close() }, nil
+}
