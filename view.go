@@ -49,7 +49,7 @@ type StoreView struct {
 type TaskView struct {
 	ID       TaskID
 	Job      JobID
-	Node     NodeID // where its processes or its checkpoint are; empty when pending
+	Node     NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
 	Priority Priority
 	State    TaskState
 
@@ -65,12 +65,22 @@ type TaskView struct {
 	// Waiting is how long the task has been in the queue since it was submitted
 	// or last had to leave; zero while it runs.
 	Waiting time.Duration
+	// Waited is what Waiting was when it was last started or brought back: a task
+	// that came to run because it had waited long is not pushed aside at once.
+	Waited time.Duration
 	// Running is how long it has run since it was last started or brought back.
 	Running time.Duration
 	// Starting, bringing back (State Pending, Suspended or Checkpointed) and
 	// leaving (State Running, or Suspended on its way to a checkpoint) are
 	// transitions in progress. A task that is leaving still holds what it has.
 	Starting, Leaving bool
+	// LeavingBy says how a task that is leaving does so, and thereby what it will
+	// free: by Suspend all but its resident memory, by anything else everything.
+	LeavingBy Mechanism
+	// PagingOut is the part of Resident that was ordered to swap and is not there
+	// yet. A suspended task is no longer leaving once all its threads have
+	// stopped, even if its memory is still on the way out.
+	PagingOut int64
 
 	Progress    Progress
 	Preemptions int
@@ -92,6 +102,9 @@ type Progress struct {
 	CPU, Wall time.Duration
 	// TotalWall is the running time since the start, over all incarnations.
 	TotalWall time.Duration
+	// Lost is the running time that kills and losses have thrown away so far; it
+	// is not part of TotalWall.
+	Lost time.Duration
 	// Share is the part done, 0 to 1; negative when unknown.
 	Share float64
 }
