@@ -1,0 +1,32 @@
+// Package bench runs the experiments of the two preemption papers, and the
+// demonstration, against the real daemon: one process of its own for each
+// configuration, with its own state directory, spoken to over its socket.
+//
+// # Parts
+//
+//   - Task is what a task of an experiment runs: deterministic workloads whose
+//     answers are checked after every run, so that a preemption that corrupts a
+//     task is a failed run and not a fast one.
+//   - The environment is real and temporary: a swap file, storage of a given
+//     bandwidth, caches dropped where storage is what is measured. Everything it
+//     makes carries the process id in its name; a later run removes what a
+//     crashed one has left.
+//   - Preempt runs the experiments: (a) light tasks (os-assisted-preemption,
+//     figure 2), (b) both tasks with large dirty memory under a limit (figures 3
+//     and 4), (c) two k-means jobs over storage bandwidths (checkpoint-preemption,
+//     figures 4 and 6) and (d) a second checkpoint with a tenth of the memory
+//     changed (table 3).
+//   - Results holds every single run. Tables, aims and the page are computed from
+//     it and from nothing else, so that a report can be made again from the file.
+//   - Demo is the short version for people: real text, one policy after the other.
+//
+// # Measures
+//
+// The sojourn time of the urgent task is the time from its submission to its
+// end, the makespan that from the submission of the low-priority task to the end
+// of both (os-assisted-preemption, section IV-B). Both are taken by the client's
+// monotonic clock, from before the call that submits to the arrival of the event
+// that tells of the end. Policies are compared within one repeat, in which they
+// run one after another in random order; a ratio is the median over the repeats
+// of the ratios within each.
+package bench
