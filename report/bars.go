@@ -1,0 +1,212 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+)
+
+// A BarGroup is one measure: a value for every row of Bars.
+type BarGroup struct {
+	Title  string
+	Unit   Unit
+	Better Better
+	// Values belong to Bars.Rows; NaN, or nothing at the end, means not measured.
+	Values []float64
+	// Min and Max are the spread of repeated measurements; both may be nil.
+	Min, Max []float64
+}
+
+type barGroupJSON struct {
+	Title  string   `json:"title"`
+	Unit   Unit     `json:"unit,omitempty"`
+	Better Better   `json:"better,omitempty"`
+	Values []number `json:"values"`
+	Min    []number `json:"min,omitempty"`
+	Max    []number `json:"max,omitempty"`
+}
+
+// MarshalJSON writes values that are not finite as null.
+func (g BarGroup) MarshalJSON() ([]byte, error) {
+	return json.Marshal(barGroupJSON{g.Title, g.Unit, g.Better, numbers(g.Values), numbers(g.Min), numbers(g.Max)})
+}
+
+// UnmarshalJSON reads null as NaN.
+func (g *BarGroup) UnmarshalJSON(data []byte) error {
+	var j barGroupJSON
+	err := json.Unmarshal(data, &j)
+	*g = BarGroup{j.Title, j.Unit, j.Better, floats(j.Values), floats(j.Min), floats(j.Max)}
+	return err
+}
+
+func at(values []float64, i int) float64 {
+	if i < len(values) {
+		return values[i]
+	}
+	return math.NaN()
+}
+
+// Bars compare the same rows (policies) by several measures, each with a scale
+// of its own.
+type Bars struct {
+	Title  string     `json:"title,omitempty"`
+	Note   string     `json:"note,omitempty"`
+	Rows   []string   `json:"rows"`
+	Groups []BarGroup `json:"groups"`
+}
+
+func (c *Bars) heading() (title, note string) { return c.Title, c.Note }
+
+func (c *Bars) summary() string {
+	s := "Bars"
+	if c.Title != "" {
+		s = c.Title + ": bars"
+	}
+	for i, g := range c.Groups {
+		if i == 0 {
+			s += " of " + g.Title
+		} else {
+			s += ", " + g.Title
+		}
+		if best, ok := g.Better.best(g.Values); ok {
+			s += " (best " + g.Unit.Format(best) + ")"
+		}
+	}
+	return s
+}
+
+// Data has a row for each row and a column for each measure.
+func (c *Bars) Data() *Table {
+	t := &Table{Columns: []Column{{Title: ""}}}
+	for _, g := range c.Groups {
+		t.Columns = append(t.Columns, Column{Title: g.Title, Align: Right, Better: g.Better})
+	}
+	for r, name := range c.Rows {
+		row := []Cell{Str(name)}
+		for _, g := range c.Groups {
+			cell := Num(at(g.Values, r), g.Unit)
+			if lo, hi := at(g.Min, r), at(g.Max, r); finite(lo) && finite(hi) && lo < hi {
+				cell.Text += " (" + g.Unit.Format(lo) + " to " + g.Unit.Format(hi) + ")"
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// WriteSVG writes the chart as a file of its own, width pixels wide.
+func (c *Bars) WriteSVG(w io.Writer, width int) error { return writeSVG(w, c, width) }
+
+// The measures of drawn bars, in pixels.
+const (
+	barRow      = 24.0
+	barHeight   = 14.0
+	barHead     = 40.0
+	groupGap    = 26.0
+	leastGroup  = 138.0
+	groupsBelow = 22.0
+)
+
+// draw puts the measures beside each other, as many as the width allows; the
+// names of the rows stand at the left of each line of measures.
+func (c *Bars) draw(width float64, s *styles) drawing {
+	var b svg
+	gutter := 30.0
+	for _, name := range c.Rows {
+		gutter = max(gutter, pixels(clean(name), 13)+14)
+	}
+	gutter = min(gutter, width*0.3)
+	abreast := max(1, int((width-gutter+groupGap)/(leastGroup+groupGap)))
+	abreast = min(abreast, max(len(c.Groups), 1))
+	if n := len(c.Groups); n > abreast {
+		lines := (n + abreast - 1) / abreast
+		abreast = (n + lines - 1) / lines
+	}
+	each := (width - gutter - groupGap*float64(abreast-1)) / float64(abreast)
+	y := 0.0
+	for first := 0; first < len(c.Groups); first += abreast {
+		bottom := y + barHead + barRow*float64(len(c.Rows))
+		for r, name := range c.Rows {
+			mid := y + barHead + barRow*(float64(r)+0.5)
+			b.name("name", atEnd, gutter-10, mid+4.5, 13, gutter-12, name)
+		}
+		for i := first; i < min(first+abreast, len(c.Groups)); i++ {
+			left := gutter + float64(i-first)*(each+groupGap)
+			c.group(&b, c.Groups[i], s, left, each, y)
+		}
+		y = bottom + groupsBelow
+	}
+	return drawing{width: width, height: max(y-groupsBelow+4, 20), body: b.String()}
+}
+
+func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
+	b.name("strong", atStart, left, y+12, 12.5, width, g.Title)
+	if g.Better == Lower || g.Better == Higher {
+		b.text("small muted", atStart, left, y+27, string(g.Better)+" is better")
+	}
+	best, hasBest := g.Better.best(g.Values)
+	x := g.scale(left, width, len(c.Rows))
+	zero := x.at(0)
+	top := y + barHead
+	for r, name := range c.Rows {
+		v, mid := at(g.Values, r), top+barRow*(float64(r)+0.5)
+		text := g.Unit.Format(v)
+		b.open(s.of(name).class, clean(name)+", "+clean(g.Title)+": "+text+g.spread(r))
+		edge := zero
+		if drawable(v) {
+			edge = x.at(v)
+			b.rect("fill", min(zero, edge), mid-barHeight/2, math.Abs(edge-zero), barHeight, 0)
+			edge = max(g.whisker(b, x, r, mid), edge, zero)
+		}
+		class := ""
+		if hasBest && v == best {
+			class = "strong"
+		}
+		b.text(class, atStart, edge+6, mid+4, text)
+		b.end()
+	}
+	b.line("base", zero, top, zero, top+barRow*float64(len(c.Rows)))
+	b.WriteString("\n")
+}
+
+// scale has zero in it and leaves room for the label beyond the longest bar.
+func (g BarGroup) scale(left, width float64, rows int) scale {
+	lo, hi, label := 0.0, 0.0, 0.0
+	for r := range rows {
+		for _, v := range [...]float64{at(g.Values, r), at(g.Min, r), at(g.Max, r)} {
+			if drawable(v) {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+		label = max(label, pixels(g.Unit.Format(at(g.Values, r)), 12.5))
+	}
+	if lo == hi {
+		hi = 1
+	}
+	return scale{min: lo, max: hi, from: left, to: left + max(width-label-8, width*0.3)}
+}
+
+// spread says the least and the greatest of repeated measurements.
+func (g BarGroup) spread(r int) string {
+	lo, hi := at(g.Min, r), at(g.Max, r)
+	if !drawable(lo) || !drawable(hi) || lo >= hi {
+		return ""
+	}
+	return " (" + g.Unit.Format(lo) + " to " + g.Unit.Format(hi) + ")"
+}
+
+// whisker draws the spread and returns its right end.
+func (g BarGroup) whisker(b *svg, x scale, r int, mid float64) float64 {
+	if g.spread(r) == "" {
+		return math.Inf(-1)
+	}
+	from, to := x.at(at(g.Min, r)), x.at(at(g.Max, r))
+	if to-from < 2 {
+		return math.Inf(-1)
+	}
+	b.line("whisker", from, mid, to, mid)
+	b.line("whisker", from, mid-3, from, mid+3)
+	b.line("whisker", to, mid-3, to, mid+3)
+	return to
+}

@@ -1,0 +1,241 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strconv"
+)
+
+// The measures of a drawn timeline, in pixels.
+const (
+	laneHeight   = 24.0
+	headHeight   = 22.0
+	panelGap     = 14.0
+	legendRow    = 20.0
+	axisHeight   = 34.0
+	fullBar      = 16.0
+	thinBar      = 4.0
+	endLabelRoom = 46.0
+)
+
+func (t *Timeline) draw(width float64, s *styles) drawing {
+	d := timelineDrawing{Timeline: t, width: width, styles: s, flagNames: t.flags()}
+	from, to := t.span()
+	d.end = to
+	d.gutter = min(d.nameWidth()+14, width*0.3)
+	d.x = scale{min: from, max: to, from: d.gutter, to: width - endLabelRoom}
+	y := d.legend(0) + 8
+	top := y
+	var body svg
+	for _, p := range t.Panels {
+		y = d.panel(&body, p, y)
+	}
+	bottom := max(y-panelGap/2, top)
+	d.axis(top, bottom)
+	d.b.WriteString(body.String())
+	return drawing{width: width, height: bottom + axisHeight, body: d.b.String()}
+}
+
+type timelineDrawing struct {
+	*Timeline
+	b         svg
+	styles    *styles
+	width     float64
+	gutter    float64
+	end       float64
+	x         scale
+	flagNames []string
+}
+
+func (d *timelineDrawing) nameWidth() float64 {
+	w := 40.0
+	for _, p := range d.Panels {
+		for _, l := range p.Lanes {
+			w = max(w, pixels(clean(l.Name), 13))
+		}
+	}
+	return w
+}
+
+// legend writes the kinds that appear and what the markers mean; it returns
+// where it ends.
+func (d *timelineDrawing) legend(y float64) float64 {
+	x := 0.0
+	place := func(label string, sign func(x, y float64)) {
+		need := 24 + pixels(clean(label), 12) + 18
+		if x > 0 && x+need-18 > d.width {
+			x, y = 0, y+legendRow
+		}
+		sign(x, y+10)
+		d.b.name("muted", atStart, x+24, y+14, 12, d.width-x-24, label)
+		x += need
+	}
+	for k, used := range d.kindsUsed() {
+		if used {
+			place(Kind(k).String(), func(x, y float64) { d.shape(&d.b, Kind(k), false, x, x+18, y, 12) })
+		}
+	}
+	for i, label := range d.flagNames {
+		place(d.flagText(i, label), func(x, y float64) {
+			d.b.line("flag", x+9, y-6, x+9, y+7)
+			d.b.path("flag-head", polyline([][2]float64{{x + 5, y - 7}, {x + 13, y - 7}, {x + 9, y - 2}})+"Z")
+		})
+	}
+	d.b.WriteString("\n")
+	return y + legendRow
+}
+
+// flagText names a marker; a letter tells several of them apart.
+func (d *timelineDrawing) flagText(i int, label string) string {
+	if len(d.flagNames) > 1 {
+		return flagLetter(i) + "  " + label
+	}
+	return label
+}
+
+func flagLetter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// panel draws one run and returns where the next begins.
+func (d *timelineDrawing) panel(b *svg, p Panel, y float64) float64 {
+	name := clean(p.Name)
+	style := "name strong"
+	b.name(style, atStart, 0, y+15, 13, d.width*0.6, name)
+	if p.Note != "" {
+		x := max(d.gutter, pixels(fit(name, 13, d.width*0.6), 14)+8)
+		b.name("muted", atStart, x, y+15, 12, d.width-x, p.Note)
+	}
+	lanes := y + headHeight
+	bottom := lanes + laneHeight*float64(len(p.Lanes))
+	for i, l := range p.Lanes {
+		d.lane(b, p, l, lanes+laneHeight*(float64(i)+0.5))
+	}
+	for _, m := range p.Markers {
+		d.flag(b, m, lanes, bottom)
+	}
+	return bottom + panelGap
+}
+
+func (d *timelineDrawing) flag(b *svg, m Marker, top, bottom float64) {
+	if !drawable(m.At) {
+		return
+	}
+	x := d.x.at(m.At)
+	b.open("", clean(m.Label)+" at "+Seconds(m.At))
+	b.line("flag", x, top-2, x, bottom)
+	b.path("flag-head", polyline([][2]float64{{x - 4, top - 3}, {x + 4, top - 3}, {x, top + 2}})+"Z")
+	if len(d.flagNames) > 1 {
+		b.text("small strong", atStart, x+6, top+1, flagLetter(slices.Index(d.flagNames, m.Label)))
+	}
+	b.rect("hit", x-5, top-5, 10, bottom-top+5, 0)
+	b.end()
+}
+
+func (d *timelineDrawing) lane(b *svg, p Panel, l Lane, y float64) {
+	class := "name"
+	if l.Strong {
+		class = "name strong"
+	}
+	b.name(class, atEnd, d.gutter-10, y+4.5, 13, d.gutter-14, l.Name)
+	b.line("grid", d.x.from, y, d.x.to, y)
+	last, open := math.Inf(-1), false
+	for _, s := range l.Segments {
+		start, end, ok := s.visible(d.end)
+		if !ok {
+			continue
+		}
+		d.segment(b, l, s, d.x.at(start), d.x.at(end), y, end-start)
+		if end >= last {
+			last, open = end, s.open()
+		}
+	}
+	if finite(last) && !open {
+		b.text("small muted", atStart, d.x.at(last)+5, y+4, Seconds(last))
+	}
+	b.WriteString("\n")
+}
+
+func (d *timelineDrawing) segment(b *svg, l Lane, s Segment, x0, x1, y, lasted float64) {
+	tip := clean(l.Name) + ": " + s.Kind.String() + " " + Seconds(s.Start) + " to "
+	if s.open() {
+		tip += "now"
+	} else {
+		tip += Seconds(s.End) + " (" + Seconds(lasted) + ")"
+	}
+	if s.Note != "" {
+		tip += ", " + clean(s.Note)
+	}
+	b.open("", tip)
+	d.shape(b, s.Kind, l.Strong, x0, max(x1, x0+1.5), y, fullBar)
+	if s.Kind == Waiting || s.Kind == Checkpointed {
+		b.rect("hit", x0, y-fullBar/2, max(x1-x0, 1.5), fullBar, 0)
+	}
+	if class, text := segmentLabel(s.Kind, l.Strong, lasted); class != "" && pixels(text, 11)+10 < x1-x0 {
+		b.text("small "+class, atMiddle, (x0+x1)/2, y+4, text)
+	}
+	b.end()
+}
+
+// segmentLabel is what stands inside a segment that is wide enough.
+func segmentLabel(k Kind, strong bool, lasted float64) (class, text string) {
+	switch {
+	case k == Running && strong:
+		return "on-strong", Seconds(lasted)
+	case k == Running:
+		return "on-run", Seconds(lasted)
+	case k == Suspended:
+		return "on-suspend", Seconds(lasted)
+	case k == Lost:
+		return "halo", Seconds(lasted) + " lost"
+	}
+	return "", ""
+}
+
+// shape draws a segment. Its height tells how much of the machine the task
+// holds: a dump narrows from all of it to what lies on storage, a restore
+// widens again.
+func (d *timelineDrawing) shape(b *svg, k Kind, strong bool, x0, x1, y, h float64) {
+	w := x1 - x0
+	class, thin := "c-run", h*thinBar/fullBar
+	if strong {
+		class = "c-strong"
+	}
+	wedge := func(left, right float64) {
+		b.path("fill c-checkpoint", polyline([][2]float64{{x0, y - left/2}, {x1, y - right/2}, {x1, y + right/2}, {x0, y + left/2}})+"Z")
+	}
+	switch k {
+	case Waiting:
+		b.rect("fill c-wait", x0, y-1.25, w, 2.5, 0)
+	case Running:
+		b.rect("fill "+class, x0, y-h/2, w, h, min(1.5, w/2))
+	case Suspended:
+		b.rect("fill c-suspend", x0, y-h*0.36, w, h*0.72, 0)
+	case Checkpointing:
+		wedge(h, thin)
+	case Checkpointed:
+		b.rect("fill c-checkpoint", x0, y-thin/2, w, thin, 0)
+	case Restoring:
+		wedge(thin, h)
+	case Lost:
+		b.rect("lost", x0+0.5, y-h/2+0.5, max(w-1, 0.5), h-1, min(1.5, w/2))
+	}
+}
+
+// axis draws the lines behind all panels and the times below them.
+func (d *timelineDrawing) axis(top, bottom float64) {
+	a := Axis{Unit: UnitSeconds}
+	ticks := a.ticks(d.x.min, d.x.max, int(max((d.x.to-d.x.from)/80, 2)))
+	shown := thin(ticks, d.x, UnitSeconds.tick, 12, 8)
+	for i, v := range ticks {
+		x := d.x.at(v)
+		d.b.line("grid", x, top, x, bottom+4)
+		if shown[i] {
+			d.b.text("muted", atMiddle, x, bottom+18, UnitSeconds.tick(v))
+		}
+	}
+	d.b.WriteString("\n")
+}
