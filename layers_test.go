@@ -1,0 +1,229 @@
+package headrace_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "headrace"
+
+// layers lists the families of packages from the bottom up. A family is a
+// directory with all packages below it. Imports point down; inside a layer a
+// package may import only its own family.
+var layers = [][]string{
+	0: {".", "internal/linux", "internal/criu", "internal/crash"},
+	1: {"proc", "pagecache", "disk"},
+	2: {"policy", "stream", "trace", "report", "wire"},
+	3: {"node", "manager", "sim", "doctor"},
+	4: {"solo", "bench"},
+	5: {"cmd/headrace", "cmd/headrace-shim", "scripts"},
+}
+
+type listedPackage struct {
+	ImportPath, Name, Dir                       string
+	GoFiles, Imports, TestImports, XTestImports []string
+}
+
+// rel is the directory of an import path inside the module, "." for its root,
+// and false for a package of somebody else.
+func rel(importPath string) (string, bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// place finds the layer and the family of a package.
+func place(dir string) (layer int, family string, ok bool) {
+	for l, families := range layers {
+		for _, f := range families {
+			if dir == f || strings.HasPrefix(dir, f+"/") {
+				return l, f, true
+			}
+		}
+	}
+	return 0, "", false
+}
+
+// importProblem says why from must not import to, or nothing.
+func importProblem(from, to string) string {
+	fromLayer, fromFamily, ok := place(from)
+	if !ok {
+		return fmt.Sprintf("package %s has no place: give it one in the layers of this test", from)
+	}
+	toLayer, toFamily, ok := place(to)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s imports %s, which has no place in the layers", from, to)
+	case toLayer > fromLayer:
+		return fmt.Sprintf("%s (layer %d) imports %s (layer %d): imports point down", from, fromLayer, to, toLayer)
+	case toLayer == fromLayer && toFamily != fromFamily:
+		return fmt.Sprintf("%s imports %s of the same layer (%d): declare the small interface that is needed instead", from, to, toLayer)
+	}
+	return ""
+}
+
+func listPackages(t *testing.T) []listedPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	var packages []listedPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listedPackage
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+	if len(packages) < 2 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	return packages
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range listPackages(t) {
+		from, _ := rel(p.ImportPath)
+		if _, _, ok := place(from); !ok {
+			t.Errorf("package %s has no place: give it one in the layers of this test", from)
+			continue
+		}
+		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		slices.Sort(imports)
+		for _, i := range slices.Compact(imports) {
+			if to, ours := rel(i); ours {
+				if problem := importProblem(from, to); problem != "" {
+					t.Error(problem)
+				}
+			}
+		}
+	}
+}
+
+func TestVocabularyNeedsNothing(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if p.ImportPath != module {
+			continue
+		}
+		for _, i := range p.Imports {
+			if first, _, _ := strings.Cut(i, "/"); strings.Contains(first, ".") || first == module {
+				t.Errorf("the root package imports %s: it holds to the standard library", i)
+			}
+		}
+	}
+}
+
+func TestImportRule(t *testing.T) {
+	cases := []struct {
+		from, to string
+		fine     bool
+	}{
+		{"policy", ".", true},
+		{"proc", "proc/checkpoint", true},
+		{"proc/checkpoint", "internal/criu", true},
+		{"cmd/headrace", "scripts/testcount", false},
+		{"internal/criu", "internal/linux", false},
+		{"policy", "report", false},
+		{"proc", "policy", false},
+		{".", "internal/linux", false},
+		{"process", ".", false},
+		{"policy", "elsewhere", false},
+	}
+	for _, c := range cases {
+		if problem := importProblem(c.from, c.to); (problem == "") != c.fine {
+			t.Errorf("%s imports %s: %q", c.from, c.to, problem)
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name := path.Base(p.ImportPath)
+		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc"}, name) {
+			t.Errorf("package %s: name it after what it is about", p.ImportPath)
+		}
+		if generated(t, p) {
+			continue
+		}
+		file := filepath.Join(p.Dir, "doc.go")
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err != nil {
+			t.Errorf("package %s: %v", p.ImportPath, err)
+			continue
+		}
+		first := regexp.MustCompile(`^Package ` + p.Name + `\s`)
+		if p.Name == "main" {
+			first = regexp.MustCompile(`(?i)^(command )?` + regexp.QuoteMeta(name) + `\s`)
+		}
+		if doc := f.Doc.Text(); !first.MatchString(doc) {
+			t.Errorf("%s: want a package comment that begins like %v", file, first)
+		}
+	}
+}
+
+// generated reports whether a program has written all of a package.
+func generated(t *testing.T, p listedPackage) bool {
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err != nil {
+			t.Errorf("package %s: %v", p.ImportPath, err)
+			return false
+		}
+		if !ast.IsGenerated(f) {
+			return false
+		}
+	}
+	return len(p.GoFiles) > 0
+}
+
+// machinePath matches what names one particular machine or checkout: absolute
+// paths below its working directories, and neighbours of the checkout.
+var machinePath = regexp.MustCompile(`(^|[^\w.-])/w[o]rk/\w|\.\./sh[a]red\b|/f[a]rm/|f[a]rm-\w`)
+
+func TestNoPathsOfOneMachine(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Skipf("this is no git checkout: %v", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		b, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if bytes.IndexByte(b, 0) >= 0 {
+			continue
+		}
+		for i, line := range bytes.Split(b, []byte("\n")) {
+			if m := machinePath.Find(line); m != nil {
+				t.Errorf("%s:%d: %q means nothing on another machine", name, i+1, m)
+			}
+		}
+	}
+}
