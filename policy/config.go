@@ -1,0 +1,192 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Name is a way of making room for more urgent tasks.
+type Name string
+
+const (
+	// Wait never preempts.
+	Wait Name = "wait"
+	// Kill kills victims.
+	Kill Name = "kill"
+	// Suspend suspends victims; where the guard refuses it checkpoints them, and
+	// where that is impossible too it waits. It never kills.
+	Suspend Name = "suspend"
+	// Checkpoint checkpoints victims; where that is impossible it suspends them
+	// if the guard allows, else it waits. It never kills.
+	Checkpoint Name = "checkpoint"
+	// Adaptive is checkpoint-preemption's algorithms 1 and 2 as written.
+	Adaptive Name = "adaptive"
+	// Cost takes what costs least, waiting included. It is the default.
+	Cost Name = "cost"
+)
+
+// Names are all policies, the default first.
+func Names() []Name { return []Name{Cost, Wait, Kill, Suspend, Checkpoint, Adaptive} }
+
+// VictimOrder says which of several victims goes first.
+type VictimOrder string
+
+const (
+	// CheapestCheckpoint takes the victim with the least bytes to write divided
+	// by the bandwidth of its store (checkpoint-preemption, section 5.2.2). Those
+	// that cannot be checkpointed come last.
+	CheapestCheckpoint VictimOrder = "cheapest-checkpoint"
+	// SmallestMemory takes the victim with the least memory
+	// (os-assisted-preemption, section V.A).
+	SmallestMemory VictimOrder = "smallest-memory"
+	// ClosestToCompletion takes the victim that would be done first (Natjam,
+	// through os-assisted-preemption, section V.A). Those whose share is not
+	// known come last.
+	ClosestToCompletion VictimOrder = "closest-to-completion"
+	// LeastWork takes the victim that a kill would cost the least running time.
+	LeastWork VictimOrder = "least-work"
+)
+
+// VictimOrders are all victim orders.
+func VictimOrders() []VictimOrder {
+	return []VictimOrder{CheapestCheckpoint, SmallestMemory, ClosestToCompletion, LeastWork}
+}
+
+// None, as a duration, switches the rule off that the field stands for.
+const None time.Duration = -1
+
+// Config chooses and tunes a policy. Its zero value is the policy Cost with the
+// defaults below; where zero means the default, a negative value means none.
+type Config struct {
+	// Policy is one of Names; empty means Cost.
+	Policy Name
+	// VictimOrder is one of VictimOrders. Empty means: SmallestMemory for Suspend
+	// and Cost (which uses it between victims that cost the same), LeastWork for
+	// Kill, CheapestCheckpoint for Checkpoint and Adaptive.
+	VictimOrder VictimOrder
+
+	// MinRun is how long a task that was preempted before runs, once it is back,
+	// until it may be preempted again. Default 5 s. A task that was never
+	// preempted has no such protection: there is no thrashing yet to prevent.
+	MinRun time.Duration
+	// Ageing is how long a task waits for each step by which its priority in the
+	// queue rises. Default 10 min. See the package comment.
+	Ageing time.Duration
+
+	// SuspendReserve is the share of the swap that tasks may use (what is free
+	// plus what tasks hold) that is never used. Default 0.1.
+	SuspendReserve float64
+	// Overlap is the share of a page-out during which the task that it makes room
+	// for already runs, 0 to 1. Default 0.5. A start needs only the memory that is
+	// free plus Overlap times what is on its way to swap.
+	Overlap float64
+
+	// Doubling is by how many steps of priority a task must be more urgent for
+	// its time to weigh twice as much. Default 5; negative: all time weighs the
+	// same. Only Cost uses it.
+	Doubling float64
+	// StopTime and KillTime are how long a suspend and a kill take apart from the
+	// memory. Defaults 100 ms and 200 ms.
+	StopTime, KillTime time.Duration
+
+	// Attempts is how many tasks without a node of their own may look for victims
+	// in one decision, most urgent first; later ones do so in a later decision.
+	// It bounds the work of one decision. Default 100; negative: no bound.
+	Attempts int
+}
+
+// Validate says what is wrong with c, all of it, or returns nil.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Policy != "" && !slices.Contains(Names(), c.Policy) {
+		errs = append(errs, unknown("policy", string(c.Policy), Names()))
+	}
+	if c.VictimOrder != "" && !slices.Contains(VictimOrders(), c.VictimOrder) {
+		errs = append(errs, unknown("victim order", string(c.VictimOrder), VictimOrders()))
+	}
+	if math.IsNaN(c.SuspendReserve) || c.SuspendReserve >= 1 {
+		errs = append(errs, fmt.Errorf("swap reserve %v: want a share below 1, such as 0.1; negative for none, 0 for the default", c.SuspendReserve))
+	}
+	if math.IsNaN(c.Overlap) || c.Overlap > 1 {
+		errs = append(errs, fmt.Errorf("overlap %v: want a share of at most 1, such as 0.5; negative for none, 0 for the default", c.Overlap))
+	}
+	if math.IsNaN(c.Doubling) || c.Doubling > 0 && c.Doubling < 0.5 {
+		errs = append(errs, fmt.Errorf("doubling %v: want at least 0.5 steps of priority; negative for equal weights, 0 for the default", c.Doubling))
+	}
+	if c.Ageing > 0 && c.Ageing < time.Second {
+		errs = append(errs, fmt.Errorf("ageing %v: want at least 1s per step of priority; negative for none, 0 for the default", c.Ageing))
+	}
+	return errors.Join(errs...)
+}
+
+// ParsePolicy reads the name of a policy; the empty string is the default.
+func ParsePolicy(s string) (Name, error) {
+	n := Name(strings.ToLower(strings.TrimSpace(s)))
+	switch {
+	case n == "":
+		return Cost, nil
+	case slices.Contains(Names(), n):
+		return n, nil
+	}
+	return "", unknown("policy", s, Names())
+}
+
+// ParseVictimOrder reads the name of a victim order; the empty string, which it
+// returns as such, is the policy's own default.
+func ParseVictimOrder(s string) (VictimOrder, error) {
+	o := VictimOrder(strings.ToLower(strings.TrimSpace(s)))
+	if o == "" || slices.Contains(VictimOrders(), o) {
+		return o, nil
+	}
+	return "", unknown("victim order", s, VictimOrders())
+}
+
+func unknown[T ~string](what, got string, want []T) error {
+	names := make([]string, len(want))
+	for i, w := range want {
+		names[i] = string(w)
+	}
+	return fmt.Errorf("unknown %s %q: want one of %s", what, got, strings.Join(names, ", "))
+}
+
+var defaultOrder = map[Name]VictimOrder{
+	Kill:       LeastWork,
+	Suspend:    SmallestMemory,
+	Cost:       SmallestMemory,
+	Checkpoint: CheapestCheckpoint,
+	Adaptive:   CheapestCheckpoint,
+	Wait:       SmallestMemory,
+}
+
+// resolved is c with every default filled in and every "none" as a zero.
+func (c Config) resolved() Config {
+	if c.Policy == "" {
+		c.Policy = Cost
+	}
+	if c.VictimOrder == "" {
+		c.VictimOrder = defaultOrder[c.Policy]
+	}
+	c.MinRun = orDefault(c.MinRun, 5*time.Second)
+	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
+	c.SuspendReserve = orDefault(c.SuspendReserve, 0.1)
+	c.Overlap = orDefault(c.Overlap, 0.5)
+	c.Doubling = orDefault(c.Doubling, 5)
+	c.StopTime = orDefault(c.StopTime, 100*time.Millisecond)
+	c.KillTime = orDefault(c.KillTime, 200*time.Millisecond)
+	c.Attempts = orDefault(c.Attempts, 100)
+	return c
+}
+
+func orDefault[T ~int | ~int64 | ~float64](v, byDefault T) T {
+	switch {
+	case v == 0:
+		return byDefault
+	case v < 0:
+		return 0
+	}
+	return v
+}

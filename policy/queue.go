@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"time"
+
+	"headrace"
+)
+
+// aged is the priority that a task has in the queue after it has waited so long.
+func (c Config) aged(p headrace.Priority, waited time.Duration) headrace.Priority {
+	p = min(p, headrace.MaxPriority)
+	if c.Ageing <= 0 || waited <= 0 {
+		return p
+	}
+	steps := min(waited/c.Ageing, time.Duration(headrace.MaxPriority))
+	return min(p+headrace.Priority(steps), headrace.MaxPriority)
+}
+
+// protected reports whether the running task v must not be preempted yet by a
+// task that stands in the queue with priority by.
+func (c Config) protected(v *headrace.TaskView, by headrace.Priority) bool {
+	if v.Preemptions > 0 && v.Running < c.MinRun {
+		return true
+	}
+	return v.Running < c.tenure(v) && by <= c.aged(v.Priority, v.Waited)
+}
+
+// tenure is how long a task that was started in its turn keeps its place
+// against those that its aged priority would not have yielded to. It grows with
+// the work that kills have thrown away, so that even a task that is always
+// killed ends some day.
+func (c Config) tenure(v *headrace.TaskView) time.Duration {
+	if c.Ageing <= 0 {
+		return 0
+	}
+	return max(c.MinRun, v.Waited/10) + v.Progress.Lost
+}
+
+// waiting reports whether t is to be brought to run when there is room.
+func waiting(t *headrace.TaskView) bool {
+	if t.Held || t.Starting || t.Leaving {
+		return false
+	}
+	return t.State == headrace.Pending || t.State == headrace.Suspended || t.State == headrace.Checkpointed
+}
+
+// queue is the waiting tasks in the order in which they get what is free: aged
+// priority, then what was begun, then submission.
+func (d *decision) queue() []*task {
+	var lanes [2 * (headrace.MaxPriority + 1)][]*task
+	n := 0
+	for i := range d.tasks {
+		t := &d.tasks[i]
+		if !waiting(t.TaskView) {
+			continue
+		}
+		t.eff = d.c.aged(t.Priority, t.Waiting)
+		lane := 2 * (headrace.MaxPriority - t.eff)
+		if !begun(t.TaskView) {
+			lane++
+		}
+		lanes[lane] = append(lanes[lane], t)
+		n++
+	}
+	all := make([]*task, 0, n)
+	for _, lane := range lanes {
+		all = append(all, lane...)
+	}
+	return all
+}
+
+// begun reports whether work would be lost if t never came back.
+func begun(t *headrace.TaskView) bool { return t.State == headrace.Suspended || restorable(t) }
+
+// restorable reports whether t comes back from a checkpoint.
+func restorable(t *headrace.TaskView) bool {
+	return t.Checkpoint != nil && (t.State == headrace.Pending || t.State == headrace.Checkpointed)
+}

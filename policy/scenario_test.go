@@ -1,0 +1,436 @@
+package policy
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is decided now into the scenario files")
+
+// A scenario file holds views and what is decided about them. Blank lines and
+// lines that begin with # are skipped.
+//
+//	config policy=suspend minrun=5s          adds to the configuration
+//	node n1 cpus=1 memory=4G swapfree=2G     starts a new view, or adds a node to it
+//	store n1 fast write=1G read=1G           adds a store to a node
+//	task a n1 low running cpus=1 resident=1G adds a task; the node of a pending one is -
+//	set a running=1m leaving=true            changes a task
+//	decide                                   decides, and lists orders and notes
+//	choose u n1                              lists what is considered for task u
+//
+// The lines after decide or choose and ---- up to a blank line are what is
+// expected. Sizes take K, M, G (powers of 1024), times as in Go.
+type scenario struct {
+	config Config
+	view   headrace.View
+	fresh  bool // the next node starts a new view
+}
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenario files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runFile(t, file) })
+	}
+}
+
+func runFile(t *testing.T, file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s scenario
+	var out strings.Builder
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		fmt.Fprintln(&out, line)
+		got, err := s.do(line)
+		if err != nil {
+			t.Fatalf("%s:%d: %v", file, i+1, err)
+		}
+		if got == "" {
+			continue
+		}
+		var want strings.Builder
+		if i+1 < len(lines) && lines[i+1] == "----" {
+			for i += 2; i < len(lines) && lines[i] != ""; i++ {
+				fmt.Fprintln(&want, lines[i])
+			}
+			i--
+		}
+		fmt.Fprintf(&out, "----\n%s", got)
+		if !*rewrite && got != want.String() {
+			t.Errorf("%s:%d: %s\ngot:\n%swant:\n%s", file, i+1, line, got, want.String())
+		}
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// do carries out one line and returns what a deciding line has decided.
+func (s *scenario) do(line string) (string, error) {
+	f := strings.Fields(line)
+	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
+		return "", nil
+	}
+	switch {
+	case f[0] == "config":
+		return "", s.configure(f[1:])
+	case f[0] == "node" && len(f) >= 2:
+		return "", s.node(f[1], f[2:])
+	case f[0] == "store" && len(f) >= 3:
+		return "", s.store(f[1], f[2], f[3:])
+	case f[0] == "task" && len(f) >= 5:
+		return "", s.task(f[1:5], f[5:])
+	case f[0] == "set" && len(f) >= 2:
+		for i := range s.view.Tasks {
+			if string(s.view.Tasks[i].ID) == f[1] {
+				return "", setTask(&s.view.Tasks[i], f[2:])
+			}
+		}
+		return "", fmt.Errorf("no task %s", f[1])
+	case f[0] == "decide" && len(f) == 1:
+		s.fresh = true
+		return s.decide(), nil
+	case f[0] == "choose" && len(f) == 3:
+		return s.choose(f[1], f[2])
+	}
+	return "", fmt.Errorf("cannot read %q", line)
+}
+
+// each calls set for every key=value.
+func each(pairs []string, set func(key, value string) error) error {
+	for _, p := range pairs {
+		key, value, ok := strings.Cut(p, "=")
+		if !ok {
+			return fmt.Errorf("%q: want key=value", p)
+		}
+		if err := set(key, value); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+var errKey = errors.New("unknown key")
+
+func (s *scenario) configure(pairs []string) error {
+	err := each(pairs, func(key, value string) (err error) {
+		c := &s.config
+		switch key {
+		case "policy":
+			*c = Config{}
+			c.Policy, err = ParsePolicy(value)
+		case "order":
+			c.VictimOrder, err = ParseVictimOrder(value)
+		case "minrun":
+			c.MinRun, err = time.ParseDuration(value)
+		case "ageing":
+			c.Ageing, err = time.ParseDuration(value)
+		case "reserve":
+			c.SuspendReserve, err = strconv.ParseFloat(value, 64)
+		case "overlap":
+			c.Overlap, err = strconv.ParseFloat(value, 64)
+		case "doubling":
+			c.Doubling, err = strconv.ParseFloat(value, 64)
+		case "attempts":
+			c.Attempts, err = strconv.Atoi(value)
+		default:
+			err = errKey
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.config.Validate()
+}
+
+func (s *scenario) node(id string, pairs []string) error {
+	if s.fresh {
+		s.view, s.fresh = headrace.View{}, false
+	}
+	n := headrace.NodeView{ID: headrace.NodeID(id), CPUs: 1}
+	err := each(pairs, func(key, value string) (err error) {
+		switch key {
+		case "cpus":
+			n.CPUs, err = strconv.ParseFloat(value, 64)
+		case "memory":
+			n.Memory, err = parseSize(value)
+		case "swapfree":
+			n.SwapFree, err = parseSize(value)
+		case "swapout":
+			n.SwapOut, err = parseBandwidth(value)
+		case "swapin":
+			n.SwapIn, err = parseBandwidth(value)
+		case "net":
+			n.Net, err = parseBandwidth(value)
+		default:
+			err = errKey
+		}
+		return err
+	})
+	s.view.Nodes = append(s.view.Nodes, n)
+	return err
+}
+
+func (s *scenario) store(node, name string, pairs []string) error {
+	st := headrace.StoreView{Name: name}
+	err := each(pairs, func(key, value string) (err error) {
+		switch key {
+		case "write":
+			st.Write, err = parseBandwidth(value)
+		case "read":
+			st.Read, err = parseBandwidth(value)
+		case "free":
+			st.Free, err = parseSize(value)
+		case "dump":
+			st.DumpOverhead, err = time.ParseDuration(value)
+		case "restore":
+			st.RestoreOverhead, err = time.ParseDuration(value)
+		case "queue":
+			st.Queue, err = time.ParseDuration(value)
+		default:
+			err = errKey
+		}
+		return err
+	})
+	for i := range s.view.Nodes {
+		if n := &s.view.Nodes[i]; string(n.ID) == node {
+			n.Stores = append(n.Stores, st)
+			return err
+		}
+	}
+	return fmt.Errorf("no node %s", node)
+}
+
+func (s *scenario) task(f, pairs []string) (err error) {
+	t := headrace.TaskView{ID: headrace.TaskID(f[0]), CPUs: 1, Progress: headrace.Progress{Share: -1}}
+	if f[1] != "-" {
+		t.Node = headrace.NodeID(f[1])
+	}
+	if t.Priority, err = headrace.ParsePriority(f[2]); err != nil {
+		return err
+	}
+	if t.State, err = headrace.ParseTaskState(f[3]); err != nil {
+		return err
+	}
+	if err := setTask(&t, pairs); err != nil {
+		return err
+	}
+	s.view.Tasks = append(s.view.Tasks, t)
+	return nil
+}
+
+func setTask(t *headrace.TaskView, pairs []string) error {
+	return each(pairs, func(key, value string) (err error) {
+		switch key {
+		case "cpus":
+			t.CPUs, err = strconv.ParseFloat(value, 64)
+		case "state":
+			t.State, err = headrace.ParseTaskState(value)
+		case "node":
+			t.Node = headrace.NodeID(value)
+		case "request":
+			t.MemoryRequest, err = parseSize(value)
+		case "resident":
+			t.Resident, err = parseSize(value)
+		case "swapped":
+			t.Swapped, err = parseSize(value)
+		case "dirty":
+			t.Dirty, err = parseSize(value)
+		case "pagingout":
+			t.PagingOut, err = parseSize(value)
+		case "preemptions":
+			t.Preemptions, err = strconv.Atoi(value)
+		case "share":
+			t.Progress.Share, err = strconv.ParseFloat(value, 64)
+		case "nosuspend":
+			t.NoSuspend = value
+		case "nocheckpoint":
+			t.NoCheckpoint = value
+		case "checkpoint":
+			err = setCheckpoint(t, value)
+		case "by":
+			err = setLeaving(t, value)
+		default:
+			return setTimes(t, key, value)
+		}
+		return err
+	})
+}
+
+func setTimes(t *headrace.TaskView, key, value string) (err error) {
+	switch key {
+	case "waiting":
+		t.Waiting, err = time.ParseDuration(value)
+	case "waited":
+		t.Waited, err = time.ParseDuration(value)
+	case "running":
+		t.Running, err = time.ParseDuration(value)
+	case "wall":
+		t.Progress.Wall, err = time.ParseDuration(value)
+	case "total":
+		t.Progress.TotalWall, err = time.ParseDuration(value)
+	case "lost":
+		t.Progress.Lost, err = time.ParseDuration(value)
+	case "ran": // running, wall and total
+		t.Running, err = time.ParseDuration(value)
+		t.Progress.Wall, t.Progress.TotalWall = t.Running, t.Running
+	case "starting":
+		t.Starting, err = strconv.ParseBool(value)
+	case "leaving":
+		t.Leaving, err = strconv.ParseBool(value)
+	case "held":
+		t.Held, err = strconv.ParseBool(value)
+	default:
+		err = errKey
+	}
+	return err
+}
+
+func setCheckpoint(t *headrace.TaskView, value string) error {
+	store, size, ok := strings.Cut(value, ":")
+	if !ok {
+		return errors.New("want store:size")
+	}
+	n, err := parseSize(size)
+	t.Checkpoint = &headrace.CheckpointView{Store: store, Bytes: n}
+	return err
+}
+
+func setLeaving(t *headrace.TaskView, value string) error {
+	t.Leaving = true
+	for m := headrace.Wait; m <= headrace.Kill; m++ {
+		if m.String() == value {
+			t.LeavingBy = m
+			return nil
+		}
+	}
+	return errors.New("unknown mechanism")
+}
+
+var sizeUnits = map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
+
+func parseSize(s string) (int64, error) {
+	unit := int64(1)
+	if s != "" && sizeUnits[s[len(s)-1]] > 0 {
+		unit, s = sizeUnits[s[len(s)-1]], s[:len(s)-1]
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err == nil && !(v >= 0 && v*float64(unit) < 1<<60) {
+		err = errors.New("out of range")
+	}
+	return int64(v * float64(unit)), err
+}
+
+func parseBandwidth(s string) (float64, error) {
+	n, err := parseSize(s)
+	return float64(n), err
+}
+
+func (s *scenario) decide() string {
+	orders, notes := Explain(s.view, s.config)
+	var b strings.Builder
+	for _, o := range orders {
+		fmt.Fprintln(&b, show(o))
+	}
+	for _, n := range notes {
+		fmt.Fprintf(&b, "(%s: %s)\n", n.Task, n.Reason)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+func show(o headrace.Order) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s on %s", o.Verb, o.Task, o.Node)
+	if o.Verb == headrace.OrderPreempt {
+		fmt.Fprintf(&b, " by %s", o.Mechanism)
+	}
+	if o.Store != "" {
+		fmt.Fprintf(&b, " to %s", o.Store)
+	}
+	if o.PageOut > 0 {
+		fmt.Fprintf(&b, " paging out %s", showSize(o.PageOut))
+	}
+	if o.For != "" {
+		fmt.Fprintf(&b, " for %s", o.For)
+	}
+	fmt.Fprintf(&b, " (delay %s, waste %s): %s", short(o.Delay.Seconds()), short(o.Waste.Seconds()), o.Reason)
+	return b.String()
+}
+
+func showSize(n int64) string {
+	for _, u := range []byte("GMK") {
+		if unit := sizeUnits[u]; n >= unit && n%(unit/1024) == 0 {
+			return strconv.FormatFloat(float64(n)/float64(unit), 'f', -1, 64) + string(u)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func (s *scenario) choose(id, node string) (string, error) {
+	for _, u := range s.view.Tasks {
+		for _, n := range s.view.Nodes {
+			if string(u.ID) != id || string(n.ID) != node {
+				continue
+			}
+			return showChoice(Choose(u, n, s.view.Tasks, s.config)), nil
+		}
+	}
+	return "", fmt.Errorf("no task %s or no node %s", id, node)
+}
+
+func showChoice(ch Choice) string {
+	var b strings.Builder
+	for _, o := range ch.Options {
+		mark := " "
+		if o.Chosen {
+			mark = "*"
+		}
+		fmt.Fprintf(&b, "%s %s %s", mark, o.Mechanism, o.Task)
+		if o.Store != "" {
+			fmt.Fprintf(&b, " to %s", o.Store)
+		}
+		if o.Refused != "" {
+			fmt.Fprintf(&b, ": refused: %s\n", o.Refused)
+			continue
+		}
+		fmt.Fprintf(&b, ": delay %s, waste %s, total %.3g", short(o.Delay.Seconds()), short(o.Waste.Seconds()), o.Total)
+		if o.PageOut > 0 {
+			fmt.Fprintf(&b, ", page out %s", showSize(o.PageOut))
+		}
+		b.WriteByte('\n')
+	}
+	for _, o := range ch.Orders {
+		fmt.Fprintln(&b, show(o))
+	}
+	switch {
+	case ch.Fits:
+		fmt.Fprintln(&b, "fits")
+	case ch.Wait:
+		fmt.Fprintln(&b, "waits")
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}

@@ -1,0 +1,314 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"headrace"
+)
+
+const (
+	// wideNodes is on how many nodes sets of several victims are looked for: those
+	// where the least is missing. Single victims are looked for on all.
+	wideNodes = 16
+	// widePasses bounds the improvement of a set of victims.
+	widePasses = 4
+)
+
+// options are the acts that could make room on n, with their prices, built once
+// per decision. Whether one may be used for a certain task is asked later.
+func (d *decision) options(n *node) []option {
+	if n.priced {
+		return n.prices
+	}
+	n.priced = true
+	d.rank(n)
+	add := func(a act) { n.prices = append(n.prices, option{a, d.price(n, a)}) }
+	for _, t := range n.running {
+		if t.NoSuspend == "" {
+			add(act{t, headrace.Suspend, -1})
+		}
+		for i := range min(len(n.stores), maxStores) {
+			if canDump(t, i, nil) {
+				add(act{t, headrace.Checkpoint, i})
+			}
+		}
+		add(act{t, headrace.Kill, -1})
+		add(act{t, headrace.Wait, -1})
+	}
+	for _, t := range n.suspended {
+		for i := range min(len(n.stores), maxStores) {
+			if canDump(t, i, nil) {
+				add(act{t, headrace.Checkpoint, i})
+			}
+		}
+	}
+	return n.prices
+}
+
+// usable reports whether o may be used for u now. One may wait for any task that
+// says how much of it is done, for others only in place of preempting them: of
+// many unknown ages one is always small.
+func (d *decision) usable(u *task, o *option) bool {
+	switch {
+	case o.t == u || o.t.settled:
+		return false
+	case o.t.State == headrace.Suspended:
+		return d.movable(u, o.t)
+	case o.mech == headrace.Wait && shareKnown(o.t.TaskView):
+		return true
+	}
+	return d.eligible(u, o.t)
+}
+
+// found is the best set so far.
+type found struct {
+	acts []act
+	page int64
+	cost cost
+	ok   bool
+}
+
+// consider keeps acts, which it copies, when they fit and cost less.
+func (d *decision) consider(u *task, n *node, f *found, acts []act, b balance, y *tally) bool {
+	if !b.fits(n.swap) || !y.roomy(n) {
+		return false
+	}
+	if f.ok && y.weighted+y.delay(n)*d.weight(u.Priority) >= f.cost.total {
+		return false // page-outs only add to that
+	}
+	c := d.sum(u, n, y, acts, b.page())
+	if f.ok && c.total >= f.cost.total {
+		return false
+	}
+	*f = found{append(f.acts[:0], acts...), b.page(), c, true}
+	return true
+}
+
+// single finds the cheapest way to make room for u on n by at most one act.
+func (d *decision) single(u *task, n *node, f *found) {
+	start := d.balance(u, n)
+	d.consider(u, n, f, nil, start, &tally{}) // nothing but page-outs
+	options := d.options(n)
+	for i := range options {
+		o := &options[i]
+		if !d.usable(u, o) {
+			continue
+		}
+		b := start.with(o.act)
+		if !b.fits(n.swap) {
+			continue
+		}
+		y := d.add(tally{}, o)
+		d.one[0] = o.act
+		d.consider(u, n, f, d.one[:], b, &y)
+	}
+}
+
+// several looks for a cheaper way by several acts: by greedy choice, and by
+// improving what that and single find. An act that makes room on its own, without
+// page-outs, need not be part of it: the set without the others would be cheaper.
+func (d *decision) several(u *task, n *node, f *found) {
+	start := d.balance(u, n)
+	d.pool = d.pool[:0]
+	options := d.options(n)
+	for i := range options {
+		o := &options[i]
+		if !d.usable(u, o) {
+			continue
+		}
+		if b := start.with(o.act); !b.fits(n.swap) || b.page() > 0 {
+			d.pool = append(d.pool, o)
+		}
+	}
+	if len(d.pool) < 2 {
+		return
+	}
+	d.improve(u, n, start, nil, f)
+	for _, by := range []score{perRoom, total} {
+		if set := d.greedy(u, n, start, by); set != nil {
+			d.improve(u, n, start, set, f)
+		}
+	}
+}
+
+// score says how greedy compares options: less is better.
+type score func(added, gained float64) float64
+
+func perRoom(added, gained float64) float64 { return added / gained }
+func total(added, _ float64) float64        { return added }
+
+// greedy adds options from the pool until u fits, each time the one that adds the
+// least cost by the given score.
+func (d *decision) greedy(u *task, n *node, start balance, by score) []*option {
+	b := start
+	var y tally
+	var set []*option
+	taken := d.taken[:0]
+	for !b.fits(n.swap) {
+		best, least := -1, math.Inf(1)
+		before := y.delay(n)*d.weight(u.Priority) + y.weighted
+		for i, o := range d.pool {
+			if slices.Contains(taken, o.t) {
+				continue
+			}
+			gained := b.gain(b.with(o.act), start, n.swap)
+			if gained <= 0 {
+				continue
+			}
+			next := d.add(y, o)
+			if !next.roomy(n) {
+				continue
+			}
+			added := next.delay(n)*d.weight(u.Priority) + next.weighted - before
+			if s := by(added, gained); s < least || best < 0 {
+				best, least = i, s
+			}
+		}
+		if best < 0 {
+			return nil
+		}
+		o := d.pool[best]
+		b, y = b.with(o.act), d.add(y, o)
+		set, taken = append(set, o), append(taken, o.t)
+	}
+	d.taken = taken
+	return set
+}
+
+// gain is by which share of what was missing at the start next is nearer to
+// fitting than b.
+func (b balance) gain(next, start balance, swap int64) float64 {
+	var g float64
+	if start.cpus > slack {
+		g += (max(0, b.cpus) - max(0, next.cpus)) / start.cpus
+	}
+	missing := max(start.short(swap), b.short(swap), next.short(swap))
+	if missing > 0 {
+		g += float64(b.short(swap)-next.short(swap)) / float64(missing)
+	}
+	return g
+}
+
+// improve drops, replaces and adds members of set as long as that makes it
+// cheaper.
+func (d *decision) improve(u *task, n *node, start balance, set []*option, f *found) {
+	best := found{}
+	d.try(u, n, start, set, &best)
+	for range widePasses {
+		next := d.pass(u, n, start, set, &best)
+		if slices.Equal(next, set) {
+			break
+		}
+		set = next
+	}
+	if best.ok && (!f.ok || best.cost.total < f.cost.total) {
+		*f = best
+	}
+}
+
+// pass tries every single change to set once.
+func (d *decision) pass(u *task, n *node, start balance, set []*option, best *found) []*option {
+	for i := 0; i < len(set); i++ {
+		if next := without(set, i); d.try(u, n, start, next, best) {
+			set = next
+			i--
+			continue
+		}
+		for _, o := range d.pool {
+			if next, ok := replaced(set, i, o); ok && d.try(u, n, start, next, best) {
+				set = next
+			}
+		}
+	}
+	for _, o := range d.pool {
+		if next, ok := replaced(append(slices.Clone(set), nil), len(set), o); ok && d.try(u, n, start, next, best) {
+			set = next
+		}
+	}
+	return set
+}
+
+func (d *decision) try(u *task, n *node, start balance, set []*option, f *found) bool {
+	d.acts = d.acts[:0]
+	b := start
+	var y tally
+	for _, o := range set {
+		d.acts = append(d.acts, o.act)
+		b, y = b.with(o.act), d.add(y, o)
+	}
+	return d.consider(u, n, f, d.acts, b, &y)
+}
+
+func without(set []*option, i int) []*option {
+	return append(slices.Clone(set[:i]), set[i+1:]...)
+}
+
+// replaced is set with member i replaced by o, unless o's task is in it already.
+func replaced(set []*option, i int, o *option) ([]*option, bool) {
+	for j, m := range set {
+		if m != nil && (m == o || j != i && m.t == o.t) {
+			return nil, false
+		}
+	}
+	next := slices.Clone(set)
+	next[i] = o
+	return next, true
+}
+
+// cheapest is the plan of the policy Cost for u on one of the given nodes, or nil
+// when nothing would make room.
+func (d *decision) cheapest(u *task, nodes []*node) *plan {
+	var best *plan
+	better := func(n *node, f *found) {
+		if f.ok && (best == nil || f.cost.total < best.cost.total) {
+			best = &plan{n: n, acts: slices.Clone(f.acts), page: f.page, cost: f.cost}
+		}
+	}
+	for _, n := range nodes {
+		f := found{acts: d.best[:0]}
+		if best != nil {
+			f.cost, f.ok = best.cost, true
+		}
+		d.single(u, n, &f)
+		d.best = f.acts
+		better(n, &f)
+	}
+	for _, n := range d.nearest(u, nodes) {
+		var f found
+		d.single(u, n, &f)
+		d.several(u, n, &f)
+		better(n, &f)
+	}
+	return best
+}
+
+// nearest are those of the nodes where u comes nearest to fitting.
+func (d *decision) nearest(u *task, nodes []*node) []*node {
+	if len(nodes) <= wideNodes {
+		return nodes
+	}
+	near := slices.Clone(nodes)
+	slices.SortStableFunc(near, func(a, b *node) int {
+		return cmp.Compare(d.missing(u, a), d.missing(u, b))
+	})
+	return near[:wideNodes]
+}
+
+// missing is how much is missing on n for u, as a share of what u needs.
+func (d *decision) missing(u *task, n *node) float64 {
+	b := d.balance(u, n)
+	var m float64
+	if u.CPUs > 0 {
+		m += max(0, b.cpus) / u.CPUs
+	}
+	if mem := demand(u.TaskView, n.NodeView); mem > 0 {
+		m += float64(b.short(n.swap)) / float64(mem)
+	}
+	return m
+}
+
+func sortByDelay(options []option) {
+	slices.SortStableFunc(options, func(a, b option) int { return cmp.Compare(a.delay, b.delay) })
+}
