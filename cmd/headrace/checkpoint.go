@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"headrace/report"
+	"headrace/wire"
+)
+
+func checkpointVerb(a *app) *cobra.Command {
+	var store string
+	cmd := &cobra.Command{
+		Use:   "checkpoint ID...",
+		Short: "Write tasks to storage and end their processes",
+		Long: `Checkpoint writes the whole state of a task to storage and then ends its
+processes, so that it uses neither processor nor memory and outlives a reboot.
+It stays there until headrace restore. The command returns when the checkpoint
+is durable. If anything goes wrong, the task runs on.`,
+		Example: `  headrace checkpoint nightly
+  headrace checkpoint --store fast t12`,
+		Args: takes(1, -1, "the id of a task"),
+		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
+			return (t.State == "running" || t.State == "suspended") && t.NoCheckpoint == ""
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+				return d.Checkpoint(ctx, &wire.VerbRequest{Id: id, Store: store})
+			}, tellCheckpoint)
+		},
+	}
+	cmd.Flags().StringVar(&store, "store", "", "the `STORE` to write to (default: the daemon chooses)")
+	if err := cmd.RegisterFlagCompletionFunc("store", a.completeStores); err != nil {
+		panic(err) // the flag is defined one line above
+	}
+	return cmd
+}
+
+func tellCheckpoint(t *wire.Task) string {
+	c := t.Checkpoint
+	if c == nil {
+		return tellState(t)
+	}
+	return fmt.Sprintf("%s: %s written to %s in %s", tellState(t), report.Bytes(c.StoredBytes), c.Store, report.Seconds(c.DumpSeconds))
+}
+
+func (a *app) completeStores(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	d, err := a.daemon()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	info, err := d.node.Info(ctx, &wire.InfoRequest{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, s := range info.Stores {
+		names = append(names, cobra.CompletionWithDesc(s.Name, oneLine(s.Dir)))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"headrace"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// daemon is a connection to the daemon; nothing is sent before the first call.
+type daemon struct {
+	wireconnect.TaskServiceClient
+	node   wireconnect.NodeServiceClient
+	socket string
+}
+
+func (a *app) daemon() (*daemon, error) {
+	dir, err := wire.StateDirForClient(a.stateDir)
+	if err != nil {
+		return nil, err
+	}
+	socket := wire.SocketPath(dir)
+	client := wire.NewHTTPClient(socket)
+	return &daemon{
+		TaskServiceClient: wireconnect.NewTaskServiceClient(client, wire.BaseURL),
+		node:              wireconnect.NewNodeServiceClient(client, wire.BaseURL),
+		socket:            socket,
+	}, nil
+}
+
+// find is the task that a person means, by its id or by its name. A name that
+// several tasks have means the one that has not ended, if there is just one.
+func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
+	task, err := d.Get(ctx, &wire.GetRequest{Id: word})
+	if err == nil || connect.CodeOf(err) != connect.CodeNotFound {
+		return task, err
+	}
+	list, err := d.List(ctx, &wire.ListRequest{All: true})
+	if err != nil {
+		return nil, err
+	}
+	found := named(list.Tasks, word)
+	switch len(found) {
+	case 0:
+		return nil, &exitError{exitNotFound, fmt.Errorf("no task %q: see headrace ps --all", word)}
+	case 1:
+		return found[0], nil
+	}
+	return nil, &exitError{exitNotFound, fmt.Errorf("%q could be %s: use an id", word, idsOf(found))}
+}
+
+func named(tasks []*wire.Task, name string) []*wire.Task {
+	var all, live []*wire.Task
+	for _, t := range tasks {
+		if name == "" || t.Name != name {
+			continue
+		}
+		all = append(all, t)
+		if !ended(t) {
+			live = append(live, t)
+		}
+	}
+	if len(live) == 1 {
+		return live
+	}
+	return all
+}
+
+func idsOf(tasks []*wire.Task) string {
+	const most = 5
+	var ids []string
+	for i, t := range tasks {
+		if i == most {
+			return fmt.Sprintf("%s and %d more", strings.Join(ids, ", "), len(tasks)-most)
+		}
+		ids = append(ids, t.Id)
+	}
+	return strings.Join(ids[:len(ids)-1], ", ") + " or " + ids[len(ids)-1]
+}
+
+// ended reports whether the task is in a final state. A state that this
+// program does not know yet is not final.
+func ended(t *wire.Task) bool {
+	state, err := headrace.ParseTaskState(t.State)
+	return err == nil && state.Final()
+}
+
+func notEnded(t *wire.Task) bool { return !ended(t) }
+
+const completionTime = 2 * time.Second
+
+// completeTasks offers the ids of the tasks that want accepts.
+func (a *app) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		d, err := a.daemon()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list, err := d.List(ctx, &wire.ListRequest{All: true})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var ids []cobra.Completion
+		for _, t := range list.Tasks {
+			if want(t) && !slices.Contains(args, t.Id) {
+				ids = append(ids, cobra.CompletionWithDesc(t.Id, oneLine(t.Name+" "+t.State)))
+			}
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

@@ -1,0 +1,38 @@
+// Command headrace runs commands by priority on one machine and preempts them
+// without losing their work.
+//
+//	headrace solo &                          the daemon
+//	headrace run --priority low -- make all  accept a task; prints its id
+//	headrace ps                              what there is
+//	headrace --help                          everything else
+//
+// # Exit codes
+//
+//	0    done
+//	1    it failed
+//	2    it was called wrongly: an unknown flag, a value out of range
+//	3    no daemon listens
+//	4    no such task
+//	130  interrupted
+//
+// headrace wait and headrace run --wait end with the task's exit code, or
+// 128 + the signal that ended it, instead.
+//
+// # Output
+//
+// Results are on standard output, everything else (errors, hints, the daemon's
+// log) on standard error. --format json, before or after the verb, turns the
+// results of run, ps, show, doctor, version and of the verbs that change a task
+// into JSON: the messages of wire/headrace.proto as the daemon itself speaks
+// them. The flag is not called --output because run --output FILE is where the
+// task writes. An error is one line that says what to do next. There are
+// colours only on a terminal, and none with NO_COLOR.
+//
+// # Layout
+//
+// main.go only starts root.go, which holds the global flags and wires the
+// verbs; each verb has a file of its own. daemon.go is the connection and finds
+// tasks by name, follow.go outlasts restarts of the daemon, exit.go turns
+// errors into lines and exit codes, values.go reads flags, screen.go is about
+// terminals.
+package main

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// fakeDaemon answers on a socket as the protocol says, with tasks that do
+// nothing but what a script tells.
+type fakeDaemon struct {
+	socket string
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed at every change and replaced
+	tasks    []*wire.Task
+	node     *wire.NodeInfo
+	chunks   map[string][]*wire.LogChunk
+	next     int
+	watching map[string]int // open Watch streams by id
+	logging  map[string]int // open Logs streams that follow, by id, once all there is was sent
+	fail     map[string]error
+	lastRun  *wire.RunRequest
+	lastVerb *wire.VerbRequest
+	server   *http.Server
+	served   chan struct{}
+}
+
+func newFake(stateDir string) *fakeDaemon {
+	return &fakeDaemon{
+		socket: wire.SocketPath(stateDir), changed: make(chan struct{}), next: 100,
+		chunks: map[string][]*wire.LogChunk{}, watching: map[string]int{}, logging: map[string]int{}, fail: map[string]error{},
+		node: &wire.NodeInfo{Version: "v1.2.3", Hostname: "mill", Policy: "cost", Slots: 2},
+	}
+}
+
+// load reads a ListResponse as JSON: the tasks that there are, and the node.
+func (f *fakeDaemon) load(path string) error {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var list wire.ListResponse
+	if err := protojson.Unmarshal(raw, &list); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	f.tasks = list.Tasks
+	if list.Node != nil {
+		f.node = list.Node
+	}
+	return nil
+}
+
+func (f *fakeDaemon) start() error {
+	if err := os.MkdirAll(filepath.Dir(f.socket), 0o700); err != nil {
+		return err
+	}
+	l, err := wire.Listen(f.socket)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(wireconnect.NewTaskServiceHandler(f))
+	mux.Handle(wireconnect.NewNodeServiceHandler(f))
+	f.server = &http.Server{Handler: mux}
+	f.served = make(chan struct{})
+	go func() {
+		f.server.Serve(l)
+		close(f.served)
+	}()
+	return nil
+}
+
+// stop breaks all connections at once, as the death of a daemon does.
+func (f *fakeDaemon) stop() {
+	f.server.Close()
+	<-f.served
+	os.Remove(f.socket)
+}
+
+// change calls do with the state locked and wakes everybody who waits.
+func (f *fakeDaemon) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// await blocks until ready, called with the state locked, says so.
+func (f *fakeDaemon) await(ctx context.Context, ready func() bool) error {
+	for {
+		f.mu.Lock()
+		is, changed := ready(), f.changed
+		f.mu.Unlock()
+		if is {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// failure is what a script wants the next call of a method to end with.
+func (f *fakeDaemon) failure(method string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fail[method]
+	delete(f.fail, method)
+	return err
+}
+
+// task is the live record; the state must be locked.
+func (f *fakeDaemon) task(id string) *wire.Task {
+	for _, t := range f.tasks {
+		if t.Id == id {
+			return t
+		}
+	}
+	return nil
+}
+
+func notFound(id string) error {
+	return connect.NewError(connect.CodeNotFound, fmt.Errorf("no task %s", id))
+}
+
+func (f *fakeDaemon) Run(_ context.Context, req *wire.RunRequest) (*wire.RunResponse, error) {
+	if err := f.failure("run"); err != nil {
+		return nil, err
+	}
+	var id string
+	f.change(func() {
+		f.next++
+		id = fmt.Sprintf("t%d", f.next)
+		f.lastRun = req
+		f.tasks = append(f.tasks, &wire.Task{Id: id, Name: req.Name, Argv: req.Argv, State: "running"})
+	})
+	return &wire.RunResponse{Id: id}, nil
+}
+
+func (f *fakeDaemon) Get(_ context.Context, req *wire.GetRequest) (*wire.Task, error) {
+	if err := f.failure("get"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.task(req.Id)
+	if t == nil {
+		return nil, notFound(req.Id)
+	}
+	return proto.CloneOf(t), nil
+}
+
+func (f *fakeDaemon) List(_ context.Context, req *wire.ListRequest) (*wire.ListResponse, error) {
+	if err := f.failure("list"); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := &wire.ListResponse{Node: f.node}
+	for _, t := range f.tasks {
+		if req.All || !ended(t) {
+			t = proto.CloneOf(t)
+			t.History = nil
+			list.Tasks = append(list.Tasks, t)
+		}
+	}
+	return list, nil
+}
+
+func (f *fakeDaemon) Watch(ctx context.Context, req *wire.WatchRequest, out *connect.ServerStream[wire.WatchEvent]) error {
+	f.change(func() { f.watching[req.Id]++ })
+	defer f.change(func() { f.watching[req.Id]-- })
+	sent := map[string]*wire.Task{}
+	for {
+		f.mu.Lock()
+		changed := f.changed
+		event := f.news(req.Id, sent)
+		f.mu.Unlock()
+		if len(event.Tasks)+len(event.Forgotten) > 0 {
+			if err := out.Send(event); err != nil {
+				return err
+			}
+		}
+		if req.Id != "" && (sent[req.Id] == nil || ended(sent[req.Id])) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// news is what has changed since sent, which it brings up to date.
+func (f *fakeDaemon) news(id string, sent map[string]*wire.Task) *wire.WatchEvent {
+	event := &wire.WatchEvent{}
+	for _, t := range f.tasks {
+		if (id == "" || t.Id == id) && !proto.Equal(t, sent[t.Id]) {
+			sent[t.Id] = proto.CloneOf(t)
+			event.Tasks = append(event.Tasks, sent[t.Id])
+		}
+	}
+	for old := range sent {
+		if f.task(old) == nil {
+			delete(sent, old)
+			event.Forgotten = append(event.Forgotten, old)
+		}
+	}
+	return event
+}
+
+func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *connect.ServerStream[wire.LogChunk]) error {
+	if err := f.failure("logs"); err != nil {
+		return err
+	}
+	up := false
+	defer func() {
+		if up {
+			f.change(func() { f.logging[req.Id]-- })
+		}
+	}()
+	for sent := 0; ; {
+		f.mu.Lock()
+		t, changed := f.task(req.Id), f.changed
+		all := slices.Clone(f.chunks[req.Id])
+		over := t == nil || ended(t) || !req.Follow
+		f.mu.Unlock()
+		for _, c := range all[sent:] {
+			if req.Stream != wire.Stream_STREAM_BOTH && req.Stream != c.Stream {
+				continue
+			}
+			if err := out.Send(c); err != nil {
+				return err
+			}
+		}
+		sent = len(all)
+		if over {
+			return nil
+		}
+		if !up {
+			up = true
+			f.change(func() { f.logging[req.Id]++ })
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// verb moves a task to a state.
+func (f *fakeDaemon) verb(name, state string, req *wire.VerbRequest) (*wire.Task, error) {
+	if err := f.failure(name); err != nil {
+		return nil, err
+	}
+	var t *wire.Task
+	f.change(func() {
+		f.lastVerb = req
+		if live := f.task(req.Id); live != nil {
+			live.State = state
+			t = proto.CloneOf(live)
+		}
+	})
+	if t == nil {
+		return nil, notFound(req.Id)
+	}
+	return t, nil
+}
+
+func (f *fakeDaemon) Suspend(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb("suspend", "suspended", req)
+}
+
+func (f *fakeDaemon) Resume(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb("resume", "running", req)
+}
+
+func (f *fakeDaemon) Checkpoint(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb("checkpoint", "checkpointed", req)
+}
+
+func (f *fakeDaemon) Restore(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb("restore", "running", req)
+}
+
+func (f *fakeDaemon) Kill(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb("kill", "killed", req)
+}
+
+func (f *fakeDaemon) Forget(_ context.Context, req *wire.VerbRequest) (*wire.ForgetResponse, error) {
+	if err := f.failure("forget"); err != nil {
+		return nil, err
+	}
+	f.change(func() {
+		f.tasks = slices.DeleteFunc(f.tasks, func(t *wire.Task) bool { return t.Id == req.Id })
+	})
+	return &wire.ForgetResponse{}, nil
+}
+
+func (f *fakeDaemon) Info(context.Context, *wire.InfoRequest) (*wire.NodeInfo, error) {
+	return f.node, nil
+}

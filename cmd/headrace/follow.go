@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"headrace/wire"
+)
+
+// errSevered: a stream ended although the task has not.
+var errSevered = errors.New("the daemon ended the connection")
+
+// follower waits for tasks and reads their logs. Since tasks outlive the
+// daemon, it outlasts a restart of it.
+type follower struct {
+	*daemon
+	// patience is how long the daemon may be away.
+	patience span
+	say      func(format string, args ...any)
+}
+
+func patienceFlag(cmd *cobra.Command, patience *span) {
+	*patience = span(30 * time.Second)
+	cmd.Flags().Var(patience, "reconnect", "how long to wait for a daemon that goes away")
+}
+
+// keep calls once until it succeeds or fails for another reason than that the
+// daemon is away; once calls alive when it hears from the daemon.
+func (f *follower) keep(ctx context.Context, once func(alive func()) error) error {
+	const shortest, longest = 20 * time.Millisecond, time.Second
+	pause := shortest
+	var lost time.Time
+	alive := func() { lost, pause = time.Time{}, shortest }
+	for {
+		err := once(alive)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil || !severed(err):
+			return err
+		case lost.IsZero():
+			lost = time.Now()
+			f.say("no answer from the daemon any more; waiting up to %s for it to come back", time.Duration(f.patience))
+		case time.Since(lost) > time.Duration(f.patience):
+			return &wire.NoDaemonError{Socket: f.socket, Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longest)
+	}
+}
+
+// severed reports whether err says that the connection broke rather than
+// being the daemon's answer.
+func severed(err error) bool {
+	if errors.Is(err, errSevered) || !connect.IsWireError(err) {
+		return true
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeCanceled, connect.CodeAborted:
+		return true
+	}
+	return false
+}
+
+// end waits until the task has ended and returns it.
+func (f *follower) end(ctx context.Context, id string) (*wire.Task, error) {
+	var last *wire.Task
+	err := f.keep(ctx, func(alive func()) error {
+		var err error
+		last, err = f.endOnce(ctx, id, alive)
+		return err
+	})
+	return last, err
+}
+
+func (f *follower) endOnce(ctx context.Context, id string, alive func()) (*wire.Task, error) {
+	stream, err := f.Watch(ctx, &wire.WatchRequest{Id: id})
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		alive()
+		for _, t := range stream.Msg().Tasks {
+			if t.Id == id && ended(t) {
+				return t, nil
+			}
+		}
+		for _, gone := range stream.Msg().Forgotten {
+			if gone == id {
+				return nil, &exitError{exitNotFound, fmt.Errorf("task %s was forgotten", id)}
+			}
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return nil, err
+	}
+	return f.mustHaveEnded(ctx, id)
+}
+
+// mustHaveEnded is for when a stream that goes on as long as the task is over.
+func (f *follower) mustHaveEnded(ctx context.Context, id string) (*wire.Task, error) {
+	t, err := f.Get(ctx, &wire.GetRequest{Id: id})
+	if err != nil {
+		return nil, err
+	}
+	if !ended(t) {
+		return nil, errSevered
+	}
+	return t, nil
+}
+
+// logs copies what the task writes, to its end. After a reconnection it goes
+// on where it was.
+func (f *follower) logs(ctx context.Context, id string, which wire.Stream, out, errOut io.Writer) error {
+	seen := map[wire.Stream]int64{}
+	return f.keep(ctx, func(alive func()) error {
+		skip := map[wire.Stream]int64{}
+		for stream, n := range seen {
+			skip[stream] = n
+		}
+		err := f.logsOnce(ctx, &wire.LogsRequest{Id: id, Follow: true, Stream: which}, func(c *wire.LogChunk) error {
+			alive()
+			old := min(skip[c.Stream], int64(len(c.Data)))
+			skip[c.Stream] -= old
+			seen[c.Stream] += int64(len(c.Data)) - old
+			return writeChunk(c.Stream, c.Data[old:], which, out, errOut)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = f.mustHaveEnded(ctx, id)
+		return err
+	})
+}
+
+func (d *daemon) logsOnce(ctx context.Context, req *wire.LogsRequest, each func(*wire.LogChunk) error) error {
+	stream, err := d.Logs(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if err := each(stream.Msg()); err != nil {
+			return &exitError{exitFailure, fmt.Errorf("write the log of %s: %w", req.Id, err)}
+		}
+	}
+	return stream.Err()
+}
+
+// writeChunk writes standard error to errOut, unless it was asked for alone.
+func writeChunk(from wire.Stream, data []byte, which wire.Stream, out, errOut io.Writer) error {
+	w := out
+	if from == wire.Stream_STREAM_STDERR && which == wire.Stream_STREAM_BOTH {
+		w = errOut
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+// exitOf is what a shell would have as the task's exit code; never 0 for a task
+// that did not end well.
+func exitOf(t *wire.Task) int {
+	switch {
+	case t.State == "done":
+		return 0
+	case t.ExitCode != 0:
+		return int(t.ExitCode)
+	case t.Signal != 0:
+		return 128 + int(t.Signal)
+	}
+	return exitFailure
+}
+
+// verdict is nil for a task that ended well, else an error with its exit code;
+// what is not plain from the code is said.
+func (a *app) verdict(t *wire.Task) error {
+	code := exitOf(t)
+	if code == 0 {
+		return nil
+	}
+	if t.State != "failed" || t.Reason != "" {
+		a.say("task %s %s%s", t.Id, ending(t.State), because(t.Reason))
+	}
+	return &exitError{code: code}
+}
+
+func ending(state string) string {
+	if state == "failed" {
+		return state
+	}
+	return "was " + state
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"headrace"
+	"headrace/wire"
+)
+
+type runFlags struct {
+	name, job, user    string
+	priority           priority
+	cpus               slots
+	memory             size
+	env                []string
+	cleanEnv           bool
+	cwd, output, stdin string
+	restart, held      bool
+	wait, logs         bool
+	patience           span
+}
+
+func runVerb(a *app) *cobra.Command {
+	f := runFlags{priority: priority(headrace.Normal), cpus: 1}
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND [ARG...]",
+		Short: "Accept a command as a task; prints its id",
+		Long: `Run hands a command to the daemon, which starts it when its turn has come, and
+prints the id of the task. The command runs as the caller, in this directory,
+with this environment, without a shell; flags behind it are its own. What it
+writes is kept: see headrace logs.
+
+With --wait it waits for the task and ends with its exit code, or 128 plus the
+signal that ended it. Ctrl-C then ends the waiting, not the task.
+
+Sizes: K, M, G, T are powers of 1024; kB, MB, GB, TB of 1000.`,
+		Example: `  headrace run --priority low --name nightly -- python3 train.py
+  headrace run --priority high --wait -- ./urgent.sh
+  headrace run --cpus 2 --memory 4G --output build.log make -j2`,
+		Args:              takes(1, -1, "the command"),
+		ValidArgsFunction: completeCommand,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.run(cmd.Context(), &f, args)
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+func (f *runFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.VarP(&f.priority, "priority", "p", "free, low, normal, high, production, or 0 to 11")
+	flags.StringVarP(&f.name, "name", "n", "", "a `NAME` for people")
+	flags.StringVar(&f.job, "job", "", "the `JOB` that the task belongs to")
+	flags.Var(&f.cpus, "cpus", "how many CPUs it keeps busy")
+	flags.Var(&f.memory, "memory", "how much memory it needs at most (default: unknown)")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "`KEY=VALUE`, or KEY to take the caller's value; may be repeated")
+	flags.BoolVar(&f.cleanEnv, "clean-env", false, "pass nothing of this environment but what --env says")
+	flags.StringVar(&f.cwd, "cwd", "", "the `DIR` to run in (default: this one)")
+	flags.StringVar(&f.user, "user", "", "run as this `USER`; root only")
+	flags.StringVar(&f.output, "output", "", "a `FILE` for standard output and error together (default: kept for headrace logs)")
+	flags.StringVar(&f.stdin, "stdin", "", "a `FILE` for standard input (default: no input)")
+	flags.BoolVar(&f.restart, "restart", false, "start it again if its processes vanish, by a reboot say, and no checkpoint is left")
+	flags.BoolVar(&f.held, "held", false, "do not start it before headrace resume")
+	flags.BoolVarP(&f.wait, "wait", "w", false, "wait for the task and exit with its exit code")
+	flags.BoolVarP(&f.logs, "logs", "f", false, "wait, and show what it writes")
+	patienceFlag(cmd, &f.patience)
+	completeValues(cmd, "priority", "free", "low", "normal", "high", "production")
+}
+
+// completeCommand leaves the command itself to the shell.
+func completeCommand(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
+	req, err := f.request(argv, a.say)
+	if err != nil {
+		return err
+	}
+	d, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	resp, err := d.Run(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		err = writeMessage(a.out, resp)
+	} else {
+		_, err = fmt.Fprintln(a.out, resp.Id)
+	}
+	if err != nil || !f.wait && !f.logs {
+		return err
+	}
+	return a.runWait(ctx, f, d, resp.Id)
+}
+
+func (a *app) runWait(ctx context.Context, f *runFlags, d *daemon, id string) error {
+	follow := &follower{daemon: d, patience: f.patience, say: a.say}
+	if f.logs {
+		err := follow.logs(ctx, id, wire.Stream_STREAM_BOTH, a.out, a.err)
+		if err != nil && ctx.Err() == nil {
+			_, line := outcome(err)
+			a.say("the log of task %s cannot be shown: %s", id, line)
+		}
+	}
+	task, err := follow.end(ctx, id)
+	if ctx.Err() != nil {
+		return &exitError{exitInterrupted, fmt.Errorf("task %s goes on: wait for it with headrace wait %s, end it with headrace kill %s", id, id, id)}
+	}
+	if err != nil {
+		return err
+	}
+	return a.verdict(task)
+}
+
+func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRequest, error) {
+	if argv[0] == "" {
+		return nil, usageErrorf("the command is empty: see headrace run --help")
+	}
+	for _, arg := range append([]string{f.name, f.job, f.cwd, f.user, f.output, f.stdin}, argv...) {
+		if !utf8.ValidString(arg) {
+			return nil, usageErrorf("%q is not UTF-8 and cannot be sent", arg)
+		}
+	}
+	env, err := f.environment(say)
+	if err != nil {
+		return nil, err
+	}
+	cwd, err := filepath.Abs(f.cwd)
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	req := &wire.RunRequest{
+		Argv: argv, Name: f.name, Job: f.job, Priority: uint32(f.priority),
+		Cpus: float64(f.cpus), Memory: int64(f.memory),
+		Env: env, Cwd: cwd, User: f.user,
+		Umask: umask(), Held: f.held,
+	}
+	if f.restart {
+		req.Restart = wire.Restart_RESTART_ON_LOSS
+	}
+	if req.Output, err = absolute(f.output); err != nil {
+		return nil, err
+	}
+	req.Stdin, err = absolute(f.stdin)
+	return req, err
+}
+
+// absolute is path as seen from here; empty stays empty.
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	return filepath.Abs(path)
+}
+
+// environment is what the task gets. Of the caller's, it leaves out with a
+// warning what the protocol cannot carry.
+func (f *runFlags) environment(say func(string, ...any)) ([]string, error) {
+	var env []string
+	if !f.cleanEnv {
+		env = os.Environ()
+	}
+	env = slices.DeleteFunc(env, func(e string) bool {
+		if utf8.ValidString(e) {
+			return false
+		}
+		key, _, _ := strings.Cut(e, "=")
+		say("the environment variable %q is not UTF-8 and is left out", key)
+		return true
+	})
+	for _, e := range f.env {
+		key, _, given := strings.Cut(e, "=")
+		if key == "" {
+			return nil, usageErrorf("--env %q: want KEY=VALUE", e)
+		}
+		if !given {
+			value, set := os.LookupEnv(key)
+			if !set {
+				return nil, usageErrorf("--env %s: it is not set here: give it a value with --env %s=VALUE", key, key)
+			}
+			e = key + "=" + value
+		}
+		if !utf8.ValidString(e) {
+			return nil, usageErrorf("--env %s: it is not UTF-8 and cannot be sent", key)
+		}
+		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, key+"=") })
+		env = append(env, e)
+	}
+	return env, nil
+}
+
+// umask is that of this process, which the kernel tells only in exchange for
+// another one.
+func umask() uint32 {
+	old := syscall.Umask(0o077)
+	syscall.Umask(old)
+	return uint32(old)
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/protobuf/proto"
+
+	"headrace/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden output in testdata/script")
+
+func TestMain(m *testing.M) {
+	syscall.Umask(0o027)
+	testscript.Main(m, map[string]func(){"headrace": main})
+}
+
+// TestScript runs the command line against a fake daemon. Besides the usual
+// commands, scripts have:
+//
+//	status N prog arg...        run it; its exit code must be N
+//	start NAME prog arg...      run it in the background
+//	printed NAME REGEXP         wait until its standard output so far matches
+//	interrupt NAME              send it SIGINT
+//	finish NAME N               wait for it; its exit code must be N
+//	fake watched ID             wait until somebody watches the task
+//	fake logged ID              wait until somebody follows its log
+//	fake state ID STATE [REASON...]
+//	fake end ID CODE [SIGNAL]   the task ends, done or failed
+//	fake write ID stdout|stderr TEXT
+//	fake fail METHOD CODE TEXT  the next call of the method ends so
+//	fake stop | fake start      the daemon dies, a new one comes up
+//	fake request FILE           write the last run request to FILE as JSON
+//	fake verb FILE              likewise the last request of another verb
+//
+// A file tasks.json (a ListResponse) is what the daemon knows at the start; no
+// such file, no daemon.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       *update,
+		Setup:               setupFake,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
+		},
+	})
+}
+
+type scriptKey struct{}
+
+type scriptState struct {
+	fake       *fakeDaemon
+	background map[string]*background
+}
+
+type background struct {
+	cmd         *exec.Cmd
+	out, errOut output
+}
+
+// output can be read while a process writes it.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{} // closed and forgotten at every write
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed != nil {
+		close(o.changed)
+		o.changed = nil
+	}
+	return o.text.Write(p)
+}
+
+// read is what there is now, and a channel that is closed when there is more.
+func (o *output) read() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.text.String(), o.changed
+}
+
+func stateIn(ts *testscript.TestScript) *scriptState {
+	return ts.Value(scriptKey{}).(*scriptState)
+}
+
+func setupFake(env *testscript.Env) error {
+	stateDir := filepath.Join(env.WorkDir, "state")
+	env.Setenv("HEADRACE_STATE_DIR", stateDir)
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("TZ", "UTC")
+	env.Setenv("LANG", "C.UTF-8")
+	// Else every process that the race detector watches sleeps a second at its end.
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	fake := newFake(stateDir)
+	env.Values[scriptKey{}] = &scriptState{fake: fake, background: map[string]*background{}}
+	tasks := filepath.Join(env.WorkDir, "tasks.json")
+	if _, err := os.Stat(tasks); err != nil {
+		return nil
+	}
+	if err := fake.load(tasks); err != nil {
+		return err
+	}
+	env.Defer(func() {
+		if fake.server != nil {
+			fake.stop()
+		}
+	})
+	return fake.start()
+}
+
+func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N prog [arg...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	wantCode(ts, args[0], err)
+}
+
+func wantCode(ts *testscript.TestScript, want string, err error) {
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != want {
+		ts.Fatalf("exit code %d, want %s", got, want)
+	}
+}
+
+func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: start NAME prog [arg...]")
+	}
+	path, err := exec.LookPath(args[1])
+	ts.Check(err)
+	b := &background{cmd: exec.Command(path, args[2:]...)}
+	b.cmd.Dir = ts.Getenv("WORK")
+	b.cmd.Env = scriptEnv(ts)
+	b.cmd.Stdout, b.cmd.Stderr = &b.out, &b.errOut
+	ts.Check(b.cmd.Start())
+	stateIn(ts).background[args[0]] = b
+	ts.Defer(func() {
+		if b.cmd.ProcessState == nil {
+			b.cmd.Process.Kill()
+			b.cmd.Wait()
+		}
+	})
+}
+
+func scriptEnv(ts *testscript.TestScript) []string {
+	env := os.Environ()
+	for _, key := range []string{"HEADRACE_STATE_DIR", "HOME", "TZ", "LANG", "GORACE"} {
+		env = append(env, key+"="+ts.Getenv(key))
+	}
+	return env
+}
+
+func cmdPrinted(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: printed NAME REGEXP")
+	}
+	want, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	deadline := time.After(time.Minute)
+	for {
+		text, more := stateIn(ts).background[args[0]].out.read()
+		if want.MatchString(text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			ts.Fatalf("%s has not printed %s:\n%s", args[0], args[1], text)
+		}
+	}
+}
+
+func cmdInterrupt(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(stateIn(ts).background[args[0]].cmd.Process.Signal(syscall.SIGINT))
+}
+
+func cmdFinish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: finish NAME N")
+	}
+	b := stateIn(ts).background[args[0]]
+	err := b.cmd.Wait()
+	out, _ := b.out.read()
+	errOut, _ := b.errOut.read()
+	fmt.Fprint(ts.Stdout(), out)
+	fmt.Fprint(ts.Stderr(), errOut)
+	wantCode(ts, args[1], err)
+}
+
+func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: fake VERB [arg...]")
+	}
+	f := stateIn(ts).fake
+	verb, args := args[0], args[1:]
+	switch verb {
+	case "stop":
+		f.stop()
+	case "start":
+		ts.Check(f.start())
+	case "watched":
+		f.awaitOne(ts, f.watching, args[0])
+	case "logged":
+		f.awaitOne(ts, f.logging, args[0])
+	case "state":
+		f.set(ts, args[0], func(t *wire.Task) { t.State, t.Reason = args[1], strings.Join(args[2:], " ") })
+	case "end":
+		f.set(ts, args[0], func(t *wire.Task) { end(ts, t, args[1:]) })
+	case "write":
+		stream := map[string]wire.Stream{"stdout": wire.Stream_STREAM_STDOUT, "stderr": wire.Stream_STREAM_STDERR}[args[1]]
+		f.change(func() {
+			f.chunks[args[0]] = append(f.chunks[args[0]], &wire.LogChunk{Data: []byte(args[2] + "\n"), Stream: stream})
+		})
+	case "fail":
+		var code connect.Code
+		ts.Check(code.UnmarshalText([]byte(args[1])))
+		f.change(func() { f.fail[args[0]] = connect.NewError(code, errors.New(strings.Join(args[2:], " "))) })
+	case "request", "verb":
+		f.save(ts, verb, ts.MkAbs(args[0]))
+	default:
+		ts.Fatalf("fake %s: no such thing", verb)
+	}
+}
+
+func (f *fakeDaemon) awaitOne(ts *testscript.TestScript, streams map[string]int, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ts.Check(f.await(ctx, func() bool { return streams[id] > 0 }))
+}
+
+func (f *fakeDaemon) set(ts *testscript.TestScript, id string, do func(*wire.Task)) {
+	f.change(func() {
+		t := f.task(id)
+		if t == nil {
+			ts.Fatalf("the fake daemon has no task %s", id)
+		}
+		do(t)
+	})
+}
+
+func end(ts *testscript.TestScript, t *wire.Task, args []string) {
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	t.ExitCode, t.State = int32(code), "done"
+	if code != 0 {
+		t.State = "failed"
+	}
+	if len(args) > 1 {
+		signal, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		t.Signal, t.ExitCode = int32(signal), int32(128+signal)
+		t.State = "failed"
+	}
+}
+
+// save writes a request; of the environment only variables that begin with HR_.
+func (f *fakeDaemon) save(ts *testscript.TestScript, verb, path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var m proto.Message = f.lastVerb
+	if verb == "request" {
+		req := proto.CloneOf(f.lastRun)
+		req.Env = slices.DeleteFunc(req.Env, func(e string) bool { return !strings.HasPrefix(e, "HR_") })
+		m = req
+	}
+	var b bytes.Buffer
+	ts.Check(writeMessage(&b, m))
+	ts.Check(os.WriteFile(path, b.Bytes(), 0o600))
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/report"
+	"headrace/wire"
+)
+
+func showVerb(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Tell everything about a task, with its history",
+		Example: `  headrace show nightly
+  headrace show t12 --format json | jq .history`,
+		Args:              takes(1, 1, "the id of a task"),
+		ValidArgsFunction: a.completeTasks(func(*wire.Task) bool { return true }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			task, err := d.find(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			// A list does not tell the history.
+			task, err = d.Get(cmd.Context(), &wire.GetRequest{Id: task.Id})
+			if err != nil {
+				return err
+			}
+			if a.format == formatJSON {
+				return writeMessage(a.out, task)
+			}
+			return a.showTask(task)
+		},
+	}
+}
+
+func (a *app) showTask(task *wire.Task) error {
+	term := terminalOf(a.out)
+	term.Width = 0 // nothing is left out
+	if err := taskTable(task).WriteTerminal(a.out, term); err != nil || len(task.History) == 0 {
+		return err
+	}
+	if _, err := io.WriteString(a.out, "\n"); err != nil {
+		return err
+	}
+	return historyTable(task.History).WriteTerminal(a.out, term)
+}
+
+func taskTable(task *wire.Task) *report.Table {
+	t := &report.Table{Columns: []report.Column{{Title: "task"}, {Title: task.Id}}}
+	field := func(name, value string) {
+		if value != "" {
+			t.Add(report.Str(name), report.Str(value))
+		}
+	}
+	field("name", task.Name)
+	field("job", task.Job)
+	field("command", commandLine(task.Argv))
+	field("user", task.User)
+	field("priority", priorityText(task))
+	t.Add(report.Str("state"), stateCell(task))
+	field("reason", task.Reason)
+	field("exit", exitText(task))
+	field("submitted", pointInTime(task.SubmittedMs))
+	field("started", pointInTime(task.StartedMs))
+	field("ended", pointInTime(task.EndedMs))
+	field("asked for", askedFor(task))
+	field("progress", progressOf(task))
+	usageFields(field, task.Usage)
+	field("preemptions", fmt.Sprint(task.Preemptions))
+	field("work lost", workLost(task))
+	field("checkpoint", checkpointText(task.Checkpoint))
+	if !ended(task) {
+		field("no checkpoint", task.NoCheckpoint)
+		field("no suspend", task.NoSuspend)
+	}
+	field("stdout", task.StdoutPath)
+	field("stderr", task.StderrPath)
+	return t
+}
+
+func usageFields(field func(name, value string), u *wire.Usage) {
+	if u == nil {
+		return
+	}
+	field("processor time", fmt.Sprintf("%s user, %s system, %s for dumps and restores",
+		report.Seconds(u.UserCpu), report.Seconds(u.SystemCpu), report.Seconds(u.OverheadCpu)))
+	field("running", report.Seconds(u.Running))
+	field("memory", fmt.Sprintf("%s resident (peak %s), %s swapped, %s dirty",
+		report.Bytes(u.Resident), report.Bytes(u.MaxResident), report.Bytes(u.Swapped), report.Bytes(u.Dirty)))
+	field("i/o", fmt.Sprintf("%s read, %s written", report.Bytes(u.ReadBytes), report.Bytes(u.WrittenBytes)))
+	field("processes", fmt.Sprint(u.Processes))
+}
+
+func historyTable(history []*wire.Event) *report.Table {
+	t := &report.Table{Columns: []report.Column{
+		{Title: "when"}, {Title: "state"}, {Title: "took", Align: report.Right},
+		{Title: "expected", Align: report.Right}, {Title: "bytes", Align: report.Right}, {Title: "reason", Flex: true},
+	}}
+	for _, e := range history {
+		t.Add(report.Str(pointInTime(e.AtMs)), report.Str(e.State), unlessZero(e.Took, report.UnitSeconds),
+			unlessZero(e.ExpectedDelay, report.UnitSeconds), unlessZero(float64(e.Bytes), report.UnitBytes), report.Str(e.Reason))
+	}
+	return t
+}
+
+func unlessZero(v float64, u report.Unit) report.Cell {
+	if v == 0 {
+		return report.Str("")
+	}
+	return report.Str(u.Format(v))
+}
+
+func pointInTime(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
+}
+
+func exitText(t *wire.Task) string {
+	switch {
+	case !ended(t):
+		return ""
+	case t.Signal != 0:
+		return fmt.Sprintf("%d (signal %d)", exitOf(t), t.Signal)
+	}
+	return fmt.Sprint(exitOf(t))
+}
+
+func priorityText(t *wire.Task) string {
+	number := strconv.Itoa(int(t.Priority))
+	if name := priorityOf(t); name != number {
+		return number + " (" + name + ")"
+	}
+	return number
+}
+
+func askedFor(t *wire.Task) string {
+	text := fmt.Sprintf("%g CPUs", t.Cpus)
+	if t.Cpus == 1 {
+		text = "1 CPU"
+	}
+	if t.Memory > 0 {
+		text += ", " + report.Bytes(t.Memory) + " of memory"
+	}
+	return text
+}
+
+func workLost(t *wire.Task) string {
+	if t.LostCpu == 0 && t.LostWall == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of processor time, %s of running time", report.Seconds(t.LostCpu), report.Seconds(t.LostWall))
+}
+
+func checkpointText(c *wire.CheckpointInfo) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s in %s: %s written in %s, %s to read over a chain of %d",
+		pointInTime(c.TakenMs), c.Store, report.Bytes(c.StoredBytes), report.Seconds(c.DumpSeconds), report.Bytes(c.TotalBytes), c.Chain)
+}
+
+// commandLine shows a command so that its arguments can be told apart.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, arg := range argv {
+		words[i] = arg
+		if arg == "" || strings.ContainsAny(arg, " \t\n\"'\\$`*?[](){}<>|&;#~!") {
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}

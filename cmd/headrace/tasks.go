@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"headrace"
+	"headrace/report"
+	"headrace/wire"
+)
+
+// tasksTable is what ps shows.
+func tasksTable(tasks []*wire.Task) *report.Table {
+	t := &report.Table{Columns: []report.Column{
+		{Title: "id"}, {Title: "name", Flex: true}, {Title: "prio"}, {Title: "state"},
+		{Title: "progress", Align: report.Right}, {Title: "cpu", Align: report.Right},
+		{Title: "rss", Align: report.Right}, {Title: "running", Align: report.Right},
+		{Title: "preemptions", Align: report.Right}, {Title: "reason", Flex: true},
+	}}
+	for _, task := range tasks {
+		t.Add(report.Str(task.Id), report.Str(nameOf(task)), report.Str(priorityOf(task)), stateCell(task),
+			report.Str(progressOf(task)), report.Str(report.Seconds(cpuOf(task))),
+			report.Str(report.Bytes(task.Usage.GetResident())), report.Str(report.Seconds(task.Usage.GetRunning())),
+			report.Num(float64(task.Preemptions), report.UnitNone), report.Str(task.Reason))
+	}
+	return t
+}
+
+// limitsTable tells which tasks cannot be preempted in which way, and why; nil
+// when all of them can in all ways.
+func limitsTable(tasks []*wire.Task) *report.Table {
+	t := &report.Table{Columns: []report.Column{{Title: "! id"}, {Title: "cannot be"}, {Title: "because", Flex: true}}}
+	for _, task := range tasks {
+		if ended(task) {
+			continue
+		}
+		if task.NoCheckpoint != "" {
+			t.Add(report.Str("! "+task.Id), report.Str("checkpointed"), report.Str(task.NoCheckpoint))
+		}
+		if task.NoSuspend != "" {
+			t.Add(report.Str("! "+task.Id), report.Str("suspended"), report.Str(task.NoSuspend))
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return t
+}
+
+// nameOf is the task's name, or what it runs.
+func nameOf(t *wire.Task) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	const most = 40
+	line := []rune(strings.Join(t.Argv, " "))
+	if len(line) > most {
+		return string(line[:most-1]) + "…"
+	}
+	return string(line)
+}
+
+func priorityOf(t *wire.Task) string {
+	if t.Priority > uint32(headrace.MaxPriority) {
+		return strconv.Itoa(int(t.Priority))
+	}
+	return headrace.Priority(t.Priority).String()
+}
+
+// stateCell is what the task does or is; a mark says that limitsTable has a
+// line about it.
+func stateCell(t *wire.Task) report.Cell {
+	cell := report.Str(t.State)
+	if state, err := headrace.ParseTaskState(t.State); err == nil {
+		cell = report.State(state)
+	}
+	cell.Text = stateOf(t)
+	if !ended(t) && (t.NoCheckpoint != "" || t.NoSuspend != "") {
+		cell.Text += " !"
+	}
+	return cell
+}
+
+func stateOf(t *wire.Task) string {
+	text := t.State
+	if t.Doing != "" {
+		text = t.Doing
+	}
+	if t.Held && !ended(t) {
+		text += ", held"
+	}
+	if t.State == "failed" {
+		text += fmt.Sprintf(" (%d)", exitOf(t))
+	}
+	return text
+}
+
+func progressOf(t *wire.Task) string {
+	if t.Progress < 0 || math.IsNaN(t.Progress) {
+		return report.Percent(math.NaN())
+	}
+	return strconv.Itoa(int(100*min(t.Progress, 1))) + " %"
+}
+
+// cpuOf is the processor time that the task has used, in seconds.
+func cpuOf(t *wire.Task) float64 { return t.Usage.GetUserCpu() + t.Usage.GetSystemCpu() }
