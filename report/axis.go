@@ -57,11 +57,16 @@ func (a Axis) tight(values []float64) (lo, hi float64) {
 		return 0, 1
 	case a.Log && hi/lo < 1.001:
 		return lo / 2, hi * 2
-	case !a.Log && hi-lo <= 1e-9*max(math.Abs(hi), math.Abs(lo)):
+	case !a.Log && samePlace(lo, hi):
 		pad := max(math.Abs(hi)/2, 0.5)
 		return lo - pad, hi + pad
 	}
 	return lo, hi
+}
+
+// samePlace tells whether two values are too close for an axis between them.
+func samePlace(lo, hi float64) bool {
+	return hi-lo <= max(1e-9*math.Abs(hi), 1e-9*math.Abs(lo), 1e-99)
 }
 
 // roomy is a domain that ends with a tick beyond the data. It has zero in it
@@ -71,13 +76,14 @@ func (a Axis) roomy(values []float64, n int) (lo, hi float64) {
 	if !any || a.Log {
 		return a.tight(values)
 	}
-	if lo > 0 && lo < hi*0.6 || lo == hi && lo > 0 {
+	point := samePlace(lo, hi)
+	if lo > 0 && (point || lo < hi*0.6) {
 		lo = 0
 	}
-	if hi < 0 && hi > lo*0.6 || lo == hi && hi < 0 {
+	if hi < 0 && (point || hi > lo*0.6) {
 		hi = 0
 	}
-	if lo == hi {
+	if samePlace(lo, hi) {
 		lo, hi = a.tight([]float64{lo})
 	}
 	step := a.Unit.step((hi - lo) / float64(n))
@@ -160,6 +166,8 @@ func (u Unit) tick(v float64) string {
 	switch u {
 	case UnitSeconds:
 		return secondsTick(v)
+	case UnitTenths:
+		return plain(round(v)) + "s"
 	case UnitBytes, UnitBytesPerSecond:
 		prefix, p := "", 1.0
 		for _, next := range [...]string{"k", "M", "G", "T", "P", "E"} {

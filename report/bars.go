@@ -141,7 +141,7 @@ func (c *Bars) draw(width float64, s *styles) drawing {
 }
 
 func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
-	b.name("strong", atStart, left, y+12, 12.5, width, g.Title)
+	b.name("strong", atStart, left, y+12, 13.4, width+groupGap-6, g.Title)
 	if g.Better == Lower || g.Better == Higher {
 		b.text("small muted", atStart, left, y+27, string(g.Better)+" is better")
 	}

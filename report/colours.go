@@ -24,19 +24,30 @@ type style struct {
 	class string
 	// shape is the marker: circle, square, up, down, diamond or ring.
 	shape string
-	// under is drawn below the others as a broad soft line, so that lines which
-	// lie on it remain visible.
-	under bool
+	// layer is the order of drawing: lines that lie on each other must all
+	// remain visible.
+	layer layer
 }
+
+// A layer says how a line is drawn, from the bottom up.
+type layer uint8
+
+const (
+	solid layer = iota
+	// broad lines are soft and lie below all others.
+	broad
+	// dashed lines lie on top, so that others show in their gaps.
+	dashed
+)
 
 // named are the policies. Those that use one mechanism have its colour.
 var named = map[string]style{
 	headrace.Wait.String():       {class: "c-wait", shape: "circle"},
-	headrace.Kill.String():       {class: "c-kill", shape: "square"},
+	headrace.Kill.String():       {class: "c-kill", shape: "square", layer: dashed},
 	headrace.Suspend.String():    {class: "c-suspend", shape: "up"},
 	headrace.Checkpoint.String(): {class: "c-checkpoint", shape: "diamond"},
-	"adaptive":                   {class: "c-adaptive", shape: "down"},
-	"cost":                       {class: "c-cost", shape: "ring", under: true},
+	"adaptive":                   {class: "c-adaptive", shape: "down", layer: dashed},
+	"cost":                       {class: "c-cost", shape: "ring", layer: broad},
 }
 
 var otherShapes = [...]string{"circle", "square", "up", "diamond", "down", "ring"}

@@ -110,10 +110,10 @@ func exampleBars() *Bars {
 		unit  Unit
 		of    func(run) float64
 	}{
-		{"Urgent: sojourn", UnitSeconds, func(r run) float64 { return r.sojourn }},
-		{"Makespan", UnitSeconds, func(r run) float64 { return r.makespan }},
-		{"Work lost", UnitSeconds, func(r run) float64 { return r.lost }},
-		{"CPU overhead", UnitSeconds, func(r run) float64 { return r.cpu }},
+		{"Urgent: sojourn", UnitTenths, func(r run) float64 { return r.sojourn }},
+		{"Makespan", UnitTenths, func(r run) float64 { return r.makespan }},
+		{"Work lost", UnitTenths, func(r run) float64 { return r.lost }},
+		{"CPU overhead", UnitTenths, func(r run) float64 { return r.cpu }},
 		{"Moved to and from disk", UnitBytes, func(r run) float64 { return r.bytesMoved }},
 	}
 	for _, m := range measures {
@@ -141,14 +141,14 @@ func exampleTable() *Table {
 	kill, wait := simulate("kill", 0.5, 150e6), simulate("wait", 0.5, 150e6)
 	for _, p := range policies {
 		r := simulate(p, 0.5, 150e6)
-		t.Add(Str(p), Num(r.sojourn, UnitSeconds), Num(r.sojourn/kill.sojourn, UnitRatio), Num(r.makespan, UnitSeconds),
-			Num(r.makespan/wait.makespan, UnitRatio), Num(r.lost, UnitSeconds), Num(r.cpu, UnitSeconds), Num(r.bytesMoved, UnitBytes))
+		t.Add(Str(p), Num(r.sojourn, UnitTenths), Num(r.sojourn/kill.sojourn, UnitRatio), Num(r.makespan, UnitTenths),
+			Num(r.makespan/wait.makespan, UnitRatio), Num(r.lost, UnitTenths), Num(r.cpu, UnitTenths), Num(r.bytesMoved, UnitBytes))
 	}
 	return t
 }
 
 func exampleLines(title string, sojourn, bandwidth bool) *Lines {
-	l := &Lines{Title: title, Better: Lower, Y: Axis{Unit: UnitSeconds, Label: "makespan"}}
+	l := &Lines{Title: title, Better: Lower, Y: Axis{Unit: UnitTenths, Label: "makespan"}}
 	measure := func(r run) float64 { return r.makespan }
 	if sojourn {
 		measure = func(r run) float64 { return r.sojourn }

@@ -70,11 +70,14 @@ func Ratio(r float64) string {
 // axis has its ticks. The zero value is a plain number.
 type Unit string
 
-// The units. UnitSeconds and UnitBytes are what they say; UnitPercent is a
-// fraction of one; UnitRatio is how many times as large.
+// The units. UnitSeconds and UnitBytes are what they say; UnitTenths is seconds
+// too, never written as minutes, so that small differences of long times remain
+// visible; UnitPercent is a fraction of one; UnitRatio is how many times as
+// large.
 const (
 	UnitNone           Unit = ""
 	UnitSeconds        Unit = "seconds"
+	UnitTenths         Unit = "tenths of a second"
 	UnitBytes          Unit = "bytes"
 	UnitBytesPerSecond Unit = "bytes/s"
 	UnitPercent        Unit = "percent"
@@ -91,6 +94,8 @@ func (u Unit) Format(v float64) string {
 		return plain(v)
 	case UnitSeconds:
 		return Seconds(v)
+	case UnitTenths:
+		return fixed(v, 1) + "s"
 	case UnitBytes:
 		return bytesOf(v)
 	case UnitBytesPerSecond:

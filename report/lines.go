@@ -20,10 +20,11 @@ type pointJSON struct {
 	Max *number `json:"max,omitempty"`
 }
 
-// MarshalJSON writes values that are not finite as null.
+// MarshalJSON writes values that are not finite as null, and leaves out a
+// spread that is not.
 func (p Point) MarshalJSON() ([]byte, error) {
 	j := pointJSON{X: number(p.X), Y: number(p.Y)}
-	if p.Min != 0 || p.Max != 0 {
+	if (p.Min != 0 || p.Max != 0) && finite(p.Min) && finite(p.Max) {
 		lo, hi := number(p.Min), number(p.Max)
 		j.Min, j.Max = &lo, &hi
 	}

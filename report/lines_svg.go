@@ -88,7 +88,7 @@ func (d *linesDrawing) axes() {
 		}
 	}
 	b.line("base", d.x.from, d.y.from, d.x.to, d.y.from)
-	b.name("muted", atMiddle, (d.x.from+d.x.to)/2, d.y.from+35, 12, d.x.to-d.x.from, d.X.Label)
+	b.name("muted", atEnd, d.x.to, d.y.from+36, 12, d.x.to, d.X.Label)
 	d.markers()
 	b.WriteString("\n")
 }
@@ -103,24 +103,23 @@ func (d *linesDrawing) markers() {
 		}
 		x, label := d.x.at(m.At), clean(m.Label)
 		d.b.open("", label+": "+d.X.Unit.Format(m.At))
-		d.b.line("flag", x, d.y.to-4, x, d.y.from)
+		d.b.line("flag soft", x, d.y.to-4, x, d.y.from)
 		if half := pixels(label, 11) / 2; x-half > edge+6 {
-			d.b.text("small", atMiddle, x, d.y.to-8, label)
+			d.b.text("small muted", atMiddle, x, d.y.to-8, label)
 			edge = x + half
 		}
 		d.b.end()
 	}
 }
 
-// lines draws the bands, then the broad lines, then the others, so that
-// nothing hides what is thinner.
+// lines draws the bands, then the lines by layers.
 func (d *linesDrawing) lines() {
 	for _, l := range d.Series {
 		d.band(l)
 	}
-	for _, under := range [...]bool{true, false} {
+	for _, layer := range [...]layer{broad, solid, dashed} {
 		for _, l := range d.Series {
-			if st := d.styles.of(l.Name); st.under == under {
+			if st := d.styles.of(l.Name); st.layer == layer {
 				d.line(l, st)
 			}
 		}
@@ -152,7 +151,7 @@ func (d *linesDrawing) band(l Series) {
 
 func (d *linesDrawing) line(l Series, st style) {
 	class := st.class
-	if st.under {
+	if st.layer == broad {
 		class += " under"
 	}
 	d.b.open(class, "")
@@ -219,7 +218,7 @@ func (d *linesDrawing) labels(width float64) {
 		x := d.x.to + 16
 		d.b.open(l.st.class, "")
 		if math.Abs(l.labelAt-l.y) > 3 || d.x.to-l.x > 1 {
-			d.b.path("leader", polyline([][2]float64{{l.x + 6, l.y}, {x - 6, l.labelAt}}))
+			d.b.path("leader", polyline([][2]float64{{l.x + 6, l.y}, {x - 7, l.labelAt}}))
 		}
 		d.b.marker(l.st, x, l.labelAt)
 		d.b.name("name", atStart, x+10, l.labelAt+4.5, 13, width-x-10, l.name)

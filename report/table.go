@@ -94,9 +94,7 @@ func (t *Table) WriteTerminal(w io.Writer, term Terminal) error {
 	for i, row := range grid[1:] {
 		t.line(&b, row, widths, term, func(c int) Tone { return t.tone(best, i, c) })
 	}
-	if t.Note != "" {
-		b.WriteString(term.paint(term.text(t.Note), Dim) + "\n")
-	}
+	b.WriteString(term.note(t.Note))
 	return writeAll(w, "table", b.String())
 }
 

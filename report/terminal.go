@@ -117,6 +117,18 @@ func (t Terminal) text(s string) string {
 	return b.String()
 }
 
+// note is a line of small print below something, wrapped to the width.
+func (t Terminal) note(s string) string {
+	if s == "" {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.SplitSeq(wrap(t.text(s), t.Width), "\n") {
+		b.WriteString(t.paint(line, Dim) + "\n")
+	}
+	return b.String()
+}
+
 // more is the sign that a text was shortened.
 func (t Terminal) more() string {
 	if t.ASCII {

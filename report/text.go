@@ -91,26 +91,56 @@ func cut(s string, n int, sign string) string {
 
 func blanks(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
+// wrap breaks a clean text between words into lines of at most n columns; n <= 0
+// means without limit. A word that is longer has a line of its own.
+func wrap(s string, n int) string {
+	if n <= 0 || columns(s) <= n {
+		return s
+	}
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Fields(s) {
+		w := columns(word)
+		switch {
+		case i == 0:
+		case used+1+w > n:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += w
+	}
+	return b.String()
+}
+
 // pixels estimates the width of a text in a proportional font of the given
-// size. It errs on the wide side.
+// size, for a font that is rather wide.
 func pixels(s string, size float64) float64 {
 	w := 0.0
 	for _, r := range s {
-		switch {
-		case runeColumns(r) == 0:
-		case runeColumns(r) == 2:
-			w += 1.05
-		case strings.ContainsRune("iljtfI.,:;|!'()[] ", r):
-			w += 0.34
-		case strings.ContainsRune("mwMW%@—∞", r):
-			w += 0.9
-		case unicode.IsUpper(r):
-			w += 0.7
-		default:
-			w += 0.57
-		}
+		w += runeWidth(r)
 	}
 	return w * size
+}
+
+// runeWidth is a part of the size of the font.
+func runeWidth(r rune) float64 {
+	switch {
+	case runeColumns(r) == 0:
+		return 0
+	case runeColumns(r) == 2:
+		return 1.05
+	case strings.ContainsRune("iljtfI.,:;|!'()[] ", r):
+		return 0.36
+	case strings.ContainsRune("mwMW%@—∞", r):
+		return 0.95
+	case unicode.IsUpper(r):
+		return 0.7
+	}
+	return 0.6
 }
 
 // fit shortens a clean text so that pixels is at most width.
@@ -118,12 +148,11 @@ func fit(s string, size, width float64) string {
 	if pixels(s, size) <= width {
 		return s
 	}
-	end := 0
-	for i := range s {
-		if pixels(s[:i], size)+pixels("…", size) > width {
-			break
+	used := pixels("…", size)
+	for i, r := range s {
+		if used += runeWidth(r) * size; used > width {
+			return strings.TrimRight(s[:i], " ") + "…"
 		}
-		end = i
 	}
-	return strings.TrimRight(s[:end], " ") + "…"
+	return s
 }

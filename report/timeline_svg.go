@@ -10,7 +10,7 @@ import (
 const (
 	laneHeight   = 24.0
 	headHeight   = 22.0
-	panelGap     = 14.0
+	panelGap     = 18.0
 	legendRow    = 20.0
 	axisHeight   = 34.0
 	fullBar      = 16.0
@@ -25,14 +25,12 @@ func (t *Timeline) draw(width float64, s *styles) drawing {
 	d.gutter = min(d.nameWidth()+14, width*0.3)
 	d.x = scale{min: from, max: to, from: d.gutter, to: width - endLabelRoom}
 	y := d.legend(0) + 8
-	top := y
-	var body svg
+	d.ticks = Axis{Unit: UnitSeconds}.ticks(from, to, int(max((d.x.to-d.x.from)/80, 2)))
 	for _, p := range t.Panels {
-		y = d.panel(&body, p, y)
+		y = d.panel(&d.b, p, y)
 	}
-	bottom := max(y-panelGap/2, top)
-	d.axis(top, bottom)
-	d.b.WriteString(body.String())
+	bottom := y - panelGap
+	d.axis(bottom)
 	return drawing{width: width, height: bottom + axisHeight, body: d.b.String()}
 }
 
@@ -44,12 +42,14 @@ type timelineDrawing struct {
 	gutter    float64
 	end       float64
 	x         scale
+	ticks     []float64
 	flagNames []string
 }
 
 func (d *timelineDrawing) nameWidth() float64 {
 	w := 40.0
 	for _, p := range d.Panels {
+		w = max(w, pixels(clean(p.Name), 14))
 		for _, l := range p.Lanes {
 			w = max(w, pixels(clean(l.Name), 13))
 		}
@@ -102,15 +102,13 @@ func flagLetter(i int) string {
 
 // panel draws one run and returns where the next begins.
 func (d *timelineDrawing) panel(b *svg, p Panel, y float64) float64 {
-	name := clean(p.Name)
-	style := "name strong"
-	b.name(style, atStart, 0, y+15, 13, d.width*0.6, name)
-	if p.Note != "" {
-		x := max(d.gutter, pixels(fit(name, 13, d.width*0.6), 14)+8)
-		b.name("muted", atStart, x, y+15, 12, d.width-x, p.Note)
-	}
+	b.name("name strong", atEnd, d.gutter-10, y+14, 14, d.gutter-12, p.Name)
+	b.name("muted", atStart, d.gutter, y+14, 12, d.width-d.gutter, p.Note)
 	lanes := y + headHeight
 	bottom := lanes + laneHeight*float64(len(p.Lanes))
+	for _, v := range d.ticks {
+		b.line("grid", d.x.at(v), lanes, d.x.at(v), bottom)
+	}
 	for i, l := range p.Lanes {
 		d.lane(b, p, l, lanes+laneHeight*(float64(i)+0.5))
 	}
@@ -141,25 +139,24 @@ func (d *timelineDrawing) lane(b *svg, p Panel, l Lane, y float64) {
 		class = "name strong"
 	}
 	b.name(class, atEnd, d.gutter-10, y+4.5, 13, d.gutter-14, l.Name)
-	b.line("grid", d.x.from, y, d.x.to, y)
 	last, open := math.Inf(-1), false
 	for _, s := range l.Segments {
 		start, end, ok := s.visible(d.end)
 		if !ok {
 			continue
 		}
-		d.segment(b, l, s, d.x.at(start), d.x.at(end), y, end-start)
+		d.segment(b, p, l, s, d.x.at(start), d.x.at(end), y, end-start)
 		if end >= last {
 			last, open = end, s.open()
 		}
 	}
 	if finite(last) && !open {
-		b.text("small muted", atStart, d.x.at(last)+5, y+4, Seconds(last))
+		b.text("small muted halo", atStart, d.x.at(last)+5, y+4, Seconds(last))
 	}
 	b.WriteString("\n")
 }
 
-func (d *timelineDrawing) segment(b *svg, l Lane, s Segment, x0, x1, y, lasted float64) {
+func (d *timelineDrawing) segment(b *svg, p Panel, l Lane, s Segment, x0, x1, y, lasted float64) {
 	tip := clean(l.Name) + ": " + s.Kind.String() + " " + Seconds(s.Start) + " to "
 	if s.open() {
 		tip += "now"
@@ -174,10 +171,31 @@ func (d *timelineDrawing) segment(b *svg, l Lane, s Segment, x0, x1, y, lasted f
 	if s.Kind == Waiting || s.Kind == Checkpointed {
 		b.rect("hit", x0, y-fullBar/2, max(x1-x0, 1.5), fullBar, 0)
 	}
-	if class, text := segmentLabel(s.Kind, l.Strong, lasted); class != "" && pixels(text, 11)+10 < x1-x0 {
-		b.text("small "+class, atMiddle, (x0+x1)/2, y+4, text)
+	if class, text := segmentLabel(s.Kind, l.Strong, lasted); class != "" {
+		x0, x1 = d.widestGap(p.Markers, x0, x1)
+		if pixels(text, 11)+10 < x1-x0 {
+			b.text("small "+class, atMiddle, (x0+x1)/2, y+4, text)
+		}
 	}
 	b.end()
+}
+
+// widestGap is the widest part of a segment that no marker crosses.
+func (d *timelineDrawing) widestGap(markers []Marker, x0, x1 float64) (from, to float64) {
+	cuts := []float64{x0, x1}
+	for _, m := range markers {
+		if x := d.x.at(m.At); drawable(m.At) && x > x0 && x < x1 {
+			cuts = append(cuts, x)
+		}
+	}
+	slices.Sort(cuts)
+	from, to = cuts[0], cuts[1]
+	for i := 1; i < len(cuts)-1; i++ {
+		if cuts[i+1]-cuts[i] > to-from {
+			from, to = cuts[i], cuts[i+1]
+		}
+	}
+	return from, to
 }
 
 // segmentLabel is what stands inside a segment that is wide enough.
@@ -190,7 +208,7 @@ func segmentLabel(k Kind, strong bool, lasted float64) (class, text string) {
 	case k == Suspended:
 		return "on-suspend", Seconds(lasted)
 	case k == Lost:
-		return "halo", Seconds(lasted) + " lost"
+		return "halo strong", Seconds(lasted) + " lost"
 	}
 	return "", ""
 }
@@ -225,16 +243,15 @@ func (d *timelineDrawing) shape(b *svg, k Kind, strong bool, x0, x1, y, h float6
 	}
 }
 
-// axis draws the lines behind all panels and the times below them.
-func (d *timelineDrawing) axis(top, bottom float64) {
-	a := Axis{Unit: UnitSeconds}
-	ticks := a.ticks(d.x.min, d.x.max, int(max((d.x.to-d.x.from)/80, 2)))
-	shown := thin(ticks, d.x, UnitSeconds.tick, 12, 8)
-	for i, v := range ticks {
+// axis writes the times below all panels.
+func (d *timelineDrawing) axis(bottom float64) {
+	shown := thin(d.ticks, d.x, UnitSeconds.tick, 12, 8)
+	d.b.line("base", d.x.from, bottom+4, d.x.to, bottom+4)
+	for i, v := range d.ticks {
 		x := d.x.at(v)
-		d.b.line("grid", x, top, x, bottom+4)
+		d.b.line("base", x, bottom+4, x, bottom+8)
 		if shown[i] {
-			d.b.text("muted", atMiddle, x, bottom+18, UnitSeconds.tick(v))
+			d.b.text("muted", atMiddle, x, bottom+22, UnitSeconds.tick(v))
 		}
 	}
 	d.b.WriteString("\n")

@@ -62,9 +62,7 @@ func (t *Timeline) WriteText(w io.Writer, term Terminal) error {
 	}
 	d.axis()
 	d.legend()
-	if t.Note != "" {
-		d.b.WriteString(term.paint(term.text(t.Note), Dim) + "\n")
-	}
+	d.b.WriteString(term.note(t.Note))
 	return writeAll(w, "timeline", d.b.String())
 }
 
