@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"headrace/report"
+)
+
+// experiment is one letter of PreemptOptions.Only. weight is its part of the
+// time of a whole run.
+type experiment struct {
+	name, title string
+	weight      float64
+	run         func(*harness, context.Context, sizes) error
+}
+
+var experiments = []experiment{
+	{"a", "light tasks", 0.30, (*harness).light},
+	{"b", "large dirty memory", 0.30, (*harness).dirtyMemory},
+	{"c", "storage bandwidths", 0.32, (*harness).storage},
+	{"d", "second checkpoint", 0.08, (*harness).secondCheckpoint},
+}
+
+// Preempt runs the experiments and writes the report: tables to Stdout, and the
+// files that were asked for. When ctx ends it stops, cleans up, reports what has
+// been measured so far, and returns the cause. It needs root: swap, loop devices
+// and checkpoints do. One call at a time.
+func Preempt(ctx context.Context, o PreemptOptions) error {
+	if err := o.complete(); err != nil {
+		return fmt.Errorf("bench preempt: %w", err)
+	}
+	res, err := o.results(ctx)
+	if res == nil {
+		return fmt.Errorf("bench preempt: %w", err)
+	}
+	if shown := o.publish(res); shown != nil {
+		err = errors.Join(err, shown)
+	}
+	if err != nil {
+		return fmt.Errorf("bench preempt: %w", err)
+	}
+	return nil
+}
+
+// results are measured, or read from a file. They are nil when there are none at
+// all.
+func (o *PreemptOptions) results(ctx context.Context) (*Results, error) {
+	if o.From != "" {
+		return ReadResults(o.From)
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("not root: swap files, loop devices and checkpoints need it; run it with sudo")
+	}
+	z, err := o.sizes()
+	if err != nil {
+		return nil, err
+	}
+	machine, err := thisMachine()
+	if err != nil {
+		return nil, err
+	}
+	res := &Results{Version: resultsVersion, Command: strings.Join(o.Command, " "), Started: time.Now(),
+		Machine: machine, Seed: o.Seed, Repeats: o.Repeats}
+	err = o.measure(ctx, res, z)
+	res.Took = time.Since(res.Started).Seconds()
+	res.Complete = err == nil
+	if len(res.Runs)+len(res.Dumps) == 0 && err != nil {
+		return nil, err
+	}
+	return res, err
+}
+
+func (o *PreemptOptions) measure(ctx context.Context, res *Results, z sizes) error {
+	progress := report.NewProgress(o.Stderr, o.Live)
+	progress.Terminal = o.Terminal
+	progress.Every = 30 * time.Second
+	defer progress.Done()
+
+	var chosen []experiment
+	total, done := 0.0, 0.0
+	for _, e := range experiments {
+		if slices.Contains(o.Only, e.name) {
+			chosen = append(chosen, e)
+			total += e.weight
+		}
+	}
+	var errs []error
+	for _, e := range chosen {
+		err := o.one(ctx, e, res, z, progress, done/total, e.weight/total)
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("(%s) %s: %w", e.name, e.title, err))
+		}
+		done += e.weight
+	}
+	return errors.Join(errs...)
+}
+
+// notCancelled is err without what only says that the run was interrupted.
+func notCancelled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// one experiment has an environment of its own, which is gone when it returns.
+func (o *PreemptOptions) one(ctx context.Context, e experiment, res *Results, z sizes, p *report.Progress, done, todo float64) (err error) {
+	h, err := newHarness(o, res, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	h.done, h.todo = done, todo
+	return e.run(h, ctx, z)
+}
+
+// publish shows the results and writes the files.
+func (o *PreemptOptions) publish(res *Results) error {
+	rep := newReport(res)
+	err := rep.writeTerminal(o.Stdout, o.Terminal)
+	if o.JSON != "" && o.From == "" {
+		err = errors.Join(err, res.write(o.JSON))
+	}
+	for _, f := range []struct {
+		path  string
+		write func(*bytes.Buffer) error
+	}{
+		{o.HTML, func(b *bytes.Buffer) error { return rep.page().WriteHTML(b) }},
+		{o.Markdown, func(b *bytes.Buffer) error { return rep.writeMarkdown(b) }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if e := f.write(&b); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		err = errors.Join(err, writeWhole(f.path, b.Bytes()))
+	}
+	for _, path := range []string{o.HTML, o.JSON, o.Markdown} {
+		if path != "" && (path != o.JSON || o.From == "") {
+			fmt.Fprintf(o.Stdout, "written: %s\n", path)
+		}
+	}
+	return err
+}
