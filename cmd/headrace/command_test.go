@@ -84,7 +84,7 @@ func TestSpans(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"a\nb\tc":     "a b c",
+		"a\nb\tc":     "a; b c",
 		"\x1b[2Jx":    "\uFFFD[2Jx",
 		"caf\u00e9\n": "caf\u00e9",
 		"\u009b1m":    "\uFFFD1m",

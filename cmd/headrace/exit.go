@@ -105,13 +105,14 @@ func message(err error) string {
 // oneLine keeps a text to one line, from moving the cursor and from changing
 // the direction of writing.
 func oneLine(s string) string {
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n' || r == '\r' || r == '\t':
+		case r == '\r' || r == '\t':
 			return ' '
 		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
 			return '\uFFFD'
 		}
 		return r
-	}, strings.TrimSpace(s))
+	}, s)
 }
