@@ -73,8 +73,12 @@ func samePlace(lo, hi float64) bool {
 // unless the data lies far from zero in comparison with its spread.
 func (a Axis) roomy(values []float64, n int) (lo, hi float64) {
 	lo, hi, any := a.extent(values)
-	if !any || a.Log {
+	if !any {
 		return a.tight(values)
+	}
+	if a.Log {
+		lo, hi = a.tight(values)
+		return roundDown(lo), UnitNone.step(hi)
 	}
 	point := samePlace(lo, hi)
 	if lo > 0 && (point || lo < hi*0.6) {
@@ -90,10 +94,22 @@ func (a Axis) roomy(values []float64, n int) (lo, hi float64) {
 	return math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step
 }
 
+// roundDown is the greatest of 1, 2 and 5 times a power of ten that is at most
+// v, which is positive.
+func roundDown(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range [...]float64{5, 2} {
+		if m*power <= v*(1+1e-9) {
+			return m * power
+		}
+	}
+	return power
+}
+
 // step is the least round number that is at least v.
 func (u Unit) step(v float64) float64 {
 	if u == UnitSeconds && v > 10 && v <= 10*86400 {
-		for _, s := range [...]float64{20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000} {
+		for _, s := range [...]float64{15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000} {
 			if s >= v {
 				return s
 			}

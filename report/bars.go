@@ -137,7 +137,11 @@ func (c *Bars) draw(width float64, s *styles) drawing {
 		}
 		y = bottom + groupsBelow
 	}
-	return drawing{width: width, height: max(y-groupsBelow+4, 20), body: b.String()}
+	if y == 0 {
+		b.nothing(width/2, 20)
+		y = 30 + groupsBelow
+	}
+	return drawing{width: width, height: y - groupsBelow + 4, body: b.String()}
 }
 
 func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
@@ -163,7 +167,7 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 		if hasBest && v == best {
 			class = "strong"
 		}
-		b.text(class, atStart, edge+6, mid+4, text)
+		b.text(class, atStart, edge+6, mid+4, fit(clean(text), 12, left+width+groupGap-edge-6))
 		b.end()
 	}
 	b.line("base", zero, top, zero, top+barRow*float64(len(c.Rows)))

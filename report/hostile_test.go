@@ -181,10 +181,10 @@ func TestHostile(t *testing.T) {
 	for _, s := range hostile {
 		checkEverywhere(t, s, 1, 2.5, 70)
 	}
-	values := []float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 5e-324, 1e99, -1e99, 1e-99}
+	values := []float64{0, -1, math.NaN(), math.Inf(-1), math.MaxFloat64, 5e-324, -1e99, 1e100}
 	for _, a := range values {
 		for _, b := range values {
-			for _, c := range []float64{0, 70, math.NaN()} {
+			for _, c := range []float64{70, math.Inf(1)} {
 				checkEverywhere(t, "x", a, b, c)
 			}
 		}
@@ -201,7 +201,10 @@ func FuzzPage(f *testing.F) {
 func TestEmpty(t *testing.T) {
 	page := &Page{}
 	page.Add("", Block{}, Block{Table: &Table{}}, Block{Timeline: &Timeline{}}, Block{Bars: &Bars{}}, Block{Lines: &Lines{}})
-	checkMarkup(t, render(t, page.WriteHTML))
+	text := checkMarkup(t, render(t, page.WriteHTML))
+	if n := strings.Count(text, "nothing measured"); n != 6 { // three charts, for two widths
+		t.Errorf("%d empty charts say so, want 6", n)
+	}
 	checkMarkup(t, render(t, (&Page{}).WriteHTML))
 	if got := string(render(t, (&Table{}).WriteMarkdown)); got != "" {
 		t.Errorf("Markdown of an empty table: %q", got)

@@ -36,6 +36,9 @@ func (c *Lines) draw(width float64, s *styles) drawing {
 	d.axes()
 	d.lines()
 	d.labels(width)
+	if len(ys) == 0 {
+		d.b.nothing((d.x.from+d.x.to)/2, top+height/2)
+	}
 	return drawing{width: width, height: top + height + belowPlot, body: d.b.String()}
 }
 
@@ -104,6 +107,7 @@ func (d *linesDrawing) markers() {
 		x, label := d.x.at(m.At), clean(m.Label)
 		d.b.open("", label+": "+d.X.Unit.Format(m.At))
 		d.b.line("flag soft", x, d.y.to-4, x, d.y.from)
+		label = fit(label, 11, (d.x.to-d.x.from)/4)
 		if half := pixels(label, 11) / 2; x-half > edge+6 {
 			d.b.text("small muted", atMiddle, x, d.y.to-8, label)
 			edge = x + half

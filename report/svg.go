@@ -95,6 +95,9 @@ func (b *svg) name(class, anchor string, x, y, size, width float64, s string) {
 	b.WriteString("</g>")
 }
 
+// nothing says in the middle of an empty chart that it is empty.
+func (b *svg) nothing(x, y float64) { b.text("muted", atMiddle, x, y, "nothing measured") }
+
 // polyline is the path through points.
 func polyline(points [][2]float64) string {
 	var b strings.Builder

@@ -29,6 +29,10 @@ func (t *Timeline) draw(width float64, s *styles) drawing {
 	for _, p := range t.Panels {
 		y = d.panel(&d.b, p, y)
 	}
+	if t.kindsUsed() == [kinds]bool{} {
+		d.b.nothing(width/2, y+10)
+		y += 20 + panelGap
+	}
 	bottom := y - panelGap
 	d.axis(bottom)
 	return drawing{width: width, height: bottom + axisHeight, body: d.b.String()}
@@ -51,7 +55,7 @@ func (d *timelineDrawing) nameWidth() float64 {
 	for _, p := range d.Panels {
 		w = max(w, pixels(clean(p.Name), 14))
 		for _, l := range p.Lanes {
-			w = max(w, pixels(clean(l.Name), 13))
+			w = max(w, pixels(clean(l.Name), 14))
 		}
 	}
 	return w
@@ -134,11 +138,11 @@ func (d *timelineDrawing) flag(b *svg, m Marker, top, bottom float64) {
 }
 
 func (d *timelineDrawing) lane(b *svg, p Panel, l Lane, y float64) {
-	class := "name"
+	class, size := "name", 13.0
 	if l.Strong {
-		class = "name strong"
+		class, size = "name strong", 14
 	}
-	b.name(class, atEnd, d.gutter-10, y+4.5, 13, d.gutter-14, l.Name)
+	b.name(class, atEnd, d.gutter-10, y+4.5, size, d.gutter-12, l.Name)
 	last, open := math.Inf(-1), false
 	for _, s := range l.Segments {
 		start, end, ok := s.visible(d.end)
