@@ -66,7 +66,7 @@ func severed(err error) bool {
 		return true
 	}
 	switch connect.CodeOf(err) {
-	case connect.CodeUnavailable, connect.CodeCanceled, connect.CodeAborted:
+	case connect.CodeUnavailable, connect.CodeCanceled:
 		return true
 	}
 	return false

@@ -70,7 +70,7 @@ A task is named by its id, or by its name where only one task has it.`,
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
-	addVerbs(root, groupMachine, benchVerb(a), versionVerb(a), completionVerb(a))
+	addVerbs(root, groupMachine, soloVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
 	root.AddCommand(benchTaskVerb())
 	return root
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace"
+	"headrace/policy"
 )
 
 // format is the value of --format.
@@ -103,8 +106,14 @@ func sizeFactor(suffix string) (factor float64, known bool) {
 // span is a flag for a duration: 10s, 1m30s, or a plain number of seconds.
 type span time.Duration
 
-func (d *span) Type() string   { return "DURATION" }
-func (d *span) String() string { return time.Duration(*d).String() }
+func (d *span) Type() string { return "DURATION" }
+
+func (d *span) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
 
 func (d *span) Set(s string) error {
 	v, err := time.ParseDuration(s)
@@ -119,6 +128,46 @@ func (d *span) Set(s string) error {
 }
 
 func (d span) seconds() float64 { return time.Duration(d).Seconds() }
+
+// rule is a flag for a duration of which 0 switches a rule of the policy off.
+type rule time.Duration
+
+func (r *rule) Type() string { return "DURATION" }
+
+func (r *rule) String() string {
+	if *r == 0 {
+		return ""
+	}
+	return time.Duration(*r).String()
+}
+
+func (r *rule) Set(s string) error {
+	var d span
+	if err := d.Set(s); err != nil {
+		return err
+	}
+	*r = rule(d)
+	if d == 0 {
+		*r = rule(policy.None)
+	}
+	return nil
+}
+
+// level is a flag for a slog.Level; its zero value is info.
+type level slog.Level
+
+func (l *level) Type() string   { return "LEVEL" }
+func (l *level) String() string { return strings.ToLower(slog.Level(*l).String()) }
+
+func (l *level) Set(s string) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	v, known := levels[s]
+	if !known {
+		return errors.New("want debug, info, warn or error")
+	}
+	*l = level(v)
+	return nil
+}
 
 // slots is a flag for a number of CPUs, which may be a fraction.
 type slots float64

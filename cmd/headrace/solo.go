@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/policy"
+	"headrace/solo"
+	"headrace/wire"
+)
+
+type soloFlags struct {
+	slots                   slots
+	memory, swapReserve     size
+	enforce                 bool
+	policy, victims         string
+	minRun, ageing          rule
+	suspendGrace, killGrace span
+	keepEnded               uint
+	stores                  []string
+	metrics, criu, shim     string
+	level                   level
+}
+
+func soloVerb(a *app) *cobra.Command {
+	var f soloFlags
+	cmd := &cobra.Command{
+		Use:   "solo",
+		Short: "The daemon: run tasks on this machine",
+		Long: `Solo is the daemon of one machine. It listens on a socket in its state
+directory, runs what headrace run hands to it, and makes room for urgent tasks.
+Its tasks do not need it: it may be stopped, killed and started again at any
+time. On SIGTERM or Ctrl-C it stops and leaves them running.
+
+Run by root it serves every user, each with their own tasks, and can checkpoint.
+Run by an ordinary user it suspends and kills, and serves that user alone.
+
+Policies: cost, the default, takes the cheapest for each victim; adaptive is the
+published algorithm; wait, kill, suspend and checkpoint take that one.`,
+		Example: `  headrace solo &
+  headrace solo --slots 2 --memory 8G --policy cost
+  headrace solo --store fast=/dev/shm/headrace --store disk=/var/lib/headrace/checkpoints,zstd`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.solo(cmd.Context(), &f)
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+func (f *soloFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Var(&f.slots, "slots", "how many CPUs tasks may use (default: all of them)")
+	flags.Var(&f.memory, "memory", "how much memory all tasks together may use (default: 90 % of the machine's)")
+	flags.BoolVar(&f.enforce, "enforce-memory", false, "have the kernel enforce --memory with a memory cgroup")
+	flags.Var(&f.swapReserve, "swap-reserve", "swap space that is left to others")
+	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how to make room: "+list(policy.Names()))
+	flags.StringVar(&f.victims, "victims", "", "whom first: "+list(policy.VictimOrders())+" (default: by policy)")
+	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
+	flags.Var(&f.ageing, "ageing", "how long a task waits for its priority to rise by one; 0: no such rule (default 10m)")
+	flags.Var(&f.suspendGrace, "suspend-grace", "how long handlers of SIGTSTP get (default 100ms)")
+	flags.Var(&f.killGrace, "kill-grace", "time between SIGTERM and SIGKILL for headrace kill (default 10s)")
+	flags.UintVar(&f.keepEnded, "keep-ended", 0, "keep this `NUMBER` of ended tasks (default 10000)")
+	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
+	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
+	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/setup puts it, else on PATH)")
+	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
+	flags.Var(&f.level, "log-level", "debug, info, warn or error")
+	completeValues(cmd, "policy", texts(policy.Names())...)
+	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
+	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+}
+
+func (a *app) solo(ctx context.Context, f *soloFlags) error {
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+	config, err := f.config(a.stateDir, log)
+	if err != nil {
+		return err
+	}
+	if config.CRIU == "" && os.Geteuid() == 0 {
+		log.Warn("there is no CRIU: tasks cannot be checkpointed; headrace doctor says how to get it")
+	}
+	daemon, err := solo.New(config)
+	if err != nil {
+		return err
+	}
+	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, error) {
+	c := solo.Config{
+		Slots: float64(f.slots), Memory: int64(f.memory), EnforceMemory: f.enforce, SwapReserve: int64(f.swapReserve),
+		SuspendGrace: time.Duration(f.suspendGrace), KillGrace: time.Duration(f.killGrace), KeepEnded: int(f.keepEnded),
+		Metrics: f.metrics, Version: version, Log: log,
+	}
+	var err error
+	if c.Policy, err = f.policyConfig(); err != nil {
+		return c, err
+	}
+	for _, s := range f.stores {
+		store, err := parseStore(s)
+		if err != nil {
+			return c, err
+		}
+		c.Stores = append(c.Stores, store)
+	}
+	if c.StateDir, err = wire.StateDirForDaemon(stateDir); err != nil {
+		return c, err
+	}
+	if c.Shim, err = findShim(f.shim); err != nil {
+		return c, err
+	}
+	c.CRIU, err = findCRIU(f.criu)
+	return c, err
+}
+
+func (f *soloFlags) policyConfig() (policy.Config, error) {
+	c := policy.Config{MinRun: time.Duration(f.minRun), Ageing: time.Duration(f.ageing)}
+	var err error
+	if c.Policy, err = policy.ParsePolicy(f.policy); err != nil {
+		return c, usageErrorf("--policy: %w", err)
+	}
+	if c.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
+		return c, usageErrorf("--victims: %w", err)
+	}
+	if err = c.Validate(); err != nil {
+		return c, usageErrorf("%w", err)
+	}
+	return c, nil
+}
+
+// parseStore reads NAME=DIR[,zstd].
+func parseStore(s string) (solo.StoreConfig, error) {
+	name, dir, found := strings.Cut(s, "=")
+	dir, compressed := strings.CutSuffix(dir, ",zstd")
+	if !found || name == "" || dir == "" {
+		return solo.StoreConfig{}, usageErrorf("--store %q: want NAME=DIR or NAME=DIR,zstd", s)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return solo.StoreConfig{}, fmt.Errorf("--store %q: %w", s, err)
+	}
+	return solo.StoreConfig{Name: name, Dir: abs, Compress: compressed}, nil
+}
+
+func texts[T ~string](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return all
+}
+
+func list[T ~string](values []T) string { return strings.Join(texts(values), ", ") }
