@@ -89,7 +89,7 @@ func (h *harness) light(ctx context.Context, z sizes) error {
 		LowBytes: low.memory, UrgentBytes: urgent.memory, Stores: []StoreFact{at.fact}})
 
 	var entries []entry
-	for _, policy := range []string{"wait", "kill", "suspend", "checkpoint", "cost"} {
+	for _, policy := range h.policies("wait", "kill", "suspend", "checkpoint", "cost") {
 		store, err := h.storeIn(at.dir, at.fact.Name, expLight+policy)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (h *harness) worstCase(ctx context.Context, z sizes, swap, lowRounds, urgen
 		LowBytes: z.dirtyBytes, UrgentBytes: z.dirtyBytes, Limit: limit, Enforced: true, Swap: swap, Stores: []StoreFact{at.fact}})
 
 	var entries []entry
-	for _, policy := range []string{"wait", "kill", "suspend", "checkpoint", "cost"} {
+	for _, policy := range h.policies("wait", "kill", "suspend", "checkpoint", "cost") {
 		store, err := h.storeIn(at.dir, at.fact.Name, expDirty+policy)
 		if err != nil {
 			return err

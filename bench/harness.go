@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"headrace/report"
@@ -24,6 +25,8 @@ type harness struct {
 	started int // daemons so far
 
 	progress *report.Progress
+	// noCheckpoint is why checkpoints do not work on this machine; empty: they do.
+	noCheckpoint string
 	// done and todo are the shares of the whole run before the present part of the
 	// experiment and in it.
 	done, todo float64
@@ -31,21 +34,29 @@ type harness struct {
 
 const shm = "/dev/shm"
 
-// newHarness makes the scratches; close removes everything again.
-func newHarness(o *PreemptOptions, res *Results, p *report.Progress) (*harness, error) {
-	h := &harness{o: o, res: res, progress: p, daemons: map[string]*daemon{}}
+// with makes the scratches, runs f, and removes everything again.
+func (h *harness) with(f func() error) (err error) {
+	if err := h.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	return f()
+}
+
+func (h *harness) open() error {
+	h.daemons = map[string]*daemon{}
 	// A loop device of a crashed run is mounted in one scratch and has its file
 	// in the other: the mounts go first.
 	var err error
-	if h.disk, err = newScratch(o.Dir); err != nil {
-		return nil, err
+	if h.disk, err = newScratch(h.o.Dir); err != nil {
+		return err
 	}
 	if onTmpfs(shm) {
 		if h.memory, err = newScratch(shm); err != nil {
-			return nil, errors.Join(err, h.disk.remove())
+			return errors.Join(err, h.disk.remove())
 		}
 	}
-	return h, nil
+	return nil
 }
 
 func (h *harness) close() error {
@@ -79,6 +90,23 @@ func (h *harness) daemon(ctx context.Context, c daemonConfig) (*daemon, error) {
 	}
 	h.daemons[key] = d
 	return d, nil
+}
+
+// running reports whether a daemon is up.
+func (h *harness) running() bool {
+	for _, d := range h.daemons {
+		if !d.gone() {
+			return true
+		}
+	}
+	return false
+}
+
+// policies are those of the given ones that the machine can carry out.
+func (h *harness) policies(names ...string) []string {
+	return slices.DeleteFunc(names, func(p string) bool {
+		return h.noCheckpoint != "" && (p == "checkpoint" || p == "adaptive")
+	})
 }
 
 func (h *harness) stopDaemons() error {
@@ -156,5 +184,6 @@ func (h *harness) once(ctx context.Context, e entry) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	return e.trial.run(ctx, d, h.disk)
+	o, err := e.trial.run(ctx, d, h.disk)
+	return o.Run, err
 }

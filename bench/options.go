@@ -56,7 +56,8 @@ type PreemptOptions struct {
 	// SoloFlags are added to the command line of every daemon.
 	SoloFlags []string
 
-	// HTML, JSON and Markdown are files to write; empty: none.
+	// HTML, JSON and Markdown are files to write; empty: none. If all three are
+	// empty and so is From, HTML and JSON are out/preempt.html and .json.
 	HTML, JSON, Markdown string
 	// From is a file written by JSON: nothing is run, and the report is made from
 	// it again.
@@ -95,6 +96,9 @@ func (o *PreemptOptions) complete() error {
 	}
 	if len(o.Command) == 0 {
 		o.Command = os.Args
+	}
+	if o.HTML+o.JSON+o.Markdown+o.From == "" {
+		o.HTML, o.JSON = "out/preempt.html", "out/preempt.json"
 	}
 	return completePlace(&o.Dir, &o.Headrace)
 }

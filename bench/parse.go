@@ -54,6 +54,9 @@ func (p *parse) run(m *meter) (uint64, error) {
 		}
 		switch {
 		case err == io.EOF:
+			if p.words {
+				fmt.Println(c)
+			}
 			return c.sum(), nil
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return 0, fmt.Errorf("read %s: %w", p.file, err)
@@ -138,6 +141,17 @@ func (c *counter) word(w []byte) {
 	}
 	c.index[string(w)] = len(c.times)
 	c.times = append(c.times, 1)
+}
+
+// String is the answer for people, when every word was counted.
+func (c *counter) String() string {
+	most, times := "", uint64(0)
+	for w, i := range c.index {
+		if n := c.times[i]; n > times || n == times && w < most {
+			most, times = w, n
+		}
+	}
+	return fmt.Sprintf("%d lines, %d words, %d of them different; %q occurs %d times", c.lines, c.words, len(c.times), most, times)
 }
 
 // sum depends on every count.

@@ -19,13 +19,15 @@ type experiment struct {
 	name, title string
 	weight      float64
 	run         func(*harness, context.Context, sizes) error
+	// checkpoints are what it is about.
+	checkpoints bool
 }
 
 var experiments = []experiment{
-	{"a", "light tasks", 0.30, (*harness).light},
-	{"b", "large dirty memory", 0.30, (*harness).dirtyMemory},
-	{"c", "storage bandwidths", 0.32, (*harness).storage},
-	{"d", "second checkpoint", 0.08, (*harness).secondCheckpoint},
+	{"a", "light tasks", 0.30, (*harness).light, false},
+	{"b", "large dirty memory", 0.30, (*harness).dirtyMemory, false},
+	{"c", "storage bandwidths", 0.32, (*harness).storage, true},
+	{"d", "second checkpoint", 0.08, (*harness).secondCheckpoint, true},
 }
 
 // Preempt runs the experiments and writes the report: tables to Stdout, and the
@@ -91,9 +93,20 @@ func (o *PreemptOptions) measure(ctx context.Context, res *Results, z sizes) err
 			total += e.weight
 		}
 	}
+	noCheckpoint, err := o.probe(ctx, res, progress)
+	if err != nil {
+		return err
+	}
+	if noCheckpoint != "" {
+		res.skip("everything with checkpoints", noCheckpoint)
+	}
 	var errs []error
 	for _, e := range chosen {
-		err := o.one(ctx, e, res, z, progress, done/total, e.weight/total)
+		if e.checkpoints && noCheckpoint != "" {
+			continue
+		}
+		h := &harness{o: o, res: res, progress: progress, noCheckpoint: noCheckpoint, done: done / total, todo: e.weight / total}
+		err := h.with(func() error { return e.run(h, ctx, z) })
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
 		}
@@ -113,15 +126,27 @@ func notCancelled(err error) error {
 	return err
 }
 
-// one experiment has an environment of its own, which is gone when it returns.
-func (o *PreemptOptions) one(ctx context.Context, e experiment, res *Results, z sizes, p *report.Progress, done, todo float64) (err error) {
-	h, err := newHarness(o, res, p)
-	if err != nil {
+// probe finds out with a small task whether checkpoints work here; why is the
+// reason if they do not.
+func (o *PreemptOptions) probe(ctx context.Context, res *Results, p *report.Progress) (why string, err error) {
+	h := &harness{o: o, res: res, progress: p}
+	err = h.with(func() error {
+		h.say(0, "trying a checkpoint")
+		store, err := h.storeIn(h.disk.dir, storeDisk, "probe")
+		if err != nil {
+			return err
+		}
+		c := secondCase{h: h, bytes: 8 << 20, config: daemonConfig{policy: "wait", stores: []storeDir{store}}}
+		if _, err = c.run(ctx); err != nil && ctx.Err() == nil && h.running() {
+			why = err.Error()
+			return nil
+		}
 		return err
+	})
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	defer func() { err = errors.Join(err, h.close()) }()
-	h.done, h.todo = done, todo
-	return e.run(h, ctx, z)
+	return why, err
 }
 
 // publish shows the results and writes the files.
