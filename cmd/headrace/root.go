@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,7 +30,11 @@ func execute(ctx context.Context, args []string, in *os.File, out, errOut io.Wri
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
-	code, line := outcome(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	code, line := outcome(err)
+	if exit := new(exitError); code != 0 && ctx.Err() != nil && !errors.As(err, &exit) {
+		code = exitInterrupted
+	}
 	if line != "" {
 		fmt.Fprintf(errOut, "headrace: %s\n", line)
 	}
@@ -70,7 +75,7 @@ A task is named by its id, or by its name where only one task has it.`,
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
-	addVerbs(root, groupMachine, soloVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
+	addVerbs(root, groupMachine, soloVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
 	root.AddCommand(benchTaskVerb())
 	return root
 }
