@@ -1,0 +1,87 @@
+package solo
+
+import (
+	"context"
+	"path/filepath"
+
+	"headrace"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+)
+
+// runtimeOf adapts package proc to what the loop needs.
+type runtimeOf struct{ *proc.Runtime }
+
+func (r runtimeOf) Start(ctx context.Context, spec proc.Spec) (Task, error) {
+	t, err := r.Runtime.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (r runtimeOf) Attach(ctx context.Context, id headrace.TaskID) (Task, error) {
+	t, err := r.Runtime.Attach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (r runtimeOf) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
+	t, res, err := r.Runtime.Restore(ctx, spec, o)
+	if err != nil {
+		return nil, res, err
+	}
+	return t, res, nil
+}
+
+func (r runtimeOf) Logs(id headrace.TaskID) (stdout, stderr string) {
+	dir := r.TaskDir(id)
+	return filepath.Join(dir, "stdout"), filepath.Join(dir, "stderr")
+}
+
+// storeImages adapts package checkpoint.
+type storeImages struct{}
+
+// measureSize is what the bandwidth of a store is measured with.
+const measureSize = 32 << 20
+
+func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, error) {
+	s, err := checkpoint.Open(store, checkpoint.Options{})
+	if err != nil {
+		return ImageInfo{}, false, err
+	}
+	images, err := s.Images(string(id))
+	if err != nil {
+		return ImageInfo{}, false, err
+	}
+	for i := len(images) - 1; i >= 0; i-- {
+		if im := images[i]; im.Err == nil {
+			return ImageInfo{
+				Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt,
+			}, true, nil
+		}
+	}
+	return ImageInfo{}, false, nil
+}
+
+func (storeImages) Collect(store string, id headrace.TaskID) error {
+	s, err := checkpoint.Open(store, checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Collect(string(id))
+}
+
+func (storeImages) Remove(store string, id headrace.TaskID) error {
+	s, err := checkpoint.Open(store, checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Remove(string(id))
+}
+
+func (storeImages) Measure(ctx context.Context, store string) (write, read float64, err error) {
+	return checkpoint.Measure(ctx, store, measureSize)
+}

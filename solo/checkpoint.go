@@ -1,0 +1,205 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+	"headrace/proc"
+)
+
+// checkpoint dumps a running or suspended task to in.Store. The task goes on
+// until the device is free: one dump at a time for each.
+func (l *loop) checkpoint(t *task, in *intent, st *store, c *call) {
+	live := t.live
+	in.Store, in.Dir = st.Name, st.Dir
+	t.rec.addImageDir(st.Dir)
+	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
+	d := st.enqueue(t, l.dumpEstimate(t, st))
+	l.begin(t, opCheckpoint, in, c, func(ctx context.Context) func() error {
+		if err := st.device.sem.Acquire(ctx, 1); err != nil {
+			return func() error {
+				st.dequeue(d)
+				t.rec.Reason = "the checkpoint was called off"
+				return err
+			}
+		}
+		l.post(func() { d.started = l.clk.boot() })
+		watch := l.stopwatch()
+		res, err := live.Checkpoint(ctx, opts)
+		took, at := watch()
+		st.device.sem.Release(1)
+		return func() error {
+			st.dequeue(d)
+			if err != nil {
+				l.checkpointFailed(t, st, err)
+				return err
+			}
+			l.checkpointed(t, in, st, res, took, at)
+			return nil
+		}
+	})
+}
+
+func (l *loop) checkpointed(t *task, in *intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
+	l.succeeded(t)
+	st.learnDump(res.Stored, res.Total, took)
+	l.metaDirty = true
+	l.counts.dump(took, res.Stored)
+	if res.Chain > 1 && res.Total > 0 {
+		t.rec.Ratio = ewma(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
+	}
+	t.rec.Checkpoint = &image{
+		Store: st.Name, Dir: st.Dir, Compress: st.Compress, Seq: res.Seq, Chain: res.Chain,
+		Stored: res.Stored, ToRead: res.ToRead, TakenMs: at, Dump: took,
+	}
+	t.rec.RanOn = false
+	t.rec.NoCheckpoint, t.noCheckpointUntil = "", 0
+	l.left(t, in, headrace.Checkpoint)
+	l.enter(t, headrace.Checkpointed, event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
+	t.known = false
+	l.collect(t)
+}
+
+// collect removes checkpoints that the newest one has made useless, once that
+// one is recorded.
+func (l *loop) collect(t *task) {
+	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
+	l.later(func() {
+		l.background(func(context.Context) func() {
+			crash.Here("solo.collect")
+			if err := l.img.Collect(keep, id); err != nil {
+				l.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
+			}
+			var others []string
+			for _, d := range dirs {
+				if d != keep {
+					others = append(others, d)
+				}
+			}
+			left := removeImages(l.img, others, id, l.log)
+			return func() {
+				im := t.rec.Checkpoint
+				if im == nil || im.Dir != keep || t.op != nil {
+					return
+				}
+				t.rec.ImageDirs = append(left, keep)
+				l.touch(t)
+			}
+		})
+	})
+}
+
+// checkpointFailed leaves the task as it was and remembers why.
+func (l *loop) checkpointFailed(t *task, st *store, err error) {
+	switch {
+	case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, proc.ErrNotCheckpointable), errors.Is(err, proc.ErrUnsupported):
+		t.rec.NoCheckpoint = err.Error()
+	case errors.Is(err, proc.ErrNoSpace):
+		st.fullUntil = l.clk.boot() + storeFullFor
+	default:
+		t.rec.NoCheckpoint = err.Error()
+		t.noCheckpointUntil = l.clk.boot() + time.Minute
+	}
+	l.counts.failure.Inc()
+	l.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)
+	t.rec.Reason = "checkpoint failed: " + err.Error()
+}
+
+// restore brings a checkpointed task back.
+func (l *loop) restore(t *task, in *intent) {
+	im, spec := *t.rec.Checkpoint, t.spec
+	spec.Cgroups = l.cgroups
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir()}
+	in.Store, in.Dir = im.Store, im.Dir
+	l.detach(t)
+	l.begin(t, opRestore, in, nil, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		live, res, err := l.rt.Restore(ctx, spec, opts)
+		took, at := watch()
+		if err != nil {
+			// The supervisor that waits for the next attempt, if there is one.
+			idle, attachErr := l.rt.Attach(ctx, spec.ID)
+			if attachErr != nil {
+				idle = nil
+			}
+			live = idle
+			if in.Again && idle != nil && errors.Is(err, proc.ErrState) && runs(ctx, idle) {
+				return func() error {
+					l.restored(t, in, idle, im, proc.RestoreResult{}, took, at)
+					return nil
+				}
+			}
+			return func() error { l.restoreFailed(t, live, err); return err }
+		}
+		return func() error {
+			l.restored(t, in, live, im, res, took, at)
+			return nil
+		}
+	})
+}
+
+// runs tells whether a supervisor has processes that may run.
+func runs(ctx context.Context, live Task) bool {
+	stats, err := live.Stats(ctx)
+	return err == nil && stats.State == headrace.Running
+}
+
+func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {
+	l.succeeded(t)
+	if st := l.store(im.Store); st != nil && res.Read > 0 {
+		st.learnRestore(res.Read, took)
+		l.metaDirty = true
+	}
+	l.counts.restore(took, res.Read)
+	if res.Seq != 0 {
+		im.Restore = took
+	}
+	if res.Seq != 0 {
+		im.Seq = res.Seq
+	}
+	t.rec.Checkpoint = &im
+	t.rec.RanOn, t.rec.Forfeit = true, false
+	l.attach(t, live)
+	reason := in.Reason
+	if len(res.Skipped) > 0 {
+		reason = "from an older checkpoint: " + strings.Join(res.Skipped, "; ")
+		l.log.Warn("a checkpoint could not be used, an older one was", "id", t.rec.ID, "skipped", res.Skipped)
+	}
+	l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
+}
+
+const maxRestoreFailures = 3
+
+// restoreFailed tries again some times, and then starts the task over if that
+// is allowed. Otherwise nothing is thrown away: a user may try again.
+func (l *loop) restoreFailed(t *task, idle Task, err error) {
+	l.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
+	if idle != nil {
+		l.attach(t, idle)
+	}
+	again := !errors.Is(err, proc.ErrNoImage) && !errors.Is(err, proc.ErrUnsupported) && !errors.Is(err, proc.ErrState)
+	if again && t.failures+1 < maxRestoreFailures {
+		l.backOff(t)
+		t.rec.Reason = "could not be restored, will be tried again: " + err.Error()
+		return
+	}
+	switch {
+	case t.rec.RestartOnLoss || t.rec.Forfeit:
+		l.succeeded(t)
+		l.startOver(t, "restarted from the beginning: "+err.Error())
+	case errors.Is(err, proc.ErrNoImage):
+		l.lose(t, "no checkpoint could be used: "+err.Error())
+	default:
+		l.succeeded(t)
+		t.rec.Held = true
+		l.enter(t, headrace.Checkpointed, event{Reason: fmt.Sprintf(
+			"could not be restored: %v; when that is put right: headrace restore %s", err, t.rec.ID)})
+	}
+}

@@ -1,0 +1,21 @@
+package solo
+
+import (
+	"time"
+
+	"headrace/internal/linux"
+)
+
+// clock tells the time; tests replace it.
+type clock interface {
+	// boot is the time since the machine was started (CLOCK_BOOTTIME): the same
+	// scale for every daemon of one boot, without jumps.
+	boot() time.Duration
+	// wall is for people only.
+	wall() time.Time
+}
+
+type systemClock struct{}
+
+func (systemClock) boot() time.Duration { return linux.Clock() }
+func (systemClock) wall() time.Time     { return time.Now() }

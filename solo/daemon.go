@@ -1,0 +1,342 @@
+package solo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/policy"
+	"headrace/proc"
+	"headrace/wire"
+)
+
+// Daemon runs tasks on this machine.
+type Daemon struct {
+	cfg   Config
+	parts parts
+	ready chan struct{}
+}
+
+// parts are what the loop works with; tests replace them.
+type parts struct {
+	runtime Runtime
+	images  Images
+	policy  decider
+	clock   clock
+	boot    string
+	memory  func() (memoryInfo, error)
+	tick    time.Duration
+	// journal wraps the journal.
+	journal func(journal) journal
+}
+
+// New checks a configuration. Nothing is touched before Run.
+func New(cfg Config) (*Daemon, error) {
+	boot, err := linux.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("find out which boot of the machine this is: %w", err)
+	}
+	p := parts{
+		runtime: runtimeOf{&proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}},
+		images:  storeImages{},
+		clock:   systemClock{},
+		boot:    strings.TrimSpace(boot),
+		memory:  readMemoryInfo,
+		tick:    tickInterval,
+		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
+			if explain {
+				return policy.Explain(v, cfg.Policy)
+			}
+			return policy.Decide(v, cfg.Policy), nil
+		},
+		journal: func(j journal) journal { return j },
+	}
+	return newDaemon(cfg, p)
+}
+
+func newDaemon(cfg Config, p parts) (*Daemon, error) {
+	mem, err := p.memory()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.complete(mem); err != nil {
+		return nil, err
+	}
+	return &Daemon{cfg: cfg, parts: p, ready: make(chan struct{})}, nil
+}
+
+// Ready is closed when the daemon answers on its socket.
+func (d *Daemon) Ready() <-chan struct{} { return d.ready }
+
+// Socket is the path of the API's socket.
+func (d *Daemon) Socket() string { return wire.SocketPath(d.cfg.StateDir) }
+
+// Run works until ctx ends, or something happens that makes it impossible to go
+// on; in both cases the tasks go on and the next daemon finds them. It may be
+// called once.
+func (d *Daemon) Run(ctx context.Context) error {
+	if err := d.makeDirs(); err != nil {
+		return err
+	}
+	lock, err := lockState(d.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	file, err := openJournal(d.cfg.StateDir, defaultJournalOptions())
+	if err != nil {
+		return err
+	}
+	defer file.close()
+	l, err := d.newLoop(d.parts.journal(file))
+	if err != nil {
+		return err
+	}
+	if d.cfg.EnforceMemory {
+		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := group.close(); err != nil {
+				l.log.Warn("the memory cgroup stays", "err", err)
+			}
+		}()
+		l.cgroups = []string{group.dir}
+	}
+	return d.serve(ctx, l)
+}
+
+// makeDirs makes the state directory and what is in it. Tasks of other users
+// must be able to reach their own directories by name, and nothing else.
+func (d *Daemon) makeDirs() error {
+	dirs := []struct {
+		path string
+		mode fs.FileMode
+	}{
+		{d.cfg.StateDir, 0o711},
+		{filepath.Join(d.cfg.StateDir, "tasks"), 0o711},
+		{d.cfg.scratchDir(), 0o700},
+	}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir.path, dir.mode); err != nil {
+			return fmt.Errorf("make the state directory: %w; choose another with --state-dir", err)
+		}
+		st, err := os.Stat(dir.path)
+		if err != nil {
+			return fmt.Errorf("look at the state directory: %w", err)
+		}
+		if st.Mode().Perm() == dir.mode {
+			continue
+		}
+		if err := os.Chmod(dir.path, dir.mode); err != nil {
+			return fmt.Errorf("protect the state directory: %w; choose one of your own with --state-dir", err)
+		}
+	}
+	return nil
+}
+
+func (c *Config) scratchDir() string { return filepath.Join(c.StateDir, "scratch") }
+
+// lockState makes sure that one daemon has the state directory.
+func lockState(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the state directory: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		defer f.Close()
+		pid := make([]byte, 32)
+		n, _ := f.ReadAt(pid, 0)
+		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
+			bytes.TrimSpace(pid[:n]), dir)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the state directory %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+func (d *Daemon) newLoop(j journal) (*loop, error) {
+	stores, err := openStores(d.cfg.Stores)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := d.parts.memory()
+	if err != nil {
+		return nil, err
+	}
+	return &loop{
+		cfg: d.cfg, log: d.cfg.Log, clk: d.parts.clock, boot: d.parts.boot, host: hostname(),
+		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick,
+		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
+		mail: make(chan func(), 256), dead: make(chan struct{}),
+		tasks:   map[headrace.TaskID]*task{},
+		dirty:   map[*task]struct{}{},
+		shown:   map[*task]struct{}{},
+		specs:   map[headrace.TaskID]*proc.Spec{},
+		warned:  map[string]time.Duration{},
+		started: d.parts.clock.wall(),
+	}, nil
+}
+
+// serve recovers, opens the API and runs the loop.
+func (d *Daemon) serve(ctx context.Context, l *loop) error {
+	opsCtx, cancelOps := context.WithCancel(context.Background())
+	l.opsCtx = opsCtx
+	defer func() {
+		cancelOps()
+		l.letGo()
+	}()
+
+	state, err := l.journal.load()
+	if err != nil {
+		return err
+	}
+	l.takeMeta(state.meta)
+	if state.meta.Boot != l.boot {
+		removeContents(d.cfg.scratchDir())
+	}
+	measureStores(ctx, l.stores, l.meta.Stores, l.img, l.clk, l.log)
+	if err := l.recover(ctx, state); err != nil {
+		close(l.dead)
+		return err
+	}
+	// Whoever asks first must find what was recovered.
+	if err := l.endTurn(ctx); err != nil {
+		close(l.dead)
+		return err
+	}
+	stop, err := d.listen(l)
+	if err != nil {
+		close(l.dead)
+		return err
+	}
+	defer stop()
+	l.log.Info("the daemon is up", "version", d.cfg.Version, "state", d.cfg.StateDir, "slots", d.cfg.Slots,
+		"memory", d.cfg.Memory, "policy", d.cfg.policyName())
+	close(d.ready)
+	return l.run(ctx)
+}
+
+// letGo drops the connections to the tasks and waits for what still runs outside
+// the loop, but not for ever: a file system on the network may not answer.
+func (l *loop) letGo() {
+	for _, t := range l.active {
+		if t.live != nil {
+			t.live.Close()
+		}
+	}
+	over := make(chan struct{})
+	go func() {
+		l.wg.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(stopTimeout):
+		l.log.Warn("something that was begun does not end; it is left behind")
+	}
+}
+
+func (l *loop) takeMeta(m meta) {
+	l.meta = m
+	l.meta.Version = recordVersion
+	if l.meta.SwapOut == 0 {
+		l.meta.SwapOut, l.meta.SwapIn = guessSwapOut, guessSwapIn
+	}
+	if l.meta.Stores == nil {
+		l.meta.Stores = map[string]measure{}
+	}
+}
+
+func removeContents(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		os.RemoveAll(filepath.Join(dir, e.Name()))
+	}
+}
+
+// listen opens the API and the metrics. The function it returns closes them and
+// waits until nothing is served any more.
+func (d *Daemon) listen(l *loop) (stop func(), err error) {
+	path := d.Socket()
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove an old socket: %w", err)
+	}
+	socket, err := wire.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	// Everybody may knock; who is let in is decided by the kernel's word on who
+	// it is.
+	if err := os.Chmod(path, 0o666); err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("open the socket to users: %w", err)
+	}
+	s := &service{loop: l, board: l.board, version: d.cfg.Version}
+	base, cancel := context.WithCancel(context.Background())
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	api := &http.Server{
+		Handler: s.handler(), ConnContext: withCaller, Protocols: protocols,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	servers := []*http.Server{api}
+	listeners := []net.Listener{&peerListener{UnixListener: socket, conns: map[uint32]int{}}}
+	if d.cfg.Metrics != "" {
+		ml, err := net.Listen("tcp", d.cfg.Metrics)
+		if err != nil {
+			cancel()
+			socket.Close()
+			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
+		}
+		servers = append(servers, &http.Server{Handler: metricsHandler(l.counts, l.board), ReadHeaderTimeout: 10 * time.Second})
+		listeners = append(listeners, ml)
+		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
+	}
+	var serving sync.WaitGroup
+	for i, srv := range servers {
+		serving.Add(1)
+		go func() {
+			defer serving.Done()
+			if err := srv.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				l.log.Error("serving stopped", "err", err)
+			}
+		}()
+	}
+	return func() {
+		os.Remove(path)
+		cancel()
+		for _, srv := range servers {
+			srv.Close()
+		}
+		serving.Wait()
+	}, nil
+}

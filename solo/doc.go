@@ -1,0 +1,38 @@
+// Package solo is the daemon of one machine: an executor with slots and a
+// memory budget that runs commands by priority and makes room for urgent ones
+// without losing work.
+//
+// # Who owns what
+//
+// One goroutine, the loop, owns all state. Requests and finished operations
+// reach it as messages; whatever may take time (starting, suspending, dumping,
+// measuring) runs in goroutines of its own, at most one operation for each task
+// at a time. The loop works in turns: it takes the messages that have arrived,
+// asks the policy, writes every changed record in one durable transaction, and
+// only then answers requests, tells watchers and starts operations. So nothing
+// is announced or acted upon that a killed daemon could have forgotten.
+//
+// # What survives
+//
+// Tasks belong to their supervisors (package proc), not to the daemon. A record
+// says what was intended; what is true is found out from the supervisors and
+// from the committed checkpoints when the daemon starts again. See recover.go.
+//
+// # Files
+//
+// The state directory (mode 0711) holds
+//
+//	lock            held while a daemon runs; names its pid
+//	state.db        the records
+//	reserve         space that is given up when the disk is full, so that the
+//	                records can still be written
+//	headrace.sock   the API (Connect over a unix socket; package wire)
+//	tasks/          one directory for each task (package proc)
+//	checkpoints/    the default checkpoint store
+//	scratch/        decompression during restores
+//
+// # Time
+//
+// Durations come from CLOCK_BOOTTIME, which goes on while the daemon is down
+// and does not jump. The wall clock is only shown to people.
+package solo

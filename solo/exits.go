@@ -1,0 +1,123 @@
+package solo
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// exitArrived takes in that a task's processes have ended.
+func (l *loop) exitArrived(t *task, exit proc.Exit) {
+	if t.op != nil {
+		t.exit = &exit
+		return
+	}
+	l.exited(t, exit, nil)
+	l.nextCall(t)
+	l.redecide = true
+}
+
+// exited decides what an end means. in is the operation during which it
+// happened, nil if there was none.
+func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
+	if t.rec.State == headrace.Checkpointed {
+		// Only the idle supervisor has gone.
+		l.detach(t)
+		return
+	}
+	if !exit.At.IsZero() && exit.At.Equal(t.rec.SeenExit) {
+		exit = proc.Exit{Lost: true, Usage: t.rec.Last}
+	}
+	if !exit.Lost {
+		t.rec.SeenExit = exit.At
+	}
+	killing := in != nil && in.Kind == opKill
+	switch {
+	case killing && in.User:
+		l.final(t, headrace.Killed, &exit, "killed by a user", false)
+	case exit.Lost:
+		l.vanished(t, exit, "its supervisor was killed")
+	case killing && !in.Late:
+		l.evicted(t, exit, in)
+	case exit.StartError != "":
+		l.final(t, headrace.Failed, &exit, exit.StartError, false)
+	case exit.Code == 0:
+		l.final(t, headrace.Done, &exit, "", false)
+	case exit.Signal != 0:
+		l.final(t, headrace.Failed, &exit, fmt.Sprintf("ended by signal %d (%s)", exit.Signal, syscall.Signal(exit.Signal)), false)
+	default:
+		l.final(t, headrace.Failed, &exit, fmt.Sprintf("exit code %d", exit.Code), false)
+	}
+}
+
+// evicted puts a task that was killed to make room back into the queue.
+func (l *loop) evicted(t *task, exit proc.Exit, in *intent) {
+	cpu, wall := l.accountLoss(t, exit.Usage)
+	l.detach(t)
+	t.rec.Last = exit.Usage
+	l.left(t, in, headrace.Kill)
+	t.rec.Forfeit = true
+	l.succeeded(t)
+	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", in.Reason, short(wall), short(cpu)))
+}
+
+// vanished deals with a task whose processes are gone without an end.
+func (l *loop) vanished(t *task, exit proc.Exit, why string) {
+	cpu, wall := l.accountLoss(t, exit.Usage)
+	l.detach(t)
+	l.log.Warn("a task vanished", "id", t.rec.ID, "why", why)
+	t.rec.Losses++
+	if !t.rec.RestartOnLoss {
+		l.lose(t, why)
+		return
+	}
+	if t.rec.Losses > 1 {
+		l.backOff(t)
+	}
+	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", why, short(wall), short(cpu)))
+}
+
+// lose ends a task as lost. A checkpoint is kept for the user to decide.
+func (l *loop) lose(t *task, why string) {
+	if t.rec.Checkpoint != nil {
+		t.rec.RanOn = true
+		l.final(t, headrace.Lost, nil, fmt.Sprintf(
+			"%s; to go on from its last checkpoint: headrace restore %s", why, t.rec.ID), true)
+		return
+	}
+	l.final(t, headrace.Lost, nil, why, false)
+}
+
+// requeue makes a task without processes wait to be brought back from its last
+// checkpoint, else from the beginning.
+func (l *loop) requeue(t *task, reason string) {
+	if t.rec.Checkpoint != nil {
+		t.rec.RanOn = true
+		l.enter(t, headrace.Checkpointed, event{Reason: reason})
+		return
+	}
+	l.startOver(t, reason)
+}
+
+// accountLoss adds the work since the start or the last checkpoint to what was
+// lost: what was measured last, and what was used after that.
+func (l *loop) accountLoss(t *task, end proc.Usage) (cpu, wall time.Duration) {
+	if t.known {
+		s := t.stats
+		cpu, wall = s.SinceSaveCPU, s.SinceSaveWall
+		cpu += max(0, end.User+end.System-s.Usage.User-s.Usage.System)
+		wall += max(0, end.Running-s.Usage.Running)
+		t.rec.Last = s.Usage
+	} else if t.rec.Checkpoint == nil {
+		cpu, wall = end.User+end.System, end.Running
+	}
+	t.rec.LostCPU += cpu
+	t.rec.LostWall += wall
+	l.counts.lost(cpu, wall)
+	return cpu, wall
+}
+
+func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }

@@ -1,0 +1,427 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// world is an in-memory machine: supervisors, their processes, recorded ends
+// and checkpoints. It outlives the daemons that use it through connections, and
+// it watches that no task ever runs twice.
+type world struct {
+	dir string
+
+	mu     sync.Mutex
+	things map[headrace.TaskID]*thing
+	faults []string
+	clock  time.Duration // makes every recorded end distinct
+	// changed is closed and replaced when something has happened.
+	changed chan struct{}
+}
+
+// thing is everything outside the daemon that belongs to one task.
+type thing struct {
+	shim      *shim
+	exit      *proc.Exit
+	images    map[string][]ImageInfo
+	starts    int // attempts from the beginning
+	completed int // ends of the command by itself
+	seq       int
+	resident  int64
+	ratio     float64
+	noDump    error
+}
+
+// shim is a supervisor; state Checkpointed means that it has no processes.
+type shim struct {
+	state  headrace.TaskState
+	exited chan struct{}
+	exit   proc.Exit
+	ran    time.Duration
+	saved  time.Duration
+}
+
+func newWorld(dir string) *world {
+	return &world{dir: dir, things: map[headrace.TaskID]*thing{}, changed: make(chan struct{})}
+}
+
+func (w *world) thing(id headrace.TaskID) *thing {
+	t := w.things[id]
+	if t == nil {
+		t = &thing{images: map[string][]ImageInfo{}, resident: 100 << 20, ratio: 1}
+		w.things[id] = t
+	}
+	return t
+}
+
+func (w *world) happened() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *world) fault(format string, args ...any) {
+	w.faults = append(w.faults, fmt.Sprintf(format, args...))
+}
+
+// with calls f with the task's things.
+func (w *world) with(id headrace.TaskID, f func(t *thing)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f(w.thing(id))
+	w.happened()
+}
+
+// finish ends the command of a running task by itself and reports whether it
+// was running.
+func (w *world) finish(id headrace.TaskID, code int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.thing(id)
+	if t.shim == nil || t.shim.state != headrace.Running {
+		return false
+	}
+	t.completed++
+	w.end(t, proc.Exit{Code: code})
+	return true
+}
+
+// end records an end and makes the supervisor go.
+func (w *world) end(t *thing, e proc.Exit) {
+	s := t.shim
+	w.clock += time.Millisecond
+	e.At = time.Unix(1e9, 0).Add(w.clock)
+	e.Usage = proc.Usage{User: s.ran, Running: s.ran}
+	t.exit = &e
+	s.exit, s.state, t.shim = e, headrace.Done, nil
+	close(s.exited)
+	w.happened()
+}
+
+// vanish kills the supervisor, and with it the processes, without a record.
+func (w *world) vanish(id headrace.TaskID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(w.thing(id))
+}
+
+func (w *world) drop(t *thing) {
+	s := t.shim
+	if s == nil {
+		return
+	}
+	s.exit, s.state, t.shim = proc.Exit{Code: 137, Signal: 9, Lost: true, At: time.Now()}, headrace.Lost, nil
+	close(s.exited)
+	w.happened()
+}
+
+// reboot ends all processes.
+func (w *world) reboot() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.things {
+		w.drop(t)
+	}
+}
+
+// state is what the processes of a task do; Pending without a supervisor.
+func (w *world) state(id headrace.TaskID) headrace.TaskState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.thing(id).shim; s != nil {
+		return s.state
+	}
+	return headrace.Pending
+}
+
+// conn is what one daemon sees of the world. After cut, which is what a killed
+// daemon's hands are like, nothing gets through any more.
+type conn struct {
+	*world
+	mu sync.Mutex
+	// before and after are called around each effect, with its name; an error
+	// stands for a failure of the operation, and they may cut the connection.
+	before, after func(op string, id headrace.TaskID) error
+	gone          bool
+}
+
+var errCut = errors.New("this daemon is dead")
+
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+}
+
+func (c *conn) dead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
+func (c *conn) do(op string, id headrace.TaskID, f func(t *thing) error) error {
+	if c.dead() {
+		return errCut
+	}
+	if c.before != nil {
+		if err := c.before(op, id); err != nil {
+			return err
+		}
+	}
+	if c.dead() {
+		return errCut
+	}
+	c.world.mu.Lock()
+	err := f(c.thing(id))
+	c.happened()
+	c.world.mu.Unlock()
+	if c.after != nil && err == nil {
+		err = c.after(op, id)
+	}
+	if c.dead() {
+		return errCut
+	}
+	return err
+}
+
+func (c *conn) begin(t *thing, id headrace.TaskID) *shim {
+	if t.shim != nil {
+		c.fault("task %s is given a second supervisor", id)
+	}
+	s := &shim{state: headrace.Running, exited: make(chan struct{})}
+	t.shim = s
+	return s
+}
+
+func (c *conn) Start(_ context.Context, spec proc.Spec) (Task, error) {
+	var live Task
+	err := c.do("start", spec.ID, func(t *thing) error {
+		if t.starts > 0 && t.exit != nil {
+			c.fault("task %s is started without a reset", spec.ID)
+		}
+		t.starts++
+		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
+		if spec.Argv[0] == "/does/not/exist" {
+			c.end(t, proc.Exit{Code: 127, StartError: "exec /does/not/exist: no such file or directory"})
+		}
+		return nil
+	})
+	return live, err
+}
+
+func (c *conn) Attach(_ context.Context, id headrace.TaskID) (Task, error) {
+	var live Task
+	err := c.do("attach", id, func(t *thing) error {
+		if t.shim == nil {
+			return fmt.Errorf("attach: %w", proc.ErrGone)
+		}
+		live = &fakeTask{c, id, t.shim}
+		return nil
+	})
+	return live, err
+}
+
+func (c *conn) ExitOf(id headrace.TaskID) (e proc.Exit, ok bool, err error) {
+	err = c.do("exitof", id, func(t *thing) error {
+		if t.exit != nil {
+			e, ok = *t.exit, true
+		}
+		return nil
+	})
+	return e, ok, err
+}
+
+func (c *conn) Restore(_ context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
+	var live Task
+	var res proc.RestoreResult
+	err := c.do("restore", spec.ID, func(t *thing) error {
+		if t.shim != nil && t.shim.state != headrace.Checkpointed {
+			return fmt.Errorf("restore: %w: it is %s", proc.ErrState, t.shim.state)
+		}
+		images := t.images[o.Store]
+		if len(images) == 0 {
+			return fmt.Errorf("restore: %w", proc.ErrNoImage)
+		}
+		im := images[len(images)-1]
+		if t.shim == nil {
+			c.begin(t, spec.ID)
+		}
+		t.shim.state, t.shim.saved = headrace.Running, t.shim.ran
+		res = proc.RestoreResult{Seq: im.Seq, Read: im.ToRead}
+		live = &fakeTask{c, spec.ID, t.shim}
+		return nil
+	})
+	return live, res, err
+}
+
+func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
+	return c.do("reset", spec.ID, func(t *thing) error {
+		c.drop(t)
+		t.exit = nil
+		return nil
+	})
+}
+
+func (c *conn) Remove(_ context.Context, id headrace.TaskID) error {
+	return c.do("remove", id, func(t *thing) error {
+		c.drop(t)
+		t.exit = nil
+		return nil
+	})
+}
+
+func (c *conn) Logs(id headrace.TaskID) (string, string) {
+	dir := filepath.Join(c.dir, "tasks", string(id))
+	return filepath.Join(dir, "stdout"), filepath.Join(dir, "stderr")
+}
+
+// fakeImages is the storage side of a connection.
+type fakeImages struct{ *conn }
+
+func (c fakeImages) Latest(store string, id headrace.TaskID) (im ImageInfo, ok bool, err error) {
+	err = c.do("latest", id, func(t *thing) error {
+		if l := t.images[store]; len(l) > 0 {
+			im, ok = l[len(l)-1], true
+		}
+		return nil
+	})
+	return im, ok, err
+}
+
+func (c fakeImages) Collect(store string, id headrace.TaskID) error {
+	return c.do("collect", id, func(t *thing) error {
+		if l := t.images[store]; len(l) > 1 {
+			t.images[store] = l[len(l)-1:]
+		}
+		return nil
+	})
+}
+
+func (c fakeImages) Remove(store string, id headrace.TaskID) error {
+	return c.do("remove images", id, func(t *thing) error {
+		delete(t.images, store)
+		return nil
+	})
+}
+
+func (c fakeImages) Measure(context.Context, string) (float64, float64, error) {
+	return 1e9, 1e9, nil
+}
+
+// fakeTask is a connection to a supervisor.
+type fakeTask struct {
+	c  *conn
+	id headrace.TaskID
+	s  *shim
+}
+
+func (f *fakeTask) do(op string, do func(t *thing) error) error {
+	return f.c.do(op, f.id, func(t *thing) error {
+		if t.shim != f.s {
+			return fmt.Errorf("%s: %w", op, proc.ErrGone)
+		}
+		return do(t)
+	})
+}
+
+func (f *fakeTask) want(states ...headrace.TaskState) error {
+	for _, s := range states {
+		if f.s.state == s {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it is %s", proc.ErrState, f.s.state)
+}
+
+func (f *fakeTask) Suspend(context.Context, time.Duration) (r proc.SuspendResult, err error) {
+	return r, f.do("suspend", func(*thing) error {
+		if err := f.want(headrace.Running); err != nil {
+			return err
+		}
+		f.s.state = headrace.Suspended
+		return nil
+	})
+}
+
+func (f *fakeTask) Resume(context.Context) error {
+	return f.do("resume", func(*thing) error {
+		if err := f.want(headrace.Suspended); err != nil {
+			return err
+		}
+		f.s.state = headrace.Running
+		return nil
+	})
+}
+
+func (f *fakeTask) PageOut(_ context.Context, bytes int64) (int64, error) {
+	return bytes, f.do("pageout", func(*thing) error { return f.want(headrace.Suspended) })
+}
+
+func (f *fakeTask) PageIn(context.Context) (int64, error) {
+	return 0, f.do("pagein", func(*thing) error { return nil })
+}
+
+func (f *fakeTask) Checkpoint(_ context.Context, o proc.CheckpointOptions) (r proc.CheckpointResult, err error) {
+	err = f.do("checkpoint", func(t *thing) error {
+		if err := f.want(headrace.Running, headrace.Suspended); err != nil {
+			return err
+		}
+		if t.noDump != nil {
+			return t.noDump
+		}
+		t.seq++
+		chain := len(t.images[o.Store]) + 1
+		stored := int64(float64(t.resident) * t.ratio)
+		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: t.resident, At: time.Now()}
+		t.images[o.Store] = append(t.images[o.Store], im)
+		f.s.state, f.s.saved = headrace.Checkpointed, f.s.ran
+		r = proc.CheckpointResult{Seq: im.Seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: t.resident}
+		return nil
+	})
+	return r, err
+}
+
+func (f *fakeTask) Kill(context.Context, time.Duration) error {
+	err := f.do("kill", func(t *thing) error {
+		f.c.end(t, proc.Exit{Code: 143, Signal: 15})
+		return nil
+	})
+	if errors.Is(err, proc.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
+	err = f.c.do("stats", f.id, func(t *thing) error {
+		if t.shim != f.s {
+			return proc.ErrGone
+		}
+		if f.s.state == headrace.Running {
+			f.s.ran += 10 * time.Millisecond
+		}
+		st = proc.Stats{
+			State: f.s.state, Resident: t.resident, Dirty: t.resident, Processes: 1, Share: -1,
+			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
+			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,
+		}
+		return nil
+	})
+	return st, err
+}
+
+func (f *fakeTask) Exited() <-chan struct{} { return f.s.exited }
+
+func (f *fakeTask) Exit() proc.Exit {
+	f.c.world.mu.Lock()
+	defer f.c.world.mu.Unlock()
+	return f.s.exit
+}
+
+func (f *fakeTask) Close() {}

@@ -1,0 +1,70 @@
+package solo
+
+import (
+	"context"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// Runtime starts and finds the process trees of tasks. Its methods may block
+// and are called concurrently, for one task one at a time. Package proc
+// implements it on the operating system.
+type Runtime interface {
+	// Start runs a task from the beginning. A command that cannot be executed is
+	// no error: the Task has ended with an Exit that says so. After an error
+	// nothing of the task is running.
+	Start(ctx context.Context, spec proc.Spec) (Task, error)
+	// Attach finds a task whose supervisor is alive, else it fails with
+	// proc.ErrGone.
+	Attach(ctx context.Context, id headrace.TaskID) (Task, error)
+	// ExitOf reads the recorded end of a task that has no supervisor.
+	ExitOf(id headrace.TaskID) (proc.Exit, bool, error)
+	// Restore continues a task from a checkpoint. It fails with proc.ErrNoImage
+	// when none can be used.
+	Restore(ctx context.Context, spec proc.Spec, opts proc.RestoreOptions) (Task, proc.RestoreResult, error)
+	// Reset makes a task's directory as it was before its first start and ends
+	// whatever is left of it.
+	Reset(ctx context.Context, spec proc.Spec) error
+	// Remove forgets a task's directory.
+	Remove(ctx context.Context, id headrace.TaskID) error
+	// Logs are the files in which the task's output is kept.
+	Logs(id headrace.TaskID) (stdout, stderr string)
+}
+
+// Task is a task that has a supervisor. See proc.Task for the contracts.
+type Task interface {
+	Suspend(ctx context.Context, grace time.Duration) (proc.SuspendResult, error)
+	Resume(ctx context.Context) error
+	PageOut(ctx context.Context, bytes int64) (int64, error)
+	PageIn(ctx context.Context) (int64, error)
+	Checkpoint(ctx context.Context, opts proc.CheckpointOptions) (proc.CheckpointResult, error)
+	Kill(ctx context.Context, grace time.Duration) error
+	Stats(ctx context.Context) (proc.Stats, error)
+	Exited() <-chan struct{}
+	Exit() proc.Exit
+	Close()
+}
+
+// Images knows the checkpoints that are on storage.
+type Images interface {
+	// Latest is the newest committed checkpoint of a task below a store's
+	// directory; false without one.
+	Latest(store string, id headrace.TaskID) (ImageInfo, bool, error)
+	// Collect removes what no restore will read any more.
+	Collect(store string, id headrace.TaskID) error
+	// Remove removes all checkpoints of a task.
+	Remove(store string, id headrace.TaskID) error
+	// Measure finds out the bandwidths of a store by writing and reading a small
+	// file, in bytes per second.
+	Measure(ctx context.Context, store string) (write, read float64, err error)
+}
+
+// ImageInfo is a committed checkpoint as found on storage; sizes as in
+// proc.CheckpointResult.
+type ImageInfo struct {
+	Seq, Chain            int
+	Stored, Total, ToRead int64
+	At                    time.Time
+}

@@ -1,0 +1,167 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/wire"
+)
+
+const (
+	logChunk  = 64 << 10
+	followGap = 100 * time.Millisecond
+)
+
+// Logs sends what the daemon keeps of a task's output.
+func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect.ServerStream[wire.LogChunk]) error {
+	by, err := callerOf(ctx)
+	if err != nil {
+		return err
+	}
+	id := headrace.TaskID(q.Id)
+	snap, ok := s.board.get(id, by.viewer())
+	if !ok {
+		return notFound(q.Id)
+	}
+	if snap.output != "" {
+		return coded(fmt.Errorf("%w: the output of task %s goes to %s; read it there", errState, id, snap.output))
+	}
+	logs, err := s.logsOf(id, q.Stream)
+	if err != nil {
+		return coded(err)
+	}
+	defer func() {
+		for _, l := range logs {
+			l.close()
+		}
+	}()
+	return s.sendLogs(ctx, id, by.viewer(), logs, q.Follow, stream)
+}
+
+func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by viewer, logs []*logReader, follow bool,
+	stream *connect.ServerStream[wire.LogChunk]) error {
+	again := time.NewTicker(followGap)
+	defer again.Stop()
+	for {
+		// Whether it has ended is asked before reading, so that nothing which was
+		// written before the end is missed.
+		snap, there := s.board.get(id, by)
+		ended := !there || snap.rec.State.Final()
+		for _, l := range logs {
+			if err := l.send(ctx, stream); err != nil {
+				return err
+			}
+		}
+		if ended || !follow {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return coded(ctx.Err())
+		case <-s.loop.dead:
+			return coded(errStopping)
+		}
+	}
+}
+
+func (s *service) logsOf(id headrace.TaskID, which wire.Stream) ([]*logReader, error) {
+	stdout, stderr := s.loop.rt.Logs(id)
+	out := &logReader{path: stdout, stream: wire.Stream_STREAM_STDOUT}
+	errs := &logReader{path: stderr, stream: wire.Stream_STREAM_STDERR}
+	switch which {
+	case wire.Stream_STREAM_BOTH:
+		return []*logReader{out, errs}, nil
+	case wire.Stream_STREAM_STDOUT:
+		return []*logReader{out}, nil
+	case wire.Stream_STREAM_STDERR:
+		return []*logReader{errs}, nil
+	}
+	return nil, refusal("stream %d is unknown; give STREAM_BOTH, STREAM_STDOUT or STREAM_STDERR", which)
+}
+
+// logReader reads one log from its beginning as it grows. A log may be cut back
+// or made anew when its task starts over; then what is new is read.
+type logReader struct {
+	path   string
+	stream wire.Stream
+	file   *os.File
+	offset int64
+	buf    []byte
+}
+
+func (l *logReader) close() {
+	if l.file != nil {
+		l.file.Close()
+	}
+}
+
+// send sends what is there and has not been sent.
+func (l *logReader) send(ctx context.Context, stream *connect.ServerStream[wire.LogChunk]) error {
+	if err := l.open(); err != nil || l.file == nil {
+		return err
+	}
+	if l.buf == nil {
+		l.buf = make([]byte, logChunk)
+	}
+	for ctx.Err() == nil {
+		n, err := l.file.ReadAt(l.buf, l.offset)
+		if n > 0 {
+			l.offset += int64(n)
+			chunk := &wire.LogChunk{Data: l.buf[:n], Stream: l.stream}
+			if err := stream.Send(chunk); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return coded(fmt.Errorf("read the log: %w", err))
+		}
+	}
+	return coded(ctx.Err())
+}
+
+// open makes file the file that has the name now; none is no error.
+func (l *logReader) open() error {
+	var st unix.Stat_t
+	err := unix.Lstat(l.path, &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return coded(fmt.Errorf("look at the log: %w", err))
+	}
+	if l.file != nil {
+		var have unix.Stat_t
+		if err := unix.Fstat(int(l.file.Fd()), &have); err != nil {
+			return coded(fmt.Errorf("look at the log: %w", err))
+		}
+		if have.Ino == st.Ino && have.Dev == st.Dev {
+			l.offset = min(l.offset, st.Size)
+			return nil
+		}
+		l.file.Close()
+		l.file, l.offset = nil, 0
+	}
+	// The file belongs to the task's user: it must not lead elsewhere.
+	fd, err := unix.Open(l.path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return coded(fmt.Errorf("open the log: %w", err))
+	}
+	l.file = os.NewFile(uintptr(fd), l.path)
+	return nil
+}

@@ -1,0 +1,344 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+	"headrace/policy"
+	"headrace/proc"
+)
+
+// loop owns the state of the daemon. All its methods are called by the one
+// goroutine that runs it, except post and background.
+type loop struct {
+	cfg  Config
+	log  *slog.Logger
+	clk  clock
+	boot string // id of this boot of the machine
+	host string
+	// cgroups are those that every task is put in.
+	cgroups []string
+	rt      Runtime
+	img     Images
+	journal journal
+	board   *board
+	counts  *counters
+	policy  decider
+	memory  func() (memoryInfo, error)
+	every   time.Duration
+
+	mail chan func()
+	dead chan struct{} // closed when the loop has ended
+	// opsCtx ends when the daemon ends; wg counts what runs under it.
+	opsCtx context.Context
+	wg     sync.WaitGroup
+
+	meta   meta
+	tasks  map[headrace.TaskID]*task
+	active []*task // have not ended, in order of submission
+	ended  []*task // in the order in which they ended
+	// endedStates counts them.
+	endedStates [headrace.Lost + 1]int
+	stores      []*store
+	swap        swapState
+	mem         memoryInfo
+	round       round
+
+	// What the present turn has changed, and what to do when that is durable.
+	dirty     map[*task]struct{}
+	shown     map[*task]struct{}
+	specs     map[headrace.TaskID]*proc.Spec
+	deleted   []headrace.TaskID
+	metaDirty bool
+	atEnd     []func()
+	after     []func()
+
+	redecide bool
+	stopping bool
+	full     bool // the file system of the state directory is full
+	started  time.Time
+	warned   map[string]time.Duration
+}
+
+const (
+	tickInterval = time.Second
+	stopTimeout  = 5 * time.Second
+	// maxUnended is how many tasks may be queued and running.
+	maxUnended = 100000
+)
+
+// decider is the policy: what to do, and with explain why others wait. It must
+// not block.
+type decider func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note)
+
+// post sends f to the loop; it is dropped when the loop has ended.
+func (l *loop) post(f func()) {
+	select {
+	case l.mail <- f:
+	case <-l.dead:
+	}
+}
+
+// background runs work outside the loop and what it returns inside. It may be
+// called from anywhere.
+func (l *loop) background(work func(ctx context.Context) func()) {
+	l.wg.Add(1)
+	go func() {
+		defer l.wg.Done()
+		if finish := work(l.opsCtx); finish != nil {
+			l.post(finish)
+		}
+	}()
+}
+
+// later runs f once everything that the present turn has changed is durable. f
+// must not change state.
+func (l *loop) later(f func()) { l.after = append(l.after, f) }
+
+// touch has the task's record written and shown at the end of the turn.
+func (l *loop) touch(t *task) { l.dirty[t] = struct{}{} }
+
+// run works until ctx ends or the state can no longer be kept.
+func (l *loop) run(ctx context.Context) error {
+	defer close(l.dead)
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	l.redecide = true
+	for {
+		if err := l.endTurn(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return l.stop()
+		case f := <-l.mail:
+			f()
+		case <-tick.C:
+			l.tick()
+		}
+		l.drain()
+	}
+}
+
+// drain handles what has arrived meanwhile, so that one transaction serves many
+// messages.
+func (l *loop) drain() {
+	for range 512 {
+		select {
+		case f := <-l.mail:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// endTurn decides, makes durable what has changed, and then announces it and
+// acts on it.
+func (l *loop) endTurn(ctx context.Context) error {
+	if l.redecide && !l.stopping {
+		l.redecide = false
+		l.decide()
+	}
+	atEnd := l.atEnd
+	l.atEnd = nil
+	for _, f := range atEnd {
+		f()
+	}
+	if err := l.commit(ctx); err != nil {
+		return err
+	}
+	after := l.after
+	l.after = nil
+	for _, f := range after {
+		f()
+	}
+	return nil
+}
+
+// commit writes what the turn has changed and shows it.
+func (l *loop) commit(ctx context.Context) error {
+	b := batch{specs: l.specs, deleted: l.deleted}
+	snaps := make([]*snapshot, 0, len(l.dirty)+len(l.shown))
+	for t := range l.dirty {
+		if slices.Contains(l.deleted, t.rec.ID) {
+			continue
+		}
+		b.records = append(b.records, &t.rec)
+		snaps = append(snaps, t.snapshot())
+	}
+	for t := range l.shown {
+		if _, ok := l.dirty[t]; !ok {
+			snaps = append(snaps, t.snapshot())
+		}
+	}
+	if l.metaDirty {
+		b.meta = &l.meta
+	}
+	if l.metaDirty || len(b.records)+len(b.specs)+len(b.deleted) > 0 {
+		crash.Here("solo.commit.before")
+		if err := l.write(ctx, b); err != nil {
+			return err
+		}
+		crash.Here("solo.commit.after")
+	}
+	l.board.publish(snaps, l.deleted, l.nodeStatus())
+	clear(l.dirty)
+	clear(l.shown)
+	clear(l.specs)
+	l.deleted, l.metaDirty = nil, false
+	return nil
+}
+
+// write commits a batch. While the file system is full it waits: nothing may
+// happen that is not recorded.
+func (l *loop) write(ctx context.Context, b batch) error {
+	for {
+		err := l.journal.commit(b)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errNoSpace) {
+			return fmt.Errorf("%w; the daemon stops, tasks run on and are found again when it is started", err)
+		}
+		l.full = true
+		l.log.Error("the state directory is full: make room", "dir", l.cfg.StateDir, "err", err)
+		if r, ok := l.journal.(reserver); ok && r.spendReserve() {
+			continue
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// reserver is a journal that keeps space for bad times.
+type reserver interface {
+	keepReserve() bool
+	spendReserve() bool
+}
+
+// tick does what has to be done from time to time.
+func (l *loop) tick() {
+	l.redecide = true
+	l.readMemory()
+	l.pollStats()
+	l.watchStores()
+	l.forgetOld()
+	if r, ok := l.journal.(reserver); ok {
+		if kept := r.keepReserve(); kept && l.full {
+			l.full = false
+			l.log.Info("the state directory has room again")
+		} else if !kept {
+			l.full = true
+		}
+	}
+}
+
+// stop lets operations that are under way end, within limits, and leaves the
+// tasks as they are.
+func (l *loop) stop() error {
+	l.stopping = true
+	deadline := time.NewTimer(stopTimeout)
+	defer deadline.Stop()
+	background := context.Background()
+	for {
+		busy, running, stopped := 0, 0, 0
+		for _, t := range l.active {
+			if t.op != nil {
+				busy++
+			}
+			switch t.rec.State {
+			case headrace.Running:
+				running++
+			case headrace.Suspended:
+				stopped++
+			}
+		}
+		if err := l.endTurn(background); err != nil || busy == 0 {
+			l.log.Info("the daemon ends; tasks go on without it", "running", running, "suspended", stopped)
+			return err
+		}
+		select {
+		case f := <-l.mail:
+			f()
+		case <-deadline.C:
+			l.log.Info("the daemon ends; tasks go on without it, and so do operations",
+				"running", running, "suspended", stopped, "operations", busy)
+			return nil
+		}
+	}
+}
+
+// inactive moves a task that has ended out of the queue.
+func (l *loop) inactive(t *task) {
+	if i := slices.Index(l.active, t); i >= 0 {
+		l.active = slices.Delete(l.active, i, i+1)
+	}
+	l.ended = append(l.ended, t)
+	l.endedStates[t.rec.State]++
+	l.answer(t.queue, t, errEnded(t))
+	t.queue = nil
+}
+
+// reactivate is the opposite.
+func (l *loop) reactivate(t *task) {
+	if i := slices.Index(l.ended, t); i >= 0 {
+		l.ended = slices.Delete(l.ended, i, i+1)
+		l.endedStates[t.rec.State]--
+	}
+	at, _ := slices.BinarySearchFunc(l.active, t.rec.Order, func(x *task, order uint64) int {
+		switch {
+		case x.rec.Order < order:
+			return -1
+		case x.rec.Order > order:
+			return 1
+		}
+		return 0
+	})
+	l.active = slices.Insert(l.active, at, t)
+}
+
+// forgetOld forgets the oldest ended tasks beyond the number to keep.
+func (l *loop) forgetOld() {
+	excess := len(l.ended) - l.cfg.KeepEnded
+	for _, t := range slices.Clone(l.ended) {
+		if excess <= 0 {
+			return
+		}
+		excess--
+		if t.op == nil && t.rec.Checkpoint == nil {
+			l.forget(t, nil)
+		}
+	}
+}
+
+// slotsUsed is what running tasks and those that are being brought back hold.
+func (l *loop) slotsUsed() float64 {
+	var used float64
+	for _, t := range l.active {
+		if t.holdsSlot() {
+			used += t.rec.CPUs
+		}
+	}
+	return used
+}
+
+// warn logs at most once a minute for each key.
+func (l *loop) warn(key, msg string, args ...any) {
+	now := l.clk.boot()
+	if last, ok := l.warned[key]; ok && now-last < time.Minute {
+		return
+	}
+	l.warned[key] = now
+	l.log.Warn(msg, args...)
+}

@@ -1,0 +1,118 @@
+package solo
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"headrace"
+)
+
+// counters are what the daemon has done since it was started. Safe for
+// concurrent use.
+type counters struct {
+	preemptions                *prometheus.CounterVec
+	dumps, restores            prometheus.Counter
+	dumpSeconds, dumpBytes     prometheus.Counter
+	restoreSeconds, restoreIn  prometheus.Counter
+	lostCPU, lostWall, failure prometheus.Counter
+	all                        []prometheus.Collector
+}
+
+func newCounters() *counters {
+	c := &counters{}
+	counter := func(name, help string) prometheus.Counter {
+		m := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		c.all = append(c.all, m)
+		return m
+	}
+	c.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "headrace_preemptions_total", Help: "Tasks that had to make room, by mechanism.",
+	}, []string{"mechanism"})
+	c.all = append(c.all, c.preemptions)
+	for _, m := range []headrace.Mechanism{headrace.Suspend, headrace.Checkpoint, headrace.Kill} {
+		c.preemptions.WithLabelValues(m.String())
+	}
+	c.dumps = counter("headrace_dumps_total", "Checkpoints written.")
+	c.dumpSeconds = counter("headrace_dump_seconds_total", "Time spent on writing checkpoints.")
+	c.dumpBytes = counter("headrace_dump_bytes_total", "Bytes written by checkpoints.")
+	c.restores = counter("headrace_restores_total", "Checkpoints restored.")
+	c.restoreSeconds = counter("headrace_restore_seconds_total", "Time spent on restoring checkpoints.")
+	c.restoreIn = counter("headrace_restore_bytes_total", "Bytes read by restores.")
+	c.lostCPU = counter("headrace_lost_cpu_seconds_total", "Processor time of work thrown away by kills and losses.")
+	c.lostWall = counter("headrace_lost_seconds_total", "Running time of work thrown away by kills and losses.")
+	c.failure = counter("headrace_checkpoint_failures_total", "Checkpoints that failed; the task went on.")
+	return c
+}
+
+func (c *counters) preemption(m headrace.Mechanism) { c.preemptions.WithLabelValues(m.String()).Inc() }
+
+func (c *counters) dump(took time.Duration, bytes int64) {
+	c.dumps.Inc()
+	c.dumpSeconds.Add(took.Seconds())
+	c.dumpBytes.Add(float64(bytes))
+}
+
+func (c *counters) restore(took time.Duration, bytes int64) {
+	c.restores.Inc()
+	c.restoreSeconds.Add(took.Seconds())
+	c.restoreIn.Add(float64(bytes))
+}
+
+func (c *counters) lost(cpu, wall time.Duration) {
+	c.lostCPU.Add(cpu.Seconds())
+	c.lostWall.Add(wall.Seconds())
+}
+
+// boardCollector turns the board into gauges when somebody asks.
+type boardCollector struct{ board *board }
+
+var (
+	tasksDesc     = prometheus.NewDesc("headrace_tasks", "Tasks by state.", []string{"state"}, nil)
+	queueDesc     = prometheus.NewDesc("headrace_queue_length", "Tasks that wait to run.", nil, nil)
+	slotsDesc     = prometheus.NewDesc("headrace_slots", "Slots of the machine.", nil, nil)
+	slotsUsedDesc = prometheus.NewDesc("headrace_slots_used", "Slots that tasks hold.", nil, nil)
+	memoryDesc    = prometheus.NewDesc("headrace_memory_bytes", "Memory budget of the tasks.", nil, nil)
+	memUsedDesc   = prometheus.NewDesc("headrace_memory_used_bytes", "Resident memory of the tasks.", nil, nil)
+	swapFreeDesc  = prometheus.NewDesc("headrace_swap_free_bytes", "Free swap of the machine.", nil, nil)
+	writeDesc     = prometheus.NewDesc("headrace_store_write_bytes_per_second", "Measured bandwidth of dumps.", []string{"store"}, nil)
+	readDesc      = prometheus.NewDesc("headrace_store_read_bytes_per_second", "Measured bandwidth of restores.", []string{"store"}, nil)
+	storeFreeDesc = prometheus.NewDesc("headrace_store_free_bytes", "Room left in the store.", []string{"store"}, nil)
+)
+
+// Describe sends nothing: the collector is unchecked.
+func (b boardCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the gauges.
+func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
+	s := b.board.nodeStatus()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for state, n := range s.states {
+		gauge(tasksDesc, float64(n), headrace.TaskState(state).String())
+	}
+	gauge(queueDesc, float64(s.waiting))
+	gauge(slotsDesc, s.slots)
+	gauge(slotsUsedDesc, s.slotsUsed)
+	gauge(memoryDesc, float64(s.memory))
+	gauge(memUsedDesc, float64(s.memoryUsed))
+	gauge(swapFreeDesc, float64(s.swapFree))
+	for _, st := range s.stores {
+		gauge(writeDesc, st.Write, st.Name)
+		gauge(readDesc, st.Read, st.Name)
+		gauge(storeFreeDesc, float64(max(0, st.free)), st.Name)
+	}
+}
+
+// metricsHandler serves /metrics.
+func metricsHandler(c *counters, b *board) http.Handler {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(c.all...)
+	reg.MustRegister(boardCollector{b})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	return mux
+}

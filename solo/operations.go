@@ -1,0 +1,286 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+	"headrace/proc"
+)
+
+// begin records an operation and, once the record is durable, runs work outside
+// the loop. What work returns runs in the loop; its error answers the calls.
+// work must not touch the task. in is nil for operations that leave no trace.
+func (l *loop) begin(t *task, kind string, in *intent, c *call, work func(ctx context.Context) func() error) {
+	ctx, cancel := context.WithCancel(l.opsCtx)
+	op := &operation{cancel: cancel, kind: kind, began: l.clk.boot()}
+	if c != nil {
+		op.calls = append(op.calls, c)
+	}
+	t.op = op
+	if in != nil {
+		in.Kind, in.Began, in.AtMs = kind, op.began, l.clk.wall().UnixMilli()
+		t.rec.Op = in
+		t.rec.note(event{AtMs: in.AtMs, State: kind, Reason: in.Reason, Delay: in.Delay})
+		l.touch(t)
+	}
+	l.later(func() {
+		l.wg.Add(1)
+		go func() {
+			defer l.wg.Done()
+			defer cancel()
+			crash.Here("solo.op.before")
+			finish := work(ctx)
+			crash.Here("solo.op.after")
+			l.post(func() { l.opEnded(t, op, finish) })
+		}()
+	})
+}
+
+// opEnded takes in the result of an operation. finish may begin another one.
+func (l *loop) opEnded(t *task, op *operation, finish func() error) {
+	in := t.rec.Op
+	t.op = nil
+	err := finish()
+	if in != nil {
+		if t.op == nil && t.rec.Op == in {
+			t.rec.Op = nil
+		}
+		l.touch(t)
+	}
+	l.answer(op.calls, t, err)
+	if t.exit != nil && t.op == nil {
+		exit := *t.exit
+		t.exit = nil
+		l.exited(t, exit, in)
+	}
+	l.nextCall(t)
+	l.redecide = true
+}
+
+// stopwatch measures an operation: call it at its beginning, and the result at
+// its end.
+func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
+	began := l.clk.boot()
+	return func() (time.Duration, int64) { return l.clk.boot() - began, l.clk.wall().UnixMilli() }
+}
+
+// start runs a pending task from the beginning.
+func (l *loop) start(t *task, in *intent) {
+	spec, again, dirs := t.spec, t.rec.Starts > 0, t.rec.ImageDirs
+	spec.Cgroups = l.cgroups
+	t.rec.Starts++
+	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		var live Task
+		var err error
+		left := removeImages(l.img, dirs, spec.ID, l.log)
+		if again {
+			err = l.rt.Reset(ctx, spec)
+		}
+		if err == nil {
+			live, err = l.rt.Start(ctx, spec)
+		}
+		took, at := watch()
+		return func() error {
+			t.rec.ImageDirs = left
+			if err != nil {
+				return l.startFailed(t, err)
+			}
+			l.succeeded(t)
+			l.attach(t, live)
+			t.rec.Forfeit = false
+			if exit, over := ended(live); over && exit.StartError != "" {
+				l.exited(t, exit, nil)
+				return nil
+			}
+			l.enter(t, headrace.Running, event{AtMs: at, Took: took, Delay: in.Delay, Reason: in.Reason})
+			return nil
+		}
+	})
+}
+
+const maxStartFailures = 5
+
+// startFailed deals with a machine that could not start a task at all, which is
+// not the fault of the command.
+func (l *loop) startFailed(t *task, err error) error {
+	l.log.Error("starting a task failed", "id", t.rec.ID, "err", err)
+	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
+		l.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
+		return err
+	}
+	l.backOff(t)
+	t.rec.Reason = "could not be started, will be tried again: " + err.Error()
+	return err
+}
+
+// ended reads the exit of a task without waiting for it.
+func ended(live Task) (proc.Exit, bool) {
+	select {
+	case <-live.Exited():
+		return live.Exit(), true
+	default:
+		return proc.Exit{}, false
+	}
+}
+
+func (l *loop) suspend(t *task, in *intent, c *call) {
+	live := t.live
+	if in.Grace == 0 {
+		in.Grace = l.cfg.SuspendGrace
+	}
+	grace := in.Grace
+	l.begin(t, opSuspend, in, c, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		res, err := live.Suspend(ctx, grace)
+		took, at := watch()
+		return func() error {
+			if err != nil {
+				l.suspendFailed(t, err)
+				return err
+			}
+			l.log.Debug("suspended", "id", t.rec.ID, "processes", res.Processes, "forced", res.Forced)
+			l.succeeded(t)
+			t.rec.NoSuspend, t.noSuspendUntil = "", 0
+			l.left(t, in, headrace.Suspend)
+			l.enter(t, headrace.Suspended, event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
+			if in.PageOut > 0 {
+				l.atEnd = append(l.atEnd, func() { l.pageOut(t, in.PageOut) })
+			}
+			return nil
+		}
+	})
+}
+
+// left counts a task that had to leave, or holds one that a user made leave.
+func (l *loop) left(t *task, in *intent, m headrace.Mechanism) {
+	if in.User {
+		t.rec.Held = true
+		return
+	}
+	l.counts.preemption(m)
+	if t.rec.State == headrace.Running {
+		t.rec.Preemptions++
+	}
+}
+
+func (l *loop) suspendFailed(t *task, err error) {
+	if errors.Is(err, proc.ErrGone) {
+		return
+	}
+	l.log.Warn("suspending a task failed; it runs on", "id", t.rec.ID, "err", err)
+	t.rec.NoSuspend = err.Error()
+	if !errors.Is(err, proc.ErrUnsupported) {
+		t.noSuspendUntil = l.clk.boot() + time.Minute
+	}
+}
+
+// pageOut writes memory of a suspended task to swap, beside whatever else goes
+// on.
+func (l *loop) pageOut(t *task, bytes int64) {
+	if t.op != nil || t.rec.State != headrace.Suspended || t.live == nil {
+		return
+	}
+	live := t.live
+	defer func() { t.op.bytes, t.op.swapped = bytes, t.stats.Swapped }()
+	l.begin(t, opPageOut, nil, nil, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		out, err := live.PageOut(ctx, bytes)
+		took, at := watch()
+		return func() error {
+			l.pagedOut(t, out, took, err)
+			if out > 0 {
+				t.rec.note(event{AtMs: at, State: "paged out", Took: took, Bytes: out})
+				l.touch(t)
+			}
+			return err
+		}
+	})
+}
+
+func (l *loop) resume(t *task, in *intent) {
+	live, swapped := t.live, t.stats.Swapped
+	l.begin(t, opResume, in, nil, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		var inErr error
+		var inTook time.Duration
+		if swapped > 0 {
+			_, inErr = live.PageIn(ctx)
+			inTook, _ = watch()
+		}
+		err := live.Resume(ctx)
+		took, at := watch()
+		return func() error {
+			if swapped > 0 {
+				l.pagedIn(t, swapped, inTook, inErr)
+			}
+			if err != nil {
+				l.backOff(t)
+				l.log.Error("resuming a task failed", "id", t.rec.ID, "err", err)
+				t.rec.Reason = "could not be resumed, will be tried again: " + err.Error()
+				return err
+			}
+			l.succeeded(t)
+			l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: swapped, Reason: in.Reason, Delay: in.Delay})
+			return nil
+		}
+	})
+}
+
+// atOnce is the grace of a kill that makes room: the least there is.
+const atOnce = time.Millisecond
+
+// kill ends the processes. What becomes of the task then depends on who asked,
+// and on whether the command had ended by itself before it was asked to.
+func (l *loop) kill(t *task, in *intent, c *call) {
+	live, grace := t.live, in.Grace
+	l.begin(t, opKill, in, c, func(ctx context.Context) func() error {
+		if exit, over := ended(live); over && !in.Again {
+			return func() error { in.Late, t.exit = true, &exit; return nil }
+		}
+		err := live.Kill(ctx, grace)
+		if err == nil || errors.Is(err, proc.ErrGone) {
+			select {
+			case <-live.Exited():
+				exit := live.Exit()
+				return func() error { t.exit = &exit; return nil }
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		return func() error {
+			l.log.Error("killing a task failed", "id", t.rec.ID, "err", err)
+			l.backOff(t)
+			t.rec.Reason = "could not be killed: " + err.Error()
+			return err
+		}
+	})
+}
+
+// forget removes an ended task and everything that is kept of it.
+func (l *loop) forget(t *task, c *call) {
+	id, dirs := t.rec.ID, t.rec.ImageDirs
+	l.begin(t, opForget, nil, c, func(ctx context.Context) func() error {
+		left := removeImages(l.img, dirs, id, l.log)
+		err := l.rt.Remove(ctx, id)
+		return func() error {
+			t.rec.ImageDirs = left
+			if err != nil {
+				l.log.Error("removing a task's files failed", "id", id, "err", err)
+				l.touch(t)
+				return err
+			}
+			delete(l.tasks, id)
+			if i := slices.Index(l.ended, t); i >= 0 {
+				l.ended = slices.Delete(l.ended, i, i+1)
+				l.endedStates[t.rec.State]--
+			}
+			l.deleted = append(l.deleted, id)
+			return nil
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package solo
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+const recordVersion = 1
+
+// record is what is durable of a task, apart from its Spec. Values behind its
+// pointers and in its slices are never changed once they are here, only
+// replaced or appended to, so that copies can be read without a lock.
+type record struct {
+	Version int             `json:"version"`
+	ID      headrace.TaskID `json:"id"`
+	// Order is the number of the submission.
+	Order    uint64            `json:"order"`
+	Name     string            `json:"name,omitempty"`
+	Job      headrace.JobID    `json:"job,omitempty"`
+	UID      uint32            `json:"uid"`
+	User     string            `json:"user"`
+	Priority headrace.Priority `json:"priority"`
+	CPUs     float64           `json:"cpus"`
+	Memory   int64             `json:"memory,omitempty"`
+	// RestartOnLoss: see wire.Restart.
+	RestartOnLoss bool `json:"restart_on_loss,omitempty"`
+
+	State     headrace.TaskState `json:"-"`
+	StateName string             `json:"state"`
+	// Op is the operation under way, nil without one.
+	Op     *intent `json:"op,omitempty"`
+	Reason string  `json:"reason,omitempty"`
+	Held   bool    `json:"held,omitempty"`
+
+	// Boot names the boot of the machine that Since belongs to. Since is when the
+	// task began to wait or to run, Waited how long it had waited in earlier
+	// boots.
+	Boot   string        `json:"boot"`
+	Since  time.Duration `json:"since"`
+	Waited time.Duration `json:"waited,omitempty"`
+	// WaitedLast is how long it had waited when it last began to run.
+	WaitedLast time.Duration `json:"waited_last,omitempty"`
+
+	SubmittedMs int64 `json:"submitted_ms"`
+	StartedMs   int64 `json:"started_ms,omitempty"`
+	EndedMs     int64 `json:"ended_ms,omitempty"`
+
+	Exit *proc.Exit `json:"exit,omitempty"`
+	// SeenExit is when the last end happened that was taken in: its record may
+	// still be there when the task runs again.
+	SeenExit time.Time `json:"seen_exit"`
+	// Starts counts attempts to start from the beginning, Losses how often the
+	// supervisor vanished.
+	Starts      int `json:"starts,omitempty"`
+	Losses      int `json:"losses,omitempty"`
+	Preemptions int `json:"preemptions,omitempty"`
+
+	LostCPU  time.Duration `json:"lost_cpu,omitempty"`
+	LostWall time.Duration `json:"lost_wall,omitempty"`
+	// Base is what attempts used that were thrown away, Last what the present one
+	// had used when it was last looked at.
+	Base proc.Usage `json:"base"`
+	Last proc.Usage `json:"last"`
+
+	Checkpoint *image `json:"checkpoint,omitempty"`
+	// RanOn: the task has, or may have, run since Checkpoint was taken.
+	RanOn bool `json:"ran_on,omitempty"`
+	// Forfeit: after a kill to make room the task may start from the beginning
+	// whatever RestartOnLoss says.
+	Forfeit bool `json:"forfeit,omitempty"`
+	// ImageDirs are the store directories that may hold images of the task.
+	ImageDirs []string `json:"image_dirs,omitempty"`
+	// Ratio is the learned share of the memory that an incremental dump writes; 0
+	// when there was none.
+	Ratio float64 `json:"ratio,omitempty"`
+
+	NoCheckpoint string `json:"no_checkpoint,omitempty"`
+	NoSuspend    string `json:"no_suspend,omitempty"`
+
+	History []event `json:"history"`
+}
+
+// Kinds of operations, as shown to people.
+const (
+	opStart      = "starting"
+	opSuspend    = "suspending"
+	opResume     = "resuming"
+	opCheckpoint = "checkpointing"
+	opRestore    = "restoring"
+	opKill       = "killing"
+)
+
+// intent is an operation that has been decided on.
+type intent struct {
+	Kind string `json:"kind"`
+	// User: a person asked for it, not the policy.
+	User bool `json:"user,omitempty"`
+	// For is the task that room is made for.
+	For     headrace.TaskID `json:"for,omitempty"`
+	Store   string          `json:"store,omitempty"`
+	Dir     string          `json:"dir,omitempty"`
+	PageOut int64           `json:"page_out,omitempty"`
+	Grace   time.Duration   `json:"grace,omitempty"`
+	// Late: the task had ended before it was killed.
+	Late bool `json:"-"`
+	// Again: an earlier daemon had asked for it already.
+	Again bool `json:"-"`
+	// Began is a boot time, AtMs the wall clock's.
+	Began  time.Duration `json:"began"`
+	AtMs   int64         `json:"at_ms"`
+	Delay  time.Duration `json:"delay,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// image is a committed checkpoint.
+type image struct {
+	Store    string        `json:"store"`
+	Dir      string        `json:"dir"`
+	Compress bool          `json:"compress,omitempty"`
+	Seq      int           `json:"seq"`
+	Chain    int           `json:"chain"`
+	Stored   int64         `json:"stored"`
+	ToRead   int64         `json:"to_read"`
+	TakenMs  int64         `json:"taken_ms"`
+	Dump     time.Duration `json:"dump"`
+	Restore  time.Duration `json:"restore,omitempty"`
+}
+
+// event is one line of a task's history.
+type event struct {
+	AtMs   int64         `json:"at_ms"`
+	State  string        `json:"state"`
+	Reason string        `json:"reason,omitempty"`
+	Delay  time.Duration `json:"delay,omitempty"`
+	Took   time.Duration `json:"took,omitempty"`
+	Bytes  int64         `json:"bytes,omitempty"`
+}
+
+// meta is what is durable beside the tasks.
+type meta struct {
+	Version int `json:"version"`
+	// Boot is the boot of the machine in which a daemon last wrote.
+	Boot string `json:"boot"`
+	// Order is the number of the last submission; ids follow from it.
+	Order   uint64             `json:"order"`
+	SwapOut float64            `json:"swap_out,omitempty"`
+	SwapIn  float64            `json:"swap_in,omitempty"`
+	Stores  map[string]measure `json:"stores,omitempty"`
+}
+
+// measure is what is known about the speed of a store.
+type measure struct {
+	Write           float64       `json:"write"`
+	Read            float64       `json:"read"`
+	DumpOverhead    time.Duration `json:"dump_overhead"`
+	RestoreOverhead time.Duration `json:"restore_overhead"`
+	MeasuredMs      int64         `json:"measured_ms"`
+}
+
+func (r *record) encode() ([]byte, error) {
+	c := *r
+	c.Version, c.StateName = recordVersion, r.State.String()
+	return json.Marshal(&c)
+}
+
+func decodeRecord(data []byte) (*record, error) {
+	r := new(record)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	if r.Version > recordVersion {
+		return nil, fmt.Errorf("record version %d was written by a newer headrace; this one knows %d", r.Version, recordVersion)
+	}
+	state, err := headrace.ParseTaskState(r.StateName)
+	if err != nil {
+		return nil, err
+	}
+	r.State = state
+	return r, nil
+}
+
+const maxHistory = 400
+
+// note appends to the history. Old entries in the middle go when it gets long;
+// the first ones stay.
+func (r *record) note(e event) {
+	if len(r.History) < maxHistory {
+		r.History = append(r.History, e)
+		return
+	}
+	h := make([]event, 0, maxHistory)
+	h = append(h, r.History[:16]...)
+	h = append(h, r.History[len(r.History)/4:]...)
+	r.History = append(h, e)
+}
+
+// addImageDir remembers that a directory may hold images of the task.
+func (r *record) addImageDir(dir string) {
+	for _, d := range r.ImageDirs {
+		if d == dir {
+			return
+		}
+	}
+	r.ImageDirs = append(r.ImageDirs[:len(r.ImageDirs):len(r.ImageDirs)], dir)
+}
+
+// addUsage is the sum of what two attempts used.
+func addUsage(a, b proc.Usage) proc.Usage {
+	a.User += b.User
+	a.System += b.System
+	a.Running += b.Running
+	a.OverheadCPU += b.OverheadCPU
+	a.MaxResident = max(a.MaxResident, b.MaxResident)
+	a.ReadBytes += b.ReadBytes
+	a.WrittenBytes += b.WrittenBytes
+	return a
+}

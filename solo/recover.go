@@ -1,0 +1,349 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"headrace"
+	"headrace/proc"
+)
+
+const (
+	attachTimeout = 5 * time.Second
+	attachRetry   = 2 * time.Second
+)
+
+// recover makes the records agree with what is true. It runs before anybody is
+// served.
+//
+// In the same boot of the machine a task's supervisor knows best. Where there is
+// none, the recorded end counts; where that is missing too, the task has
+// vanished, unless it was only about to be started. After another boot there
+// are no processes: checkpointed tasks stay so, of the others those are restored
+// or started again that may be. In both cases a checkpoint that was committed
+// while no daemon was there to see it counts.
+func (l *loop) recover(ctx context.Context, c contents) error {
+	same := c.meta.Boot == l.boot
+	var look []*task
+	for _, r := range c.records {
+		t := &task{rec: *r}
+		if spec := c.specs[r.ID]; spec != nil {
+			t.spec = *spec
+		}
+		l.tasks[r.ID] = t
+		l.shown[t] = struct{}{}
+		if r.State.Final() {
+			l.ended = append(l.ended, t)
+			l.endedStates[r.State]++
+			if r.Checkpoint == nil {
+				l.dropImages(t)
+			}
+			continue
+		}
+		l.active = append(l.active, t)
+		if mayHaveProcesses(r) {
+			look = append(look, t)
+		}
+	}
+	slices.SortFunc(l.active, func(a, b *task) int { return int(int64(a.rec.Order) - int64(b.rec.Order)) })
+	slices.SortFunc(l.ended, func(a, b *task) int { return int(a.rec.EndedMs - b.rec.EndedMs) })
+
+	found := make([]finding, len(look))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, t := range look {
+		group.Go(func() error {
+			found[i] = l.find(ctx, t.rec, same)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, t := range look {
+		l.reconcile(t, found[i], same)
+	}
+	l.rebase(same)
+	l.meta.Boot, l.metaDirty = l.boot, true
+	l.log.Info("state read", "tasks", len(l.tasks), "unended", len(l.active), "same boot", same)
+	return nil
+}
+
+// mayHaveProcesses tells whether something of the task may exist outside the
+// records.
+func mayHaveProcesses(r *record) bool {
+	return r.Op != nil || r.State == headrace.Running || r.State == headrace.Suspended || r.State == headrace.Checkpointed
+}
+
+// rebase continues waiting times across boots and forgets what cannot be
+// continued.
+func (l *loop) rebase(same bool) {
+	now := l.clk.boot()
+	for _, t := range l.active {
+		if same && t.rec.Boot == l.boot && t.rec.Since <= now {
+			continue
+		}
+		t.rec.Since, t.rec.Boot = now, l.boot
+		l.touch(t)
+	}
+}
+
+// finding is what is true of a task that a record says something about.
+type finding struct {
+	live Task
+	exit *proc.Exit
+	// err is why nobody knows; proc.ErrGone when there is no supervisor.
+	err error
+	// image is a checkpoint newer than the recorded one.
+	image *image
+}
+
+func (l *loop) find(ctx context.Context, r record, same bool) finding {
+	var f finding
+	if same {
+		f = l.findProcesses(ctx, r)
+	} else if exit, ok, err := l.rt.ExitOf(r.ID); ok && err == nil && !exit.At.Equal(r.SeenExit) {
+		f.exit = &exit
+	} else {
+		f.err = proc.ErrGone
+	}
+	if in := r.Op; in != nil && in.Kind == opCheckpoint && in.Dir != "" {
+		f.image = l.findImage(r)
+	}
+	return f
+}
+
+func (l *loop) findProcesses(ctx context.Context, r record) (f finding) {
+	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	defer cancel()
+	f.live, f.err = l.rt.Attach(ctx, r.ID)
+	if !errors.Is(f.err, proc.ErrGone) {
+		return f
+	}
+	exit, ok, err := l.rt.ExitOf(r.ID)
+	switch {
+	case err != nil:
+		f.err = err
+	case ok && !exit.At.Equal(r.SeenExit):
+		f.exit, f.err = &exit, nil
+	}
+	return f
+}
+
+// findImage looks for a checkpoint that was committed by the operation in r.
+func (l *loop) findImage(r record) *image {
+	in := r.Op
+	info, ok, err := l.img.Latest(in.Dir, r.ID)
+	if err != nil {
+		l.log.Warn("looking for a checkpoint failed", "id", r.ID, "dir", in.Dir, "err", err)
+		return nil
+	}
+	old := r.Checkpoint
+	if !ok || old != nil && old.Dir == in.Dir && info.Seq <= old.Seq {
+		return nil
+	}
+	im := &image{
+		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
+		Stored: info.Stored, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
+	}
+	if st := l.store(in.Store); st != nil {
+		im.Compress = st.Compress
+	}
+	return im
+}
+
+// reconcile brings one record up to date with what was found.
+func (l *loop) reconcile(t *task, f finding, same bool) {
+	in := t.rec.Op
+	switch {
+	case f.live != nil:
+		l.attach(t, f.live)
+		if in != nil {
+			l.settle(t, in)
+		}
+		return
+	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in != nil && in.Kind == opRestore):
+		if t.rec.State == headrace.Checkpointed {
+			t.rec.State = headrace.Running // it was restored before it ended
+		}
+		t.rec.Op = nil
+		if in != nil && in.Kind == opKill {
+			in.Late = f.exit.At.UnixMilli() < in.AtMs
+		}
+		l.exited(t, *f.exit, in)
+		return
+	case f.exit == nil && !errors.Is(f.err, proc.ErrGone):
+		l.reattach(t, f.err)
+		return
+	}
+	t.rec.Op = nil
+	l.touch(t)
+	if in != nil {
+		t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: t.rec.State.String(), Reason: "the daemon ended meanwhile"})
+	}
+	l.gone(t, in, f, same)
+}
+
+// gone deals with a task that has no supervisor and no recorded end.
+func (l *loop) gone(t *task, in *intent, f finding, same bool) {
+	why := "its supervisor was killed while no daemon was running"
+	if !same {
+		why = "the machine was restarted"
+	}
+	kind := ""
+	if in != nil {
+		kind = in.Kind
+	}
+	switch {
+	case kind == opKill && in.User:
+		l.final(t, headrace.Killed, nil, "killed by a user", false)
+	case kind == opStart && same:
+		// The next start begins by ending whatever this one has left.
+	case kind == opStart:
+		l.vanished(t, proc.Exit{}, why)
+	case f.image != nil:
+		t.rec.Checkpoint, t.rec.RanOn = f.image, true
+		t.rec.Held = t.rec.Held || in.User
+		l.enter(t, headrace.Checkpointed, event{Bytes: f.image.Stored, Reason: in.Reason})
+	case t.rec.State == headrace.Checkpointed && kind != opRestore:
+	case kind == opKill:
+		l.evicted(t, proc.Exit{Usage: t.rec.Last}, in)
+	default:
+		l.vanished(t, proc.Exit{Usage: t.rec.Last}, why)
+	}
+}
+
+// settle has the supervisor finish what an earlier daemon had asked for, and
+// takes in how it came out. Nobody knows whether the request had got through, or
+// is still being worked on, so it is made again: the supervisor carries out one
+// after the other, and refuses what is done already.
+func (l *loop) settle(t *task, in *intent) {
+	again := *in
+	again.Again = true
+	t.rec.Op = nil
+	switch in.Kind {
+	case opKill:
+		if t.rec.State == headrace.Checkpointed {
+			l.discard(t, nil)
+			return
+		}
+		l.kill(t, &again, nil)
+		return
+	case opRestore:
+		l.restore(t, &again)
+		return
+	}
+	live, id := t.live, t.rec.ID
+	last := t.rec.Checkpoint
+	l.begin(t, in.Kind, &again, nil, func(ctx context.Context) func() error {
+		stats, err := l.askAgain(ctx, live, &again)
+		var im *image
+		if err == nil && stats.State == headrace.Checkpointed && again.Kind == opCheckpoint {
+			im = l.findImage(record{ID: id, Op: &again, Checkpoint: last})
+		}
+		return func() error { return l.settledAs(t, &again, stats, im, err) }
+	})
+}
+
+// startSeen is how long a supervisor without processes may take to begin a start
+// that was under way when the daemon ended.
+const startSeen = time.Second
+
+// askAgain makes a request again and returns the state after it.
+func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
+	var err error
+	switch in.Kind {
+	case opSuspend:
+		_, err = live.Suspend(ctx, in.Grace)
+	case opResume:
+		err = live.Resume(ctx)
+	case opCheckpoint:
+		st := l.store(in.Store)
+		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
+		_, err = live.Checkpoint(ctx, opts)
+	}
+	if err != nil && !errors.Is(err, proc.ErrState) {
+		l.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
+	}
+	began := l.clk.boot()
+	for {
+		stats, err := live.Stats(ctx)
+		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < startSeen
+		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
+			return stats, err
+		}
+		select {
+		case <-time.After(startSeen / 10):
+		case <-ctx.Done():
+			return stats, ctx.Err()
+		}
+	}
+}
+
+func (l *loop) settledAs(t *task, in *intent, stats proc.Stats, im *image, err error) error {
+	if err != nil {
+		return err // its end is reported by the connection
+	}
+	t.stats, t.statsAt, t.known = stats, l.clk.boot(), stats.State != headrace.Checkpointed
+	reason := in.Reason
+	if stats.State == t.rec.State {
+		reason = "the daemon ended while it was " + in.Kind
+		l.enter(t, stats.State, event{Reason: reason})
+		return nil
+	}
+	switch stats.State {
+	case headrace.Running:
+		if in.Kind == opRestore {
+			t.rec.RanOn = true
+		}
+		t.rec.Forfeit = false
+	case headrace.Suspended:
+		l.left(t, in, headrace.Suspend)
+	case headrace.Checkpointed:
+		if in.Kind == opStart {
+			// A supervisor without a command: the next start replaces it.
+			l.detach(t)
+			return nil
+		}
+		if im == nil {
+			l.vanished(t, proc.Exit{Usage: stats.Usage}, fmt.Sprintf("its processes were gone after the daemon ended while it was %s", in.Kind))
+			return nil
+		}
+		t.rec.Checkpoint, t.rec.RanOn = im, false
+		l.left(t, in, headrace.Checkpoint)
+		l.enter(t, headrace.Checkpointed, event{Bytes: im.Stored, Reason: reason})
+		l.collect(t)
+		return nil
+	default:
+		return nil // ended; the connection will tell
+	}
+	l.enter(t, stats.State, event{Reason: reason})
+	return nil
+}
+
+// reattach tries for ever to find out what is with a task whose supervisor
+// neither answers nor is gone. It holds what it has until then.
+func (l *loop) reattach(t *task, err error) {
+	t.rec.Reason = "its supervisor does not answer, trying again: " + err.Error()
+	l.log.Warn("a supervisor does not answer", "id", t.rec.ID, "err", err)
+	rec := t.rec
+	l.begin(t, opAttach, nil, nil, func(ctx context.Context) func() error {
+		for {
+			select {
+			case <-time.After(attachRetry):
+			case <-ctx.Done():
+				return func() error { return ctx.Err() }
+			}
+			f := l.find(ctx, rec, true)
+			if f.live != nil || f.exit != nil || errors.Is(f.err, proc.ErrGone) {
+				return func() error { l.reconcile(t, f, true); return nil }
+			}
+		}
+	})
+	l.touch(t)
+}

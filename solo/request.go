@@ -1,0 +1,234 @@
+package solo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"headrace"
+	"headrace/proc"
+	"headrace/wire"
+)
+
+const (
+	// maxCommand bounds argv and environment together, as the kernel does.
+	maxCommand = 2 << 20
+	// maxArgument is the kernel's limit for one string (MAX_ARG_STRLEN).
+	maxArgument = 128<<10 - 1
+	maxName     = 200
+	maxPath     = 4095
+	maxGrace    = 24 * time.Hour
+)
+
+var errDenied = errors.New("not allowed")
+
+// refusal is an error that says what to do.
+func refusal(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errInput, fmt.Sprintf(format, args...))
+}
+
+// newTask turns a request into a task, or says what is wrong with it. It may
+// block, in the user database.
+func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
+	for _, check := range []func(*wire.RunRequest) error{checkCommand, checkLabels, checkPaths} {
+		if err := check(q); err != nil {
+			return nil, err
+		}
+	}
+	t := &task{}
+	if err := fillResources(t, q, cfg); err != nil {
+		return nil, err
+	}
+	if err := fillIdentity(t, q, by); err != nil {
+		return nil, err
+	}
+	switch q.Restart {
+	case wire.Restart_RESTART_NEVER:
+	case wire.Restart_RESTART_ON_LOSS:
+		t.rec.RestartOnLoss = true
+	default:
+		return nil, refusal("restart %d is unknown; give RESTART_NEVER or RESTART_ON_LOSS", q.Restart)
+	}
+	t.rec.Name, t.rec.Job, t.rec.Held = q.Name, headrace.JobID(q.Job), q.Held
+	if t.rec.Name == "" {
+		t.rec.Name = filepath.Base(q.Argv[0])
+	}
+	t.spec.Argv, t.spec.Env, t.spec.Cwd, t.spec.Umask = q.Argv, q.Env, q.Cwd, q.Umask
+	t.spec.Stdin, t.spec.Output = q.Stdin, q.Output
+	if t.spec.Cwd == "" {
+		t.spec.Cwd = "/"
+	}
+	return t, nil
+}
+
+func checkCommand(q *wire.RunRequest) error {
+	if len(q.Argv) == 0 || q.Argv[0] == "" {
+		return refusal("there is no command; give one after --")
+	}
+	total := 0
+	for _, list := range [][]string{q.Argv, q.Env} {
+		for _, s := range list {
+			total += len(s) + 1 + 8 // with its end and a pointer, as the kernel counts
+			if len(s) > maxArgument {
+				return refusal("an argument or variable of %d bytes is longer than the kernel takes (%d); put it in a file", len(s), maxArgument)
+			}
+			if strings.IndexByte(s, 0) >= 0 {
+				return refusal("an argument or variable contains a NUL byte; no program could get it")
+			}
+		}
+	}
+	if total > maxCommand {
+		return refusal("arguments and environment have %d bytes, more than %d; put them in a file", total, maxCommand)
+	}
+	for _, e := range q.Env {
+		if i := strings.IndexByte(e, '='); i <= 0 {
+			return refusal("environment entry %.40q is not KEY=VALUE", e)
+		}
+	}
+	return nil
+}
+
+func checkLabels(q *wire.RunRequest) error {
+	for what, s := range map[string]string{"name": q.Name, "job": q.Job} {
+		if len(s) > maxName {
+			return refusal("the %s has %d bytes; at most %d are allowed", what, len(s), maxName)
+		}
+		if strings.ContainsFunc(s, unicode.IsControl) {
+			return refusal("the %s %q contains control characters; leave them out", what, s)
+		}
+	}
+	return nil
+}
+
+func checkPaths(q *wire.RunRequest) error {
+	for what, p := range map[string]string{"working directory": q.Cwd, "output file": q.Output, "input file": q.Stdin} {
+		switch {
+		case p == "":
+		case strings.IndexByte(p, 0) >= 0:
+			return refusal("the %s contains a NUL byte", what)
+		case len(p) > maxPath:
+			return refusal("the %s has %d bytes; the kernel takes at most %d", what, len(p), maxPath)
+		case !filepath.IsAbs(p):
+			return refusal("the %s %q is relative; the daemon has another working directory, so give an absolute path", what, p)
+		}
+	}
+	if q.Umask > 0o777 {
+		return refusal("umask %#o is not one; give a number from 0 to 0777", q.Umask)
+	}
+	return nil
+}
+
+func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
+	if q.Priority > uint32(headrace.MaxPriority) {
+		return refusal("priority %d; give a number from 0 (least urgent) to %d", q.Priority, headrace.MaxPriority)
+	}
+	cpus := q.Cpus
+	if cpus == 0 {
+		cpus = 1
+	}
+	switch {
+	case math.IsNaN(cpus) || math.IsInf(cpus, 0) || cpus < 0:
+		return refusal("cpus %v; give a positive number", cpus)
+	case cpus < 0.001:
+		return refusal("cpus %v; give at least 0.001", cpus)
+	case cpus > cfg.Slots:
+		return refusal("%v cpus, but this daemon has %v slots; ask for fewer, or start it with more --slots", cpus, cfg.Slots)
+	}
+	switch {
+	case q.Memory < 0:
+		return refusal("memory %d; give a number of bytes, or 0 when it is not known", q.Memory)
+	case q.Memory > cfg.Memory:
+		return refusal("%d bytes of memory, but the budget of this daemon is %d; ask for less, or start it with more --memory", q.Memory, cfg.Memory)
+	}
+	t.rec.Priority, t.rec.CPUs, t.rec.Memory = headrace.Priority(q.Priority), cpus, q.Memory
+	return nil
+}
+
+// fillIdentity decides who the task runs as: the caller, or, if root asks for
+// it, somebody else. A daemon of an ordinary user runs everything as that user.
+func fillIdentity(t *task, q *wire.RunRequest, by caller) error {
+	uid, gid := by.uid, by.gid
+	if euid := os.Geteuid(); euid != 0 {
+		uid, gid = uint32(euid), uint32(os.Getegid())
+	}
+	who, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if q.User != "" {
+		if by.uid != 0 || os.Geteuid() != 0 {
+			return fmt.Errorf("%w: only root may run tasks as another user; leave out the user", errDenied)
+		}
+		if who, err = lookUp(q.User); err != nil {
+			return err
+		}
+		if uid, err = parseID(who.Uid); err != nil {
+			return err
+		}
+		if gid, err = parseID(who.Gid); err != nil {
+			return err
+		}
+	}
+	t.rec.UID, t.spec.UID, t.spec.GID = uid, uid, gid
+	if err != nil || who == nil { // an account without an entry, as in some containers
+		t.rec.User = strconv.FormatUint(uint64(uid), 10)
+		return nil
+	}
+	t.rec.User = who.Username
+	t.spec.Groups, err = groupsOf(who)
+	return err
+}
+
+func lookUp(name string) (*user.User, error) {
+	if strings.ContainsAny(name, "\x00:\n") {
+		return nil, refusal("%q is not a user name", name)
+	}
+	who, err := user.Lookup(name)
+	if err == nil {
+		return who, nil
+	}
+	if who, idErr := user.LookupId(name); idErr == nil {
+		return who, nil
+	}
+	return nil, refusal("there is no user %q on this machine", name)
+}
+
+func groupsOf(who *user.User) ([]uint32, error) {
+	ids, err := who.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("look up the groups of %s: %w", who.Username, err)
+	}
+	groups := make([]uint32, 0, len(ids))
+	for _, s := range ids {
+		g, err := parseID(s)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+func parseID(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("user database: id %q is not a number", s)
+	}
+	return uint32(n), nil
+}
+
+// parseGrace reads a grace in seconds.
+func parseGrace(seconds float64) (time.Duration, error) {
+	if math.IsNaN(seconds) || seconds < 0 || seconds > maxGrace.Seconds() {
+		return 0, refusal("grace of %v seconds; give a number from 0 to %v", seconds, maxGrace.Seconds())
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// codes of errors that come out of operations are in api.go; these kinds of
+// package proc mean that the request does not fit what is.
+var stateErrors = []error{errState, proc.ErrState, proc.ErrGone, proc.ErrNotCheckpointable, proc.ErrUnsupported}

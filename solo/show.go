@@ -1,0 +1,88 @@
+package solo
+
+import (
+	"strings"
+
+	"headrace"
+	"headrace/proc"
+	"headrace/wire"
+)
+
+// waitsForSlot is the reason of a task that nothing else can be said about.
+const waitsForSlot = "waits for a free slot"
+
+// wireTask is a task as clients see it.
+func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
+	r := &snap.rec
+	t := &wire.Task{
+		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
+		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Reason: snap.reason(),
+		Cpus: r.CPUs, Memory: r.Memory, Held: r.Held,
+		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs,
+		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
+		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
+		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend,
+	}
+	if r.Op != nil {
+		t.Doing = r.Op.Kind
+	}
+	if r.Exit != nil {
+		t.ExitCode, t.Signal = int32(r.Exit.Code), int32(r.Exit.Signal)
+	}
+	if snap.stats != nil {
+		t.Progress = snap.stats.Share
+	}
+	if r.State == headrace.Done {
+		t.Progress = 1
+	}
+	if c := r.Checkpoint; c != nil {
+		t.Checkpoint = &wire.CheckpointInfo{
+			Store: c.Store, TakenMs: c.TakenMs, StoredBytes: c.Stored, TotalBytes: c.ToRead, Chain: uint32(c.Chain),
+			DumpSeconds: c.Dump.Seconds(), RestoreSeconds: c.Restore.Seconds(),
+		}
+	}
+	if snap.output != "" {
+		t.StdoutPath, t.StderrPath = snap.output, snap.output
+	} else {
+		t.StdoutPath, t.StderrPath = s.loop.rt.Logs(r.ID)
+	}
+	if history {
+		for _, e := range r.History {
+			t.History = append(t.History, &wire.Event{
+				AtMs: e.AtMs, State: e.State, Reason: e.Reason,
+				ExpectedDelay: e.Delay.Seconds(), Took: e.Took.Seconds(), Bytes: e.Bytes,
+			})
+		}
+	}
+	return t
+}
+
+// reason joins why the task came to its state with why it stays there.
+func (s *snapshot) reason() string {
+	r := s.rec.Reason
+	switch {
+	case s.note == "" || s.rec.State.Final():
+		return r
+	case r == "" || r == waitsForSlot:
+		return s.note
+	case strings.Contains(r, s.note):
+		return r
+	}
+	return r + "; now: " + s.note
+}
+
+func wireUsage(snap *snapshot) *wire.Usage {
+	last := snap.rec.Last
+	var now proc.Stats
+	if snap.stats != nil {
+		now = *snap.stats
+		last = now.Usage
+	}
+	u := addUsage(snap.rec.Base, last)
+	return &wire.Usage{
+		UserCpu: u.User.Seconds(), SystemCpu: u.System.Seconds(),
+		Resident: now.Resident, Swapped: now.Swapped, Dirty: now.Dirty, MaxResident: u.MaxResident,
+		ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, Processes: uint32(max(0, now.Processes)),
+		Running: u.Running.Seconds(), OverheadCpu: u.OverheadCPU.Seconds(),
+	}
+}

@@ -1,0 +1,76 @@
+package solo
+
+import (
+	"os"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+)
+
+// nodeStatus is the machine as shown to people. It is immutable.
+type nodeStatus struct {
+	slots, slotsUsed    float64
+	memory, memoryUsed  int64
+	swapTotal, swapFree int64
+	swapOut, swapIn     float64
+	stores              []storeStatus
+	states              [headrace.Lost + 1]int
+	// waiting is how many tasks wait to run, held ones not counted.
+	waiting int
+	policy  string
+	started time.Time
+	host    string
+}
+
+type storeStatus struct {
+	StoreConfig
+	measure
+	free, used int64
+}
+
+// nodeStatus is recomputed when somebody may look: once a turn that changed
+// something.
+func (l *loop) nodeStatus() nodeStatus {
+	s := nodeStatus{
+		slots: l.cfg.Slots, memory: l.cfg.Memory,
+		swapTotal: l.mem.SwapTotal, swapFree: l.mem.SwapFree,
+		swapOut: l.meta.SwapOut, swapIn: l.meta.SwapIn,
+		policy: l.cfg.policyName(), started: l.started, host: l.host,
+		states: l.endedStates,
+	}
+	used := map[string]int64{}
+	for _, t := range l.active {
+		s.states[t.rec.State]++
+		if t.holdsSlot() {
+			s.slotsUsed += t.rec.CPUs
+		} else if !t.rec.Held {
+			s.waiting++
+		}
+		if t.known {
+			s.memoryUsed += t.stats.Resident
+		}
+		if c := t.rec.Checkpoint; c != nil {
+			used[c.Dir] += c.ToRead
+		}
+	}
+	for _, st := range l.stores {
+		s.stores = append(s.stores, storeStatus{StoreConfig: st.StoreConfig, measure: st.measure, free: st.free, used: used[st.Dir]})
+	}
+	return s
+}
+
+func (c *Config) policyName() string {
+	if c.Policy.Policy == "" {
+		return string(policy.Cost)
+	}
+	return string(c.Policy.Policy)
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

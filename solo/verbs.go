@@ -1,0 +1,295 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace"
+)
+
+// Errors that a request can meet; the API gives them their codes.
+var (
+	errNotFound = errors.New("no such task")
+	errState    = errors.New("not possible now")
+	errInput    = errors.New("cannot be accepted")
+	errBusy     = errors.New("too much")
+	errStopping = errors.New("the daemon is ending; ask again when it is back")
+)
+
+func errEnded(t *task) error {
+	return fmt.Errorf("%w: task %s has ended already (%s)", errState, t.rec.ID, t.rec.State)
+}
+
+type verb int
+
+const (
+	verbSuspend verb = iota
+	verbCheckpoint
+	verbBringBack
+	verbKill
+	verbForget
+)
+
+// call is a request of a user.
+type call struct {
+	verb  verb
+	id    headrace.TaskID
+	by    viewer
+	grace time.Duration
+	store string
+	reply chan reply // has room for the one reply
+}
+
+type reply struct {
+	task *snapshot
+	err  error
+}
+
+// ask hands a request to the loop and waits for the answer. When ctx ends
+// before that, the request is carried out all the same.
+func (l *loop) ask(ctx context.Context, c *call) (*snapshot, error) {
+	c.reply = make(chan reply, 1)
+	l.post(func() { l.take(c) })
+	select {
+	case r := <-c.reply:
+		return r.task, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.dead:
+		return nil, errStopping
+	}
+}
+
+// answer replies once the present turn is durable.
+func (l *loop) answer(calls []*call, t *task, err error) {
+	for _, c := range calls {
+		l.later(func() { c.reply <- reply{task: t.snapshot(), err: err} })
+	}
+}
+
+func (l *loop) take(c *call) {
+	t := l.tasks[c.id]
+	switch {
+	case t == nil || !c.by.sees(t.rec.UID):
+		l.later(func() { c.reply <- reply{err: fmt.Errorf("%w: %s", errNotFound, c.id)} })
+	case l.stopping:
+		l.answer([]*call{c}, t, errStopping)
+	default:
+		l.serve(t, c)
+		l.redecide = true
+	}
+}
+
+// serve carries out a request, or queues it behind the operation that runs. A
+// kill does not wait for a dump that may take long.
+func (l *loop) serve(t *task, c *call) {
+	if t.op == nil {
+		l.perform(t, c)
+		return
+	}
+	if c.verb == verbKill {
+		switch t.op.kind {
+		case opCheckpoint, opPageOut:
+			t.op.cancel()
+		case opKill:
+			if in := t.rec.Op; in != nil && in.User {
+				t.op.calls = append(t.op.calls, c)
+				return
+			}
+		}
+		t.queue = append([]*call{c}, t.queue...)
+		return
+	}
+	t.queue = append(t.queue, c)
+}
+
+// nextCall serves what has waited for an operation to end.
+func (l *loop) nextCall(t *task) {
+	for t.op == nil && len(t.queue) > 0 {
+		c := t.queue[0]
+		t.queue = t.queue[1:]
+		l.perform(t, c)
+	}
+}
+
+// perform carries out a request for a task that has no operation under way.
+func (l *loop) perform(t *task, c *call) {
+	one := []*call{c}
+	lostWithImage := t.rec.State == headrace.Lost && t.rec.Checkpoint != nil
+	switch {
+	case c.verb == verbForget:
+		if !t.rec.State.Final() {
+			l.answer(one, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", errState, t.rec.ID, t.rec.State, t.rec.ID))
+			return
+		}
+		l.forget(t, c)
+	case c.verb == verbBringBack && lostWithImage:
+		l.reactivate(t)
+		t.rec.EndedMs, t.rec.Exit = 0, nil
+		l.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
+		l.bringBackFor(t, c)
+	case t.rec.State.Final():
+		l.answer(one, t, errEnded(t))
+	case c.verb == verbSuspend:
+		l.suspendFor(t, c)
+	case c.verb == verbCheckpoint:
+		l.checkpointFor(t, c)
+	case c.verb == verbBringBack:
+		l.bringBackFor(t, c)
+	case c.verb == verbKill:
+		l.killFor(t, c)
+	}
+}
+
+func (l *loop) suspendFor(t *task, c *call) {
+	if t.rec.State == headrace.Running {
+		l.suspend(t, &intent{User: true, Grace: c.grace, Reason: "a user asked for it"}, c)
+		return
+	}
+	l.hold(t)
+	l.answer([]*call{c}, t, nil)
+}
+
+// hold keeps a task that does not run from being brought back.
+func (l *loop) hold(t *task) {
+	if t.rec.Held {
+		return
+	}
+	t.rec.Held = true
+	t.rec.Reason = "held by a user; to go on: headrace resume " + string(t.rec.ID)
+	t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "held", Reason: "a user asked for it"})
+	l.touch(t)
+}
+
+func (l *loop) checkpointFor(t *task, c *call) {
+	one := []*call{c}
+	switch t.rec.State {
+	case headrace.Pending:
+		l.answer(one, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", errState, t.rec.ID))
+		return
+	case headrace.Checkpointed:
+		l.hold(t)
+		l.answer(one, t, nil)
+		return
+	}
+	st, err := l.chooseStore(c.store, t)
+	if err != nil {
+		l.answer(one, t, err)
+		return
+	}
+	l.checkpoint(t, &intent{User: true, Reason: "a user asked for it"}, st, c)
+}
+
+// bringBackFor lets the task run again. The policy decides in this same turn
+// whether it can run at once; else it is queued, and the answer says so.
+func (l *loop) bringBackFor(t *task, c *call) {
+	if t.rec.State == headrace.Running {
+		l.answer([]*call{c}, t, nil)
+		return
+	}
+	if t.rec.Held {
+		t.rec.Held = false
+		t.rec.Since, t.rec.Waited, t.rec.Boot = l.clk.boot(), 0, l.boot
+		t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
+	}
+	l.succeeded(t)
+	t.rec.Reason = waitsForSlot
+	l.touch(t)
+	l.redecide = true
+	l.atEnd = append(l.atEnd, func() {
+		if t.op != nil && (t.op.kind == opStart || t.op.kind == opResume || t.op.kind == opRestore) {
+			t.op.calls = append(t.op.calls, c)
+			return
+		}
+		l.answer([]*call{c}, t, nil)
+	})
+}
+
+func (l *loop) killFor(t *task, c *call) {
+	switch t.rec.State {
+	case headrace.Pending:
+		l.final(t, headrace.Killed, nil, "killed by a user before it ran", false)
+		l.answer([]*call{c}, t, nil)
+	case headrace.Checkpointed:
+		l.discard(t, c)
+	default:
+		grace := c.grace
+		if grace == 0 {
+			grace = l.cfg.KillGrace
+		}
+		l.kill(t, &intent{User: true, Grace: grace, Reason: "a user asked for it"}, c)
+	}
+}
+
+// discard ends a task that exists only as a checkpoint.
+func (l *loop) discard(t *task, c *call) {
+	live := t.live
+	if live == nil {
+		l.final(t, headrace.Killed, nil, "killed by a user", false)
+		l.answer([]*call{c}, t, nil)
+		return
+	}
+	l.begin(t, opKill, &intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
+		err := live.Kill(ctx, 0)
+		return func() error {
+			if err != nil {
+				l.log.Warn("ending an idle supervisor failed", "id", t.rec.ID, "err", err)
+			}
+			l.final(t, headrace.Killed, nil, "killed by a user", false)
+			return nil
+		}
+	})
+}
+
+// submit accepts a task. The reply comes when it is recorded.
+func (l *loop) submit(ctx context.Context, t *task) (headrace.TaskID, error) {
+	c := &call{reply: make(chan reply, 1)}
+	l.post(func() { l.accept(t, c) })
+	select {
+	case r := <-c.reply:
+		if r.err != nil {
+			return "", r.err
+		}
+		return r.task.rec.ID, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-l.dead:
+		return "", errStopping
+	}
+}
+
+func (l *loop) accept(t *task, c *call) {
+	refuse := func(err error) { l.later(func() { c.reply <- reply{err: err} }) }
+	switch {
+	case l.stopping:
+		refuse(errStopping)
+		return
+	case l.full:
+		refuse(fmt.Errorf("%w: the file system of %s is full; make room and ask again", errBusy, l.cfg.StateDir))
+		return
+	case len(l.active) >= maxUnended:
+		refuse(fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", errBusy, len(l.active)))
+		return
+	}
+	l.meta.Order++
+	l.metaDirty = true
+	t.rec.Order = l.meta.Order
+	t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
+	t.spec.ID = t.rec.ID
+	t.rec.State = headrace.Pending
+	t.rec.SubmittedMs = l.clk.wall().UnixMilli()
+	t.rec.Since, t.rec.Boot = l.clk.boot(), l.boot
+	t.rec.Reason = waitsForSlot
+	if t.rec.Held {
+		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
+	}
+	t.rec.note(event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
+	l.tasks[t.rec.ID] = t
+	l.active = append(l.active, t)
+	l.specs[t.rec.ID] = &t.spec
+	l.touch(t)
+	l.redecide = true
+	l.answer([]*call{c}, t, nil)
+}
