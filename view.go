@@ -65,6 +65,9 @@ type TaskView struct {
 	// Waiting is how long the task has been in the queue since it was submitted
 	// or last had to leave; zero while it runs.
 	Waiting time.Duration
+	// Room is the node of the last order that made room for this task (Order.For),
+	// until it starts; else empty. What was freed for a task is not given to others.
+	Room NodeID
 	// Waited is what Waiting was when it was last started or brought back: a task
 	// that came to run because it had waited long is not pushed aside at once.
 	Waited time.Duration

@@ -78,7 +78,7 @@ func (d *decision) choose(u *task, n *node) Choice {
 	}
 	ch.Delay, ch.Waste, ch.Total = duration(p.cost.delay), duration(p.cost.waste), p.cost.total
 	ch.Wait = p.waits()
-	d.apply(u, p, u.ID, forTask(u))
+	d.apply(u, p, forTask(u))
 	ch.Orders = d.orders
 	return ch
 }
@@ -138,6 +138,8 @@ func (d *decision) refusal(u *task, a act, b balance) string {
 		return t.NoSuspend
 	case a.mech == headrace.Checkpoint && !canDump(t, a.store, nil):
 		return refusesDump(t, a.store)
+	case t.State == headrace.Running && a.mech == headrace.Wait && !d.usable(u, &option{act: a}):
+		return "it may not be preempted, and does not say how much of it is done"
 	case b.short(n.swap) > 0 && a.mech == headrace.Suspend:
 		return fmt.Sprintf("%d bytes would have to be paged out, %d can be", b.mem, max(0, min(n.swap, b.pageable)))
 	case !b.fits(n.swap):

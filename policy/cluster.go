@@ -34,6 +34,8 @@ type task struct {
 	eff headrace.Priority
 	// settled tasks are started, preempted or waited for by this decision.
 	settled bool
+	// redeemed tasks have got the room that was made for them.
+	redeemed bool
 	// order is where in the orders its order stands, counted from 1.
 	order int
 	// paging is PagingOut plus what this decision ordered.
@@ -112,7 +114,7 @@ func (d *decision) onTheWay(paging int64) int64 {
 // index builds the accounts of all nodes.
 func (d *decision) index(v *headrace.View) {
 	d.nodes = make([]node, len(v.Nodes))
-	byID := make(map[headrace.NodeID]*node, len(v.Nodes))
+	d.byID = make(map[headrace.NodeID]*node, len(v.Nodes))
 	for i := range v.Nodes {
 		n := &d.nodes[i]
 		*n = node{NodeView: &v.Nodes[i], i: i, lowest: headrace.MaxPriority + 1}
@@ -122,7 +124,7 @@ func (d *decision) index(v *headrace.View) {
 			s := &n.Stores[j]
 			n.stores = append(n.stores, store{s, s.Queue.Seconds(), s.Free})
 		}
-		byID[n.ID] = n
+		d.byID[n.ID] = n
 	}
 	d.tasks = make([]task, len(v.Tasks))
 	swapped := make([]int64, len(d.nodes))
@@ -132,7 +134,7 @@ func (d *decision) index(v *headrace.View) {
 		if t.Node == "" {
 			continue
 		}
-		if t.n = byID[t.Node]; t.n != nil {
+		if t.n = d.byID[t.Node]; t.n != nil {
 			d.account(t)
 			swapped[t.n.i] += t.Swapped
 		}

@@ -41,6 +41,7 @@ type decision struct {
 	weights [headrace.MaxPriority + 1]float64
 	nodes   []node
 	tasks   []task
+	byID    map[headrace.NodeID]*node
 	orders  []headrace.Order
 
 	explain bool
@@ -48,6 +49,7 @@ type decision struct {
 
 	failed   failures
 	attempts int
+	allSets  int  // as the constant; tests lower it
 	keeping  bool // a task that can go anywhere has room kept for it
 	every    []*node
 
@@ -65,7 +67,7 @@ func newDecision(v *headrace.View, c Config) *decision {
 	if !slices.Contains(Names(), c.Policy) {
 		panic(fmt.Sprintf("policy: %v", unknown("policy", string(c.Policy), Names())))
 	}
-	d := &decision{c: c, weights: weights(c)}
+	d := &decision{c: c, weights: weights(c), allSets: allSets}
 	d.index(v)
 	return d
 }
@@ -78,7 +80,12 @@ func decide(v *headrace.View, c Config, explain bool) *decision {
 		d.relieve(&d.nodes[i])
 	}
 	for _, u := range queue {
-		d.place(u)
+		u.redeemed = u.Room != "" && d.redeem(u)
+	}
+	for _, u := range queue {
+		if !u.redeemed {
+			d.place(u)
+		}
 	}
 	return d
 }
@@ -100,7 +107,7 @@ func (d *decision) relieve(n *node) {
 	}
 	nobody := &task{TaskView: &headrace.TaskView{}}
 	p.cost = d.costOf(nobody, n, p.acts, p.page)
-	d.apply(nobody, p, "", fmt.Sprintf("%s holds %d MB more than its memory budget", n.ID, (excess+1<<20-1)>>20))
+	d.apply(nobody, p, fmt.Sprintf("%s holds %d MB more than its memory budget", n.ID, (excess+1<<20-1)>>20))
 }
 
 // checkpointExcess chooses suspended tasks to become checkpoints so that the rest

@@ -59,12 +59,29 @@ func (d *decision) place(u *task) {
 		return
 	}
 	if p := d.search(u, spots); p != nil {
-		d.apply(u, p, u.ID, forTask(u))
-		d.reserve(u, p.n)
+		if p.waits() {
+			d.await(u, p)
+		} else {
+			d.apply(u, p, forTask(u))
+			d.reserve(u, p.n)
+		}
 		d.notePlan(u, p)
 		return
 	}
 	d.block(u, spots)
+}
+
+// await lets u wait for its plan. What the plan will free and what it would page
+// out are spoken for, and so is what of u's need goes beyond; but nobody counts on
+// what may be left over some day.
+func (d *decision) await(u *task, p *plan) {
+	n := p.n
+	now, later := n.now, n.later
+	d.apply(u, p, "")
+	d.reserve(u, n)
+	more := room{min(0, n.later.cpus-later.cpus), min(0, n.later.mem-later.mem)}
+	n.now = room{now.cpus + more.cpus, now.mem + more.mem}
+	n.later = room{later.cpus + more.cpus, later.mem + more.mem}
 }
 
 // spots finds the node on which u can start at once, or else the nodes on which
@@ -78,7 +95,7 @@ func (d *decision) spots(u *task) (now *node, spots []*node) {
 		if n != nil || u.n == nil {
 			return n, nil
 		}
-		spots = d.alone(u)
+		spots = d.ownNode(u)
 		if !stay {
 			spots = append(spots, d.remotes(u)...)
 		}
@@ -103,11 +120,11 @@ func (d *decision) local(u *task) (now *node, spots []*node) {
 	if d.fits(u, u.n) {
 		return u.n, nil
 	}
-	return nil, d.alone(u)
+	return nil, d.ownNode(u)
 }
 
-// alone is a list of u's own node alone, empty when u could never run there.
-func (d *decision) alone(u *task) []*node {
+// ownNode is a list of u's own node alone, empty when u could never run there.
+func (d *decision) ownNode(u *task) []*node {
 	if !possible(u, u.n) {
 		return nil
 	}
@@ -145,9 +162,7 @@ func (d *decision) fitsLater(u *task, spots []*node) *node {
 		return nil
 	}
 	for _, n := range spots {
-		mem := demand(u.TaskView, n.NodeView)
-		_, own := d.own(u)
-		if n.later.holds(u.CPUs, mem-own) || mem <= 0 && n.later.holds(u.CPUs, 0) {
+		if d.laterHolds(u, n) {
 			return n
 		}
 	}
@@ -155,6 +170,15 @@ func (d *decision) fitsLater(u *task, spots []*node) *node {
 		d.failed.note(u, kindLater)
 	}
 	return nil
+}
+
+func (d *decision) laterHolds(u *task, n *node) bool {
+	mem := demand(u.TaskView, n.NodeView)
+	if mem <= 0 {
+		return n.later.holds(u.CPUs, 0)
+	}
+	_, own := d.own(u)
+	return n.later.holds(u.CPUs, mem-own)
 }
 
 // search finds the policy's plan for u, or nil.
@@ -209,9 +233,6 @@ func (d *decision) planFor(u *task, nodes []*node) *plan {
 // anywhere, and for one on each node that cannot. What is missing there can only
 // become less, so that the choice is stable.
 func (d *decision) block(u *task, spots []*node) {
-	if d.donate(u, spots) {
-		return
-	}
 	if !slices.ContainsFunc(spots, func(n *node) bool { return possible(u, n) }) {
 		d.note(u, "%s", d.nowhere(u))
 		return
@@ -235,49 +256,57 @@ func (d *decision) block(u *task, spots []*node) {
 		return
 	}
 	d.keeping = d.keeping || anywhere
-	best.kept = u
-	d.reserve(u, best)
+	d.keep(u, best)
 }
 
-// donate lets a task that comes before u, and cannot preempt because it owes its
-// place to ageing, use u's priority: u makes room for it and follows when its
-// turn comes.
-func (d *decision) donate(u *task, spots []*node) bool {
-	for _, n := range spots {
-		t := n.kept
-		if t == nil || t.Priority >= u.Priority || n.lowest >= u.Priority {
-			continue
-		}
-		d.release(t, n)
-		mine, eff := t.TaskView, t.eff
-		lent := *mine
-		lent.Priority = u.Priority
-		t.TaskView, t.eff = &lent, max(eff, u.eff)
-		p := d.planFor(t, []*node{n})
-		t.TaskView, t.eff = mine, eff
-		if p != nil {
-			n.kept = nil
-			d.apply(t, p, u.ID, fmt.Sprintf("makes room for %s, which has waited longer than %s and goes first", t.ID, u.ID))
-			d.note(u, "waits for %s, which has waited longer", t.ID)
-		}
-		d.reserve(t, n)
-		if p != nil {
-			return true
-		}
+// keep sets aside for u what is free on n, as far as u needs it.
+func (d *decision) keep(u *task, n *node) {
+	mem := demand(u.TaskView, n.NodeView)
+	now, later := d.own(u)
+	n.now.take(clamp(u.CPUs, n.now.cpus), clamp(mem-now, n.now.mem))
+	n.later.take(clamp(u.CPUs, n.later.cpus), clamp(mem-later, n.later.mem))
+	if u.State == headrace.Suspended {
+		n.pageable -= u.pageable()
+	}
+	u.settled = true
+	n.kept = u
+}
+
+// clamp is what of a need can be met from what is free.
+func clamp[T int64 | float64](need, free T) T { return max(0, min(need, free)) }
+
+// redeem gives u the room that was made for it by earlier orders, before anybody
+// else is served, and reports whether that room is still there.
+func (d *decision) redeem(u *task) bool {
+	n := d.byID[u.Room]
+	if n == nil || u.order > 0 || !d.may(u, n) {
+		return false
+	}
+	switch {
+	case d.fits(u, n):
+		d.begin(u, n)
+		return true
+	case d.laterHolds(u, n):
+		d.reserve(u, n)
+		d.note(u, "room is being made on %s", n.ID)
+		return true
 	}
 	return false
 }
 
-// release undoes reserve.
-func (d *decision) release(t *task, n *node) {
-	t.settled = false
-	mem := demand(t.TaskView, n.NodeView)
-	now, later := d.own(t)
-	n.now.take(-t.CPUs, now-mem)
-	n.later.take(-t.CPUs, later-mem)
-	if t.State == headrace.Suspended {
-		n.pageable += t.pageable()
+// may reports whether u can be brought to run on n at all.
+func (d *decision) may(u *task, n *node) bool {
+	switch {
+	case u.State == headrace.Suspended:
+		return u.n == n
+	case restorable(u.TaskView) && u.n != n:
+		if u.n == nil {
+			return false
+		}
+		_, ok := remoteOverhead(u, n)
+		return ok
 	}
+	return true
 }
 
 // begin orders u to run on n.

@@ -44,20 +44,20 @@ type balance struct {
 	// pageable is how much of what is missing could come from page-outs, by what
 	// suspended tasks hold.
 	pageable int64
-	// blind: the task has not said what it needs, so that memory does not keep it
-	// out; it does keep victims from being suspended.
+	// blind: the task needs no more memory than it holds, or has not said how much,
+	// so that memory does not keep it out; it does keep victims from being
+	// suspended.
 	blind bool
 }
 
 // balance is what is missing on n for u before anything is done.
 func (d *decision) balance(u *task, n *node) balance {
 	mem := demand(u.TaskView, n.NodeView)
-	b := balance{cpus: u.CPUs - n.later.cpus, pageable: n.pageable, blind: mem <= 0}
 	_, own := d.own(u)
-	if own != 0 || u.State == headrace.Suspended {
+	b := balance{cpus: u.CPUs - n.later.cpus, mem: mem - own - n.later.mem, pageable: n.pageable, blind: mem <= own}
+	if u.State == headrace.Suspended {
 		b.pageable -= u.pageable()
 	}
-	b.mem = mem - own - n.later.mem
 	return b
 }
 
@@ -177,9 +177,8 @@ func checkpointed(acts []act, t *task) bool {
 }
 
 // apply enters in the accounts what p does to make room for u, and emits the
-// orders, with the task whose priority allows them and the beginning of a reason.
-// A plan that waits has no orders, but what it counts on is spoken for.
-func (d *decision) apply(u *task, p *plan, by headrace.TaskID, why string) {
+// orders, with the beginning of a reason. A plan that waits has no orders, but what it counts on is spoken for.
+func (d *decision) apply(u *task, p *plan, why string) {
 	n := p.n
 	outs := d.allot(u, n, p.acts, p.page)
 	for _, a := range p.acts {
@@ -198,7 +197,7 @@ func (d *decision) apply(u *task, p *plan, by headrace.TaskID, why string) {
 		return
 	}
 	for _, a := range p.acts {
-		d.emit(d.preempt(p, a, by, why), a.t)
+		d.emit(d.preempt(u, p, a, why), a.t)
 	}
 	for _, o := range outs {
 		d.pageOut(u, n, o, why)
@@ -221,10 +220,10 @@ func (d *decision) enter(n *node, a act) {
 	}
 }
 
-func (d *decision) preempt(p *plan, a act, by headrace.TaskID, why string) headrace.Order {
+func (d *decision) preempt(u *task, p *plan, a act, why string) headrace.Order {
 	price := d.price(p.n, a)
 	o := headrace.Order{
-		Verb: headrace.OrderPreempt, Task: a.t.ID, Node: p.n.ID, Mechanism: a.mech, For: by,
+		Verb: headrace.OrderPreempt, Task: a.t.ID, Node: p.n.ID, Mechanism: a.mech, For: u.ID,
 		Delay: duration(p.cost.delay), Waste: duration(price.waste),
 	}
 	switch a.mech {

@@ -14,6 +14,8 @@ const (
 	wideNodes = 16
 	// widePasses bounds the improvement of a set of victims.
 	widePasses = 4
+	// allSets is up to how many sets on one node are all tried.
+	allSets = 2000
 )
 
 // options are the acts that could make room on n, with their prices, built once
@@ -106,8 +108,8 @@ func (d *decision) single(u *task, n *node, f *found) {
 	}
 }
 
-// several looks for a cheaper way by several acts: by greedy choice, and by
-// improving what that and single find. An act that makes room on its own, without
+// several looks for a cheaper way by several acts: by trying all sets where they
+// are few, else by greedy choice and improvement of what that finds. An act that makes room on its own, without
 // page-outs, need not be part of it: the set without the others would be cheaper.
 func (d *decision) several(u *task, n *node, f *found) {
 	start := d.balance(u, n)
@@ -125,12 +127,85 @@ func (d *decision) several(u *task, n *node, f *found) {
 	if len(d.pool) < 2 {
 		return
 	}
+	if groups, ok := d.groups(); ok {
+		d.exhaust(u, n, start, groups, nil, f)
+		return
+	}
 	d.improve(u, n, start, nil, f)
-	for _, by := range []score{perRoom, total} {
-		if set := d.greedy(u, n, start, by); set != nil {
-			d.improve(u, n, start, set, f)
+	for _, without := range restrictions {
+		for _, by := range []score{perRoom, total} {
+			if set := d.greedy(u, n, start, by, without); set != nil {
+				d.improve(u, n, start, set, f)
+			}
+		}
+		d.improve(u, n, start, d.everything(without), f)
+	}
+}
+
+// groups sorts the pool by task, unless there are too many sets to try them all.
+func (d *decision) groups() ([][]*option, bool) {
+	var groups [][]*option
+	sets := 1
+	for i := 0; i < len(d.pool); {
+		j := i + 1
+		for j < len(d.pool) && d.pool[j].t == d.pool[i].t {
+			j++
+		}
+		groups = append(groups, d.pool[i:j])
+		if sets *= j - i + 1; sets > d.allSets {
+			return nil, false
+		}
+		i = j
+	}
+	return groups, true
+}
+
+// exhaust tries all sets of at most one option from each group.
+func (d *decision) exhaust(u *task, n *node, start balance, groups [][]*option, set []*option, f *found) {
+	if len(groups) == 0 {
+		d.try(u, n, start, set, f)
+		return
+	}
+	d.exhaust(u, n, start, groups[1:], set, f)
+	for _, o := range groups[0] {
+		d.exhaust(u, n, start, groups[1:], append(set, o), f)
+	}
+}
+
+// A restriction names mechanisms that a first set does without. A delay is borne
+// once for the whole set, and what a suspend leaves in memory must fit all
+// together, so that steps of one task at a time do not lead away from either.
+type restriction []headrace.Mechanism
+
+var restrictions = []restriction{
+	nil,
+	{headrace.Suspend},
+	{headrace.Wait},
+	{headrace.Suspend, headrace.Wait},
+}
+
+// everything is a set of one option for each task in the pool, the cheapest, the
+// dearest tasks first, so that improve drops those first.
+func (d *decision) everything(without restriction) []*option {
+	var set []*option
+	for _, o := range d.pool {
+		if slices.Contains(without, o.mech) {
+			continue
+		}
+		i := slices.IndexFunc(set, func(m *option) bool { return m.t == o.t })
+		if i < 0 {
+			set = append(set, o)
+		} else if d.alone(o) < d.alone(set[i]) {
+			set[i] = o
 		}
 	}
+	slices.SortStableFunc(set, func(a, b *option) int { return cmp.Compare(d.alone(b), d.alone(a)) })
+	return set
+}
+
+// alone is roughly what o costs, for comparing options.
+func (d *decision) alone(o *option) float64 {
+	return (o.delay + o.waste) * d.weight(o.t.Priority)
 }
 
 // score says how greedy compares options: less is better.
@@ -141,7 +216,7 @@ func total(added, _ float64) float64        { return added }
 
 // greedy adds options from the pool until u fits, each time the one that adds the
 // least cost by the given score.
-func (d *decision) greedy(u *task, n *node, start balance, by score) []*option {
+func (d *decision) greedy(u *task, n *node, start balance, by score, without restriction) []*option {
 	b := start
 	var y tally
 	var set []*option
@@ -150,7 +225,7 @@ func (d *decision) greedy(u *task, n *node, start balance, by score) []*option {
 		best, least := -1, math.Inf(1)
 		before := y.delay(n)*d.weight(u.Priority) + y.weighted
 		for i, o := range d.pool {
-			if slices.Contains(taken, o.t) {
+			if slices.Contains(without, o.mech) || slices.Contains(taken, o.t) {
 				continue
 			}
 			gained := b.gain(b.with(o.act), start, n.swap)
