@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -63,8 +64,14 @@ func runTask(k kind, args []string, out io.Writer) error {
 		return err
 	})
 	w := k.new(fs)
+	fs.SetOutput(io.Discard)
 	if err := fs.Parse(args); err != nil {
-		return err
+		if errors.Is(err, flag.ErrHelp) {
+			fs.SetOutput(out)
+			fs.Usage()
+			return err
+		}
+		return fmt.Errorf("bench-task %s: %w", k.name, err)
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("bench-task %s: unexpected %q", k.name, fs.Arg(0))
