@@ -1,0 +1,335 @@
+package linux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ProcFS is a mounted procfs; the zero value is /proc.
+type ProcFS string
+
+func (p ProcFS) path(elem ...string) string {
+	root := string(p)
+	if root == "" {
+		root = "/proc"
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}
+
+// Stat is the part of /proc/PID/stat that is used here.
+type Stat struct {
+	PID, PPID, PGID, SID int
+	Comm                 string
+	// State is the kernel's letter: R, S, D, T, t, Z, X, I.
+	State byte
+	// User and System are the times of the process itself; ChildUser and
+	// ChildSystem those of the children it has waited for.
+	User, System, ChildUser, ChildSystem time.Duration
+	Threads                              int
+	// Start is the time after boot at which it was started; together with PID it
+	// names the process for good.
+	Start time.Duration
+}
+
+// CPU is all processor time that the process accounts for.
+func (s Stat) CPU() time.Duration { return s.User + s.System + s.ChildUser + s.ChildSystem }
+
+// tick is the unit of times in /proc/PID/stat: USER_HZ, 100 on every
+// architecture that Go runs on under Linux.
+const tick = time.Second / 100
+
+// ParseStat reads the text of /proc/PID/stat. The command name may hold any
+// byte, also spaces and parentheses.
+func ParseStat(b []byte) (Stat, error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || end < open {
+		return Stat{}, fmt.Errorf("no command name in %q", b)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:open])))
+	if err != nil {
+		return Stat{}, fmt.Errorf("pid: %w", err)
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 || len(f[0]) != 1 {
+		return Stat{}, fmt.Errorf("%d fields after the command name, want at least 20", len(f))
+	}
+	s := Stat{PID: pid, Comm: string(b[open+1 : end]), State: f[0][0]}
+	var bad error
+	num := func(i int) int64 {
+		v, err := strconv.ParseInt(f[i], 10, 64)
+		if err != nil && bad == nil {
+			bad = fmt.Errorf("field %d: %w", i+3, err)
+		}
+		return v
+	}
+	s.PPID, s.PGID, s.SID = int(num(1)), int(num(2)), int(num(3))
+	s.User, s.System = time.Duration(num(11))*tick, time.Duration(num(12))*tick
+	s.ChildUser, s.ChildSystem = time.Duration(num(13))*tick, time.Duration(num(14))*tick
+	s.Threads, s.Start = int(num(17)), time.Duration(num(19))*tick
+	return s, bad
+}
+
+// Gone reports whether an error from reading under /proc/PID means that the
+// process is no more.
+func Gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+}
+
+// Stat reads one process.
+func (p ProcFS) Stat(pid int) (Stat, error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return Stat{}, err
+	}
+	return ParseStat(b)
+}
+
+// All reads every process. Processes that end meanwhile are left out.
+func (p ProcFS) All() ([]Stat, error) {
+	pids, err := numbers(p.path())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Stat, 0, len(pids))
+	for _, pid := range pids {
+		s, err := p.Stat(pid)
+		if Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// ThreadStates calls f for every thread of a process with its id and state
+// letter until f returns false.
+func (p ProcFS) ThreadStates(pid int, f func(tid int, state byte) bool) error {
+	tids, err := numbers(p.path(strconv.Itoa(pid), "task"))
+	if err != nil {
+		return err
+	}
+	for _, tid := range tids {
+		b, err := os.ReadFile(p.path(strconv.Itoa(pid), "task", strconv.Itoa(tid), "stat"))
+		if Gone(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s, err := ParseStat(b)
+		if err != nil {
+			return err
+		}
+		if !f(tid, s.State) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// numbers lists the names in a directory that are numbers.
+func numbers(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, n := range names {
+		if v, err := strconv.Atoi(n); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// Status is the part of /proc/PID/status that is used here, in bytes.
+type Status struct {
+	RSSAnon, RSSFile, RSSShmem, Swap, PeakRSS int64
+	// Caught and Ignored are signal masks: bit n-1 stands for signal n.
+	Caught, Ignored uint64
+}
+
+// Resident is the resident set size.
+func (s Status) Resident() int64 { return s.RSSAnon + s.RSSFile + s.RSSShmem }
+
+// Catches reports whether the process has a handler for the signal.
+func (s Status) Catches(sig syscall.Signal) bool { return s.Caught&(1<<(uint(sig)-1)) != 0 }
+
+// ParseStatus reads the text of /proc/PID/status. Fields that are missing (a
+// kernel thread, a zombie) are zero.
+func ParseStatus(b []byte) (Status, error) {
+	var s Status
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte{'\n'})
+		key, val, ok := bytes.Cut(line, []byte{':'})
+		if !ok {
+			continue
+		}
+		var err error
+		switch string(key) {
+		case "RssAnon":
+			s.RSSAnon, err = kilobytes(val)
+		case "RssFile":
+			s.RSSFile, err = kilobytes(val)
+		case "RssShmem":
+			s.RSSShmem, err = kilobytes(val)
+		case "VmSwap":
+			s.Swap, err = kilobytes(val)
+		case "VmHWM":
+			s.PeakRSS, err = kilobytes(val)
+		case "SigCgt":
+			s.Caught, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
+		case "SigIgn":
+			s.Ignored, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
+		}
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return s, nil
+}
+
+func kilobytes(b []byte) (int64, error) {
+	t := strings.TrimSuffix(strings.TrimSpace(string(b)), " kB")
+	v, err := strconv.ParseInt(strings.TrimSpace(t), 10, 64)
+	if err == nil && (v < 0 || v > 1<<52) {
+		err = fmt.Errorf("%d kB is out of range", v)
+	}
+	return v << 10, err
+}
+
+// Status reads one process.
+func (p ProcFS) Status(pid int) (Status, error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "status"))
+	if err != nil {
+		return Status{}, err
+	}
+	return ParseStatus(b)
+}
+
+// IO reads the bytes that a process, its threads and the children it has waited
+// for have read from and written to storage.
+func (p ProcFS) IO(pid int) (read, written int64, err error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "io"))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		key, val, _ := strings.Cut(line, ": ")
+		switch key {
+		case "read_bytes":
+			read, err = strconv.ParseInt(val, 10, 64)
+		case "write_bytes":
+			written, err = strconv.ParseInt(val, 10, 64)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return read, written, nil
+}
+
+// Range is a piece of an address space.
+type Range struct{ Start, End uint64 }
+
+// Len is its size in bytes.
+func (r Range) Len() int64 { return int64(r.End - r.Start) }
+
+// ParseAnonymous reads the text of /proc/PID/maps and returns the mappings that
+// hold memory of the process alone, which only swap can take: private ones
+// without a file, and private writable ones of a file.
+func ParseAnonymous(b []byte) ([]Range, error) {
+	var out []Range
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte{'\n'})
+		if len(line) == 0 {
+			continue
+		}
+		f := strings.Fields(string(line))
+		if len(f) < 5 || len(f[1]) != 4 {
+			return nil, fmt.Errorf("mapping %q: want at least 5 fields", line)
+		}
+		from, to, ok := strings.Cut(f[0], "-")
+		start, err1 := strconv.ParseUint(from, 16, 64)
+		end, err2 := strconv.ParseUint(to, 16, 64)
+		if !ok || err1 != nil || err2 != nil || end < start {
+			return nil, fmt.Errorf("mapping %q: bad range", line)
+		}
+		if f[1][3] != 'p' || f[4] != "0" && f[1][1] != 'w' {
+			continue
+		}
+		if len(f) > 5 && (f[5] == "[vvar]" || f[5] == "[vdso]" || f[5] == "[vsyscall]" || f[5] == "[vvar_vclock]") {
+			continue
+		}
+		out = append(out, Range{start, end})
+	}
+	return out, nil
+}
+
+// Anonymous lists the memory of a process that only swap can take.
+func (p ProcFS) Anonymous(pid int) ([]Range, error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "maps"))
+	if err != nil {
+		return nil, err
+	}
+	return ParseAnonymous(b)
+}
+
+// MemInfo is the part of /proc/meminfo that is used here, in bytes.
+type MemInfo struct {
+	Total, Available, SwapTotal, SwapFree int64
+}
+
+// MemInfo reads the machine's memory.
+func (p ProcFS) MemInfo() (MemInfo, error) {
+	b, err := os.ReadFile(p.path("meminfo"))
+	if err != nil {
+		return MemInfo{}, err
+	}
+	return ParseMemInfo(b)
+}
+
+// ParseMemInfo reads the text of /proc/meminfo.
+func ParseMemInfo(b []byte) (MemInfo, error) {
+	var m MemInfo
+	for _, line := range strings.Split(string(b), "\n") {
+		key, val, _ := strings.Cut(line, ":")
+		var to *int64
+		switch key {
+		case "MemTotal":
+			to = &m.Total
+		case "MemAvailable":
+			to = &m.Available
+		case "SwapTotal":
+			to = &m.SwapTotal
+		case "SwapFree":
+			to = &m.SwapFree
+		default:
+			continue
+		}
+		v, err := kilobytes([]byte(val))
+		if err != nil {
+			return m, fmt.Errorf("%s: %w", key, err)
+		}
+		*to = v
+	}
+	return m, nil
+}

@@ -1,0 +1,141 @@
+package linux
+
+import (
+	"os"
+	"reflect"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestParseStat(t *testing.T) {
+	rest := " S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0"
+	for _, comm := range []string{"sh", "a b", "a) (b", "", ")", "x\ny"} {
+		got, err := ParseStat([]byte("42 (" + comm + ")" + rest))
+		want := Stat{PID: 42, PPID: 1, PGID: 7, SID: 7, Comm: comm, State: 'S', User: 120 * time.Millisecond,
+			System: 340 * time.Millisecond, ChildUser: 50 * time.Millisecond, ChildSystem: 60 * time.Millisecond,
+			Threads: 3, Start: 47110 * time.Millisecond}
+		if err != nil || got != want {
+			t.Errorf("%q: %+v, %v", comm, got, err)
+		}
+	}
+	for _, bad := range []string{"", "42", "42 (sh", "42 (sh)", "(sh)" + rest, "x (sh)" + rest, "42 (sh) SS" + rest[2:], "42 (sh) S x" + rest[4:]} {
+		if _, err := ParseStat([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	s, err := ParseStatus([]byte("Name:\tx: y\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000080000\n"))
+	want := Status{RSSAnon: 100 << 10, RSSFile: 20 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Ignored: 1, Caught: 1 << 19}
+	if err != nil || s != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if !s.Catches(syscall.SIGTSTP) || s.Catches(syscall.SIGTERM) || s.Resident() != 123<<10 {
+		t.Errorf("derived values of %+v are wrong", s)
+	}
+	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigCgt: zz\n", "RssAnon: 99999999999999999999 kB\n"} {
+		if _, err := ParseStatus([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestParseAnonymous(t *testing.T) {
+	got, err := ParseAnonymous([]byte(`00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/dbus-daemon
+00651000-00652000 rw-p 00051000 08:02 173521 /usr/bin/dbus-daemon
+00e03000-00e24000 rw-p 00000000 00:00 0 [heap]
+7f0000000000-7f0000021000 rw-p 00000000 00:00 0
+7f0000021000-7f0000022000 ---p 00000000 00:00 0
+7f1000000000-7f1000010000 rw-s 00000000 00:05 99 /dev/zero (deleted)
+7ffd00000000-7ffd00002000 r--p 00000000 00:00 0 [vvar]
+7ffd00002000-7ffd00003000 r-xp 00000000 00:00 0 [vdso]
+`))
+	want := []Range{{0x651000, 0x652000}, {0xe03000, 0xe24000}, {0x7f0000000000, 0x7f0000021000}, {0x7f0000021000, 0x7f0000022000}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%x, %v", got, err)
+	}
+	for _, bad := range []string{"x", "1-2 rw-p 0 0", "2-1 rw-p 0 0 0", "z-1 rw-p 0 0 0", "1 rw-p 0 0 0", "1-2 rw 0 0 0"} {
+		if _, err := ParseAnonymous([]byte(bad + "\n")); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	got := split([]Range{{0, 10}, {20, 20}, {30, 33}}, 4)
+	want := []Range{{0, 4}, {4, 8}, {8, 10}, {30, 33}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The parsers agree with the kernel about this very process.
+func TestOwnProcess(t *testing.T) {
+	var p ProcFS
+	s, err := p.Stat(os.Getpid())
+	if err != nil || s.PID != os.Getpid() || s.PPID != os.Getppid() || s.State != 'R' && s.State != 'S' {
+		t.Errorf("%+v, %v", s, err)
+	}
+	st, err := p.Status(os.Getpid())
+	if err != nil || st.RSSAnon <= 0 || !st.Catches(syscall.SIGURG) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	threads := 0
+	if err := p.ThreadStates(os.Getpid(), func(int, byte) bool { threads++; return true }); err != nil || threads != s.Threads && threads < 2 {
+		t.Errorf("%d threads, %v", threads, err)
+	}
+	if r, err := p.Anonymous(os.Getpid()); err != nil || len(r) == 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+	all, err := p.All()
+	found := false
+	for _, s := range all {
+		found = found || s.PID == os.Getpid()
+	}
+	if err != nil || !found {
+		t.Errorf("this process is not among all %d, %v", len(all), err)
+	}
+	if m, err := p.MemInfo(); err != nil || m.Total <= m.Available || m.Available <= 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := p.Stat(1 << 30); !Gone(err) {
+		t.Errorf("a process that cannot be: %v", err)
+	}
+}
+
+func TestWriteFileDurably(t *testing.T) {
+	path := t.TempDir() + "/f"
+	for _, text := range []string{"one", "two"} {
+		if err := WriteFileDurably(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(path); string(b) != text {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if err := WriteFileDurably(t.TempDir()+"/no/f", nil, 0o600); err == nil {
+		t.Error("wrote into a directory that does not exist")
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	f.Add([]byte("42 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0"))
+	f.Add([]byte("RssAnon:\t 100 kB\nSigCgt:\t00ff\n"))
+	f.Add([]byte("00651000-00652000 rw-p 00051000 08:02 173521 /usr/bin/dbus-daemon\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ParseStat(b)
+		if s, err := ParseStatus(b); err == nil && s.Resident() < 0 {
+			t.Errorf("negative memory %+v", s)
+		}
+		if rs, err := ParseAnonymous(b); err == nil {
+			for _, r := range rs {
+				if r.End < r.Start {
+					t.Errorf("backward range %+v", r)
+				}
+			}
+		}
+		ParseMemInfo(b)
+	})
+}
