@@ -1,0 +1,231 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// SocketName is the socket's name in the task's directory.
+const SocketName = "shim.sock"
+
+// Error is a failure that the supervisor reports.
+type Error struct {
+	// Kind is what a program acts on; empty when there is nothing to act on.
+	Kind string `json:"kind,omitempty"`
+	Text string `json:"text"`
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// ErrClosed: the supervisor has gone.
+var ErrClosed = errors.New("the supervisor closed the connection")
+
+type request struct {
+	ID   uint64          `json:"id"`
+	Op   string          `json:"op"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type response struct {
+	ID     uint64          `json:"id"`
+	Error  *Error          `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Client is a connection to one supervisor, safe for concurrent use.
+type Client struct {
+	conn net.Conn
+	done chan struct{}
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]chan response
+}
+
+// Dial connects to the supervisor of the task whose directory is given. The
+// length of the path does not matter.
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), SocketName))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, SocketName), err)
+	}
+	c := &Client{conn: conn, done: make(chan struct{}), waiting: make(map[uint64]chan response)}
+	go c.read()
+	return c, nil
+}
+
+func (c *Client) read() {
+	defer close(c.done)
+	defer c.conn.Close()
+	dec := json.NewDecoder(bufio.NewReader(c.conn))
+	for {
+		var r response
+		if dec.Decode(&r) != nil {
+			return
+		}
+		c.mu.Lock()
+		ch := c.waiting[r.ID]
+		delete(c.waiting, r.ID)
+		c.mu.Unlock()
+		if ch != nil {
+			ch <- r
+		}
+	}
+}
+
+// Call asks for an operation and waits for the answer, which is stored in
+// result when that is not nil. When ctx ends first the operation goes on.
+func (c *Client) Call(ctx context.Context, op string, args, result any) error {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	answer := make(chan response, 1)
+	c.mu.Lock()
+	c.next++
+	id := c.next
+	line, err := json.Marshal(request{ID: id, Op: op, Args: raw})
+	if err == nil {
+		c.waiting[id] = answer
+		_, err = c.conn.Write(append(line, '\n'))
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%w (%v)", ErrClosed, err)
+	}
+	select {
+	case r := <-answer:
+		return r.decode(result)
+	case <-c.done:
+		select {
+		case r := <-answer: // it came in just before the end
+			return r.decode(result)
+		default:
+			return ErrClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r response) decode(result any) error {
+	if r.Error != nil {
+		return r.Error
+	}
+	if result == nil || len(r.Result) == 0 {
+		return nil
+	}
+	return json.Unmarshal(r.Result, result)
+}
+
+// Done is closed when the connection has ended.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Close ends the connection and nothing else.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Handler carries out one request. Its error goes to the caller, an *Error as
+// it is.
+type Handler func(ctx context.Context, op string, args json.RawMessage) (any, error)
+
+// Listen makes the socket in the current directory, replacing a stale one, for
+// the calling user alone.
+func Listen() (*net.UnixListener, error) {
+	if err := os.Remove(SocketName); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	old := unix.Umask(0o177)
+	defer unix.Umask(old)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: SocketName, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	return l, nil
+}
+
+// Serve answers connections until the listener is closed. Requests run
+// concurrently, each in a goroutine of its own.
+func Serve(ctx context.Context, l *net.UnixListener, h Handler) error {
+	for {
+		conn, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !allowed(conn) {
+			conn.Close()
+			continue
+		}
+		go serveConn(ctx, conn, h)
+	}
+}
+
+func allowed(conn *net.UnixConn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var cred *unix.Ucred
+	cerr := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return cerr == nil && err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
+}
+
+func serveConn(ctx context.Context, conn io.ReadWriteCloser, h Handler) {
+	defer conn.Close()
+	var mu sync.Mutex
+	dec := json.NewDecoder(bufio.NewReader(conn))
+	for {
+		var q request
+		if dec.Decode(&q) != nil {
+			return
+		}
+		go func() {
+			line := answer(ctx, q, h)
+			mu.Lock()
+			defer mu.Unlock()
+			conn.Write(line) // a peer that has gone needs no answer
+		}()
+	}
+}
+
+func answer(ctx context.Context, q request, h Handler) []byte {
+	r := response{ID: q.ID}
+	result, err := h(ctx, q.Op, q.Args)
+	if err == nil && result != nil {
+		r.Result, err = json.Marshal(result)
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Text: err.Error()}
+		}
+		r.Error = &Error{Kind: e.Kind, Text: err.Error()}
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		line, _ = json.Marshal(response{ID: q.ID, Error: &Error{Text: err.Error()}})
+	}
+	return append(line, '\n')
+}

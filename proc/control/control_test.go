@@ -1,0 +1,118 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// serve runs a supervisor's side in a directory with a path too long for a
+// socket address.
+func serve(t *testing.T, h Handler) string {
+	t.Helper()
+	dir := t.TempDir() + "/" + strings.Repeat("long", 40)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	l, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go Serve(context.Background(), l, h)
+	return dir
+}
+
+func TestCalls(t *testing.T) {
+	block := make(chan struct{})
+	dir := serve(t, func(_ context.Context, op string, args json.RawMessage) (any, error) {
+		switch op {
+		case "double":
+			var n int
+			if err := json.Unmarshal(args, &n); err != nil {
+				return nil, err
+			}
+			return 2 * n, nil
+		case "slow":
+			<-block
+			return "slow", nil
+		case "typed":
+			return nil, &Error{Kind: "state", Text: "wrong"}
+		}
+		return nil, fmt.Errorf("unknown %q", op)
+	})
+	c, err := Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := make(chan string, 1)
+	go func() {
+		var s string
+		c.Call(context.Background(), "slow", nil, &s)
+		slow <- s
+	}()
+	var wg sync.WaitGroup
+	for i := range 50 { // a slow operation holds nobody up
+		wg.Go(func() {
+			var got int
+			if err := c.Call(t.Context(), "double", i, &got); err != nil || got != 2*i {
+				t.Errorf("double %d: %d, %v", i, got, err)
+			}
+		})
+	}
+	wg.Wait()
+	close(block)
+	if s := <-slow; s != "slow" {
+		t.Errorf("slow call: %q", s)
+	}
+	var e *Error
+	if err := c.Call(t.Context(), "typed", nil, nil); !errors.As(err, &e) || e.Kind != "state" || e.Text != "wrong" {
+		t.Errorf("typed error: %v", err)
+	}
+	if err := c.Call(t.Context(), "double", "x", nil); err == nil {
+		t.Error("bad arguments were accepted")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Call(ctx, "double", 1, nil); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled call: %v", err)
+	}
+	c.Close()
+	<-c.Done()
+	if err := c.Call(t.Context(), "double", 1, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("call after close: %v", err)
+	}
+}
+
+func TestSocketIsOwnerOnly(t *testing.T) {
+	dir := serve(t, func(context.Context, string, json.RawMessage) (any, error) { return nil, nil })
+	st, err := os.Stat(dir + "/" + SocketName)
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+type pipe struct {
+	strings.Builder
+	in *strings.Reader
+}
+
+func (p *pipe) Read(b []byte) (int, error) { return p.in.Read(b) }
+func (p *pipe) Close() error               { return nil }
+
+func FuzzServe(f *testing.F) {
+	f.Add(`{"id":1,"op":"x","args":{"a":[1,2]}}` + "\n" + `{"id":2}`)
+	f.Add(`{"id":-1}` + "\n[]\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		p := &pipe{in: strings.NewReader(in)}
+		serveConn(context.Background(), p, func(_ context.Context, op string, args json.RawMessage) (any, error) {
+			return args, nil
+		})
+	})
+}
