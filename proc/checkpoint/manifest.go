@@ -67,9 +67,13 @@ func (m *manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = append(body, '\n')
-	m.id = hexSum(xxh3.Hash128(body))
-	return append(fmt.Appendf(nil, "%s %d %s\n", manifestMagic, manifestVersion, m.id), body...), nil
+	b := signed(append(body, '\n'))
+	m.id = hexSum(xxh3.Hash128(b[bytes.IndexByte(b, '\n')+1:]))
+	return b, nil
+}
+
+func signed(body []byte) []byte {
+	return append(fmt.Appendf(nil, "%s %d %s\n", manifestMagic, manifestVersion, hexSum(xxh3.Hash128(body))), body...)
 }
 
 func hexSum(h xxh3.Uint128) string { return fmt.Sprintf("%016x%016x", h.Hi, h.Lo) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"syscall"
 )
 
 const (
@@ -94,7 +95,7 @@ func (s *pageServer) answer(n int, ok bool) error {
 		binary.LittleEndian.PutUint32(b[:], ^uint32(0))
 	}
 	if _, err := s.conn.Write(b[:n]); err != nil {
-		return fmt.Errorf("answer to criu: %w", err)
+		return peerError("answer to", err)
 	}
 	return nil
 }
@@ -135,23 +136,27 @@ func (s *pageServer) readRequest(buf *[requestSize]byte, first bool) error {
 	if first {
 		var err error
 		if n, err = s.conn.Read(buf[:]); err != nil && n == 0 {
-			return readError(err)
+			return peerError("read from", err)
 		}
 		if n == oldRequestSize {
 			return fmt.Errorf("criu sent a request of %d bytes, which is the protocol of versions before 4.2; CRIU 4.2 or newer is required", n)
 		}
 	}
 	if _, err := io.ReadFull(s.in, buf[n:]); err != nil {
-		return readError(err)
+		return peerError("read from", err)
 	}
 	return nil
 }
 
-func readError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errNoClose
+// peerError tells an end of the connection from other errors. It is a reset or a
+// broken pipe when criu has left something unread.
+func peerError(doing string, err error) error {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return errNoClose
+		}
 	}
-	return fmt.Errorf("read from criu: %w", err)
+	return fmt.Errorf("%s criu: %w", doing, err)
 }
 
 func (s *pageServer) open(r request) error {
@@ -184,7 +189,7 @@ func (s *pageServer) add(r request) error {
 		n := min(r.pages, uint64((cap(s.cur.data)-have)/pageSize))
 		s.cur.data = s.cur.data[:have+int(n)*pageSize]
 		if _, err := io.ReadFull(s.in, s.cur.data[have:]); err != nil {
-			return readError(err)
+			return peerError("read from", err)
 		}
 		s.received.Add(int64(n) * pageSize)
 		s.cur.runs = append(s.cur.runs, run{r.vaddr, int(n), uint32(r.flags)})

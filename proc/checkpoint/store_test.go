@@ -105,7 +105,7 @@ func (w *world) step() {
 		if w.m[name] == nil {
 			w.m[name] = make(map[uint64][]byte)
 		}
-		start, n := uint64(w.IntN(6000)), uint64(w.IntN(3000))
+		start, n := uint64(w.IntN(4000)), uint64(w.IntN(1500))
 		if w.IntN(4) == 0 {
 			start, n = start+0x7fff00000, n/100
 		}
@@ -127,14 +127,14 @@ func (w *world) step() {
 }
 
 func TestRandomSequences(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := &world{rand.New(rand.NewPCG(seed, 1)), make(memory)}
 			s := openStore(t, Options{Compress: seed%2 == 1})
 			maxChain := 1 + int(seed)%4
 			var memories []memory
-			for i := range 7 {
+			for i := range 6 {
 				w.step()
 				memories = append(memories, w.m.clone())
 				writer, err := s.Begin("task", BeginOptions{MaxChain: maxChain})

@@ -53,24 +53,34 @@ func (v *verifier) image(im *Image) error {
 	if err := im.checkParentLink(); err != nil {
 		return err
 	}
-	for _, f := range im.m.Files {
-		var err error
-		if f.Sums != "" {
-			err = v.pages(im, f)
-		} else {
-			err = im.checkFile(f, v.buf, v.read)
-		}
-		if v.ctx.Err() != nil {
-			return fmt.Errorf("verify checkpoint %d of task %s: %w", im.Seq, im.Task, v.ctx.Err())
-		}
-		if err != nil && !errors.Is(err, ErrCorrupt) {
-			err = im.corrupt(f.Name, err)
-		}
-		if err != nil {
-			return err
+	// Pages files come last: their sums files are checked before.
+	for _, pages := range []bool{false, true} {
+		for _, f := range im.m.Files {
+			if (f.Sums != "") != pages {
+				continue
+			}
+			if err := v.file(im, f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func (v *verifier) file(im *Image, f manifestFile) error {
+	var err error
+	if f.Sums != "" {
+		err = v.pages(im, f)
+	} else {
+		err = im.checkFile(f, v.buf, v.read)
+	}
+	if v.ctx.Err() != nil {
+		return fmt.Errorf("verify checkpoint %d of task %s: %w", im.Seq, im.Task, v.ctx.Err())
+	}
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		err = im.corrupt(f.Name, err)
+	}
+	return err
 }
 
 // openFile opens a file of an image and checks its size.
