@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -133,7 +134,7 @@ func (d *decision) refusal(u *task, a act, b balance) string {
 	case t.State == headrace.Running && a.mech != headrace.Wait && t.Priority >= u.Priority:
 		return fmt.Sprintf("its priority %s is not below %s", t.Priority, u.Priority)
 	case t.State == headrace.Running && a.mech != headrace.Wait && d.c.protected(t.TaskView, u.eff):
-		return fmt.Sprintf("it has run only %s since it came back", t.Running.Round(time.Millisecond))
+		return d.c.protection(t.TaskView)
 	case a.mech == headrace.Suspend && t.NoSuspend != "":
 		return t.NoSuspend
 	case a.mech == headrace.Checkpoint && !canDump(t, a.store, nil):
@@ -141,7 +142,7 @@ func (d *decision) refusal(u *task, a act, b balance) string {
 	case t.State == headrace.Running && a.mech == headrace.Wait && !d.usable(u, &option{act: a}):
 		return "it may not be preempted, and does not say how much of it is done"
 	case b.short(n.swap) > 0 && a.mech == headrace.Suspend:
-		return fmt.Sprintf("%d bytes would have to be paged out, %d can be", b.mem, max(0, min(n.swap, b.pageable)))
+		return fmt.Sprintf("%s would have to be paged out, %s can be", size(b.mem), size(max(0, min(n.swap, b.pageable))))
 	case !b.fits(n.swap):
 		return "it does not make enough room on its own"
 	}
@@ -157,7 +158,7 @@ func refusesDump(t *task, i int) string {
 	case !(s.Write > 0) || !(s.Read > 0):
 		return fmt.Sprintf("the bandwidth of store %s is not known", s.Name)
 	}
-	return fmt.Sprintf("store %s has %d bytes free, the checkpoint needs %d", s.Name, s.free, dumpBytes(t.TaskView, s.StoreView))
+	return fmt.Sprintf("store %s has %s free, the checkpoint needs %s", s.Name, size(s.free), size(dumpBytes(t.TaskView, s.StoreView)))
 }
 
 // noCheckpoint says why t cannot be checkpointed to any store; empty when it can.
@@ -173,4 +174,12 @@ func (d *decision) noCheckpoint(t *task) string {
 		why = refusesDump(t, i)
 	}
 	return why
+}
+
+// size is a number of bytes as a person reads it.
+func size(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", math.Ceil(float64(n)/(1<<20)))
 }

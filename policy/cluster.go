@@ -103,12 +103,17 @@ func (d *decision) own(u *task) (now, later int64) {
 	if u.State != headrace.Suspended {
 		return 0, 0
 	}
-	return u.Resident - d.onTheWay(u.PagingOut), u.Resident - u.paging
+	return u.Resident - d.onTheWay(u.TaskView), u.Resident - u.paging
 }
 
-// onTheWay is how much of a page-out that goes on counts as free for a start.
-func (d *decision) onTheWay(paging int64) int64 {
-	return int64(d.c.Overlap * float64(paging))
+// onTheWay is how much of the memory of the suspended task t counts as free for a
+// start though it is still on its way to swap: all of it, once no more than the
+// share Overlap of what goes is still to go.
+func (d *decision) onTheWay(t *headrace.TaskView) int64 {
+	if float64(t.PagingOut) <= d.c.Overlap*float64(t.PagingOut+t.Swapped) {
+		return t.PagingOut
+	}
+	return 0
 }
 
 // index builds the accounts of all nodes.
@@ -174,7 +179,7 @@ func (d *decision) account(t *task) {
 		n.now.take(0, t.Resident)
 		n.later.take(0, residue(t))
 	case t.State == headrace.Suspended:
-		n.now.take(0, t.Resident-d.onTheWay(t.PagingOut))
+		n.now.take(0, t.Resident-d.onTheWay(t.TaskView))
 		n.later.take(0, t.Resident-t.PagingOut)
 		n.suspended = append(n.suspended, t)
 		n.pageable += t.pageable()

@@ -81,13 +81,13 @@ type Config struct {
 	// plus what tasks hold) that is never used. Default 0.1.
 	SuspendReserve float64
 	// Overlap is the share of a page-out during which the task that it makes room
-	// for already runs, 0 to 1. Default 0.5. A start needs only the memory that is
-	// free plus Overlap times what is on its way to swap.
+	// for already runs, 0 to 1. Default 0.5: it starts when half has gone. Until
+	// the rest has gone too, the node holds that much more than its budget.
 	Overlap float64
 
 	// Doubling is by how many steps of priority a task must be more urgent for
-	// its time to weigh twice as much. Default 5; negative: all time weighs the
-	// same. Only Cost uses it.
+	// its time to weigh twice as much. Default 6; negative: all time weighs the
+	// same. With the default, high weighs twice as much as low. Only Cost uses it.
 	Doubling float64
 	// StopTime and KillTime are how long a suspend and a kill take apart from the
 	// memory. Defaults 100 ms and 200 ms.
@@ -174,7 +174,7 @@ func (c Config) resolved() Config {
 	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
 	c.SuspendReserve = orDefault(c.SuspendReserve, 0.1)
 	c.Overlap = orDefault(c.Overlap, 0.5)
-	c.Doubling = orDefault(c.Doubling, 5)
+	c.Doubling = orDefault(c.Doubling, 6)
 	c.StopTime = orDefault(c.StopTime, 100*time.Millisecond)
 	c.KillTime = orDefault(c.KillTime, 200*time.Millisecond)
 	c.Attempts = orDefault(c.Attempts, 100)

@@ -14,25 +14,13 @@ import (
 // task gets more than one. The same arguments give the same orders, in the same
 // sequence.
 //
-// The view must show what was ordered before and is not finished as transitions
-// in progress; nothing is then ordered twice. c must be valid. v is not changed
-// and not kept.
+// The view must show what was ordered before and is not finished: Starting,
+// Leaving with LeavingBy, PagingOut, and Room for the task an order was for.
+// Nothing is then ordered twice. c must be valid (Config.Validate); an unknown
+// policy panics. v is not changed and not kept.
 func Decide(v headrace.View, c Config) []headrace.Order {
 	d := decide(&v, c, false)
 	return d.orders
-}
-
-// A Note says, for a person, why a task that waits is not ordered to run.
-type Note struct {
-	Task   headrace.TaskID
-	Reason string
-}
-
-// Explain is Decide together with a note for every task that goes on waiting, in
-// the order of the queue.
-func Explain(v headrace.View, c Config) ([]headrace.Order, []Note) {
-	d := decide(&v, c, true)
-	return d.orders, d.notes
 }
 
 // decision is the state of one call: the accounts of all nodes, and buffers.
@@ -107,7 +95,7 @@ func (d *decision) relieve(n *node) {
 	}
 	nobody := &task{TaskView: &headrace.TaskView{}}
 	p.cost = d.costOf(nobody, n, p.acts, p.page)
-	d.apply(nobody, p, fmt.Sprintf("%s holds %d MB more than its memory budget", n.ID, (excess+1<<20-1)>>20))
+	d.apply(nobody, p, fmt.Sprintf("%s holds %s more than its memory budget", n.ID, size(excess)))
 }
 
 // checkpointExcess chooses suspended tasks to become checkpoints so that the rest
@@ -140,33 +128,6 @@ func (d *decision) comeBack(u *task, n *node) (time.Duration, string) {
 	}
 	took, _ := remoteOverhead(u, n)
 	return duration(took), fmt.Sprintf("moving its checkpoint to %s takes less time than waiting for %s", n.ID, u.n.ID)
-}
-
-func (d *decision) note(u *task, format string, args ...any) {
-	if d.explain {
-		d.notes = append(d.notes, Note{u.ID, fmt.Sprintf(format, args...)})
-	}
-}
-
-// notePlan says what u waits for, now that room is made for it.
-func (d *decision) notePlan(u *task, p *plan) {
-	if !d.explain {
-		return
-	}
-	for _, a := range p.acts {
-		if a.mech == headrace.Wait {
-			d.note(u, "waits for %s to end on %s, in about %s: cheaper than to preempt", a.t.ID, p.n.ID, short(remaining(a.t.TaskView).Seconds()))
-			return
-		}
-	}
-	d.note(u, "room is being made on %s, in about %s", p.n.ID, short(p.cost.delay))
-}
-
-func (d *decision) nowhere(u *task) string {
-	if u.Node != "" && u.n == nil {
-		return fmt.Sprintf("its node %s is not there", u.Node)
-	}
-	return "no node is large enough for it"
 }
 
 // kind is what failed.

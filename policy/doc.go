@@ -27,8 +27,8 @@
 // was measured, whichever is more; one of which nothing is known goes by CPUs
 // alone. Running tasks, tasks that are starting and tasks that are leaving hold
 // what they have; suspended ones hold their resident memory. A task is never
-// started on what another still holds, but for the share Config.Overlap of
-// memory that is on its way to swap at that moment.
+// started on what another still holds, but for the last part of a page-out
+// (Config.Overlap).
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it. Room that was made for a task by preemption is its
@@ -87,7 +87,7 @@
 // out. So is the running time of the urgent task, by which every preempted
 // victim is delayed and which waiting would spare it: that the urgent task goes
 // first is what its priority asks for. Only the ratio of weights matters to a
-// pair of tasks: 2^(gap/Doubling), 2.3 for high against low by default.
+// pair of tasks: 2^(gap/Doubling), 2 for high against low by default.
 //
 //	mechanism   delay                                   waste
 //	kill        KillTime                                Progress.Wall + restore of the last checkpoint

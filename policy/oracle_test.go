@@ -73,7 +73,7 @@ func (o *oracle) cost() (float64, bool) {
 	if !ok {
 		return 0, false
 	}
-	weight := func(p headrace.Priority) float64 { return math.Pow(2, float64(p)/5) }
+	weight := func(p headrace.Priority) float64 { return math.Pow(2, float64(p)/6) }
 	var delay, stop, weighted float64
 	busy := make([]float64, len(o.n.Stores))
 	room := make([]int64, len(o.n.Stores))

@@ -95,7 +95,7 @@ func (d *decision) spots(u *task) (now *node, spots []*node) {
 		if n != nil || u.n == nil {
 			return n, nil
 		}
-		spots = d.ownNode(u)
+		spots = d.atHome(u)
 		if !stay {
 			spots = append(spots, d.remotes(u)...)
 		}
@@ -120,11 +120,11 @@ func (d *decision) local(u *task) (now *node, spots []*node) {
 	if d.fits(u, u.n) {
 		return u.n, nil
 	}
-	return nil, d.ownNode(u)
+	return nil, d.atHome(u)
 }
 
-// ownNode is a list of u's own node alone, empty when u could never run there.
-func (d *decision) ownNode(u *task) []*node {
+// atHome is a list of u's own node alone, empty when u could never run there.
+func (d *decision) atHome(u *task) []*node {
 	if !possible(u, u.n) {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (d *decision) block(u *task, spots []*node) {
 		d.note(u, "%s", d.nowhere(u))
 		return
 	}
-	d.note(u, "waits for room")
+	d.noteRefusal(u, spots)
 	anywhere := u.State != headrace.Suspended && len(spots) > 1
 	if anywhere && d.keeping {
 		return

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"time"
 
 	"headrace"
@@ -23,6 +24,15 @@ func (c Config) protected(v *headrace.TaskView, by headrace.Priority) bool {
 		return true
 	}
 	return v.Running < c.tenure(v) && by <= c.aged(v.Priority, v.Waited)
+}
+
+// protection says in words why v is protected.
+func (c Config) protection(v *headrace.TaskView) string {
+	own := c.MinRun
+	if v.Preemptions == 0 || v.Running >= c.MinRun {
+		own = c.tenure(v)
+	}
+	return fmt.Sprintf("it has run %s of the %s that are its own since it came to run", short(v.Running.Seconds()), short(own.Seconds()))
 }
 
 // tenure is how long a task that was started in its turn keeps its place

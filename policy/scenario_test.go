@@ -108,6 +108,7 @@ func (s *scenario) do(line string) (string, error) {
 		s.fresh = true
 		return s.decide(), nil
 	case f[0] == "choose" && len(f) == 3:
+		s.fresh = true
 		return s.choose(f[1], f[2])
 	}
 	return "", fmt.Errorf("cannot read %q", line)
@@ -165,6 +166,11 @@ func (s *scenario) node(id string, pairs []string) error {
 	if s.fresh {
 		s.view, s.fresh = headrace.View{}, false
 	}
+	for i := range s.view.Nodes {
+		if string(s.view.Nodes[i].ID) == id {
+			return fmt.Errorf("there is a node %s already", id)
+		}
+	}
 	n := headrace.NodeView{ID: headrace.NodeID(id), CPUs: 1}
 	err := each(pairs, func(key, value string) (err error) {
 		switch key {
@@ -220,6 +226,11 @@ func (s *scenario) store(node, name string, pairs []string) error {
 }
 
 func (s *scenario) task(f, pairs []string) (err error) {
+	for i := range s.view.Tasks {
+		if string(s.view.Tasks[i].ID) == f[0] {
+			return fmt.Errorf("there is a task %s already", f[0])
+		}
+	}
 	t := headrace.TaskView{ID: headrace.TaskID(f[0]), CPUs: 1, Progress: headrace.Progress{Share: -1}}
 	if f[1] != "-" {
 		t.Node = headrace.NodeID(f[1])
@@ -246,6 +257,8 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			t.State, err = headrace.ParseTaskState(value)
 		case "node":
 			t.Node = headrace.NodeID(value)
+		case "room":
+			t.Room = headrace.NodeID(value)
 		case "request":
 			t.MemoryRequest, err = parseSize(value)
 		case "resident":
@@ -433,4 +446,51 @@ func showChoice(ch Choice) string {
 		return "nothing\n"
 	}
 	return b.String()
+}
+
+// addScenarios seeds a fuzz test with the views of the scenario files.
+func addScenarios(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no scenario files: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, part := range strings.Split(string(data), "\n\n") {
+			f.Add(part)
+		}
+	}
+}
+
+// sane reports whether v could come from a daemon: nothing is oversubscribed, and
+// what is measured agrees with itself.
+func sane(v *headrace.View) bool {
+	for _, t := range v.Tasks {
+		if t.PagingOut > t.Resident || !(t.CPUs >= 0 && t.CPUs < 1e6) || t.Running < 0 || t.Progress.Wall < 0 || t.State.Final() ||
+			t.Starting && t.State == headrace.Running || t.Leaving && t.State != headrace.Running || t.Starting && t.Leaving ||
+			t.PagingOut > 0 && (t.State != headrace.Suspended || t.Starting) || t.Dirty > t.Resident+t.Swapped || t.Held && t.State == headrace.Running {
+			return false
+		}
+	}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		var all usage
+		for _, t := range v.Tasks {
+			if t.Node == n.ID {
+				all.add(use(t, n))
+			}
+		}
+		if !(all.cpus <= n.CPUs) || all.mem > n.Memory || n.SwapFree > 1<<50 {
+			return false
+		}
+		for _, s := range n.Stores {
+			if s.Queue < 0 || s.DumpOverhead < 0 || s.RestoreOverhead < 0 {
+				return false
+			}
+		}
+	}
+	return true
 }

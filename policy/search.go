@@ -110,14 +110,15 @@ func (d *decision) single(u *task, n *node, f *found) {
 
 // several looks for a cheaper way by several acts: by trying all sets where they
 // are few, else by greedy choice and improvement of what that finds. An act that makes room on its own, without
-// page-outs, need not be part of it: the set without the others would be cheaper.
+// page-outs, need not be part of it: the set without the others would be cheaper. Nor need one that alone costs more than the
+// best known.
 func (d *decision) several(u *task, n *node, f *found) {
 	start := d.balance(u, n)
 	d.pool = d.pool[:0]
 	options := d.options(n)
 	for i := range options {
 		o := &options[i]
-		if !d.usable(u, o) {
+		if !d.usable(u, o) || f.ok && d.least(u, n, o) >= f.cost.total {
 			continue
 		}
 		if b := start.with(o.act); !b.fits(n.swap) || b.page() > 0 {
@@ -140,6 +141,12 @@ func (d *decision) several(u *task, n *node, f *found) {
 		}
 		d.improve(u, n, start, d.everything(without), f)
 	}
+}
+
+// least is what any set with o costs at least.
+func (d *decision) least(u *task, n *node, o *option) float64 {
+	y := d.add(tally{}, o)
+	return y.delay(n)*d.weight(u.Priority) + y.weighted
 }
 
 // groups sorts the pool by task, unless there are too many sets to try them all.
@@ -352,7 +359,9 @@ func (d *decision) cheapest(u *task, nodes []*node) *plan {
 	}
 	for _, n := range d.nearest(u, nodes) {
 		var f found
-		d.single(u, n, &f)
+		if best != nil {
+			f.cost, f.ok = best.cost, true
+		}
 		d.several(u, n, &f)
 		better(n, &f)
 	}
