@@ -188,10 +188,9 @@ func (d *decision) search(u *task, spots []*node) *plan {
 		return nil
 	}
 	if fresh || len(spots) > 1 {
-		if d.c.Attempts > 0 && d.attempts >= d.c.Attempts {
+		if d.attempts++; d.c.Attempts > 0 && d.attempts > d.c.Attempts {
 			return nil
 		}
-		d.attempts++
 	}
 	p := d.planFor(u, d.promising(u, spots))
 	if p == nil && fresh {
