@@ -1,0 +1,44 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace/internal/criu"
+)
+
+func criuFinding(ctx context.Context, noSmoke bool) Finding {
+	f := Finding{Name: "criu", Status: OK,
+		Why: "CRIU writes a task to storage and brings it back; without it tasks are suspended or killed to make room, and nothing survives a reboot."}
+	c, err := criu.Find()
+	if err != nil {
+		f.Status, f.What = Missing, err.Error()
+		f.How = "scripts/setup (as root) puts CRIU 4.2 or newer into " + criu.SystemPrefix + "; another one is named by HEADRACE_CRIU."
+		return f
+	}
+	f.What = fmt.Sprintf("%v at %s", c.Version, c.Path)
+	if noSmoke {
+		f.What += "; not tried"
+		return f
+	}
+	begun := time.Now()
+	err = c.Smoke(ctx)
+	switch {
+	case err == nil:
+		f.What += fmt.Sprintf("; a process with a listening socket was dumped and restored in %d ms", time.Since(begun).Milliseconds())
+	case errors.Is(err, criu.ErrNeedsRoot):
+		f.Status = Warning
+		f.What += "; cannot be used by an ordinary user"
+		f.How = "Run the daemon as root."
+	case ctx.Err() != nil:
+		f.Status = Warning
+		f.What += "; not tried: " + ctx.Err().Error()
+	default:
+		f.Status = Missing
+		f.What += "; does not work here: " + err.Error()
+		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/setup for a newer CRIU."
+	}
+	return f
+}

@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func (m machine) user() Finding {
+	f := Finding{Name: "user", Status: OK, What: "root",
+		Why: "Namespaces, CRIU and cgroups need root; an ordinary user's tasks are suspended, resumed and killed, but not checkpointed."}
+	if m.uid != 0 {
+		f.Status = Warning
+		f.What = fmt.Sprintf("user %d: no checkpoints, no page-out on demand, no memory limits", m.uid)
+		f.How = "Run the daemon as root (sudo headrace solo, or the systemd unit): it runs each command as the user who asked."
+	}
+	return f
+}
+
+// version is a kernel's: 6.18 of 6.18.44-something.
+type version struct{ major, minor int }
+
+func (v version) atLeast(major, minor int) bool {
+	return v.major > major || v.major == major && v.minor >= minor
+}
+
+var releasePattern = regexp.MustCompile(`^(\d{1,4})\.(\d{1,4})`)
+
+func parseRelease(s string) (version, bool) {
+	p := releasePattern.FindStringSubmatch(s)
+	if p == nil {
+		return version{}, false
+	}
+	major, _ := strconv.Atoi(p[1]) // a few digits
+	minor, _ := strconv.Atoi(p[2])
+	return version{major, minor}, true
+}
+
+func (m machine) kernel() Finding {
+	release, _ := m.read("proc/sys/kernel/osrelease")
+	return kernelFinding(release, runtime.GOARCH)
+}
+
+func kernelFinding(release, arch string) Finding {
+	f := Finding{Name: "kernel", Status: OK, What: fmt.Sprintf("Linux %s on %s", release, arch),
+		Why: "Memory of suspended tasks is paged out since 5.10 (process_madvise); the page cache is looked into since 6.5 (cachestat)."}
+	v, ok := parseRelease(release)
+	switch {
+	case !ok:
+		f.Status, f.What = Warning, fmt.Sprintf("a kernel of unknown version (%q) on %s", release, arch)
+	case !v.atLeast(5, 10):
+		f.Status, f.How = Missing, "Install a newer kernel: 5.10 at least, better 6.5."
+	case !v.atLeast(6, 5):
+		f.Status, f.How = Warning, "Works; a kernel from 6.5 on can do more."
+	}
+	if arch != "amd64" && arch != "arm64" {
+		f.Status = Warning
+		f.How = "CRIU is installed by scripts/setup on amd64 and arm64 only; elsewhere install it by hand and name it in HEADRACE_CRIU."
+	}
+	return f
+}
+
+func (m machine) namespaces(ctx context.Context) Finding {
+	f := Finding{Name: "namespaces", Status: OK, What: "pid and mount namespaces can be made",
+		Why: "Each task lives in its own, so that its process ids are free when it is restored and none of its processes gets lost."}
+	_, stop, err := sleeper(ctx, func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	})
+	switch {
+	case err == nil:
+		stop()
+	case ctx.Err() != nil:
+		f.Status, f.What = Warning, "not tried: "+ctx.Err().Error()
+	case m.uid != 0 && errors.Is(err, os.ErrPermission):
+		f.Status, f.What, f.How = Warning, "not for an ordinary user", "Run the daemon as root."
+	default:
+		f.Status, f.What = Missing, fmt.Sprintf("cannot be made: %v", err)
+		f.How = "In a container: give it CAP_SYS_ADMIN (docker run --privileged), or run Headrace on the host. Else: a kernel with CONFIG_PID_NS."
+	}
+	return f
+}
+
+func (m machine) tracing() Finding {
+	f := Finding{Name: "ptrace", Status: OK, Why: "CRIU seizes the processes of a task with ptrace."}
+	scope, ok := m.number("proc/sys/kernel/yama/ptrace_scope")
+	switch {
+	case !ok:
+		f.What = "not restricted (no Yama)"
+	case scope >= 3:
+		f.Status, f.What = Missing, "forbidden for everybody (kernel.yama.ptrace_scope = 3)"
+		f.How = "Set kernel.yama.ptrace_scope = 1 in /etc/sysctl.d and restart the machine: 3 cannot be undone while it runs."
+	default:
+		f.What = fmt.Sprintf("allowed for root (kernel.yama.ptrace_scope = %d)", scope)
+	}
+	return f
+}
+
+func pidfds() Finding {
+	f := Finding{Name: "pidfd", Status: OK, What: "available",
+		Why: "A process is advised through a handle that cannot come to mean another process."}
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		f.Status, f.What = Missing, fmt.Sprintf("pidfd_open: %v", err)
+		f.How = "Linux 5.3 or newer; in a container, a seccomp profile that allows pidfd_open."
+		return f
+	}
+	unix.Close(fd)
+	return f
+}
+
+func (m machine) clock() Finding {
+	f := Finding{Name: "clock", Status: OK, Why: "The clock is read often; a slow source makes measuring expensive and inexact."}
+	source, ok := m.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if !ok {
+		f.Status, f.What = Warning, "the clock source is unknown (/sys is not readable)"
+		return f
+	}
+	f.What = source
+	switch source {
+	case "hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit":
+		f.Status = Warning
+		f.How = "See `dmesg | grep -i tsc` for why the processor's own counter was given up."
+	}
+	return f
+}
+
+func openFiles() Finding {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return Finding{Name: "open files", Status: Warning, What: err.Error(), Why: openFilesWhy}
+	}
+	return openFilesFinding(limit.Cur, limit.Max)
+}
+
+const openFilesWhy = "The daemon keeps a socket for each task and each client, and CRIU opens what the task has open."
+
+func openFilesFinding(soft, hard uint64) Finding {
+	f := Finding{Name: "open files", Status: OK, What: fmt.Sprintf("up to %d, can be raised to %d", soft, hard), Why: openFilesWhy}
+	if soft == hard {
+		f.What = fmt.Sprintf("up to %d", hard)
+	}
+	if hard < 4096 {
+		f.Status = Warning
+		f.How = "Raise the hard limit: `ulimit -Hn 65536` as root before the daemon is started, LimitNOFILE=1024:65536 in a systemd unit, or /etc/security/limits.conf."
+	}
+	return f
+}
+
+func (m machine) softDirty() Finding {
+	f := Finding{Name: "soft-dirty", Status: OK,
+		Why: "Not needed: Headrace finds changed pages by comparing them, since many kernels cannot track them."}
+	if softDirtyWorks() {
+		f.What = "available, not used"
+	} else {
+		f.What = "not in this kernel, not used"
+	}
+	return f
+}
+
+// softDirtyWorks looks whether a page that was just written carries the mark
+// (bit 55 of its entry in pagemap).
+func softDirtyWorks() bool {
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return false
+	}
+	defer unix.Munmap(page)
+	page[0] = 1
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var entry [8]byte
+	if _, err := f.ReadAt(entry[:], int64(uintptr(unsafe.Pointer(&page[0]))/uintptr(os.Getpagesize()))*8); err != nil {
+		return false
+	}
+	return entry[6]&(1<<7) != 0
+}

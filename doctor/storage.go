@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+)
+
+// space is what a file system holds.
+type space struct {
+	total, free int64
+	kind        int64 // magic number
+}
+
+// spaceAt looks at the nearest directory that exists.
+func spaceAt(dir string) (space, string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return space{}, dir, err
+	}
+	for {
+		var s unix.Statfs_t
+		err := unix.Statfs(dir, &s)
+		if err == nil {
+			return space{total: int64(s.Blocks) * s.Bsize, free: int64(s.Bavail) * s.Bsize, kind: s.Type}, dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if !errors.Is(err, os.ErrNotExist) || parent == dir {
+			return space{}, dir, &os.PathError{Op: "statfs", Path: dir, Err: err}
+		}
+		dir = parent
+	}
+}
+
+func (m machine) storage(dir string) Finding {
+	s, at, err := spaceAt(dir)
+	if err != nil {
+		return Finding{Name: "storage", Status: Missing, What: err.Error(), Why: storageWhy, How: "Name another directory with --state-dir."}
+	}
+	mem, err := m.procfs().MemInfo()
+	if err != nil {
+		return Finding{Name: "storage", Status: Warning, What: err.Error(), Why: storageWhy}
+	}
+	return storageFinding(s, at, mem)
+}
+
+const storageWhy = "A checkpoint is as large as the task's memory, and is durable only on a real disk."
+
+func storageFinding(s space, at string, mem linux.MemInfo) Finding {
+	f := Finding{Name: "storage", Status: OK, Why: storageWhy,
+		What: fmt.Sprintf("%s free of %s at %s", bytesText(s.free), bytesText(s.total), at)}
+	switch {
+	case s.kind == unix.TMPFS_MAGIC || s.kind == unix.RAMFS_MAGIC:
+		f.Status, f.What = Warning, f.What+" (in memory)"
+		f.How = "Checkpoints there take the memory that they are to free, and are gone after a reboot: name a directory on a disk with --state-dir."
+	case s.free < gib:
+		f.Status, f.How = Missing, "Free some space there, or name another directory with --state-dir."
+	case s.free < mem.Total:
+		f.Status = Warning
+		f.How = fmt.Sprintf("Tasks that fill the memory (%s) do not fit: free some space, or name another directory with --state-dir.", bytesText(mem.Total))
+	}
+	return f
+}
+
+func (m machine) sharedMemory() Finding {
+	f := Finding{Name: "/dev/shm", Status: OK,
+		Why: "A fast place for checkpoints that need not outlive a reboot, and where programs share memory that a checkpoint includes."}
+	s, at, err := spaceAt(m.path("dev/shm"))
+	switch {
+	case err != nil:
+		f.Status, f.What = Warning, err.Error()
+	case at != m.path("dev/shm") || s.kind != unix.TMPFS_MAGIC:
+		f.Status, f.What = Warning, "not mounted"
+		f.How = "mount -t tmpfs tmpfs /dev/shm"
+	case s.total < 64*mib:
+		f.Status, f.What = Warning, fmt.Sprintf("%s free of %s", bytesText(s.free), bytesText(s.total))
+		f.How = "mount -o remount,size=50% /dev/shm; in docker: --shm-size"
+	default:
+		f.What = fmt.Sprintf("%s free of %s", bytesText(s.free), bytesText(s.total))
+	}
+	return f
+}
+
+func (m machine) cachestat() Finding {
+	f := Finding{Name: "cachestat", Status: OK, What: "available",
+		Why: "For later: tells which part of a file is in memory, so that tasks run where their input is warm."}
+	err := tryCachestat()
+	if err != nil {
+		f.Status, f.What, f.How = Warning, fmt.Sprintf("not available: %v", err), "Linux 6.5 or newer."
+	}
+	return f
+}
+
+func tryCachestat() error {
+	file, err := os.CreateTemp("", "headrace-doctor-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if _, err := file.Write(make([]byte, 4*os.Getpagesize())); err != nil {
+		return err
+	}
+	var stat unix.Cachestat_t
+	if err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &stat, 0); err != nil {
+		return os.NewSyscallError("cachestat", err)
+	}
+	if stat.Cache == 0 {
+		return errors.New("a file that was just written is reported as not in memory")
+	}
+	return nil
+}
+
+func (m machine) bpf() Finding {
+	f := Finding{Name: "bpf", Status: OK, What: "maps can be made, type information is there",
+		Why: "For later: watches the page cache as it changes; without it, it is polled."}
+	err := tryBPF()
+	switch {
+	case errors.Is(err, unix.EPERM):
+		f.Status, f.What, f.How = Warning, "not allowed", "Run the daemon as root (it needs CAP_BPF and CAP_PERFMON)."
+	case err != nil:
+		f.Status, f.What, f.How = Warning, err.Error(), "A kernel with CONFIG_BPF_SYSCALL."
+	case !m.exists("sys/kernel/btf/vmlinux"):
+		f.Status, f.What, f.How = Warning, "the kernel carries no type information", "A kernel with CONFIG_DEBUG_INFO_BTF."
+	}
+	return f
+}
+
+// tryBPF makes a map of one entry.
+func tryBPF() error {
+	attr := struct{ kind, keySize, valueSize, entries uint32 }{unix.BPF_MAP_TYPE_ARRAY, 4, 8, 1}
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+	if errno != 0 {
+		return os.NewSyscallError("bpf", errno)
+	}
+	return unix.Close(int(fd))
+}
+
+func (m machine) loopDevices() Finding {
+	f := Finding{Name: "loop devices", Status: OK, What: "available",
+		Why: "The experiments put each store on a disk of its own."}
+	file, err := os.OpenFile(m.path("dev/loop-control"), os.O_RDWR, 0)
+	if err != nil {
+		f.Status, f.What = Warning, err.Error()
+		f.How = "modprobe loop, as root; in a container: --privileged"
+		return f
+	}
+	file.Close()
+	return f
+}
+
+func (m machine) throttling() Finding {
+	f := Finding{Name: "blkio throttling", Status: OK,
+		Why: "The experiments slow a store down to compare storage bandwidths."}
+	if dir := m.ownCgroup("blkio", false); dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, "blkio.throttle.write_bps_device")); err == nil {
+			f.What = "blkio (v1)"
+			if err := tryCgroup(dir, nil); err != nil {
+				f.Status, f.What, f.How = Warning, fmt.Sprintf("not writable: %v", err), m.cgroupHow()
+			}
+			return f
+		}
+	}
+	if dir := m.ownCgroup("io", true); dir != "" {
+		f.What = "io (v2)"
+		list, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+		if !slices.Contains(strings.Fields(string(list)), "io") && m.uid != 0 {
+			f.Status, f.What, f.How = Warning, "io (v2), not delegated", m.cgroupHow()
+		}
+		return f
+	}
+	f.Status, f.What = Warning, "the kernel cannot do it"
+	f.How = "A kernel with CONFIG_BLK_DEV_THROTTLING."
+	return f
+}
