@@ -267,13 +267,17 @@ func (d *demo) page(all runs, timeline *report.Timeline, table *report.Table) *r
 			"Each policy makes room in its own way.\n\nThe answer was the same every time: %s.", report.Bytes(d.size), d.text.from, d.answer),
 		Facts: doc.facts(),
 	}
-	for _, policy := range all.policies() {
+	for _, policy := range []string{"wait", "kill", "suspend", "cost"} {
+		if len(all.by(policy)) == 0 {
+			continue
+		}
 		r := all.by(policy)[0]
 		p.Figures = append(p.Figures, report.Figure{Value: report.UnitTenths.Format(r.Sojourn),
 			Label: "until the urgent job was done under " + policy, Note: "everything done after " + report.UnitTenths.Format(r.Makespan)})
 	}
 	bars := barsOf(all, "What each policy costs")
 	bars.Note = "One run each."
-	p.Add("", report.Block{Timeline: timeline}, report.Block{Bars: bars}, report.Block{Table: table}, report.Text(doc.leftOut()))
+	timeline.Title = ""
+	p.Add("What the two jobs did", report.Block{Timeline: timeline}, report.Block{Bars: bars}, report.Block{Table: table}, report.Text(doc.leftOut()))
 	return p
 }

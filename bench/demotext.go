@@ -116,6 +116,10 @@ func (t text) write(ctx context.Context, path string, size int64, tell func(shar
 		done += n
 		tell(float64(done) / float64(size))
 	}
+	if err == nil {
+		// Else the first run would be disturbed by what is still being written.
+		err = f.Sync()
+	}
 	return errors.Join(err, f.Close())
 }
 

@@ -34,15 +34,15 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 		return sizes{}, err
 	}
 	s := sizes{
-		shares:   []float64{0.1, 0.3, 0.5, 0.7, 0.9},
-		lightLow: 2.5, lightUrgent: 1.5,
+		shares:   []float64{0.1, 0.3, 0.6, 0.9},
+		lightLow: 2, lightUrgent: 1.2,
 		dirtyShares: []float64{0.1, 0.5, 0.9},
-		dirtyLow:    3, dirtyUrgent: 2,
+		dirtyLow:    1.8, dirtyUrgent: 1.2,
 		dirtyBytes:      o.Size,
-		footprints:      []float64{0.25, 0.5, 0.75, 1, 1.25},
+		footprints:      []float64{0.5, 0.75, 1, 1.25},
 		bandwidths:      []int64{30e6, 100e6, 300e6, 1000e6},
 		roomyBandwidths: []int64{100e6},
-		kmeansTime:      3.5,
+		kmeansTime:      2.4,
 		touchBandwidth:  100e6,
 	}
 	if o.Quick {
@@ -59,7 +59,7 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 			s.dirtyBytes = min(192<<20, mem.Total/16)
 		}
 	}
-	s.kmeansBytes, s.touchBytes = s.dirtyBytes/3, s.dirtyBytes/2
+	s.kmeansBytes, s.touchBytes = s.dirtyBytes/4, s.dirtyBytes/2
 	if need := 4 * s.dirtyBytes; mem.Available < need {
 		return sizes{}, fmt.Errorf("%d MB of memory are available, %d are needed: give a smaller --size", mem.Available>>20, need>>20)
 	}

@@ -149,13 +149,10 @@ func (l *live) timeline(tasks []*wire.Task) *report.Timeline {
 		}
 		p.Lanes = append(p.Lanes, lane)
 		words = append(words, t.Name+" "+describe(t))
-		if lane.Strong {
-			p.Markers = []report.Marker{{At: seconds(t.SubmittedMs, zero), Label: "urgent arrives"}}
-		}
 	}
-	p.Note = l.does + "; " + strings.Join(words, ", ")
+	p.Note = l.note(strings.Join(words, ", "))
 	t := &report.Timeline{}
-	const frame, panel = 4, 4 // lines of the axis and the legend, and of a run
+	const frame, panel = 3, 4 // lines of the axis and the legend, and of a run
 	room := max((l.rows()-frame)/panel-1, 0)
 	past := l.d.res.good(expLight)
 	for _, r := range past[max(len(past)-room, 0):] {
@@ -163,6 +160,20 @@ func (l *live) timeline(tasks []*wire.Task) *report.Timeline {
 	}
 	t.Panels = append(t.Panels, p)
 	return t
+}
+
+// note is what stands beside the name of the policy: a line that wrapped could
+// not be drawn over.
+func (l *live) note(states string) string {
+	const usual = 80
+	width := l.d.o.Terminal.Width
+	if width <= 0 {
+		width = usual
+	}
+	if long := l.does + "; " + states; len(l.policy)+len(long)+4 < width {
+		return long
+	}
+	return states
 }
 
 // rows is the height of the terminal.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -29,7 +28,7 @@ func (s *scratch) addDevice(name string, bytes int64, memory *scratch) (*device,
 	if err := makeSparse(image, bytes); err != nil {
 		return nil, err
 	}
-	mkfs := exec.Command("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal",
+	mkfs := tool("mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal",
 		"-E", "nodiscard,lazy_itable_init=0", image)
 	if out, err := mkfs.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make a file system on %s: %w: %s", image, err, strings.TrimSpace(string(out)))

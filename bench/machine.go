@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/criu"
 	"headrace/internal/linux"
 )
 
@@ -41,11 +42,8 @@ func thisMachine() (Machine, error) {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		fmt.Sscan(string(text), &m.Load)
 	}
-	if path, err := exec.LookPath("criu"); err == nil {
-		if out, err := exec.Command(path, "--version").Output(); err == nil {
-			first, _, _ := strings.Cut(string(out), "\n")
-			m.CRIU = strings.TrimSpace(strings.TrimPrefix(first, "Version:"))
-		}
+	if c, err := criu.Find(); err == nil {
+		m.CRIU = c.Version.String()
 	}
 	return m, nil
 }
@@ -74,6 +72,21 @@ func systemName() string {
 		}
 	}
 	return "Linux"
+}
+
+// tool is the command for a program of administration, which the PATH of some
+// accounts lacks.
+func tool(name string, args ...string) *exec.Cmd {
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err != nil {
+			path, err = exec.LookPath(dir + "/" + name)
+		}
+	}
+	if err != nil {
+		path = name
+	}
+	return exec.Command(path, args...)
 }
 
 // onTmpfs reports whether what is written there stays in memory.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace/report"
+	"headrace/wire"
 )
 
 // experiment is one letter of PreemptOptions.Only. weight is its part of the
@@ -137,6 +138,9 @@ func (o *PreemptOptions) probe(ctx context.Context, res *Results, p *report.Prog
 			return err
 		}
 		c := secondCase{h: h, bytes: 8 << 20, config: daemonConfig{policy: "wait", stores: []storeDir{store}}}
+		if err := h.learnVersions(ctx, c.config); err != nil {
+			return err
+		}
 		if _, err = c.run(ctx); err != nil && ctx.Err() == nil && h.running() {
 			why = err.Error()
 			return nil
@@ -147,6 +151,20 @@ func (o *PreemptOptions) probe(ctx context.Context, res *Results, p *report.Prog
 		err = context.Cause(ctx)
 	}
 	return why, err
+}
+
+// learnVersions asks a daemon who it is.
+func (h *harness) learnVersions(ctx context.Context, c daemonConfig) error {
+	d, err := h.daemon(ctx, c)
+	if err != nil {
+		return err
+	}
+	info, err := d.node.Info(ctx, &wire.InfoRequest{})
+	if err != nil {
+		return fmt.Errorf("ask the daemon for its version: %w", err)
+	}
+	h.res.Machine.Headrace = info.Version
+	return nil
 }
 
 // publish shows the results and writes the files.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,7 +39,7 @@ func makeSwapFile(path string, bytes int64) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if out, err := exec.Command("mkswap", path).CombinedOutput(); err != nil {
+	if out, err := tool("mkswap", path).CombinedOutput(); err != nil {
 		return fmt.Errorf("mkswap: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil

@@ -16,6 +16,7 @@ var runColumns = []report.Column{
 	{Title: "work lost", Align: report.Right},
 	{Title: "more CPU", Align: report.Right},
 	{Title: "I/O", Align: report.Right},
+	{Title: "what it did", Flex: true},
 }
 
 const runNote = "Medians, in brackets from the least to the greatest; ratios are formed within each repeat. " +
@@ -48,6 +49,7 @@ func runCells(here runs, policy string) []report.Cell {
 		report.Num(mine.of(lostCPU).Median, report.UnitSeconds),
 		report.Num(here.beyond(policy, "wait", Run.cpu).Median, report.UnitSeconds),
 		report.Num(mine.of(moved).Median, report.UnitBytes),
+		report.Str(did(mine)),
 	}
 }
 
