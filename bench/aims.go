@@ -10,12 +10,13 @@ import (
 
 // urgency is how much a second of delay of the urgent task weighs against a
 // second of wasted work under the policy cost: its time counts twice as much for
-// every five steps of priority (policy.Config.Doubling).
-var urgency = math.Exp2(float64(urgentPriority-lowPriority) / 5)
+// every six steps of priority (policy.Config.Doubling).
+var urgency = math.Exp2(float64(urgentPriority-lowPriority) / 6)
 
 // weighed is what cost minimises, with the times of undisturbed tasks in it: the
 // delay of the urgent task is part of its sojourn time, waste is part of the
-// makespan.
+// makespan. The makespan does not count that a preempted task waits while the
+// urgent one runs, and neither does the policy.
 func weighed(r Run) float64 { return urgency*r.Sojourn + r.Makespan }
 
 // An aim is a figure to be reached and what was measured.

@@ -104,7 +104,7 @@ func (d document) storageSection(p *report.Page) {
 		blocks := []report.Block{report.Text(part.text),
 			{Lines: storeLines(all, stores, "Urgent task: sojourn time", sojourn), Half: true},
 			{Lines: storeLines(all, stores, "Both tasks: makespan", makespan), Half: true},
-			{Lines: storeLines(all, stores, fmt.Sprintf("Weighted: %.2f × sojourn + makespan", urgency), weighed)}}
+			{Lines: storeLines(all, stores, fmt.Sprintf("Weighted: %.3g × sojourn + makespan", urgency), weighed)}}
 		if len(stores) > 0 {
 			s := stores[len(stores)/2].Name
 			blocks = append(blocks, report.Block{Timeline: timelineOf(all.atStore(s), "What the two tasks did, "+s)})

@@ -97,7 +97,7 @@ func (r *Results) footprintTable() *report.Table {
 func (r *Results) storageTable(experiment, title string) *report.Table {
 	t := &report.Table{
 		Title: title,
-		Note: fmt.Sprintf("Weighted: %.2f × sojourn + makespan, the sum of delay and waste that the policy cost minimises, compared with the best policy that has one mechanism. "+
+		Note: fmt.Sprintf("Weighted: %.3g × sojourn + makespan, the sum of delay and waste that the policy cost minimises, compared with the best policy that has one mechanism. "+
 			"Medians, in brackets from the least to the greatest. Policies that use no storage run once per repeat.", urgency),
 		Columns: []report.Column{{Title: "storage"}, {Title: "policy"},
 			{Title: "urgent: sojourn", Align: report.Right}, {Title: "makespan", Align: report.Right},
