@@ -20,3 +20,37 @@ var (
 	// ErrState: the operation makes no sense in the task's state.
 	ErrState = errors.New("wrong state")
 )
+
+// kindNames are the kinds as they travel between the daemon, the shim and its
+// helpers.
+var kindNames = map[string]error{
+	"gone": ErrGone, "not-checkpointable": ErrNotCheckpointable, "unsupported": ErrUnsupported,
+	"not-stopped": ErrNotStopped, "no-image": ErrNoImage, "no-space": ErrNoSpace, "state": ErrState,
+}
+
+// KindName returns the name under which the kind of an error travels; empty for
+// an error of no kind.
+func KindName(err error) string {
+	for name, kind := range kindNames {
+		if errors.Is(err, kind) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Remote makes an error again of a text and the name of its kind.
+func Remote(kindName, text string) error {
+	if kind := kindNames[kindName]; kind != nil {
+		return &kindError{text, kind}
+	}
+	return errors.New(text)
+}
+
+type kindError struct {
+	text string
+	kind error
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }

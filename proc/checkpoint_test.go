@@ -1,0 +1,337 @@
+package proc_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// counter prints numbers until its standard input, a file, says how many; it is
+// slow enough to be caught in the middle and quick enough for a test.
+const counter = `
+import os, sys, time
+n = 0
+while n < 40:
+    n += 1
+    print(n, os.getpid(), open("/proc/%d/comm" % os.getpid()).read().strip(), flush=True)
+    time.sleep(0.02)
+sys.exit(9)
+`
+
+func (w *world) checkpoint(t *proc.Task) proc.CheckpointResult {
+	w.Helper()
+	res, err := t.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	w.must(err)
+	return res
+}
+
+func (w *world) restore(s proc.Spec, o proc.RestoreOptions) *proc.Task {
+	w.Helper()
+	o.Store = w.store
+	t, _, err := w.rt.Restore(w.ctx, s, o)
+	w.must(err)
+	return t
+}
+
+// checkCounter checks that every line came once, from one pid.
+func (w *world) checkCounter(id headrace.TaskID) {
+	w.Helper()
+	lines := strings.Split(strings.TrimSpace(w.log(id, "stdout")), "\n")
+	if len(lines) != 40 {
+		w.Errorf("%d lines, want 40", len(lines))
+	}
+	for i, l := range lines {
+		f := strings.Fields(l)
+		if len(f) != 3 || f[0] != strconv.Itoa(i+1) || f[1] != strings.Fields(lines[0])[1] || f[2] != "python3" {
+			w.Errorf("line %d is %q", i+1, l)
+		}
+	}
+}
+
+func TestCheckpointRestore(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	for i, at := range []string{"\n3 ", "\n10 ", "\n20 "} {
+		w.awaitOutput(task, at)
+		res := w.checkpoint(task)
+		if res.Chain != i+1 || i > 0 && res.Stored > res.Total/2 {
+			t.Errorf("checkpoint %d: %+v, want one that builds on the last", i+1, res)
+		}
+		if n := w.tasksProcesses("count"); n != 0 {
+			t.Errorf("%d processes run after a checkpoint", n)
+		}
+		if st := w.stats(task); st.State != headrace.Checkpointed || st.SinceSaveCPU > 200*time.Millisecond {
+			t.Errorf("after the checkpoint: %+v", st)
+		}
+		task.Close()
+		if i == 1 { // as after a reboot: no shim is left
+			w.must(unix.Kill(w.shimPID("count"), syscall.SIGKILL))
+			w.await("the end of the shim", func() bool { _, err := w.rt.Attach(w.ctx, "count"); return errors.Is(err, proc.ErrGone) })
+		}
+		task = w.restore(s, proc.RestoreOptions{})
+	}
+	e := w.end(task)
+	if e.Code != 9 || e.Lost {
+		t.Errorf("ended with %+v, want code 9", e)
+	}
+	w.checkCounter("count")
+	if e.Usage.Running < 700*time.Millisecond || e.Usage.OverheadCPU == 0 {
+		t.Errorf("usage over all incarnations: %+v", e.Usage)
+	}
+}
+
+func TestCheckpointOfSuspended(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	w.checkpoint(task)
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
+// A stop of the task's own outlives a checkpoint.
+func TestRestoreKeepsOwnStops(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("own", "/bin/bash", "-c", `sleep 1000 & kill -STOP $!; echo ready; while :; do :; done`)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	before := w.stats(task).Usage.User
+	w.await("progress", func() bool { return w.stats(task).Usage.User > before })
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	w.must(task.Resume(w.ctx))
+}
+
+// A unix socket to the outside cannot be dumped: that is found out without harm.
+func TestNotCheckpointable(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	path := filepath.Join(t.TempDir(), "outside.sock")
+	l, err := net.Listen("unix", path)
+	w.must(err)
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+		}
+	}()
+	task := w.start(w.spec("sock", "python3", "-uc", `
+import socket, time, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+print("ready")
+for i in range(20): time.sleep(0.02); print(i)
+s.send(b"x"); print("fine")
+`, path))
+	w.awaitOutput(task, "ready")
+	_, err = task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	if !errors.Is(err, proc.ErrNotCheckpointable) || !strings.Contains(err.Error(), "unix socket") {
+		t.Errorf("checkpoint of a task with a unix socket to the outside: %v", err)
+	}
+	if e := w.end(task); e.Code != 0 || !strings.Contains(w.log("sock", "stdout"), "fine") {
+		t.Errorf("the task was harmed: %+v", e)
+	}
+}
+
+func TestKilledCRIULeavesTheTask(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", "b = bytearray(b'x' * (400 << 20))\n"+counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		failed <- err
+	}()
+	w.await("the dump", func() bool { return w.killCRIU() })
+	if err := <-failed; err == nil {
+		t.Error("the checkpoint was taken although CRIU was killed")
+	}
+	w.checkpoint(task) // it can be taken again
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
+// killCRIU kills a running criu dump of this world's store in the middle.
+func (w *world) killCRIU() bool {
+	names, err := os.ReadDir("/proc")
+	w.must(err)
+	for _, n := range names {
+		pid, err := strconv.Atoi(n.Name())
+		if err != nil {
+			continue
+		}
+		b, _ := os.ReadFile(filepath.Join("/proc", n.Name(), "cmdline"))
+		if !strings.Contains(string(b), "\x00dump\x00") || !strings.Contains(string(b), w.store) {
+			continue
+		}
+		if pages, _ := filepath.Glob(w.store + "/*/*/pages-*"); len(pages) > 0 {
+			return unix.Kill(pid, syscall.SIGKILL) == nil
+		}
+	}
+	return false
+}
+
+func TestKillInterruptsADump(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	task := w.start(w.spec("big", "python3", "-uc", "b = bytearray(b'x' * (400 << 20)); print('ready'); import time; time.sleep(1000)"))
+	w.awaitOutput(task, "ready")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		failed <- err
+	}()
+	w.await("the dump", func() bool { pages, _ := filepath.Glob(w.store + "/*/*/pages-*"); return len(pages) > 0 })
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	w.end(task)
+	if n := w.tasksProcesses("big"); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+	<-failed // whichever came first
+}
+
+func TestDiskFullLeavesTheTask(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	w.must(os.Mkdir(w.store, 0o700))
+	w.must(unix.Mount("tmpfs", w.store, "tmpfs", 0, "size=64m,mode=700"))
+	defer unix.Unmount(w.store, unix.MNT_DETACH)
+	s := w.spec("count", "python3", "-c", "import random; b = random.randbytes(120 << 20)\n"+counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	if !errors.Is(err, proc.ErrNoSpace) {
+		t.Errorf("dump to a full device: %v", err)
+	}
+	if left, _ := filepath.Glob(w.store + "/*/0*"); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	w.end(task)
+	w.checkCounter("count")
+}
+
+// A damaged checkpoint is never restored.
+func TestDamagedCheckpoint(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.awaitOutput(task, "\n12 ")
+	w.checkpoint(task)
+	damage := func(seq string) {
+		files, _ := filepath.Glob(filepath.Join(w.store, "count", seq, "pages-*.img"))
+		if len(files) == 0 {
+			t.Fatal("no pages to damage")
+		}
+		f, err := os.OpenFile(files[len(files)-1], os.O_RDWR, 0)
+		w.must(err)
+		defer f.Close()
+		b := make([]byte, 64)
+		st, err := f.Stat()
+		w.must(err)
+		at := st.Size() / 4096 / 2 * 4096
+		if off, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA); err == nil {
+			at = off
+		}
+		_, err = f.ReadAt(b, at)
+		w.must(err)
+		for i := range b {
+			b[i] ^= 0x55
+		}
+		_, err = f.WriteAt(b, at)
+		w.must(err)
+	}
+	damage("000002")
+	// The first is intact: the log is cut back to it, and every line comes once.
+	task2, res, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+	w.must(err)
+	if res.Seq != 1 || len(res.Skipped) != 1 {
+		t.Errorf("restored %+v, want the first checkpoint with a reason", res)
+	}
+	w.awaitOutput(task2, "\n12 ")
+	w.checkpoint(task2)
+	w.must(w.rt.Reset(w.ctx, s))
+	damage("000001")
+	_, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+	if !errors.Is(err, proc.ErrNoImage) {
+		t.Errorf("restore without an intact checkpoint: %v", err)
+	}
+}
+
+// A task that ran on and changed a file of its own must not be put back.
+func TestStaleCheckpoint(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	own := filepath.Join(t.TempDir(), "own")
+	s := w.spec("stale", "python3", "-c", `
+import sys, time
+f = open(sys.argv[1], "a")
+for i in range(1, 41):
+    print(i, flush=True); f.write("%d\n" % i); f.flush(); time.sleep(0.02)
+time.sleep(1000)
+`, own)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3\n")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.awaitOutput(task, "\n30\n")
+	w.must(unix.Kill(w.shimPID("stale"), syscall.SIGKILL))
+	w.end(task)
+	_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store, RanOn: true})
+	if !errors.Is(err, proc.ErrNoImage) || !strings.Contains(err.Error(), own) {
+		t.Errorf("restore of a task whose file has changed: %v", err)
+	}
+}
+
+func TestPIDsTakenAtRestore(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("forks", "/bin/bash", "-c", `echo $$ > /dev/null; for i in $(seq 30); do /bin/sleep 0.02 & wait $!; echo $i; done; exit 4`)
+	task := w.start(s)
+	for _, at := range []string{"\n3\n", "\n8\n", "\n13\n", "\n18\n"} {
+		w.awaitOutput(task, at)
+		w.checkpoint(task)
+		task = w.restore(s, proc.RestoreOptions{})
+	}
+	if e := w.end(task); e.Code != 4 {
+		t.Errorf("ended with %+v", e)
+	}
+	var want strings.Builder
+	for i := range 30 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if got := w.log("forks", "stdout"); got != want.String() {
+		t.Errorf("printed %q", got)
+	}
+}
+
+func TestCheckpointRefusedWithoutCRIU(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "sleep", "1000"))
+	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	if !errors.Is(err, proc.ErrUnsupported) {
+		t.Errorf("checkpoint without CRIU: %v", err)
+	}
+	if st := w.stats(task); st.State != headrace.Running {
+		t.Errorf("the task is %v", st.State)
+	}
+}

@@ -1,0 +1,517 @@
+package proc_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/internal/criu"
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// shimPath is the shim that the tests run, built by TestMain.
+var shimPath string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "headrace-proc-test")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		if err := os.Chmod(dir, 0o755); err != nil { // tasks of other users run the shim
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		shimPath = filepath.Join(dir, "headrace-shim")
+		build := exec.Command("go", "build", "-o", shimPath, "headrace/cmd/headrace-shim")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build the shim: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// world is a place for tasks.
+type world struct {
+	*testing.T
+	rt    *proc.Runtime
+	store string
+	ctx   context.Context
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "headrace-world")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, store: filepath.Join(dir, "store"), rt: &proc.Runtime{Shim: shimPath, Dir: filepath.Join(dir, "tasks")}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	w.ctx = ctx
+	t.Cleanup(func() {
+		defer cancel()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		names, _ := os.ReadDir(w.rt.Dir)
+		for _, n := range names {
+			if t.Failed() {
+				w.showLogs(filepath.Join(w.rt.Dir, n.Name()))
+			}
+			if err := w.rt.Remove(ctx, headrace.TaskID(n.Name())); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		}
+		os.RemoveAll(dir)
+	})
+	return w
+}
+
+func (w *world) showLogs(dir string) {
+	for _, f := range []string{"shim.log", "dump.log", "restore.log", "stdout", "stderr"} {
+		if b, err := os.ReadFile(filepath.Join(dir, f)); err == nil && len(b) > 0 {
+			w.Logf("%s/%s:\n%s", filepath.Base(dir), f, b[max(0, len(b)-2500):])
+		}
+	}
+}
+
+// needCheckpoints gives the world CRIU, or skips the test with the reason.
+func (w *world) needCheckpoints() *world {
+	w.Helper()
+	if os.Geteuid() != 0 {
+		w.Skip("checkpoints need root")
+	}
+	c, err := criu.Find()
+	if err != nil {
+		w.Skipf("checkpoints need CRIU: %v", err)
+	}
+	w.rt.CRIU = c.Path
+	return w
+}
+
+func (w *world) spec(id string, argv ...string) proc.Spec {
+	return proc.Spec{
+		ID: headrace.TaskID(id), Argv: argv, Cwd: "/", Umask: 0o22,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"},
+		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+	}
+}
+
+func (w *world) start(s proc.Spec) *proc.Task {
+	w.Helper()
+	t, err := w.rt.Start(w.ctx, s)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return t
+}
+
+func (w *world) end(t *proc.Task) proc.Exit {
+	w.Helper()
+	select {
+	case <-t.Exited():
+		return t.Exit()
+	case <-w.ctx.Done():
+		w.Fatalf("task %s does not end", t.ID)
+		return proc.Exit{}
+	}
+}
+
+func (w *world) log(id headrace.TaskID, name string) string {
+	w.Helper()
+	b, err := os.ReadFile(filepath.Join(w.rt.TaskDir(id), name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(b)
+}
+
+// awaitOutput polls until the task's standard output holds the text.
+func (w *world) awaitOutput(t *proc.Task, text string) {
+	w.Helper()
+	w.await("output "+text, func() bool { return strings.Contains(w.log(t.ID, "stdout"), text) })
+}
+
+func (w *world) await(what string, ok func() bool) {
+	w.Helper()
+	for !ok() {
+		select {
+		case <-w.ctx.Done():
+			w.Fatalf("waited in vain for %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) stats(t *proc.Task) proc.Stats {
+	w.Helper()
+	st, err := t.Stats(w.ctx)
+	w.must(err)
+	return st
+}
+
+func TestExit(t *testing.T) {
+	w := newWorld(t)
+	for i, c := range []struct {
+		sh     string
+		code   int
+		signal int
+		out    string
+	}{
+		{"echo hello; exit 0", 0, 0, "hello\n"},
+		{"exit 7", 7, 0, ""},
+		{"exit 137", 137, 0, ""},
+		{"kill -9 $$", 137, 9, ""},
+		{"kill -SEGV $$", 139, 11, ""},
+		{"echo $HEADRACE_TASK_ID; umask", 0, 0, "t5\n0022\n"},
+	} {
+		task := w.start(w.spec(fmt.Sprintf("t%d", i), "/bin/sh", "-c", c.sh))
+		e := w.end(task)
+		if e.Code != c.code || e.Signal != c.signal || e.Lost || e.StartError != "" {
+			t.Errorf("%q ended with %+v, want code %d signal %d", c.sh, e, c.code, c.signal)
+		}
+		if got := w.log(task.ID, "stdout"); got != c.out {
+			t.Errorf("%q printed %q, want %q", c.sh, got, c.out)
+		}
+		if again, ok, err := w.rt.ExitOf(task.ID); err != nil || !ok || again.Code != c.code {
+			t.Errorf("%q: record of the end: %+v, %v, %v", c.sh, again, ok, err)
+		}
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	w := newWorld(t)
+	plain := filepath.Join(t.TempDir(), "plain")
+	w.must(os.WriteFile(plain, []byte("not a program"), 0o644))
+	noShebang := filepath.Join(t.TempDir(), "script")
+	w.must(os.WriteFile(noShebang, []byte("echo fine\n"), 0o755))
+	for i, c := range []struct {
+		argv []string
+		cwd  string
+		code int
+		text string
+	}{
+		{[]string{"no-such-command"}, "/", 127, "not found in PATH"},
+		{[]string{"/no/such/command"}, "/", 127, "no such file"},
+		{[]string{plain}, "/", 126, "no permission"},
+		{[]string{"true"}, "/no/such/dir", 126, "/no/such/dir"},
+		{[]string{noShebang}, "/", 0, ""},
+	} {
+		s := w.spec(fmt.Sprintf("t%d", i), c.argv...)
+		s.Cwd = c.cwd
+		e := w.end(w.start(s))
+		if e.Code != c.code || !strings.Contains(e.StartError, c.text) || (c.text == "") != (e.StartError == "") {
+			t.Errorf("%v in %s: %+v, want code %d and %q", c.argv, c.cwd, e, c.code, c.text)
+		}
+	}
+	s := w.spec("out", "true")
+	s.Output = "/no/such/dir/file"
+	if e := w.end(w.start(s)); e.Code != 126 || !strings.Contains(e.StartError, s.Output) {
+		t.Errorf("output that cannot be opened: %+v", e)
+	}
+	s = w.spec("in", "true")
+	s.Stdin = "/no/such/file"
+	if e := w.end(w.start(s)); e.Code != 126 || !strings.Contains(e.StartError, s.Stdin) {
+		t.Errorf("input that cannot be opened: %+v", e)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	w.must(os.WriteFile(in, []byte("from a file\n"), 0o644))
+	w.must(os.WriteFile(out, []byte("before\n"), 0o644))
+	s := w.spec("t", "/bin/sh", "-c", "cat; echo error >&2; pwd")
+	s.Stdin, s.Output, s.Cwd = in, out, "/usr"
+	w.end(w.start(s))
+	check := func(want string) {
+		t.Helper()
+		if b, _ := os.ReadFile(out); string(b) != want {
+			t.Errorf("output is %q, want %q", b, want)
+		}
+	}
+	check("before\nfrom a file\nerror\n/usr\n")
+	w.must(w.rt.Reset(w.ctx, s))
+	check("before\n")
+	w.end(w.start(s))
+	check("before\nfrom a file\nerror\n/usr\n")
+}
+
+func TestSuspendResume(t *testing.T) {
+	w := newWorld(t)
+	// A tree: a shell, a pipeline, a background child, one that ignores SIGTSTP.
+	task := w.start(w.spec("t", "/bin/bash", "-c",
+		`trap '' TSTP; (while :; do :; done) & p=$!; yes | cat >/dev/null & q=$!; echo ready; sleep 1000 & wait $!`))
+	w.awaitOutput(task, "ready")
+	for range 3 {
+		res, err := task.Suspend(w.ctx, 0)
+		w.must(err)
+		if res.Processes < 4 {
+			t.Errorf("only %d processes were stopped", res.Processes)
+		}
+		a := w.stats(task)
+		if a.State != headrace.Suspended {
+			t.Fatalf("state %v", a.State)
+		}
+		b := w.stats(task)
+		if used := b.Usage.User + b.Usage.System - a.Usage.User - a.Usage.System; used != 0 {
+			t.Errorf("a suspended tree used %v of processor time", used)
+		}
+		if b.Usage.Running != a.Usage.Running {
+			t.Errorf("the running time of a suspended task grew by %v", b.Usage.Running-a.Usage.Running)
+		}
+		if _, err := task.Suspend(w.ctx, 0); !errors.Is(err, proc.ErrState) {
+			t.Errorf("suspending twice: %v", err)
+		}
+		w.must(task.Resume(w.ctx))
+		w.await("processor time after the resume", func() bool {
+			c := w.stats(task)
+			return c.Usage.User > b.Usage.User
+		})
+	}
+	w.must(task.Kill(w.ctx, 10*time.Millisecond))
+	if e := w.end(task); e.Signal == 0 {
+		t.Errorf("ended with %+v", e)
+	}
+}
+
+func TestSuspendRunsHandlers(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "python3", "-uc", `
+import signal, os, time
+def stop(s, f):
+    time.sleep(0.02); print("closing connections")
+    os.kill(os.getpid(), signal.SIGSTOP)
+signal.signal(signal.SIGTSTP, stop)
+signal.signal(signal.SIGCONT, lambda s, f: print("opening connections"))
+print("ready")
+while True: time.sleep(0.01)
+`))
+	w.awaitOutput(task, "ready")
+	res, err := task.Suspend(w.ctx, 5*time.Second)
+	w.must(err)
+	if out := w.log(task.ID, "stdout"); !strings.Contains(out, "closing") || res.Forced != 0 {
+		t.Errorf("the handler had no time: %q, %+v", out, res)
+	}
+	w.must(task.Resume(w.ctx))
+	w.awaitOutput(task, "opening connections")
+}
+
+func TestSuspendForkStorm(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/bash", "-c", `echo ready; while :; do for i in 1 2 3 4 5; do /bin/true & done; wait; done`))
+	w.awaitOutput(task, "ready")
+	for range 5 {
+		_, err := task.Suspend(w.ctx, 0)
+		w.must(err)
+		w.must(task.Resume(w.ctx))
+	}
+	w.must(task.Kill(w.ctx, 10*time.Millisecond))
+	w.end(task)
+}
+
+// A process that the task itself has stopped stays so after a resume.
+func TestResumeKeepsOwnStops(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("own", "/bin/bash", "-c", `sleep 1000 & kill -STOP $!; echo ready $!; while :; do :; done`))
+	w.awaitOutput(task, "ready")
+	stoppedSleeps := func() (n int) {
+		all, err := linux.ProcFS("").All()
+		w.must(err)
+		for _, p := range all {
+			if p.State == 'T' && hasEnv(p.PID, proc.TaskIDEnv+"=own") {
+				n++
+			}
+		}
+		return n
+	}
+	w.await("the task's own stop", func() bool { return stoppedSleeps() == 1 })
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	w.must(task.Resume(w.ctx))
+	before := w.stats(task).Usage.User
+	w.await("progress", func() bool { return w.stats(task).Usage.User > before })
+	if stoppedSleeps() != 1 {
+		t.Error("the resume continued a process that the task had stopped")
+	}
+}
+
+func hasEnv(pid int, entry string) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return strings.Contains("\x00"+string(b), "\x00"+entry+"\x00")
+}
+
+// tasksProcesses counts the processes on the machine that belong to a task.
+func (w *world) tasksProcesses(id string) (n int) {
+	all, err := linux.ProcFS("").All()
+	w.must(err)
+	for _, p := range all {
+		if !linux.Dead(p.State) && hasEnv(p.PID, proc.TaskIDEnv+"="+id) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestKillTakesTheWholeTree(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("whole", "/bin/bash", "-c",
+		`trap '' TERM; setsid bash -c 'trap "" TERM; (setsid sleep 1000 &); exec sleep 1001' & sleep 1002 & echo ready; wait; wait`))
+	w.awaitOutput(task, "ready")
+	w.await("the tree", func() bool { return w.tasksProcesses("whole") >= 4 })
+	w.must(task.Kill(w.ctx, 20*time.Millisecond))
+	w.end(task)
+	if n := w.tasksProcesses("whole"); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+// What a command leaves behind ends with it.
+func TestDaemonsEndWithTheCommand(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("left", "/bin/bash", "-c", `setsid sleep 1000 & disown; exit 3`))
+	if e := w.end(task); e.Code != 3 {
+		t.Errorf("ended with %+v", e)
+	}
+	if n := w.tasksProcesses("left"); n != 0 {
+		t.Errorf("%d processes are left", n)
+	}
+}
+
+func TestUsageIsComplete(t *testing.T) {
+	w := newWorld(t)
+	// Processor time of children that nobody waits for counts as well.
+	task := w.start(w.spec("t", "python3", "-c", `
+import os, time
+for i in range(3):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            end = time.process_time() + 0.2
+            while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+time.sleep(1.5)
+`))
+	e := w.end(task)
+	if got := e.Usage.User + e.Usage.System; got < 600*time.Millisecond || got > 1500*time.Millisecond {
+		t.Errorf("accounted for %v of processor time, the task used a little over 600ms", got)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/sh", "-c", `echo 0.25 > $HEADRACE_PROGRESS_FILE; echo ready; sleep 1000`))
+	w.awaitOutput(task, "ready")
+	if s := w.stats(task).Share; s != 0.25 {
+		t.Errorf("share %v, want 0.25", s)
+	}
+}
+
+func TestAttachAfterDaemonRestart(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/sh", "-c", `echo ready; read x < /dev/null; sleep 0.3; exit 5`))
+	w.awaitOutput(task, "ready")
+	task.Close()
+	again, err := w.rt.Attach(w.ctx, "t")
+	w.must(err)
+	if e := w.end(again); e.Code != 5 {
+		t.Errorf("ended with %+v", e)
+	}
+	if _, err := w.rt.Attach(w.ctx, "t"); !errors.Is(err, proc.ErrGone) {
+		t.Errorf("attach after the end: %v", err)
+	}
+	if _, err := w.rt.Attach(w.ctx, "never"); !errors.Is(err, proc.ErrGone) {
+		t.Errorf("attach to a task that never was: %v", err)
+	}
+}
+
+// shimPID finds the supervisor of a task on the machine.
+func (w *world) shimPID(id string) int {
+	w.Helper()
+	all, err := linux.ProcFS("").All()
+	w.must(err)
+	dir := w.rt.TaskDir(headrace.TaskID(id))
+	for _, p := range all {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if strings.Contains(string(b), "supervise\x00-dir\x00"+dir+"\x00") {
+			return p.PID
+		}
+	}
+	w.Fatalf("no supervisor of %s", id)
+	return 0
+}
+
+func TestKilledShimIsReportedAsLost(t *testing.T) {
+	w := newWorld(t)
+	if !w.rt.Isolated() {
+		t.Skip("without root the kernel does not end the tree of a killed supervisor")
+	}
+	task := w.start(w.spec("lost", "/bin/sh", "-c", `echo ready; sleep 1000`))
+	w.awaitOutput(task, "ready")
+	w.must(unix.Kill(w.shimPID("lost"), syscall.SIGKILL))
+	if e := w.end(task); !e.Lost {
+		t.Errorf("ended with %+v, want it lost", e)
+	}
+	w.await("the end of the tree", func() bool { return w.tasksProcesses("lost") == 0 })
+}
+
+func TestRunsAsTheUser(t *testing.T) {
+	w := newWorld(t)
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user needs root")
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	w.must(os.WriteFile(secret, []byte("secret"), 0o600))
+	s := w.spec("t", "/bin/sh", "-c", `id -u; id -g; id -G; echo 0.5 > $HEADRACE_PROGRESS_FILE; echo more >> /dev/stdout; cat `+secret)
+	s.UID, s.GID, s.Groups = 12345, 12346, []uint32{12346, 12347}
+	e := w.end(w.start(s))
+	if got, want := w.log("t", "stdout"), "12345\n12346\n12346 12347\nmore\n"; got != want || e.Code != 1 {
+		t.Errorf("printed %q (%+v), want %q and code 1: the file is root's", got, e, want)
+	}
+	s = w.spec("out", "true")
+	s.UID, s.GID, s.Output = 12345, 12346, filepath.Join(filepath.Dir(secret), "created-by-root")
+	if e := w.end(w.start(s)); e.Code != 126 {
+		t.Errorf("an output file in a directory of root's: %+v", e)
+	}
+}
+
+func TestSpecIsOwnerOnly(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/true"))
+	w.end(task)
+	for _, f := range []string{"spec.json", "exit.json", "stdout", "stderr", "shim.sock", "shim.log"} {
+		st, err := os.Stat(filepath.Join(w.rt.TaskDir("t"), f))
+		w.must(err)
+		if st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", f, st.Mode())
+		}
+	}
+	var s proc.Spec
+	w.must(json.Unmarshal([]byte(w.log("t", "spec.json")), &s))
+}

@@ -1,0 +1,344 @@
+package proc
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/proc/control"
+)
+
+// Runtime starts tasks and finds them again. Its fields must not change once it
+// is in use; its methods are safe for concurrent use, for one task by one
+// caller at a time.
+type Runtime struct {
+	// Shim is the path of the headrace-shim program. Each version of it is copied
+	// beside Dir and run from there, so that checkpoints of tasks outlive an
+	// upgrade: CRIU wants the very file back that init was running.
+	Shim string
+	// CRIU is the path of CRIU, 4.2 or later; empty: there is none, and tasks
+	// cannot be checkpointed.
+	CRIU string
+	// Dir holds a directory for each task.
+	Dir string
+
+	install sync.Once
+	shim    string
+	shimErr error
+}
+
+// startTimeout bounds how long a shim may take until it answers.
+const startTimeout = 30 * time.Second
+
+// TaskDir is the directory of a task.
+func (r *Runtime) TaskDir(id headrace.TaskID) string { return filepath.Join(r.Dir, string(id)) }
+
+// Isolated reports whether tasks get namespaces of their own, without which
+// they cannot be checkpointed.
+func (r *Runtime) Isolated() bool { return os.Geteuid() == 0 }
+
+// Stdio are pipes that a task gets as standard streams in place of what its
+// Spec says; nil ones are as the Spec says. The task's shim keeps them open while
+// the task is checkpointed, so whoever is at the other end does not notice.
+type Stdio struct{ In, Out, Err *os.File }
+
+// Start starts a task from the beginning. When the command cannot be executed
+// the task has ended already and its Exit says why.
+func (r *Runtime) Start(ctx context.Context, spec Spec) (*Task, error) {
+	return r.StartWith(ctx, spec, Stdio{})
+}
+
+// StartWith is Start with pipes for standard streams. They can be closed when it
+// has returned.
+func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
+	if err := r.prepare(spec); err != nil {
+		return nil, opError("start", spec.ID, err)
+	}
+	t, err := r.launch(ctx, spec.ID, stdio)
+	if err != nil {
+		return nil, opError("start", spec.ID, err)
+	}
+	if err := t.call(ctx, "start", nil, nil); err != nil && !errors.Is(err, ErrGone) {
+		t.Kill(ctx, time.Millisecond)
+		return nil, opError("start", spec.ID, err)
+	}
+	return t, nil
+}
+
+// Restore brings a task back from a checkpoint, under its waiting shim if there
+// is one.
+func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Task, RestoreResult, error) {
+	var res RestoreResult
+	t, err := r.Attach(ctx, spec.ID)
+	if errors.Is(err, ErrGone) {
+		if err = r.prepare(spec); err == nil {
+			t, err = r.launch(ctx, spec.ID, Stdio{})
+		}
+	}
+	if err != nil {
+		return nil, res, opError("restore", spec.ID, err)
+	}
+	if err := t.call(ctx, "restore", o, &res); err != nil {
+		t.Close()
+		return nil, res, opError("restore", spec.ID, err)
+	}
+	return t, res, nil
+}
+
+// Attach connects to the shim of a task that an earlier daemon has started. The
+// error is ErrGone when there is none; then ExitOf may know more.
+func (r *Runtime) Attach(ctx context.Context, id headrace.TaskID) (*Task, error) {
+	c, err := control.Dial(ctx, r.TaskDir(id))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, opError("attach to", id, fmt.Errorf("%w: no supervisor answers", ErrGone))
+	}
+	if err != nil {
+		return nil, opError("attach to", id, err)
+	}
+	t := newTask(id, r.TaskDir(id), c)
+	if err := t.call(ctx, "ping", nil, nil); err != nil { // it may be about to end
+		t.Close()
+		return nil, opError("attach to", id, err)
+	}
+	return t, nil
+}
+
+// ExitOf reads the record of a task's end; false when there is none.
+func (r *Runtime) ExitOf(id headrace.TaskID) (Exit, bool, error) { return readExit(r.TaskDir(id)) }
+
+func readExit(dir string) (Exit, bool, error) {
+	var e Exit
+	b, err := os.ReadFile(filepath.Join(dir, "exit.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return e, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	return e, err == nil, err
+}
+
+// Reset prepares a task for a start from the beginning: processes that are left
+// of it are ended, its logs are emptied, and an output file of the user's is
+// cut back to what it held before the first start.
+func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
+	if err := r.end(ctx, spec.ID); err != nil {
+		return opError("reset", spec.ID, err)
+	}
+	dir := r.TaskDir(spec.ID)
+	for _, name := range []string{"exit.json", "command-exit", "stdout", "stderr", "progress"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return opError("reset", spec.ID, err)
+		}
+	}
+	if err := cutOutput(dir, spec); err != nil {
+		return opError("reset", spec.ID, err)
+	}
+	return nil
+}
+
+// Remove ends what is left of a task and deletes its directory. An output file
+// of the user's stays.
+func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
+	if err := r.end(ctx, id); err != nil {
+		return opError("remove", id, err)
+	}
+	return os.RemoveAll(r.TaskDir(id))
+}
+
+// end makes sure that a task has no processes.
+func (r *Runtime) end(ctx context.Context, id headrace.TaskID) error {
+	t, err := r.Attach(ctx, id)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if err := t.Kill(ctx, time.Millisecond); err != nil {
+		return err
+	}
+	select {
+	case <-t.Exited():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// prepare makes the task's directory and writes its spec.
+func (r *Runtime) prepare(spec Spec) error {
+	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
+		return errors.New("no command")
+	}
+	if name := string(spec.ID); name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q cannot be the name of a directory", name)
+	}
+	dir := r.TaskDir(spec.ID)
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	// A umask must not keep the task from its progress file.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	if err := markOutput(dir, spec); err != nil {
+		return err
+	}
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	return linux.WriteFileDurably(filepath.Join(dir, "spec.json"), b, 0o600)
+}
+
+// launch starts a shim for a prepared task and connects to it.
+func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (*Task, error) {
+	shim, err := r.installShim()
+	if err != nil {
+		return nil, err
+	}
+	dir := r.TaskDir(id)
+	args := []string{"supervise", "-dir", dir}
+	if r.CRIU != "" {
+		args = append(args, "-criu", r.CRIU)
+	}
+	sys := &syscall.SysProcAttr{Setsid: true}
+	if r.Isolated() {
+		args = append(args, "-isolated")
+		sys.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	}
+	logFile, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer logFile.Close()
+	readyR, readyW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer readyR.Close()
+	files := []*os.File{readyW}
+	for i, f := range []*os.File{stdio.In, stdio.Out, stdio.Err} {
+		if f != nil {
+			args = append(args, "-"+[]string{"stdin", "stdout", "stderr"}[i], strconv.Itoa(3+len(files)))
+			files = append(files, f)
+		}
+	}
+	cmd := exec.Command(shim, args...)
+	cmd.Dir, cmd.SysProcAttr = "/", sys
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, files
+	err = cmd.Start()
+	readyW.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	died := make(chan error, 1)
+	go func() { died <- cmd.Wait() }()
+	if err := awaitReady(ctx, readyR); err != nil {
+		cmd.Process.Kill()
+		<-died
+		return nil, fmt.Errorf("the supervisor did not come up: %w%s", err, lastLine(logFile.Name()))
+	}
+	c, err := control.Dial(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return newTask(id, dir, c), nil
+}
+
+// awaitReady waits for the shim's word on the pipe.
+func awaitReady(ctx context.Context, r *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })
+	defer stop()
+	_, err := bufio.NewReader(r).ReadString('\n')
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func lastLine(path string) string {
+	b, err := os.ReadFile(path)
+	text := strings.TrimSpace(string(b))
+	if err != nil || text == "" {
+		return ""
+	}
+	return ": " + text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// installShim copies the shim program to a place of its own, named by content.
+func (r *Runtime) installShim() (string, error) {
+	r.install.Do(func() { r.shim, r.shimErr = copyByContent(r.Shim, filepath.Join(filepath.Dir(r.Dir), "bin")) })
+	return r.shim, r.shimErr
+}
+
+func copyByContent(from, dir string) (string, error) {
+	src, err := os.Open(from)
+	if err != nil {
+		return "", fmt.Errorf("headrace-shim, which supervises tasks, was not found (it is built beside headrace): %w", err)
+	}
+	defer src.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, src); err != nil {
+		return "", err
+	}
+	to := filepath.Join(dir, "headrace-shim-"+hex.EncodeToString(h.Sum(nil))[:16])
+	if st, err := os.Stat(to); err == nil && st.Mode().IsRegular() {
+		return to, nil
+	}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return "", err
+	}
+	tmp, err := os.CreateTemp(dir, ".shim-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = src.Seek(0, io.SeekStart)
+	if err == nil {
+		_, err = io.Copy(tmp, src)
+	}
+	if err == nil {
+		err = tmp.Chmod(0o755)
+	}
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), to)
+	}
+	if err != nil {
+		return "", fmt.Errorf("install headrace-shim: %w", err)
+	}
+	return to, linux.SyncDir(dir)
+}
+
+func opError(op string, id headrace.TaskID, err error) error {
+	return fmt.Errorf("%s task %s: %w", op, id, err)
+}

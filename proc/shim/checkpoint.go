@@ -1,0 +1,233 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/crash"
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// checkpoint writes the task to storage and ends its processes, in this order:
+// stop, dump with the processes left stopped, fsync, commit marker, kill. Until
+// the marker is durable every failure leaves the task as it was.
+func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
+	s.op.Lock()
+	defer s.op.Unlock()
+	begin := linux.Clock()
+	was := s.currentPhase()
+	if err := s.mayCheckpoint(was); err != nil {
+		return proc.CheckpointResult{}, err
+	}
+	if was == running {
+		if _, err := s.stop(0); err != nil {
+			return proc.CheckpointResult{}, err
+		}
+	}
+	stopTook := linux.Clock() - begin
+	res, err := s.dump(o)
+	if err != nil {
+		return res, errors.Join(err, s.undoStop(was))
+	}
+	crash.Here("shim.before-kill")
+	if err := s.killDumped(); err != nil {
+		return res, err
+	}
+	res.Stop, res.Took = stopTook, linux.Clock()-begin
+	return res, nil
+}
+
+func (s *supervisor) mayCheckpoint(p phase) error {
+	switch {
+	case p == ended:
+		return proc.ErrGone
+	case p == empty:
+		return fmt.Errorf("%w: it has no processes", proc.ErrState)
+	case !s.isolated:
+		return fmt.Errorf("checkpoint: %w: CRIU and the task's namespaces need root (the daemon runs as an ordinary user)", proc.ErrUnsupported)
+	case s.criu == "":
+		return fmt.Errorf("checkpoint: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
+	}
+	return nil
+}
+
+// undoStop continues a task that ran before a dump that failed.
+func (s *supervisor) undoStop(was phase) error {
+	if was != running {
+		return nil
+	}
+	if s.currentPhase() != stopped {
+		return nil // it has ended
+	}
+	return s.cont()
+}
+
+// dump runs the helper that writes the checkpoint.
+func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
+	var res proc.CheckpointResult
+	sv, err := s.describe()
+	if err != nil {
+		return res, fmt.Errorf("look at the stopped task: %w", err)
+	}
+	meta, err := json.Marshal(sv)
+	if err != nil {
+		return res, err
+	}
+	job, err := json.Marshal(dumpJob{
+		CRIU: s.criu, InitPID: sv.InitPID, Task: string(s.spec.ID), Options: o, Meta: meta,
+	})
+	if err != nil {
+		return res, err
+	}
+	ctx, done := s.interruptible()
+	defer done()
+	out, err := s.runHelper(ctx, []string{"dump"}, job)
+	if err != nil {
+		return res, fmt.Errorf("dump: %w", err)
+	}
+	var answer dumpAnswer
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return res, fmt.Errorf("the dump helper answered %q: %w", out, err)
+	}
+	if answer.Error != "" {
+		return res, proc.Remote(answer.Kind, answer.Error)
+	}
+	s.mu.Lock()
+	s.acct.saved(sv.Usage)
+	s.mu.Unlock()
+	return answer.Result, nil
+}
+
+// interruptible makes the operation under way one that a kill interrupts: the
+// context ends then. The caller calls done when it is over.
+func (s *supervisor) interruptible() (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.mu.Lock()
+	s.cancel = cancel
+	s.mu.Unlock()
+	return ctx, func() {
+		s.mu.Lock()
+		s.cancel = nil
+		s.mu.Unlock()
+		cancel()
+	}
+}
+
+// killDumped ends the processes of a committed dump and waits until the last of
+// them is reaped: a zombie would hold a pid that a restore needs.
+func (s *supervisor) killDumped() error {
+	s.mu.Lock()
+	if s.phase == ended {
+		s.mu.Unlock()
+		return proc.ErrGone
+	}
+	s.expectEnd = true
+	s.mu.Unlock()
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		if err := s.signalAll(unix.SIGKILL); err != nil {
+			return err
+		}
+		tree, err := s.tree()
+		if err != nil {
+			return err
+		}
+		if len(tree) == 0 {
+			break
+		}
+		time.Sleep(pause)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase, s.expectEnd, s.selfStopped, s.initDied = empty, false, nil, false
+	return nil
+}
+
+// runHelper runs this program in another part, in a process group of its own,
+// feeds it and returns what it printed. When ctx ends, or the helper dies, its
+// whole group is ended.
+func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte) ([]byte, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		closeAll([]*os.File{inR, inW})
+		return nil, err
+	}
+	defer outR.Close()
+	pid, died, err := s.reaper.start(self, append([]string{"headrace-shim"}, args...), &syscall.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: []uintptr{inR.Fd(), outW.Fd(), 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	inR.Close()
+	outW.Close()
+	if err != nil {
+		inW.Close()
+		return nil, err
+	}
+	s.setHelper(pid)
+	defer s.endHelpers()
+	go func() {
+		inW.Write(input) // a helper that dies early says so itself
+		inW.Close()
+	}()
+	var out bytes.Buffer
+	read := make(chan error, 1)
+	go func() { _, err := out.ReadFrom(outR); read <- err }()
+	select {
+	case <-ctx.Done():
+		linux.Signal(-pid, unix.SIGKILL)
+		<-died
+		return nil, ctx.Err()
+	case d := <-died:
+		linux.Signal(-pid, unix.SIGKILL) // CRIU, if the helper was killed
+		s.mu.Lock()
+		s.acct.helper(d.rusage)
+		s.mu.Unlock()
+		if err := <-read; err != nil {
+			return nil, err
+		}
+		if d.status.Signaled() {
+			return nil, fmt.Errorf("the helper was ended by signal %d", d.status.Signal())
+		}
+		if d.status.ExitStatus() != 0 {
+			return nil, fmt.Errorf("the helper ended with code %d: %s", d.status.ExitStatus(), strings.TrimSpace(out.String()))
+		}
+		return out.Bytes(), nil
+	}
+}
+
+func (s *supervisor) setHelper(pid int) {
+	s.mu.Lock()
+	s.helperGroup = pid
+	s.mu.Unlock()
+}
+
+// endHelpers waits until no process of the helper's group is left, so that none
+// of them is taken for the task's.
+func (s *supervisor) endHelpers() {
+	s.mu.Lock()
+	group := s.helperGroup
+	s.mu.Unlock()
+	for pause := 100 * time.Microsecond; linux.Signal(-group, unix.SIGKILL) == nil; pause = min(2*pause, 5*time.Millisecond) {
+		if unix.Kill(-group, 0) == unix.ESRCH {
+			break
+		}
+		time.Sleep(pause)
+	}
+	s.setHelper(0)
+}

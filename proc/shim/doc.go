@@ -1,0 +1,14 @@
+// Package shim is the supervisor of one task, the whole of the headrace-shim
+// program. One binary plays four parts:
+//
+//	headrace-shim supervise   owns the task: logs, exit code, accounting; pid 1
+//	                          of the task's pid namespace; answers the daemon
+//	headrace-shim init        the root of the dumped tree: session leader, reaper
+//	headrace-shim exec        becomes the user, opens the user's files, and
+//	                          becomes the command
+//	headrace-shim dump        runs CRIU and the page server for one checkpoint, so
+//	                          that nothing that goes wrong there can end the task
+//
+// The supervisor takes no decisions. It does one operation on its tree at a
+// time; a kill interrupts a dump.
+package shim

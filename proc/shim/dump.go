@@ -1,0 +1,121 @@
+package shim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+)
+
+// dumpJob is what the supervisor asks of the dump helper.
+type dumpJob struct {
+	CRIU    string                 `json:"criu"`
+	InitPID int                    `json:"init_pid"`
+	Task    string                 `json:"task"`
+	Options proc.CheckpointOptions `json:"options"`
+	Meta    json.RawMessage        `json:"meta"`
+}
+
+// dumpAnswer is what it says.
+type dumpAnswer struct {
+	Result proc.CheckpointResult `json:"result"`
+	Kind   string                `json:"kind,omitempty"`
+	Error  string                `json:"error,omitempty"`
+}
+
+// runDump is the main function of the dump helper: one job on stdin, one answer
+// on stdout.
+func runDump(in io.Reader, out io.Writer) error {
+	var job dumpJob
+	if err := json.NewDecoder(in).Decode(&job); err != nil {
+		return err
+	}
+	var answer dumpAnswer
+	res, err := job.run()
+	if err != nil {
+		answer.Kind, answer.Error = proc.KindName(err), err.Error()
+	}
+	answer.Result = res
+	return json.NewEncoder(out).Encode(answer)
+}
+
+func (j dumpJob) run() (proc.CheckpointResult, error) {
+	var res proc.CheckpointResult
+	store, err := checkpoint.Open(j.Options.Store, checkpoint.Options{Compress: j.Options.Compress})
+	if err != nil {
+		return res, err
+	}
+	res, err = j.write(store, j.Options.Full)
+	if errors.Is(err, checkpoint.ErrNeedsFull) {
+		res, err = j.write(store, true)
+	}
+	return res, noSpace(err)
+}
+
+// write makes one attempt at a checkpoint.
+func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResult, error) {
+	var res proc.CheckpointResult
+	w, err := store.Begin(j.Task, checkpoint.BeginOptions{Full: full})
+	if err != nil {
+		return res, err
+	}
+	begin := linux.Clock()
+	if err := j.criu(w); err != nil {
+		return res, errors.Join(err, w.Abort())
+	}
+	res.Dump = linux.Clock() - begin
+	begin = linux.Clock()
+	im, err := w.Commit(j.Meta)
+	if err != nil {
+		return res, errors.Join(err, w.Abort())
+	}
+	res.Sync = linux.Clock() - begin
+	res.Seq, res.Chain, res.Stored, res.Total, res.ToRead = im.Seq, im.Chain, im.Stored, im.Total, im.BytesToRead()
+	return res, nil
+}
+
+// noSpace marks a full device as such.
+func noSpace(err error) error {
+	if errors.Is(err, checkpoint.ErrNoSpace) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", proc.ErrNoSpace, err)
+	}
+	return err
+}
+
+// criu dumps the tree through the store's page server and leaves it stopped.
+func (j dumpJob) criu(w *checkpoint.Writer) error {
+	log := filepath.Join(w.Dir(), dumpLog)
+	args := append([]string{
+		"dump", "-t", strconv.Itoa(j.InitPID), "-D", w.Dir(), "-o", dumpLog, "--leave-stopped",
+		"--page-server", "--ps-socket", "3", "--network-lock", "nftables",
+	}, criuCommon...)
+	cmd := exec.Command(j.CRIU, args...)
+	cmd.ExtraFiles = []*os.File{w.PageSocket()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Run()
+	keepLog(log, ".", dumpLog)
+	if err == nil {
+		return nil
+	}
+	failure := criuFailure("CRIU could not dump the task", err, log, said.String())
+	if full := noSpace(w.ServerErr()); errors.Is(full, proc.ErrNoSpace) {
+		return errors.Join(full, failure) // CRIU saw only that the connection broke
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return fmt.Errorf("%w: %w", proc.ErrNotCheckpointable, failure)
+	}
+	return failure
+}

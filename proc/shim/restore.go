@@ -1,0 +1,215 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/crash"
+	"headrace/internal/linux"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+)
+
+// restore brings the task back from its newest checkpoint that is intact. An
+// older one is used only if what the task has written since can be taken back.
+func (s *supervisor) restore(ctx context.Context, o proc.RestoreOptions) (proc.RestoreResult, error) {
+	s.op.Lock()
+	defer s.op.Unlock()
+	var res proc.RestoreResult
+	begin := linux.Clock()
+	if err := s.want(empty); err != nil {
+		return res, err
+	}
+	spec, err := readSpec(s.dir)
+	if err != nil {
+		return res, err
+	}
+	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress})
+	if err != nil {
+		return res, err
+	}
+	images, err := store.Images(string(spec.ID))
+	if err != nil {
+		return res, err
+	}
+	for i := len(images) - 1; i >= 0; i-- {
+		im := images[i]
+		if o.Seq != 0 && im.Seq != o.Seq {
+			continue
+		}
+		verify := linux.Clock()
+		sv, dir, done, err := openImage(ctx, im, o, i < len(images)-1)
+		res.Verify += linux.Clock() - verify
+		if err == nil {
+			crash.Here("shim.before-restore")
+			err = s.restoreFrom(spec, sv, dir)
+			err = errors.Join(err, done())
+			if err == nil {
+				res.Seq, res.Read, res.Took = im.Seq, im.BytesToRead(), linux.Clock()-begin
+				return res, nil
+			}
+			// An intact image that CRIU refuses now may be accepted later (a port that
+			// is taken, a file that is missing): an older one would lose work.
+			return res, fmt.Errorf("restore checkpoint %d: %w", im.Seq, err)
+		}
+		res.Skipped = append(res.Skipped, fmt.Sprintf("checkpoint %d: %v", im.Seq, err))
+	}
+	if len(res.Skipped) == 0 {
+		return res, fmt.Errorf("%w in %s", proc.ErrNoImage, o.Store)
+	}
+	return res, fmt.Errorf("%w: %s", proc.ErrNoImage, strings.Join(res.Skipped, "; "))
+}
+
+// openImage checks an image, byte for byte, and makes it ready for CRIU.
+func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions, older bool) (saved, string, func() error, error) {
+	if im.Err != nil {
+		return saved{}, "", nil, im.Err
+	}
+	sv, err := parseSaved(im.Meta)
+	if err != nil {
+		return sv, "", nil, err
+	}
+	if !im.Compressed {
+		if err := im.Verify(ctx, nil); err != nil {
+			return sv, "", nil, err
+		}
+	}
+	dir, done, err := im.Open(ctx, o.Scratch)
+	if err != nil {
+		return sv, "", nil, err
+	}
+	if o.RanOn || older {
+		if err := sv.rewind(); err != nil {
+			return sv, "", nil, errors.Join(err, done())
+		}
+	}
+	return sv, dir, done, nil
+}
+
+// restoreFrom runs CRIU. The tree comes back stopped, as a child of this
+// process, and is continued here.
+func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string) error {
+	os.Remove(commandExit)
+	s.mu.Lock()
+	s.spec, s.initPID, s.expectEnd, s.initDied = spec, sv.InitPID, true, false
+	s.mu.Unlock()
+	err := s.runRestore(spec, sv, images)
+	if err != nil {
+		s.abandonRestore()
+		return err
+	}
+	busy, err := s.awaitStopped(linux.Clock() + stopTimeout)
+	if err == nil && busy != "" {
+		err = fmt.Errorf("the restored tree does not stand still: %s", busy)
+	}
+	tree, terr := s.tree()
+	if err = errors.Join(err, terr); err != nil {
+		s.abandonRestore()
+		return err
+	}
+	if err := s.adopt(sv, tree); err != nil {
+		s.abandonRestore()
+		return err
+	}
+	return s.cont()
+}
+
+// adopt takes a restored tree, still stopped, as the task.
+func (s *supervisor) adopt(sv saved, tree []linux.Stat) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.initDied || len(tree) == 0 {
+		return errNoInitInImage
+	}
+	if s.acct.before == (proc.Usage{}) && s.acct.user == 0 && s.acct.runningFor == 0 {
+		s.acct.before = sv.Usage // a new supervisor: the old one's count is in the image
+	}
+	for _, p := range tree {
+		s.acct.rebuilt += p.User + p.System
+	}
+	s.acct.saved(s.acct.total())
+	s.expectEnd, s.phase = false, stopped
+	s.startRead = make(chan struct{})
+	close(s.startRead)
+	s.selfStopped = make(map[int]bool)
+	for _, pid := range sv.SelfStopped {
+		s.selfStopped[pid] = true
+	}
+	return nil
+}
+
+// abandonRestore ends what a failed restore has left.
+func (s *supervisor) abandonRestore() {
+	s.endTree(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase, s.expectEnd, s.initPID = empty, false, 0
+}
+
+// runRestore runs criu restore. CRIU and everything it starts before the task
+// take their pids from a range that no image id lies in.
+func (s *supervisor) runRestore(spec proc.Spec, sv saved, images string) error {
+	if err := reservePIDs(sv.IDs); err != nil {
+		return err
+	}
+	const pidFile = "restored.pid"
+	os.Remove(pidFile)
+	os.Remove(restoreLog)
+	args := append([]string{
+		s.criu, "restore", "-D", images, "-W", s.dir, "-o", restoreLog, "-d", "--restore-sibling", "--pidfile", pidFile,
+	}, criuCommon...)
+	inherit, pipes, err := s.inheritPipes(sv)
+	if err != nil {
+		return err
+	}
+	args = append(args, inherit...)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	argv := append(append([]string{"headrace-shim", "in-cgroups"}, spec.Cgroups...), append([]string{"--"}, args...)...)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	said, err := os.OpenFile("criu.out", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	pid, died, err := s.reaper.start(self, argv, &syscall.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return err
+	}
+	s.setHelper(pid)
+	ctx, done := s.interruptible()
+	defer done()
+	stop := context.AfterFunc(ctx, func() { linux.Signal(-pid, unix.SIGKILL) })
+	d := <-died
+	stop()
+	s.setHelper(0)
+	s.mu.Lock()
+	s.acct.helper(d.rusage)
+	s.mu.Unlock()
+	if d.status.ExitStatus() != 0 || d.status.Signaled() {
+		out, _ := os.ReadFile("criu.out")
+		return criuFailure("CRIU could not restore the task", exitError(d.status), restoreLog, string(out))
+	}
+	return lastPID(maxID(sv.IDs))
+}
+
+func exitError(ws syscall.WaitStatus) error {
+	if ws.Signaled() {
+		return fmt.Errorf("ended by signal %d", ws.Signal())
+	}
+	return fmt.Errorf("exit code %d", ws.ExitStatus())
+}

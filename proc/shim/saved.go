@@ -1,0 +1,210 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// saved is what a checkpoint carries besides CRIU's images: the supervisor's own
+// knowledge of the task.
+type saved struct {
+	Version int    `json:"version"`
+	BootID  string `json:"boot_id"`
+	InitPID int    `json:"init_pid"`
+	// IDs are all process, thread, group and session ids in the images; a restore
+	// needs them free.
+	IDs         []int      `json:"ids"`
+	SelfStopped []int      `json:"self_stopped,omitempty"`
+	Usage       proc.Usage `json:"usage"`
+	// Pipes are CRIU's names of the standard streams that are pipes from outside;
+	// empty for those that are not.
+	Pipes [3]string `json:"pipes"`
+	// Files are the regular files that were open for writing.
+	Files []openFile `json:"files"`
+}
+
+const savedVersion = 1
+
+// openFile is a file as it was at the checkpoint.
+type openFile struct {
+	Path  string    `json:"path"`
+	Dev   uint64    `json:"dev"`
+	Inode uint64    `json:"inode"`
+	Size  int64     `json:"size"`
+	MTime time.Time `json:"mtime"`
+	// Log is standard output or error: what was written since can be cut off.
+	Log bool `json:"log,omitempty"`
+}
+
+// describe collects what must be remembered of a stopped tree.
+func (s *supervisor) describe() (saved, error) {
+	st, err := s.stats()
+	if err != nil {
+		return saved{}, err
+	}
+	boot, err := linux.BootID()
+	if err != nil {
+		return saved{}, err
+	}
+	tree, err := s.tree()
+	if err != nil {
+		return saved{}, err
+	}
+	s.mu.Lock()
+	sv := saved{Version: savedVersion, BootID: boot, InitPID: s.initPID, Usage: st.Usage}
+	for pid := range s.selfStopped {
+		sv.SelfStopped = append(sv.SelfStopped, pid)
+	}
+	s.mu.Unlock()
+	ids, files := make(map[int]bool), make(map[[2]uint64]openFile)
+	for _, p := range tree {
+		ids[p.PID], ids[p.PGID], ids[p.SID] = true, true, true
+		err := procs.ThreadStates(p.PID, func(tid int, _ byte) bool { ids[tid] = true; return true })
+		if err == nil {
+			err = filesForWriting(p.PID, files)
+		}
+		if err != nil && !linux.Gone(err) {
+			return saved{}, err
+		}
+	}
+	s.markLogs(files)
+	if sv.Pipes, err = s.pipeNames(); err != nil {
+		return saved{}, err
+	}
+	for id := range ids {
+		sv.IDs = append(sv.IDs, id)
+	}
+	sort.Ints(sv.IDs)
+	for _, f := range files {
+		sv.Files = append(sv.Files, f)
+	}
+	sort.Slice(sv.Files, func(i, j int) bool { return sv.Files[i].Path < sv.Files[j].Path })
+	return sv, nil
+}
+
+// filesForWriting adds the regular files that a process has open for writing.
+func filesForWriting(pid int, to map[[2]uint64]openFile) error {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		var st unix.Stat_t
+		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !openForWriting(pid, e.Name()) {
+			continue
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			continue
+		}
+		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
+			Path: target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()),
+		}
+	}
+	return nil
+}
+
+func openForWriting(pid int, fd string) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
+	if err != nil {
+		return false
+	}
+	for _, line := range strings.Split(string(b), "\n") {
+		if v, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseInt(strings.TrimSpace(v), 8, 64)
+			return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
+		}
+	}
+	return false
+}
+
+// markLogs marks the task's own logs, or the output file of its spec.
+func (s *supervisor) markLogs(files map[[2]uint64]openFile) {
+	s.mu.Lock()
+	output := s.spec.Output
+	s.mu.Unlock()
+	for _, path := range []string{stdoutFile, stderrFile, output} {
+		var st unix.Stat_t
+		if path == "" || unix.Stat(path, &st) != nil {
+			continue
+		}
+		key := [2]uint64{uint64(st.Dev), st.Ino}
+		if f, ok := files[key]; ok {
+			f.Log = true
+			files[key] = f
+		}
+	}
+}
+
+func parseSaved(b []byte) (saved, error) {
+	var sv saved
+	if err := json.Unmarshal(b, &sv); err != nil {
+		return sv, fmt.Errorf("the checkpoint's own record: %w", err)
+	}
+	if sv.Version != savedVersion {
+		return sv, fmt.Errorf("the checkpoint's own record has version %d, this program knows %d", sv.Version, savedVersion)
+	}
+	if sv.InitPID < 2 {
+		return sv, errors.New("the checkpoint's own record names no root process")
+	}
+	return sv, nil
+}
+
+// rewind puts the files of a task that has run on after the checkpoint back to
+// what they were. Only its logs can be cut; if anything else that it had open
+// for writing has changed, the checkpoint must not be used, for the task would
+// write twice what it has written once.
+func (sv saved) rewind() error {
+	for _, f := range sv.Files {
+		if f.Log {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(f.Path, &st); err != nil {
+			return fmt.Errorf("%s, which the task was writing, cannot be looked at: %w", f.Path, err)
+		}
+		if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size != f.Size || !time.Unix(st.Mtim.Unix()).Equal(f.MTime) {
+			return fmt.Errorf("%s, which the task was writing, has changed since the checkpoint", f.Path)
+		}
+	}
+	for _, f := range sv.Files {
+		if f.Log {
+			if err := f.cut(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cut shortens a log to its size at the checkpoint. The path may be the user's
+// to change, so the file is checked after it is open.
+func (f openFile) cut() error {
+	fd, err := unix.Open(f.Path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("log %s: %w", f.Path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size < f.Size {
+		return fmt.Errorf("log %s is not the file that it was at the checkpoint", f.Path)
+	}
+	return unix.Ftruncate(fd, f.Size)
+}

@@ -1,0 +1,141 @@
+package shim
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestParseProgress(t *testing.T) {
+	for text, want := range map[string]float64{
+		"0": 0, "1": 1, "0.42": 0.42, "0.42\n": 0.42, " 42% \nrest": 0.42, "100 %": 1, "1e-3": 0.001,
+		"": -1, "x": -1, "-0.1": -1, "1.1": -1, "NaN": -1, "Inf": -1, "101%": -1, "%": -1, "0x1p-1": 0.5,
+	} {
+		if got := parseProgress([]byte(text)); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func FuzzParseProgress(f *testing.F) {
+	f.Add([]byte("42%"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v := parseProgress(b); v != -1 && !(v >= 0 && v <= 1) {
+			t.Errorf("%q: %v", b, v)
+		}
+	})
+}
+
+func TestFreeRange(t *testing.T) {
+	const most = 32768
+	for _, ids := range [][]int{
+		nil, {1000, 1001}, {most - 1}, {most - 1, most - 1000, most - 1500}, {31767}, {31768}, {31769},
+	} {
+		start := freeRange(ids, most)
+		if start < firstPID || start+pidsForRestore > most {
+			t.Errorf("%v: range starts at %d", ids, start)
+		}
+		for _, id := range ids {
+			if id >= start && id < start+pidsForRestore {
+				t.Errorf("%v: %d lies in the range from %d", ids, id, start)
+			}
+		}
+	}
+	if m := maxID([]int{5, 4000, 7}); m != 4000 {
+		t.Errorf("the largest id is %d", m)
+	}
+}
+
+func TestParseSaved(t *testing.T) {
+	good, err := json.Marshal(saved{Version: savedVersion, InitPID: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseSaved(good); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "{}", `{"version":1}`, `{"version":2,"init_pid":1000}`, `{"version":1,"init_pid":1}`} {
+		if _, err := parseSaved([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func FuzzParseSaved(f *testing.F) {
+	f.Add([]byte(`{"version":1,"init_pid":1000,"ids":[1],"files":[{"path":"/x","log":true}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if sv, err := parseSaved(b); err == nil && sv.InitPID < 2 {
+			t.Errorf("%+v", sv)
+		}
+	})
+}
+
+// mark records a file as it is now.
+func mark(t *testing.T, path string, log bool) openFile {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return openFile{Path: path, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()), Log: log}
+}
+
+func TestRewind(t *testing.T) {
+	dir := t.TempDir()
+	path := func(n string) string { return filepath.Join(dir, n) }
+	write := func(n, text string) {
+		t.Helper()
+		f, err := os.OpenFile(path(n), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	write("log", "one")
+	write("data", "data")
+	sv := saved{Files: []openFile{mark(t, path("log"), true), mark(t, path("data"), false)}}
+	write("log", " two")
+	if err := sv.rewind(); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(path("log")); string(b) != "one" {
+		t.Errorf("the log holds %q", b)
+	}
+	write("log", " two")
+	write("data", " more")
+	if err := sv.rewind(); err == nil || !strings.Contains(err.Error(), "data") {
+		t.Errorf("a file of the task has changed: %v", err)
+	}
+	if b, _ := os.ReadFile(path("log")); string(b) != "one two" {
+		t.Errorf("the log was cut although the checkpoint cannot be used: %q", b)
+	}
+
+	// The path of a log may be turned into something else by its owner.
+	sv = saved{Files: []openFile{mark(t, path("log"), true)}}
+	write("victim", "a long text of somebody else's")
+	os.Remove(path("log"))
+	if err := os.Symlink(path("victim"), path("log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sv.rewind(); err == nil {
+		t.Error("followed a symbolic link")
+	}
+	os.Remove(path("log"))
+	if err := os.Link(path("victim"), path("log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := sv.rewind(); err == nil {
+		t.Error("took another file for the log")
+	}
+	if b, _ := os.ReadFile(path("victim")); len(b) != 30 {
+		t.Errorf("somebody else's file holds %q", b)
+	}
+}

@@ -1,0 +1,129 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/proc"
+)
+
+var stdioNames = [3]string{"standard input", "standard output", "standard error"}
+
+// takePipes takes over the descriptors of standard streams that are pipes from
+// outside. They stay open here for the life of the task: while it is dumped,
+// they keep the pipes and what is in them.
+func (s *supervisor) takePipes(descriptors [3]int) error {
+	for i, fd := range descriptors {
+		if fd < 0 {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return fmt.Errorf("%s: %w", stdioNames[i], err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFIFO {
+			return fmt.Errorf("%s is not a pipe; name a file by its path", stdioNames[i])
+		}
+		s.pipes[i] = os.NewFile(uintptr(fd), stdioNames[i])
+	}
+	return nil
+}
+
+// openStdio opens what the task gets as standard input, output and error. Files
+// are opened here, in the task's mount namespace, and for appending: both is
+// what a restore needs. The caller closes what it gets.
+func (s *supervisor) openStdio(spec proc.Spec) ([]*os.File, error) {
+	var files []*os.File
+	for i, name := range []string{os.DevNull, stdoutFile, stderrFile} {
+		f, err := s.openStream(i, name, spec)
+		if err != nil {
+			closeAll(files)
+			return nil, fmt.Errorf("%s: %w", stdioNames[i], err)
+		}
+		files = append(files, f)
+	}
+	return files, makeProgressFile(spec)
+}
+
+func (s *supervisor) openStream(i int, name string, spec proc.Spec) (*os.File, error) {
+	if p := s.pipes[i]; p != nil {
+		fd, err := unix.FcntlInt(p.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		return os.NewFile(uintptr(fd), p.Name()), err
+	}
+	if i == 0 {
+		return os.Open(name)
+	}
+	return createForTask(name, os.O_APPEND, spec)
+}
+
+// createForTask makes a file in the task's directory that belongs to the task's
+// user: the directory is not the user's to write in.
+func createForTask(name string, flags int, spec proc.Spec) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		if err := f.Chown(int(spec.UID), int(spec.GID)); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// makeProgressFile makes the file in which the task may say how far it is.
+func makeProgressFile(spec proc.Spec) error {
+	f, err := createForTask(progressFile, os.O_TRUNC, spec)
+	if err != nil {
+		return fmt.Errorf("progress file: %w", err)
+	}
+	return f.Close()
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+func fds(files []*os.File) []uintptr {
+	out := make([]uintptr, len(files))
+	for i, f := range files {
+		out[i] = f.Fd()
+	}
+	return out
+}
+
+// pipeNames returns what CRIU calls the pipes from outside: "pipe:[inode]".
+func (s *supervisor) pipeNames() (names [3]string, err error) {
+	for i, p := range s.pipes {
+		if p == nil {
+			continue
+		}
+		if names[i], err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", p.Fd())); err != nil {
+			return names, err
+		}
+		names[i] = strings.TrimSuffix(names[i], " (deleted)")
+	}
+	return names, nil
+}
+
+// inheritPipes returns CRIU's options for handing the pipes of the checkpoint to
+// the restored task, and their descriptors, which become 3, 4 and 5.
+func (s *supervisor) inheritPipes(sv saved) (options []string, files []uintptr, err error) {
+	for i, name := range sv.Pipes {
+		if name == "" {
+			continue
+		}
+		if s.pipes[i] == nil {
+			return nil, nil, fmt.Errorf("%w: its %s was a pipe, which is gone with its supervisor", proc.ErrNoImage, stdioNames[i])
+		}
+		options = append(options, "--inherit-fd", fmt.Sprintf("fd[%d]:%s", 3+len(files), name))
+		files = append(files, s.pipes[i].Fd())
+	}
+	return options, files, nil
+}

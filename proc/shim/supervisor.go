@@ -1,0 +1,358 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/proc"
+	"headrace/proc/control"
+)
+
+// phase is what the supervisor knows of its tree.
+type phase int
+
+const (
+	empty   phase = iota // nothing started, or dumped
+	running              // processes may run
+	stopped              // all processes are stopped
+	ended                // the end is recorded
+)
+
+// supervisor owns one task's processes.
+type supervisor struct {
+	dir      string
+	criu     string      // path of CRIU; empty: there is none
+	isolated bool        // pid 1 of a pid namespace of its own
+	pipes    [3]*os.File // standard streams that are pipes from outside
+	reaper   *reaper
+	listener *net.UnixListener
+
+	// op is held by the one operation that changes the tree.
+	op sync.Mutex
+
+	mu      sync.Mutex // guards what follows
+	phase   phase
+	spec    proc.Spec
+	initPID int
+	// expectEnd: the death of init is part of a dump or of a failed restore.
+	expectEnd bool
+	initDied  bool
+	// startRead is closed when the report of a start has been read: only then is
+	// it known whether the end of init is a command that could not be started.
+	startRead chan struct{}
+	// cancel interrupts the operation under way; nil when none can be.
+	cancel context.CancelFunc
+	// selfStopped are processes that the task itself had stopped before we did:
+	// they stay stopped at a resume.
+	selfStopped map[int]bool
+	helperGroup int // process group of a running helper, 0 without
+	acct        account
+	exit        proc.Exit
+
+	endedCh chan struct{}
+}
+
+// supervise is the main function of the supervisor. File descriptor 3 gets one
+// line when requests are answered.
+func supervise(args []string) error {
+	fl := flag.NewFlagSet("supervise", flag.ContinueOnError)
+	dir := fl.String("dir", "", "the task's directory")
+	criu := fl.String("criu", "", "path of CRIU")
+	var stdio [3]int
+	fl.IntVar(&stdio[0], "stdin", -1, "descriptor of a pipe to be standard input")
+	fl.IntVar(&stdio[1], "stdout", -1, "descriptor of a pipe to be standard output")
+	fl.IntVar(&stdio[2], "stderr", -1, "descriptor of a pipe to be standard error")
+	isolated := fl.Bool("isolated", false, "this is pid 1 of a new pid and mount namespace")
+	if err := fl.Parse(args); err != nil {
+		return err
+	}
+	// Whatever else was open in the daemon must not reach the task: a file of
+	// another mount namespace could not be dumped.
+	if err := unix.CloseRange(errorFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range (Linux 5.11 or later)", err)
+	}
+	if *isolated {
+		if err := privateProc(); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(*dir); err != nil {
+		return err
+	}
+	lock, err := lockDir()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	s := &supervisor{
+		dir: *dir, criu: *criu, isolated: *isolated,
+		endedCh: make(chan struct{}),
+	}
+	if err := s.takePipes(stdio); err != nil {
+		return err
+	}
+	s.reaper = newReaper(s.died)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	// Best effort: without the right to lower it, the kernel may pick us.
+	os.WriteFile("/proc/self/oom_score_adj", []byte("-999"), 0)
+	s.handleSignals()
+
+	if s.listener, err = control.Listen(); err != nil {
+		return fmt.Errorf("listen on %s: %w", filepath.Join(*dir, control.SocketName), err)
+	}
+	ready := os.NewFile(errorFD, "ready")
+	fmt.Fprintln(ready, "ready")
+	ready.Close()
+
+	failed := make(chan error, 1)
+	go func() { failed <- control.Serve(context.Background(), s.listener, s.handle) }()
+	select {
+	case <-s.endedCh:
+		// Whoever waits for the end gets the answer before the socket closes; the
+		// record is on disk already.
+		s.op.Lock()
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// privateProc gives this mount namespace a /proc that shows the task's pid
+// namespace. Mounts made on the host later still appear here.
+func privateProc() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("detach mounts: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc for the task: %w", err)
+	}
+	return nil
+}
+
+// lockDir makes sure that there is one supervisor for a directory.
+func lockDir() (*os.File, error) {
+	f, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another supervisor has this task: %w", err)
+	}
+	return f, nil
+}
+
+// handleSignals keeps terminal signals away from the task and takes a SIGTERM
+// for the wish to end it.
+func (s *supervisor) handleSignals() {
+	ch := make(chan os.Signal, 4)
+	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
+	go func() {
+		for sig := range ch {
+			if sig == syscall.SIGTERM {
+				go s.kill(context.Background(), defaultKillGrace)
+			}
+		}
+	}()
+}
+
+// handle carries out one request of the daemon.
+func (s *supervisor) handle(ctx context.Context, op string, args json.RawMessage) (any, error) {
+	result, err := s.do(ctx, op, args)
+	if err != nil {
+		return nil, &control.Error{Kind: proc.KindName(err), Text: err.Error()}
+	}
+	return result, nil
+}
+
+func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (any, error) {
+	var a struct {
+		Grace time.Duration `json:"grace"`
+		Bytes int64         `json:"bytes"`
+	}
+	if len(args) > 0 {
+		if err := json.Unmarshal(args, &a); err != nil {
+			return nil, err
+		}
+	}
+	switch op {
+	case "start":
+		return nil, s.start()
+	case "restore":
+		var o proc.RestoreOptions
+		if err := json.Unmarshal(args, &o); err != nil {
+			return nil, err
+		}
+		return s.restore(ctx, o)
+	case "suspend":
+		return s.suspend(a.Grace)
+	case "resume":
+		return nil, s.resume()
+	case "checkpoint":
+		var o proc.CheckpointOptions
+		if err := json.Unmarshal(args, &o); err != nil {
+			return nil, err
+		}
+		return s.checkpoint(o)
+	case "kill":
+		return nil, s.kill(ctx, a.Grace)
+	case "pageout":
+		return s.pageOut(a.Bytes)
+	case "pagein":
+		return s.pageIn()
+	case "stats":
+		return s.stats()
+	case "ping":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("unknown operation %q (is the supervisor older than the daemon?)", op)
+}
+
+// start starts the command of the spec in the task's directory. A command that
+// cannot be started ends the task with the reason in its Exit.
+func (s *supervisor) start() error {
+	s.op.Lock()
+	defer s.op.Unlock()
+	if p := s.currentPhase(); p != empty {
+		return fmt.Errorf("%w: the task has processes or has ended", proc.ErrState)
+	}
+	spec, err := readSpec(s.dir)
+	if err != nil {
+		return err
+	}
+	os.Remove(commandExit)
+	if s.isolated {
+		if err := chooseFirstPID(); err != nil {
+			return err
+		}
+	}
+	files, err := s.openStdio(spec)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	reportR, reportW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer reportR.Close()
+	err = s.startInit(spec, append(fds(files), reportW.Fd()))
+	reportW.Close()
+	if err != nil {
+		return err
+	}
+	defer close(s.startRead)
+	var failure startFailure
+	if json.NewDecoder(reportR).Decode(&failure) == nil {
+		s.mu.Lock()
+		s.exit = proc.Exit{Code: failure.Code, StartError: failure.Text}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock() // init's death is handled only after this
+	defer s.mu.Unlock()
+	pid, err := s.reaper.startUnwatched(self, []string{"headrace-shim", "init", s.dir}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off"}, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return err
+	}
+	s.spec, s.initPID, s.phase, s.startRead = spec, pid, running, make(chan struct{})
+	s.acct.resumed()
+	return nil
+}
+
+func (s *supervisor) currentPhase() phase {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase
+}
+
+// died gets the death of every child that is not a helper: of init, and of
+// processes that were re-parented to us.
+func (s *supervisor) died(d death) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acct.reaped(d.rusage)
+	if d.pid != s.initPID {
+		return
+	}
+	s.initDied = true
+	if s.expectEnd || s.phase == ended || s.phase == empty {
+		return
+	}
+	s.acct.paused()
+	s.phase = ended
+	go s.finish()
+}
+
+// finish ends what the command has left behind and records how the task ended.
+func (s *supervisor) finish() {
+	<-s.startRead
+	s.endTree(leftoverGrace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recordEnd()
+}
+
+// recordEnd writes the record of the end. Callers hold mu.
+func (s *supervisor) recordEnd() {
+	if s.exit.StartError == "" {
+		var st commandStatus
+		b, err := os.ReadFile(commandExit)
+		if err == nil {
+			err = json.Unmarshal(b, &st)
+		}
+		if err != nil { // init was killed before the command ended
+			st = commandStatus{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
+		}
+		s.exit.Code, s.exit.Signal = st.Code, st.Signal
+	}
+	s.exit.Usage, s.exit.At = s.acct.total(), time.Now()
+	b, err := json.Marshal(s.exit)
+	if err == nil {
+		err = linux.WriteFileDurably(exitFile, b, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "record the end of the task: %v\n", err)
+	}
+	s.phase = ended
+	close(s.endedCh)
+}
+
+// stateName is the state for Stats.
+func (p phase) state() headrace.TaskState {
+	switch p {
+	case running:
+		return headrace.Running
+	case stopped:
+		return headrace.Suspended
+	case ended:
+		return headrace.Done
+	}
+	return headrace.Checkpointed
+}

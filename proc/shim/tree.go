@@ -1,0 +1,330 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+const (
+	defaultSuspendGrace = 100 * time.Millisecond
+	defaultKillGrace    = 5 * time.Second
+	// leftoverGrace is what processes get that the command left behind.
+	leftoverGrace = 2 * time.Second
+	// stopTimeout bounds the wait for threads in uninterruptible sleep.
+	stopTimeout = 10 * time.Second
+	// vforkRetry is how long a process in uninterruptible sleep may hold up a
+	// stop before everything is continued for a moment: a parent inside vfork
+	// waits in that state for its child, which we have stopped.
+	vforkRetry = 200 * time.Millisecond
+)
+
+// procs reads the /proc that shows this process's own pid namespace.
+var procs linux.ProcFS
+
+// tree lists the task's processes: the descendants of the supervisor that are
+// not its helpers, zombies included.
+func (s *supervisor) tree() ([]linux.Stat, error) {
+	all, err := procs.All()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	helpers := s.helperGroup
+	s.mu.Unlock()
+	children := make(map[int][]linux.Stat)
+	for _, p := range all {
+		children[p.PPID] = append(children[p.PPID], p)
+	}
+	var out []linux.Stat
+	for todo := []int{os.Getpid()}; len(todo) > 0; {
+		pid := todo[0]
+		todo = todo[1:]
+		for _, c := range children[pid] {
+			if helpers != 0 && c.PGID == helpers {
+				continue
+			}
+			out = append(out, c)
+			todo = append(todo, c.PID)
+		}
+	}
+	return out, nil
+}
+
+// signalAll sends a signal to every process of the task. In a pid namespace of
+// its own that is one atomic step, which no fork can slip through.
+func (s *supervisor) signalAll(sig syscall.Signal) error {
+	if s.isolated {
+		if err := unix.Kill(-1, sig); err != nil && err != unix.ESRCH {
+			return fmt.Errorf("signal %s to all: %w", unix.SignalName(sig), err)
+		}
+		return nil
+	}
+	tree, err := s.tree()
+	if err != nil {
+		return err
+	}
+	for _, p := range tree {
+		if err := linux.Signal(p.PID, sig); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// suspend stops every thread of the task (os-assisted-preemption, III.B):
+// SIGTSTP first, so that handlers can put external state in order, then SIGSTOP
+// for what still runs. It returns when /proc confirms every thread.
+func (s *supervisor) suspend(grace time.Duration) (proc.SuspendResult, error) {
+	s.op.Lock()
+	defer s.op.Unlock()
+	if err := s.want(running); err != nil {
+		return proc.SuspendResult{}, err
+	}
+	return s.stop(grace)
+}
+
+func (s *supervisor) want(p phase) error {
+	switch have := s.currentPhase(); {
+	case have == p:
+		return nil
+	case have == ended:
+		return proc.ErrGone
+	default:
+		return fmt.Errorf("%w: it is %s", proc.ErrState, have.state())
+	}
+}
+
+// stop is suspend for callers that hold op and have checked the phase.
+func (s *supervisor) stop(grace time.Duration) (proc.SuspendResult, error) {
+	if grace <= 0 {
+		grace = defaultSuspendGrace
+	}
+	begin := linux.Clock()
+	var res proc.SuspendResult
+	tree, err := s.tree()
+	if err != nil {
+		return res, err
+	}
+	self := make(map[int]bool)
+	for _, p := range tree {
+		if p.State == 'T' {
+			self[p.PID] = true
+		}
+	}
+	for _, p := range tree {
+		if p.PID != s.initPID && !self[p.PID] {
+			if err := linux.Signal(p.PID, unix.SIGTSTP); err != nil {
+				return res, err
+			}
+		}
+	}
+	if res.Forced, err = s.awaitHandlers(begin + grace); err != nil {
+		return res, err
+	}
+	if err := s.freeze(); err != nil {
+		s.signalAll(unix.SIGCONT)
+		return res, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == ended {
+		return res, proc.ErrGone
+	}
+	s.phase, s.selfStopped = stopped, self
+	s.acct.paused()
+	res.Processes, res.Took = len(tree)-1, linux.Clock()-begin
+	return res, nil
+}
+
+// awaitHandlers waits while a process that has a handler for SIGTSTP has not
+// stopped, until the deadline. It returns how many processes still run.
+func (s *supervisor) awaitHandlers(deadline time.Duration) (int, error) {
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		tree, err := s.tree()
+		if err != nil {
+			return 0, err
+		}
+		runs, handlers := 0, 0
+		for _, p := range tree {
+			if p.PID == s.initPID || linux.Stopped(p.State) {
+				continue
+			}
+			runs++
+			if st, err := procs.Status(p.PID); err == nil && st.Catches(unix.SIGTSTP) {
+				handlers++
+			}
+		}
+		if handlers == 0 || linux.Clock() >= deadline {
+			return runs, nil
+		}
+		time.Sleep(pause)
+	}
+}
+
+// freeze stops every process and confirms it.
+func (s *supervisor) freeze() error {
+	deadline := linux.Clock() + stopTimeout
+	for {
+		if err := s.signalAll(unix.SIGSTOP); err != nil {
+			return err
+		}
+		busy, err := s.awaitStopped(min(deadline, linux.Clock()+vforkRetry))
+		if err != nil || busy == "" {
+			return err
+		}
+		if linux.Clock() >= deadline {
+			return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, busy)
+		}
+		if strings.Contains(busy, "state D") {
+			if err := s.signalAll(unix.SIGCONT); err != nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// awaitStopped polls until all threads are stopped (then it returns "") or the
+// deadline has passed (then it names one that is not).
+func (s *supervisor) awaitStopped(deadline time.Duration) (string, error) {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		busy, err := s.busyThread()
+		if err != nil || busy == "" || linux.Clock() >= deadline {
+			return busy, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (s *supervisor) busyThread() (string, error) {
+	tree, err := s.tree()
+	if err != nil {
+		return "", err
+	}
+	busy := ""
+	for _, p := range tree {
+		err := procs.ThreadStates(p.PID, func(tid int, state byte) bool {
+			if !linux.Stopped(state) {
+				busy = fmt.Sprintf("thread %d of process %d (%s) is in state %c", tid, p.PID, p.Comm, state)
+			}
+			return busy == ""
+		})
+		if err != nil && !linux.Gone(err) {
+			return "", err
+		}
+		if busy != "" {
+			break
+		}
+	}
+	return busy, nil
+}
+
+// resume continues what suspend has stopped, and nothing that the task had
+// stopped itself.
+func (s *supervisor) resume() error {
+	s.op.Lock()
+	defer s.op.Unlock()
+	if err := s.want(stopped); err != nil {
+		return err
+	}
+	return s.cont()
+}
+
+func (s *supervisor) cont() error {
+	s.mu.Lock()
+	self := s.selfStopped
+	s.phase, s.selfStopped = running, nil
+	s.acct.resumed()
+	s.mu.Unlock()
+	if len(self) == 0 {
+		return s.signalAll(unix.SIGCONT)
+	}
+	tree, err := s.tree()
+	if err != nil {
+		return err
+	}
+	for _, p := range tree {
+		if !self[p.PID] {
+			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kill ends the task: TERM to every process, after the grace KILL to the whole
+// tree. It returns when the end is recorded. A dump under way is given up.
+func (s *supervisor) kill(ctx context.Context, grace time.Duration) error {
+	if grace <= 0 {
+		grace = defaultKillGrace
+	}
+	s.mu.Lock()
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.mu.Unlock()
+	s.op.Lock()
+	defer s.op.Unlock()
+	s.mu.Lock()
+	if s.phase == empty {
+		s.exit = proc.Exit{StartError: "killed before it ran"}
+		if s.initPID != 0 || s.acct.before != (proc.Usage{}) {
+			s.exit.StartError = ""
+		}
+		s.recordEnd()
+	}
+	s.mu.Unlock()
+	s.terminate(grace)
+	<-s.endedCh
+	return nil
+}
+
+// terminate asks init's subtree to end and forces it after the grace.
+func (s *supervisor) terminate(grace time.Duration) {
+	tree, err := s.tree()
+	if err == nil {
+		for _, p := range tree {
+			if p.PID != s.initPID {
+				linux.Signal(p.PID, unix.SIGTERM)
+			}
+		}
+		s.signalAll(unix.SIGCONT)
+	}
+	select {
+	case <-s.endedCh:
+	case <-time.After(grace):
+		s.signalAll(unix.SIGKILL)
+	}
+}
+
+// endTree ends what is left of the tree, without mercy after the grace, and
+// waits until everything is reaped.
+func (s *supervisor) endTree(grace time.Duration) {
+	deadline := linux.Clock() + grace
+	asked := false
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		tree, err := s.tree()
+		if err == nil && len(tree) == 0 {
+			return
+		}
+		switch {
+		case linux.Clock() >= deadline:
+			s.signalAll(unix.SIGKILL)
+		case !asked:
+			s.signalAll(unix.SIGTERM)
+			s.signalAll(unix.SIGCONT)
+			asked = true
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,155 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"headrace"
+	"headrace/proc/control"
+)
+
+// Task is a live task: a connection to its shim.
+type Task struct {
+	ID  headrace.TaskID
+	dir string
+	c   *control.Client
+
+	exited chan struct{}
+	mu     sync.Mutex
+	exit   Exit
+	closed bool
+}
+
+func newTask(id headrace.TaskID, dir string, c *control.Client) *Task {
+	t := &Task{ID: id, dir: dir, c: c, exited: make(chan struct{})}
+	go t.awaitEnd()
+	return t
+}
+
+// awaitEnd finds out how the task ended once its shim is gone.
+func (t *Task) awaitEnd() {
+	<-t.c.Done()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return // by us: the task goes on
+	}
+	exit, ok, err := readExit(t.dir)
+	if err != nil || !ok {
+		exit = Exit{Code: 137, Signal: 9, Lost: true, At: time.Now()}
+	}
+	t.exit = exit
+	close(t.exited)
+}
+
+// Exited is closed when the task has ended; Exit then tells how. It is not
+// closed by a checkpoint.
+func (t *Task) Exited() <-chan struct{} { return t.exited }
+
+// Exit tells how the task ended; valid once Exited is closed.
+func (t *Task) Exit() Exit {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.exit
+}
+
+// Close gives up the connection. The task goes on; Exited stays open.
+func (t *Task) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.c.Close()
+}
+
+// call asks the shim. A shim that goes away instead of answering means that the
+// task has ended.
+func (t *Task) call(ctx context.Context, op string, args, result any) error {
+	err := t.c.Call(ctx, op, args, result)
+	var e *control.Error
+	switch {
+	case errors.Is(err, control.ErrClosed):
+		return fmt.Errorf("%w (%v)", ErrGone, err)
+	case errors.As(err, &e):
+		return Remote(e.Kind, e.Text)
+	}
+	return err
+}
+
+func (t *Task) verb(ctx context.Context, op string, args, result any) error {
+	if err := t.call(ctx, op, args, result); err != nil {
+		return opError(op, t.ID, err)
+	}
+	return nil
+}
+
+type graceArgs struct {
+	Grace time.Duration `json:"grace"`
+}
+
+// Suspend stops every thread of the task and confirms it: SIGTSTP, a grace for
+// processes that handle it (0: 100 ms), then SIGSTOP
+// (os-assisted-preemption, III.B). On an error the task runs on.
+func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
+	var r SuspendResult
+	err := t.verb(ctx, "suspend", graceArgs{grace}, &r)
+	return r, err
+}
+
+// Resume continues a suspended task.
+func (t *Task) Resume(ctx context.Context) error { return t.verb(ctx, "resume", nil, nil) }
+
+// PageOut writes about the given number of bytes of a suspended task's memory
+// to swap and returns how much left memory.
+func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {
+	var moved int64
+	err := t.verb(ctx, "pageout", struct {
+		Bytes int64 `json:"bytes"`
+	}{bytes}, &moved)
+	return moved, err
+}
+
+// PageIn starts to read the task's swapped memory back. It returns how much was
+// swapped.
+func (t *Task) PageIn(ctx context.Context) (int64, error) {
+	var n int64
+	err := t.verb(ctx, "pagein", nil, &n)
+	return n, err
+}
+
+// Checkpoint writes a running or suspended task to storage and ends its
+// processes; when it returns without an error the checkpoint is durable. On an
+// error the task is as it was before. A task that cannot be dumped gives
+// ErrNotCheckpointable, with the reason in the text.
+func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointResult, error) {
+	var r CheckpointResult
+	err := t.verb(ctx, "checkpoint", o, &r)
+	return r, err
+}
+
+// Kill sends TERM to the task's processes and after the grace (0: 5 s) KILL to
+// all that is left. It returns when nothing is left. It gives up a checkpoint
+// that is being taken.
+func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
+	err := t.verb(ctx, "kill", graceArgs{grace}, nil)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// Stats measures the task.
+func (t *Task) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	err := t.verb(ctx, "stats", nil, &s)
+	return s, err
+}
+
+// State asks the shim whether the task is Running, Suspended, or Checkpointed,
+// which stands for a shim without processes.
+func (t *Task) State(ctx context.Context) (headrace.TaskState, error) {
+	s, err := t.Stats(ctx)
+	return s.State, err
+}

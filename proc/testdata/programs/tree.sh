@@ -1,0 +1,10 @@
+# A tree of shells, pipelines and background jobs.
+set -o pipefail
+trap 'echo trapped' USR1
+for i in $(seq 1 25); do
+  x=$(seq 1 $((i * 100)) | awk '{ s += $1 } END { print s }' | cat)
+  ( echo "step $i $x" | tee /dev/null )
+  sleep 0.02 & wait $!
+done
+kill -USR1 $$
+exit 3
