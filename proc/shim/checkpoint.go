@@ -79,12 +79,20 @@ func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	if err != nil {
 		return res, fmt.Errorf("look at the stopped task: %w", err)
 	}
+	tree, err := s.tree()
+	if err != nil {
+		return res, err
+	}
+	lock, err := s.hasConnections(tree)
+	if err != nil {
+		return res, err
+	}
 	meta, err := json.Marshal(sv)
 	if err != nil {
 		return res, err
 	}
 	job, err := json.Marshal(dumpJob{
-		CRIU: s.criu, InitPID: sv.InitPID, Task: string(s.spec.ID), Options: o, Meta: meta,
+		Dir: s.dir, CRIU: s.criu, InitPID: sv.InitPID, Lock: lock, Task: string(s.spec.ID), Options: o, Meta: meta,
 	})
 	if err != nil {
 		return res, err

@@ -19,8 +19,11 @@ import (
 
 // dumpJob is what the supervisor asks of the dump helper.
 type dumpJob struct {
-	CRIU    string                 `json:"criu"`
-	InitPID int                    `json:"init_pid"`
+	Dir     string `json:"dir"` // the task's
+	CRIU    string `json:"criu"`
+	InitPID int    `json:"init_pid"`
+	// Lock holds back packets of the task's TCP connections until the restore.
+	Lock    bool                   `json:"lock"`
 	Task    string                 `json:"task"`
 	Options proc.CheckpointOptions `json:"options"`
 	Meta    json.RawMessage        `json:"meta"`
@@ -95,9 +98,13 @@ func noSpace(err error) error {
 // criu dumps the tree through the store's page server and leaves it stopped.
 func (j dumpJob) criu(w *checkpoint.Writer) error {
 	log := filepath.Join(w.Dir(), dumpLog)
+	lock := "skip"
+	if j.Lock {
+		lock = "nftables"
+	}
 	args := append([]string{
 		"dump", "-t", strconv.Itoa(j.InitPID), "-D", w.Dir(), "-o", dumpLog, "--leave-stopped",
-		"--page-server", "--ps-socket", "3", "--network-lock", "nftables",
+		"--page-server", "--ps-socket", "3", "--network-lock", lock,
 	}, criuCommon...)
 	cmd := exec.Command(j.CRIU, args...)
 	cmd.ExtraFiles = []*os.File{w.PageSocket()}
@@ -105,7 +112,7 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
-	keepLog(log, ".", dumpLog)
+	keepLog(log, j.Dir, dumpLog)
 	if err == nil {
 		return nil
 	}

@@ -113,7 +113,7 @@ func startExec(dir string, s proc.Spec) (int, error) {
 		return 0, err
 	}
 	argv := append([]string{"headrace-shim", "exec", s.Stdin, s.Output, strconv.FormatUint(uint64(s.Umask), 8), "--"}, s.Argv...)
-	env := append(append([]string{}, s.Env...),
+	env := append(taskEnv(s.Env),
 		proc.TaskIDEnv+"="+string(s.ID), proc.ProgressEnv+"="+filepath.Join(dir, progressFile))
 	sys := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
@@ -126,6 +126,22 @@ func startExec(dir string, s proc.Spec) (int, error) {
 		return 0, fmt.Errorf("start in directory %s: %w (does it exist, and may the user enter it?)", s.Cwd, err)
 	}
 	return pid, nil
+}
+
+// taskEnv is the environment of the spec, with one addition: Go programs open
+// multipath TCP listeners by default, which CRIU cannot dump.
+func taskEnv(spec []string) []string {
+	const setting = "multipathtcp=0"
+	env := append([]string{}, spec...)
+	for i, e := range env {
+		if v, ok := strings.CutPrefix(e, "GODEBUG="); ok {
+			if !strings.Contains(v, "multipathtcp=") {
+				env[i] = "GODEBUG=" + strings.TrimPrefix(v+","+setting, ",")
+			}
+			return env
+		}
+	}
+	return append(env, "GODEBUG="+setting)
 }
 
 func reapUntil(pid int) (commandStatus, error) {

@@ -31,6 +31,19 @@ func FuzzParseProgress(f *testing.F) {
 	})
 }
 
+func TestTaskEnv(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"A=1", "A=1 GODEBUG=multipathtcp=0"},
+		{"GODEBUG=", "GODEBUG=multipathtcp=0"},
+		{"GODEBUG=gctrace=1 B=2", "GODEBUG=gctrace=1,multipathtcp=0 B=2"},
+		{"GODEBUG=multipathtcp=1", "GODEBUG=multipathtcp=1"},
+	} {
+		if got := strings.Join(taskEnv(strings.Fields(c.in)), " "); got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
 func TestFreeRange(t *testing.T) {
 	const most = 32768
 	for _, ids := range [][]int{
