@@ -75,7 +75,7 @@ A task is named by its id, or by its name where only one task has it.`,
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
-	addVerbs(root, groupMachine, soloVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
+	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
 	root.AddCommand(benchTaskVerb())
 	return root
 }

@@ -87,9 +87,6 @@ func (a *app) solo(ctx context.Context, f *soloFlags) error {
 	if err != nil {
 		return err
 	}
-	if config.CRIU == "" && os.Geteuid() == 0 {
-		log.Warn("there is no CRIU: tasks cannot be checkpointed; headrace doctor says how to get it")
-	}
 	daemon, err := solo.New(config)
 	if err != nil {
 		return err
@@ -123,7 +120,11 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 	if c.Shim, err = findShim(f.shim); err != nil {
 		return c, err
 	}
-	c.CRIU, err = findCRIU(f.criu)
+	path, why, err := findCRIU(f.criu)
+	if why != nil && os.Geteuid() == 0 {
+		log.Warn("tasks cannot be checkpointed; see headrace doctor", "reason", why)
+	}
+	c.CRIU = path
 	return c, err
 }
 

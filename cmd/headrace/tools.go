@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"headrace/internal/criu"
 )
 
 // findShim is the absolute path of headrace-shim: flag, else beside this
@@ -34,42 +36,22 @@ func findShim(flag string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// findCRIU is the absolute path of CRIU: flag, else $HEADRACE_CRIU, else in the
-// prefixes of scripts/get-criu, else on PATH. Empty: there is none.
-func findCRIU(flag string) (string, error) {
+// findCRIU is the absolute path of CRIU: flag, else as package criu finds it.
+// Empty: there is none that would do, and why says what to do about that.
+func findCRIU(flag string) (path string, why, err error) {
 	if flag != "" {
-		return executable("--criu", flag)
+		path, err = executable("--criu", flag)
+		return path, nil, err
 	}
-	if path := os.Getenv("HEADRACE_CRIU"); path != "" {
-		return executable("HEADRACE_CRIU", path)
+	found, why := criu.Find()
+	switch {
+	case why == nil:
+		path, err = filepath.Abs(found.Path)
+		return path, nil, err
+	case os.Getenv("HEADRACE_CRIU") != "":
+		return "", nil, why
 	}
-	for _, prefix := range criuPrefixes() {
-		path := filepath.Join(prefix, "bin", "criu")
-		_, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return executable("CRIU", path)
-	}
-	if path, err := exec.LookPath("criu"); err == nil {
-		return filepath.Abs(path)
-	}
-	return "", nil
-}
-
-func criuPrefixes() []string {
-	const system = "/opt/headrace/criu"
-	if chosen := os.Getenv("HEADRACE_CRIU_PREFIX"); chosen != "" {
-		return []string{chosen}
-	}
-	if os.Geteuid() == 0 {
-		return []string{system}
-	}
-	data := os.Getenv("XDG_DATA_HOME")
-	if !filepath.IsAbs(data) {
-		data = filepath.Join(os.Getenv("HOME"), ".local", "share")
-	}
-	return []string{filepath.Join(data, "headrace", "criu"), system}
+	return "", why, nil
 }
 
 // executable is the absolute path of a program that what names.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func program(t *testing.T, path string, mode os.FileMode) string {
+func makeProgram(t *testing.T, path string, mode os.FileMode) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -18,47 +18,45 @@ func program(t *testing.T, path string, mode os.FileMode) string {
 	return path
 }
 
-func TestWhereCRIUIsLookedFor(t *testing.T) {
+func TestWhichCRIU(t *testing.T) {
 	dir := t.TempDir()
-	inPrefix := program(t, filepath.Join(dir, "prefix/bin/criu"), 0o755)
-	onPath := program(t, filepath.Join(dir, "path/criu"), 0o755)
-	named := program(t, filepath.Join(dir, "named"), 0o755)
-	plain := program(t, filepath.Join(dir, "plain"), 0o644)
+	good := makeProgram(t, filepath.Join(dir, "good/bin/criu"), 0o755)
+	if err := os.WriteFile(good, []byte("#!/bin/sh\necho Version: 4.2.1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := makeProgram(t, filepath.Join(dir, "broken/criu"), 0o755)
+	plain := makeProgram(t, filepath.Join(dir, "plain"), 0o644)
 	t.Setenv("HEADRACE_CRIU", "")
-	t.Setenv("HEADRACE_CRIU_PREFIX", filepath.Join(dir, "prefix"))
-	t.Setenv("PATH", filepath.Join(dir, "path"))
+	t.Setenv("HEADRACE_CRIU_PREFIX", filepath.Join(dir, "good"))
 
-	find := func(flag, want string) {
-		t.Helper()
-		if got, err := findCRIU(flag); err != nil || got != want {
-			t.Errorf("found %q, %v, want %q", got, err, want)
+	for flag, want := range map[string]string{"": good, broken: broken} {
+		if got, why, err := findCRIU(flag); err != nil || why != nil || got != want {
+			t.Errorf("--criu %q: %q, %v, %v, want %q", flag, got, why, err, want)
 		}
 	}
-	find("", inPrefix)
-	find(named, named)
-	t.Setenv("HEADRACE_CRIU", named)
-	find("", named)
-	find(onPath, onPath)
-	t.Setenv("HEADRACE_CRIU", "")
-	t.Setenv("HEADRACE_CRIU_PREFIX", filepath.Join(dir, "nothing"))
-	find("", onPath)
-	t.Setenv("PATH", filepath.Join(dir, "nothing"))
-	find("", "")
-
 	for flag, want := range map[string]string{plain: "not a program", dir: "not a program", filepath.Join(dir, "none"): "no such file"} {
-		if got, err := findCRIU(flag); err == nil || !strings.Contains(err.Error(), want) {
+		if got, _, err := findCRIU(flag); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--criu %s: %q, %v, want an error with %q", flag, got, err, want)
 		}
 	}
-	t.Setenv("HEADRACE_CRIU", filepath.Join(dir, "none"))
-	if got, err := findCRIU(""); err == nil {
-		t.Errorf("HEADRACE_CRIU that is not there: %q", got)
+
+	// One that was named and does not work is an error, one that is only lying
+	// around is not.
+	t.Setenv("HEADRACE_CRIU", broken)
+	if got, _, err := findCRIU(""); err == nil {
+		t.Errorf("a broken HEADRACE_CRIU: %q", got)
+	}
+	t.Setenv("HEADRACE_CRIU", "")
+	t.Setenv("HEADRACE_CRIU_PREFIX", filepath.Join(dir, "nothing"))
+	t.Setenv("PATH", filepath.Join(dir, "broken"))
+	if got, why, err := findCRIU(""); got != "" || why == nil || err != nil {
+		t.Errorf("a broken one on PATH: %q, %v, %v, want none and why", got, why, err)
 	}
 }
 
 func TestWhereTheShimIsLookedFor(t *testing.T) {
 	dir := t.TempDir()
-	onPath := program(t, filepath.Join(dir, "headrace-shim"), 0o755)
+	onPath := makeProgram(t, filepath.Join(dir, "headrace-shim"), 0o755)
 	t.Setenv("PATH", dir)
 	if got, err := findShim(""); err != nil || got != onPath {
 		t.Errorf("found %q, %v, want %q", got, err, onPath)

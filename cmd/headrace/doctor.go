@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"headrace/doctor"
+	"headrace/report"
+	"headrace/wire"
+)
+
+func doctorVerb(a *app) *cobra.Command {
+	var o doctor.Options
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell what this machine can do, what not, why, and how to get it",
+		Long: `Doctor tries out what Headrace needs of this machine, as the user who calls it,
+and says what is missing, why it matters and how to get it. It needs no daemon.
+The exit code is 1 when something is missing, 0 when there are only warnings.`,
+		Example: `  headrace doctor
+  sudo headrace doctor
+  headrace doctor --format json | jq '.[] | select(.status != "ok")'`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.StateDir, err = wire.StateDirForDaemon(a.stateDir); err != nil {
+				return err
+			}
+			findings := doctor.Check(cmd.Context(), o)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			return a.diagnosis(findings)
+		},
+	}
+	cmd.Flags().BoolVar(&o.NoSmoke, "no-smoke", false, "do not try to checkpoint and restore a process")
+	return cmd
+}
+
+// diagnosis shows the findings; the error has the exit code.
+func (a *app) diagnosis(findings []doctor.Finding) error {
+	show := func() error { return writeFindings(a.out, findings, terminalOf(a.out)) }
+	if a.format == formatJSON {
+		show = func() error { return writeJSON(a.out, findings) }
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Status == doctor.Missing }) {
+		return &exitError{code: exitFailure}
+	}
+	return nil
+}
+
+var findingTones = map[doctor.Status]report.Tone{
+	doctor.OK: report.Good, doctor.Warning: report.Caution, doctor.Missing: report.Bad,
+}
+
+// writeFindings writes a line for each finding and then, for those that are not
+// well, why it matters and what to do.
+func writeFindings(w io.Writer, findings []doctor.Finding, term report.Terminal) error {
+	t := report.Table{Columns: []report.Column{{Title: "status"}, {Title: "what"}, {Title: "found"}}}
+	var advice strings.Builder
+	for _, f := range findings {
+		t.Add(report.Toned(string(f.Status), findingTones[f.Status]), report.Str(f.Name), report.Str(f.What))
+		if f.Status != doctor.OK {
+			advice.WriteString(adviceOn(f))
+		}
+	}
+	term.Width = 0 // nothing is left out
+	if err := t.WriteTerminal(w, term); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, advice.String())
+	return err
+}
+
+func adviceOn(f doctor.Finding) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s: %s\n  %s\n", oneLine(f.Name), oneLine(f.What), oneLine(f.Why))
+	if f.How == "" {
+		return b.String()
+	}
+	for line := range strings.Lines(strings.TrimRight(f.How, "\n")) {
+		fmt.Fprintf(&b, "    %s\n", oneLine(line))
+	}
+	return b.String()
+}
