@@ -69,7 +69,8 @@ type realDaemon struct {
 }
 
 func setupReal(env *testscript.Env, bin string) error {
-	stateDir := filepath.Join(env.WorkDir, "state")
+	// Longer than a socket's path may be.
+	stateDir := filepath.Join(env.WorkDir, "state", strings.Repeat("x", 120))
 	env.Setenv("HEADRACE_STATE_DIR", stateDir)
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("LANG", "C.UTF-8")

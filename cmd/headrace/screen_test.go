@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestPainterStaysInPlace(t *testing.T) {
+	var out bytes.Buffer
+	p := newPainter(&out, false)
+	for _, frame := range []string{"a\nb\n", "c\n", "d\n"} {
+		if err := p.paint(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.close()
+	want := hideCursor + cutLines +
+		"a\x1b[K\r\nb\x1b[K\r\n\x1b[J" +
+		"\x1b[2A\rc\x1b[K\r\n\x1b[J" +
+		"\x1b[1A\rd\x1b[K\r\n\x1b[J" +
+		wrapLines + showCursor
+	if out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+}
+
+func TestPainterGivesTheScreenBack(t *testing.T) {
+	var out bytes.Buffer
+	p := newPainter(&out, true)
+	if err := p.paint("a\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.close()
+	want := showAlternate + hideCursor + cutLines + "\x1b[Ha\x1b[K\r\n\x1b[J" + wrapLines + showCursor + hideAlternate
+	if out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+}
+
+func TestRepeat(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n := 0
+	err := repeat(ctx, time.Millisecond, nil, func() error {
+		if n++; n == 3 {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	})
+	if err != nil || n != 3 {
+		t.Errorf("painted %d times, %v; want 3 times and no error when it is interrupted", n, err)
+	}
+	broken := errors.New("broken")
+	if err := repeat(context.Background(), time.Hour, nil, func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the painter's error", err)
+	}
+}
