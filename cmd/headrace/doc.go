@@ -16,7 +16,8 @@
 //	130  interrupted
 //
 // headrace wait and headrace run --wait end with the task's exit code, or
-// 128 + the signal that ended it, instead.
+// 128 + the signal that ended it, instead. headrace doctor ends with 1 when the
+// machine lacks something.
 //
 // # Output
 //
@@ -33,6 +34,10 @@
 // main.go only starts root.go, which holds the global flags and wires the
 // verbs; each verb has a file of its own. daemon.go is the connection and finds
 // tasks by name, follow.go outlasts restarts of the daemon, exit.go turns
-// errors into lines and exit codes, values.go reads flags, screen.go is about
-// terminals.
+// errors into lines and exit codes, values.go reads flags, tools.go finds the
+// programs that the daemon needs, screen.go is about terminals.
+//
+// testdata/script runs against a fake daemon (TestScript), testdata/real against
+// the real one with real tasks (TestReal); go test -update rewrites the golden
+// output.
 package main
