@@ -292,7 +292,9 @@ func TestCommitRefusesUnfinishedDump(t *testing.T) {
 	s := openStore(t, Options{})
 	for name, dump := range map[string]func(*Writer) error{
 		"nothing": func(*Writer) error { return nil },
-		"open":    func(w *Writer) error { return fakeCriu{conn: w.PageSocket()}.request(request{cmd: cmdOpen, dst: 257}, 1) },
+		"open": func(w *Writer) error {
+			return fakeCriu{conn: w.PageSocket()}.request(request{cmd: cmdOpen, dst: 257}, 1)
+		},
 		"no inventory": func(w *Writer) error {
 			return fakeCriu{conn: w.PageSocket()}.dump(memory{})
 		},

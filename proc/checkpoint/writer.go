@@ -283,7 +283,7 @@ func (w *Writer) Commit(meta []byte) (*Image, error) {
 }
 
 func (w *Writer) commit(meta []byte) (*manifest, error) {
-	w.client.Close() // criu's end is closed by now; so the server cannot wait forever
+	w.closeClient() // criu has ended; so the server cannot wait for ever
 	<-w.served
 	if w.err != nil {
 		return nil, w.err
@@ -373,7 +373,11 @@ func (w *Writer) sealFile(f *manifestFile) error {
 	if i := slices.IndexFunc(w.dump.pages, func(p pagesFile) bool { return p.name == f.Name }); i >= 0 {
 		p := w.dump.pages[i]
 		f.Size, f.Sums, f.RawSize = p.size, p.sums, p.rawSize
-		return nil
+		st, err := file.Stat()
+		if err == nil && st.Size() != p.size {
+			err = fmt.Errorf("%s has %d bytes, but %d were written", file.Name(), st.Size(), p.size)
+		}
+		return err
 	}
 	f.Size, f.Sum, err = copySum(io.Discard, file, make([]byte, 256<<10), nil)
 	return err
@@ -412,7 +416,7 @@ func (w *Writer) Abort() error {
 	if w.settled {
 		return nil
 	}
-	w.client.Close()
+	w.closeClient()
 	w.server.hangUp()
 	<-w.served
 	err := removeImage(w.dir)
@@ -421,6 +425,14 @@ func (w *Writer) Abort() error {
 		return fmt.Errorf("abort checkpoint %d of task %s: %w; it does not count, but takes room until collected", w.seq, w.task, err)
 	}
 	return nil
+}
+
+// closeClient ends the connection even if another process has inherited it.
+func (w *Writer) closeClient() {
+	if conn, err := w.client.SyscallConn(); err == nil {
+		conn.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+	w.client.Close()
 }
 
 func (w *Writer) settle() {
