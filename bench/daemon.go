@@ -142,6 +142,27 @@ func (d *daemon) why() error {
 	return d.err
 }
 
+func (d *daemon) gone() bool {
+	select {
+	case <-d.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// broken reports whether the daemon is of no use any more.
+func (d *daemon) broken() bool { return d.gone() || d.watch.failed() }
+
+// abandon ends a broken daemon and its tasks, which would run on without it.
+func (d *daemon) abandon() error {
+	d.watch.stop()
+	d.client.CloseIdleConnections()
+	d.cmd.Process.Kill()
+	<-d.ended
+	return endProcesses(d.dir)
+}
+
 // stop ends all tasks and the daemon. It may be called again.
 func (d *daemon) stop() error {
 	if d.watch != nil {

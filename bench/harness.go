@@ -78,10 +78,7 @@ func (h *harness) daemon(ctx context.Context, c daemonConfig) (*daemon, error) {
 	c.headrace, c.flags = h.o.Headrace, h.o.SoloFlags
 	key := fmt.Sprintf("%+v", c)
 	if d := h.daemons[key]; d != nil {
-		if !d.gone() {
-			return d, nil
-		}
-		delete(h.daemons, key)
+		return d, nil
 	}
 	h.started++
 	d, err := startDaemon(ctx, stateDir(h.disk, h.started), c)
@@ -95,7 +92,7 @@ func (h *harness) daemon(ctx context.Context, c daemonConfig) (*daemon, error) {
 // running reports whether a daemon is up.
 func (h *harness) running() bool {
 	for _, d := range h.daemons {
-		if !d.gone() {
+		if !d.broken() {
 			return true
 		}
 	}
@@ -107,6 +104,20 @@ func (h *harness) policies(names ...string) []string {
 	return slices.DeleteFunc(names, func(p string) bool {
 		return h.noCheckpoint != "" && (p == "checkpoint" || p == "adaptive")
 	})
+}
+
+// settle forgets a daemon that has broken down, so that the next run gets a new
+// one.
+func (h *harness) settle(d *daemon) error {
+	if !d.broken() {
+		return nil
+	}
+	for key, other := range h.daemons {
+		if other == d {
+			delete(h.daemons, key)
+		}
+	}
+	return d.abandon()
 }
 
 func (h *harness) stopDaemons() error {
@@ -185,5 +196,5 @@ func (h *harness) once(ctx context.Context, e entry) (Run, error) {
 		return Run{}, err
 	}
 	o, err := e.trial.run(ctx, d, h.disk)
-	return o.Run, err
+	return o.Run, errors.Join(err, h.settle(d))
 }

@@ -42,8 +42,8 @@ type PreemptOptions struct {
 	// Repeats is how often every policy runs at every point; 0: 5 (2 with Quick).
 	Repeats int
 	// Size is the memory of a task with large dirty memory, in bytes; the other
-	// experiments take parts of it. 0: 1 GiB, or less if the machine has less than
-	// 8 GiB.
+	// experiments take parts of it. 0: 512 MiB, or less if the machine has less
+	// than 8 GiB.
 	Size int64
 	// Seed orders the policies and fills the memories; 0: 1.
 	Seed uint64

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"headrace/report"
 )
 
 // binaries builds headrace and its shim, once for all tests of a run.
@@ -184,4 +186,74 @@ func TestQuickDemo(t *testing.T) {
 	if page, err := os.ReadFile(o.HTML); err != nil || !bytes.Contains(page, []byte("<svg")) {
 		t.Errorf("the page: %d bytes, %v", len(page), err)
 	}
+}
+
+// When a daemon is killed, its tasks run on: they are ended before the next run,
+// and that gets a daemon of its own.
+func TestKilledDaemon(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	o := &PreemptOptions{Dir: dir, Headrace: binaries(t), Output: Output{Stdout: io.Discard, Stderr: io.Discard}}
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{o: o, res: &Results{}, progress: report.NewProgress(io.Discard, false)}
+	err := h.with(func() error {
+		text, err := h.randomText(1 << 20)
+		if err != nil {
+			return err
+		}
+		forever := []string{"parse", "--file", text, "--bytes", "1000G"}
+		short, err := h.reference(t.Context(), []string{"parse", "--file", text}, taskOverhead)
+		if err != nil {
+			return err
+		}
+		config := daemonConfig{policy: "wait", memory: 256 << 20, enforce: true}
+		d, err := h.daemon(t.Context(), config)
+		if err != nil {
+			return err
+		}
+		var groups []string
+		killed := trial{low: job{args: forever, memory: taskOverhead}, urgent: short, began: func(_, urgent string) {
+			if urgent != "" {
+				for _, p := range processesOf(t, d.dir) {
+					groups = append(groups, ownGroups(p)...)
+				}
+				d.cmd.Process.Kill()
+			}
+		}}
+		if _, err := h.once(t.Context(), entry{config: config, trial: killed}); err == nil {
+			t.Error("a run without its daemon has succeeded")
+		}
+		if left := processesOf(t, d.dir); len(left) > 0 {
+			t.Errorf("still running: %v", left)
+		}
+		if len(groups) == 0 {
+			t.Error("the task was in no memory cgroup")
+		}
+		for _, g := range groups {
+			if isDir(g) {
+				t.Errorf("still there: %s", g)
+			}
+		}
+		r, err := h.once(t.Context(), entry{config: config, trial: trial{low: short, urgent: short}})
+		if err != nil || r.Sojourn <= 0 {
+			t.Errorf("the next run: %+v, %v", r, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leftNothing(t, dir)
+}
+
+// processesOf are the programs of ours that use a directory.
+func processesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(procs, func(p string) bool { return !ours(p) || !usesDir(p, dir) })
 }

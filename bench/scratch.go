@@ -123,16 +123,53 @@ func endProcesses(dir string) error {
 	if err != nil {
 		return err
 	}
+	var pids []int
+	groups := map[string]bool{}
 	for _, p := range procs {
 		pid, err := strconv.Atoi(filepath.Base(p))
 		if err != nil || pid == os.Getpid() || pid == os.Getppid() || !ours(p) || !usesDir(p, dir) {
 			continue
 		}
-		if err := killAndWait(pid); err != nil {
-			return err
+		pids = append(pids, pid)
+		for _, g := range ownGroups(p) {
+			groups[g] = true
 		}
 	}
-	return nil
+	var errs []error
+	for _, pid := range pids {
+		errs = append(errs, killAndWait(pid))
+	}
+	for g := range groups {
+		errs = append(errs, removeGroup(g))
+	}
+	return errors.Join(errs...)
+}
+
+// ownGroups are the cgroups of a process that a daemon has made: those with its
+// memory limit. A daemon that is asked to end removes them itself.
+func ownGroups(procDir string) []string {
+	text, err := os.ReadFile(filepath.Join(procDir, "cgroup"))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 || !strings.HasPrefix(filepath.Base(parts[2]), "headrace-") {
+			continue
+		}
+		for _, root := range cgroupMounts(parts[1]) {
+			if path := filepath.Join(root, parts[2]); isDir(path) {
+				out = append(out, path)
+			}
+		}
+	}
+	return out
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // ours reports whether the process runs a program of Headrace.

@@ -93,7 +93,7 @@ func (c secondCase) run(ctx context.Context) (dump Dump, err error) {
 	if err != nil {
 		return Dump{}, err
 	}
-	defer func() { err = errors.Join(err, d.dispose(id)) }()
+	defer func() { err = errors.Join(err, d.dispose(id), c.h.settle(d)) }()
 
 	if err := c.awaitRound(ctx, d, id, dir, 0); err != nil {
 		return Dump{}, err

@@ -19,27 +19,39 @@ type cgroups struct {
 	unified string // version 2: the root, when it has the io controller
 }
 
-func findCgroups() (cgroups, error) {
+func findCgroups() cgroups {
+	var c cgroups
+	for _, root := range cgroupMounts("blkio") {
+		c.blkio = root
+	}
+	for _, root := range cgroupMounts("") {
+		if hasController(root, "io") {
+			c.unified = root
+		}
+	}
+	return c
+}
+
+// cgroupMounts is where a controller of version 1 is mounted, or version 2 for an
+// empty name.
+func cgroupMounts(controller string) []string {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return cgroups{}, err
+		return nil
 	}
-	var c cgroups
+	var roots []string
 	for line := range strings.Lines(string(info)) {
 		left, right, ok := strings.Cut(line, " - ")
 		where, what := strings.Fields(left), strings.Fields(right)
 		if !ok || len(where) < 5 || len(what) < 3 {
 			continue
 		}
-		point := unescapeMount(where[4])
-		switch {
-		case what[0] == "cgroup" && strings.Contains(","+what[2]+",", ",blkio,"):
-			c.blkio = point
-		case what[0] == "cgroup2" && hasController(point, "io"):
-			c.unified = point
+		v1 := what[0] == "cgroup" && controller != "" && strings.Contains(","+what[2]+",", ","+controller+",")
+		if v1 || what[0] == "cgroup2" && controller == "" {
+			roots = append(roots, unescapeMount(where[4]))
 		}
 	}
-	return c, nil
+	return roots
 }
 
 func hasController(root, name string) bool {
@@ -55,10 +67,8 @@ var throttleFiles = []string{"blkio.throttle.write_bps_device", "blkio.throttle.
 // concerns everybody; group is empty. With version 2 it concerns the cgroup group,
 // which is made for it: whoever is to feel it must be started there.
 func (s *scratch) throttle(d *device, bytesPerSecond int64) (group string, err error) {
-	c, err := findCgroups()
+	c := findCgroups()
 	switch {
-	case err != nil:
-		return "", err
 	case c.blkio != "":
 		for _, f := range throttleFiles {
 			if err := writeFile(filepath.Join(c.blkio, f), fmt.Sprintf("%s %d", d, bytesPerSecond)); err != nil {
@@ -83,9 +93,9 @@ func (s *scratch) throttle(d *device, bytesPerSecond int64) (group string, err e
 // liftThrottle removes the limits of version 1 on a device MAJ:MIN. A limit would
 // outlive the loop device and hold for the next one with its number.
 func liftThrottle(number string) error {
-	c, err := findCgroups()
-	if err != nil || c.blkio == "" {
-		return err
+	c := findCgroups()
+	if c.blkio == "" {
+		return nil
 	}
 	var errs []error
 	for _, f := range throttleFiles {
@@ -101,9 +111,9 @@ func liftThrottle(number string) error {
 
 // dropThrottleGroups removes the cgroups of version 2 that were made for dir.
 func dropThrottleGroups(dir string) error {
-	c, err := findCgroups()
-	if err != nil || c.unified == "" {
-		return err
+	c := findCgroups()
+	if c.unified == "" {
+		return nil
 	}
 	groups, err := filepath.Glob(filepath.Join(c.unified, filepath.Base(dir)+"-*"))
 	if err != nil {

@@ -226,7 +226,7 @@ func lastOf(out string) string {
 // dispose ends a task if need be and forgets it. It works after ctx has ended,
 // because the next run needs the place.
 func (d *daemon) dispose(id string) error {
-	if id == "" || d.gone() {
+	if id == "" || d.broken() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
@@ -244,15 +244,6 @@ func (d *daemon) dispose(id string) error {
 		return fmt.Errorf("remove task %s: %w", id, err)
 	}
 	return nil
-}
-
-func (d *daemon) gone() bool {
-	select {
-	case <-d.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // accountOf is what two ended tasks have used, and their history.

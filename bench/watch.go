@@ -90,6 +90,13 @@ func (w *watch) stop() {
 	<-w.done
 }
 
+// failed reports whether no more news will come.
+func (w *watch) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil
+}
+
 // get is what is known of a task; task is nil before the first news.
 func (w *watch) get(id string) (watched, <-chan struct{}, error) {
 	w.mu.Lock()
