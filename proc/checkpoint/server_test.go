@@ -106,6 +106,26 @@ func TestOldProtocolIsRecognised(t *testing.T) {
 	}
 }
 
+func TestServerIsNotToBlame(t *testing.T) {
+	s := openStore(t, Options{})
+	for name, dump := range map[string]func(fakeCriu) error{
+		"said nothing": func(fakeCriu) error { return nil },
+		"ended early":  func(c fakeCriu) error { return c.request(request{cmd: cmdOpen, dst: 257}, 1) },
+		"closed":       func(c fakeCriu) error { return c.request(request{cmd: cmdForceClose}, 4) },
+	} {
+		w, err := s.Begin("task", BeginOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dump(fakeCriu{conn: w.PageSocket()}); err != nil {
+			t.Errorf("criu %s: %v", name, err)
+		}
+		if err := errors.Join(w.ServerErr(), w.Abort()); err != nil {
+			t.Errorf("criu %s: %v", name, err)
+		}
+	}
+}
+
 func TestParentQuestion(t *testing.T) {
 	w, err := openStore(t, Options{}).Begin("task", BeginOptions{})
 	if err != nil {
@@ -153,6 +173,9 @@ func TestDeviceFull(t *testing.T) {
 		}
 		if err := (fakeCriu{}).dumpInto(writer, w.m, nil); err == nil {
 			t.Error("criu saw no error")
+		}
+		if err := writer.ServerErr(); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("the server tells %v, want no space left", err)
 		}
 		if err := commitError(t, writer); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%v, want no space left", err)
