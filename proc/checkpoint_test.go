@@ -105,6 +105,18 @@ func TestCheckpointOfSuspended(t *testing.T) {
 	w.checkCounter("count")
 }
 
+// A tree that forks all the time can be dumped again and again.
+func TestCheckpointOfForkingTree(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("forking", "/bin/sh", "-c", "while :; do sleep 0.002; echo x; done")
+	task := w.start(s)
+	for i := range 15 {
+		w.awaitOutput(task, strings.Repeat("x\n", 5*(i+1)))
+		w.checkpoint(task)
+		task = w.restore(s, proc.RestoreOptions{})
+	}
+}
+
 // A stop of the task's own outlives a checkpoint.
 func TestRestoreKeepsOwnStops(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
@@ -155,7 +167,7 @@ s.send(b"x"); print("fine")
 
 func TestKilledCRIULeavesTheTask(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("count", "python3", "-c", "b = bytearray(b'x' * (400 << 20))\n"+counter)
+	s := w.spec("count", "python3", "-c", "import random; b = random.randbytes(200 << 20)\n"+counter)
 	task := w.start(s)
 	w.awaitOutput(task, "\n3 ")
 	failed := make(chan error, 1)
@@ -185,23 +197,34 @@ func (w *world) killCRIU() bool {
 		if !strings.Contains(string(b), "\x00dump\x00") || !strings.Contains(string(b), w.store) {
 			continue
 		}
-		if pages, _ := filepath.Glob(w.store + "/*/*/pages-*"); len(pages) > 0 {
+		if w.dumped() > 50<<20 {
 			return unix.Kill(pid, syscall.SIGKILL) == nil
 		}
 	}
 	return false
 }
 
+// dumped is how many bytes of pages the store holds.
+func (w *world) dumped() (n int64) {
+	files, _ := filepath.Glob(w.store + "/*/*/pages-*")
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil {
+			n += st.Size()
+		}
+	}
+	return n
+}
+
 func TestKillInterruptsADump(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	task := w.start(w.spec("big", "python3", "-uc", "b = bytearray(b'x' * (400 << 20)); print('ready'); import time; time.sleep(1000)"))
+	task := w.start(w.spec("big", "python3", "-uc", "import random; b = random.randbytes(200 << 20); print('ready'); import time; time.sleep(1000)"))
 	w.awaitOutput(task, "ready")
 	failed := make(chan error, 1)
 	go func() {
 		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
 		failed <- err
 	}()
-	w.await("the dump", func() bool { pages, _ := filepath.Glob(w.store + "/*/*/pages-*"); return len(pages) > 0 })
+	w.await("the dump", func() bool { return w.dumped() > 50<<20 })
 	w.must(task.Kill(w.ctx, time.Millisecond))
 	w.end(task)
 	if n := w.tasksProcesses("big"); n != 0 {

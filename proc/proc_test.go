@@ -147,7 +147,17 @@ func (w *world) log(id headrace.TaskID, name string) string {
 // awaitOutput polls until the task's standard output holds the text.
 func (w *world) awaitOutput(t *proc.Task, text string) {
 	w.Helper()
-	w.await("output "+text, func() bool { return strings.Contains(w.log(t.ID, "stdout"), text) })
+	w.await("output "+text, func() bool {
+		if strings.Contains(w.log(t.ID, "stdout"), text) {
+			return true
+		}
+		select {
+		case <-t.Exited():
+			w.Fatalf("the task ended before it printed %q: %+v", text, t.Exit())
+		default:
+		}
+		return false
+	})
 }
 
 func (w *world) await(what string, ok func() bool) {

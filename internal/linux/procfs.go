@@ -162,7 +162,8 @@ func numbers(dir string) ([]int, error) {
 type Status struct {
 	RSSAnon, RSSFile, RSSShmem, Swap, PeakRSS int64
 	// Caught and Ignored are signal masks: bit n-1 stands for signal n.
-	Caught, Ignored uint64
+	// Pending are those of the process and of its first thread.
+	Caught, Ignored, Pending uint64
 }
 
 // Resident is the resident set size.
@@ -196,6 +197,10 @@ func ParseStatus(b []byte) (Status, error) {
 			s.PeakRSS, err = kilobytes(val)
 		case "SigCgt":
 			s.Caught, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
+		case "SigPnd", "ShdPnd":
+			var mask uint64
+			mask, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
+			s.Pending |= mask
 		case "SigIgn":
 			s.Ignored, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
 		}

@@ -27,8 +27,8 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	s, err := ParseStatus([]byte("Name:\tx: y\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000080000\n"))
-	want := Status{RSSAnon: 100 << 10, RSSFile: 20 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Ignored: 1, Caught: 1 << 19}
+	s, err := ParseStatus([]byte("Name:\tx: y\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000080000\n"))
+	want := Status{RSSAnon: 100 << 10, RSSFile: 20 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Ignored: 1, Pending: 6, Caught: 1 << 19}
 	if err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}

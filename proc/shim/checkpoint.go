@@ -37,6 +37,11 @@ func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult
 	stopTook := linux.Clock() - begin
 	res, err := s.dump(o)
 	if err != nil {
+		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrNoSpace) {
+			s.mu.Lock()
+			s.brokenDump = linux.Clock()
+			s.mu.Unlock()
+		}
 		return res, errors.Join(err, s.undoStop(was))
 	}
 	crash.Here("shim.before-kill")
@@ -75,6 +80,9 @@ func (s *supervisor) undoStop(was phase) error {
 // dump runs the helper that writes the checkpoint.
 func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
 	var res proc.CheckpointResult
+	if err := s.settle(); err != nil {
+		return res, err
+	}
 	sv, err := s.describe()
 	if err != nil {
 		return res, fmt.Errorf("look at the stopped task: %w", err)

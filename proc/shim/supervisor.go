@@ -54,14 +54,17 @@ type supervisor struct {
 	// startRead is closed when the report of a start has been read: only then is
 	// it known whether the end of init is a command that could not be started.
 	startRead chan struct{}
+	killing   bool // somebody asked for the end
 	// cancel interrupts the operation under way; nil when none can be.
 	cancel context.CancelFunc
 	// selfStopped are processes that the task itself had stopped before we did:
 	// they stay stopped at a resume.
 	selfStopped map[int]bool
 	helperGroup int // process group of a running helper, 0 without
-	acct        account
-	exit        proc.Exit
+	// brokenDump is when a dump last broke off in the middle.
+	brokenDump time.Duration
+	acct       account
+	exit       proc.Exit
 
 	endedCh chan struct{}
 }
@@ -329,8 +332,10 @@ func (s *supervisor) recordEnd() {
 		}
 		if err != nil { // init was killed before the command ended
 			st = commandStatus{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
+			s.exit.Lost = !s.killing
 		}
 		s.exit.Code, s.exit.Signal = st.Code, st.Signal
+		s.exit.Lost = s.exit.Lost || s.endedByBrokenDump()
 	}
 	s.exit.Usage, s.exit.At = s.acct.total(), time.Now()
 	b, err := json.Marshal(s.exit)
@@ -344,7 +349,14 @@ func (s *supervisor) recordEnd() {
 	close(s.endedCh)
 }
 
-// stateName is the state for Stats.
+// endedByBrokenDump reports whether a signal ended the command just after a dump
+// broke off: a CRIU that is killed in the few milliseconds in which it runs its
+// own code in a process takes that process with it. Callers hold mu.
+func (s *supervisor) endedByBrokenDump() bool {
+	return s.exit.Signal != 0 && !s.killing && s.brokenDump != 0 && linux.Clock()-s.brokenDump < time.Second
+}
+
+// state is the state for Stats.
 func (p phase) state() headrace.TaskState {
 	switch p {
 	case running:

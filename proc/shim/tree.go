@@ -170,34 +170,57 @@ func (s *supervisor) awaitHandlers(deadline time.Duration) (int, error) {
 	}
 }
 
-// freeze stops every process and confirms it.
+// freeze stops every process and confirms it. A process that is stopped already
+// gets no second signal: it would stay pending and disturb a dump.
 func (s *supervisor) freeze() error {
 	deadline := linux.Clock() + stopTimeout
-	for {
-		if err := s.signalAll(unix.SIGSTOP); err != nil {
+	vfork := linux.Clock() + vforkRetry
+	clean := 0
+	for round := 0; ; round++ {
+		running, busy, err := s.running()
+		if err != nil {
 			return err
 		}
-		busy, err := s.awaitStopped(min(deadline, linux.Clock()+vforkRetry))
-		if err != nil || busy == "" {
-			return err
-		}
-		if linux.Clock() >= deadline {
-			return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, busy)
-		}
-		if strings.Contains(busy, "state D") {
-			if err := s.signalAll(unix.SIGCONT); err != nil {
-				return err
+		if len(running) == 0 {
+			// One look at /proc can miss a process that was forked meanwhile.
+			if clean++; clean == 2 {
+				return nil
 			}
-			time.Sleep(time.Millisecond)
+			continue
+		}
+		clean = 0
+		switch now := linux.Clock(); {
+		case now >= deadline:
+			return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, busy)
+		case now >= vfork && strings.Contains(busy, "state D"):
+			vfork = now + vforkRetry
+			err = s.signalAll(unix.SIGCONT)
+		case round < 5 || round%10 != 0:
+			err = stopEach(running)
+		default: // forks faster than we look
+			err = s.signalAll(unix.SIGSTOP)
+		}
+		if err != nil {
+			return err
+		}
+		time.Sleep(min(100*time.Microsecond<<min(round, 6), 5*time.Millisecond))
+	}
+}
+
+func stopEach(pids []int) error {
+	for _, pid := range pids {
+		if err := linux.Signal(pid, unix.SIGSTOP); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // awaitStopped polls until all threads are stopped (then it returns "") or the
 // deadline has passed (then it names one that is not).
 func (s *supervisor) awaitStopped(deadline time.Duration) (string, error) {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		busy, err := s.busyThread()
+		_, busy, err := s.running()
 		if err != nil || busy == "" || linux.Clock() >= deadline {
 			return busy, err
 		}
@@ -205,27 +228,70 @@ func (s *supervisor) awaitStopped(deadline time.Duration) (string, error) {
 	}
 }
 
-func (s *supervisor) busyThread() (string, error) {
+// settle removes stop signals that are pending for stopped processes, left from
+// the race of SIGTSTP and SIGSTOP: they would interrupt what CRIU does in the
+// process. SIGCONT clears them, and the SIGSTOP right behind it is taken before
+// the process returns to its own code.
+func (s *supervisor) settle() error {
+	deadline := linux.Clock() + stopTimeout
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		tree, err := s.tree()
+		if err != nil {
+			return err
+		}
+		unsettled := 0
+		for _, p := range tree {
+			st, err := procs.Status(p.PID)
+			if err != nil || st.Pending&stopSignals == 0 {
+				continue // or it has just ended
+			}
+			unsettled++
+			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
+				return err
+			}
+			if err := linux.Signal(p.PID, unix.SIGSTOP); err != nil {
+				return err
+			}
+		}
+		if unsettled == 0 {
+			return nil
+		}
+		busy, err := s.awaitStopped(deadline)
+		if err != nil {
+			return err
+		}
+		if linux.Clock() >= deadline {
+			return fmt.Errorf("%w for a dump within %v: %s", proc.ErrNotStopped, stopTimeout, busy)
+		}
+		time.Sleep(pause)
+	}
+}
+
+const stopSignals = 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+
+// running lists the processes that are not stopped, and names a thread of the
+// last of them.
+func (s *supervisor) running() (pids []int, busy string, err error) {
 	tree, err := s.tree()
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	busy := ""
 	for _, p := range tree {
+		runs := false
 		err := procs.ThreadStates(p.PID, func(tid int, state byte) bool {
-			if !linux.Stopped(state) {
+			if runs = !linux.Stopped(state); runs {
 				busy = fmt.Sprintf("thread %d of process %d (%s) is in state %c", tid, p.PID, p.Comm, state)
 			}
-			return busy == ""
+			return !runs
 		})
 		if err != nil && !linux.Gone(err) {
-			return "", err
+			return nil, "", err
 		}
-		if busy != "" {
-			break
+		if runs {
+			pids = append(pids, p.PID)
 		}
 	}
-	return busy, nil
+	return pids, busy, nil
 }
 
 // resume continues what suspend has stopped, and nothing that the task had
@@ -269,6 +335,7 @@ func (s *supervisor) kill(ctx context.Context, grace time.Duration) error {
 		grace = defaultKillGrace
 	}
 	s.mu.Lock()
+	s.killing = true
 	if s.cancel != nil {
 		s.cancel()
 	}
