@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"headrace/internal/criu"
 	"headrace/internal/linux"
 	"headrace/report"
 )
@@ -152,8 +153,7 @@ func (d *demo) introduce() {
 // policy runs the two jobs under one policy.
 func (d *demo) policy(ctx context.Context, name, does string) error {
 	if why := d.impossible(name); why != "" {
-		d.skipped = append(d.skipped, Skip{name, why})
-		fmt.Fprintf(d.o.Stdout, "%-10s  left out: %s\n", name, why)
+		d.leaveOut(name, why)
 		return nil
 	}
 	store := filepath.Join(d.scratch.dir, "store-"+name)
@@ -175,8 +175,18 @@ func (d *demo) policy(ctx context.Context, name, does string) error {
 	if err != nil {
 		return err
 	}
+	if name == "checkpoint" && out.Mechanism != name {
+		d.leaveOut(name, "Headrace had to "+out.Mechanism+" instead: "+out.low.NoCheckpoint)
+		return nil
+	}
 	d.took(name, out)
 	return nil
+}
+
+// leaveOut notes and tells that a policy cannot be shown.
+func (d *demo) leaveOut(policy, why string) {
+	d.skipped = append(d.skipped, Skip{policy, why})
+	fmt.Fprintf(d.o.Stdout, "%-10s  left out: %s\n", policy, why)
 }
 
 // impossible says why a policy cannot be shown; empty: it can.
@@ -186,6 +196,9 @@ func (d *demo) impossible(policy string) string {
 	}
 	if os.Geteuid() != 0 {
 		return "checkpoints need root: run it with sudo"
+	}
+	if _, err := criu.Find(); err != nil {
+		return err.Error()
 	}
 	return d.noCheckpoint
 }

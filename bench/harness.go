@@ -154,7 +154,10 @@ func (e entry) String() string {
 	if e.point.Share > 0 {
 		at = append(at, fmt.Sprintf("%.0f %%", e.point.Share*100))
 	}
-	return strings.TrimSpace(e.policy + " at " + strings.Join(at, ", "))
+	if len(at) == 0 {
+		return e.policy
+	}
+	return e.policy + " at " + strings.Join(at, ", ")
 }
 
 // mostFailures in a row end an experiment: something is wrong with the machine or
