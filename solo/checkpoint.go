@@ -130,7 +130,7 @@ func (l *loop) restore(t *task, in *intent) {
 				idle = nil
 			}
 			live = idle
-			if in.Again && idle != nil && errors.Is(err, proc.ErrState) && runs(ctx, idle) {
+			if idle != nil && is(ctx, idle, headrace.Running, err) {
 				return func() error {
 					l.restored(t, in, idle, im, proc.RestoreResult{}, took, at)
 					return nil
@@ -143,12 +143,6 @@ func (l *loop) restore(t *task, in *intent) {
 			return nil
 		}
 	})
-}
-
-// runs tells whether a supervisor has processes that may run.
-func runs(ctx context.Context, live Task) bool {
-	stats, err := live.Stats(ctx)
-	return err == nil && stats.State == headrace.Running
 }
 
 func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {

@@ -38,7 +38,8 @@ type parts struct {
 	clock   clock
 	boot    string
 	memory  func() (memoryInfo, error)
-	tick    time.Duration
+	// tick and stopWait: see loop.
+	tick, stopWait time.Duration
 	// journal wraps the journal.
 	journal func(journal) journal
 }
@@ -55,7 +56,7 @@ func New(cfg Config) (*Daemon, error) {
 		clock:   systemClock{},
 		boot:    strings.TrimSpace(boot),
 		memory:  readMemoryInfo,
-		tick:    tickInterval,
+		tick:    tickInterval, stopWait: stopTimeout,
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if explain {
 				return policy.Explain(v, cfg.Policy)
@@ -189,7 +190,7 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 	}
 	return &loop{
 		cfg: d.cfg, log: d.cfg.Log, clk: d.parts.clock, boot: d.parts.boot, host: hostname(),
-		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick,
+		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
 		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
 		mail: make(chan func(), 256), dead: make(chan struct{}),
 		tasks:   map[headrace.TaskID]*task{},
@@ -255,7 +256,7 @@ func (l *loop) letGo() {
 	}()
 	select {
 	case <-over:
-	case <-time.After(stopTimeout):
+	case <-time.After(l.stopWait):
 		l.log.Warn("something that was begun does not end; it is left behind")
 	}
 }

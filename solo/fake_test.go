@@ -21,9 +21,9 @@ type world struct {
 	mu     sync.Mutex
 	things map[headrace.TaskID]*thing
 	faults []string
+	cpus   map[headrace.TaskID]float64
+	slots  float64       // never more may run; 0: whatever
 	clock  time.Duration // makes every recorded end distinct
-	// changed is closed and replaced when something has happened.
-	changed chan struct{}
 }
 
 // thing is everything outside the daemon that belongs to one task.
@@ -49,7 +49,7 @@ type shim struct {
 }
 
 func newWorld(dir string) *world {
-	return &world{dir: dir, things: map[headrace.TaskID]*thing{}, changed: make(chan struct{})}
+	return &world{dir: dir, things: map[headrace.TaskID]*thing{}, cpus: map[headrace.TaskID]float64{}}
 }
 
 func (w *world) thing(id headrace.TaskID) *thing {
@@ -61,9 +61,17 @@ func (w *world) thing(id headrace.TaskID) *thing {
 	return t
 }
 
-func (w *world) happened() {
-	close(w.changed)
-	w.changed = make(chan struct{})
+// countRunning complains when more run than there are slots.
+func (w *world) countRunning() {
+	var sum float64
+	for id, t := range w.things {
+		if t.shim != nil && t.shim.state == headrace.Running {
+			sum += w.cpus[id]
+		}
+	}
+	if w.slots > 0 && sum > w.slots+1e-9 {
+		w.fault("%v processors are used, there are %v", sum, w.slots)
+	}
 }
 
 func (w *world) fault(format string, args ...any) {
@@ -75,7 +83,6 @@ func (w *world) with(id headrace.TaskID, f func(t *thing)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f(w.thing(id))
-	w.happened()
 }
 
 // finish ends the command of a running task by itself and reports whether it
@@ -95,13 +102,12 @@ func (w *world) finish(id headrace.TaskID, code int) bool {
 // end records an end and makes the supervisor go.
 func (w *world) end(t *thing, e proc.Exit) {
 	s := t.shim
-	w.clock += time.Millisecond
-	e.At = time.Unix(1e9, 0).Add(w.clock)
+	w.clock += time.Nanosecond
+	e.At = time.Now().Round(0).Add(w.clock)
 	e.Usage = proc.Usage{User: s.ran, Running: s.ran}
 	t.exit = &e
 	s.exit, s.state, t.shim = e, headrace.Done, nil
 	close(s.exited)
-	w.happened()
 }
 
 // vanish kills the supervisor, and with it the processes, without a record.
@@ -118,7 +124,6 @@ func (w *world) drop(t *thing) {
 	}
 	s.exit, s.state, t.shim = proc.Exit{Code: 137, Signal: 9, Lost: true, At: time.Now()}, headrace.Lost, nil
 	close(s.exited)
-	w.happened()
 }
 
 // reboot ends all processes.
@@ -179,7 +184,7 @@ func (c *conn) do(op string, id headrace.TaskID, f func(t *thing) error) error {
 	}
 	c.world.mu.Lock()
 	err := f(c.thing(id))
-	c.happened()
+	c.countRunning()
 	c.world.mu.Unlock()
 	if c.after != nil && err == nil {
 		err = c.after(op, id)

@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 30 * time.Second
+const patience = 15 * time.Second
 
 // bed is a world with one daemon after the other on the same state directory.
 type bed struct {
@@ -28,6 +28,7 @@ type bed struct {
 	wrap  func(journal) journal
 	clock clock
 	mem   memoryInfo
+	view  func(headrace.View)
 
 	conn  *conn
 	tasks wireconnect.TaskServiceClient
@@ -97,9 +98,14 @@ func (b *bed) startWith(c *conn) error {
 	}
 	cfg := b.cfg.Policy
 	d, err := newDaemon(b.cfg, parts{
-		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, journal: wrap,
-		memory: func() (memoryInfo, error) { return b.mem, nil },
+		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond,
+		journal: func(j journal) journal { return wrap(severed{j, c}) },
+		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
+			if b.view != nil {
+				b.view(v)
+			}
+			b.world.noteCPUs(v)
 			return policy.Explain(v, cfg)
 		},
 	})
@@ -120,6 +126,18 @@ func (b *bed) startWith(c *conn) error {
 	b.tasks = wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 	b.node = wireconnect.NewNodeServiceClient(client, wire.BaseURL)
 	return nil
+}
+
+// watchView has f see every view that the next daemon's policy gets.
+func (b *bed) watchView(f func(headrace.View)) { b.view = f }
+
+// noteCPUs lets the world know what tasks ask for.
+func (w *world) noteCPUs(v headrace.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range v.Tasks {
+		w.cpus[t.ID] = t.CPUs
+	}
 }
 
 // shutdown ends the daemon properly.
@@ -222,6 +240,19 @@ func never(q *wire.RunRequest) { q.Restart = wire.Restart_RESTART_NEVER }
 // errDead is what the journal of a dead daemon returns.
 var errDead = errors.New("killed by the test")
 
+// severed is a journal in which a daemon that is dead writes nothing.
+type severed struct {
+	journal
+	c *conn
+}
+
+func (s severed) commit(b batch) error {
+	if s.c.dead() {
+		return errDead
+	}
+	return s.journal.commit(b)
+}
+
 // mortal is a journal whose daemon dies at a given commit, before or after it
 // is written.
 type mortal struct {
@@ -242,11 +273,11 @@ func (m *mortal) commit(b batch) error {
 		m.left--
 		return m.journal.commit(b)
 	}
-	m.dies()
 	if m.written {
 		if err := m.journal.commit(b); err != nil {
 			return err
 		}
 	}
+	m.dies()
 	return errDead
 }

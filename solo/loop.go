@@ -32,7 +32,9 @@ type loop struct {
 	counts  *counters
 	policy  decider
 	memory  func() (memoryInfo, error)
-	every   time.Duration
+	// every is the time between two ticks; an end of the daemon waits at most
+	// stopWait for operations.
+	every, stopWait time.Duration
 
 	mail chan func()
 	dead chan struct{} // closed when the loop has ended
@@ -248,7 +250,7 @@ func (l *loop) tick() {
 // tasks as they are.
 func (l *loop) stop() error {
 	l.stopping = true
-	deadline := time.NewTimer(stopTimeout)
+	deadline := time.NewTimer(l.stopWait)
 	defer deadline.Stop()
 	background := context.Background()
 	for {

@@ -103,6 +103,16 @@ func (l *loop) start(t *task, in *intent) {
 	})
 }
 
+// is tells whether an operation was refused because the task is in the wanted
+// state already.
+func is(ctx context.Context, live Task, want headrace.TaskState, err error) bool {
+	if !errors.Is(err, proc.ErrState) {
+		return false
+	}
+	stats, err := live.Stats(ctx)
+	return err == nil && stats.State == want
+}
+
 const maxStartFailures = 5
 
 // startFailed deals with a machine that could not start a task at all, which is
@@ -137,6 +147,9 @@ func (l *loop) suspend(t *task, in *intent, c *call) {
 	l.begin(t, opSuspend, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		res, err := live.Suspend(ctx, grace)
+		if is(ctx, live, headrace.Suspended, err) {
+			err = nil
+		}
 		took, at := watch()
 		return func() error {
 			if err != nil {
@@ -213,6 +226,9 @@ func (l *loop) resume(t *task, in *intent) {
 			inTook, _ = watch()
 		}
 		err := live.Resume(ctx)
+		if is(ctx, live, headrace.Running, err) {
+			err = nil
+		}
 		took, at := watch()
 		return func() error {
 			if swapped > 0 {

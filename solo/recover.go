@@ -173,7 +173,7 @@ func (l *loop) reconcile(t *task, f finding, same bool) {
 		}
 		t.rec.Op = nil
 		if in != nil && in.Kind == opKill {
-			in.Late = f.exit.At.UnixMilli() < in.AtMs
+			in.Late = before(*f.exit, in)
 		}
 		l.exited(t, *f.exit, in)
 		return
@@ -187,6 +187,13 @@ func (l *loop) reconcile(t *task, f finding, same bool) {
 		t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: t.rec.State.String(), Reason: "the daemon ended meanwhile"})
 	}
 	l.gone(t, in, f, same)
+}
+
+// before tells whether a command ended by itself before it was to be killed, as
+// far as that can be told afterwards. In doubt it was killed: to do work again is
+// better than to take a half for the whole.
+func before(exit proc.Exit, in *intent) bool {
+	return exit.Signal == 0 && exit.Code < 128 && exit.At.UnixMilli() < in.AtMs
 }
 
 // gone deals with a task that has no supervisor and no recorded end.

@@ -1,0 +1,281 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// dieAt makes a connection that is cut just before or just after the first
+// effect with a name, and a channel that is closed then.
+func dieAt(w *world, op string, after bool) (*conn, <-chan struct{}) {
+	c := &conn{world: w}
+	died := make(chan struct{})
+	var once sync.Once
+	hook := func(have string, _ headrace.TaskID) error {
+		if have != op {
+			return nil
+		}
+		once.Do(func() {
+			c.cut()
+			close(died)
+		})
+		return errCut
+	}
+	if after {
+		c.after = hook
+	} else {
+		c.before = hook
+	}
+	return c, died
+}
+
+// TestDeathDuringOperation kills the daemon around the effect of every operation
+// and looks what the next one makes of it.
+func TestDeathDuringOperation(t *testing.T) {
+	ask := func(f func(ctx context.Context, b *bed, q *wire.VerbRequest)) func(*bed, headrace.TaskID) {
+		return func(b *bed, id headrace.TaskID) {
+			ctx, cancel := context.WithCancel(context.Background())
+			b.t.Cleanup(cancel)
+			go f(ctx, b, &wire.VerbRequest{Id: string(id)})
+		}
+	}
+	suspend := ask(func(ctx context.Context, b *bed, q *wire.VerbRequest) { b.tasks.Suspend(ctx, q) })
+	resume := ask(func(ctx context.Context, b *bed, q *wire.VerbRequest) { b.tasks.Resume(ctx, q) })
+	checkpoint := ask(func(ctx context.Context, b *bed, q *wire.VerbRequest) { b.tasks.Checkpoint(ctx, q) })
+	kill := ask(func(ctx context.Context, b *bed, q *wire.VerbRequest) { b.tasks.Kill(ctx, q) })
+	type outcome struct {
+		state headrace.TaskState
+		held  bool
+	}
+	running, lost := outcome{headrace.Running, false}, outcome{headrace.Lost, false}
+	for _, c := range []struct {
+		effect string
+		from   headrace.TaskState
+		do     func(*bed, headrace.TaskID)
+		// after the same boot; after another one for a task that may be restarted,
+		// and for one that may not; before and after the effect.
+		same, other, never [2]outcome
+	}{
+		{"start", headrace.Pending, resume,
+			[2]outcome{running, running}, [2]outcome{running, running}, [2]outcome{lost, lost}},
+		{"suspend", headrace.Running, suspend,
+			[2]outcome{{headrace.Suspended, true}, {headrace.Suspended, true}}, [2]outcome{running, running}, [2]outcome{lost, lost}},
+		{"resume", headrace.Suspended, resume,
+			[2]outcome{running, running}, [2]outcome{running, running}, [2]outcome{lost, lost}},
+		{"checkpoint", headrace.Running, checkpoint,
+			[2]outcome{{headrace.Checkpointed, true}, {headrace.Checkpointed, true}},
+			[2]outcome{running, {headrace.Checkpointed, true}}, [2]outcome{lost, {headrace.Checkpointed, true}}},
+		{"restore", headrace.Checkpointed, resume,
+			[2]outcome{running, running}, [2]outcome{running, running}, [2]outcome{lost, lost}},
+		{"kill", headrace.Running, kill,
+			[2]outcome{{headrace.Killed, false}, {headrace.Killed, false}},
+			[2]outcome{{headrace.Killed, false}, {headrace.Killed, false}}, [2]outcome{{headrace.Killed, false}, {headrace.Killed, false}}},
+	} {
+		for when, after := range []bool{false, true} {
+			for _, v := range []struct {
+				name   string
+				boot   string
+				change func(*wire.RunRequest)
+				want   outcome
+			}{
+				{"same boot", "boot-1", never, c.same[when]},
+				{"other boot, restart", "boot-2", func(*wire.RunRequest) {}, c.other[when]},
+				{"other boot, no restart", "boot-2", never, c.never[when]},
+			} {
+				t.Run(fmt.Sprintf("%s/after=%v/%s", c.effect, after, v.name), func(t *testing.T) {
+					b := newBed(t, policy.Wait)
+					id := b.bringTo(c.from, v.change)
+					b.shutdown()
+					dying, died := dieAt(b.world, c.effect, after)
+					if err := b.startWith(dying); err != nil {
+						t.Fatal(err)
+					}
+					c.do(b, id)
+					select {
+					case <-died:
+					case <-time.After(patience):
+						t.Fatal("the operation never happened")
+					}
+					b.crash()
+					if b.boot = v.boot; v.boot != "boot-1" {
+						b.world.reboot()
+					}
+					b.start()
+					got := b.awaitState(id, v.want.state)
+					if got.Held != v.want.held {
+						t.Errorf("held = %v, want %v", got.Held, v.want.held)
+					}
+					if want := (b.world.state(id) == headrace.Running); want != (v.want.state == headrace.Running) {
+						t.Errorf("recorded %s, but the processes are %s", got.State, b.world.state(id))
+					}
+				})
+			}
+		}
+	}
+}
+
+// bringTo starts a daemon and has a task in a state, held unless running.
+func (b *bed) bringTo(s headrace.TaskState, change func(*wire.RunRequest)) headrace.TaskID {
+	b.t.Helper()
+	b.start()
+	id := b.run(headrace.Normal, change, func(q *wire.RunRequest) { q.Held = s == headrace.Pending })
+	if s == headrace.Pending {
+		return id
+	}
+	b.awaitState(id, headrace.Running)
+	var err error
+	q := &wire.VerbRequest{Id: string(id)}
+	switch s {
+	case headrace.Suspended:
+		_, err = b.tasks.Suspend(b.ctx(), q)
+	case headrace.Checkpointed:
+		_, err = b.tasks.Checkpoint(b.ctx(), q)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return id
+}
+
+// TestRestart restarts the daemon, by kill -9, with a task in each state that
+// nothing is being done to.
+func TestRestart(t *testing.T) {
+	for _, from := range []headrace.TaskState{headrace.Pending, headrace.Running, headrace.Suspended, headrace.Checkpointed} {
+		for _, c := range []struct {
+			name  string
+			boot  string
+			harm  func(b *bed, id headrace.TaskID)
+			wants map[headrace.TaskState]headrace.TaskState
+		}{
+			{"same boot", "boot-1", func(*bed, headrace.TaskID) {}, nil},
+			{"ended meanwhile", "boot-1", func(b *bed, id headrace.TaskID) {
+				if from == headrace.Running {
+					b.finish(id, 0)
+				}
+			}, map[headrace.TaskState]headrace.TaskState{headrace.Running: headrace.Done}},
+			{"supervisor killed", "boot-1", func(b *bed, id headrace.TaskID) { b.world.vanish(id) },
+				map[headrace.TaskState]headrace.TaskState{headrace.Running: headrace.Lost, headrace.Suspended: headrace.Lost}},
+			{"other boot", "boot-2", func(b *bed, _ headrace.TaskID) { b.world.reboot() },
+				map[headrace.TaskState]headrace.TaskState{headrace.Running: headrace.Lost, headrace.Suspended: headrace.Lost}},
+		} {
+			t.Run(from.String()+"/"+c.name, func(t *testing.T) {
+				b := newBed(t, policy.Wait)
+				id := b.bringTo(from, never)
+				b.crash()
+				c.harm(b, id)
+				b.boot = c.boot
+				b.start()
+				want, ok := c.wants[from]
+				if !ok {
+					want = from
+				}
+				got := b.awaitState(id, want)
+				if wantHeld := want == from && from != headrace.Running || want == headrace.Lost && from == headrace.Suspended; got.Held != wantHeld {
+					t.Errorf("held = %v, want %v", got.Held, wantHeld)
+				}
+				if want.Final() {
+					return
+				}
+				if _, err := b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+					t.Fatal("resume:", err)
+				}
+				b.awaitState(id, headrace.Running)
+				b.finish(id, 0)
+				b.awaitState(id, headrace.Done)
+				b.world.with(id, func(th *thing) {
+					if th.starts != 1 {
+						t.Errorf("started %d times", th.starts)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestLostKeepsCheckpoint(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, never)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := b.tasks.Restore(b.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Running)
+	b.crash()
+	b.world.reboot()
+	b.boot = "boot-2"
+	b.start()
+	if got := b.awaitState(id, headrace.Lost); got.Checkpoint == nil {
+		t.Fatal("the checkpoint of a lost task is gone")
+	}
+	if got, err := b.tasks.Restore(b.ctx(), q); err != nil || got.State != "running" {
+		t.Fatalf("restore by hand: %v, %v", got, err)
+	}
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+}
+
+// TestWaitingSurvives: how long a task has waited is not forgotten by a restart
+// of the daemon, and a jump of the wall clock does not change it.
+func TestWaitingSurvives(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	clk := &fakeClock{now: time.Hour, date: time.Unix(1e9, 0)}
+	b.clock = clk
+	b.start()
+	first := b.run(headrace.Normal)
+	b.awaitState(first, headrace.Running)
+	waiter := b.run(headrace.Normal)
+	b.crash()
+	clk.advance(time.Minute, -365*24*time.Hour)
+	var seen time.Duration
+	var mu sync.Mutex
+	b.watchView(func(v headrace.View) {
+		for _, task := range v.Tasks {
+			if task.ID == waiter {
+				mu.Lock()
+				seen = task.Waiting
+				mu.Unlock()
+			}
+		}
+	})
+	b.start()
+	b.get(waiter)
+	b.run(headrace.Free) // a turn later the policy has seen the view
+	mu.Lock()
+	defer mu.Unlock()
+	if seen < time.Minute || seen > 2*time.Minute {
+		t.Errorf("the view says that it has waited %v, want a minute", seen)
+	}
+}
+
+// fakeClock stands still until it is told.
+type fakeClock struct {
+	mu   sync.Mutex
+	now  time.Duration
+	date time.Time
+}
+
+func (c *fakeClock) boot() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.date
+}
+
+func (c *fakeClock) advance(boot, wall time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += boot
+	c.date = c.date.Add(wall)
+}
