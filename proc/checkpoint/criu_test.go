@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,7 +50,7 @@ func TestCriu(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the victim: %v: %s", err, out)
 	}
-	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "CriuDies"} {
+	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "Cancelled", "CriuDies"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestInNamespace$/^"+name+"$", "-test.v")
 			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+criu, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir())
@@ -76,6 +77,7 @@ func TestInNamespace(t *testing.T) {
 	t.Run("Restore", func(t *testing.T) { testRestore(t, Options{}) })
 	t.Run("RestoreCompressed", func(t *testing.T) { testRestore(t, Options{Compress: true}) })
 	t.Run("DeviceFull", testCriuDeviceFull)
+	t.Run("Cancelled", testCancelled)
 	t.Run("CriuDies", testCriuDies)
 }
 
@@ -286,6 +288,47 @@ func testCriuDeviceFull(t *testing.T) {
 		t.Errorf("hash %s, want %s", got, first)
 	}
 	v.kill()
+}
+
+// testCancelled: criu fails, and the task runs on.
+func testCancelled(t *testing.T) {
+	s, err := Open(filepath.Join(os.Getenv("CHECKPOINT_TEST_DIR"), "store"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, first := startVictim(t)
+	for attempt := 1; !v.cancelDump(s); attempt++ {
+		if attempt == 10 {
+			t.Fatal("criu dump always succeeds")
+		}
+	}
+	if got := v.ask(syscall.SIGUSR2); got != first {
+		t.Errorf("hash %s, want %s", got, first)
+	}
+	v.kill()
+}
+
+// cancelDump reports false if the dump was faster.
+func (v *victim) cancelDump(s *Store) bool {
+	v.t.Helper()
+	w, err := s.Begin("victim", BeginOptions{})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer w.Abort()
+	cmd := v.dumpCommand(w)
+	if err := cmd.Start(); err != nil {
+		v.t.Fatal(err)
+	}
+	for w.Received() == 0 {
+		runtime.Gosched()
+	}
+	w.Cancel()
+	if err := cmd.Wait(); err == nil {
+		return false
+	}
+	commitError(v.t, w)
+	return true
 }
 
 // testCriuDies: criu is killed in the middle of the pages; nobody waits, and the

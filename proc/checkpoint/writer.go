@@ -47,8 +47,8 @@ type BeginOptions struct {
 	Need int64
 }
 
-// A Writer is an image that is being written. Except for Received its methods
-// must not be called at the same time.
+// A Writer is an image that is being written. Except for Received and Cancel its
+// methods must not be called at the same time.
 type Writer struct {
 	store  *Store
 	task   string
@@ -408,6 +408,11 @@ func (w *Writer) mark(m *manifest) error {
 	}
 	return nil
 }
+
+// Cancel makes a criu dump that is sending pages fail by itself; then call Abort.
+// It is how to stop a dump: a criu that is killed while it makes the task
+// execute system calls takes the task with it. Safe for concurrent use.
+func (w *Writer) Cancel() { w.server.hangUp() }
 
 // Abort ends the page server, which makes a criu that still runs fail, and
 // removes the image. After Commit has succeeded, or a second time, it does
