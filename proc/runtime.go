@@ -165,7 +165,7 @@ func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 func (r *Runtime) end(ctx context.Context, id headrace.TaskID) error {
 	t, err := r.Attach(ctx, id)
 	if errors.Is(err, ErrGone) {
-		return nil
+		return endOrphans(r.TaskDir(id))
 	}
 	if err != nil {
 		return err

@@ -39,6 +39,7 @@ func (t *Task) awaitEnd() {
 	}
 	exit, ok, err := readExit(t.dir)
 	if err != nil || !ok {
+		endOrphans(t.dir) // what cannot be found cannot be ended either; Reset tries again
 		exit = Exit{Code: 137, Signal: 9, Lost: true, At: time.Now()}
 	}
 	t.exit = exit

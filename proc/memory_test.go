@@ -1,0 +1,130 @@
+package proc_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// filled is a program that fills memory with what cannot be compressed or
+// shared, says ready, and checks it when a file appears.
+const filled = `
+import hashlib, os, random, sys, time
+b = bytearray(random.Random(7).randbytes(%d << 20))
+d = hashlib.md5(b).hexdigest()
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.005)
+print("same" if hashlib.md5(b).hexdigest() == d else "DIFFERENT")
+`
+
+// withSwap adds a swap file for the test, or skips it.
+func (w *world) withSwap(size int64) {
+	w.Helper()
+	if os.Geteuid() != 0 {
+		w.Skip("swap needs root")
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "headrace-swap-test")
+	w.must(err)
+	path := filepath.Join(dir, "swap")
+	w.Cleanup(func() {
+		exec.Command("swapoff", path).Run() // it may never have been on
+		os.RemoveAll(dir)
+	})
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	w.must(err)
+	err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+	f.Close()
+	if err != nil {
+		w.Skipf("no room for a swap file: %v", err)
+	}
+	for _, argv := range [][]string{{"mkswap", path}, {"swapon", path}} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			w.Skipf("swap cannot be added here: %v: %v: %s", argv, err, out)
+		}
+	}
+}
+
+func TestPageOutAndIn(t *testing.T) {
+	w := newWorld(t)
+	w.withSwap(400 << 20)
+	file := filepath.Join(t.TempDir(), "go")
+	task := w.start(w.spec("t", "python3", "-c", fmt.Sprintf(filled, 150), file))
+	w.awaitOutput(task, "ready")
+	if _, err := task.PageOut(w.ctx, 1<<20); err == nil {
+		t.Error("memory of a running task was paged out")
+	}
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	const want = 64 << 20
+	before := w.stats(task)
+	moved, err := task.PageOut(w.ctx, want)
+	w.must(err)
+	after := w.stats(task)
+	if moved < want || moved > 3*want || after.Swapped < want*9/10 || before.Resident-after.Resident < want*9/10 {
+		t.Errorf("asked for %d bytes, %d moved; before %+v, after %+v", want, moved, before, after)
+	}
+	if _, err := task.PageIn(w.ctx); err != nil {
+		t.Error(err)
+	}
+	w.must(task.Resume(w.ctx))
+	w.must(os.WriteFile(file, nil, 0o644))
+	w.end(task)
+	if out := w.log("t", "stdout"); out != "ready\nsame\n" {
+		t.Errorf("printed %q", out)
+	}
+}
+
+// When swap is full, what does not fit stays in memory and nothing is lost.
+func TestPageOutToFullSwap(t *testing.T) {
+	w := newWorld(t)
+	m, err := linux.ProcFS("").MemInfo()
+	w.must(err)
+	if m.SwapTotal > 0 {
+		t.Skip("this machine has swap of its own, which the test would have to fill")
+	}
+	w.withSwap(40 << 20)
+	file := filepath.Join(t.TempDir(), "go")
+	task := w.start(w.spec("t", "python3", "-c", fmt.Sprintf(filled, 150), file))
+	w.awaitOutput(task, "ready")
+	_, err = task.Suspend(w.ctx, 0)
+	w.must(err)
+	moved, err := task.PageOut(w.ctx, 1<<30)
+	w.must(err)
+	if moved > 41<<20 {
+		t.Errorf("%d bytes moved to 40 MB of swap", moved)
+	}
+	w.must(task.Resume(w.ctx))
+	w.must(os.WriteFile(file, nil, 0o644))
+	w.end(task)
+	if out := w.log("t", "stdout"); out != "ready\nsame\n" {
+		t.Errorf("printed %q", out)
+	}
+}
+
+// A task that is partly swapped out can be checkpointed.
+func TestCheckpointOfSwapped(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	w.withSwap(300 << 20)
+	file := filepath.Join(t.TempDir(), "go")
+	s := w.spec("t", "python3", "-c", fmt.Sprintf(filled, 100), file)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	_, err = task.PageOut(w.ctx, 80<<20)
+	w.must(err)
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(os.WriteFile(file, nil, 0o644))
+	w.end(task)
+	if out := w.log("t", "stdout"); out != "ready\nsame\n" {
+		t.Errorf("printed %q", out)
+	}
+}
