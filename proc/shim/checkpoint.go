@@ -210,7 +210,6 @@ func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte)
 		<-died
 		return nil, ctx.Err()
 	case d := <-died:
-		linux.Signal(-pid, unix.SIGKILL) // CRIU, if the helper was killed
 		s.mu.Lock()
 		s.acct.helper(d.rusage)
 		s.mu.Unlock()
@@ -233,15 +232,21 @@ func (s *supervisor) setHelper(pid int) {
 	s.mu.Unlock()
 }
 
+// criuPatience is how long CRIU gets to put the task in order after the helper
+// that started it has died. Killed while it runs its own code in a process, it
+// would take that process with it.
+const criuPatience = 10 * time.Second
+
 // endHelpers waits until no process of the helper's group is left, so that none
 // of them is taken for the task's.
 func (s *supervisor) endHelpers() {
 	s.mu.Lock()
 	group := s.helperGroup
 	s.mu.Unlock()
-	for pause := 100 * time.Microsecond; linux.Signal(-group, unix.SIGKILL) == nil; pause = min(2*pause, 5*time.Millisecond) {
-		if unix.Kill(-group, 0) == unix.ESRCH {
-			break
+	deadline := linux.Clock() + criuPatience
+	for pause := 100 * time.Microsecond; unix.Kill(-group, 0) == nil; pause = min(2*pause, 5*time.Millisecond) {
+		if linux.Clock() >= deadline {
+			linux.Signal(-group, unix.SIGKILL)
 		}
 		time.Sleep(pause)
 	}

@@ -108,7 +108,6 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	}, criuCommon...)
 	cmd := exec.Command(j.CRIU, args...)
 	cmd.ExtraFiles = []*os.File{w.PageSocket()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
@@ -117,8 +116,8 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 		return nil
 	}
 	failure := criuFailure("CRIU could not dump the task", err, log, said.String())
-	if full := noSpace(w.ServerErr()); errors.Is(full, proc.ErrNoSpace) {
-		return errors.Join(full, failure) // CRIU saw only that the connection broke
+	if serr := w.ServerErr(); serr != nil {
+		return errors.Join(serr, failure) // CRIU saw only that the connection broke
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {

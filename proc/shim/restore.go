@@ -58,12 +58,24 @@ func (s *supervisor) restore(ctx context.Context, o proc.RestoreOptions) (proc.R
 			// is taken, a file that is missing): an older one would lose work.
 			return res, fmt.Errorf("restore checkpoint %d: %w", im.Seq, err)
 		}
+		if err := discard(store, err); err != nil {
+			return res, err
+		}
 		res.Skipped = append(res.Skipped, fmt.Sprintf("checkpoint %d: %v", im.Seq, err))
 	}
 	if len(res.Skipped) == 0 {
 		return res, fmt.Errorf("%w in %s", proc.ErrNoImage, o.Store)
 	}
 	return res, fmt.Errorf("%w: %s", proc.ErrNoImage, strings.Join(res.Skipped, "; "))
+}
+
+// discard makes sure that no later checkpoint builds on a damaged one.
+func discard(store *checkpoint.Store, err error) error {
+	var damage *checkpoint.CorruptError
+	if !errors.As(err, &damage) {
+		return nil
+	}
+	return store.Discard(damage.Task, damage.Seq)
 }
 
 // openImage checks an image, byte for byte, and makes it ready for CRIU.
@@ -75,19 +87,18 @@ func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions,
 	if err != nil {
 		return sv, "", nil, err
 	}
-	if !im.Compressed {
-		if err := im.Verify(ctx, nil); err != nil {
-			return sv, "", nil, err
-		}
-	}
-	dir, done, err := im.Open(ctx, o.Scratch)
+	dir, done, err := im.Open(ctx, o.Scratch) // from here on nobody else changes it
 	if err != nil {
 		return sv, "", nil, err
 	}
-	if o.RanOn || older {
-		if err := sv.rewind(); err != nil {
-			return sv, "", nil, errors.Join(err, done())
-		}
+	if !im.Compressed { // else it was checked while it was unpacked
+		err = im.Verify(ctx, nil)
+	}
+	if err == nil && (o.RanOn || older) {
+		err = sv.rewind()
+	}
+	if err != nil {
+		return sv, "", nil, errors.Join(err, done())
 	}
 	return sv, dir, done, nil
 }
