@@ -122,7 +122,7 @@ func (h *harness) dirtyMemory(ctx context.Context, z sizes) error {
 		return err
 	}
 	whole := h.todo
-	h.todo = whole * 0.6
+	h.todo = whole / 2
 	if err := h.worstCase(ctx, z, swap, lowRounds, urgentRounds); err != nil {
 		return err
 	}

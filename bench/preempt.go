@@ -25,9 +25,9 @@ type experiment struct {
 }
 
 var experiments = []experiment{
-	{"a", "light tasks", 0.30, (*harness).light, false},
-	{"b", "large dirty memory", 0.30, (*harness).dirtyMemory, false},
-	{"c", "storage bandwidths", 0.32, (*harness).storage, true},
+	{"a", "light tasks", 0.18, (*harness).light, false},
+	{"b", "large dirty memory", 0.40, (*harness).dirtyMemory, false},
+	{"c", "storage bandwidths", 0.34, (*harness).storage, true},
 	{"d", "second checkpoint", 0.08, (*harness).secondCheckpoint, true},
 }
 
