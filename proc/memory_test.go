@@ -128,3 +128,16 @@ func TestCheckpointOfSwapped(t *testing.T) {
 		t.Errorf("printed %q", out)
 	}
 }
+
+func TestMeasureSwap(t *testing.T) {
+	w := newWorld(t)
+	w.withSwap(200 << 20)
+	s, err := w.rt.MeasureSwap(w.ctx, 32<<20)
+	w.must(err)
+	if s.Out < 1e6 || s.In < 1e6 || s.Out > 1e12 || s.In > 1e12 {
+		t.Errorf("%+v bytes per second cannot be", s)
+	}
+	if _, err := w.rt.MeasureSwap(w.ctx, 7); err == nil {
+		t.Error("measured with 7 bytes")
+	}
+}

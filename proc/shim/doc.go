@@ -1,5 +1,5 @@
 // Package shim is the supervisor of one task, the whole of the headrace-shim
-// program. One binary plays four parts:
+// program. One binary plays several parts:
 //
 //	headrace-shim supervise   owns the task: logs, exit code, accounting; pid 1
 //	                          of the task's pid namespace; answers the daemon
@@ -8,6 +8,7 @@
 //	                          becomes the command
 //	headrace-shim dump        runs CRIU and the page server for one checkpoint, so
 //	                          that nothing that goes wrong there can end the task
+//	headrace-shim swap-probe  measures swap with memory of its own
 //
 // The supervisor takes no decisions. It does one operation on its tree at a
 // time; a kill interrupts a dump.
