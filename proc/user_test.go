@@ -1,0 +1,79 @@
+package proc_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"headrace/proc"
+)
+
+func TestRunsAsTheUser(t *testing.T) {
+	w := newWorld(t)
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user needs root")
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	w.must(os.WriteFile(secret, []byte("secret"), 0o600))
+	s := w.spec("t", "/bin/sh", "-c", `id -u; id -g; id -G; echo 0.5 > $HEADRACE_PROGRESS_FILE; echo more >> /dev/stdout; cat `+secret)
+	s.UID, s.GID, s.Groups = 12345, 12346, []uint32{12346, 12347}
+	e := w.end(w.start(s))
+	if got, want := w.log("t", "stdout"), "12345\n12346\n12346 12347\nmore\n"; got != want || e.Code != 1 {
+		t.Errorf("printed %q (%+v), want %q and code 1: the file is root's", got, e, want)
+	}
+	s = w.spec("out", "true")
+	s.UID, s.GID, s.Output = 12345, 12346, filepath.Join(filepath.Dir(secret), "created-by-root")
+	if e := w.end(w.start(s)); e.Code != 126 {
+		t.Errorf("an output file in a directory of root's: %+v", e)
+	}
+}
+
+// Without root there are no namespaces; what is possible still works.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("all tests run as an ordinary user already")
+	}
+	dir, err := os.MkdirTemp("", "headrace-user-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "proc.test")
+	b, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(binary, b, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.v", "-test.run", "Exit|CannotStart|Files|Suspend|Kill|Daemons|Usage|Progress|Attach|Resume|Refused|Spec")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, shimEnv + "=" + shimPath}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestSuspendResume") {
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
+	}
+}
+
+func TestSpecIsOwnerOnly(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/true"))
+	w.end(task)
+	for _, f := range []string{"spec.json", "exit.json", "stdout", "stderr", "shim.sock", "shim.log"} {
+		st, err := os.Stat(filepath.Join(w.rt.TaskDir("t"), f))
+		w.must(err)
+		if st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", f, st.Mode())
+		}
+	}
+	var s proc.Spec
+	w.must(json.Unmarshal([]byte(w.log("t", "spec.json")), &s))
+}
