@@ -78,7 +78,12 @@ func (h *harness) daemon(ctx context.Context, c daemonConfig) (*daemon, error) {
 	c.headrace, c.flags = h.o.Headrace, h.o.SoloFlags
 	key := fmt.Sprintf("%+v", c)
 	if d := h.daemons[key]; d != nil {
-		return d, nil
+		if !d.broken() {
+			return d, nil
+		}
+		if err := h.settle(d); err != nil {
+			return nil, err
+		}
 	}
 	h.started++
 	d, err := startDaemon(ctx, stateDir(h.disk, h.started), c)
