@@ -87,20 +87,26 @@ func (d document) writeMarkdown(w io.Writer) error {
 	return err
 }
 
-// failures names the runs without numbers.
+// failures names the runs without numbers, each in a line; the file has all of
+// the message.
 func (d document) failures() []string {
 	var out []string
 	for _, r := range d.res.Runs {
 		if r.Failure != "" {
-			out = append(out, fmt.Sprintf("(%s) repeat %d, %s at %s: %s", r.Experiment, r.Repeat+1, r.Policy, pointName(r.Experiment, r.Point), r.Failure))
+			out = append(out, fmt.Sprintf("(%s) repeat %d, %s at %s: %s", r.Experiment, r.Repeat+1, r.Policy, pointName(r.Experiment, r.Point), firstLine(r.Failure)))
 		}
 	}
 	for _, x := range d.res.Dumps {
 		if x.Failure != "" {
-			out = append(out, fmt.Sprintf("(d) repeat %d, %s pages at %s: %s", x.Repeat+1, x.Pattern, x.Store, x.Failure))
+			out = append(out, fmt.Sprintf("(d) repeat %d, %s pages at %s: %s", x.Repeat+1, x.Pattern, x.Store, firstLine(x.Failure)))
 		}
 	}
 	return out
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
 }
 
 func (d document) facts() []report.Fact {
