@@ -162,6 +162,9 @@ func (d *demo) policy(ctx context.Context, name, does string) error {
 	if err != nil {
 		return err
 	}
+	if d.res.Machine.Headrace, err = daemon.version(ctx); err != nil {
+		return errors.Join(err, daemon.stop())
+	}
 	live := newLive(d, daemon, name, does)
 	t := trial{low: d.low, urgent: d.urgent, share: demoArrival, began: live.began}
 	out, err := t.run(ctx, daemon, d.scratch)

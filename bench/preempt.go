@@ -159,12 +159,16 @@ func (h *harness) learnVersions(ctx context.Context, c daemonConfig) error {
 	if err != nil {
 		return err
 	}
+	h.res.Machine.Headrace, err = d.version(ctx)
+	return err
+}
+
+func (d *daemon) version(ctx context.Context) (string, error) {
 	info, err := d.node.Info(ctx, &wire.InfoRequest{})
 	if err != nil {
-		return fmt.Errorf("ask the daemon for its version: %w", err)
+		return "", fmt.Errorf("ask the daemon for its version: %w", err)
 	}
-	h.res.Machine.Headrace = info.Version
-	return nil
+	return info.Version, nil
 }
 
 // publish shows the results and writes the files.
