@@ -38,6 +38,8 @@ type parts struct {
 	clock   clock
 	boot    string
 	memory  func() (memoryInfo, error)
+	// swap measures the speed of swap; nil: it is guessed until it was used.
+	swap func(context.Context, int64) (proc.SwapSpeed, error)
 	// tick and stopWait: see loop.
 	tick, stopWait time.Duration
 	// journal wraps the journal.
@@ -50,8 +52,10 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find out which boot of the machine this is: %w", err)
 	}
+	rt := &proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}
 	p := parts{
-		runtime: runtimeOf{&proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}},
+		runtime: runtimeOf{rt},
+		swap:    rt.MeasureSwap,
 		images:  storeImages{},
 		clock:   systemClock{},
 		boot:    strings.TrimSpace(boot),
@@ -220,6 +224,9 @@ func (d *Daemon) serve(ctx context.Context, l *loop) error {
 		removeContents(d.cfg.scratchDir())
 	}
 	measureStores(ctx, l.stores, l.meta.Stores, l.img, l.clk, l.log)
+	if d.parts.swap != nil && state.meta.SwapBoot != l.boot {
+		l.measureSwap(ctx, d.parts.swap)
+	}
 	if err := l.recover(ctx, state); err != nil {
 		close(l.dead)
 		return err

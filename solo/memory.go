@@ -1,60 +1,26 @@
 package solo
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
 // memoryInfo is the machine's memory, in bytes.
-type memoryInfo struct {
-	Total, Available, SwapTotal, SwapFree int64
-}
+type memoryInfo = linux.MemInfo
 
-func readMemoryInfo() (memoryInfo, error) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return memoryInfo{}, fmt.Errorf("find out the size of the memory: %w", err)
-	}
-	defer f.Close()
-	var m memoryInfo
-	fields := map[string]*int64{
-		"MemTotal": &m.Total, "MemAvailable": &m.Available, "SwapTotal": &m.SwapTotal, "SwapFree": &m.SwapFree,
-	}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		key, rest, _ := strings.Cut(lines.Text(), ":")
-		p := fields[key]
-		if p == nil {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-		if err != nil {
-			return m, fmt.Errorf("/proc/meminfo: %s: %w", key, err)
-		}
-		*p = kb << 10
-	}
-	if err := lines.Err(); err != nil {
-		return m, fmt.Errorf("read /proc/meminfo: %w", err)
-	}
-	if m.Total == 0 {
-		return m, errors.New("/proc/meminfo does not tell MemTotal")
-	}
-	return m, nil
-}
+func readMemoryInfo() (memoryInfo, error) { return linux.ProcFS("").MemInfo() }
 
-// Until the first page-out and page-in have been measured, paging is taken to
-// be as fast as a plain SSD, in bytes per second.
+// Where swap could not be measured, paging is taken to be as fast as a plain
+// SSD, in bytes per second, until the first page-out and page-in.
 const (
 	guessSwapOut = 200e6
 	guessSwapIn  = 200e6
+	// swapProbe is what swap is measured with when the daemon starts.
+	swapProbe = 32 << 20
 	// The least that says something about the bandwidth. Paging in is only begun
 	// by the kernel's call: small amounts seem to take no time at all.
 	minSwapOutSample = 4 << 20
@@ -66,6 +32,20 @@ const (
 type swapState struct {
 	// Until then (boot time) nothing more is paged out, after a failure.
 	fullUntil time.Duration
+}
+
+// measureSwap tries swap out, where there is some.
+func (l *loop) measureSwap(ctx context.Context, measure func(context.Context, int64) (proc.SwapSpeed, error)) {
+	if l.mem.SwapFree < 2*swapProbe {
+		return
+	}
+	s, err := measure(ctx, swapProbe)
+	if err != nil {
+		l.log.Warn("the speed of swap could not be measured", "err", err)
+		return
+	}
+	l.meta.SwapOut, l.meta.SwapIn, l.meta.SwapBoot, l.metaDirty = s.Out, s.In, l.boot, true
+	l.log.Info("swap", "out", int64(s.Out), "in", int64(s.In))
 }
 
 func (l *loop) readMemory() {

@@ -146,10 +146,12 @@ type meta struct {
 	// Boot is the boot of the machine in which a daemon last wrote.
 	Boot string `json:"boot"`
 	// Order is the number of the last submission; ids follow from it.
-	Order   uint64             `json:"order"`
-	SwapOut float64            `json:"swap_out,omitempty"`
-	SwapIn  float64            `json:"swap_in,omitempty"`
-	Stores  map[string]measure `json:"stores,omitempty"`
+	Order   uint64  `json:"order"`
+	SwapOut float64 `json:"swap_out,omitempty"`
+	SwapIn  float64 `json:"swap_in,omitempty"`
+	// SwapBoot is the boot in which swap was last measured.
+	SwapBoot string             `json:"swap_boot,omitempty"`
+	Stores   map[string]measure `json:"stores,omitempty"`
 }
 
 // measure is what is known about the speed of a store.

@@ -336,5 +336,8 @@ func ParseMemInfo(b []byte) (MemInfo, error) {
 		}
 		*to = v
 	}
+	if m.Total <= 0 {
+		return m, errors.New("no MemTotal in meminfo")
+	}
 	return m, nil
 }
