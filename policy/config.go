@@ -81,8 +81,9 @@ type Config struct {
 	// plus what tasks hold) that is never used. Default 0.1.
 	SuspendReserve float64
 	// Overlap is the share of a page-out during which the task that it makes room
-	// for already runs, 0 to 1. Default 0.5: it starts when half has gone. Until
-	// the rest has gone too, the node holds that much more than its budget.
+	// for already runs, 0 to 1. Default 1: it starts at once, because a task needs
+	// time to fill its memory. Until all has gone, the node may hold that much more
+	// than its budget.
 	Overlap float64
 
 	// Doubling is by how many steps of priority a task must be more urgent for
@@ -173,7 +174,7 @@ func (c Config) resolved() Config {
 	c.MinRun = orDefault(c.MinRun, 5*time.Second)
 	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
 	c.SuspendReserve = orDefault(c.SuspendReserve, 0.1)
-	c.Overlap = orDefault(c.Overlap, 0.5)
+	c.Overlap = orDefault(c.Overlap, 1)
 	c.Doubling = orDefault(c.Doubling, 6)
 	c.StopTime = orDefault(c.StopTime, 100*time.Millisecond)
 	c.KillTime = orDefault(c.KillTime, 200*time.Millisecond)

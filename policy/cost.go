@@ -148,7 +148,7 @@ func (d *decision) paging(n *node, bytes int64) price {
 		return price{}
 	}
 	b := float64(bytes)
-	return price{(1 - d.c.Overlap) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
+	return price{(1 - d.c.Overlap/2) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
 }
 
 // weight is what a second of a task of priority p counts.

@@ -91,7 +91,7 @@
 //
 //	mechanism   delay                                   waste
 //	kill        KillTime                                Progress.Wall + restore of the last checkpoint
-//	suspend     StopTime + (1-Overlap) * out/SwapOut    out/SwapOut + out/SwapIn
+//	suspend     StopTime + (1-Overlap/2) * out/SwapOut  out/SwapOut + out/SwapIn
 //	checkpoint  queue + dump                            dump + RestoreOverhead + (old + new)/Read
 //	wait        remaining                               0
 //

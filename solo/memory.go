@@ -82,9 +82,12 @@ func (l *loop) pagedOut(t *task, bytes int64, took time.Duration, err error) {
 	l.swap.fullUntil = l.clk.boot() + swapFullFor
 }
 
-func (l *loop) pagedIn(t *task, bytes int64, took time.Duration, err error) {
+func (l *loop) pagedIn(bytes int64, took time.Duration, err error) {
+	if errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
+		return
+	}
 	if err != nil {
-		l.log.Warn("paging in failed; the task will do it by itself", "id", t.rec.ID, "err", err)
+		l.log.Warn("paging in failed; the task will do it by itself", "err", err)
 		return
 	}
 	if bytes >= minSwapInSample && took > 0 {

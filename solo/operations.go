@@ -219,21 +219,12 @@ func (l *loop) resume(t *task, in *intent) {
 	live, swapped := t.live, t.stats.Swapped
 	l.begin(t, opResume, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
-		var inErr error
-		var inTook time.Duration
-		if swapped > 0 {
-			_, inErr = live.PageIn(ctx)
-			inTook, _ = watch()
-		}
 		err := live.Resume(ctx)
 		if is(ctx, live, headrace.Running, err) {
 			err = nil
 		}
 		took, at := watch()
 		return func() error {
-			if swapped > 0 {
-				l.pagedIn(t, swapped, inTook, inErr)
-			}
 			if err != nil {
 				l.backOff(t)
 				l.log.Error("resuming a task failed", "id", t.rec.ID, "err", err)
@@ -242,8 +233,22 @@ func (l *loop) resume(t *task, in *intent) {
 			}
 			l.succeeded(t)
 			l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: swapped, Reason: in.Reason, Delay: in.Delay})
+			if swapped > 0 {
+				l.pageIn(live, swapped)
+			}
 			return nil
 		}
+	})
+}
+
+// pageIn brings the memory of a resumed task back while it runs: what it
+// touches comes by itself, the rest in order and without its waiting.
+func (l *loop) pageIn(live Task, swapped int64) {
+	l.background(func(ctx context.Context) func() {
+		watch := l.stopwatch()
+		_, err := live.PageIn(ctx)
+		took, _ := watch()
+		return func() { l.pagedIn(swapped, took, err) }
 	})
 }
 

@@ -82,8 +82,10 @@ func (s *supervisor) pageOut(want int64) (int64, error) {
 	return moved, nil
 }
 
-// pageIn starts to bring swapped memory back and returns how much was out.
+// pageIn starts to bring swapped memory back and returns how much was out. It
+// ends early when the task is stopped, or continued, meanwhile.
 func (s *supervisor) pageIn() (int64, error) {
+	was := s.currentPhase()
 	use, err := s.memory()
 	if err != nil {
 		return 0, err
@@ -96,7 +98,7 @@ func (s *supervisor) pageIn() (int64, error) {
 		out += u.status.Swap
 		ranges, err := procs.Anonymous(u.pid)
 		if err == nil {
-			err = linux.AdviseProcess(u.pid, ranges, linux.WillNeed, nil)
+			err = linux.AdviseProcess(u.pid, ranges, linux.WillNeed, func(int64) bool { return s.currentPhase() == was })
 		}
 		if err != nil && !linux.Gone(err) {
 			return out, err
