@@ -204,7 +204,9 @@ func (l *loop) commit(ctx context.Context) error {
 func (l *loop) write(ctx context.Context, b batch) error {
 	for {
 		err := l.journal.commit(b)
+		r, reserves := l.journal.(reserver)
 		if err == nil {
+			l.full = l.full && reserves // until the reserve is there again
 			return nil
 		}
 		if !errors.Is(err, errNoSpace) {
@@ -212,7 +214,7 @@ func (l *loop) write(ctx context.Context, b batch) error {
 		}
 		l.full = true
 		l.log.Error("the state directory is full: make room", "dir", l.cfg.StateDir, "err", err)
-		if r, ok := l.journal.(reserver); ok && r.spendReserve() {
+		if reserves && r.spendReserve() {
 			continue
 		}
 		select {

@@ -1,0 +1,143 @@
+package solo
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/proc"
+)
+
+func TestJournalKeepsEverything(t *testing.T) {
+	dir := t.TempDir()
+	j, err := openJournal(dir, defaultJournalOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &record{
+		ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5,
+		State: headrace.Suspended, Held: true, Op: &intent{Kind: opResume, User: true, Grace: time.Second},
+		Boot: "b", Since: time.Hour, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
+		Checkpoint: &image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"},
+		History: []event{{AtMs: 1, State: "pending"}},
+	}
+	m := &meta{Boot: "b", Order: 7, SwapOut: 1, Stores: map[string]measure{"/d": {Write: 2}}}
+	spec := &proc.Spec{ID: "t7", Argv: []string{"a"}, Env: []string{"K=V"}}
+	if err := j.commit(batch{meta: m, records: []*record{r}, specs: map[headrace.TaskID]*proc.Spec{"t7": spec}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.commit(batch{records: []*record{{ID: "t8", State: headrace.Done}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.commit(batch{deleted: []headrace.TaskID{"t8"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = openJournal(dir, defaultJournalOptions()); err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	c, err := j.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *r
+	want.Version, want.StateName = recordVersion, "suspended"
+	if len(c.records) != 1 || !reflect.DeepEqual(*c.records[0], want) {
+		t.Errorf("got  %+v\nwant %+v", c.records, want)
+	}
+	if !reflect.DeepEqual(c.meta, *m) || !reflect.DeepEqual(c.specs["t7"], spec) {
+		t.Errorf("got %+v and %+v", c.meta, c.specs["t7"])
+	}
+}
+
+func TestNewerRecordIsRefused(t *testing.T) {
+	for _, data := range []string{`{"version": 99, "state": "running"}`, `{"version": 1, "state": "dancing"}`, "{"} {
+		if _, err := decodeRecord([]byte(data)); err == nil {
+			t.Errorf("%s was accepted", data)
+		}
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	var r record
+	for i := range 10 * maxHistory {
+		r.note(event{AtMs: int64(i)})
+	}
+	if len(r.History) > maxHistory || r.History[0].AtMs != 0 || r.History[len(r.History)-1].AtMs != 10*maxHistory-1 {
+		t.Errorf("%d events, from %d to %d", len(r.History), r.History[0].AtMs, r.History[len(r.History)-1].AtMs)
+	}
+	for i := 1; i < len(r.History); i++ {
+		if r.History[i].AtMs <= r.History[i-1].AtMs {
+			t.Fatalf("event %d is followed by %d", r.History[i-1].AtMs, r.History[i].AtMs)
+		}
+	}
+}
+
+// TestReserve fills a real file system and looks that records can be written
+// all the same.
+func TestReserve(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "small")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skip("mounting a small file system needs root: ", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	j, err := openJournal(dir, defaultJournalOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if !j.keepReserve() {
+		t.Fatal("no reserve on an empty file system")
+	}
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fill.Close()
+	block := make([]byte, 4096)
+	for err == nil {
+		_, err = fill.Write(block)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	big := batch{records: []*record{{ID: "t1", Reason: strings.Repeat("x", 200<<10)}}}
+	if err := j.commit(big); !errors.Is(err, errNoSpace) {
+		t.Fatalf("commit on a full file system: %v", err)
+	}
+	if !j.spendReserve() {
+		t.Fatal("the reserve is not there")
+	}
+	if err := j.commit(big); err != nil {
+		t.Fatal("commit after the reserve was given up:", err)
+	}
+	c, err := j.load()
+	if err != nil || len(c.records) != 1 {
+		t.Errorf("%d records, %v", len(c.records), err)
+	}
+	for err = nil; err == nil; {
+		_, err = fill.Write(block)
+	}
+	if j.keepReserve() {
+		t.Error("a reserve on a full file system")
+	}
+	if err := fill.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if !j.keepReserve() {
+		t.Error("no reserve although there is room again")
+	}
+}
