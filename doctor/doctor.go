@@ -51,7 +51,7 @@ func Check(ctx context.Context, o Options) []Finding {
 	}
 	m := machine{root: "/", uid: os.Geteuid()}
 	return []Finding{
-		m.user(), m.kernel(), criuFinding(ctx, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
+		m.user(), m.capabilities(), m.kernel(), criuFinding(ctx, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
 		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.overcommit(), m.oom(), m.reclaimers(),
 		m.storage(o.StateDir), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
 		m.cachestat(), m.bpf(), m.loopDevices(), m.throttling(),

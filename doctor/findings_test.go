@@ -53,6 +53,16 @@ func TestUserAndTracing(t *testing.T) {
 	expect(t, tree(t, nil).tracing(), OK, "no Yama", "")
 }
 
+func TestCapabilities(t *testing.T) {
+	status := func(set string) map[string]string {
+		return map[string]string{"proc/self/status": "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t" + set + "\nCapBnd:\t000001ffffffffff\n"}
+	}
+	expect(t, tree(t, status("000001ffffffffff")).capabilities(), OK, "CAP_SYS_RESOURCE is there", "")
+	expect(t, tree(t, status("000001fffeffffff")).capabilities(), Warning, "no CAP_SYS_RESOURCE", "--cap-add SYS_RESOURCE")
+	expect(t, tree(t, nil).capabilities(), Warning, "unknown", "")
+	expect(t, machine{root: t.TempDir(), uid: 1000}.capabilities(), OK, "ordinary user", "")
+}
+
 func TestSwapFinding(t *testing.T) {
 	const g = gib
 	mem := func(total, swap, free int64) linux.MemInfo {

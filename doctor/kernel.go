@@ -26,6 +26,42 @@ func (m machine) user() Finding {
 	return f
 }
 
+// capabilities looks for what even root may lack, in a container say. A root
+// process may read the limits of its own user's processes without
+// CAP_SYS_RESOURCE, so that CRIU's smoke test does not find out.
+func (m machine) capabilities() Finding {
+	f := Finding{Name: "capabilities", Status: OK,
+		Why: "CRIU reads the resource limits of a task; of tasks of other users it may only with CAP_SYS_RESOURCE."}
+	if m.uid != 0 {
+		f.What = "not looked at: an ordinary user cannot checkpoint at all"
+		return f
+	}
+	status, _ := m.read("proc/self/status")
+	effective, ok := effectiveCapabilities(status)
+	switch {
+	case !ok:
+		f.Status, f.What = Warning, "unknown (/proc/self/status does not tell)"
+	case effective&(1<<unix.CAP_SYS_RESOURCE) == 0:
+		f.Status, f.What = Warning, "no CAP_SYS_RESOURCE: tasks of other users than root cannot be checkpointed"
+		f.How = "In a container: grant it (docker run --cap-add SYS_RESOURCE, or --privileged). In a systemd unit: see CapabilityBoundingSet."
+	default:
+		f.What = "CAP_SYS_RESOURCE is there"
+	}
+	return f
+}
+
+var effectivePattern = regexp.MustCompile(`(?m)^CapEff:\s*([0-9a-f]{16})$`)
+
+// effectiveCapabilities reads /proc/PID/status.
+func effectiveCapabilities(status string) (uint64, bool) {
+	p := effectivePattern.FindStringSubmatch(status)
+	if p == nil {
+		return 0, false
+	}
+	set, err := strconv.ParseUint(p[1], 16, 64)
+	return set, err == nil
+}
+
 // version is a kernel's: 6.18 of 6.18.44-something.
 type version struct{ major, minor int }
 

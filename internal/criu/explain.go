@@ -141,6 +141,8 @@ var explanations = []explanation{
 		"the checkpoint is damaged or incomplete"),
 
 	// The machine.
+	known(`Can't get rlimit \d+: Operation not permitted`,
+		"the daemon lacks CAP_SYS_RESOURCE, without which tasks of other users than root cannot be checkpointed; in a container, grant it this capability"),
 	known(`CAP_SYS_ADMIN|CAP_CHECKPOINT_RESTORE`,
 		"CRIU needs root"),
 	known(`vdso`,

@@ -70,6 +70,7 @@ func TestExplainsMessages(t *testing.T) {
 		"Pid 17 do not match expected 12":                                                             "process id that it had is taken",
 		"net: Locking network failed using nftables":                                                  "nftables",
 		"CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability":               "needs root",
+		"Can't get rlimit 0: Operation not permitted":                                                 "CAP_SYS_RESOURCE",
 		"System call kcmp is not supported: Function not implemented":                                 "system call kcmp",
 		"tty: Unpaired slave 3":                                                                       "terminal",
 		"Can't dump task 12 running in 32-bit mode":                                                   "32-bit",

@@ -1,0 +1,71 @@
+package proc_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/proc"
+)
+
+// needSysResource skips the test where CRIU may not read the limits of another
+// user's processes.
+func needSysResource(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^CapEff:\s*([0-9a-f]+)$`).FindSubmatch(b)
+	if m == nil {
+		t.Fatal("/proc/self/status does not tell the capabilities")
+	}
+	set, err := strconv.ParseUint(string(m[1]), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set&(1<<unix.CAP_SYS_RESOURCE) == 0 {
+		t.Skip("checkpoints of other users' tasks need CAP_SYS_RESOURCE, which this root does not have")
+	}
+}
+
+// A task of another user comes back as that user, with that user's rights.
+func TestCheckpointOfAnotherUser(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	needSysResource(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	w.must(os.WriteFile(secret, []byte("secret"), 0o600))
+	tell := `n += 1; print(os.getresuid(), os.getresgid(), os.getgroups(), os.access(sys.argv[1], os.R_OK), file=sys.stderr, flush=True)`
+	s := w.spec("count", "python3", "-c", strings.Replace(counter, "n += 1", tell, 1), secret)
+	s.UID, s.GID, s.Groups = 12345, 12346, []uint32{12346, 12347}
+	task := w.start(s)
+	for i, at := range []string{"\n3 ", "\n15 "} {
+		w.awaitOutput(task, at)
+		if res := w.checkpoint(task); res.Chain != i+1 {
+			t.Errorf("checkpoint %d: %+v, want one that builds on the last", i+1, res)
+		}
+		if n := w.tasksProcesses("count"); n != 0 {
+			t.Errorf("%d processes run after a checkpoint", n)
+		}
+		task.Close()
+		task = w.restore(s, proc.RestoreOptions{})
+	}
+	if e := w.end(task); e.Code != 9 || e.Lost {
+		t.Errorf("ended with %+v, want code 9", e)
+	}
+	w.checkCounter("count")
+	ids := strings.Split(strings.TrimSpace(w.log("count", "stderr")), "\n")
+	for i, l := range ids {
+		if l != "(12345, 12345, 12345) (12346, 12346, 12346) [12346, 12347] False" {
+			t.Fatalf("before line %d its identity was %s", i+1, l)
+		}
+	}
+	if len(ids) != 40 {
+		t.Errorf("its identity was told %d times, want 40", len(ids))
+	}
+}
