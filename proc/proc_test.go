@@ -448,6 +448,20 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// A task that says nothing has done as much as it has read of its input.
+func TestProgressFromInput(t *testing.T) {
+	w := newWorld(t)
+	in := filepath.Join(t.TempDir(), "in")
+	w.must(os.WriteFile(in, make([]byte, 1000), 0o644))
+	s := w.spec("t", "python3", "-uc", "import os, time; os.read(0, 250); print('ready'); time.sleep(1000)")
+	s.Stdin = in
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	if share := w.stats(task).Share; share != 0.25 {
+		t.Errorf("share %v, want 0.25", share)
+	}
+}
+
 func TestAttachAfterDaemonRestart(t *testing.T) {
 	w := newWorld(t)
 	task := w.start(w.spec("t", "/bin/sh", "-c", `echo ready; read x < /dev/null; sleep 0.3; exit 5`))

@@ -1,13 +1,7 @@
 package shim
 
 import (
-	"bytes"
-	"os"
 	"sort"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -137,7 +131,7 @@ func (s *supervisor) stats() (proc.Stats, error) {
 			st.Processes++
 		}
 	}
-	st.Share = readProgress(progressFile)
+	st.Share = s.share(tree)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.State = s.phase.state()
@@ -156,33 +150,4 @@ func add(a, b proc.Usage) proc.Usage {
 	a.WrittenBytes += b.WrittenBytes
 	a.MaxResident = max(a.MaxResident, b.MaxResident)
 	return a
-}
-
-// readProgress reads the share that a task says is done; -1 when it says
-// nothing that can be understood. The file belongs to the task, so only its
-// first bytes are looked at.
-func readProgress(path string) float64 {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return -1
-	}
-	defer f.Close()
-	b := make([]byte, 64)
-	n, _ := f.Read(b)
-	return parseProgress(b[:n])
-}
-
-// parseProgress reads "0.42" or "42%".
-func parseProgress(b []byte) float64 {
-	line, _, _ := bytes.Cut(b, []byte{'\n'})
-	text := strings.TrimSpace(string(line))
-	num, percent := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return -1
-	}
-	return v
 }
