@@ -197,12 +197,13 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
 		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
 		mail: make(chan func(), 256), dead: make(chan struct{}),
-		tasks:   map[headrace.TaskID]*task{},
-		dirty:   map[*task]struct{}{},
-		shown:   map[*task]struct{}{},
-		specs:   map[headrace.TaskID]*proc.Spec{},
-		warned:  map[string]time.Duration{},
-		started: d.parts.clock.wall(),
+		tasks:    map[headrace.TaskID]*task{},
+		dirty:    map[*task]struct{}{},
+		shown:    map[*task]struct{}{},
+		specs:    map[headrace.TaskID]*proc.Spec{},
+		littered: map[*task]time.Duration{},
+		warned:   map[string]time.Duration{},
+		started:  d.parts.clock.wall(),
 	}, nil
 }
 

@@ -35,6 +35,7 @@ type thing struct {
 	completed int // ends of the command by itself
 	seq       int
 	resident  int64
+	swapped   int64
 	ratio     float64
 	noDump    error
 }
@@ -154,6 +155,8 @@ type conn struct {
 	// stands for a failure of the operation, and they may cut the connection.
 	before, after func(op string, id headrace.TaskID) error
 	gone          bool
+	// dumping is called when a dump begins; it goes on when the channel is closed.
+	dumping func(id headrace.TaskID) <-chan struct{}
 }
 
 var errCut = errors.New("this daemon is dead")
@@ -365,14 +368,36 @@ func (f *fakeTask) Resume(context.Context) error {
 }
 
 func (f *fakeTask) PageOut(_ context.Context, bytes int64) (int64, error) {
-	return bytes, f.do("pageout", func(*thing) error { return f.want(headrace.Suspended) })
+	err := f.do("pageout", func(t *thing) error {
+		if err := f.want(headrace.Suspended); err != nil {
+			return err
+		}
+		bytes = min(bytes, t.resident)
+		t.resident -= bytes
+		t.swapped += bytes
+		return nil
+	})
+	return bytes, err
 }
 
-func (f *fakeTask) PageIn(context.Context) (int64, error) {
-	return 0, f.do("pagein", func(*thing) error { return nil })
+func (f *fakeTask) PageIn(context.Context) (n int64, err error) {
+	err = f.do("pagein", func(t *thing) error {
+		n = t.swapped
+		t.resident += n
+		t.swapped = 0
+		return nil
+	})
+	return n, err
 }
 
-func (f *fakeTask) Checkpoint(_ context.Context, o proc.CheckpointOptions) (r proc.CheckpointResult, err error) {
+func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r proc.CheckpointResult, err error) {
+	if f.c.dumping != nil {
+		select {
+		case <-f.c.dumping(f.id):
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
 	err = f.do("checkpoint", func(t *thing) error {
 		if err := f.want(headrace.Running, headrace.Suspended); err != nil {
 			return err
@@ -412,7 +437,7 @@ func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 			f.s.ran += 10 * time.Millisecond
 		}
 		st = proc.Stats{
-			State: f.s.state, Resident: t.resident, Dirty: t.resident, Processes: 1, Share: -1,
+			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: -1,
 			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
 			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,
 		}

@@ -53,6 +53,10 @@ type loop struct {
 	mem         memoryInfo
 	round       round
 
+	// littered tasks have ended and left checkpoints that could not be removed;
+	// at the boot time given it is tried again.
+	littered map[*task]time.Duration
+
 	// What the present turn has changed, and what to do when that is durable.
 	dirty     map[*task]struct{}
 	shown     map[*task]struct{}
@@ -238,6 +242,7 @@ func (l *loop) tick() {
 	l.pollStats()
 	l.watchStores()
 	l.forgetOld()
+	l.sweep()
 	if r, ok := l.journal.(reserver); ok {
 		if kept := r.keepReserve(); kept && l.full {
 			l.full = false

@@ -3,6 +3,7 @@ package solo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -77,8 +78,12 @@ func (l *loop) start(t *task, in *intent) {
 		watch := l.stopwatch()
 		var live Task
 		var err error
+		// A new attempt must not be taken for the continuation of old images.
 		left := removeImages(l.img, dirs, spec.ID, l.log)
-		if again {
+		if len(left) > 0 {
+			err = fmt.Errorf("old checkpoints in %q cannot be removed", left)
+		}
+		if err == nil && again {
 			err = l.rt.Reset(ctx, spec)
 		}
 		if err == nil {
@@ -296,6 +301,7 @@ func (l *loop) forget(t *task, c *call) {
 				return err
 			}
 			delete(l.tasks, id)
+			delete(l.littered, t)
 			if i := slices.Index(l.ended, t); i >= 0 {
 				l.ended = slices.Delete(l.ended, i, i+1)
 				l.endedStates[t.rec.State]--

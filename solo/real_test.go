@@ -49,8 +49,8 @@ func runAsDaemon(arg string) {
 	f := strings.Split(arg, "|")
 	d, err := New(Config{
 		StateDir: f[0], Shim: f[1], CRIU: f[2], Slots: 1,
-		Policy: policy.Config{Policy: policy.Name(f[3]), MinRun: policy.None},
-		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Policy: policy.Config{Policy: policy.Name(f[3]), MinRun: policy.None}, EnforceMemory: len(f) > 4,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -147,9 +147,11 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 }
 
 // dropImages removes the checkpoints of an ended task in the background. The
-// record names their directories until that is done.
+// record names their directories until that is done; what does not succeed is
+// tried again later.
 func (l *loop) dropImages(t *task) {
 	dirs := t.rec.ImageDirs
+	delete(l.littered, t)
 	if len(dirs) == 0 {
 		return
 	}
@@ -161,10 +163,25 @@ func (l *loop) dropImages(t *task) {
 				if l.tasks[id] == t && t.rec.State.Final() && t.rec.Checkpoint == nil {
 					t.rec.ImageDirs = left
 					l.touch(t)
+					if len(left) > 0 {
+						l.littered[t] = l.clk.boot() + dropRetry
+					}
 				}
 			}
 		})
 	})
+}
+
+const dropRetry = 30 * time.Second
+
+// sweep tries again to remove checkpoints of ended tasks.
+func (l *loop) sweep() {
+	now := l.clk.boot()
+	for t, at := range l.littered {
+		if now >= at {
+			l.dropImages(t)
+		}
+	}
 }
 
 // startOver makes the task pending again.

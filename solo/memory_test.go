@@ -1,0 +1,222 @@
+package solo
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// TestPageOut: the memory of a suspended task goes to swap while the urgent task
+// runs, as far as the budget asks for it.
+func TestPageOut(t *testing.T) {
+	b := newBed(t, policy.Suspend)
+	b.cfg.Memory = 150 << 20
+	b.start()
+	low := b.run(headrace.Low)
+	b.await(low, "measured", func(w *wire.Task) bool { return w.Usage.Resident > 0 })
+	high := b.run(headrace.High, func(q *wire.RunRequest) { q.Memory = 100 << 20 })
+	b.awaitState(high, headrace.Running)
+	b.await(low, "paged out", func(w *wire.Task) bool { return w.Usage.Swapped >= 50<<20 })
+	var paged int64
+	for _, e := range b.get(low).History {
+		if e.State == "paged out" {
+			paged += e.Bytes
+		}
+	}
+	if paged < 50<<20 || paged > 100<<20 {
+		t.Errorf("%d bytes were paged out, want 50 MB or a little more", paged)
+	}
+	b.finish(high, 0)
+	b.awaitState(low, headrace.Running)
+	b.await(low, "paged in", func(w *wire.Task) bool { return w.Usage.Swapped == 0 && w.Usage.Resident > 0 })
+}
+
+// TestSwapFull: without room in swap the guard has the task checkpointed.
+func TestSwapFull(t *testing.T) {
+	b := newBed(t, policy.Suspend)
+	b.cfg.Memory = 150 << 20
+	b.mem.SwapFree = 10 << 20
+	b.start()
+	low := b.run(headrace.Low)
+	b.await(low, "measured", func(w *wire.Task) bool { return w.Usage.Resident > 0 })
+	high := b.run(headrace.High, func(q *wire.RunRequest) { q.Memory = 100 << 20 })
+	b.awaitState(high, headrace.Running)
+	b.awaitState(low, headrace.Checkpointed)
+}
+
+// TestOneDumpAtATime: dumps to one device queue.
+func TestOneDumpAtATime(t *testing.T) {
+	b := newBed(t, policy.Checkpoint)
+	b.cfg.Slots = 2
+	con := &conn{world: b.world}
+	release := make(chan struct{})
+	var now, most atomic.Int32
+	con.dumping = func(headrace.TaskID) <-chan struct{} {
+		most.Store(max(most.Load(), now.Add(1)))
+		return release
+	}
+	con.after = func(op string, _ headrace.TaskID) error {
+		if op == "checkpoint" {
+			now.Add(-1)
+		}
+		return nil
+	}
+	if err := b.startWith(con); err != nil {
+		t.Fatal(err)
+	}
+	first, second := b.run(headrace.Low), b.run(headrace.Low)
+	b.awaitState(first, headrace.Running)
+	b.awaitState(second, headrace.Running)
+	high := b.run(headrace.High, func(q *wire.RunRequest) { q.Cpus = 2 })
+	leaving := func(w *wire.Task) bool { return w.Doing == "checkpointing" }
+	b.await(first, "leaving", leaving)
+	b.await(second, "leaving", leaving)
+	close(release)
+	b.awaitState(high, headrace.Running)
+	b.awaitState(first, headrace.Checkpointed)
+	b.awaitState(second, headrace.Checkpointed)
+	if most.Load() != 1 {
+		t.Errorf("%d dumps at a time to one device", most.Load())
+	}
+}
+
+// TestKillDuringDump: a kill by a user does not wait for a dump.
+func TestKillDuringDump(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	con := &conn{world: b.world, dumping: func(headrace.TaskID) <-chan struct{} { return make(chan struct{}) }}
+	if err := b.startWith(con); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	answer := make(chan error, 1)
+	go func() {
+		_, err := b.tasks.Checkpoint(context.Background(), q)
+		answer <- err
+	}()
+	b.await(id, "being dumped", func(w *wire.Task) bool { return w.Doing == "checkpointing" })
+	if got, err := b.tasks.Kill(b.ctx(), q); err != nil || got.State != "killed" {
+		t.Fatalf("kill: %v, %v", got, err)
+	}
+	if err := <-answer; err == nil {
+		t.Error("the checkpoint that was called off is said to have succeeded")
+	}
+}
+
+func TestOldTasksAreForgotten(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.cfg.KeepEnded = 3
+	b.start()
+	var last headrace.TaskID
+	for range 8 {
+		last = b.run(headrace.Normal)
+		b.awaitState(last, headrace.Running)
+		b.finish(last, 0)
+		b.awaitState(last, headrace.Done)
+	}
+	stream, err := b.tasks.Watch(b.ctx(), &wire.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	there := map[string]bool{}
+	for stream.Receive() {
+		for _, task := range stream.Msg().Tasks {
+			there[task.Id] = true
+		}
+		for _, id := range stream.Msg().Forgotten {
+			delete(there, id)
+		}
+		if len(there) == 3 {
+			break
+		}
+	}
+	if len(there) != 3 || !there[string(last)] {
+		t.Errorf("kept are %v (%v), want the last three", there, stream.Err())
+	}
+}
+
+func TestLearning(t *testing.T) {
+	s := &store{measure: measure{Write: 1e9, Read: 1e9, DumpOverhead: 100 * time.Millisecond}}
+	for range 30 {
+		s.learnDump(200e6, 200e6, 2*time.Second)
+	}
+	if s.Write < 100e6 || s.Write > 110e6 {
+		t.Errorf("after dumps of 200 MB in 2 s the bandwidth is %.0f", s.Write)
+	}
+	before := s.Write
+	s.learnDump(1e6, 2e9, time.Second) // an incremental one says nothing about it
+	if s.Write != before {
+		t.Error("a small part of a large memory changed the bandwidth")
+	}
+	for range 30 {
+		s.learnDump(1e6, 1e6, 300*time.Millisecond)
+	}
+	if s.DumpOverhead < 280*time.Millisecond || s.DumpOverhead > 300*time.Millisecond {
+		t.Errorf("overhead %v after small dumps of 300 ms", s.DumpOverhead)
+	}
+}
+
+func TestFindMemoryHierarchy(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory pids\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v2 := "31 23 0:26 / " + dir + " rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+	v1 := "36 30 0:31 / /sys/fs/cgroup/memory rw shared:15 - cgroup cgroup rw,memory\n"
+	cpu := "35 30 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+	for _, c := range []struct {
+		mounts, root string
+		v2           bool
+	}{
+		{cpu + v1, "/sys/fs/cgroup/memory", false},
+		{v2 + cpu + v1, "/sys/fs/cgroup/memory", false},
+		{cpu + v2, dir, true},
+		{cpu, "", false},
+		{"nonsense\n", "", false},
+	} {
+		file := filepath.Join(t.TempDir(), "mountinfo")
+		if err := os.WriteFile(file, []byte(c.mounts), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		root, isV2, err := findMemoryHierarchy(file)
+		if root != c.root || isV2 != c.v2 || (err == nil) != (c.root != "") {
+			t.Errorf("%q: %q, %v, %v; want %q, %v", c.mounts, root, isV2, err, c.root, c.v2)
+		}
+	}
+}
+
+// TestRealMemoryLimit: with an enforced budget tasks are in a cgroup that is
+// gone after the last one.
+func TestRealMemoryLimit(t *testing.T) {
+	needRoot(t)
+	if _, _, err := findMemoryHierarchy("/proc/self/mountinfo"); err != nil {
+		t.Skip(err)
+	}
+	m := newMachine(t, policy.Wait)
+	m.arg += "|enforce"
+	m.launch()
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = []string{"/bin/cat", "/proc/self/cgroup"} })
+	m.awaitState(id, headrace.Done)
+	text, err := allLogs(m.ctx(), m.tasks, string(id))
+	if err != nil || !strings.Contains(text, "/headrace-") {
+		t.Errorf("the task is in %q, %v", text, err)
+	}
+	g, err := openMemoryGroup(m.cfg.StateDir, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.clear()
+	if _, err := os.Stat(g.dir); !os.IsNotExist(err) {
+		t.Errorf("the empty cgroup %s is still there (%v)", g.dir, err)
+	}
+}
