@@ -129,10 +129,6 @@ func (r Run) cpu() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
 // moved is what the preemption read and wrote.
 func (r Run) moved() int64 { return r.Dumped + r.Restored + r.PagedOut + r.PagedIn }
 
-// joint is what a policy is judged by where delaying the urgent task and wasting
-// work must be weighed against each other: the seconds of both, added.
-func (r Run) joint() float64 { return r.Sojourn + r.Makespan }
-
 // Dump is a pair of checkpoints of one task with changes in between.
 type Dump struct {
 	Repeat int    `json:"repeat"`

@@ -29,7 +29,6 @@ type metric func(Run) float64
 
 func sojourn(r Run) float64  { return r.Sojourn }
 func makespan(r Run) float64 { return r.Makespan }
-func joint(r Run) float64    { return r.joint() }
 func lostCPU(r Run) float64  { return r.LostCPU }
 func moved(r Run) float64    { return float64(r.moved()) }
 

@@ -24,7 +24,6 @@ type worker struct {
 	did     time.Duration // of which it has done this
 	saved   time.Duration // of which a checkpoint holds this
 	left    time.Duration // of the transition in progress
-	pageOut int64         // that goes with it
 	arrived time.Duration
 	ended   time.Duration
 }

@@ -39,13 +39,13 @@ func TestProgressOnTerminal(t *testing.T) {
 }
 
 func TestProgressElsewhere(t *testing.T) {
-	p, out, pass := newTestProgress(false)
+	p, out, _ := newTestProgress(false)
 	p.Set(0.5, "a")
 	p.Done()
 	if out.Len() != 0 {
 		t.Errorf("a file got %q", out)
 	}
-	p, out, pass = newTestProgress(false)
+	p, out, pass := newTestProgress(false)
 	p.Every = time.Minute
 	p.Set(0.1, "a")
 	pass(59 * time.Second)
