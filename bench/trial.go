@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"headrace"
 	"headrace/wire"
 )
@@ -141,7 +143,7 @@ func (d *daemon) submit(ctx context.Context, name string, args []string, memory 
 		Memory:   memory,
 		Env:      taskEnv(),
 		Cwd:      "/",
-		Umask:    0o022,
+		Umask:    proto.Uint32(0o022),
 	})
 	if err != nil {
 		return "", fmt.Errorf("submit the task %s: %w", name, err)

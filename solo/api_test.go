@@ -20,6 +20,7 @@ import (
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"headrace"
 	"headrace/policy"
@@ -68,7 +69,7 @@ func TestAbsurdRequests(t *testing.T) {
 		{"too much memory", func(q *wire.RunRequest) { q.Memory = 1 << 60 }, "budget"},
 		{"user", func(q *wire.RunRequest) { q.User = "nobody-of-this-name" }, "no user"},
 		{"environment", func(q *wire.RunRequest) { q.Env = []string{"novalue"} }, "KEY=VALUE"},
-		{"umask", func(q *wire.RunRequest) { q.Umask = 0o7777 }, "umask"},
+		{"umask", func(q *wire.RunRequest) { q.Umask = proto.Uint32(0o7777) }, "umask"},
 		{"name", func(q *wire.RunRequest) { q.Name = "a\x1b[2J" }, "control"},
 		{"long name", func(q *wire.RunRequest) { q.Job = long }, "at most"},
 		{"restart", func(q *wire.RunRequest) { q.Restart = 9 }, "restart"},

@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// defaultUmask is that of a task whose caller does not say.
+	defaultUmask = 0o022
 	// maxCommand bounds argv and environment together, as the kernel does.
 	maxCommand = 2 << 20
 	// maxArgument is the kernel's limit for one string (MAX_ARG_STRLEN).
@@ -60,7 +62,10 @@ func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
 	if t.rec.Name == "" {
 		t.rec.Name = filepath.Base(q.Argv[0])
 	}
-	t.spec.Argv, t.spec.Env, t.spec.Cwd, t.spec.Umask = q.Argv, q.Env, q.Cwd, q.Umask
+	t.spec.Argv, t.spec.Env, t.spec.Cwd, t.spec.Umask = q.Argv, q.Env, q.Cwd, defaultUmask
+	if q.Umask != nil {
+		t.spec.Umask = *q.Umask
+	}
 	t.spec.Stdin, t.spec.Output = q.Stdin, q.Output
 	if t.spec.Cwd == "" {
 		t.spec.Cwd = "/"
@@ -119,8 +124,8 @@ func checkPaths(q *wire.RunRequest) error {
 			return refusal("the %s %q is relative; the daemon has another working directory, so give an absolute path", what, p)
 		}
 	}
-	if q.Umask > 0o777 {
-		return refusal("umask %#o is not one; give a number from 0 to 0777", q.Umask)
+	if q.GetUmask() > 0o777 {
+		return refusal("umask %#o is not one; give a number from 0 to 0777", q.GetUmask())
 	}
 	return nil
 }

@@ -151,8 +151,9 @@ type RunRequest struct {
 	Stdin string `protobuf:"bytes,11,opt,name=stdin,proto3" json:"stdin,omitempty"`
 	// What becomes of the task when its processes vanish without fault of its own
 	// (reboot, killed supervisor) and no checkpoint can be used.
-	Restart       Restart `protobuf:"varint,12,opt,name=restart,proto3,enum=headrace.v1.Restart" json:"restart,omitempty"`
-	Umask         uint32  `protobuf:"varint,13,opt,name=umask,proto3" json:"umask,omitempty"`
+	Restart Restart `protobuf:"varint,12,opt,name=restart,proto3,enum=headrace.v1.Restart" json:"restart,omitempty"`
+	// 022 when left out.
+	Umask         *uint32 `protobuf:"varint,13,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
 	Held          bool    `protobuf:"varint,14,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -273,8 +274,8 @@ func (x *RunRequest) GetRestart() Restart {
 }
 
 func (x *RunRequest) GetUmask() uint32 {
-	if x != nil {
-		return x.Umask
+	if x != nil && x.Umask != nil {
+		return *x.Umask
 	}
 	return 0
 }
@@ -1636,7 +1637,7 @@ var File_headrace_proto protoreflect.FileDescriptor
 
 const file_headrace_proto_rawDesc = "" +
 	"\n" +
-	"\x0eheadrace.proto\x12\vheadrace.v1\"\xce\x02\n" +
+	"\x0eheadrace.proto\x12\vheadrace.v1\"\xdd\x02\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x12\n" +
@@ -1651,9 +1652,10 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06output\x18\n" +
 	" \x01(\tR\x06output\x12\x14\n" +
 	"\x05stdin\x18\v \x01(\tR\x05stdin\x12.\n" +
-	"\arestart\x18\f \x01(\x0e2\x14.headrace.v1.RestartR\arestart\x12\x14\n" +
-	"\x05umask\x18\r \x01(\rR\x05umask\x12\x12\n" +
-	"\x04held\x18\x0e \x01(\bR\x04held\"\x1d\n" +
+	"\arestart\x18\f \x01(\x0e2\x14.headrace.v1.RestartR\arestart\x12\x19\n" +
+	"\x05umask\x18\r \x01(\rH\x00R\x05umask\x88\x01\x01\x12\x12\n" +
+	"\x04held\x18\x0e \x01(\bR\x04heldB\b\n" +
+	"\x06_umask\"\x1d\n" +
 	"\vRunResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x1c\n" +
 	"\n" +
@@ -1884,6 +1886,7 @@ func file_headrace_proto_init() {
 	if File_headrace_proto != nil {
 		return
 	}
+	file_headrace_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

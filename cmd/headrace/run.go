@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"headrace"
 	"headrace/wire"
@@ -147,7 +148,7 @@ func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRe
 		Argv: argv, Name: f.name, Job: f.job, Priority: uint32(f.priority),
 		Cpus: float64(f.cpus), Memory: int64(f.memory),
 		Env: env, Cwd: cwd, User: f.user,
-		Umask: umask(), Held: f.held,
+		Umask: proto.Uint32(umask()), Held: f.held,
 	}
 	if f.restart {
 		req.Restart = wire.Restart_RESTART_ON_LOSS

@@ -107,6 +107,7 @@ func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions,
 // process, and is continued here.
 func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string) error {
 	os.Remove(commandExit)
+	os.Remove(exitFile) // of an earlier end: the task is not over
 	s.mu.Lock()
 	s.spec, s.initPID, s.expectEnd, s.initDied = spec, sv.InitPID, true, false
 	s.mu.Unlock()
