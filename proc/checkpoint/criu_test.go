@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/criu"
 )
 
 // findCriu skips the test, and says why, if there is no CRIU that can be used.
@@ -22,28 +24,17 @@ func findCriu(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Skip("CRIU needs root")
 	}
-	path := os.Getenv("HEADRACE_CRIU")
-	if path == "" {
-		var err error
-		if path, err = exec.LookPath("criu"); err != nil {
-			t.Skip("no criu on PATH, and HEADRACE_CRIU is not set")
-		}
+	c, err := criu.Find()
+	if err != nil {
+		t.Skip(err)
 	}
-	out, err := exec.Command(path, "--version").Output()
-	var major, minor int
-	if _, scan := fmt.Sscanf(string(out), "Version: %d.%d", &major, &minor); err != nil || scan != nil {
-		t.Skipf("%s --version: %v, %q", path, err, out)
-	}
-	if major < 4 || major == 4 && minor < 2 {
-		t.Skipf("%s is version %d.%d; 4.2 is required", path, major, minor)
-	}
-	return path
+	return c.Path
 }
 
 // TestCriu runs the tests below as the first process of a pid and a mount
 // namespace, where pids are free.
 func TestCriu(t *testing.T) {
-	criu := findCriu(t)
+	path := findCriu(t)
 	victim := filepath.Join(t.TempDir(), "victim")
 	build := exec.Command("go", "build", "-o", victim, "./testdata/victim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -53,7 +44,7 @@ func TestCriu(t *testing.T) {
 	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "Cancelled", "CriuDies"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestInNamespace$/^"+name+"$", "-test.v")
-			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+criu, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir())
+			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+path, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir())
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 			out, err := cmd.CombinedOutput()
 			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestInNamespace/"+name)) {
