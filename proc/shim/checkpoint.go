@@ -101,6 +101,7 @@ func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	}
 	job, err := json.Marshal(dumpJob{
 		Dir: s.dir, CRIU: s.criu, InitPID: sv.InitPID, Lock: lock, Task: string(s.spec.ID), Options: o, Meta: meta,
+		Files: sv.descriptors(),
 	})
 	if err != nil {
 		return res, err

@@ -23,7 +23,9 @@ type dumpJob struct {
 	CRIU    string `json:"criu"`
 	InitPID int    `json:"init_pid"`
 	// Lock holds back packets of the task's TCP connections until the restore.
-	Lock    bool                   `json:"lock"`
+	Lock bool `json:"lock"`
+	// Files are what the task has open for writing.
+	Files   []descriptor           `json:"files"`
 	Task    string                 `json:"task"`
 	Options proc.CheckpointOptions `json:"options"`
 	Meta    json.RawMessage        `json:"meta"`
@@ -78,6 +80,9 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 	}
 	res.Dump = linux.Clock() - begin
 	begin = linux.Clock()
+	if err := j.syncFiles(); err != nil {
+		return res, errors.Join(err, w.Abort())
+	}
 	im, err := w.Commit(j.Meta)
 	if err != nil {
 		return res, errors.Join(err, w.Abort())
@@ -85,6 +90,19 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 	res.Sync = linux.Clock() - begin
 	res.Seq, res.Chain, res.Stored, res.Total, res.ToRead = im.Seq, im.Chain, im.Stored, im.Total, im.BytesToRead()
 	return res, nil
+}
+
+// syncFiles makes durable what the task has written to the files that it has
+// open. A task that is restored after a power failure would otherwise go on
+// behind output that is gone: CRIU does not check the size of a file that is
+// open for appending.
+func (j dumpJob) syncFiles() error {
+	for _, f := range j.Files {
+		if err := f.sync(); err != nil {
+			return fmt.Errorf("make the task's files durable: %w", err)
+		}
+	}
+	return nil
 }
 
 // noSpace marks a full device as such.

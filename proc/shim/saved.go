@@ -46,6 +46,9 @@ type openFile struct {
 	MTime time.Time `json:"mtime"`
 	// Log is standard output or error: what was written since can be cut off.
 	Log bool `json:"log,omitempty"`
+
+	// fd is a descriptor of it, of a process that is being dumped.
+	fd descriptor
 }
 
 // describe collects what must be remembered of a stopped tree.
@@ -103,6 +106,10 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return err
+		}
 		var st unix.Stat_t
 		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !openForWriting(pid, e.Name()) {
 			continue
@@ -113,7 +120,43 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 		}
 		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
 			Path: target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()),
+			fd: descriptor{pid, fd},
 		}
+	}
+	return nil
+}
+
+// descriptors are those of its files, one of each.
+func (sv saved) descriptors() []descriptor {
+	list := make([]descriptor, len(sv.Files))
+	for i, f := range sv.Files {
+		list[i] = f.fd
+	}
+	return list
+}
+
+// descriptor names an open file of another process.
+type descriptor struct {
+	PID int `json:"pid"`
+	FD  int `json:"fd"`
+}
+
+// sync makes durable what was written to the file. It uses the descriptor
+// itself, since the path may be the user's to change. Files of the kernel's, as
+// below /proc, cannot be synced and need not be.
+func (d descriptor) sync() error {
+	pidfd, err := unix.PidfdOpen(d.PID, 0)
+	if err != nil {
+		return fmt.Errorf("find process %d: %w", d.PID, err)
+	}
+	defer unix.Close(pidfd)
+	fd, err := unix.PidfdGetfd(pidfd, d.FD, 0)
+	if err != nil {
+		return fmt.Errorf("get descriptor %d of process %d: %w", d.FD, d.PID, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
+		return fmt.Errorf("fsync descriptor %d of process %d: %w", d.FD, d.PID, err)
 	}
 	return nil
 }
