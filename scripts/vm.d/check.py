@@ -295,17 +295,13 @@ def preemption(policy):
 
 
 def prepare(mark):
-    """Leaves tasks in every state. Those that are to be preempted come first,
-    since a user's checkpoint stays where it is."""
-    daemon = Daemon("--slots", "1", "--policy", "checkpoint", "--min-run", "0")
-    counter(f"{mark}-preempted", ALICE, 200, 0.02, "--priority", "low")
+    """Leaves tasks in every state."""
+    Daemon("--slots", "20", "--min-run", "0", "--policy", "checkpoint")
+    # It needs all slots, so that it stays preempted.
+    counter(f"{mark}-preempted", ALICE, 200, 0.02, "--priority", "low", "--cpus", 20)
     await_line(f"{mark}-preempted", 20)
     hr("run", "--name", f"{mark}-urgent", "--priority", "high", "--", "sleep", 100000, user=BOB)
     await_state(f"{mark}-preempted", "checkpointed")
-    daemon.stop()
-
-    Daemon("--slots", "20", "--min-run", "0", "--policy", "wait")
-    hr("checkpoint", f"{mark}-preempted")
     for user in (ROOT, ALICE):
         name = f"{mark}-saved-{NAMES[user]}"
         counter(name, user, 200, 0.02)
@@ -356,8 +352,6 @@ def look(mark, how):
         check(t["state"] == "checkpointed", f"{how}: the task checkpointed by {NAMES[user]} is so still", f"{t['state']}, {t['reason']}")
         hr("restore", name, user=user, ok=False)
         check_complete(name, user, 200, f"{how}: the task checkpointed by {NAMES[user]}")
-    hr("restore", f"{mark}-preempted", ok=False)
-    check_complete(f"{mark}-preempted", ALICE, 200, f"{how}: alice's preempted task")
     hr("restore", f"{mark}-output", user=ALICE, ok=False)
     t = await_state(f"{mark}-output", "done", "failed", "lost", "killed", "checkpointed")
     got = open(f"/home/alice/own-output-{mark}").read().splitlines()
@@ -379,6 +373,7 @@ def look(mark, how):
     for name in ("queued", "held"):
         t = await_state(f"{mark}-{name}", "done", "failed", "lost", "killed")
         check(t["state"] == "done" and lines(f"{mark}-{name}") == [name], f"{how}: the {name} task runs in its turn", f"{t['state']}, {t['reason']}")
+    check_complete(f"{mark}-preempted", ALICE, 200, f"{how}: alice's preempted task, which goes on by itself")
     daemon.stop()
 
 
@@ -433,7 +428,7 @@ def main():
     if with_tests:
         tests("tests")
         add_swap()
-        tests("tests with swap", "-test.run=Swap|Memory|Suspend|Page")
+        tests("tests with swap", "-test.run=Swap|Memory|Suspend|Page|Checkpoint")
     say("finished")
     return 0
 
