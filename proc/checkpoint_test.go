@@ -302,6 +302,22 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
+// An older checkpoint is known as such even if the last is not there any more:
+// the log is cut back, and every line comes once.
+func TestOlderCheckpointAfterTheLastIsGone(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.awaitOutput(task, "\n12 ")
+	last := w.checkpoint(task)
+	w.must(os.RemoveAll(filepath.Join(w.store, "count", fmt.Sprintf("%06d", last.Seq))))
+	w.end(w.restore(s, proc.RestoreOptions{Last: last.Seq}))
+	w.checkCounter("count")
+}
+
 // A task that ran on and changed a file of its own must not be put back.
 func TestStaleCheckpoint(t *testing.T) {
 	w := newWorld(t).needCheckpoints()

@@ -125,6 +125,10 @@ type RestoreOptions struct {
 	// Seq is the checkpoint to use; 0: the newest that is intact.
 	Seq      int  `json:"seq,omitempty"`
 	Compress bool `json:"compress,omitempty"`
+	// Last is the number of the last checkpoint that was taken, as far as the
+	// caller knows: the task has run on after any older one, even if the last is
+	// not there any more.
+	Last int `json:"last,omitempty"`
 	// RanOn tells that the task has run since the checkpoint was taken. Then its
 	// logs are cut back to what they held, and the restore is refused if another
 	// file that was open for writing has changed.

@@ -116,7 +116,7 @@ func (l *loop) checkpointFailed(t *task, st *store, err error) {
 func (l *loop) restore(t *task, in *intent) {
 	im, spec := *t.rec.Checkpoint, t.spec
 	spec.Cgroups = l.cgroups
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir()}
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir()}
 	in.Store, in.Dir = im.Store, im.Dir
 	l.detach(t)
 	l.begin(t, opRestore, in, nil, func(ctx context.Context) func() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,18 +39,23 @@ func (s *supervisor) restore(ctx context.Context, o proc.RestoreOptions) (proc.R
 	if err != nil {
 		return res, err
 	}
-	for i := len(images) - 1; i >= 0; i-- {
-		im := images[i]
+	last := o.Last
+	for _, im := range images {
+		last = max(last, im.Seq)
+	}
+	for _, im := range slices.Backward(images) {
 		if o.Seq != 0 && im.Seq != o.Seq {
 			continue
 		}
 		verify := linux.Clock()
-		sv, dir, done, err := openImage(ctx, im, o, i < len(images)-1)
+		sv, dir, done, err := openImage(ctx, im, o, im.Seq < last)
 		res.Verify += linux.Clock() - verify
 		if err == nil {
 			crash.Here("shim.before-restore")
 			err = s.restoreFrom(spec, sv, dir)
-			err = errors.Join(err, done())
+			if derr := done(); derr != nil {
+				fmt.Fprintf(os.Stderr, "clean up after checkpoint %d: %v\n", im.Seq, derr)
+			}
 			if err == nil {
 				res.Seq, res.Read, res.Took = im.Seq, im.BytesToRead(), linux.Clock()-begin
 				return res, nil

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -127,12 +128,12 @@ func (s *supervisor) stop(grace time.Duration) (proc.SuspendResult, error) {
 			}
 		}
 	}
-	if res.Forced, err = s.awaitHandlers(begin + grace); err != nil {
-		return res, err
+	res.Forced, err = s.awaitHandlers(begin + grace)
+	if err == nil {
+		err = s.freeze()
 	}
-	if err := s.freeze(); err != nil {
-		s.signalAll(unix.SIGCONT)
-		return res, err
+	if err != nil {
+		return res, errors.Join(err, s.contAllBut(self))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,6 +312,11 @@ func (s *supervisor) cont() error {
 	s.phase, s.selfStopped = running, nil
 	s.acct.resumed()
 	s.mu.Unlock()
+	return s.contAllBut(self)
+}
+
+// contAllBut continues every process but those that the task had stopped itself.
+func (s *supervisor) contAllBut(self map[int]bool) error {
 	if len(self) == 0 {
 		return s.signalAll(unix.SIGCONT)
 	}
