@@ -385,7 +385,7 @@ def add_swap():
 
 
 def tests(label, *flags):
-    env = dict(os.environ, HEADRACE_TEST_SHIM="/usr/local/bin/headrace-shim", TMPDIR="/var/tmp")
+    env = dict(os.environ, HEADRACE_TEST_SHIM="/vm/headrace-shim", TMPDIR="/var/tmp")
     with open("/var/log/proc.test", "w") as log:
         p = subprocess.run(["/vm/proc.test", "-test.v", "-test.timeout=40m", *flags], cwd="/vm", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     text = open("/var/log/proc.test", errors="replace").read()
