@@ -63,8 +63,11 @@ type loop struct {
 	specs     map[headrace.TaskID]*proc.Spec
 	deleted   []headrace.TaskID
 	metaDirty bool
-	atEnd     []func()
-	after     []func()
+	// What is put off until all messages of the turn are handled: until just
+	// before the decision, so that it counts there (a page-out that begins: the
+	// task that it is for starts beside it), and until just after it.
+	atDecision, atEnd []func()
+	after             []func()
 
 	redecide bool
 	stopping bool
@@ -149,24 +152,26 @@ func (l *loop) drain() {
 // endTurn decides, makes durable what has changed, and then announces it and
 // acts on it.
 func (l *loop) endTurn(ctx context.Context) error {
+	run(&l.atDecision)
 	if l.redecide && !l.stopping {
 		l.redecide = false
 		l.decide()
 	}
-	atEnd := l.atEnd
-	l.atEnd = nil
-	for _, f := range atEnd {
-		f()
-	}
+	run(&l.atEnd)
 	if err := l.commit(ctx); err != nil {
 		return err
 	}
-	after := l.after
-	l.after = nil
-	for _, f := range after {
+	run(&l.after)
+	return nil
+}
+
+// run empties a list of what was put off and does it.
+func run(list *[]func()) {
+	todo := *list
+	*list = nil
+	for _, f := range todo {
 		f()
 	}
-	return nil
 }
 
 // commit writes what the turn has changed and shows it.

@@ -167,7 +167,7 @@ func (l *loop) suspend(t *task, in *intent, c *call) {
 			l.left(t, in, headrace.Suspend)
 			l.enter(t, headrace.Suspended, event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
 			if in.PageOut > 0 {
-				l.atEnd = append(l.atEnd, func() { l.pageOut(t, in.PageOut) })
+				l.atDecision = append(l.atDecision, func() { l.pageOut(t, in.PageOut) })
 			}
 			return nil
 		}
