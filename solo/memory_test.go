@@ -39,6 +39,36 @@ func TestPageOut(t *testing.T) {
 	b.await(low, "paged in", func(w *wire.Task) bool { return w.Usage.Swapped == 0 && w.Usage.Resident > 0 })
 }
 
+// TestStartBesidePageOut: the urgent task does not wait for the page-out.
+func TestStartBesidePageOut(t *testing.T) {
+	b := newBed(t, policy.Suspend)
+	b.cfg.Memory = 150 << 20
+	con := &conn{world: b.world}
+	release := make(chan struct{})
+	con.after = func(op string, _ headrace.TaskID) error {
+		if op == "pageout" {
+			<-release
+		}
+		return nil
+	}
+	if err := b.startWith(con); err != nil {
+		t.Fatal(err)
+	}
+	low := b.run(headrace.Low)
+	b.await(low, "measured", func(w *wire.Task) bool { return w.Usage.Resident > 0 })
+	high := b.run(headrace.High, func(q *wire.RunRequest) { q.Memory = 100 << 20 })
+	b.awaitState(high, headrace.Running)
+	for _, e := range b.get(low).History {
+		if e.State == "paged out" {
+			t.Error("the page-out has ended already")
+		}
+	}
+	close(release)
+	b.await(low, "paged out", func(w *wire.Task) bool { return w.Usage.Swapped >= 50<<20 })
+	b.finish(high, 0)
+	b.awaitState(low, headrace.Running)
+}
+
 // TestSwapFull: without room in swap the guard has the task checkpointed.
 func TestSwapFull(t *testing.T) {
 	b := newBed(t, policy.Suspend)
