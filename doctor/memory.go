@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -152,7 +153,9 @@ func (m machine) pageOut(ctx context.Context) Finding {
 	return f
 }
 
-// tryPageOut returns how many bytes of a child went to swap.
+// tryPageOut returns how many bytes of a child went to swap. A child that is
+// still being loaded unmaps memory that has just been seen; then the next look
+// finds what is there to stay.
 func tryPageOut(ctx context.Context) (int64, error) {
 	child, stop, err := sleeper(ctx, nil)
 	if err != nil {
@@ -161,21 +164,21 @@ func tryPageOut(ctx context.Context) (int64, error) {
 	defer stop()
 	pid := child.Process.Pid
 	var proc linux.ProcFS
-	ranges, err := proc.Anonymous(pid)
-	if err != nil {
-		return 0, err
-	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return 0, os.NewSyscallError("pidfd_open", err)
 	}
 	defer unix.Close(fd)
 	var taken []linux.Range
-	for _, r := range ranges {
-		err = advise(fd, r, unix.MADV_PAGEOUT)
-		if err == nil {
-			taken = append(taken, r)
-		} else if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+	for try := 0; len(taken) == 0 && try < 50; try++ {
+		if try > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		var ranges []linux.Range
+		if ranges, err = proc.Anonymous(pid); err != nil {
+			return 0, err
+		}
+		if taken, err = pageOutEach(fd, ranges); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 			return 0, err
 		}
 	}
@@ -187,11 +190,24 @@ func tryPageOut(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	for _, r := range taken {
-		if err := advise(fd, r, unix.MADV_WILLNEED); err != nil {
+		if err := advise(fd, r, unix.MADV_WILLNEED); err != nil && !errors.Is(err, unix.ENOMEM) {
 			return status.Swap, fmt.Errorf("MADV_WILLNEED: %w", err)
 		}
 	}
 	return status.Swap, nil
+}
+
+// pageOutEach returns the ranges for which the kernel took the advice, and the
+// last error.
+func pageOutEach(pidfd int, ranges []linux.Range) (taken []linux.Range, last error) {
+	for _, r := range ranges {
+		if err := advise(pidfd, r, unix.MADV_PAGEOUT); err != nil {
+			last = err
+		} else {
+			taken = append(taken, r)
+		}
+	}
+	return taken, last
 }
 
 func advise(pidfd int, r linux.Range, advice int) error {
