@@ -60,21 +60,21 @@ func cutOutput(dir string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	fd, err := unix.Open(spec.Output, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ENOENT) {
+	f, err := linux.OpenRegular(spec.Output, os.O_WRONLY)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("cut %s back for a new start: %w", spec.Output, err)
 	}
-	defer unix.Close(fd)
+	defer f.Close()
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
 	same := uint64(st.Dev) == m.Dev && st.Ino == m.Inode
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || m.Exists && !same || !m.Exists && st.Uid != spec.UID || st.Size <= m.Size {
+	if m.Exists && !same || !m.Exists && st.Uid != spec.UID || st.Size <= m.Size {
 		return nil
 	}
-	return unix.Ftruncate(fd, m.Size)
+	return f.Truncate(m.Size)
 }

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"syscall"
@@ -117,6 +118,32 @@ func TestWriteFileDurably(t *testing.T) {
 	}
 	if err := WriteFileDurably(t.TempDir()+"/no/f", nil, 0o600); err == nil {
 		t.Error("wrote into a directory that does not exist")
+	}
+}
+
+func TestOpenRegular(t *testing.T) {
+	dir := t.TempDir()
+	file, link := dir+"/file", dir+"/link"
+	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenRegular(file, os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(2); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	for path, want := range map[string]error{
+		link: syscall.EINVAL, "/dev/null": syscall.EINVAL, dir: syscall.EINVAL, dir + "/no": syscall.ENOENT,
+	} {
+		if _, err := OpenRegular(path, os.O_RDONLY); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
 	}
 }
 

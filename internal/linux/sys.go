@@ -189,6 +189,25 @@ func WriteFileDurably(path string, data []byte, mode os.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// OpenRegular opens a regular file whose path somebody else may have changed,
+// who must not have us open a device instead. The last part of the path must not
+// be a symbolic link. The error is unix.EINVAL for anything but a regular file.
+func OpenRegular(path string, flags int) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, &os.PathError{Op: "open", Path: path, Err: unix.EINVAL}
+	}
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+}
+
 // BootID names this boot of the machine.
 func BootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -237,17 +237,17 @@ func (sv saved) rewind() error {
 // cut shortens a log to its size at the checkpoint. The path may be the user's
 // to change, so the file is checked after it is open.
 func (f openFile) cut() error {
-	fd, err := unix.Open(f.Path, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	file, err := linux.OpenRegular(f.Path, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("log %s: %w", f.Path, err)
 	}
-	defer unix.Close(fd)
+	defer file.Close()
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return err
 	}
 	if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size < f.Size {
 		return fmt.Errorf("log %s is not the file that it was at the checkpoint", f.Path)
 	}
-	return unix.Ftruncate(fd, f.Size)
+	return file.Truncate(f.Size)
 }

@@ -1,12 +1,14 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -82,6 +84,30 @@ func makeProgressFile(spec proc.Spec) error {
 		return fmt.Errorf("progress file: %w", err)
 	}
 	return f.Close()
+}
+
+// syncLogs makes durable what the task has written: the record of its end must
+// not outlive it.
+func (s *supervisor) syncLogs() {
+	s.mu.Lock()
+	output := s.spec.Output
+	s.mu.Unlock()
+	for _, path := range []string{stdoutFile, stderrFile, output} {
+		if path == "" {
+			continue
+		}
+		f, err := linux.OpenRegular(path, os.O_RDONLY)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) {
+			continue // removed, or a pipe or device, which cannot be durable
+		}
+		if err == nil {
+			err = f.Sync()
+			f.Close()
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "make %s durable: %v\n", path, err)
+		}
+	}
 }
 
 func closeAll(files []*os.File) {

@@ -317,6 +317,7 @@ func (s *supervisor) died(d death) {
 func (s *supervisor) finish() {
 	<-s.startRead
 	s.endTree(leftoverGrace)
+	s.syncLogs()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.recordEnd()
