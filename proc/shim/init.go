@@ -114,7 +114,7 @@ func startExec(dir string, s proc.Spec) (int, error) {
 	}
 	argv := append([]string{"headrace-shim", "exec", s.Stdin, s.Output, strconv.FormatUint(uint64(s.Umask), 8), "--"}, s.Argv...)
 	env := append(taskEnv(s.Env),
-		proc.TaskIDEnv+"="+string(s.ID), proc.ProgressEnv+"="+filepath.Join(dir, progressFile))
+		proc.TaskIDEnv+"="+string(s.ID), progressMark(dir))
 	sys := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
 		sys.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: s.Groups}
@@ -126,6 +126,12 @@ func startExec(dir string, s proc.Spec) (int, error) {
 		return 0, fmt.Errorf("start in directory %s: %w (does it exist, and may the user enter it?)", s.Cwd, err)
 	}
 	return pid, nil
+}
+
+// progressMark is the entry of the environment by which processes of a task are
+// known when nothing else tells (package proc, endOrphans); init has it too.
+func progressMark(dir string) string {
+	return proc.ProgressEnv + "=" + filepath.Join(dir, progressFile)
 }
 
 // taskEnv is the environment of the spec, with one addition: Go programs open

@@ -278,7 +278,7 @@ func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
 	s.mu.Lock() // init's death is handled only after this
 	defer s.mu.Unlock()
 	pid, err := s.reaper.startUnwatched(self, []string{"headrace-shim", "init", s.dir}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off"}, Files: files,
+		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", progressMark(s.dir)}, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
