@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/linux"
 )
 
 // Collect removes what no restore will need: images that were never committed,
@@ -90,7 +91,7 @@ func (s *Store) Remove(task string) error {
 		if err := os.RemoveAll(s.taskDir(task)); err != nil {
 			return err
 		}
-		return syncDir(s.Dir)
+		return linux.SyncDir(s.Dir)
 	})
 	if err != nil {
 		return fmt.Errorf("remove checkpoints of task %s: %w", task, err)
@@ -132,5 +133,5 @@ func unmark(dir string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return linux.SyncDir(dir)
 }

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"headrace/internal/linux"
 )
 
 // mkdirDurable is os.MkdirAll with mode 0700, of which the names survive a power
@@ -28,15 +30,7 @@ func mkdirDurable(dir string) error {
 	} else if err != nil {
 		return err
 	}
-	return syncDir(parent)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return linux.SyncDir(parent)
 }
 
 // writeDurable writes a file that does not exist yet.

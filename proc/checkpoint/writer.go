@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/linux"
 )
 
 const (
@@ -402,7 +403,7 @@ func (w *Writer) mark(m *manifest) error {
 	}
 	crash.Here("checkpoint.before-dirsync")
 	for _, dir := range []string{w.dir, filepath.Dir(w.dir), w.store.Dir} {
-		if err := syncDir(dir); err != nil {
+		if err := linux.SyncDir(dir); err != nil {
 			return err
 		}
 	}

@@ -83,13 +83,13 @@ func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	if err := s.settle(); err != nil {
 		return res, err
 	}
-	sv, err := s.describe()
-	if err != nil {
-		return res, fmt.Errorf("look at the stopped task: %w", err)
-	}
 	tree, err := s.tree()
 	if err != nil {
 		return res, err
+	}
+	sv, err := s.describe(tree)
+	if err != nil {
+		return res, fmt.Errorf("look at the stopped task: %w", err)
 	}
 	lock, err := s.hasConnections(tree)
 	if err != nil {

@@ -52,16 +52,12 @@ type openFile struct {
 }
 
 // describe collects what must be remembered of a stopped tree.
-func (s *supervisor) describe() (saved, error) {
+func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	st, err := s.stats()
 	if err != nil {
 		return saved{}, err
 	}
 	boot, err := linux.BootID()
-	if err != nil {
-		return saved{}, err
-	}
-	tree, err := s.tree()
 	if err != nil {
 		return saved{}, err
 	}
