@@ -78,11 +78,6 @@ func (t *task) holdsSlot() bool {
 	return false
 }
 
-// hasProcesses tells whether processes of the task may exist.
-func (t *task) hasProcesses() bool {
-	return t.rec.State == headrace.Running || t.rec.State == headrace.Suspended || t.rec.Op != nil
-}
-
 func (t *task) snapshot() *snapshot {
 	s := &snapshot{rec: t.rec, note: t.note, argv: t.spec.Argv, output: t.spec.Output}
 	if t.known {
