@@ -28,7 +28,7 @@ var layers = [][]string{
 	0: {".", "internal/linux", "internal/criu", "internal/crash"},
 	1: {"proc", "pagecache", "disk"},
 	2: {"policy", "stream", "trace", "report", "wire"},
-	3: {"node", "manager", "sim", "doctor"},
+	3: {"node", "manager", "sim", "doctor", "warm"},
 	4: {"solo", "bench"},
 	5: {"cmd/headrace", "cmd/headrace-shim", "scripts"},
 }

@@ -1,0 +1,78 @@
+package pagecache
+
+import (
+	"context"
+	"os"
+)
+
+// BlockSize is the granularity at which watched files are followed. It is a
+// multiple of the largest folio (2 MiB), so that no folio is in two blocks.
+const BlockSize = 16 << 20
+
+// Range is the bytes [Off, Off+Len) of a file.
+type Range struct{ Off, Len int64 }
+
+// Method is how residency is found out.
+type Method string
+
+const (
+	// BPF counts the page cache's own events; reading the state costs no more for
+	// large files than for small ones.
+	BPF Method = "bpf"
+	// Cachestat asks the kernel about each file again (cachestat(2), Linux 6.5).
+	Cachestat Method = "cachestat"
+	// None: nothing is allowed or present; every file counts as not resident.
+	None Method = "none"
+)
+
+// Cache is the page cache. Its methods may be called from any goroutine.
+type Cache interface {
+	// Method is how residency is found out, and why not by something better.
+	Method() (m Method, why string)
+
+	// Resident asks the kernel now how many bytes of a range are in memory. What
+	// is behind the end of the file does not count.
+	Resident(f *os.File, r Range) (int64, error)
+
+	// Watch follows a file from now on. It keeps a descriptor of its own; the
+	// caller may close f. A file may be watched more than once.
+	Watch(f *os.File) (Watched, error)
+	// Refresh brings all watched files up to date, in one batch. Who watches
+	// calls it as often as it wants to know, a second being usual.
+	Refresh(ctx context.Context) error
+
+	// Pin reads a range that is not resident in pieces of 1 MiB, then locks it in
+	// memory until it is released. progress, if not nil, is told of each piece. A
+	// range counts against the budget in whole pages from before the first piece
+	// is read; past the budget Pin reads nothing and fails with ErrBudget. When
+	// ctx ends, Pin stops after the present piece and nothing stays locked.
+	Pin(ctx context.Context, f *os.File, r Range, progress func(n int64)) (Pinned, error)
+	// Pinned is what is locked now, Budget what may be at most.
+	Pinned() int64
+	Budget() int64
+
+	// Evict drops what is clean and not locked of a range.
+	Evict(f *os.File, r Range) error
+
+	// Close releases everything.
+	Close() error
+}
+
+// Watched is a file that is followed. Values are as of the last Refresh.
+type Watched interface {
+	// Resident is the number of bytes in memory.
+	Resident() int64
+	// Blocks appends the resident bytes of each block of BlockSize to dst.
+	Blocks(dst []int64) []int64
+	// Close ends it.
+	Close() error
+}
+
+// Pinned is a locked range.
+type Pinned interface {
+	// Bytes is what counts against the budget.
+	Bytes() int64
+	// Release unlocks it and leaves its pages to the kernel. Later calls do
+	// nothing.
+	Release() error
+}

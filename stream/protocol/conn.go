@@ -1,0 +1,166 @@
+package protocol
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn sends and receives messages. One goroutine may receive while others
+// send.
+type Conn struct {
+	sock *net.UnixConn
+	in   *bufio.Reader
+	fds  fdReader
+
+	mu  sync.Mutex
+	out []byte
+}
+
+// NewConn takes over a consumer's end of a connection.
+func NewConn(sock *net.UnixConn) *Conn {
+	c := &Conn{sock: sock, fds: fdReader{sock: sock}}
+	c.in = bufio.NewReaderSize(&c.fds, 64<<10)
+	return c
+}
+
+// NewServerConn takes over the daemon's end. Descriptors that a consumer sends
+// are dropped by the kernel.
+func NewServerConn(sock *net.UnixConn) *Conn {
+	return &Conn{sock: sock, in: bufio.NewReaderSize(sock, 4<<10)}
+}
+
+// Close ends the connection; a blocked Receive returns.
+func (c *Conn) Close() error { return c.sock.Close() }
+
+// Release closes descriptors that came and were not taken. Call it when
+// nothing receives any more.
+func (c *Conn) Release() {
+	for _, f := range c.fds.files {
+		f.Close()
+	}
+	c.fds.files = nil
+}
+
+// Send sends messages at once, in order.
+func (c *Conn) Send(ms ...Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.out[:0]
+	for _, m := range ms {
+		var err error
+		if b, err = Append(b, m); err != nil {
+			return err
+		}
+	}
+	if cap(b) <= 1<<20 {
+		c.out = b
+	}
+	_, err := c.sock.Write(b)
+	return err
+}
+
+// SendArena sends an Arena with its descriptor.
+func (c *Conn) SendArena(m *Arena, f *os.File) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, err := Append(c.out[:0], m)
+	if err != nil {
+		return err
+	}
+	c.out = b
+	n, _, err := c.sock.WriteMsgUnix(b, unix.UnixRights(int(f.Fd())), nil)
+	if err == nil && n < len(b) {
+		_, err = c.sock.Write(b[n:])
+	}
+	return err
+}
+
+// Receive waits for a message; io.EOF is a connection that ended between two.
+func (c *Conn) Receive() (Message, error) {
+	var h [header]byte
+	if _, err := io.ReadFull(c.in, h[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(h[:])
+	if n > MaxBody {
+		return nil, fmt.Errorf("%w: %d bytes", errFrame, n)
+	}
+	body, err := readBody(c.in, int(n))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(Type(h[4]), body)
+}
+
+// readBody reads n bytes, growing as they come: a length alone costs no memory.
+func readBody(in io.Reader, n int) ([]byte, error) {
+	const step = 1 << 20
+	body := make([]byte, min(n, step))
+	for have := 0; ; {
+		if _, err := io.ReadFull(in, body[have:]); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		if have = len(body); have == n {
+			return body, nil
+		}
+		body = append(body, make([]byte, min(n-have, have))...)
+	}
+}
+
+// TakeFile returns the next descriptor that has come, nil if none has.
+func (c *Conn) TakeFile() *os.File {
+	if len(c.fds.files) == 0 {
+		return nil
+	}
+	f := c.fds.files[0]
+	c.fds.files = c.fds.files[1:]
+	return f
+}
+
+// fdReader reads from a socket and collects descriptors.
+type fdReader struct {
+	sock  *net.UnixConn
+	files []*os.File
+	oob   [64]byte
+}
+
+func (r *fdReader) Read(p []byte) (int, error) {
+	n, oobn, _, _, err := r.sock.ReadMsgUnix(p, r.oob[:])
+	if oobn > 0 {
+		if perr := r.collect(r.oob[:oobn]); perr != nil && err == nil {
+			err = perr
+		}
+	}
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (r *fdReader) collect(oob []byte) error {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // not descriptors
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			r.files = append(r.files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+// Package protocol is how a consumer of a stream talks to the daemon: frames
+// over a unix stream socket, small and easy to read in any language.
+//
+// # Frames
+//
+// A frame is a length (4 bytes), a type (1 byte) and a body. The length counts
+// the body only. All integers are big-endian and unsigned unless said
+// otherwise; a string is a length (4 bytes) and that many bytes. Unknown types
+// end the connection. A body has at most MaxBody bytes.
+//
+// # Life of a connection
+//
+//	consumer                         daemon
+//	Hello                      ->
+//	                           <-    Welcome        or Error
+//	Next                       ->
+//	                           <-    Arena          when the memory is new to this consumer
+//	                           <-    Unit Piece* End
+//	Consumed                   ->                   as often as it likes
+//	Next                       ->
+//	                           <-    EOF            nothing is left
+//	Finish                     ->
+//	                           <-    Finished       recorded durably
+//
+// A unit is the smallest thing that is dealt: some whole records, one small
+// batch of files, one compressed file, or the name of one file. Its bytes come
+// as pieces of shared memory, in order. A piece may be read until Consumed says
+// that it has been, then never again. A consumer asks for the next unit when it
+// has consumed the last one; it has one unit at a time.
+//
+// A consumer that lost its connection, because it was suspended or the daemon
+// was restarted, connects again and says in Hello which units its attempt has
+// been given and how far it is in the last of them. The daemon goes on there:
+// the last unit comes again, from that position, if it was not consumed.
+// The consumer's list is the truth for its attempt.
+//
+// # Memory
+//
+// Arena carries a file descriptor (SCM_RIGHTS, with the first byte of the
+// frame) that is mapped read-only. A consumer that cannot receive descriptors
+// sets Inline; its pieces then name arena 0 and carry the bytes themselves.
+package protocol
