@@ -41,6 +41,8 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
+	mux.Handle(wireconnect.NewDataServiceHandler(wireconnect.UnimplementedDataServiceHandler{}, opts...))
+	mux.Handle(wireconnect.NewStreamServiceHandler(wireconnect.UnimplementedStreamServiceHandler{}, opts...))
 	return mux
 }
 

@@ -30,6 +30,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Split int32
+
+const (
+	// The command opens the files itself. They are warmed while it waits, and
+	// tasks whose files are in memory go first.
+	Split_SPLIT_NONE Split = 0
+	// Whole records that end with a delimiter, on standard input.
+	Split_SPLIT_LINES Split = 1
+	// Whole records of a fixed size, on standard input.
+	Split_SPLIT_FIXED Split = 2
+	// Bytes as they come, on standard input; cut anywhere.
+	Split_SPLIT_RAW Split = 3
+	// One file for each run of the command; {} in its arguments becomes the path.
+	Split_SPLIT_FILES Split = 4
+)
+
+// Enum value maps for Split.
+var (
+	Split_name = map[int32]string{
+		0: "SPLIT_NONE",
+		1: "SPLIT_LINES",
+		2: "SPLIT_FIXED",
+		3: "SPLIT_RAW",
+		4: "SPLIT_FILES",
+	}
+	Split_value = map[string]int32{
+		"SPLIT_NONE":  0,
+		"SPLIT_LINES": 1,
+		"SPLIT_FIXED": 2,
+		"SPLIT_RAW":   3,
+		"SPLIT_FILES": 4,
+	}
+)
+
+func (x Split) Enum() *Split {
+	p := new(Split)
+	*p = x
+	return p
+}
+
+func (x Split) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Split) Descriptor() protoreflect.EnumDescriptor {
+	return file_headrace_proto_enumTypes[0].Descriptor()
+}
+
+func (Split) Type() protoreflect.EnumType {
+	return &file_headrace_proto_enumTypes[0]
+}
+
+func (x Split) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Split.Descriptor instead.
+func (Split) EnumDescriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{0}
+}
+
 type Restart int32
 
 const (
@@ -62,11 +123,11 @@ func (x Restart) String() string {
 }
 
 func (Restart) Descriptor() protoreflect.EnumDescriptor {
-	return file_headrace_proto_enumTypes[0].Descriptor()
+	return file_headrace_proto_enumTypes[1].Descriptor()
 }
 
 func (Restart) Type() protoreflect.EnumType {
-	return &file_headrace_proto_enumTypes[0]
+	return &file_headrace_proto_enumTypes[1]
 }
 
 func (x Restart) Number() protoreflect.EnumNumber {
@@ -75,7 +136,7 @@ func (x Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Restart.Descriptor instead.
 func (Restart) EnumDescriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{0}
+	return file_headrace_proto_rawDescGZIP(), []int{1}
 }
 
 type Stream int32
@@ -111,11 +172,11 @@ func (x Stream) String() string {
 }
 
 func (Stream) Descriptor() protoreflect.EnumDescriptor {
-	return file_headrace_proto_enumTypes[1].Descriptor()
+	return file_headrace_proto_enumTypes[2].Descriptor()
 }
 
 func (Stream) Type() protoreflect.EnumType {
-	return &file_headrace_proto_enumTypes[1]
+	return &file_headrace_proto_enumTypes[2]
 }
 
 func (x Stream) Number() protoreflect.EnumNumber {
@@ -124,7 +185,7 @@ func (x Stream) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Stream.Descriptor instead.
 func (Stream) EnumDescriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{1}
+	return file_headrace_proto_rawDescGZIP(), []int{2}
 }
 
 type RunRequest struct {
@@ -153,8 +214,10 @@ type RunRequest struct {
 	// (reboot, killed supervisor) and no checkpoint can be used.
 	Restart Restart `protobuf:"varint,12,opt,name=restart,proto3,enum=headrace.v1.Restart" json:"restart,omitempty"`
 	// 022 when left out.
-	Umask         *uint32 `protobuf:"varint,13,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
-	Held          bool    `protobuf:"varint,14,opt,name=held,proto3" json:"held,omitempty"`
+	Umask *uint32 `protobuf:"varint,13,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
+	Held  bool    `protobuf:"varint,14,opt,name=held,proto3" json:"held,omitempty"`
+	// The files that the command reads; empty: none that the daemon knows of.
+	Input         *Input `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,16 +350,134 @@ func (x *RunRequest) GetHeld() bool {
 	return false
 }
 
+func (x *RunRequest) GetInput() *Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+// Input is files that are read by a job, and how.
+type Input struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absolute: files, directories (all regular files below, sorted by name), or
+	// patterns with * ? [ ] that match at least one file. The daemon finds out
+	// with the caller's rights when it accepts the request; what it has found
+	// then is what is read.
+	Paths []string `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	Split Split    `protobuf:"varint,2,opt,name=split,proto3,enum=headrace.v1.Split" json:"split,omitempty"`
+	// For SPLIT_LINES: what ends a record, 1 byte or more; empty: a line feed.
+	Delimiter []byte `protobuf:"bytes,3,opt,name=delimiter,proto3" json:"delimiter,omitempty"`
+	// For SPLIT_FIXED: the bytes of a record, 1 or more.
+	RecordSize int64 `protobuf:"varint,4,opt,name=record_size,json=recordSize,proto3" json:"record_size,omitempty"`
+	// How many tasks share the input, each with an id of its own; 0 means 1. More
+	// than 1 is an error with SPLIT_NONE.
+	Tasks uint32 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Bytes of shared memory that the daemon reads ahead into; 0: its default.
+	// Not used for SPLIT_NONE.
+	Buffer int64 `protobuf:"varint,6,opt,name=buffer,proto3" json:"buffer,omitempty"`
+	// Do not read the files into memory while the tasks wait for their turn.
+	NoWarm        bool `protobuf:"varint,7,opt,name=no_warm,json=noWarm,proto3" json:"no_warm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Input) Reset() {
+	*x = Input{}
+	mi := &file_headrace_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Input) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Input) ProtoMessage() {}
+
+func (x *Input) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Input.ProtoReflect.Descriptor instead.
+func (*Input) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Input) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *Input) GetSplit() Split {
+	if x != nil {
+		return x.Split
+	}
+	return Split_SPLIT_NONE
+}
+
+func (x *Input) GetDelimiter() []byte {
+	if x != nil {
+		return x.Delimiter
+	}
+	return nil
+}
+
+func (x *Input) GetRecordSize() int64 {
+	if x != nil {
+		return x.RecordSize
+	}
+	return 0
+}
+
+func (x *Input) GetTasks() uint32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Input) GetBuffer() int64 {
+	if x != nil {
+		return x.Buffer
+	}
+	return 0
+}
+
+func (x *Input) GetNoWarm() bool {
+	if x != nil {
+		return x.NoWarm
+	}
+	return false
+}
+
 type RunResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task; the first of ids.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// All tasks, in the order of their index; empty from a daemon that knows of no
+	// input, where id is the only one.
+	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	// The job that they belong to: the one given, else, for several tasks or with
+	// an input, one that the daemon has made up.
+	Job           string `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_headrace_proto_msgTypes[1]
+	mi := &file_headrace_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +489,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[1]
+	mi := &file_headrace_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,12 +502,26 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{1}
+	return file_headrace_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RunResponse) GetId() string {
 	if x != nil {
 		return x.Id
+	}
+	return ""
+}
+
+func (x *RunResponse) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *RunResponse) GetJob() string {
+	if x != nil {
+		return x.Job
 	}
 	return ""
 }
@@ -340,7 +535,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_headrace_proto_msgTypes[2]
+	mi := &file_headrace_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +547,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[2]
+	mi := &file_headrace_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +560,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{2}
+	return file_headrace_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetRequest) GetId() string {
@@ -385,7 +580,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_headrace_proto_msgTypes[3]
+	mi := &file_headrace_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +592,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[3]
+	mi := &file_headrace_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +605,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{3}
+	return file_headrace_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListRequest) GetAll() bool {
@@ -430,7 +625,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_headrace_proto_msgTypes[4]
+	mi := &file_headrace_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +637,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[4]
+	mi := &file_headrace_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +650,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{4}
+	return file_headrace_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListResponse) GetTasks() []*Task {
@@ -481,7 +676,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_headrace_proto_msgTypes[5]
+	mi := &file_headrace_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +688,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[5]
+	mi := &file_headrace_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +701,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{5}
+	return file_headrace_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WatchRequest) GetId() string {
@@ -527,7 +722,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_headrace_proto_msgTypes[6]
+	mi := &file_headrace_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +734,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[6]
+	mi := &file_headrace_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +747,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{6}
+	return file_headrace_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchEvent) GetTasks() []*Task {
@@ -580,7 +775,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_headrace_proto_msgTypes[7]
+	mi := &file_headrace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +787,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[7]
+	mi := &file_headrace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +800,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{7}
+	return file_headrace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LogsRequest) GetId() string {
@@ -639,7 +834,7 @@ type LogChunk struct {
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_headrace_proto_msgTypes[8]
+	mi := &file_headrace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +846,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[8]
+	mi := &file_headrace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +859,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{8}
+	return file_headrace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LogChunk) GetData() []byte {
@@ -695,7 +890,7 @@ type VerbRequest struct {
 
 func (x *VerbRequest) Reset() {
 	*x = VerbRequest{}
-	mi := &file_headrace_proto_msgTypes[9]
+	mi := &file_headrace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +902,7 @@ func (x *VerbRequest) String() string {
 func (*VerbRequest) ProtoMessage() {}
 
 func (x *VerbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[9]
+	mi := &file_headrace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +915,7 @@ func (x *VerbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbRequest.ProtoReflect.Descriptor instead.
 func (*VerbRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{9}
+	return file_headrace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *VerbRequest) GetId() string {
@@ -752,7 +947,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_headrace_proto_msgTypes[10]
+	mi := &file_headrace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +959,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[10]
+	mi := &file_headrace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +972,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{10}
+	return file_headrace_proto_rawDescGZIP(), []int{11}
 }
 
 type Task struct {
@@ -817,16 +1012,18 @@ type Task struct {
 	NoCheckpoint string `protobuf:"bytes,51,opt,name=no_checkpoint,json=noCheckpoint,proto3" json:"no_checkpoint,omitempty"`
 	NoSuspend    string `protobuf:"bytes,52,opt,name=no_suspend,json=noSuspend,proto3" json:"no_suspend,omitempty"`
 	// What happened to it, oldest first. Only Get and Watch fill it.
-	History       []*Event `protobuf:"bytes,60,rep,name=history,proto3" json:"history,omitempty"`
-	StdoutPath    string   `protobuf:"bytes,61,opt,name=stdout_path,json=stdoutPath,proto3" json:"stdout_path,omitempty"`
-	StderrPath    string   `protobuf:"bytes,62,opt,name=stderr_path,json=stderrPath,proto3" json:"stderr_path,omitempty"`
+	History    []*Event `protobuf:"bytes,60,rep,name=history,proto3" json:"history,omitempty"`
+	StdoutPath string   `protobuf:"bytes,61,opt,name=stdout_path,json=stdoutPath,proto3" json:"stdout_path,omitempty"`
+	StderrPath string   `protobuf:"bytes,62,opt,name=stderr_path,json=stderrPath,proto3" json:"stderr_path,omitempty"`
+	// What it reads; absent when it was given no input.
+	Input         *TaskInput `protobuf:"bytes,70,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_headrace_proto_msgTypes[11]
+	mi := &file_headrace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1035,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[11]
+	mi := &file_headrace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1048,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{11}
+	return file_headrace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Task) GetId() string {
@@ -1050,6 +1247,137 @@ func (x *Task) GetStderrPath() string {
 	return ""
 }
 
+func (x *Task) GetInput() *TaskInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+// TaskInput is what a task reads and how far it is. Bytes are those of the files
+// as they lie on the disk.
+type TaskInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for SPLIT_NONE.
+	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Which consumer of the stream it is, from 0, and of how many.
+	Index uint32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Of    uint32 `protobuf:"varint,3,opt,name=of,proto3" json:"of,omitempty"`
+	Split Split  `protobuf:"varint,4,opt,name=split,proto3,enum=headrace.v1.Split" json:"split,omitempty"`
+	// Of the whole job.
+	Files int64 `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes int64 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Given out to all tasks of the job so far, and to this one.
+	Dealt     int64 `protobuf:"varint,7,opt,name=dealt,proto3" json:"dealt,omitempty"`
+	DealtHere int64 `protobuf:"varint,8,opt,name=dealt_here,json=dealtHere,proto3" json:"dealt_here,omitempty"`
+	// Units given to this task.
+	Units uint32 `protobuf:"varint,9,opt,name=units,proto3" json:"units,omitempty"`
+	// For SPLIT_NONE: how many of the bytes are in memory now.
+	Resident      int64 `protobuf:"varint,10,opt,name=resident,proto3" json:"resident,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskInput) Reset() {
+	*x = TaskInput{}
+	mi := &file_headrace_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskInput) ProtoMessage() {}
+
+func (x *TaskInput) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskInput.ProtoReflect.Descriptor instead.
+func (*TaskInput) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TaskInput) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *TaskInput) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *TaskInput) GetOf() uint32 {
+	if x != nil {
+		return x.Of
+	}
+	return 0
+}
+
+func (x *TaskInput) GetSplit() Split {
+	if x != nil {
+		return x.Split
+	}
+	return Split_SPLIT_NONE
+}
+
+func (x *TaskInput) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *TaskInput) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *TaskInput) GetDealt() int64 {
+	if x != nil {
+		return x.Dealt
+	}
+	return 0
+}
+
+func (x *TaskInput) GetDealtHere() int64 {
+	if x != nil {
+		return x.DealtHere
+	}
+	return 0
+}
+
+func (x *TaskInput) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *TaskInput) GetResident() int64 {
+	if x != nil {
+		return x.Resident
+	}
+	return 0
+}
+
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Over all incarnations, in seconds.
@@ -1073,7 +1401,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_headrace_proto_msgTypes[12]
+	mi := &file_headrace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1413,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[12]
+	mi := &file_headrace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1426,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{12}
+	return file_headrace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Usage) GetUserCpu() float64 {
@@ -1194,7 +1522,7 @@ type CheckpointInfo struct {
 
 func (x *CheckpointInfo) Reset() {
 	*x = CheckpointInfo{}
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1534,7 @@ func (x *CheckpointInfo) String() string {
 func (*CheckpointInfo) ProtoMessage() {}
 
 func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1547,7 @@ func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointInfo.ProtoReflect.Descriptor instead.
 func (*CheckpointInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{13}
+	return file_headrace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckpointInfo) GetStore() string {
@@ -1287,7 +1615,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1627,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1640,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{14}
+	return file_headrace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Event) GetAtMs() int64 {
@@ -1365,7 +1693,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1705,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,32 +1718,42 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{15}
+	return file_headrace_proto_rawDescGZIP(), []int{17}
 }
 
 type NodeInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Hostname      string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	Policy        string                 `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
-	Slots         float64                `protobuf:"fixed64,4,opt,name=slots,proto3" json:"slots,omitempty"`
-	SlotsUsed     float64                `protobuf:"fixed64,5,opt,name=slots_used,json=slotsUsed,proto3" json:"slots_used,omitempty"`
-	Memory        int64                  `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
-	MemoryUsed    int64                  `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
-	SwapTotal     int64                  `protobuf:"varint,8,opt,name=swap_total,json=swapTotal,proto3" json:"swap_total,omitempty"`
-	SwapFree      int64                  `protobuf:"varint,9,opt,name=swap_free,json=swapFree,proto3" json:"swap_free,omitempty"`
-	SwapOut       float64                `protobuf:"fixed64,10,opt,name=swap_out,json=swapOut,proto3" json:"swap_out,omitempty"`
-	SwapIn        float64                `protobuf:"fixed64,11,opt,name=swap_in,json=swapIn,proto3" json:"swap_in,omitempty"`
-	Stores        []*Store               `protobuf:"bytes,12,rep,name=stores,proto3" json:"stores,omitempty"`
-	StartedMs     int64                  `protobuf:"varint,13,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
-	Pid           uint32                 `protobuf:"varint,14,opt,name=pid,proto3" json:"pid,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Version    string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	Hostname   string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
+	Policy     string                 `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	Slots      float64                `protobuf:"fixed64,4,opt,name=slots,proto3" json:"slots,omitempty"`
+	SlotsUsed  float64                `protobuf:"fixed64,5,opt,name=slots_used,json=slotsUsed,proto3" json:"slots_used,omitempty"`
+	Memory     int64                  `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
+	MemoryUsed int64                  `protobuf:"varint,7,opt,name=memory_used,json=memoryUsed,proto3" json:"memory_used,omitempty"`
+	SwapTotal  int64                  `protobuf:"varint,8,opt,name=swap_total,json=swapTotal,proto3" json:"swap_total,omitempty"`
+	SwapFree   int64                  `protobuf:"varint,9,opt,name=swap_free,json=swapFree,proto3" json:"swap_free,omitempty"`
+	SwapOut    float64                `protobuf:"fixed64,10,opt,name=swap_out,json=swapOut,proto3" json:"swap_out,omitempty"`
+	SwapIn     float64                `protobuf:"fixed64,11,opt,name=swap_in,json=swapIn,proto3" json:"swap_in,omitempty"`
+	Stores     []*Store               `protobuf:"bytes,12,rep,name=stores,proto3" json:"stores,omitempty"`
+	StartedMs  int64                  `protobuf:"varint,13,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	Pid        uint32                 `protobuf:"varint,14,opt,name=pid,proto3" json:"pid,omitempty"`
+	// How it is found out what is in memory (bpf, cachestat, none), and why not
+	// by something better; empty when it is the best.
+	Residency    string `protobuf:"bytes,15,opt,name=residency,proto3" json:"residency,omitempty"`
+	ResidencyWhy string `protobuf:"bytes,16,opt,name=residency_why,json=residencyWhy,proto3" json:"residency_why,omitempty"`
+	// Bytes that may be kept in memory for later readers, and that are now. A
+	// budget of 0: the daemon keeps nothing.
+	WarmBudget int64 `protobuf:"varint,17,opt,name=warm_budget,json=warmBudget,proto3" json:"warm_budget,omitempty"`
+	Pinned     int64 `protobuf:"varint,18,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Streams that are open.
+	Streams       uint32 `protobuf:"varint,19,opt,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeInfo) Reset() {
 	*x = NodeInfo{}
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1765,7 @@ func (x *NodeInfo) String() string {
 func (*NodeInfo) ProtoMessage() {}
 
 func (x *NodeInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1778,7 @@ func (x *NodeInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeInfo.ProtoReflect.Descriptor instead.
 func (*NodeInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{16}
+	return file_headrace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NodeInfo) GetVersion() string {
@@ -1541,6 +1879,41 @@ func (x *NodeInfo) GetPid() uint32 {
 	return 0
 }
 
+func (x *NodeInfo) GetResidency() string {
+	if x != nil {
+		return x.Residency
+	}
+	return ""
+}
+
+func (x *NodeInfo) GetResidencyWhy() string {
+	if x != nil {
+		return x.ResidencyWhy
+	}
+	return ""
+}
+
+func (x *NodeInfo) GetWarmBudget() int64 {
+	if x != nil {
+		return x.WarmBudget
+	}
+	return 0
+}
+
+func (x *NodeInfo) GetPinned() int64 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *NodeInfo) GetStreams() uint32 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
 type Store struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1556,7 +1929,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1941,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1954,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{17}
+	return file_headrace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Store) GetName() string {
@@ -1633,11 +2006,1642 @@ func (x *Store) GetCompression() string {
 	return ""
 }
 
+type WarmRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Paths []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	// The request ends with the tasks of this job. Empty: it lasts until Evict.
+	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	// Bytes that this request may keep in memory at most; 0: as many as the
+	// daemon's own budget allows.
+	Budget        int64 `protobuf:"varint,3,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmRequest) Reset() {
+	*x = WarmRequest{}
+	mi := &file_headrace_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmRequest) ProtoMessage() {}
+
+func (x *WarmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
+func (*WarmRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *WarmRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *WarmRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *WarmRequest) GetBudget() int64 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
+}
+
+type WatchWarmRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchWarmRequest) Reset() {
+	*x = WatchWarmRequest{}
+	mi := &file_headrace_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchWarmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchWarmRequest) ProtoMessage() {}
+
+func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
+func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *WatchWarmRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ListWarmRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWarmRequest) Reset() {
+	*x = ListWarmRequest{}
+	mi := &file_headrace_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWarmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWarmRequest) ProtoMessage() {}
+
+func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
+func (*ListWarmRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{22}
+}
+
+type ListWarmResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Oldest first.
+	Requests      []*WarmStatus `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWarmResponse) Reset() {
+	*x = ListWarmResponse{}
+	mi := &file_headrace_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWarmResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWarmResponse) ProtoMessage() {}
+
+func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
+func (*ListWarmResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListWarmResponse) GetRequests() []*WarmStatus {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+type WarmStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Job   string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	User  string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// queued, warming, done (what fits is in memory), released (nothing is kept
+	// any more).
+	State       string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	SubmittedMs int64  `protobuf:"varint,5,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	Files       int64  `protobuf:"varint,10,opt,name=files,proto3" json:"files,omitempty"`
+	// All of the files, and what of it was in memory when the request came.
+	Bytes    int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Resident int64 `protobuf:"varint,12,opt,name=resident,proto3" json:"resident,omitempty"`
+	// What is kept in memory now because of this request, whoever read it.
+	Pinned int64 `protobuf:"varint,13,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Read from the disk for this request so far.
+	Migrated int64 `protobuf:"varint,14,opt,name=migrated,proto3" json:"migrated,omitempty"`
+	// What there was no room for, and why.
+	NotFit       int64  `protobuf:"varint,15,opt,name=not_fit,json=notFit,proto3" json:"not_fit,omitempty"`
+	NotFitReason string `protobuf:"bytes,16,opt,name=not_fit_reason,json=notFitReason,proto3" json:"not_fit_reason,omitempty"`
+	// Files that could not be read: how many, and the first of them.
+	Failed   uint32         `protobuf:"varint,17,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failures []*PathProblem `protobuf:"bytes,18,rep,name=failures,proto3" json:"failures,omitempty"`
+	// The file that is being read; empty: none.
+	Current string `protobuf:"bytes,19,opt,name=current,proto3" json:"current,omitempty"`
+	// Of the daemon, for all requests.
+	Budget     int64 `protobuf:"varint,30,opt,name=budget,proto3" json:"budget,omitempty"`
+	BudgetUsed int64 `protobuf:"varint,31,opt,name=budget_used,json=budgetUsed,proto3" json:"budget_used,omitempty"`
+	// What was asked for; only ListWarm fills it.
+	Paths         []string `protobuf:"bytes,40,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmStatus) Reset() {
+	*x = WarmStatus{}
+	mi := &file_headrace_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmStatus) ProtoMessage() {}
+
+func (x *WarmStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
+func (*WarmStatus) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WarmStatus) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetSubmittedMs() int64 {
+	if x != nil {
+		return x.SubmittedMs
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetResident() int64 {
+	if x != nil {
+		return x.Resident
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetPinned() int64 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetMigrated() int64 {
+	if x != nil {
+		return x.Migrated
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetNotFit() int64 {
+	if x != nil {
+		return x.NotFit
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetNotFitReason() string {
+	if x != nil {
+		return x.NotFitReason
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetFailures() []*PathProblem {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *WarmStatus) GetCurrent() string {
+	if x != nil {
+		return x.Current
+	}
+	return ""
+}
+
+func (x *WarmStatus) GetBudget() int64 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetBudgetUsed() int64 {
+	if x != nil {
+		return x.BudgetUsed
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// PathProblem is a file that something could not be done with.
+type PathProblem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is not UTF-8 in a name is replaced by U+FFFD.
+	Path          string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathProblem) Reset() {
+	*x = PathProblem{}
+	mi := &file_headrace_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathProblem) ProtoMessage() {}
+
+func (x *PathProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
+func (*PathProblem) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PathProblem) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PathProblem) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type EvictRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Paths []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	// Or requests.
+	Ids           []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictRequest) Reset() {
+	*x = EvictRequest{}
+	mi := &file_headrace_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictRequest) ProtoMessage() {}
+
+func (x *EvictRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
+func (*EvictRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *EvictRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *EvictRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type EvictResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is not in memory any more, and of how many files.
+	Bytes int64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Files int64 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
+	// Requests that have ended.
+	Requests uint32 `protobuf:"varint,3,opt,name=requests,proto3" json:"requests,omitempty"`
+	// What stays in memory because somebody else has asked for it.
+	Kept          int64          `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	Failed        uint32         `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failures      []*PathProblem `protobuf:"bytes,6,rep,name=failures,proto3" json:"failures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictResponse) Reset() {
+	*x = EvictResponse{}
+	mi := &file_headrace_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictResponse) ProtoMessage() {}
+
+func (x *EvictResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
+func (*EvictResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *EvictResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *EvictResponse) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *EvictResponse) GetRequests() uint32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *EvictResponse) GetKept() int64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *EvictResponse) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *EvictResponse) GetFailures() []*PathProblem {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+type CacheRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Paths         []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CacheRequest) Reset() {
+	*x = CacheRequest{}
+	mi := &file_headrace_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CacheRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CacheRequest) ProtoMessage() {}
+
+func (x *CacheRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
+func (*CacheRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CacheRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type CacheChunk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of their paths.
+	Files    []*CacheFile   `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	Problems []*PathProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	// As in NodeInfo; in the first chunk.
+	Residency     string `protobuf:"bytes,3,opt,name=residency,proto3" json:"residency,omitempty"`
+	ResidencyWhy  string `protobuf:"bytes,4,opt,name=residency_why,json=residencyWhy,proto3" json:"residency_why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CacheChunk) Reset() {
+	*x = CacheChunk{}
+	mi := &file_headrace_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CacheChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CacheChunk) ProtoMessage() {}
+
+func (x *CacheChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
+func (*CacheChunk) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CacheChunk) GetFiles() []*CacheFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *CacheChunk) GetProblems() []*PathProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *CacheChunk) GetResidency() string {
+	if x != nil {
+		return x.Residency
+	}
+	return ""
+}
+
+func (x *CacheChunk) GetResidencyWhy() string {
+	if x != nil {
+		return x.ResidencyWhy
+	}
+	return ""
+}
+
+type CacheFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is not UTF-8 in a name is replaced by U+FFFD.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Size int64  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// In memory, for whatever reason; of it, kept there by requests.
+	Resident int64 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"`
+	Pinned   int64 `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Whose requests: "w3 of root", "job nightly of ada".
+	PinnedBy      []string `protobuf:"bytes,5,rep,name=pinned_by,json=pinnedBy,proto3" json:"pinned_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CacheFile) Reset() {
+	*x = CacheFile{}
+	mi := &file_headrace_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CacheFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CacheFile) ProtoMessage() {}
+
+func (x *CacheFile) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
+func (*CacheFile) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CacheFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CacheFile) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CacheFile) GetResident() int64 {
+	if x != nil {
+		return x.Resident
+	}
+	return 0
+}
+
+func (x *CacheFile) GetPinned() int64 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *CacheFile) GetPinnedBy() []string {
+	if x != nil {
+		return x.PinnedBy
+	}
+	return nil
+}
+
+type DisksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Seconds; 0 means 1.
+	Interval      float64 `protobuf:"fixed64,1,opt,name=interval,proto3" json:"interval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisksRequest) Reset() {
+	*x = DisksRequest{}
+	mi := &file_headrace_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisksRequest) ProtoMessage() {}
+
+func (x *DisksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
+func (*DisksRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *DisksRequest) GetInterval() float64 {
+	if x != nil {
+		return x.Interval
+	}
+	return 0
+}
+
+type DisksSample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	AtMs  int64                  `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// Seconds that the rates are over; 0 in a first sample that has only totals.
+	Interval      float64 `protobuf:"fixed64,2,opt,name=interval,proto3" json:"interval,omitempty"`
+	Disks         []*Disk `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DisksSample) Reset() {
+	*x = DisksSample{}
+	mi := &file_headrace_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DisksSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DisksSample) ProtoMessage() {}
+
+func (x *DisksSample) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
+func (*DisksSample) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DisksSample) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *DisksSample) GetInterval() float64 {
+	if x != nil {
+		return x.Interval
+	}
+	return 0
+}
+
+func (x *DisksSample) GetDisks() []*Disk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+type Disk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel's name, or major:minor for one without.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// A file system on it, and its type.
+	Mount  string `protobuf:"bytes,2,opt,name=mount,proto3" json:"mount,omitempty"`
+	FsType string `protobuf:"bytes,3,opt,name=fs_type,json=fsType,proto3" json:"fs_type,omitempty"`
+	// How it is measured, and why not by something better.
+	Method    string `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
+	MethodWhy string `protobuf:"bytes,5,opt,name=method_why,json=methodWhy,proto3" json:"method_why,omitempty"`
+	// Over the interval: bytes and requests per second.
+	Read     float64 `protobuf:"fixed64,6,opt,name=read,proto3" json:"read,omitempty"`
+	Write    float64 `protobuf:"fixed64,7,opt,name=write,proto3" json:"write,omitempty"`
+	Requests float64 `protobuf:"fixed64,8,opt,name=requests,proto3" json:"requests,omitempty"`
+	// Reads that did not begin where the last one ended, per 100 MB read;
+	// negative: unknown.
+	Seeks float64 `protobuf:"fixed64,9,opt,name=seeks,proto3" json:"seeks,omitempty"`
+	// Since the daemon began to measure.
+	TotalRead    int64 `protobuf:"varint,10,opt,name=total_read,json=totalRead,proto3" json:"total_read,omitempty"`
+	TotalWritten int64 `protobuf:"varint,11,opt,name=total_written,json=totalWritten,proto3" json:"total_written,omitempty"`
+	Rotational   bool  `protobuf:"varint,12,opt,name=rotational,proto3" json:"rotational,omitempty"`
+	// Of the daemon, those that read most first.
+	Readers       []*DiskReader `protobuf:"bytes,13,rep,name=readers,proto3" json:"readers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disk) Reset() {
+	*x = Disk{}
+	mi := &file_headrace_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disk) ProtoMessage() {}
+
+func (x *Disk) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
+func (*Disk) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Disk) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Disk) GetMount() string {
+	if x != nil {
+		return x.Mount
+	}
+	return ""
+}
+
+func (x *Disk) GetFsType() string {
+	if x != nil {
+		return x.FsType
+	}
+	return ""
+}
+
+func (x *Disk) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Disk) GetMethodWhy() string {
+	if x != nil {
+		return x.MethodWhy
+	}
+	return ""
+}
+
+func (x *Disk) GetRead() float64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
+func (x *Disk) GetWrite() float64 {
+	if x != nil {
+		return x.Write
+	}
+	return 0
+}
+
+func (x *Disk) GetRequests() float64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Disk) GetSeeks() float64 {
+	if x != nil {
+		return x.Seeks
+	}
+	return 0
+}
+
+func (x *Disk) GetTotalRead() int64 {
+	if x != nil {
+		return x.TotalRead
+	}
+	return 0
+}
+
+func (x *Disk) GetTotalWritten() int64 {
+	if x != nil {
+		return x.TotalWritten
+	}
+	return 0
+}
+
+func (x *Disk) GetRotational() bool {
+	if x != nil {
+		return x.Rotational
+	}
+	return false
+}
+
+func (x *Disk) GetReaders() []*DiskReader {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
+type DiskReader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// demand or warming.
+	Class   string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	Bytes   int64  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Reading bool   `protobuf:"varint,4,opt,name=reading,proto3" json:"reading,omitempty"`
+	Waiting bool   `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Seconds spent waiting for a turn.
+	Waited        float64 `protobuf:"fixed64,6,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskReader) Reset() {
+	*x = DiskReader{}
+	mi := &file_headrace_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskReader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskReader) ProtoMessage() {}
+
+func (x *DiskReader) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
+func (*DiskReader) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DiskReader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DiskReader) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *DiskReader) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *DiskReader) GetReading() bool {
+	if x != nil {
+		return x.Reading
+	}
+	return false
+}
+
+func (x *DiskReader) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+func (x *DiskReader) GetWaited() float64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
+}
+
+type OpenStreamRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// split says what the units are; tasks and no_warm are not used.
+	Input *Input `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// 0 means 1.
+	Consumers uint32 `protobuf:"varint,2,opt,name=consumers,proto3" json:"consumers,omitempty"`
+	// For people.
+	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenStreamRequest) Reset() {
+	*x = OpenStreamRequest{}
+	mi := &file_headrace_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenStreamRequest) ProtoMessage() {}
+
+func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenStreamRequest.ProtoReflect.Descriptor instead.
+func (*OpenStreamRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *OpenStreamRequest) GetInput() *Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *OpenStreamRequest) GetConsumers() uint32 {
+	if x != nil {
+		return x.Consumers
+	}
+	return 0
+}
+
+func (x *OpenStreamRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type GetStreamRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStreamRequest) Reset() {
+	*x = GetStreamRequest{}
+	mi := &file_headrace_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStreamRequest) ProtoMessage() {}
+
+func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStreamRequest.ProtoReflect.Descriptor instead.
+func (*GetStreamRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *GetStreamRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ListStreamsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Also those of tasks.
+	All           bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamsRequest) Reset() {
+	*x = ListStreamsRequest{}
+	mi := &file_headrace_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamsRequest) ProtoMessage() {}
+
+func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamsRequest.ProtoReflect.Descriptor instead.
+func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListStreamsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+type ListStreamsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Streams       []*StreamInfo          `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStreamsResponse) Reset() {
+	*x = ListStreamsResponse{}
+	mi := &file_headrace_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStreamsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStreamsResponse) ProtoMessage() {}
+
+func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStreamsResponse.ProtoReflect.Descriptor instead.
+func (*ListStreamsResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListStreamsResponse) GetStreams() []*StreamInfo {
+	if x != nil {
+		return x.Streams
+	}
+	return nil
+}
+
+type CloseStreamRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseStreamRequest) Reset() {
+	*x = CloseStreamRequest{}
+	mi := &file_headrace_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseStreamRequest) ProtoMessage() {}
+
+func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseStreamRequest.ProtoReflect.Descriptor instead.
+func (*CloseStreamRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CloseStreamRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type CloseStreamResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CloseStreamResponse) Reset() {
+	*x = CloseStreamResponse{}
+	mi := &file_headrace_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CloseStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CloseStreamResponse) ProtoMessage() {}
+
+func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CloseStreamResponse.ProtoReflect.Descriptor instead.
+func (*CloseStreamResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{40}
+}
+
+type StreamInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The job whose tasks consume it; empty for one made by Open.
+	Job   string `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
+	User  string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	Split Split  `protobuf:"varint,5,opt,name=split,proto3,enum=headrace.v1.Split" json:"split,omitempty"`
+	Files int64  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Units uint32 `protobuf:"varint,8,opt,name=units,proto3" json:"units,omitempty"`
+	// Given out so far, and committed by consumers that have finished.
+	DealtUnits     uint32 `protobuf:"varint,9,opt,name=dealt_units,json=dealtUnits,proto3" json:"dealt_units,omitempty"`
+	Dealt          int64  `protobuf:"varint,10,opt,name=dealt,proto3" json:"dealt,omitempty"`
+	CommittedUnits uint32 `protobuf:"varint,11,opt,name=committed_units,json=committedUnits,proto3" json:"committed_units,omitempty"`
+	Committed      int64  `protobuf:"varint,12,opt,name=committed,proto3" json:"committed,omitempty"`
+	// Streams that share its reading of the disk now, itself included; 0: nothing
+	// is being read.
+	Readers   uint32            `protobuf:"varint,13,opt,name=readers,proto3" json:"readers,omitempty"`
+	Consumers []*StreamConsumer `protobuf:"bytes,14,rep,name=consumers,proto3" json:"consumers,omitempty"`
+	// Why the stream has failed; empty: it has not.
+	Error string `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
+	// The socket that consumers connect to.
+	Socket        string `protobuf:"bytes,16,opt,name=socket,proto3" json:"socket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamInfo) Reset() {
+	*x = StreamInfo{}
+	mi := &file_headrace_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamInfo) ProtoMessage() {}
+
+func (x *StreamInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamInfo.ProtoReflect.Descriptor instead.
+func (*StreamInfo) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *StreamInfo) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StreamInfo) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StreamInfo) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *StreamInfo) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *StreamInfo) GetSplit() Split {
+	if x != nil {
+		return x.Split
+	}
+	return Split_SPLIT_NONE
+}
+
+func (x *StreamInfo) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetDealtUnits() uint32 {
+	if x != nil {
+		return x.DealtUnits
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetDealt() int64 {
+	if x != nil {
+		return x.Dealt
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetCommittedUnits() uint32 {
+	if x != nil {
+		return x.CommittedUnits
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetCommitted() int64 {
+	if x != nil {
+		return x.Committed
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetReaders() uint32 {
+	if x != nil {
+		return x.Readers
+	}
+	return 0
+}
+
+func (x *StreamInfo) GetConsumers() []*StreamConsumer {
+	if x != nil {
+		return x.Consumers
+	}
+	return nil
+}
+
+func (x *StreamInfo) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *StreamInfo) GetSocket() string {
+	if x != nil {
+		return x.Socket
+	}
+	return ""
+}
+
+type StreamConsumer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// 0: none has begun.
+	Attempt uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// waiting (has not connected), connected, gone (connection lost, may come
+	// back), finished.
+	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Given to this attempt.
+	Units         uint32 `protobuf:"varint,4,opt,name=units,proto3" json:"units,omitempty"`
+	Bytes         int64  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamConsumer) Reset() {
+	*x = StreamConsumer{}
+	mi := &file_headrace_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamConsumer) ProtoMessage() {}
+
+func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamConsumer.ProtoReflect.Descriptor instead.
+func (*StreamConsumer) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *StreamConsumer) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *StreamConsumer) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *StreamConsumer) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *StreamConsumer) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *StreamConsumer) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 var File_headrace_proto protoreflect.FileDescriptor
 
 const file_headrace_proto_rawDesc = "" +
 	"\n" +
-	"\x0eheadrace.proto\x12\vheadrace.v1\"\xdd\x02\n" +
+	"\x0eheadrace.proto\x12\vheadrace.v1\"\x87\x03\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x12\n" +
@@ -1654,10 +3658,22 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05stdin\x18\v \x01(\tR\x05stdin\x12.\n" +
 	"\arestart\x18\f \x01(\x0e2\x14.headrace.v1.RestartR\arestart\x12\x19\n" +
 	"\x05umask\x18\r \x01(\rH\x00R\x05umask\x88\x01\x01\x12\x12\n" +
-	"\x04held\x18\x0e \x01(\bR\x04heldB\b\n" +
-	"\x06_umask\"\x1d\n" +
+	"\x04held\x18\x0e \x01(\bR\x04held\x12(\n" +
+	"\x05input\x18\x0f \x01(\v2\x12.headrace.v1.InputR\x05inputB\b\n" +
+	"\x06_umask\"\xcd\x01\n" +
+	"\x05Input\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\x12(\n" +
+	"\x05split\x18\x02 \x01(\x0e2\x12.headrace.v1.SplitR\x05split\x12\x1c\n" +
+	"\tdelimiter\x18\x03 \x01(\fR\tdelimiter\x12\x1f\n" +
+	"\vrecord_size\x18\x04 \x01(\x03R\n" +
+	"recordSize\x12\x14\n" +
+	"\x05tasks\x18\x05 \x01(\rR\x05tasks\x12\x16\n" +
+	"\x06buffer\x18\x06 \x01(\x03R\x06buffer\x12\x17\n" +
+	"\ano_warm\x18\a \x01(\bR\x06noWarm\"A\n" +
 	"\vRunResponse\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x1c\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\tR\x03job\"\x1c\n" +
 	"\n" +
 	"GetRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x1f\n" +
@@ -1683,7 +3699,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\"\x10\n" +
-	"\x0eForgetResponse\"\xa7\x06\n" +
+	"\x0eForgetResponse\"\xd5\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -1719,7 +3735,21 @@ const file_headrace_proto_rawDesc = "" +
 	"\vstdout_path\x18= \x01(\tR\n" +
 	"stdoutPath\x12\x1f\n" +
 	"\vstderr_path\x18> \x01(\tR\n" +
-	"stderrPath\"\xcf\x02\n" +
+	"stderrPath\x12,\n" +
+	"\x05input\x18F \x01(\v2\x16.headrace.v1.TaskInputR\x05input\"\x86\x02\n" +
+	"\tTaskInput\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
+	"\x02of\x18\x03 \x01(\rR\x02of\x12(\n" +
+	"\x05split\x18\x04 \x01(\x0e2\x12.headrace.v1.SplitR\x05split\x12\x14\n" +
+	"\x05files\x18\x05 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05dealt\x18\a \x01(\x03R\x05dealt\x12\x1d\n" +
+	"\n" +
+	"dealt_here\x18\b \x01(\x03R\tdealtHere\x12\x14\n" +
+	"\x05units\x18\t \x01(\rR\x05units\x12\x1a\n" +
+	"\bresident\x18\n" +
+	" \x01(\x03R\bresident\"\xcf\x02\n" +
 	"\x05Usage\x12\x19\n" +
 	"\buser_cpu\x18\x01 \x01(\x01R\auserCpu\x12\x1d\n" +
 	"\n" +
@@ -1751,7 +3781,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x0eexpected_delay\x18\x04 \x01(\x01R\rexpectedDelay\x12\x12\n" +
 	"\x04took\x18\x05 \x01(\x01R\x04took\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\r\n" +
-	"\vInfoRequest\"\x93\x03\n" +
+	"\vInfoRequest\"\xa9\x04\n" +
 	"\bNodeInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -1771,7 +3801,13 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06stores\x18\f \x03(\v2\x12.headrace.v1.StoreR\x06stores\x12\x1d\n" +
 	"\n" +
 	"started_ms\x18\r \x01(\x03R\tstartedMs\x12\x10\n" +
-	"\x03pid\x18\x0e \x01(\rR\x03pid\"\xa1\x01\n" +
+	"\x03pid\x18\x0e \x01(\rR\x03pid\x12\x1c\n" +
+	"\tresidency\x18\x0f \x01(\tR\tresidency\x12#\n" +
+	"\rresidency_why\x18\x10 \x01(\tR\fresidencyWhy\x12\x1f\n" +
+	"\vwarm_budget\x18\x11 \x01(\x03R\n" +
+	"warmBudget\x12\x16\n" +
+	"\x06pinned\x18\x12 \x01(\x03R\x06pinned\x12\x18\n" +
+	"\astreams\x18\x13 \x01(\rR\astreams\"\xa1\x01\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x14\n" +
@@ -1779,7 +3815,144 @@ const file_headrace_proto_rawDesc = "" +
 	"\x04read\x18\x04 \x01(\x01R\x04read\x12\x12\n" +
 	"\x04free\x18\x05 \x01(\x03R\x04free\x12\x12\n" +
 	"\x04used\x18\x06 \x01(\x03R\x04used\x12 \n" +
-	"\vcompression\x18\a \x01(\tR\vcompression*1\n" +
+	"\vcompression\x18\a \x01(\tR\vcompression\"M\n" +
+	"\vWarmRequest\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
+	"\x06budget\x18\x03 \x01(\x03R\x06budget\"\"\n" +
+	"\x10WatchWarmRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x11\n" +
+	"\x0fListWarmRequest\"G\n" +
+	"\x10ListWarmResponse\x123\n" +
+	"\brequests\x18\x01 \x03(\v2\x17.headrace.v1.WarmStatusR\brequests\"\xed\x03\n" +
+	"\n" +
+	"WarmStatus\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12!\n" +
+	"\fsubmitted_ms\x18\x05 \x01(\x03R\vsubmittedMs\x12\x14\n" +
+	"\x05files\x18\n" +
+	" \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\v \x01(\x03R\x05bytes\x12\x1a\n" +
+	"\bresident\x18\f \x01(\x03R\bresident\x12\x16\n" +
+	"\x06pinned\x18\r \x01(\x03R\x06pinned\x12\x1a\n" +
+	"\bmigrated\x18\x0e \x01(\x03R\bmigrated\x12\x17\n" +
+	"\anot_fit\x18\x0f \x01(\x03R\x06notFit\x12$\n" +
+	"\x0enot_fit_reason\x18\x10 \x01(\tR\fnotFitReason\x12\x16\n" +
+	"\x06failed\x18\x11 \x01(\rR\x06failed\x124\n" +
+	"\bfailures\x18\x12 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\x12\x18\n" +
+	"\acurrent\x18\x13 \x01(\tR\acurrent\x12\x16\n" +
+	"\x06budget\x18\x1e \x01(\x03R\x06budget\x12\x1f\n" +
+	"\vbudget_used\x18\x1f \x01(\x03R\n" +
+	"budgetUsed\x12\x14\n" +
+	"\x05paths\x18( \x03(\tR\x05paths\"9\n" +
+	"\vPathProblem\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"6\n" +
+	"\fEvictRequest\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xb9\x01\n" +
+	"\rEvictResponse\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x1a\n" +
+	"\brequests\x18\x03 \x01(\rR\brequests\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\x03R\x04kept\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\rR\x06failed\x124\n" +
+	"\bfailures\x18\x06 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\"$\n" +
+	"\fCacheRequest\x12\x14\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\"\xb3\x01\n" +
+	"\n" +
+	"CacheChunk\x12,\n" +
+	"\x05files\x18\x01 \x03(\v2\x16.headrace.v1.CacheFileR\x05files\x124\n" +
+	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\x12\x1c\n" +
+	"\tresidency\x18\x03 \x01(\tR\tresidency\x12#\n" +
+	"\rresidency_why\x18\x04 \x01(\tR\fresidencyWhy\"\x84\x01\n" +
+	"\tCacheFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
+	"\bresident\x18\x03 \x01(\x03R\bresident\x12\x16\n" +
+	"\x06pinned\x18\x04 \x01(\x03R\x06pinned\x12\x1b\n" +
+	"\tpinned_by\x18\x05 \x03(\tR\bpinnedBy\"*\n" +
+	"\fDisksRequest\x12\x1a\n" +
+	"\binterval\x18\x01 \x01(\x01R\binterval\"g\n" +
+	"\vDisksSample\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x1a\n" +
+	"\binterval\x18\x02 \x01(\x01R\binterval\x12'\n" +
+	"\x05disks\x18\x03 \x03(\v2\x11.headrace.v1.DiskR\x05disks\"\xf3\x02\n" +
+	"\x04Disk\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05mount\x18\x02 \x01(\tR\x05mount\x12\x17\n" +
+	"\afs_type\x18\x03 \x01(\tR\x06fsType\x12\x16\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12\x1d\n" +
+	"\n" +
+	"method_why\x18\x05 \x01(\tR\tmethodWhy\x12\x12\n" +
+	"\x04read\x18\x06 \x01(\x01R\x04read\x12\x14\n" +
+	"\x05write\x18\a \x01(\x01R\x05write\x12\x1a\n" +
+	"\brequests\x18\b \x01(\x01R\brequests\x12\x14\n" +
+	"\x05seeks\x18\t \x01(\x01R\x05seeks\x12\x1d\n" +
+	"\n" +
+	"total_read\x18\n" +
+	" \x01(\x03R\ttotalRead\x12#\n" +
+	"\rtotal_written\x18\v \x01(\x03R\ftotalWritten\x12\x1e\n" +
+	"\n" +
+	"rotational\x18\f \x01(\bR\n" +
+	"rotational\x121\n" +
+	"\areaders\x18\r \x03(\v2\x17.headrace.v1.DiskReaderR\areaders\"\x98\x01\n" +
+	"\n" +
+	"DiskReader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\tR\x05class\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
+	"\areading\x18\x04 \x01(\bR\areading\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\x12\x16\n" +
+	"\x06waited\x18\x06 \x01(\x01R\x06waited\"o\n" +
+	"\x11OpenStreamRequest\x12(\n" +
+	"\x05input\x18\x01 \x01(\v2\x12.headrace.v1.InputR\x05input\x12\x1c\n" +
+	"\tconsumers\x18\x02 \x01(\rR\tconsumers\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\"\n" +
+	"\x10GetStreamRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"&\n" +
+	"\x12ListStreamsRequest\x12\x10\n" +
+	"\x03all\x18\x01 \x01(\bR\x03all\"H\n" +
+	"\x13ListStreamsResponse\x121\n" +
+	"\astreams\x18\x01 \x03(\v2\x17.headrace.v1.StreamInfoR\astreams\"$\n" +
+	"\x12CloseStreamRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
+	"\x13CloseStreamResponse\"\xc3\x03\n" +
+	"\n" +
+	"StreamInfo\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\tR\x03job\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12(\n" +
+	"\x05split\x18\x05 \x01(\x0e2\x12.headrace.v1.SplitR\x05split\x12\x14\n" +
+	"\x05files\x18\x06 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05units\x18\b \x01(\rR\x05units\x12\x1f\n" +
+	"\vdealt_units\x18\t \x01(\rR\n" +
+	"dealtUnits\x12\x14\n" +
+	"\x05dealt\x18\n" +
+	" \x01(\x03R\x05dealt\x12'\n" +
+	"\x0fcommitted_units\x18\v \x01(\rR\x0ecommittedUnits\x12\x1c\n" +
+	"\tcommitted\x18\f \x01(\x03R\tcommitted\x12\x18\n" +
+	"\areaders\x18\r \x01(\rR\areaders\x129\n" +
+	"\tconsumers\x18\x0e \x03(\v2\x1b.headrace.v1.StreamConsumerR\tconsumers\x12\x14\n" +
+	"\x05error\x18\x0f \x01(\tR\x05error\x12\x16\n" +
+	"\x06socket\x18\x10 \x01(\tR\x06socket\"\x82\x01\n" +
+	"\x0eStreamConsumer\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
+	"\x05units\x18\x04 \x01(\rR\x05units\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes*Y\n" +
+	"\x05Split\x12\x0e\n" +
+	"\n" +
+	"SPLIT_NONE\x10\x00\x12\x0f\n" +
+	"\vSPLIT_LINES\x10\x01\x12\x0f\n" +
+	"\vSPLIT_FIXED\x10\x02\x12\r\n" +
+	"\tSPLIT_RAW\x10\x03\x12\x0f\n" +
+	"\vSPLIT_FILES\x10\x04*1\n" +
 	"\aRestart\x12\x11\n" +
 	"\rRESTART_NEVER\x10\x00\x12\x13\n" +
 	"\x0fRESTART_ON_LOSS\x10\x01*?\n" +
@@ -1799,7 +3972,19 @@ const file_headrace_proto_rawDesc = "" +
 	"Checkpoint\x12\x18.headrace.v1.VerbRequest\x1a\x11.headrace.v1.Task\x126\n" +
 	"\aRestore\x12\x18.headrace.v1.VerbRequest\x1a\x11.headrace.v1.Task\x123\n" +
 	"\x04Kill\x12\x18.headrace.v1.VerbRequest\x1a\x11.headrace.v1.Task\x12?\n" +
-	"\x06Forget\x12\x18.headrace.v1.VerbRequest\x1a\x1b.headrace.v1.ForgetResponse2F\n" +
+	"\x06Forget\x12\x18.headrace.v1.VerbRequest\x1a\x1b.headrace.v1.ForgetResponse2\x97\x03\n" +
+	"\vDataService\x129\n" +
+	"\x04Warm\x12\x18.headrace.v1.WarmRequest\x1a\x17.headrace.v1.WarmStatus\x12E\n" +
+	"\tWatchWarm\x12\x1d.headrace.v1.WatchWarmRequest\x1a\x17.headrace.v1.WarmStatus0\x01\x12G\n" +
+	"\bListWarm\x12\x1c.headrace.v1.ListWarmRequest\x1a\x1d.headrace.v1.ListWarmResponse\x12>\n" +
+	"\x05Evict\x12\x19.headrace.v1.EvictRequest\x1a\x1a.headrace.v1.EvictResponse\x12=\n" +
+	"\x05Cache\x12\x19.headrace.v1.CacheRequest\x1a\x17.headrace.v1.CacheChunk0\x01\x12>\n" +
+	"\x05Disks\x12\x19.headrace.v1.DisksRequest\x1a\x18.headrace.v1.DisksSample0\x012\xa6\x02\n" +
+	"\rStreamService\x12?\n" +
+	"\x04Open\x12\x1e.headrace.v1.OpenStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12=\n" +
+	"\x03Get\x12\x1d.headrace.v1.GetStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12I\n" +
+	"\x04List\x12\x1f.headrace.v1.ListStreamsRequest\x1a .headrace.v1.ListStreamsResponse\x12J\n" +
+	"\x05Close\x12\x1f.headrace.v1.CloseStreamRequest\x1a .headrace.v1.CloseStreamResponse2F\n" +
 	"\vNodeService\x127\n" +
 	"\x04Info\x12\x18.headrace.v1.InfoRequest\x1a\x15.headrace.v1.NodeInfoB\x14Z\x12headrace/wire;wireb\x06proto3"
 
@@ -1815,70 +4000,131 @@ func file_headrace_proto_rawDescGZIP() []byte {
 	return file_headrace_proto_rawDescData
 }
 
-var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_headrace_proto_goTypes = []any{
-	(Restart)(0),           // 0: headrace.v1.Restart
-	(Stream)(0),            // 1: headrace.v1.Stream
-	(*RunRequest)(nil),     // 2: headrace.v1.RunRequest
-	(*RunResponse)(nil),    // 3: headrace.v1.RunResponse
-	(*GetRequest)(nil),     // 4: headrace.v1.GetRequest
-	(*ListRequest)(nil),    // 5: headrace.v1.ListRequest
-	(*ListResponse)(nil),   // 6: headrace.v1.ListResponse
-	(*WatchRequest)(nil),   // 7: headrace.v1.WatchRequest
-	(*WatchEvent)(nil),     // 8: headrace.v1.WatchEvent
-	(*LogsRequest)(nil),    // 9: headrace.v1.LogsRequest
-	(*LogChunk)(nil),       // 10: headrace.v1.LogChunk
-	(*VerbRequest)(nil),    // 11: headrace.v1.VerbRequest
-	(*ForgetResponse)(nil), // 12: headrace.v1.ForgetResponse
-	(*Task)(nil),           // 13: headrace.v1.Task
-	(*Usage)(nil),          // 14: headrace.v1.Usage
-	(*CheckpointInfo)(nil), // 15: headrace.v1.CheckpointInfo
-	(*Event)(nil),          // 16: headrace.v1.Event
-	(*InfoRequest)(nil),    // 17: headrace.v1.InfoRequest
-	(*NodeInfo)(nil),       // 18: headrace.v1.NodeInfo
-	(*Store)(nil),          // 19: headrace.v1.Store
+	(Split)(0),                  // 0: headrace.v1.Split
+	(Restart)(0),                // 1: headrace.v1.Restart
+	(Stream)(0),                 // 2: headrace.v1.Stream
+	(*RunRequest)(nil),          // 3: headrace.v1.RunRequest
+	(*Input)(nil),               // 4: headrace.v1.Input
+	(*RunResponse)(nil),         // 5: headrace.v1.RunResponse
+	(*GetRequest)(nil),          // 6: headrace.v1.GetRequest
+	(*ListRequest)(nil),         // 7: headrace.v1.ListRequest
+	(*ListResponse)(nil),        // 8: headrace.v1.ListResponse
+	(*WatchRequest)(nil),        // 9: headrace.v1.WatchRequest
+	(*WatchEvent)(nil),          // 10: headrace.v1.WatchEvent
+	(*LogsRequest)(nil),         // 11: headrace.v1.LogsRequest
+	(*LogChunk)(nil),            // 12: headrace.v1.LogChunk
+	(*VerbRequest)(nil),         // 13: headrace.v1.VerbRequest
+	(*ForgetResponse)(nil),      // 14: headrace.v1.ForgetResponse
+	(*Task)(nil),                // 15: headrace.v1.Task
+	(*TaskInput)(nil),           // 16: headrace.v1.TaskInput
+	(*Usage)(nil),               // 17: headrace.v1.Usage
+	(*CheckpointInfo)(nil),      // 18: headrace.v1.CheckpointInfo
+	(*Event)(nil),               // 19: headrace.v1.Event
+	(*InfoRequest)(nil),         // 20: headrace.v1.InfoRequest
+	(*NodeInfo)(nil),            // 21: headrace.v1.NodeInfo
+	(*Store)(nil),               // 22: headrace.v1.Store
+	(*WarmRequest)(nil),         // 23: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 24: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 25: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 26: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 27: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 28: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 29: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 30: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 31: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 32: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 33: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 34: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 35: headrace.v1.DisksSample
+	(*Disk)(nil),                // 36: headrace.v1.Disk
+	(*DiskReader)(nil),          // 37: headrace.v1.DiskReader
+	(*OpenStreamRequest)(nil),   // 38: headrace.v1.OpenStreamRequest
+	(*GetStreamRequest)(nil),    // 39: headrace.v1.GetStreamRequest
+	(*ListStreamsRequest)(nil),  // 40: headrace.v1.ListStreamsRequest
+	(*ListStreamsResponse)(nil), // 41: headrace.v1.ListStreamsResponse
+	(*CloseStreamRequest)(nil),  // 42: headrace.v1.CloseStreamRequest
+	(*CloseStreamResponse)(nil), // 43: headrace.v1.CloseStreamResponse
+	(*StreamInfo)(nil),          // 44: headrace.v1.StreamInfo
+	(*StreamConsumer)(nil),      // 45: headrace.v1.StreamConsumer
 }
 var file_headrace_proto_depIdxs = []int32{
-	0,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
-	13, // 1: headrace.v1.ListResponse.tasks:type_name -> headrace.v1.Task
-	18, // 2: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
-	13, // 3: headrace.v1.WatchEvent.tasks:type_name -> headrace.v1.Task
-	1,  // 4: headrace.v1.LogsRequest.stream:type_name -> headrace.v1.Stream
-	1,  // 5: headrace.v1.LogChunk.stream:type_name -> headrace.v1.Stream
-	14, // 6: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
-	15, // 7: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
-	16, // 8: headrace.v1.Task.history:type_name -> headrace.v1.Event
-	19, // 9: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
-	2,  // 10: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	4,  // 11: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	5,  // 12: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	7,  // 13: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	9,  // 14: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	11, // 15: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	11, // 16: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	11, // 17: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	11, // 18: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	11, // 19: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	11, // 20: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	17, // 21: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	3,  // 22: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	13, // 23: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	6,  // 24: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	8,  // 25: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	10, // 26: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	13, // 27: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	13, // 28: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	13, // 29: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	13, // 30: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	13, // 31: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	12, // 32: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	18, // 33: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	22, // [22:34] is the sub-list for method output_type
-	10, // [10:22] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
+	4,  // 1: headrace.v1.RunRequest.input:type_name -> headrace.v1.Input
+	0,  // 2: headrace.v1.Input.split:type_name -> headrace.v1.Split
+	15, // 3: headrace.v1.ListResponse.tasks:type_name -> headrace.v1.Task
+	21, // 4: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
+	15, // 5: headrace.v1.WatchEvent.tasks:type_name -> headrace.v1.Task
+	2,  // 6: headrace.v1.LogsRequest.stream:type_name -> headrace.v1.Stream
+	2,  // 7: headrace.v1.LogChunk.stream:type_name -> headrace.v1.Stream
+	17, // 8: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
+	18, // 9: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
+	19, // 10: headrace.v1.Task.history:type_name -> headrace.v1.Event
+	16, // 11: headrace.v1.Task.input:type_name -> headrace.v1.TaskInput
+	0,  // 12: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
+	22, // 13: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
+	27, // 14: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	28, // 15: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	28, // 16: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	33, // 17: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	28, // 18: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	36, // 19: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	37, // 20: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	4,  // 21: headrace.v1.OpenStreamRequest.input:type_name -> headrace.v1.Input
+	44, // 22: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
+	0,  // 23: headrace.v1.StreamInfo.split:type_name -> headrace.v1.Split
+	45, // 24: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
+	3,  // 25: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	6,  // 26: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	7,  // 27: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	9,  // 28: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	11, // 29: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	13, // 30: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	13, // 31: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	13, // 32: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	13, // 33: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	13, // 34: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	13, // 35: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	23, // 36: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	24, // 37: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	25, // 38: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	29, // 39: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	31, // 40: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	34, // 41: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	38, // 42: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
+	39, // 43: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
+	40, // 44: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
+	42, // 45: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
+	20, // 46: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	5,  // 47: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	15, // 48: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	8,  // 49: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	10, // 50: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	12, // 51: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	15, // 52: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	15, // 53: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	15, // 54: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	15, // 55: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	15, // 56: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	14, // 57: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	27, // 58: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	27, // 59: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	26, // 60: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	30, // 61: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	32, // 62: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	35, // 63: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	44, // 64: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
+	44, // 65: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
+	41, // 66: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
+	43, // 67: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
+	21, // 68: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	47, // [47:69] is the sub-list for method output_type
+	25, // [25:47] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -1892,10 +4138,10 @@ func file_headrace_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   18,
+			NumEnums:      3,
+			NumMessages:   43,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   4,
 		},
 		GoTypes:           file_headrace_proto_goTypes,
 		DependencyIndexes: file_headrace_proto_depIdxs,

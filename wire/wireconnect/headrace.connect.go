@@ -32,6 +32,10 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// TaskServiceName is the fully-qualified name of the TaskService service.
 	TaskServiceName = "headrace.v1.TaskService"
+	// DataServiceName is the fully-qualified name of the DataService service.
+	DataServiceName = "headrace.v1.DataService"
+	// StreamServiceName is the fully-qualified name of the StreamService service.
+	StreamServiceName = "headrace.v1.StreamService"
 	// NodeServiceName is the fully-qualified name of the NodeService service.
 	NodeServiceName = "headrace.v1.NodeService"
 )
@@ -66,6 +70,26 @@ const (
 	TaskServiceKillProcedure = "/headrace.v1.TaskService/Kill"
 	// TaskServiceForgetProcedure is the fully-qualified name of the TaskService's Forget RPC.
 	TaskServiceForgetProcedure = "/headrace.v1.TaskService/Forget"
+	// DataServiceWarmProcedure is the fully-qualified name of the DataService's Warm RPC.
+	DataServiceWarmProcedure = "/headrace.v1.DataService/Warm"
+	// DataServiceWatchWarmProcedure is the fully-qualified name of the DataService's WatchWarm RPC.
+	DataServiceWatchWarmProcedure = "/headrace.v1.DataService/WatchWarm"
+	// DataServiceListWarmProcedure is the fully-qualified name of the DataService's ListWarm RPC.
+	DataServiceListWarmProcedure = "/headrace.v1.DataService/ListWarm"
+	// DataServiceEvictProcedure is the fully-qualified name of the DataService's Evict RPC.
+	DataServiceEvictProcedure = "/headrace.v1.DataService/Evict"
+	// DataServiceCacheProcedure is the fully-qualified name of the DataService's Cache RPC.
+	DataServiceCacheProcedure = "/headrace.v1.DataService/Cache"
+	// DataServiceDisksProcedure is the fully-qualified name of the DataService's Disks RPC.
+	DataServiceDisksProcedure = "/headrace.v1.DataService/Disks"
+	// StreamServiceOpenProcedure is the fully-qualified name of the StreamService's Open RPC.
+	StreamServiceOpenProcedure = "/headrace.v1.StreamService/Open"
+	// StreamServiceGetProcedure is the fully-qualified name of the StreamService's Get RPC.
+	StreamServiceGetProcedure = "/headrace.v1.StreamService/Get"
+	// StreamServiceListProcedure is the fully-qualified name of the StreamService's List RPC.
+	StreamServiceListProcedure = "/headrace.v1.StreamService/List"
+	// StreamServiceCloseProcedure is the fully-qualified name of the StreamService's Close RPC.
+	StreamServiceCloseProcedure = "/headrace.v1.StreamService/Close"
 	// NodeServiceInfoProcedure is the fully-qualified name of the NodeService's Info RPC.
 	NodeServiceInfoProcedure = "/headrace.v1.NodeService/Info"
 )
@@ -450,6 +474,406 @@ func (UnimplementedTaskServiceHandler) Kill(context.Context, *wire.VerbRequest) 
 
 func (UnimplementedTaskServiceHandler) Forget(context.Context, *wire.VerbRequest) (*wire.ForgetResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.TaskService.Forget is not implemented"))
+}
+
+// DataServiceClient is a client for the headrace.v1.DataService service.
+type DataServiceClient interface {
+	// Warm asks for files to be read into memory and kept there. When it returns,
+	// the request is accepted and its files are known; nothing may be read yet.
+	// A request without a job is recorded durably and lasts until Evict.
+	Warm(context.Context, *wire.WarmRequest) (*wire.WarmStatus, error)
+	// WatchWarm sends the status now, then what changes, at most a few times a
+	// second. It ends when everything that fits is in memory.
+	WatchWarm(context.Context, *wire.WatchWarmRequest) (*connect.ServerStreamForClient[wire.WarmStatus], error)
+	ListWarm(context.Context, *wire.ListWarmRequest) (*wire.ListWarmResponse, error)
+	// Evict ends the caller's requests for the files, and drops from memory what
+	// nobody else has asked for.
+	Evict(context.Context, *wire.EvictRequest) (*wire.EvictResponse, error)
+	// Cache tells file by file what is in memory, in many messages.
+	Cache(context.Context, *wire.CacheRequest) (*connect.ServerStreamForClient[wire.CacheChunk], error)
+	// Disks sends a sample at the end of every interval, without end.
+	Disks(context.Context, *wire.DisksRequest) (*connect.ServerStreamForClient[wire.DisksSample], error)
+}
+
+// NewDataServiceClient constructs a client for the headrace.v1.DataService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewDataServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) DataServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	dataServiceMethods := wire.File_headrace_proto.Services().ByName("DataService").Methods()
+	return &dataServiceClient{
+		warm: connect.NewClient[wire.WarmRequest, wire.WarmStatus](
+			httpClient,
+			baseURL+DataServiceWarmProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Warm")),
+			connect.WithClientOptions(opts...),
+		),
+		watchWarm: connect.NewClient[wire.WatchWarmRequest, wire.WarmStatus](
+			httpClient,
+			baseURL+DataServiceWatchWarmProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("WatchWarm")),
+			connect.WithClientOptions(opts...),
+		),
+		listWarm: connect.NewClient[wire.ListWarmRequest, wire.ListWarmResponse](
+			httpClient,
+			baseURL+DataServiceListWarmProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("ListWarm")),
+			connect.WithClientOptions(opts...),
+		),
+		evict: connect.NewClient[wire.EvictRequest, wire.EvictResponse](
+			httpClient,
+			baseURL+DataServiceEvictProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Evict")),
+			connect.WithClientOptions(opts...),
+		),
+		cache: connect.NewClient[wire.CacheRequest, wire.CacheChunk](
+			httpClient,
+			baseURL+DataServiceCacheProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Cache")),
+			connect.WithClientOptions(opts...),
+		),
+		disks: connect.NewClient[wire.DisksRequest, wire.DisksSample](
+			httpClient,
+			baseURL+DataServiceDisksProcedure,
+			connect.WithSchema(dataServiceMethods.ByName("Disks")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// dataServiceClient implements DataServiceClient.
+type dataServiceClient struct {
+	warm      *connect.Client[wire.WarmRequest, wire.WarmStatus]
+	watchWarm *connect.Client[wire.WatchWarmRequest, wire.WarmStatus]
+	listWarm  *connect.Client[wire.ListWarmRequest, wire.ListWarmResponse]
+	evict     *connect.Client[wire.EvictRequest, wire.EvictResponse]
+	cache     *connect.Client[wire.CacheRequest, wire.CacheChunk]
+	disks     *connect.Client[wire.DisksRequest, wire.DisksSample]
+}
+
+// Warm calls headrace.v1.DataService.Warm.
+func (c *dataServiceClient) Warm(ctx context.Context, req *wire.WarmRequest) (*wire.WarmStatus, error) {
+	response, err := c.warm.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WatchWarm calls headrace.v1.DataService.WatchWarm.
+func (c *dataServiceClient) WatchWarm(ctx context.Context, req *wire.WatchWarmRequest) (*connect.ServerStreamForClient[wire.WarmStatus], error) {
+	return c.watchWarm.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// ListWarm calls headrace.v1.DataService.ListWarm.
+func (c *dataServiceClient) ListWarm(ctx context.Context, req *wire.ListWarmRequest) (*wire.ListWarmResponse, error) {
+	response, err := c.listWarm.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Evict calls headrace.v1.DataService.Evict.
+func (c *dataServiceClient) Evict(ctx context.Context, req *wire.EvictRequest) (*wire.EvictResponse, error) {
+	response, err := c.evict.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Cache calls headrace.v1.DataService.Cache.
+func (c *dataServiceClient) Cache(ctx context.Context, req *wire.CacheRequest) (*connect.ServerStreamForClient[wire.CacheChunk], error) {
+	return c.cache.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Disks calls headrace.v1.DataService.Disks.
+func (c *dataServiceClient) Disks(ctx context.Context, req *wire.DisksRequest) (*connect.ServerStreamForClient[wire.DisksSample], error) {
+	return c.disks.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// DataServiceHandler is an implementation of the headrace.v1.DataService service.
+type DataServiceHandler interface {
+	// Warm asks for files to be read into memory and kept there. When it returns,
+	// the request is accepted and its files are known; nothing may be read yet.
+	// A request without a job is recorded durably and lasts until Evict.
+	Warm(context.Context, *wire.WarmRequest) (*wire.WarmStatus, error)
+	// WatchWarm sends the status now, then what changes, at most a few times a
+	// second. It ends when everything that fits is in memory.
+	WatchWarm(context.Context, *wire.WatchWarmRequest, *connect.ServerStream[wire.WarmStatus]) error
+	ListWarm(context.Context, *wire.ListWarmRequest) (*wire.ListWarmResponse, error)
+	// Evict ends the caller's requests for the files, and drops from memory what
+	// nobody else has asked for.
+	Evict(context.Context, *wire.EvictRequest) (*wire.EvictResponse, error)
+	// Cache tells file by file what is in memory, in many messages.
+	Cache(context.Context, *wire.CacheRequest, *connect.ServerStream[wire.CacheChunk]) error
+	// Disks sends a sample at the end of every interval, without end.
+	Disks(context.Context, *wire.DisksRequest, *connect.ServerStream[wire.DisksSample]) error
+}
+
+// NewDataServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewDataServiceHandler(svc DataServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	dataServiceMethods := wire.File_headrace_proto.Services().ByName("DataService").Methods()
+	dataServiceWarmHandler := connect.NewUnaryHandlerSimple(
+		DataServiceWarmProcedure,
+		svc.Warm,
+		connect.WithSchema(dataServiceMethods.ByName("Warm")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceWatchWarmHandler := connect.NewServerStreamHandlerSimple(
+		DataServiceWatchWarmProcedure,
+		svc.WatchWarm,
+		connect.WithSchema(dataServiceMethods.ByName("WatchWarm")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceListWarmHandler := connect.NewUnaryHandlerSimple(
+		DataServiceListWarmProcedure,
+		svc.ListWarm,
+		connect.WithSchema(dataServiceMethods.ByName("ListWarm")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceEvictHandler := connect.NewUnaryHandlerSimple(
+		DataServiceEvictProcedure,
+		svc.Evict,
+		connect.WithSchema(dataServiceMethods.ByName("Evict")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceCacheHandler := connect.NewServerStreamHandlerSimple(
+		DataServiceCacheProcedure,
+		svc.Cache,
+		connect.WithSchema(dataServiceMethods.ByName("Cache")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataServiceDisksHandler := connect.NewServerStreamHandlerSimple(
+		DataServiceDisksProcedure,
+		svc.Disks,
+		connect.WithSchema(dataServiceMethods.ByName("Disks")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/headrace.v1.DataService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case DataServiceWarmProcedure:
+			dataServiceWarmHandler.ServeHTTP(w, r)
+		case DataServiceWatchWarmProcedure:
+			dataServiceWatchWarmHandler.ServeHTTP(w, r)
+		case DataServiceListWarmProcedure:
+			dataServiceListWarmHandler.ServeHTTP(w, r)
+		case DataServiceEvictProcedure:
+			dataServiceEvictHandler.ServeHTTP(w, r)
+		case DataServiceCacheProcedure:
+			dataServiceCacheHandler.ServeHTTP(w, r)
+		case DataServiceDisksProcedure:
+			dataServiceDisksHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedDataServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedDataServiceHandler struct{}
+
+func (UnimplementedDataServiceHandler) Warm(context.Context, *wire.WarmRequest) (*wire.WarmStatus, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.Warm is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) WatchWarm(context.Context, *wire.WatchWarmRequest, *connect.ServerStream[wire.WarmStatus]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.WatchWarm is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) ListWarm(context.Context, *wire.ListWarmRequest) (*wire.ListWarmResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.ListWarm is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) Evict(context.Context, *wire.EvictRequest) (*wire.EvictResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.Evict is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) Cache(context.Context, *wire.CacheRequest, *connect.ServerStream[wire.CacheChunk]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.Cache is not implemented"))
+}
+
+func (UnimplementedDataServiceHandler) Disks(context.Context, *wire.DisksRequest, *connect.ServerStream[wire.DisksSample]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.Disks is not implemented"))
+}
+
+// StreamServiceClient is a client for the headrace.v1.StreamService service.
+type StreamServiceClient interface {
+	// Open returns when the files are known. The stream lasts until Close, also
+	// over a restart of the daemon.
+	Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error)
+	Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error)
+	List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error)
+	// Close ends a stream that was made by Open, and forgets it.
+	Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error)
+}
+
+// NewStreamServiceClient constructs a client for the headrace.v1.StreamService service. By default,
+// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
+// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
+// or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewStreamServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) StreamServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	streamServiceMethods := wire.File_headrace_proto.Services().ByName("StreamService").Methods()
+	return &streamServiceClient{
+		open: connect.NewClient[wire.OpenStreamRequest, wire.StreamInfo](
+			httpClient,
+			baseURL+StreamServiceOpenProcedure,
+			connect.WithSchema(streamServiceMethods.ByName("Open")),
+			connect.WithClientOptions(opts...),
+		),
+		get: connect.NewClient[wire.GetStreamRequest, wire.StreamInfo](
+			httpClient,
+			baseURL+StreamServiceGetProcedure,
+			connect.WithSchema(streamServiceMethods.ByName("Get")),
+			connect.WithClientOptions(opts...),
+		),
+		list: connect.NewClient[wire.ListStreamsRequest, wire.ListStreamsResponse](
+			httpClient,
+			baseURL+StreamServiceListProcedure,
+			connect.WithSchema(streamServiceMethods.ByName("List")),
+			connect.WithClientOptions(opts...),
+		),
+		close: connect.NewClient[wire.CloseStreamRequest, wire.CloseStreamResponse](
+			httpClient,
+			baseURL+StreamServiceCloseProcedure,
+			connect.WithSchema(streamServiceMethods.ByName("Close")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// streamServiceClient implements StreamServiceClient.
+type streamServiceClient struct {
+	open  *connect.Client[wire.OpenStreamRequest, wire.StreamInfo]
+	get   *connect.Client[wire.GetStreamRequest, wire.StreamInfo]
+	list  *connect.Client[wire.ListStreamsRequest, wire.ListStreamsResponse]
+	close *connect.Client[wire.CloseStreamRequest, wire.CloseStreamResponse]
+}
+
+// Open calls headrace.v1.StreamService.Open.
+func (c *streamServiceClient) Open(ctx context.Context, req *wire.OpenStreamRequest) (*wire.StreamInfo, error) {
+	response, err := c.open.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Get calls headrace.v1.StreamService.Get.
+func (c *streamServiceClient) Get(ctx context.Context, req *wire.GetStreamRequest) (*wire.StreamInfo, error) {
+	response, err := c.get.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// List calls headrace.v1.StreamService.List.
+func (c *streamServiceClient) List(ctx context.Context, req *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error) {
+	response, err := c.list.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Close calls headrace.v1.StreamService.Close.
+func (c *streamServiceClient) Close(ctx context.Context, req *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error) {
+	response, err := c.close.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// StreamServiceHandler is an implementation of the headrace.v1.StreamService service.
+type StreamServiceHandler interface {
+	// Open returns when the files are known. The stream lasts until Close, also
+	// over a restart of the daemon.
+	Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error)
+	Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error)
+	List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error)
+	// Close ends a stream that was made by Open, and forgets it.
+	Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error)
+}
+
+// NewStreamServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewStreamServiceHandler(svc StreamServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	streamServiceMethods := wire.File_headrace_proto.Services().ByName("StreamService").Methods()
+	streamServiceOpenHandler := connect.NewUnaryHandlerSimple(
+		StreamServiceOpenProcedure,
+		svc.Open,
+		connect.WithSchema(streamServiceMethods.ByName("Open")),
+		connect.WithHandlerOptions(opts...),
+	)
+	streamServiceGetHandler := connect.NewUnaryHandlerSimple(
+		StreamServiceGetProcedure,
+		svc.Get,
+		connect.WithSchema(streamServiceMethods.ByName("Get")),
+		connect.WithHandlerOptions(opts...),
+	)
+	streamServiceListHandler := connect.NewUnaryHandlerSimple(
+		StreamServiceListProcedure,
+		svc.List,
+		connect.WithSchema(streamServiceMethods.ByName("List")),
+		connect.WithHandlerOptions(opts...),
+	)
+	streamServiceCloseHandler := connect.NewUnaryHandlerSimple(
+		StreamServiceCloseProcedure,
+		svc.Close,
+		connect.WithSchema(streamServiceMethods.ByName("Close")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/headrace.v1.StreamService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case StreamServiceOpenProcedure:
+			streamServiceOpenHandler.ServeHTTP(w, r)
+		case StreamServiceGetProcedure:
+			streamServiceGetHandler.ServeHTTP(w, r)
+		case StreamServiceListProcedure:
+			streamServiceListHandler.ServeHTTP(w, r)
+		case StreamServiceCloseProcedure:
+			streamServiceCloseHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedStreamServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedStreamServiceHandler struct{}
+
+func (UnimplementedStreamServiceHandler) Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Open is not implemented"))
+}
+
+func (UnimplementedStreamServiceHandler) Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Get is not implemented"))
+}
+
+func (UnimplementedStreamServiceHandler) List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.List is not implemented"))
+}
+
+func (UnimplementedStreamServiceHandler) Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Close is not implemented"))
 }
 
 // NodeServiceClient is a client for the headrace.v1.NodeService service.
