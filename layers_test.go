@@ -26,7 +26,7 @@ const module = "headrace"
 // package may import only its own family.
 var layers = [][]string{
 	0: {".", "internal/linux", "internal/criu", "internal/crash"},
-	1: {"proc", "pagecache", "disk"},
+	1: {"proc", "pagecache", "disk", "fileset"},
 	2: {"policy", "stream", "trace", "report", "wire"},
 	3: {"node", "manager", "sim", "doctor", "warm"},
 	4: {"solo", "bench"},

@@ -360,10 +360,10 @@ func (x *RunRequest) GetInput() *Input {
 // Input is files that are read by a job, and how.
 type Input struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absolute: files, directories (all regular files below, sorted by name), or
-	// patterns with * ? [ ] that match at least one file. The daemon finds out
-	// with the caller's rights when it accepts the request; what it has found
-	// then is what is read.
+	// Absolute: files, directories (all regular files below, those of each
+	// directory sorted by name), or, if no such file exists, patterns with * ? [ ]
+	// that match at least one. The daemon finds out with the caller's rights when
+	// it accepts the request; what it has found then is what is read.
 	Paths []string `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
 	Split Split    `protobuf:"varint,2,opt,name=split,proto3,enum=headrace.v1.Split" json:"split,omitempty"`
 	// For SPLIT_LINES: what ends a record, 1 byte or more; empty: a line feed.
@@ -2624,7 +2624,8 @@ func (x *CacheRequest) GetPaths() []string {
 
 type CacheChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of their paths.
+	// In the order in which they were found: that of the paths asked for, those of
+	// a directory sorted by name.
 	Files    []*CacheFile   `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
 	Problems []*PathProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
 	// As in NodeInfo; in the first chunk.
@@ -2819,7 +2820,7 @@ func (x *DisksRequest) GetInterval() float64 {
 type DisksSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	AtMs  int64                  `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// Seconds that the rates are over; 0 in a first sample that has only totals.
+	// Seconds that the rates are over.
 	Interval      float64 `protobuf:"fixed64,2,opt,name=interval,proto3" json:"interval,omitempty"`
 	Disks         []*Disk `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`
 	unknownFields protoimpl.UnknownFields
