@@ -1,0 +1,194 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CgroupMemory is the tightest memory limit over this process.
+type CgroupMemory struct {
+	// Dir is the cgroup whose limit it is; empty if there is no limit.
+	Dir string
+	// Limit is the limit in bytes, and Left what can still be used of it by memory
+	// that cannot be reclaimed: the page cache of its tasks counts as free.
+	Limit, Left int64
+}
+
+// OwnCgroupMemory looks at the memory cgroup of this process and all above it
+// (v1 and v2), and returns the limit that leaves least. root stands for "/".
+//
+// v2 throttles processes past memory.high so that they hardly run: it counts as
+// a limit like memory.max.
+func OwnCgroupMemory(root string) (CgroupMemory, error) {
+	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
+	if err != nil {
+		return CgroupMemory{}, err
+	}
+	own, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return CgroupMemory{}, err
+	}
+	var tightest CgroupMemory
+	for _, h := range memoryHierarchies(string(mounts), string(own)) {
+		for dir := h.start(root); ; dir = path.Dir(dir) {
+			c, err := h.read(filepath.Join(root, dir))
+			if err != nil {
+				return CgroupMemory{}, err
+			}
+			if c.Limit > 0 && (tightest.Dir == "" || c.Left < tightest.Left) {
+				c.Dir = dir
+				tightest = c
+			}
+			if dir == h.mount || len(dir) <= len(h.mount) {
+				break
+			}
+		}
+	}
+	return tightest, nil
+}
+
+// A memoryHierarchy is a mounted cgroup hierarchy that may limit memory.
+type memoryHierarchy struct {
+	mount string // where it is mounted
+	own   string // this process's cgroup, below mount; "" if it is not known
+	v2    bool
+}
+
+// memoryHierarchies finds them in the texts of /proc/self/mountinfo and
+// /proc/self/cgroup.
+func memoryHierarchies(mountinfo, cgroups string) []memoryHierarchy {
+	v1, v2 := ownCgroups(cgroups)
+	var found []memoryHierarchy
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if !ok || len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		h := memoryHierarchy{mount: unescapeMount(f[4]), v2: g[0] == "cgroup2"}
+		own := v1
+		switch {
+		case h.v2:
+			own = v2
+		case g[0] != "cgroup" || !slices.Contains(strings.Split(g[2], ","), "memory"):
+			continue
+		}
+		// The mount may show only a part of the hierarchy.
+		if below, ok := strings.CutPrefix(own, strings.TrimSuffix(unescapeMount(f[3]), "/")); ok {
+			h.own = below
+		}
+		found = append(found, h)
+	}
+	return found
+}
+
+// ownCgroups reads the text of /proc/self/cgroup: the path in the v1 hierarchy of
+// the memory controller and the one in the v2 hierarchy.
+func ownCgroups(text string) (v1, v2 string) {
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case parts[0] == "0" && parts[1] == "":
+			v2 = parts[2]
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
+			v1 = parts[2]
+		}
+	}
+	return v1, v2
+}
+
+// unescapeMount undoes the octal escapes of mountinfo.
+func unescapeMount(s string) string {
+	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
+		s = strings.ReplaceAll(s, e[0], e[1])
+	}
+	return s
+}
+
+// start is the directory to begin with: the mount itself where a namespace hides
+// which cgroup the process is in.
+func (h memoryHierarchy) start(root string) string {
+	dir := path.Join(h.mount, h.own)
+	if _, err := os.Stat(filepath.Join(root, dir)); err != nil || strings.Contains(h.own, "..") {
+		return h.mount
+	}
+	return dir
+}
+
+// read reads one cgroup. Without a limit, or without the controller, Limit is 0.
+func (h memoryHierarchy) read(dir string) (CgroupMemory, error) {
+	limits, usage, prefix := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_"
+	if h.v2 {
+		limits, usage, prefix = []string{"memory.max", "memory.high"}, "memory.current", ""
+	}
+	var c CgroupMemory
+	for _, name := range limits {
+		v, err := cgroupNumber(filepath.Join(dir, name))
+		if err != nil {
+			return c, err
+		}
+		if v >= 0 && v < unlimited && (c.Limit == 0 || v < c.Limit) {
+			c.Limit = max(v, 1) // a limit of 0 is one
+		}
+	}
+	if c.Limit == 0 {
+		return c, nil
+	}
+	used, err := cgroupNumber(filepath.Join(dir, usage))
+	if err != nil {
+		return c, err
+	}
+	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return c, err
+	}
+	c.Left = min(max(0, c.Limit-max(0, used)+reclaimable(string(stat), prefix)), c.Limit)
+	return c, nil
+}
+
+// unlimited: v1 shows the largest number of whole pages.
+const unlimited = 1 << 60
+
+// cgroupNumber reads a file with one number; it is -1 for "max" and where there
+// is no such file.
+func cgroupNumber(name string) (int64, error) {
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	text := strings.TrimSpace(string(b))
+	if text == "max" {
+		return -1, nil
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%s: %q is no number of bytes", name, text)
+	}
+	return v, nil
+}
+
+// reclaimable is the page cache in the text of memory.stat.
+func reclaimable(stat, prefix string) int64 {
+	var sum int64
+	for line := range strings.Lines(stat) {
+		key, val, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if key != prefix+"active_file" && key != prefix+"inactive_file" {
+			continue
+		}
+		if v, err := strconv.ParseInt(val, 10, 64); err == nil && v > 0 && v < unlimited {
+			sum = min(sum+v, unlimited)
+		}
+	}
+	return sum
+}
