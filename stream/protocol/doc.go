@@ -31,12 +31,23 @@
 // A consumer that lost its connection, because it was suspended or the daemon
 // was restarted, connects again and says in Hello which units its attempt has
 // been given and how far it is in the last of them. The daemon goes on there:
-// the last unit comes again, from that position, if it was not consumed.
-// The consumer's list is the truth for its attempt.
+// unless the last unit was consumed whole, it comes again after Welcome, without
+// a Next, with the pieces from that position on and an End for all of it. A
+// consumer that has come to need no more of it meanwhile says Consumed, and
+// passes over what comes. The consumer's list is the truth for its attempt.
+// What was under way is asked for again: a Next that had no answer, results
+// other than 0, a Finish. A Finish that was recorded already is answered again.
 //
 // # Memory
 //
 // Arena carries a file descriptor (SCM_RIGHTS, with the first byte of the
-// frame) that is mapped read-only. A consumer that cannot receive descriptors
-// sets Inline; its pieces then name arena 0 and carry the bytes themselves.
+// frame) that is mapped read-only; its memory cannot shrink (F_SEAL_SHRINK). It
+// is valid until Drop or the end of the connection. A consumer that cannot
+// receive descriptors sets Inline; its pieces then name arena 0 and carry the
+// bytes themselves.
+//
+// A consumer stops reading before it closes a connection, and before it says
+// Hello on another one. A daemon that ends a connection itself must leave the
+// pieces that it had sent on it alone until one or the other has happened, or
+// the consumer is gone.
 package protocol

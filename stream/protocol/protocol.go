@@ -81,7 +81,8 @@ type Result struct {
 	Code int32
 }
 
-// Finish ends the attempt. With code 0 its units are committed to it.
+// Finish ends the attempt. With code 0 its units are committed to it, also a
+// last one of which it has not read everything.
 type Finish struct {
 	Code   int32
 	Reason string
@@ -150,7 +151,9 @@ type Piece struct {
 
 // End completes a unit.
 type End struct {
-	Unit  uint32
+	Unit uint32
+	// Bytes is the size of all of its pieces, those of earlier connections
+	// included.
 	Bytes uint64
 	// Unterminated: the last record has no delimiter, being the last of its file.
 	Unterminated bool
