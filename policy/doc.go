@@ -117,4 +117,10 @@
 // on a node, otherwise by greedy choice and improvement, which on small random
 // instances finds the best set in 99 cases of 100 (TestCostAgainstOracle). Of more
 // than eight stores on a node the first eight are weighed.
+//
+// # Warming
+//
+// NextWarm says which block of which job's input is read into memory next on a
+// device, DropRef and CleanUp say who gives up references to blocks: the rules of
+// ignem, section III.
 package policy
