@@ -1,6 +1,31 @@
 // Package disk knows the devices below files: which one a file is on, who may
 // read it next, and what it has done.
 //
+// # Turns
+//
 // A disk is fast when one reader at a time reads long extents in order. The
-// Scheduler hands out turns to that end; it does not read itself.
+// Scheduler hands out turns to that end; it does not read itself. On each device
+// there is one turn at a time, of about Device.Extent bytes.
+//
+// Demand goes before warming: while a demand reader waits or reads, no turn of
+// warming begins. A turn that has begun is never interrupted. Inside a class the
+// turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
+// 1996): a reader's turn gets a start tag, which is the end of its last turn in
+// virtual time or the present virtual time, whichever is later; the smallest tag
+// goes next, those that have waited longest first among equals; virtual time is
+// the tag of the turn that was granted last. A turn moves its reader's virtual
+// time on by the bytes that it read, and by a sixteenth of an extent at least,
+// because a turn without a byte costs the disk a seek all the same. So readers
+// that are always waiting or reading differ by at most two extents over any
+// time, and a reader that was away has no claim to what it did not use.
+//
+// A device is never idle while somebody waits. A reader that ends its turn with
+// End while others wait is thus behind one of them even if it is back at once;
+// with Turn.Next it keeps its place, and a demand reader keeps warming away.
+//
+// # Meters
+//
+// A Meter counts the bytes, requests and seeks of block devices: by a BPF program
+// on the tracepoint block_rq_issue, otherwise from /proc/diskstats, which knows
+// no seeks.
 package disk

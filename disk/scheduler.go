@@ -1,0 +1,313 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Errors of Begin and Next, besides those of the context.
+var (
+	// ErrClosed: the reader was closed, before or while it waited.
+	ErrClosed = errors.New("the reader is closed")
+	// ErrBusy: the reader has a turn or waits for one already.
+	ErrBusy = errors.New("the reader has a turn already, or waits for one")
+)
+
+// Scheduler lets one reader at a time read a device. Demand goes before
+// warming, and inside a class the reader that has read least of late; the
+// package's comment has the rules. A device whose holder hangs holds up nobody
+// at other devices. The zero value works and must not be copied once it is used.
+// Methods of it, its readers and their turns may be called from any goroutine.
+type Scheduler struct {
+	mu      sync.Mutex
+	devices map[ID]*station
+	closed  uint64 // orders stations by their last closing of a reader
+}
+
+// station is one device with its readers.
+type station struct {
+	Device
+	queue   queue
+	readers []*Reader // in the order of opening
+	ended   [classes]Use
+	idle    uint64
+}
+
+// maxIdle is how many devices without readers are remembered. Anonymous ones
+// come and go with what is mounted.
+const maxIdle = 64
+
+// Reader is one sequence of reads on one device.
+type Reader struct {
+	scheduler *Scheduler
+	at        *station
+	entry     entry
+
+	// Protected by the scheduler's lock.
+	use    Use
+	turn   *Turn
+	wait   *wait
+	closed bool
+}
+
+// wait is a call of Begin that has to wait. done is closed once turn or err is
+// there.
+type wait struct {
+	since time.Time
+	done  chan struct{}
+	turn  *Turn
+	err   error
+}
+
+// Turn is the right to read one extent.
+type Turn struct{ reader *Reader }
+
+// Use is what one reader has done, or all the closed ones of a class on a device,
+// which go by the name "ended".
+type Use struct {
+	Name  string
+	Class Class
+	// Readers is how many there are in it; 1 for an open one.
+	Readers int64
+	Bytes   int64
+	// Turns are those that have ended.
+	Turns int64
+	// Waited is for turns that were granted, and for the one that is waited for.
+	Waited time.Duration
+	// Reading and Waiting say what it does now.
+	Reading, Waiting bool
+}
+
+// Reader registers a reader, to be closed by the caller. The name is for people
+// ("job 12: access.log").
+func (s *Scheduler) Reader(d Device, c Class, name string) *Reader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.devices[d.ID]
+	if at == nil {
+		at = &station{}
+		if s.devices == nil {
+			s.devices = map[ID]*station{}
+		}
+		s.devices[d.ID] = at
+	}
+	at.Device = d
+	at.queue.least = d.Extent() / 16
+	c = min(c, classes-1)
+	r := &Reader{scheduler: s, at: at, use: Use{Name: name, Class: c, Readers: 1}}
+	r.entry = entry{class: c, reader: r}
+	at.readers = append(at.readers, r)
+	return r
+}
+
+// Begin waits for a turn. The holder reads at most about Extent bytes and calls
+// End or Next; it must not wait for another turn on the device meanwhile. A
+// reader that goes on where its last turn ended, while nobody else waits, gets
+// the next turn at once. When ctx ends before there is a turn, it is as if Begin
+// had not been called, and the error is the context's.
+func (r *Reader) Begin(ctx context.Context) (*Turn, error) {
+	s := r.scheduler
+	s.mu.Lock()
+	w := r.ask(ctx)
+	s.mu.Unlock()
+	return r.await(ctx, w)
+}
+
+// Next is End and Begin in one step: the reader keeps its place among the others.
+// With End it is behind one of those who wait, even if it begins again at once:
+// a demand reader then lets warming in between its turns. The turn has ended
+// whatever Next returns.
+func (t *Turn) Next(ctx context.Context, bytes int64) (*Turn, error) {
+	r := t.reader
+	s := r.scheduler
+	s.mu.Lock()
+	t.end(bytes)
+	w := r.ask(ctx)
+	r.at.dispatch()
+	s.mu.Unlock()
+	return r.await(ctx, w)
+}
+
+// End gives the turn back and says how much was read. Later calls do nothing.
+func (t *Turn) End(bytes int64) {
+	s := t.reader.scheduler
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.end(bytes)
+	t.reader.at.dispatch()
+}
+
+// Close takes the reader off the list. A Begin that waits returns ErrClosed. With
+// a turn in hand, the reader is closed when that ends. Later calls do nothing.
+func (r *Reader) Close() {
+	r.scheduler.mu.Lock()
+	defer r.scheduler.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.closed = true
+	if w := r.wait; w != nil {
+		r.leave()
+		w.err = ErrClosed
+		close(w.done)
+	}
+	if r.turn == nil {
+		r.retire()
+	}
+}
+
+// ask puts the reader into the queue. What it returns may be decided already.
+func (r *Reader) ask(ctx context.Context) *wait {
+	w := &wait{since: time.Now(), done: make(chan struct{})}
+	switch {
+	case ctx.Err() != nil:
+		w.err = r.explain(ctx.Err())
+	case r.closed:
+		w.err = ErrClosed
+	case r.turn != nil || r.wait != nil:
+		w.err = ErrBusy
+	default:
+		r.wait = w
+		if r.at.Memory {
+			r.granted()
+			return w
+		}
+		r.at.queue.ask(&r.entry)
+		r.at.dispatch()
+		return w
+	}
+	close(w.done)
+	return w
+}
+
+func (r *Reader) explain(err error) error {
+	return fmt.Errorf("wait for a turn at %s: %w", r.at.Name, err)
+}
+
+// await waits for the outcome of ask.
+func (r *Reader) await(ctx context.Context, w *wait) (*Turn, error) {
+	select {
+	case <-w.done:
+		return w.turn, w.err
+	case <-ctx.Done():
+	}
+	s := r.scheduler
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.wait == w {
+		r.leave()
+		return nil, r.explain(ctx.Err())
+	}
+	return w.turn, w.err // decided at the same moment
+}
+
+// leave takes back what was asked.
+func (r *Reader) leave() {
+	r.at.queue.cancel(&r.entry)
+	r.wait = nil
+}
+
+// granted gives the reader, which waits, its turn.
+func (r *Reader) granted() {
+	w := r.wait
+	r.wait = nil
+	r.use.Waited += time.Since(w.since)
+	r.turn = &Turn{r}
+	w.turn = r.turn
+	close(w.done)
+}
+
+// dispatch grants the next turn if the device is free and somebody waits.
+func (at *station) dispatch() {
+	if next := at.queue.grant(); next != nil {
+		next.reader.granted()
+	}
+}
+
+// end takes the turn back, unless it has ended before.
+func (t *Turn) end(bytes int64) {
+	r := t.reader
+	if r.turn != t {
+		return
+	}
+	r.turn = nil
+	bytes = max(bytes, 0)
+	r.use.Bytes += bytes
+	r.use.Turns++
+	if r.at.queue.holder == &r.entry {
+		r.at.queue.end(bytes)
+	}
+	if r.closed {
+		r.retire()
+	}
+}
+
+// retire adds a closed reader to the totals, and forgets the device that has been
+// without readers for longest if there are too many.
+func (r *Reader) retire() {
+	at, s := r.at, r.scheduler
+	at.readers = slices.DeleteFunc(at.readers, func(o *Reader) bool { return o == r })
+	e := &at.ended[r.use.Class]
+	e.Name, e.Class = "ended", r.use.Class
+	e.Readers++
+	e.Bytes += r.use.Bytes
+	e.Turns += r.use.Turns
+	e.Waited += r.use.Waited
+	s.closed++
+	at.idle = s.closed
+	var oldest *station
+	n := 0
+	for _, o := range s.devices {
+		if len(o.readers) == 0 {
+			n++
+			if oldest == nil || o.idle < oldest.idle {
+				oldest = o
+			}
+		}
+	}
+	if n > maxIdle {
+		delete(s.devices, oldest.ID)
+	}
+}
+
+// Uses lists the readers of each device: the open ones in the order of their
+// opening, then the totals of the closed ones.
+func (s *Scheduler) Uses() map[ID][]Use {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[ID][]Use{}
+	for id, at := range s.devices {
+		for _, r := range at.readers {
+			u := r.use
+			u.Reading, u.Waiting = r.turn != nil, r.wait != nil
+			if u.Waiting {
+				u.Waited += time.Since(r.wait.since)
+			}
+			all[id] = append(all[id], u)
+		}
+		for _, u := range at.ended {
+			if u.Readers > 0 {
+				all[id] = append(all[id], u)
+			}
+		}
+	}
+	return all
+}
+
+// Devices lists the devices of which Uses tells, by their number, as they were
+// when a reader was registered last.
+func (s *Scheduler) Devices() []Device {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Device
+	for _, at := range s.devices {
+		all = append(all, at.Device)
+	}
+	slices.SortFunc(all, func(a, b Device) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
