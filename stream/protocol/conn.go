@@ -3,6 +3,7 @@ package protocol
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,6 +39,9 @@ func NewServerConn(sock *net.UnixConn) *Conn {
 
 // Close ends the connection; a blocked Receive returns.
 func (c *Conn) Close() error { return c.sock.Close() }
+
+// CloseWrite tells the other end that nothing more comes.
+func (c *Conn) CloseWrite() error { return c.sock.CloseWrite() }
 
 // Release closes descriptors that came and were not taken. Call it when
 // nothing receives any more.
@@ -127,6 +131,9 @@ func (c *Conn) TakeFile() *os.File {
 	return f
 }
 
+// maxFiles is how many descriptors may wait to be taken.
+const maxFiles = 64
+
 // fdReader reads from a socket and collects descriptors.
 type fdReader struct {
 	sock  *net.UnixConn
@@ -136,13 +143,14 @@ type fdReader struct {
 
 func (r *fdReader) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := r.sock.ReadMsgUnix(p, r.oob[:])
+	n = max(n, 0) // it is -1 with some errors
 	if oobn > 0 {
 		if perr := r.collect(r.oob[:oobn]); perr != nil && err == nil {
 			err = perr
 		}
 	}
-	if n == 0 && err == nil && len(p) > 0 {
-		err = io.EOF
+	if n == 0 && (err == nil && len(p) > 0 || errors.Is(err, io.EOF)) {
+		err = io.EOF // without the wrapping of package net, which io does not know
 	}
 	return n, err
 }
@@ -161,6 +169,9 @@ func (r *fdReader) collect(oob []byte) error {
 			unix.CloseOnExec(fd)
 			r.files = append(r.files, os.NewFile(uintptr(fd), "received"))
 		}
+	}
+	if len(r.files) > maxFiles {
+		return fmt.Errorf("%w: %d descriptors that belong to nothing", errFrame, len(r.files))
 	}
 	return nil
 }

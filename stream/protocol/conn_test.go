@@ -1,0 +1,356 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockets returns both ends of a connection.
+func sockets(t testing.TB) (a, b *net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]*net.UnixConn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "socket")
+		c, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		ends[i] = c.(*net.UnixConn)
+	}
+	return ends[0], ends[1]
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+// memory makes a small piece of shared memory that holds text.
+func memory(t testing.TB, text string) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "memory")
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func read(t testing.TB, f *os.File) string {
+	t.Helper()
+	if f == nil {
+		return "no descriptor"
+	}
+	b := make([]byte, 100)
+	n, err := f.ReadAt(b, 0)
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+func TestConn(t *testing.T) {
+	x, y := sockets(t)
+	daemon, consumer := NewServerConn(x), NewConn(y)
+	sent := make(chan error, 1)
+	go func() {
+		err := daemon.Send(samples()...)
+		if err == nil {
+			err = daemon.CloseWrite()
+		}
+		sent <- err
+	}()
+	for i, want := range samples() {
+		got, err := consumer.Receive()
+		if err != nil || !reflect.DeepEqual(normal(got), normal(want)) {
+			t.Fatalf("message %d is %#v, %v; want %#v", i, got, err, want)
+		}
+	}
+	if m, err := consumer.Receive(); err != io.EOF {
+		t.Errorf("after the last: %v, %v", m, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// Frames may come in any pieces.
+func TestConnByteByByte(t *testing.T) {
+	x, y := sockets(t)
+	consumer := NewConn(y)
+	var stream []byte
+	messages := []Message{&Unit{ID: 1, Path: "/f"}, &Piece{Unit: 1, Arena: 1, Length: 7}, &End{Unit: 1, Bytes: 7}, &EOF{}}
+	for _, m := range messages {
+		stream = append(stream, encode(t, m)...)
+	}
+	go func() {
+		for i := range stream {
+			x.Write(stream[i : i+1])
+		}
+		x.Close()
+	}()
+	for i, want := range messages {
+		if got, err := consumer.Receive(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("message %d: %#v, %v", i, got, err)
+		}
+	}
+}
+
+func TestConnCutShort(t *testing.T) {
+	whole := encode(t, &Error{Text: "a text"})
+	for n := range len(whole) {
+		x, y := sockets(t)
+		if _, err := x.Write(whole[:n]); err != nil {
+			t.Fatal(err)
+		}
+		x.Close()
+		want := io.ErrUnexpectedEOF
+		if n == 0 {
+			want = io.EOF
+		}
+		if m, err := NewConn(y).Receive(); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, %v; want %v", n, m, err, want)
+		}
+	}
+}
+
+// A length alone costs no memory, and one beyond the limit is refused.
+func TestConnLengths(t *testing.T) {
+	x, y := sockets(t)
+	consumer := NewConn(y)
+	x.Write([]byte{0xff, 0xff, 0xff, 0xff, byte(TypeError)})
+	if m, err := consumer.Receive(); !errors.Is(err, errFrame) {
+		t.Errorf("4 GB: %v, %v", m, err)
+	}
+
+	x, y = sockets(t)
+	consumer = NewConn(y)
+	head := binary.BigEndian.AppendUint32(nil, MaxBody)
+	x.Write(append(head, byte(TypeError), 1, 2, 3))
+	x.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if m, err := consumer.Receive(); err != io.ErrUnexpectedEOF {
+		t.Errorf("3 bytes of %d: %v, %v", MaxBody, m, err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4<<20 {
+		t.Errorf("3 bytes took %d bytes of memory", n)
+	}
+}
+
+// A body that is long comes whole.
+func TestConnLongBody(t *testing.T) {
+	x, y := sockets(t)
+	data := make([]byte, 5<<20+17)
+	for i := range data {
+		data[i] = byte(i * 7 >> 3)
+	}
+	go NewServerConn(x).Send(&Piece{Unit: 1, Length: uint32(len(data)), Data: data})
+	m, err := NewConn(y).Receive()
+	if p, ok := m.(*Piece); !ok || err != nil || !bytes.Equal(p.Data, data) {
+		t.Errorf("%T, %v", m, err)
+	}
+}
+
+// Each descriptor comes with its frame, and in order, however many frames are
+// read at once.
+func TestDescriptors(t *testing.T) {
+	x, y := sockets(t)
+	daemon, consumer := NewServerConn(x), NewConn(y)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(daemon.Send(&Welcome{}))
+	must(daemon.SendArena(&Arena{ID: 1, Size: 5}, memory(t, "first")))
+	must(daemon.Send(&Unit{ID: 1}))
+	must(daemon.SendArena(&Arena{ID: 2, Size: 6}, memory(t, "second")))
+	must(daemon.SendArena(&Arena{ID: 3, Size: 5}, memory(t, "third")))
+	must(daemon.Send(&EOF{}))
+	want := map[uint32]string{1: "first", 2: "second", 3: "third"}
+	for {
+		m, err := consumer.Receive()
+		must(err)
+		if _, last := m.(*EOF); last {
+			break
+		}
+		a, ok := m.(*Arena)
+		if !ok {
+			continue
+		}
+		f := consumer.TakeFile()
+		if got := read(t, f); got != want[a.ID] {
+			t.Errorf("arena %d has %q", a.ID, got)
+		}
+		flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFD, 0)
+		if err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("the descriptor of arena %d would reach the command: %v", a.ID, err)
+		}
+		f.Close()
+	}
+	if f := consumer.TakeFile(); f != nil {
+		t.Error("there is a descriptor more than was sent")
+	}
+}
+
+// Descriptors do not leak: neither those that nobody takes, nor those that a
+// consumer sends to the daemon, nor more than belong to anything.
+func TestDescriptorsDoNotLeak(t *testing.T) {
+	f := memory(t, "text")
+	x, y := sockets(t)
+	before := openFiles(t)
+	daemon, consumer := NewServerConn(x), NewConn(y)
+	for range 5 {
+		if err := daemon.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := consumer.Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := openFiles(t); n != before+5 {
+		t.Fatalf("%d descriptors are open, want %d: they should have come", n, before+5)
+	}
+	consumer.Release()
+	if n := openFiles(t); n != before {
+		t.Errorf("%d descriptors are open after Release, %d were before", n, before)
+	}
+
+	if err := consumer.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := daemon.Receive(); err != nil {
+		t.Fatal(err)
+	}
+	if n := openFiles(t); n != before {
+		t.Errorf("%d descriptors are open after one was sent to the daemon, %d were before", n, before)
+	}
+
+	var err error
+	for range maxFiles + 10 {
+		if err = daemon.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = consumer.Receive(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, errFrame) {
+		t.Errorf("%d descriptors that nobody takes: %v", maxFiles+10, err)
+	}
+	consumer.Release()
+	if n := openFiles(t); n != before {
+		t.Errorf("%d descriptors are open after too many have come, %d were before", n, before)
+	}
+}
+
+// A close ends a Receive that waits.
+func TestCloseWhileReceiving(t *testing.T) {
+	_, y := sockets(t)
+	c := NewConn(y)
+	ended := make(chan error, 1)
+	go func() { _, err := c.Receive(); ended <- err }()
+	c.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Several goroutines may send; frames are not mixed.
+func TestSendersDoNotMix(t *testing.T) {
+	x, y := sockets(t)
+	daemon, consumer := NewServerConn(x), NewConn(y)
+	const senders, each = 4, 200
+	var wg sync.WaitGroup
+	for i := range senders {
+		wg.Go(func() {
+			for n := range each {
+				if daemon.Send(&Unit{ID: uint32(i), Offset: uint64(n), Path: string(make([]byte, n))}, &End{Unit: uint32(i)}) != nil {
+					return
+				}
+			}
+		})
+	}
+	next := make([]uint64, senders)
+	for range senders * each {
+		m, err := consumer.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := m.(*Unit)
+		if u.Offset != next[u.ID] || len(u.Path) != int(u.Offset) {
+			t.Fatalf("%d came from sender %d, want %d", u.Offset, u.ID, next[u.ID])
+		}
+		next[u.ID]++
+		if m, err = consumer.Receive(); err != nil || m.(*End).Unit != u.ID {
+			t.Fatalf("%v, %v", m, err)
+		}
+	}
+	wg.Wait()
+}
+
+// What comes over a socket may be anything.
+func FuzzReceive(f *testing.F) {
+	var all []byte
+	for _, m := range samples() {
+		b := encode(f, m)
+		if len(b) < 300 {
+			f.Add(b)
+			all = append(all, b...)
+		}
+	}
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		x, y := sockets(t)
+		defer x.Close()
+		defer y.Close()
+		go func() {
+			x.Write(stream)
+			x.Close()
+		}()
+		c := NewConn(y)
+		var back []byte
+		for {
+			m, err := c.Receive()
+			if err != nil {
+				if err == io.EOF && !bytes.Equal(back, stream) {
+					t.Fatalf("%x was taken for %x", stream, back)
+				}
+				if !bytes.HasPrefix(stream, back) {
+					t.Fatalf("%x was taken for %x", stream, back)
+				}
+				return
+			}
+			if back, err = Append(back, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
