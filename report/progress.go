@@ -13,7 +13,7 @@ import (
 // writes a plain line now and then when Every says so. Errors of the writer are
 // ignored: work does not fail because nobody watches.
 //
-// Set and Done may be called by several goroutines; the fields are set before.
+// Set, Interrupt and Done may be called by several goroutines; the fields are set before.
 type Progress struct {
 	// Terminal gives the width (0: 80 columns), colour and ASCII.
 	Terminal Terminal
@@ -81,6 +81,22 @@ func (p *Progress) Done() {
 	case !p.isTerminal && p.Every > 0 && p.unsaid:
 		p.write(p.now())
 	}
+}
+
+// Interrupt lets write write to the same terminal: the line makes room for it
+// and comes back below. One write runs at a time. It returns write's error.
+func (p *Progress) Interrupt(write func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shown := p.isTerminal && p.written && !p.finished
+	if shown {
+		io.WriteString(p.w, "\r\x1b[K")
+	}
+	err := write()
+	if shown {
+		p.write(p.now())
+	}
+	return err
 }
 
 func (p *Progress) write(now time.Time) {

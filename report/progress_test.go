@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -95,5 +96,33 @@ func TestProgressConcurrent(t *testing.T) {
 	p.Done()
 	if !strings.HasSuffix(out.String(), "\r\x1b[K") {
 		t.Errorf("the line was left behind: %q", out.String())
+	}
+}
+
+func TestProgressMakesRoom(t *testing.T) {
+	p, out, pass := newTestProgress(true)
+	hello := func() error { out.WriteString("hello\n"); return nil }
+	p.Interrupt(hello) // nothing is there yet
+	p.Set(0.5, "a")
+	pass(time.Second)
+	out.WriteString("|")
+	if err := p.Interrupt(hello); err != nil {
+		t.Error(err)
+	}
+	p.Done()
+	p.Interrupt(hello)
+	line := "\r████████████░░░░░░░░░░░░  50 %  a  (0s)\x1b[K"
+	later := "\r████████████░░░░░░░░░░░░  50 %  a  (1.00s)\x1b[K"
+	if want := "hello\n" + line + "|\r\x1b[Khello\n" + later + "\r\x1b[Khello\n"; out.String() != want {
+		t.Errorf("got  %q\nwant %q", out, want)
+	}
+	broken := errors.New("broken")
+	if err := p.Interrupt(func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the error of the write", err)
+	}
+	p, out, _ = newTestProgress(false)
+	p.Interrupt(func() error { out.WriteString("x"); return nil })
+	if out.String() != "x" {
+		t.Errorf("elsewhere: %q", out)
 	}
 }

@@ -19,6 +19,7 @@ import (
 type daemon struct {
 	wireconnect.TaskServiceClient
 	node   wireconnect.NodeServiceClient
+	data   wireconnect.DataServiceClient
 	socket string
 }
 
@@ -32,6 +33,7 @@ func (a *app) daemon() (*daemon, error) {
 	return &daemon{
 		TaskServiceClient: wireconnect.NewTaskServiceClient(client, wire.BaseURL),
 		node:              wireconnect.NewNodeServiceClient(client, wire.BaseURL),
+		data:              wireconnect.NewDataServiceClient(client, wire.BaseURL),
 		socket:            socket,
 	}, nil
 }

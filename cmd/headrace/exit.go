@@ -61,6 +61,9 @@ func outcome(err error) (code int, line string) {
 	if errors.Is(err, context.Canceled) {
 		return exitInterrupted, "interrupted"
 	}
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return exitFailure, "the daemon does not know this call: it is older than this program; stop it and start headrace solo again (tasks go on)"
+	}
 	if remote := new(connect.Error); errors.As(err, &remote) && !connect.IsWireError(err) {
 		return exitNoDaemon, oneLine(unanswered(remote))
 	}

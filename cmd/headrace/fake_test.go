@@ -34,6 +34,7 @@ type fakeDaemon struct {
 	fail     map[string]error
 	lastRun  *wire.RunRequest
 	lastVerb *wire.VerbRequest
+	data     fakeData
 	server   *http.Server
 	served   chan struct{}
 }
@@ -77,6 +78,9 @@ func (f *fakeDaemon) start() error {
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(f))
 	mux.Handle(wireconnect.NewNodeServiceHandler(f))
+	if !f.data.old {
+		mux.Handle(wireconnect.NewDataServiceHandler(f))
+	}
 	f.server = &http.Server{Handler: mux}
 	f.served = make(chan struct{})
 	go func() {
@@ -146,14 +150,27 @@ func (f *fakeDaemon) Run(_ context.Context, req *wire.RunRequest) (*wire.RunResp
 	if err := f.failure("run"); err != nil {
 		return nil, err
 	}
-	var id string
+	resp := &wire.RunResponse{Job: req.Job}
 	f.change(func() {
-		f.next++
-		id = fmt.Sprintf("t%d", f.next)
 		f.lastRun = req
-		f.tasks = append(f.tasks, &wire.Task{Id: id, Name: req.Name, Argv: req.Argv, State: "running"})
+		for i := range max(req.Input.GetTasks(), 1) {
+			f.next++
+			t := &wire.Task{Id: fmt.Sprintf("t%d", f.next), Name: req.Name, Argv: req.Argv, State: "running", Progress: -1}
+			if req.Input != nil {
+				t.Input = &wire.TaskInput{Stream: "s1", Index: i, Of: req.Input.Tasks, Split: req.Input.Split, Files: 1, Bytes: 1e9}
+			}
+			f.tasks = append(f.tasks, t)
+			resp.Ids = append(resp.Ids, t.Id)
+		}
 	})
-	return &wire.RunResponse{Id: id}, nil
+	resp.Id = resp.Ids[0]
+	if req.Input != nil && resp.Job == "" {
+		resp.Job = "j1"
+	}
+	if f.data.old {
+		return &wire.RunResponse{Id: resp.Id}, nil
+	}
+	return resp, nil
 }
 
 func (f *fakeDaemon) Get(_ context.Context, req *wire.GetRequest) (*wire.Task, error) {

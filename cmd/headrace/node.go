@@ -29,6 +29,9 @@ func nodeTable(n *wire.NodeInfo, term report.Terminal) *report.Table {
 	add("slots", n.SlotsUsed, n.Slots, report.UnitNone, 0, 0, "")
 	add("memory", float64(n.MemoryUsed), float64(n.Memory), report.UnitBytes, 0, 0, "")
 	add("swap", float64(n.SwapTotal-n.SwapFree), float64(n.SwapTotal), report.UnitBytes, n.SwapOut, n.SwapIn, "")
+	if n.WarmBudget > 0 || n.Streams > 0 {
+		add("warm", float64(n.Pinned), float64(n.WarmBudget), report.UnitBytes, 0, 0, readingNote(n))
+	}
 	for _, s := range n.Stores {
 		note := s.Dir
 		if s.Compression != "" {
@@ -37,6 +40,19 @@ func nodeTable(n *wire.NodeInfo, term report.Terminal) *report.Table {
 		add("store "+s.Name, float64(s.Used), float64(s.Used)+float64(s.Free), report.UnitBytes, s.Write, s.Read, note)
 	}
 	return t
+}
+
+// readingNote tells how the machine reads for its tasks.
+func readingNote(n *wire.NodeInfo) string {
+	note := "residency by " + n.Residency
+	switch n.Streams {
+	case 0:
+	case 1:
+		note += ", 1 stream"
+	default:
+		note += fmt.Sprintf(", %d streams", n.Streams)
+	}
+	return note
 }
 
 func uptime(n *wire.NodeInfo) string {

@@ -72,9 +72,11 @@ A task is named by its id, or by its name where only one task has it.`,
 	flags.Var(&a.format, "format", "table or json")
 	completeValues(root, "format", "table", "json")
 
-	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
+	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
+		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
+	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
 	root.AddCommand(benchTaskVerb())
 	return root
@@ -82,6 +84,7 @@ A task is named by its id, or by its name where only one task has it.`,
 
 const (
 	groupTasks   = "tasks"
+	groupData    = "data"
 	groupMachine = "machine"
 )
 

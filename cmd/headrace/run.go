@@ -28,6 +28,7 @@ type runFlags struct {
 	restart, held      bool
 	wait, logs         bool
 	patience           span
+	input              inputFlags
 }
 
 func runVerb(a *app) *cobra.Command {
@@ -43,10 +44,28 @@ writes is kept: see headrace logs.
 With --wait it waits for the task and ends with its exit code, or 128 plus the
 signal that ended it. Ctrl-C then ends the waiting, not the task.
 
+With --input the daemon knows what the command reads. It reads the files into
+memory while the task waits for its turn, and lets tasks go first whose files
+are there. With --split it also reads for them, once and in order, and deals
+what it reads to --tasks tasks, each of which gets as much as it can take:
+
+  lines, lines:DELIM   whole records that end with DELIM, on standard input
+  fixed:SIZE           whole records of SIZE bytes, on standard input
+  raw                  bytes, cut anywhere, on standard input
+  files                {} in the command becomes a file; it runs once for each
+  none                 nothing: the command opens the files itself (default)
+
+Gzip and zstd files are unpacked on the way, and each goes to one task. All
+records are dealt once, also when tasks are preempted or fail and start again.
+The ids of all tasks are printed; --wait waits for all of them and ends with the
+first exit code that is not 0; --logs shows the lines of all of them.
+
 Sizes: K, M, G, T are powers of 1024; kB, MB, GB, TB of 1000.`,
 		Example: `  headrace run --priority low --name nightly -- python3 train.py
   headrace run --priority high --wait -- ./urgent.sh
-  headrace run --cpus 2 --memory 4G --output build.log make -j2`,
+  headrace run --cpus 2 --memory 4G --output build.log make -j2
+  headrace run -f --input access.log --split lines --tasks 4 -- grep -c ' 500 '
+  headrace run -f --input 'logs/*.gz' --split files --tasks 4 -- ./parse.sh {}`,
 		Args:              takes(1, -1, "the command"),
 		ValidArgsFunction: completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +95,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	flags.BoolVarP(&f.wait, "wait", "w", false, "wait for the task and exit with its exit code")
 	flags.BoolVarP(&f.logs, "logs", "f", false, "wait, and show what it writes")
 	patienceFlag(cmd, &f.patience)
+	f.input.define(cmd)
 	completeValues(cmd, "priority", "free", "low", "normal", "high", "production")
 }
 
@@ -97,34 +117,33 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
+	ids, err := accepted(req, resp)
+	if err != nil {
+		return err
+	}
 	if a.format == formatJSON {
 		err = writeMessage(a.out, resp)
 	} else {
-		_, err = fmt.Fprintln(a.out, resp.Id)
+		_, err = fmt.Fprintln(a.out, strings.Join(ids, "\n"))
 	}
 	if err != nil || !f.wait && !f.logs {
 		return err
 	}
-	return a.runWait(ctx, f, d, resp.Id)
+	w := &runWait{app: a, ids: ids, job: resp.Job, logs: f.logs, dealt: req.Input.GetSplit() != wire.Split_SPLIT_NONE}
+	w.follower = &follower{daemon: d, patience: f.patience, say: w.say}
+	return w.run(ctx)
 }
 
-func (a *app) runWait(ctx context.Context, f *runFlags, d *daemon, id string) error {
-	follow := &follower{daemon: d, patience: f.patience, say: a.say}
-	if f.logs {
-		err := follow.logs(ctx, id, wire.Stream_STREAM_BOTH, a.out, a.err)
-		if err != nil && ctx.Err() == nil {
-			_, line := outcome(err)
-			a.say("the log of task %s cannot be shown: %s", id, line)
-		}
+// accepted are the ids of all tasks. A daemon that knows of no input passes
+// over it.
+func accepted(req *wire.RunRequest, resp *wire.RunResponse) ([]string, error) {
+	if len(resp.Ids) > 0 {
+		return resp.Ids, nil
 	}
-	task, err := follow.end(ctx, id)
-	if ctx.Err() != nil {
-		return &exitError{exitInterrupted, fmt.Errorf("task %s goes on: wait for it with headrace wait %s, end it with headrace kill %s", id, id, id)}
+	if req.Input != nil {
+		return nil, fmt.Errorf("the daemon is older than this program and does not know --input; task %s runs without it: end it with headrace kill %s, and start the daemon again", resp.Id, resp.Id)
 	}
-	if err != nil {
-		return err
-	}
-	return a.verdict(task)
+	return []string{resp.Id}, nil
 }
 
 func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRequest, error) {
@@ -156,7 +175,10 @@ func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRe
 	if req.Output, err = absolute(f.output); err != nil {
 		return nil, err
 	}
-	req.Stdin, err = absolute(f.stdin)
+	if req.Stdin, err = absolute(f.stdin); err != nil {
+		return nil, err
+	}
+	req.Input, err = f.input.message(argv, f.stdin)
 	return req, err
 }
 

@@ -41,14 +41,20 @@ func TestMain(m *testing.M) {
 //	fake logged ID              wait until somebody follows its log
 //	fake state ID STATE [REASON...]
 //	fake end ID CODE [SIGNAL]   the task ends, done or failed
-//	fake write ID stdout|stderr TEXT
+//	fake write ID stdout|stderr TEXT    a line
+//	fake text ID stdout|stderr TEXT     without an end of line
 //	fake fail METHOD CODE TEXT  the next call of the method ends so
 //	fake stop | fake start      the daemon dies, a new one comes up
 //	fake request FILE           write the last run request to FILE as JSON
 //	fake verb FILE              likewise the last request of another verb
+//	fake dealt ID N             N bytes of the task's input have been dealt
+//	fake old                    it is one of before there were inputs; of files, after the next start
+//	fake warming ID             wait until somebody waits for the warm request
+//	fake warm ID JSON           fields of its status change
+//	fake data FILE              write the last request about files to FILE as JSON
 //
 // A file tasks.json (a ListResponse) is what the daemon knows at the start; no
-// such file, no daemon.
+// such file, no daemon. A file data.json (see fakeData) is what it knows of files.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -88,6 +94,9 @@ func setupFake(env *testscript.Env) error {
 		return nil
 	}
 	if err := fake.load(tasks); err != nil {
+		return err
+	}
+	if err := fake.loadData(filepath.Join(env.WorkDir, "data.json")); err != nil {
 		return err
 	}
 	env.Defer(func() {
@@ -139,17 +148,28 @@ func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 		f.set(ts, args[0], func(t *wire.Task) { t.State, t.Reason = args[1], strings.Join(args[2:], " ") })
 	case "end":
 		f.set(ts, args[0], func(t *wire.Task) { end(ts, t, args[1:]) })
-	case "write":
+	case "write", "text":
+		text := strings.TrimSuffix(args[2]+"\n", map[string]string{"text": "\n"}[verb])
 		stream := map[string]wire.Stream{"stdout": wire.Stream_STREAM_STDOUT, "stderr": wire.Stream_STREAM_STDERR}[args[1]]
 		f.change(func() {
-			f.chunks[args[0]] = append(f.chunks[args[0]], &wire.LogChunk{Data: []byte(args[2] + "\n"), Stream: stream})
+			f.chunks[args[0]] = append(f.chunks[args[0]], &wire.LogChunk{Data: []byte(text), Stream: stream})
 		})
 	case "fail":
 		var code connect.Code
 		ts.Check(code.UnmarshalText([]byte(args[1])))
 		f.change(func() { f.fail[args[0]] = connect.NewError(code, errors.New(strings.Join(args[2:], " "))) })
-	case "request", "verb":
+	case "request", "verb", "data":
 		f.save(ts, verb, ts.MkAbs(args[0]))
+	case "dealt":
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		ts.Check(err)
+		f.set(ts, args[0], func(t *wire.Task) { t.Input.Dealt = n })
+	case "old":
+		f.change(func() { f.data.old = true })
+	case "warming":
+		f.awaitOne(ts, f.data.waiting, args[0])
+	case "warm":
+		ts.Check(f.warm(args[0], args[1]))
 	default:
 		ts.Fatalf("fake %s: no such thing", verb)
 	}
@@ -191,7 +211,10 @@ func (f *fakeDaemon) save(ts *testscript.TestScript, verb, path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var m proto.Message = f.lastVerb
-	if verb == "request" {
+	switch verb {
+	case "data":
+		m = f.data.last
+	case "request":
 		req := proto.CloneOf(f.lastRun)
 		req.Env = slices.DeleteFunc(req.Env, func(e string) bool { return !strings.HasPrefix(e, "HR_") })
 		m = req

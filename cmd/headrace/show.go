@@ -74,6 +74,7 @@ func taskTable(task *wire.Task) *report.Table {
 	field("started", pointInTime(task.StartedMs))
 	field("ended", pointInTime(task.EndedMs))
 	field("asked for", askedFor(task))
+	inputFields(field, task.Input)
 	field("progress", progressOf(task))
 	usageFields(field, task.Usage)
 	field("preemptions", fmt.Sprint(task.Preemptions))
@@ -86,6 +87,25 @@ func taskTable(task *wire.Task) *report.Table {
 	field("stdout", task.StdoutPath)
 	field("stderr", task.StderrPath)
 	return t
+}
+
+func inputFields(field func(name, value string), in *wire.TaskInput) {
+	if in == nil {
+		return
+	}
+	text := fmt.Sprintf("%d files, %s", in.Files, report.Bytes(in.Bytes))
+	if in.Files == 1 {
+		text = "1 file, " + report.Bytes(in.Bytes)
+	}
+	if in.Stream == "" {
+		field("input", fmt.Sprintf("%s, of them %s in memory", text, report.Bytes(in.Resident)))
+		return
+	}
+	rule := split{rule: in.Split}
+	name, _, _ := strings.Cut(rule.String(), ":")
+	field("input", fmt.Sprintf("%s, split %s, stream %s", text, name, in.Stream))
+	field("dealt", fmt.Sprintf("%s of %s to all %d tasks, %s in %d units to this one (number %d)",
+		report.Bytes(in.Dealt), report.Bytes(in.Bytes), max(in.Of, 1), report.Bytes(in.DealtHere), in.Units, in.Index))
 }
 
 func usageFields(field func(name, value string), u *wire.Usage) {

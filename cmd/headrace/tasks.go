@@ -98,10 +98,15 @@ func stateOf(t *wire.Task) string {
 }
 
 func progressOf(t *wire.Task) string {
-	if t.Progress < 0 || math.IsNaN(t.Progress) {
+	share := t.Progress
+	if share < 0 || math.IsNaN(share) {
+		// The tasks of a job end together: when its input has been dealt.
+		share = dealtShare(t.Input)
+	}
+	if share < 0 || math.IsNaN(share) {
 		return report.Percent(math.NaN())
 	}
-	return strconv.Itoa(int(100*min(t.Progress, 1))) + " %"
+	return strconv.Itoa(int(100*min(share, 1))) + " %"
 }
 
 // cpuOf is the processor time that the task has used, in seconds.

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/report"
+	"headrace/wire"
+)
+
+func disksVerb(a *app) *cobra.Command {
+	every := span(time.Second)
+	var samples count
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "disks",
+		Short: "Tell how the disks are used, and who reads",
+		Long: `Disks measures for --interval and shows for each disk what is read and written
+per second, how many seeks 100 MB of reading cost (reads that did not begin where
+the last one had ended), and how that was measured. Below are the daemon's own
+readers, streams and warming, with what they have read and how long they have
+waited for their turn.
+
+With --follow it goes on until Ctrl-C, on a terminal in place; with --count it
+shows that many intervals, with --format json an object on a line for each.`,
+		Example: `  headrace disks
+  headrace disks --interval 5s --follow
+  headrace disks --count 10 --format json | jq '.disks[].read'`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if follow && cmd.Flags().Changed("count") {
+				return usageErrorf("--follow and --count exclude each other")
+			}
+			left := int(samples.number())
+			if follow {
+				left = -1
+			}
+			return a.disks(cmd.Context(), every, left)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Var(&every, "interval", "the time that is measured over")
+	flags.Var(&samples, "count", "how many intervals to show")
+	flags.BoolVarP(&follow, "follow", "f", false, "go on until Ctrl-C")
+	return cmd
+}
+
+// disks shows samples; a negative number has no end.
+func (a *app) disks(ctx context.Context, every span, left int) error {
+	d, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := d.data.Disks(ctx, &wire.DisksRequest{Interval: every.seconds()})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	show, end := a.disksShow(left)
+	defer end()
+	for stream.Receive() {
+		if err := show(stream.Msg()); err != nil {
+			return err
+		}
+		if left--; left == 0 {
+			return nil
+		}
+	}
+	if ctx.Err() != nil && left < 0 {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := stream.Err(); err != nil && (!severed(err) || errors.As(err, new(*wire.NoDaemonError))) {
+		return err
+	}
+	return &wire.NoDaemonError{Socket: d.socket, Err: errSevered}
+}
+
+// disksShow is how samples are shown here, and what ends it.
+func (a *app) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
+	if a.format == formatJSON {
+		if left == 1 {
+			return func(s *wire.DisksSample) error { return writeMessage(a.out, s) }, func() {}
+		}
+		return func(s *wire.DisksSample) error { return writeMessageLine(a.out, s) }, func() {}
+	}
+	if _, is := asTerminal(a.out); is && left < 0 {
+		p := newPainter(a.out, false)
+		return func(s *wire.DisksSample) error {
+			var frame bytes.Buffer
+			if err := writeDisks(&frame, s, terminalOf(a.out)); err != nil {
+				return err
+			}
+			return p.paint(frame.String())
+		}, p.close
+	}
+	first := true
+	return func(s *wire.DisksSample) error {
+		if !first {
+			if _, err := io.WriteString(a.out, "\n"); err != nil {
+				return err
+			}
+		}
+		first = false
+		return writeDisks(a.out, s, terminalOf(a.out))
+	}, func() {}
+}
+
+func writeDisks(w io.Writer, s *wire.DisksSample, term report.Terminal) error {
+	if err := disksTable(s.Disks).WriteTerminal(w, term); err != nil {
+		return err
+	}
+	readers := readersTable(s.Disks)
+	if readers == nil {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return readers.WriteTerminal(w, term)
+}
+
+func disksTable(disks []*wire.Disk) *report.Table {
+	t := &report.Table{Columns: []report.Column{
+		{Title: "disk"}, {Title: "mount", Flex: true}, {Title: "type"}, {Title: "read", Align: report.Right},
+		{Title: "written", Align: report.Right}, {Title: "requests", Align: report.Right},
+		{Title: "seeks/100 MB", Align: report.Right}, {Title: "measured by", Flex: true},
+	}}
+	for _, d := range disks {
+		seeks := "–"
+		if d.Seeks >= 0 {
+			seeks = report.UnitNone.Format(d.Seeks)
+		}
+		method := d.Method
+		if d.MethodWhy != "" {
+			method += " (" + d.MethodWhy + ")"
+		}
+		t.Add(report.Str(d.Name), report.Str(d.Mount), report.Str(d.FsType), report.Str(report.UnitBytesPerSecond.Format(d.Read)),
+			report.Str(report.UnitBytesPerSecond.Format(d.Write)), report.Str(report.UnitNone.Format(d.Requests)+"/s"),
+			report.Str(seeks), report.Str(method))
+	}
+	return t
+}
+
+// readersTable is nil when the daemon has read nothing.
+func readersTable(disks []*wire.Disk) *report.Table {
+	t := &report.Table{Columns: []report.Column{
+		{Title: "disk"}, {Title: "reader", Flex: true}, {Title: "class"}, {Title: "read so far", Align: report.Right},
+		{Title: "waited", Align: report.Right}, {Title: "now"},
+	}}
+	for _, d := range disks {
+		for _, r := range d.Readers {
+			now := ""
+			switch {
+			case r.Reading:
+				now = "reads"
+			case r.Waiting:
+				now = "waits for its turn"
+			}
+			t.Add(report.Str(d.Name), report.Str(r.Name), report.Str(r.Class), report.Str(report.Bytes(r.Bytes)),
+				report.Str(report.Seconds(r.Waited)), report.Str(now))
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return t
+}

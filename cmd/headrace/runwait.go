@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"headrace/report"
+	"headrace/wire"
+)
+
+// runWait waits for the tasks of one run.
+type runWait struct {
+	app *app
+	*follower
+	ids []string
+	job string
+	// logs: show what they write. dealt: they share an input, whose progress a
+	// terminal shows.
+	logs, dealt bool
+
+	bar  *report.Progress // nil: none
+	mu   sync.Mutex
+	said string // the last line of say, and when
+	when time.Time
+}
+
+func (w *runWait) run(ctx context.Context) error {
+	stop := w.showProgress(ctx)
+	defer stop()
+	if w.logs {
+		w.showLogs(ctx)
+	}
+	var tasks []*wire.Task
+	for _, id := range w.ids {
+		task, err := w.end(ctx, id)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		tasks = append(tasks, task)
+	}
+	stop()
+	if ctx.Err() != nil {
+		return &exitError{exitInterrupted, errors.New(w.goOn())}
+	}
+	var verdicts []error
+	for _, task := range tasks {
+		verdicts = append(verdicts, w.app.verdict(task))
+	}
+	return errors.Join(verdicts...)
+}
+
+// goOn tells how to come back to tasks that are not waited for any more.
+func (w *runWait) goOn() string {
+	const most = 5
+	switch ids := strings.Join(w.ids, " "); {
+	case len(w.ids) == 1:
+		return fmt.Sprintf("task %s goes on: wait for it with headrace wait %s, end it with headrace kill %s", ids, ids, ids)
+	case len(w.ids) <= most:
+		return fmt.Sprintf("tasks %s go on: wait for them with headrace wait %s, end them with headrace kill %s", ids, ids, ids)
+	}
+	return fmt.Sprintf("the %d tasks of job %s go on: see headrace ps; headrace kill ID... ends them", len(w.ids), w.job)
+}
+
+// showLogs shows what all tasks write until they have ended.
+func (w *runWait) showLogs(ctx context.Context) {
+	if len(w.ids) == 1 && w.bar == nil {
+		w.showLog(ctx, w.ids[0], w.app.out, w.app.err)
+		return
+	}
+	lines := &lineMerger{around: w.interrupt}
+	var all sync.WaitGroup
+	for _, id := range w.ids {
+		all.Go(func() {
+			out, errOut := lines.writer(w.app.out), lines.writer(w.app.err)
+			w.showLog(ctx, id, out, errOut)
+			out.flush()
+			errOut.flush()
+		})
+	}
+	all.Wait()
+}
+
+func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) {
+	err := w.follower.logs(ctx, id, wire.Stream_STREAM_BOTH, out, errOut)
+	if errors.As(err, new(*wire.NoDaemonError)) && len(w.ids) > 1 {
+		return // said once, when the end is waited for
+	}
+	if err != nil && ctx.Err() == nil {
+		_, line := outcome(err)
+		w.say("the log of task %s cannot be shown: %s", id, line)
+	}
+}
+
+// say says a line once where several who wait have the same to say.
+func (w *runWait) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	if line == w.said && time.Since(w.when) < 5*time.Second {
+		return
+	}
+	w.said, w.when = line, time.Now()
+	w.interrupt(func() error { w.app.say("%s", line); return nil })
+}
+
+// interrupt writes to the terminal beside the progress.
+func (w *runWait) interrupt(write func() error) error {
+	if w.bar == nil {
+		return write()
+	}
+	return w.bar.Interrupt(write)
+}
+
+// showProgress shows how much of the input has been dealt until stop is called.
+func (w *runWait) showProgress(ctx context.Context) (stop func()) {
+	_, is := asTerminal(w.app.err)
+	if !is || !w.dealt || w.app.format == formatJSON {
+		return func() {}
+	}
+	bar := report.NewProgress(w.app.err, true)
+	bar.Terminal = terminalOf(w.app.err)
+	return w.follow(ctx, bar)
+}
+
+// follow keeps a bar up to date until stop is called.
+func (w *runWait) follow(ctx context.Context, bar *report.Progress) (stop func()) {
+	w.bar = bar
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		repeat(ctx, time.Second/2, nil, func() error {
+			task, err := w.Get(ctx, &wire.GetRequest{Id: w.ids[0]})
+			if err == nil { // else the daemon is away: say says it
+				bar.Set(dealtShare(task.Input), dealtText(task.Input))
+			}
+			return nil
+		})
+	}()
+	return sync.OnceFunc(func() {
+		cancel()
+		<-over
+		bar.Done()
+	})
+}
+
+// dealtShare is how much of a job's input has been dealt, 0 to 1; negative:
+// unknown.
+func dealtShare(in *wire.TaskInput) float64 {
+	if in.GetBytes() <= 0 || in.GetStream() == "" {
+		return -1
+	}
+	return float64(in.Dealt) / float64(in.Bytes)
+}
+
+func dealtText(in *wire.TaskInput) string {
+	if dealtShare(in) < 0 {
+		return "waiting for the input"
+	}
+	return fmt.Sprintf("%s of %s dealt", report.Bytes(in.Dealt), report.Bytes(in.Bytes))
+}

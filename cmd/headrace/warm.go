@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"headrace/report"
+	"headrace/wire"
+)
+
+type warmFlags struct {
+	check, evict, wait bool
+	budget             size
+	job                string
+	ids                []string
+	patience           span
+}
+
+func warmVerb(a *app) *cobra.Command {
+	var f warmFlags
+	cmd := &cobra.Command{
+		Use:   "warm [flags] [PATH...]",
+		Short: "Read files into memory and keep them there",
+		Long: `Warm asks the daemon to read files into memory before somebody needs them, and to
+keep them there. A PATH is a file, a directory with all files below it, or a
+pattern. Small requests go first; what is begun is finished first; a task that
+waits for data goes before all of it. The daemon never keeps more than its budget
+(headrace solo --warm-budget), and drops nothing that is still wanted for
+something new: what does not fit is said.
+
+Warm prints the id of the request and what will be done, and returns; with --wait
+it returns when everything that fits is in memory, and fails if something is
+not. The request lasts, also over a restart of the daemon, until headrace warm
+--evict, or until the last task of --job has ended. Without a PATH the requests
+are listed.`,
+		Example: `  headrace warm data/ --wait
+  headrace warm 'logs/2024-*.gz' --budget 4GB --job nightly
+  headrace warm
+  headrace warm --check data/
+  headrace warm --evict data/
+  headrace warm --evict --id w3`,
+		Args: takes(0, -1, ""),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.validate(args); err != nil {
+				return err
+			}
+			return a.warm(cmd.Context(), &f, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.wait, "wait", "w", false, "wait until everything that fits is in memory")
+	flags.BoolVar(&f.check, "check", false, "only tell what is in memory, as headrace cache")
+	flags.BoolVar(&f.evict, "evict", false, "end the requests for the files and drop them from memory")
+	flags.StringArrayVar(&f.ids, "id", nil, "with --wait or --evict, the `ID` of a request in place of a PATH; may be repeated with --evict")
+	flags.Var(&f.budget, "budget", "keep at most this much for this request (default: as much as the daemon's budget allows)")
+	flags.StringVar(&f.job, "job", "", "keep it until the tasks of this `JOB` have ended")
+	patienceFlag(cmd, &f.patience)
+	if err := cmd.RegisterFlagCompletionFunc("id", a.completeRequests); err != nil {
+		panic(err) // the flag is not there: a mistake in this program
+	}
+	return cmd
+}
+
+func (f *warmFlags) validate(paths []string) error {
+	modes := 0
+	for _, on := range []bool{f.check, f.evict, f.wait} {
+		if on {
+			modes++
+		}
+	}
+	switch {
+	case modes > 1:
+		return usageErrorf("--check, --evict and --wait exclude each other")
+	case (f.check || f.evict) && (f.budget > 0 || f.job != ""):
+		return usageErrorf("--budget and --job are for a new request, not for --check or --evict")
+	case len(f.ids) > 0 && len(paths) > 0:
+		return usageErrorf("give either paths or --id")
+	case len(f.ids) > 0 && !f.evict && !f.wait:
+		return usageErrorf("--id goes with --evict or --wait")
+	case len(f.ids) > 1 && f.wait:
+		return usageErrorf("--wait waits for one request")
+	case len(f.ids) > 0 && (f.budget > 0 || f.job != ""):
+		return usageErrorf("--budget and --job are for a new request, not for one with an id")
+	case len(paths)+len(f.ids) == 0 && (modes > 0 || f.budget > 0 || f.job != ""):
+		return usageErrorf("headrace warm: the path of a file or directory is missing (see headrace warm --help)")
+	}
+	return nil
+}
+
+func (a *app) warm(ctx context.Context, f *warmFlags, paths []string) error {
+	abs, err := absolutePaths(paths)
+	if err != nil {
+		return err
+	}
+	if f.check {
+		return a.cache(ctx, abs)
+	}
+	d, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.evict:
+		return a.evict(ctx, d, &wire.EvictRequest{Paths: abs, Ids: f.ids})
+	case len(f.ids) > 0:
+		return a.warmWait(ctx, d, f.ids[0], f.patience)
+	case len(abs) == 0:
+		return a.warmList(ctx, d)
+	}
+	return a.warmNew(ctx, d, f, abs)
+}
+
+func (a *app) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths []string) error {
+	status, err := d.data.Warm(ctx, &wire.WarmRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)})
+	if err != nil {
+		return err
+	}
+	if f.wait {
+		if a.format != formatJSON {
+			if _, err := fmt.Fprintln(a.out, warmPlan(status)); err != nil {
+				return err
+			}
+		}
+		return a.warmWait(ctx, d, status.Id, f.patience)
+	}
+	if a.format == formatJSON {
+		err = writeMessage(a.out, status)
+	} else {
+		_, err = fmt.Fprintln(a.out, warmPlan(status))
+	}
+	if err != nil {
+		return err
+	}
+	return a.warmProblems(status)
+}
+
+// warmPlan is what will be done for a request.
+func warmPlan(s *wire.WarmStatus) string {
+	text := fmt.Sprintf("%s: %s, %s: ", s.Id, files(s.Files), report.Bytes(s.Bytes))
+	switch missing := s.Bytes - s.Resident; {
+	case missing <= 0:
+		return text + "all of it is in memory already"
+	case s.Resident > 0:
+		return text + fmt.Sprintf("%s in memory already, %s to read", report.Bytes(s.Resident), report.Bytes(missing))
+	default:
+		return text + "all of it to read"
+	}
+}
+
+func files(n int64) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
+}
+
+// warmWait follows a request until what fits is in memory.
+func (a *app) warmWait(ctx context.Context, d *daemon, id string, patience span) error {
+	bar := a.bar()
+	say := func(format string, args ...any) {
+		bar.Interrupt(func() error { a.say(format, args...); return nil })
+	}
+	f := &follower{daemon: d, patience: patience, say: say}
+	status, err := f.warmed(ctx, id, func(s *wire.WarmStatus) { bar.Set(warmShare(s), warmDoing(s)) })
+	bar.Done()
+	if ctx.Err() != nil {
+		return &exitError{exitInterrupted, fmt.Errorf("warming goes on: wait for it with headrace warm --wait --id %s, end it with headrace warm --evict --id %s", id, id)}
+	}
+	if err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		err = writeMessage(a.out, status)
+	} else {
+		_, err = fmt.Fprintln(a.out, warmResult(status))
+	}
+	if err != nil {
+		return err
+	}
+	return a.warmProblems(status)
+}
+
+// bar is a progress bar on a terminal, and nothing elsewhere.
+func (a *app) bar() *report.Progress {
+	_, is := asTerminal(a.err)
+	bar := report.NewProgress(a.err, is && a.format != formatJSON)
+	bar.Terminal = terminalOf(a.err)
+	return bar
+}
+
+// warmed returns the last status of a request; each is told of all of them.
+func (f *follower) warmed(ctx context.Context, id string, each func(*wire.WarmStatus)) (*wire.WarmStatus, error) {
+	var last *wire.WarmStatus
+	err := f.keep(ctx, func(alive func()) error {
+		stream, err := f.data.WatchWarm(ctx, &wire.WatchWarmRequest{Id: id})
+		if err != nil {
+			return err
+		}
+		defer stream.Close()
+		last = nil
+		for stream.Receive() {
+			alive()
+			last = stream.Msg()
+			each(last)
+		}
+		if err := stream.Err(); err != nil {
+			return err
+		}
+		if last == nil || !settled(last) {
+			return errSevered
+		}
+		return nil
+	})
+	return last, err
+}
+
+func settled(s *wire.WarmStatus) bool { return s.State == "done" || s.State == "released" }
+
+func warmShare(s *wire.WarmStatus) float64 {
+	want := s.Bytes - s.NotFit
+	if want <= 0 {
+		return -1
+	}
+	return float64(s.Pinned) / float64(want)
+}
+
+func warmDoing(s *wire.WarmStatus) string {
+	text := fmt.Sprintf("%s of %s", report.Bytes(s.Pinned), report.Bytes(s.Bytes-s.NotFit))
+	switch {
+	case s.Current != "":
+		text += "  " + s.Current
+	case s.State == "queued":
+		text += "  waiting for its turn"
+	}
+	return text
+}
+
+func warmResult(s *wire.WarmStatus) string {
+	if s.State == "released" {
+		return s.Id + ": released"
+	}
+	return fmt.Sprintf("%s: %s of %s kept in memory, %s read", s.Id, report.Bytes(s.Pinned), report.Bytes(s.Bytes), report.Bytes(s.Migrated))
+}
+
+// warmProblems says what is not as it was asked for; the error has the exit
+// code.
+func (a *app) warmProblems(s *wire.WarmStatus) error {
+	a.pathProblems(s.Failures, int64(s.Failed))
+	if s.NotFit > 0 {
+		a.say("%s: %s do not fit%s", s.Id, report.Bytes(s.NotFit), because(s.NotFitReason))
+	}
+	if s.State == "released" {
+		a.say("%s: the request has ended: nothing is kept in memory for it any more", s.Id)
+	}
+	if s.NotFit > 0 || s.Failed > 0 || s.State == "released" {
+		return &exitError{code: exitFailure}
+	}
+	return nil
+}
+
+// pathProblems says what could not be done with the first of n paths.
+func (a *app) pathProblems(first []*wire.PathProblem, n int64) {
+	for _, p := range first {
+		a.say("%s: %s", p.Path, p.Reason)
+	}
+	if more := n - int64(len(first)); more > 0 {
+		a.say("and %s more", files(more))
+	}
+}
+
+func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) error {
+	resp, err := d.data.Evict(ctx, req)
+	if err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		err = writeMessage(a.out, resp)
+	} else {
+		_, err = fmt.Fprintln(a.out, evicted(resp))
+	}
+	if err != nil {
+		return err
+	}
+	a.pathProblems(resp.Failures, int64(resp.Failed))
+	if resp.Failed > 0 {
+		return &exitError{code: exitFailure}
+	}
+	return nil
+}
+
+func evicted(r *wire.EvictResponse) string {
+	parts := []string{fmt.Sprintf("%s of %s dropped", report.Bytes(r.Bytes), files(r.Files))}
+	switch r.Requests {
+	case 0:
+	case 1:
+		parts = append(parts, "1 request ended")
+	default:
+		parts = append(parts, fmt.Sprintf("%d requests ended", r.Requests))
+	}
+	if r.Kept > 0 {
+		parts = append(parts, fmt.Sprintf("%s stay in memory for others who have asked for them", report.Bytes(r.Kept)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) warmList(ctx context.Context, d *daemon) error {
+	list, err := d.data.ListWarm(ctx, &wire.ListWarmRequest{})
+	if err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		return writeMessage(a.out, list)
+	}
+	return a.table(requestsTable(list.Requests))
+}
+
+func requestsTable(requests []*wire.WarmStatus) *report.Table {
+	t := &report.Table{Columns: []report.Column{
+		{Title: "id"}, {Title: "user"}, {Title: "job", Flex: true}, {Title: "state"}, {Title: "files", Align: report.Right},
+		{Title: "size", Align: report.Right}, {Title: "kept", Align: report.Right}, {Title: "read", Align: report.Right},
+		{Title: "does not fit", Align: report.Right}, {Title: "failed", Align: report.Right}, {Title: "paths", Flex: true},
+	}}
+	for _, r := range requests {
+		t.Add(report.Str(r.Id), report.Str(r.User), report.Str(r.Job), report.Str(r.State), report.Str(fmt.Sprint(r.Files)),
+			report.Str(report.Bytes(r.Bytes)), report.Str(report.Bytes(r.Pinned)), report.Str(report.Bytes(r.Migrated)),
+			unlessZero(float64(r.NotFit), report.UnitBytes), unlessZero(float64(r.Failed), report.UnitNone),
+			report.Str(strings.Join(r.Paths, " ")))
+	}
+	return t
+}
+
+// completeRequests offers the ids of requests.
+func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	d, err := a.daemon()
+	if err != nil {
+		return nil, directive
+	}
+	list, err := d.data.ListWarm(ctx, &wire.ListWarmRequest{})
+	if err != nil {
+		return nil, directive
+	}
+	var ids []cobra.Completion
+	for _, r := range list.Requests {
+		ids = append(ids, cobra.CompletionWithDesc(r.Id, oneLine(r.State+" "+strings.Join(r.Paths, " "))))
+	}
+	return ids, directive
+}
