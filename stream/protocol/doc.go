@@ -37,6 +37,8 @@
 // passes over what comes. The consumer's list is the truth for its attempt.
 // What was under way is asked for again: a Next that had no answer, results
 // other than 0, a Finish. A Finish that was recorded already is answered again.
+// Error is final; a daemon that cannot take a consumer just now closes the
+// connection without a word, and the consumer comes again a little later.
 //
 // # Memory
 //
