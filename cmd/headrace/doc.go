@@ -23,9 +23,9 @@
 //
 // Results are on standard output, everything else (errors, hints, the daemon's
 // log) on standard error. --format json, before or after the verb, turns the
-// results of run, ps, show, doctor, version and of the verbs that change a task
-// into JSON: the messages of wire/headrace.proto as the daemon itself speaks
-// them. The flag is not called --output because run --output FILE is where the
+// results of run, ps, show, warm, cache, disks, doctor, version and of the verbs
+// that change a task into JSON: the messages of wire/headrace.proto as the
+// daemon itself speaks them. The flag is not called --output because run --output FILE is where the
 // task writes. An error is one line that says what to do next. There are
 // colours only on a terminal, and none with NO_COLOR.
 //
@@ -33,7 +33,8 @@
 //
 // main.go only starts root.go, which holds the global flags and wires the
 // verbs; each verb has a file of its own. daemon.go is the connection and finds
-// tasks by name, follow.go outlasts restarts of the daemon, exit.go turns
+// tasks by name, follow.go outlasts restarts of the daemon, input.go reads the
+// flags about what a task reads, runwait.go and lines.go wait for several tasks, exit.go turns
 // errors into lines and exit codes, values.go reads flags, tools.go finds the
 // programs that the daemon needs, screen.go is about terminals.
 //
