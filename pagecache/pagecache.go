@@ -25,36 +25,48 @@ const (
 	None Method = "none"
 )
 
-// Cache is the page cache. Its methods may be called from any goroutine.
+// Cache is the page cache. Its methods may be called from any goroutine. Files
+// must be regular ones (ErrNotRegular); a range is cut to what the file has. What
+// the kernel tells of a file it tells only its owner, who may write it, and root.
 type Cache interface {
 	// Method is how residency is found out, and why not by something better.
 	Method() (m Method, why string)
 
 	// Resident asks the kernel now how many bytes of a range are in memory. What
-	// is behind the end of the file does not count.
+	// is behind the end of the file does not count. With the method None it fails
+	// (errors.ErrUnsupported).
 	Resident(f *os.File, r Range) (int64, error)
 
 	// Watch follows a file from now on. It keeps a descriptor of its own; the
-	// caller may close f. A file may be watched more than once.
+	// caller may close f. A file may be watched more than once. When there are too
+	// many of them it fails with ErrTooMany.
 	Watch(f *os.File) (Watched, error)
 	// Refresh brings all watched files up to date, in one batch. Who watches
-	// calls it as often as it wants to know, a second being usual.
+	// calls it as often as it wants to know, a second being usual. Files that
+	// cannot be asked about keep their values; the error tells of the first ones.
 	Refresh(ctx context.Context) error
 
 	// Pin reads a range that is not resident in pieces of 1 MiB, then locks it in
-	// memory until it is released. progress, if not nil, is told of each piece. A
-	// range counts against the budget in whole pages from before the first piece
-	// is read; past the budget Pin reads nothing and fails with ErrBudget. When
-	// ctx ends, Pin stops after the present piece and nothing stays locked.
+	// memory until it is released. progress, if not nil, is told the bytes of each
+	// piece after it is there. A range counts against the budget in whole pages
+	// from before the first piece is read; past the budget Pin reads nothing and
+	// fails with ErrBudget. Ranges that overlap count each for itself. When ctx
+	// ends, Pin stops after the present piece and nothing stays locked.
+	//
+	// If half of the range or more is in memory already, other than by Pins that
+	// hold it, Pin reads nothing and fails with ErrResident, unless
+	// Config.LockResident. Of a file that has become shorter, what exists is
+	// locked.
 	Pin(ctx context.Context, f *os.File, r Range, progress func(n int64)) (Pinned, error)
 	// Pinned is what is locked now, Budget what may be at most.
 	Pinned() int64
 	Budget() int64
 
-	// Evict drops what is clean and not locked of a range.
+	// Evict drops what is clean and not locked of a range. Pages that are only
+	// partly in the range stay.
 	Evict(f *os.File, r Range) error
 
-	// Close releases everything.
+	// Close ends all Pins at work (ErrClosed) and releases everything.
 	Close() error
 }
 
@@ -70,7 +82,7 @@ type Watched interface {
 
 // Pinned is a locked range.
 type Pinned interface {
-	// Bytes is what counts against the budget.
+	// Bytes is what counts against the budget until Release: whole pages.
 	Bytes() int64
 	// Release unlocks it and leaves its pages to the kernel. Later calls do
 	// nothing.

@@ -1,3 +1,5 @@
+//go:build ignore
+
 // pagewatch counts the pages that enter and leave the page cache of watched
 // files, per block of each file.
 //

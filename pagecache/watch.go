@@ -1,0 +1,270 @@
+package pagecache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is one inode that is watched, by one or more callers.
+type file struct {
+	c    *cache
+	id   fileID
+	name string
+	// place in cache.list, and number of callers; the cache's mutex guards them.
+	place, refs int
+
+	mu   sync.Mutex
+	fd   int // -1 when it is not watched any more
+	size int64
+	// blocks are the resident bytes of each, and resident is their sum.
+	blocks   []int64
+	resident int64
+	// counted is nil for a file that is polled.
+	counted *counted
+
+	// What is told is a copy, so that nobody waits for a file that is being asked
+	// about.
+	telling      sync.Mutex
+	told         []int64
+	toldResident int64
+}
+
+// watched is what one caller has of a file.
+type watched struct {
+	f    *file
+	once sync.Once
+}
+
+// Watch implements Cache.
+func (c *cache) Watch(f *os.File) (Watched, error) {
+	fd, err := duplicate(f)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		err = fmt.Errorf("%w: %w: raise the limit of open files (`ulimit -n`, LimitNOFILE= in a systemd unit)", ErrTooMany, err)
+	}
+	if err != nil {
+		return nil, fileError("watch", f, err)
+	}
+	w, err := c.watch(fd, f.Name())
+	if err != nil {
+		return nil, fileError("watch", f, err)
+	}
+	return w, nil
+}
+
+// watch takes over fd.
+func (c *cache) watch(fd int, name string) (*watched, error) {
+	id, _, err := regular(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := &file{c: c, id: id, name: name, fd: fd}
+	f.mu.Lock() // whoever finds it waits until it is ready
+	other, err := c.enter(f)
+	if other != nil || err != nil {
+		f.mu.Unlock()
+		unix.Close(fd)
+		if err != nil {
+			return nil, err
+		}
+		return &watched{f: other}, nil
+	}
+	err = f.begin()
+	f.mu.Unlock()
+	if err != nil {
+		c.drop(f, true)
+		return nil, err
+	}
+	return &watched{f: f}, nil
+}
+
+// enter adds a file to those that are watched, or returns the one that is watched
+// already.
+func (c *cache) enter(f *file) (other *file, err error) {
+	for {
+		c.mu.Lock()
+		other := c.files[f.id]
+		switch {
+		case c.closed:
+			err = ErrClosed
+		case other != nil:
+			other.refs++
+		case len(c.list) >= c.cfg.Files:
+			err = fmt.Errorf("%w: %d, which is all that may be", ErrTooMany, len(c.list))
+		default:
+			f.refs, f.place = 1, len(c.list)
+			c.files[f.id], c.list = f, append(c.list, f)
+		}
+		c.mu.Unlock()
+		if err != nil || other == nil {
+			return nil, err
+		}
+		other.mu.Lock() // it is ready now, or its beginning has failed
+		alive := other.fd >= 0
+		other.mu.Unlock()
+		if alive {
+			return other, nil
+		}
+	}
+}
+
+// begin finds out what is in memory for the first time.
+func (f *file) begin() error {
+	if _, err := f.lookSize(); err != nil {
+		return err
+	}
+	if f.c.counters != nil && !unseen(f.fd) {
+		if err := f.beginCounting(); err != nil {
+			return err
+		}
+	}
+	return f.update()
+}
+
+// unseen reports whether files of that file system enter and leave the page
+// cache without the events that are counted.
+func unseen(fd int) bool {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return true
+	}
+	return slices.Contains([]int64{unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC}, int64(st.Type))
+}
+
+// refresh brings the file up to date.
+func (f *file) refresh() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fd < 0 {
+		return nil
+	}
+	if err := f.update(); err != nil {
+		return &os.PathError{Op: "refresh", Path: f.name, Err: err}
+	}
+	return nil
+}
+
+// update is refresh for a caller that holds the mutex.
+func (f *file) update() error {
+	if err := f.look(); err != nil {
+		return err
+	}
+	if f.resident == f.toldResident && slices.Equal(f.blocks, f.told) {
+		return nil // only we change what is told
+	}
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	f.told = append(f.told[:0], f.blocks...)
+	f.toldResident = f.resident
+	return nil
+}
+
+func (f *file) look() error {
+	changed, err := f.lookSize()
+	if err != nil {
+		return err
+	}
+	if f.counted != nil {
+		done, err := f.count(changed)
+		if done || err != nil {
+			return err
+		}
+	}
+	if f.c.method == None {
+		return nil
+	}
+	return f.poll()
+}
+
+// lookSize brings the size and the number of blocks up to date.
+func (f *file) lookSize() (changed bool, err error) {
+	_, fileSize, err := regular(f.fd)
+	if err != nil || fileSize == f.size {
+		return false, err
+	}
+	if fileSize > maxSize {
+		return false, fmt.Errorf("%w: a file of %s; at most %s can be followed", unix.EFBIG, size(fileSize), size(maxSize))
+	}
+	f.size = fileSize
+	f.resize(int((fileSize + BlockSize - 1) / BlockSize))
+	return true, nil
+}
+
+// maxSize bounds the memory that a sparse file can cost.
+const maxSize = 1 << 46
+
+func (f *file) resize(blocks int) {
+	for len(f.blocks) > blocks {
+		last := len(f.blocks) - 1
+		f.resident -= f.blocks[last]
+		f.blocks = f.blocks[:last]
+	}
+	f.blocks = append(f.blocks, make([]int64, blocks-len(f.blocks))...)
+}
+
+// blockBytes is how many bytes of the file block i has.
+func (f *file) blockBytes(i int) int64 {
+	return min(BlockSize, f.size-int64(i)*BlockSize)
+}
+
+// set notes the pages that are resident of each block.
+func (f *file) set(i int, pages int64) {
+	n := min(max(pages, 0)*pageSize, f.blockBytes(i))
+	f.resident += n - f.blocks[i]
+	f.blocks[i] = n
+}
+
+// Resident implements Watched.
+func (w *watched) Resident() int64 {
+	w.f.telling.Lock()
+	defer w.f.telling.Unlock()
+	return w.f.toldResident
+}
+
+// Blocks implements Watched.
+func (w *watched) Blocks(dst []int64) []int64 {
+	w.f.telling.Lock()
+	defer w.f.telling.Unlock()
+	return append(dst, w.f.told...)
+}
+
+// Close implements Watched.
+func (w *watched) Close() error {
+	w.once.Do(func() {
+		c := w.f.c
+		c.mu.Lock()
+		w.f.refs--
+		last := w.f.refs == 0
+		c.mu.Unlock()
+		if last {
+			c.drop(w.f, false)
+		}
+	})
+	return nil
+}
+
+// drop ends the watching of a file that nobody watches any more, or of any file.
+func (c *cache) drop(f *file, any bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.fd < 0 || f.refs > 0 && !any {
+		return
+	}
+	// The kernel must forget the file before somebody can watch it anew.
+	f.endCounting()
+	unix.Close(f.fd)
+	f.fd = -1
+	delete(c.files, f.id)
+	last := len(c.list) - 1
+	c.list[f.place] = c.list[last]
+	c.list[f.place].place = f.place
+	c.list[last] = nil
+	c.list = c.list[:last]
+}
