@@ -57,6 +57,8 @@ type TaskView struct {
 	// the user did not say.
 	CPUs          float64
 	MemoryRequest int64
+	// Input is the files that the task will read itself.
+	Input InputView
 
 	// Resident, Swapped and Dirty are measured. Dirty is the number of bytes
 	// that a checkpoint would have to write, at most Resident+Swapped.
@@ -97,6 +99,17 @@ type TaskView struct {
 	// Held tasks were suspended, checkpointed or held back by a user: only a user
 	// brings them back.
 	Held bool
+}
+
+// InputView is what is known of the files that a task has declared as its input.
+// The zero value means: it has declared none, or they are dealt out to it and
+// whoever deals them goes by what is in memory.
+type InputView struct {
+	// Bytes is the size of all of them.
+	Bytes int64
+	// Resident is how much of it is in the page cache of the node that the task
+	// would run on, for whatever reason, as it was last measured.
+	Resident int64
 }
 
 // Progress is the work that would be lost by a kill, and what is left.

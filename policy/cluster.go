@@ -42,6 +42,10 @@ type task struct {
 	paging int64
 	// rank is its place among victims by the victim order: the less the sooner.
 	rank float64
+	// local is the share of its input that is resident, if it has one; passes when
+	// it goes before tasks of its job that were submitted before it.
+	local  float64
+	passes bool
 }
 
 // pageable is what of a suspended task's memory may still be ordered out.

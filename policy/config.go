@@ -98,6 +98,10 @@ type Config struct {
 	// in one decision, most urgent first; later ones do so in a later decision.
 	// It bounds the work of one decision. Default 100; negative: no bound.
 	Attempts int
+
+	// NoResidencyOrder leaves the tasks of a job in order of submission, whether
+	// their input is in memory or not. It is there to be compared with.
+	NoResidencyOrder bool
 }
 
 // Validate says what is wrong with c, all of it, or returns nil.

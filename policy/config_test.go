@@ -49,7 +49,7 @@ func TestUnknownPolicyPanics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	got := Config{}.resolved()
-	want := Config{Cost, SmallestMemory, 5 * time.Second, 10 * time.Minute, 0.1, 1, 6, 100 * time.Millisecond, 200 * time.Millisecond, 100}
+	want := Config{Cost, SmallestMemory, 5 * time.Second, 10 * time.Minute, 0.1, 1, 6, 100 * time.Millisecond, 200 * time.Millisecond, 100, false}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -13,6 +13,11 @@
 // in the queue, not a right to preempt: victims are always of lower priority
 // than the task they make room for, both as submitted.
 //
+// Among the tasks of a job that have not been begun those go first whose input is
+// in memory, the largest share first (quartet, section 4.2). The places that the
+// job has in the queue stay its own, and no task is passed for longer than a step
+// of ageing by those that come after it. Config.NoResidencyOrder turns it off.
+//
 // A task that was started after a wait is protected from those to which its aged
 // priority would not have yielded: for Config.MinRun or a tenth of its wait,
 // whichever is longer, plus the running time that kills have cost it so far.

@@ -323,7 +323,7 @@ func (d *decision) begin(u *task, n *node) {
 		o.Delay, o.Reason = d.comeBack(u, n)
 	default:
 		o.Verb = headrace.OrderStart
-		o.Reason = "there is room"
+		o.Reason = "there is room" + u.inMemory()
 	}
 	if u.eff > u.Priority {
 		o.Reason += fmt.Sprintf("; by waiting it has risen from %s to %s", u.Priority, u.eff)

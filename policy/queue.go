@@ -55,7 +55,8 @@ func waiting(t *headrace.TaskView) bool {
 }
 
 // queue is the waiting tasks in the order in which they get what is free: aged
-// priority, then what was begun, then submission.
+// priority, then what was begun, then submission; but of the tasks of a job that
+// have not been begun those first whose input is resident.
 func (d *decision) queue() []*task {
 	var lanes [2 * (headrace.MaxPriority + 1)][]*task
 	n := 0
@@ -73,7 +74,10 @@ func (d *decision) queue() []*task {
 		n++
 	}
 	all := make([]*task, 0, n)
-	for _, lane := range lanes {
+	for i, lane := range lanes {
+		if i%2 == 1 {
+			d.residentFirst(lane)
+		}
 		all = append(all, lane...)
 	}
 	return all

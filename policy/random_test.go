@@ -21,6 +21,8 @@ func randomConfig(r *rand.Rand) Config {
 		SuspendReserve: pick(r, 0, -1, 0.3),
 		Overlap:        pick(r, 0, -1, 1.0),
 		Doubling:       pick(r, 0, -1, 2.0),
+
+		NoResidencyOrder: r.IntN(4) == 0,
 	}
 }
 
@@ -102,6 +104,11 @@ func randomTask(r *rand.Rand, i int, v *headrace.View) headrace.TaskView {
 		}
 	case headrace.Checkpointed:
 		t.Resident, t.Dirty = 0, 0
+	}
+	t.Job = pick[headrace.JobID](r, "", "j", "k")
+	if r.IntN(4) > 0 {
+		t.Input.Bytes = int64(r.IntN(4)) * 64 * mb
+		t.Input.Resident = int64(r.IntN(5)) * 32 * mb // sometimes more than there is
 	}
 	return t
 }

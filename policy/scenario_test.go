@@ -151,6 +151,10 @@ func (s *scenario) configure(pairs []string) error {
 			c.Doubling, err = strconv.ParseFloat(value, 64)
 		case "attempts":
 			c.Attempts, err = strconv.Atoi(value)
+		case "residency":
+			var follow bool
+			follow, err = strconv.ParseBool(value)
+			c.NoResidencyOrder = !follow
 		default:
 			err = errKey
 		}
@@ -281,6 +285,10 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			err = setCheckpoint(t, value)
 		case "by":
 			err = setLeaving(t, value)
+		case "job":
+			t.Job = headrace.JobID(value)
+		case "input":
+			err = setInput(t, value)
 		default:
 			return setTimes(t, key, value)
 		}
@@ -313,6 +321,17 @@ func setTimes(t *headrace.TaskView, key, value string) (err error) {
 		t.Held, err = strconv.ParseBool(value)
 	default:
 		err = errKey
+	}
+	return err
+}
+
+func setInput(t *headrace.TaskView, value string) (err error) {
+	resident, bytes, ok := strings.Cut(value, "/")
+	if !ok {
+		return errors.New("want resident/size")
+	}
+	if t.Input.Resident, err = parseSize(resident); err == nil {
+		t.Input.Bytes, err = parseSize(bytes)
 	}
 	return err
 }
