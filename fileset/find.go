@@ -159,7 +159,10 @@ func (f *finder) below(dir string) error {
 		return err
 	}
 	entries, readErr := os.ReadDir(dir)
-	for _, e := range entries {
+	for i, e := range entries {
+		if i%256 == 255 && f.ctx.Err() != nil {
+			return f.ctx.Err()
+		}
 		if err := f.entry(filepath.Join(dir, e.Name()), e); err != nil {
 			return err
 		}

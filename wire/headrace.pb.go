@@ -2698,9 +2698,11 @@ type CacheFile struct {
 	// What is not UTF-8 in a name is replaced by U+FFFD.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Size int64  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	// In memory, for whatever reason; of it, kept there by requests.
+	// In memory, for whatever reason; negative: unknown, because the kernel tells
+	// it only to root and to the owner of a file and those who may write it.
 	Resident int64 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"`
-	Pinned   int64 `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Kept there by requests.
+	Pinned int64 `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Whose requests: "w3 of root", "job nightly of ada".
 	PinnedBy      []string `protobuf:"bytes,5,rep,name=pinned_by,json=pinnedBy,proto3" json:"pinned_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
