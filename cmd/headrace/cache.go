@@ -3,11 +3,15 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"headrace/fileset"
+	"headrace/pagecache"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -42,7 +46,13 @@ func (a *app) cache(ctx context.Context, paths []string) error {
 		return err
 	}
 	r := &cacheReport{app: a, out: bufio.NewWriterSize(a.out, 64<<10)}
-	if err := d.cache(ctx, paths, r); err != nil {
+	err = d.cache(ctx, paths, r)
+	if without := (*wire.NoDaemonError)(nil); errors.As(err, &without) && r.files == 0 {
+		a.say("no daemon at %s: what it keeps in memory is not known", without.Socket)
+		r.keepsUnknown = true
+		err = localCache(ctx, paths, r)
+	}
+	if err != nil {
 		r.out.Flush()
 		return err
 	}
@@ -66,6 +76,44 @@ func (d *daemon) cache(ctx context.Context, paths []string, r *cacheReport) erro
 	return stream.Err()
 }
 
+// localCache asks the kernel without a daemon, with the rights of this process.
+func localCache(ctx context.Context, paths []string, r *cacheReport) error {
+	pc, err := pagecache.New(pagecache.Config{Method: pagecache.Cachestat})
+	if err != nil {
+		return err
+	}
+	defer pc.Close()
+	return fileset.Find(ctx, paths, fileset.Visitor{
+		File: func(found fileset.File) error {
+			f, err := fileset.Open(found.Path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it has vanished
+			}
+			if err != nil {
+				return r.problem(err)
+			}
+			defer f.Close()
+			size := found.Info.Size()
+			resident, err := pc.Resident(f, pagecache.Range{Len: size})
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				resident = -1
+			case err != nil:
+				return r.problem(err)
+			}
+			return r.file(&wire.CacheFile{Path: strings.ToValidUTF8(found.Path, "\uFFFD"), Size: size, Resident: resident})
+		},
+		Problem: func(p *fileset.Problem) error { return r.problem(p) },
+	})
+}
+
+// problem says what is wrong with a file and goes on.
+func (r *cacheReport) problem(err error) error {
+	r.problems++
+	r.app.say("%v", err)
+	return nil
+}
+
 // cacheReport shows files as they come; there may be very many.
 type cacheReport struct {
 	app *app
@@ -74,7 +122,7 @@ type cacheReport struct {
 	keepsUnknown bool
 
 	files, size, resident, pinned int64
-	problems                      int64
+	problems, untold              int64
 }
 
 const cacheLine = "%9s  %9s  %7s  %9s  %s\n"
@@ -99,8 +147,11 @@ func (r *cacheReport) file(f *wire.CacheFile) error {
 	first := r.files == 0
 	r.files++
 	r.size += f.Size
-	r.resident += f.Resident
+	r.resident += max(f.Resident, 0)
 	r.pinned += f.Pinned
+	if f.Resident < 0 {
+		r.untold++
+	}
 	if r.app.format == formatJSON {
 		return writeMessageLine(r.out, f)
 	}
@@ -121,11 +172,14 @@ func (r *cacheReport) line(size, resident, pinned int64, name string) error {
 	if r.keepsUnknown {
 		kept = "?"
 	}
-	share := ""
-	if size > 0 {
+	in, share := report.Bytes(resident), ""
+	switch {
+	case resident < 0:
+		in = "?"
+	case size > 0:
 		share = report.Percent(float64(resident) / float64(size))
 	}
-	_, err := fmt.Fprintf(r.out, cacheLine, report.Bytes(size), report.Bytes(resident), share, kept, name)
+	_, err := fmt.Fprintf(r.out, cacheLine, report.Bytes(size), in, share, kept, name)
 	return err
 }
 
@@ -138,6 +192,9 @@ func (r *cacheReport) end() error {
 	}
 	if err := r.out.Flush(); err != nil {
 		return err
+	}
+	if r.untold > 0 {
+		r.app.say("%s: the kernel tells what is in memory only to the owner, to those who may write the file, and to root", files(r.untold))
 	}
 	if r.problems > 0 {
 		return &exitError{code: exitFailure}

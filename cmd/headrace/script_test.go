@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/protobuf/proto"
 
+	"headrace/internal/linux"
 	"headrace/wire"
 )
 
@@ -55,16 +57,25 @@ func TestMain(m *testing.M) {
 //
 // A file tasks.json (a ListResponse) is what the daemon knows at the start; no
 // such file, no daemon. A file data.json (see fakeData) is what it knows of files.
+// There is the condition [cachestat].
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 		Setup:               setupFake,
+		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
 		},
 	})
+}
+
+func scriptCondition(name string) (bool, error) {
+	if name == "cachestat" {
+		return linux.ProbeCachestat() == nil, nil
+	}
+	return false, fmt.Errorf("unknown condition %s", name)
 }
 
 type scriptKey struct{}
