@@ -65,6 +65,9 @@ type WarmJob struct {
 	// Limit is how many bytes may be pinned for this job; 0: no limit of its own.
 	// Held is how many are, and will be by blocks under way.
 	Limit, Held int64
+	// Implicit: its references go as it reads, so that a limit of its own that is
+	// used up is not so for ever.
+	Implicit bool
 	// Next are the next blocks that it wants and has no reference to, in the order
 	// in which it will read them. A few are enough: one is asked again after each
 	// step. Blocks that it does not want any more, because it has read them while
@@ -99,8 +102,10 @@ const (
 type WarmDo uint8
 
 const (
-	// WarmNothing: nothing can be done now. The reason says why.
+	// WarmNothing: nothing is wanted, or a block is being read.
 	WarmNothing WarmDo = iota
+	// WarmWait: the block waits until others are released.
+	WarmWait
 	// WarmMigrate: read the block into memory and pin it.
 	WarmMigrate
 	// WarmRefer: it is in memory; the job gets a reference to it.
@@ -134,7 +139,8 @@ type WarmStep struct {
 // (III.B.2): if smaller blocks of later jobs went first, they would take the room
 // that it waits for each time that some becomes free. That leaves less than one
 // block of the budget unused. Only a job at a limit of its own is passed by, for
-// the others take nothing from it.
+// the others take nothing from it; unless it gives references back as it reads,
+// what is beyond the limit never fits.
 //
 // Small jobs that keep coming may keep a large one waiting for ever. It then
 // reads its input itself, as if it had not been warmed.
@@ -146,7 +152,12 @@ func NextWarm(v WarmView, c WarmConfig) WarmStep {
 	case head.job < 0:
 		return WarmStep{Job: -1, Block: -1, Reason: "nothing that is wanted can be read now"}
 	}
-	step := WarmStep{Job: head.job, Block: head.block, Reason: v.wait(head)}
+	step := WarmStep{Job: head.job, Block: head.block}
+	if v.Busy {
+		step.Reason = "a block is being read on this disk, one at a time; it is not interrupted"
+		return step
+	}
+	step.Do, step.Reason = WarmWait, v.wait(head)
 	if step.Reason == "" {
 		step.Do, step.Reason = WarmMigrate, v.why(head, waiting, c)
 	}
@@ -168,7 +179,7 @@ func ExplainWarm(v WarmView, c WarmConfig) []string {
 		case w.head >= 0 && step.Job >= 0:
 			notes[i] = "waits behind " + v.Jobs[step.Job].Name
 		case w.limited:
-			notes[i] = fmt.Sprintf("its own limit of %s is used up", size(v.Jobs[i].Limit))
+			notes[i] = fmt.Sprintf("its own limit of %s is used up until it has read some of it", size(v.Jobs[i].Limit))
 		default:
 			notes[i] = "nothing that it wants can be read now"
 		}
@@ -224,7 +235,7 @@ func (j *WarmJob) wants(room WarmRoom) warmWants {
 		case b.State == Resident, j.never(b, room) != "":
 			w.ready = i
 			return w
-		case j.Limit > 0 && j.Held+b.Bytes > j.Limit:
+		case j.full(b):
 			w.limited = true
 		case w.limited:
 			// Its blocks come in its own order: nothing goes before one that waits.
@@ -238,6 +249,9 @@ func (j *WarmJob) wants(room WarmRoom) warmWants {
 	return w
 }
 
+// full reports whether a block does not fit into the job's own limit now.
+func (j *WarmJob) full(b WarmBlock) bool { return j.Limit > 0 && j.Held+b.Bytes > j.Limit }
+
 // never says why a block can never be pinned, or nothing.
 func (j *WarmJob) never(b WarmBlock, room WarmRoom) string {
 	switch {
@@ -245,6 +259,8 @@ func (j *WarmJob) never(b WarmBlock, room WarmRoom) string {
 		return fmt.Sprintf("a block of %s is larger than the whole budget of %s", size(b.Bytes), size(room.Budget))
 	case j.Limit > 0 && b.Bytes > j.Limit:
 		return fmt.Sprintf("a block of %s is larger than its own limit of %s", size(b.Bytes), size(j.Limit))
+	case j.full(b) && !j.Implicit:
+		return fmt.Sprintf("its own limit of %s is used up", size(j.Limit))
 	}
 	return ""
 }
@@ -271,8 +287,6 @@ func (v *WarmView) wait(at warmAt) string {
 	b := v.Jobs[at.job].Next[at.block]
 	r := v.Room
 	switch {
-	case v.Busy:
-		return "a block is being read on this disk, one at a time; it is not interrupted"
 	case r.Pinned+b.Bytes > r.Budget:
 		return fmt.Sprintf("waits for room: %s of the budget of %s are kept for jobs that have not read them yet, and %s more do not fit",
 			size(r.Pinned), size(r.Budget), size(b.Bytes))

@@ -16,7 +16,8 @@ func TestNextWarm(t *testing.T) {
 	small := WarmJob{Name: "job small", Input: 20 * mb, Order: 7, Next: []WarmBlock{cold}}
 	large := WarmJob{Name: "job large", Input: 900 * mb, Order: 3, Next: []WarmBlock{cold}}
 	with := func(j WarmJob, next ...WarmBlock) WarmJob { j.Next = next; return j }
-	limited := func(j WarmJob, limit, held int64) WarmJob { j.Limit, j.Held = limit, held; return j }
+	limited := func(j WarmJob, limit, held int64) WarmJob { j.Limit, j.Held, j.Implicit = limit, held, true; return j }
+	keeps := func(j WarmJob) WarmJob { j.Implicit = false; return j }
 	cases := []struct {
 		name string
 		v    WarmView
@@ -38,17 +39,19 @@ func TestNextWarm(t *testing.T) {
 		{"in memory", WarmView{Room: room, Jobs: []WarmJob{with(small, WarmBlock{block, Resident}, cold)}}, WarmConfig{},
 			WarmStep{WarmRefer, 0, 0, "it is in memory already"}},
 		{"no room", WarmView{Room: WarmRoom{Budget: 100 * mb, Pinned: 90 * mb}, Jobs: []WarmJob{large, small}}, WarmConfig{},
-			WarmStep{WarmNothing, 1, 0, "waits for room: 90 MiB of the budget of 100 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit"}},
+			WarmStep{WarmWait, 1, 0, "waits for room: 90 MiB of the budget of 100 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit"}},
 		{"smaller blocks do not overtake", WarmView{Room: WarmRoom{Budget: 100 * mb, Pinned: 90 * mb}, Jobs: []WarmJob{with(large, WarmBlock{mb, Cold}), small}}, WarmConfig{},
-			WarmStep{WarmNothing, 1, 0, "waits for room: 90 MiB of the budget of 100 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit"}},
+			WarmStep{WarmWait, 1, 0, "waits for room: 90 MiB of the budget of 100 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit"}},
 		{"no more mappings", WarmView{Room: WarmRoom{Budget: 100 * mb, Pinned: mb, MaxBlocks: 5, Blocks: 5}, Jobs: []WarmJob{small}}, WarmConfig{},
-			WarmStep{WarmNothing, 0, 0, "waits for room: 5 blocks and small files are kept, more than that the kernel does not let one process map"}},
+			WarmStep{WarmWait, 0, 0, "waits for room: 5 blocks and small files are kept, more than that the kernel does not let one process map"}},
 		{"never fits", WarmView{Room: WarmRoom{Budget: 10 * mb}, Jobs: []WarmJob{small, large}}, WarmConfig{},
 			WarmStep{WarmSkip, 0, 0, "a block of 16 MiB is larger than the whole budget of 10 MiB"}},
 		{"never fits its own limit", WarmView{Room: room, Jobs: []WarmJob{limited(small, mb, 0)}}, WarmConfig{},
 			WarmStep{WarmSkip, 0, 0, "a block of 16 MiB is larger than its own limit of 1 MiB"}},
 		{"a job at its own limit is passed by", WarmView{Room: room, Jobs: []WarmJob{limited(small, 20*mb, 16*mb), large}}, WarmConfig{},
 			WarmStep{WarmMigrate, 1, 0, "job large is the only one that waits"}},
+		{"what is beyond a limit never fits a job that gives nothing back", WarmView{Room: room, Jobs: []WarmJob{keeps(limited(small, 20*mb, 16*mb))}}, WarmConfig{},
+			WarmStep{WarmSkip, 0, 0, "its own limit of 20 MiB is used up"}},
 		{"a limit holds for references too", WarmView{Room: room, Jobs: []WarmJob{limited(with(small, pinned), 20*mb, 16*mb)}}, WarmConfig{},
 			WarmStep{WarmNothing, -1, -1, "nothing that is wanted can be read now"}},
 		{"in its own order", WarmView{Room: room, Jobs: []WarmJob{limited(with(small, cold, WarmBlock{mb, Cold}), 20*mb, 16*mb)}}, WarmConfig{},
@@ -69,13 +72,13 @@ func TestExplainWarm(t *testing.T) {
 		{Name: "job a", Input: 5, Next: []WarmBlock{{mb, Moving}}},
 		{Name: "job b", Input: 9, Next: []WarmBlock{cold}},
 		{Name: "job c", Input: 7, Next: []WarmBlock{cold}},
-		{Name: "job d", Input: 1, Limit: 19 * mb, Held: 10 * mb, Next: []WarmBlock{cold}},
+		{Name: "job d", Input: 1, Limit: 19 * mb, Held: 10 * mb, Implicit: true, Next: []WarmBlock{cold}},
 	}}
 	want := []string{
 		"nothing that it wants can be read now",
 		"waits behind job c",
 		"waits for room: 10 MiB of the budget of 20 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit",
-		"its own limit of 19 MiB is used up",
+		"its own limit of 19 MiB is used up until it has read some of it",
 	}
 	if got := ExplainWarm(v, WarmConfig{}); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -112,7 +115,7 @@ func dumbWarm(v WarmView, c WarmConfig) (do WarmDo, job, block int) {
 	})
 	over := func(j WarmJob, b WarmBlock) bool { return j.Limit > 0 && j.Held+b.Bytes > j.Limit }
 	never := func(j WarmJob, b WarmBlock) bool {
-		return b.State == Cold && b.Bytes > v.Room.Budget || j.Limit > 0 && b.Bytes > j.Limit
+		return b.State == Cold && b.Bytes > v.Room.Budget || j.Limit > 0 && b.Bytes > j.Limit || over(j, b) && !j.Implicit
 	}
 	// stopped: a block before this one waits for the job's own limit.
 	stopped := func(j WarmJob, k int) bool {
@@ -143,8 +146,11 @@ func dumbWarm(v WarmView, c WarmConfig) (do WarmDo, job, block int) {
 				continue
 			}
 			full := v.Room.Pinned+b.Bytes > v.Room.Budget || v.Room.MaxBlocks > 0 && v.Room.Blocks >= v.Room.MaxBlocks
-			if v.Busy || full {
+			if v.Busy {
 				return WarmNothing, i, k
+			}
+			if full {
+				return WarmWait, i, k
 			}
 			return WarmMigrate, i, k
 		}
@@ -169,6 +175,7 @@ func randomWarmView(r *rand.Rand) WarmView {
 		if r.IntN(3) == 0 {
 			j.Limit = int64(1+r.IntN(6)) * 8 * mb
 			j.Held = int64(float64(j.Limit) * r.Float64())
+			j.Implicit = r.IntN(2) == 0
 		}
 		for range r.IntN(4) {
 			j.Next = append(j.Next, WarmBlock{pick(r, 0, 4096, 8*int64(mb), 16*int64(mb), 32*int64(mb)), pick(r, states...)})
@@ -180,7 +187,6 @@ func randomWarmView(r *rand.Rand) WarmView {
 
 func TestNextWarmAgainstOracle(t *testing.T) {
 	seen := map[WarmDo]int{}
-	waits := 0
 	for seed := range uint64(20000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		v, c := randomWarmView(r), WarmConfig{Order: pick(r, SmallestFirst, "", FIFO)}
@@ -203,17 +209,11 @@ func TestNextWarmAgainstOracle(t *testing.T) {
 			t.Fatalf("seed %d, %+v, %+v: %v", seed, v, got, err)
 		}
 		seen[got.Do]++
-		if got.Do == WarmNothing && got.Job >= 0 {
-			waits++
-		}
 	}
-	for _, do := range []WarmDo{WarmNothing, WarmMigrate, WarmRefer, WarmSkip} {
+	for _, do := range []WarmDo{WarmNothing, WarmWait, WarmMigrate, WarmRefer, WarmSkip} {
 		if seen[do] < 1000 {
 			t.Errorf("only %d steps of kind %d", seen[do], do)
 		}
-	}
-	if waits < 1000 {
-		t.Errorf("only %d cases of waiting", waits)
 	}
 }
 
@@ -233,7 +233,7 @@ func checkWarmStep(v WarmView, s WarmStep) error {
 			return fmt.Errorf("past the job's own limit")
 		}
 	}
-	if s.Do == WarmNothing && s.Job >= 0 && !v.Busy {
+	if s.Do == WarmWait {
 		if b := v.Jobs[s.Job].Next[s.Block]; v.Room.Pinned+b.Bytes <= v.Room.Budget && (v.Room.MaxBlocks == 0 || v.Room.Blocks < v.Room.MaxBlocks) {
 			return fmt.Errorf("idle while the first block fits")
 		}

@@ -182,7 +182,7 @@ func (m *warmModel) view(d int) (WarmView, [][]*modelBlock) {
 	v := WarmView{Busy: m.busy[d] != nil, Room: m.room}
 	var index [][]*modelBlock
 	for _, j := range m.jobs {
-		w := WarmJob{Name: "job " + string(j.id), Input: j.input, Order: j.order, Limit: j.limit, Held: m.held(j)}
+		w := WarmJob{Name: "job " + string(j.id), Input: j.input, Order: j.order, Limit: j.limit, Held: m.held(j), Implicit: j.implicit}
 		var blocks []*modelBlock
 		for _, b := range j.wants {
 			if b.device != d || b.refs[j] || j.skipped[b] || j.implicit && j.read[b] || len(blocks) == 3 {
@@ -224,10 +224,10 @@ func (m *warmModel) serve(d int) error {
 		v, index := m.view(d)
 		s := NextWarm(v, m.c)
 		if s.Do == WarmNothing {
-			if s.Job < 0 || v.Busy {
-				m.room.Waiting = false
-				return nil
-			}
+			m.room.Waiting = false
+			return nil
+		}
+		if s.Do == WarmWait {
 			if m.room.Waiting = true; !m.cleanUp() {
 				m.seen["full"]++
 				return nil
