@@ -1,0 +1,96 @@
+package stream
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// arena is a piece of shared memory, cut into slots of one size. The engine's
+// lock guards the free list.
+type arena struct {
+	id   uint32
+	mem  []byte
+	file *os.File
+	slot int
+	free []int32
+	n    int
+	// uid is the only user who has seen its contents; mixed when there are more.
+	uid   uint32
+	mixed bool
+}
+
+// slot is one block in memory. It is free again when refs is 0.
+type slot struct {
+	a    *arena
+	off  int
+	refs int
+	// freed is called when the slot has become free, with the lock held.
+	freed func()
+}
+
+// arenaIDs counts from 1: 0 stands for bytes sent inline.
+var arenaIDs atomic.Uint32
+
+// newArena makes shared memory of at least n slots. Consumers that get its
+// descriptor can map it for reading only.
+func newArena(slotSize, n int, uid uint32) (*arena, error) {
+	fd, err := unix.MemfdCreate("headrace stream", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("make shared memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "stream memory")
+	size := slotSize * n
+	if err := f.Truncate(int64(size)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make %d bytes of shared memory: %w", size, err)
+	}
+	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("map %d bytes of shared memory: %w", size, err)
+	}
+	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		unix.Munmap(mem)
+		f.Close()
+		return nil, fmt.Errorf("seal shared memory: %w", err)
+	}
+	a := &arena{id: arenaIDs.Add(1), mem: mem, file: f, uid: uid}
+	a.carve(slotSize)
+	return a, nil
+}
+
+// carve divides the arena anew. No slot may be in use.
+func (a *arena) carve(slotSize int) {
+	a.slot, a.n = slotSize, len(a.mem)/slotSize
+	a.free = a.free[:0]
+	for i := a.n - 1; i >= 0; i-- {
+		a.free = append(a.free, int32(i))
+	}
+}
+
+func (a *arena) close() {
+	unix.Munmap(a.mem)
+	a.file.Close()
+}
+
+// take takes a free slot; there must be one. It belongs to the caller until
+// drop.
+func (a *arena) take(freed func()) *slot {
+	i := a.free[len(a.free)-1]
+	a.free = a.free[:len(a.free)-1]
+	return &slot{a: a, off: int(i) * a.slot, refs: 1, freed: freed}
+}
+
+func (s *slot) bytes() []byte { return s.a.mem[s.off : s.off+s.a.slot] }
+
+func (s *slot) drop() {
+	s.refs--
+	if s.refs == 0 {
+		s.a.free = append(s.a.free, int32(s.off/s.a.slot))
+		s.freed()
+	}
+}

@@ -1,0 +1,441 @@
+package stream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace/disk"
+	"headrace/fileset"
+	"headrace/internal/linux"
+	"headrace/pagecache"
+)
+
+const (
+	// DefaultBuffer is the shared memory of a scan, in bytes (veloxdfs, section
+	// III.B).
+	DefaultBuffer = 100 << 20
+	// MinBuffer is the least that works with blocks of every size.
+	MinBuffer = 8 * maxBlock
+	// MaxConsumers bounds the consumers of a stream.
+	MaxConsumers = 1024
+	// defaultGrace is how long a program whose connection broke may take to come
+	// back.
+	defaultGrace = 30 * time.Second
+)
+
+// Errors that callers tell apart.
+var (
+	ErrUnknown = errors.New("no such stream")
+	ErrExists  = errors.New("there is a stream with this name")
+)
+
+// Config says what an engine works with.
+type Config struct {
+	// Dir holds a directory for each stream; made if it is missing, mode 0700.
+	Dir     string
+	Cache   pagecache.Cache
+	Disks   *disk.Scheduler
+	Devices *disk.Devices
+	// NoResidentFirst deals files and blocks in their order only.
+	NoResidentFirst bool
+	// Grace is for external consumers; 0: 30 s.
+	Grace time.Duration
+	// Read, if not nil, is told of every range that a consumer has been given and
+	// has consumed. It must not block nor call the engine.
+	Read func(stream, path string, r pagecache.Range)
+	// Changed, if not nil, is called without a lock when the progress or the state
+	// of a stream may have changed. It must not block.
+	Changed func(stream string)
+	Log     *slog.Logger
+}
+
+// Spec is what a stream shall deal. It is inert and is written to the stream's
+// directory.
+type Spec struct {
+	// ID names the stream; made up when empty. Safe as a file name.
+	ID    string            `json:"id"`
+	Owner linux.Credentials `json:"owner"`
+	// Paths are absolute: files, directories, patterns (package fileset).
+	Paths     []string `json:"paths"`
+	Rule      Rule     `json:"rule"`
+	Consumers int      `json:"consumers"`
+	// Buffer is the shared memory of each scan, in bytes; 0: DefaultBuffer.
+	Buffer int64 `json:"buffer,omitempty"`
+	// External streams have consumers that are no tasks: an attempt whose
+	// connection stays broken fails after Config.Grace. Without it only Fail does.
+	External bool `json:"external,omitempty"`
+}
+
+func (s *Spec) check() error {
+	if s.Consumers < 1 || s.Consumers > MaxConsumers {
+		return fmt.Errorf("%d consumers: give from 1 to %d", s.Consumers, MaxConsumers)
+	}
+	if s.Buffer != 0 && s.Buffer < MinBuffer {
+		return fmt.Errorf("a buffer of %d bytes is too small; give at least %d", s.Buffer, MinBuffer)
+	}
+	if s.ID != "" && (filepath.Base(s.ID) != s.ID || s.ID[0] == '.') {
+		return fmt.Errorf("%q cannot name a stream", s.ID)
+	}
+	return s.Rule.Check()
+}
+
+func (s *Spec) buffer() int64 {
+	if s.Buffer == 0 {
+		return DefaultBuffer
+	}
+	return s.Buffer
+}
+
+// Engine has the streams of one machine. Its methods may be called from any
+// goroutine.
+type Engine struct {
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	streams map[string]*stream
+	scans   map[scanKey]*scan
+	pool    []*arena
+	links   map[*link]bool
+	closed  bool
+}
+
+// New opens the streams that are in cfg.Dir. Consumers that were attached when
+// the last engine ended may come back; until all of a stream have, or were given
+// up with Fail, it deals nothing.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = defaultGrace
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, streams: map[string]*stream{},
+		scans: map[scanKey]*scan{}, links: map[*link]bool{},
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.recover(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	e.work.Go(e.followResidency)
+	return e, nil
+}
+
+func (e *Engine) recover() error {
+	entries, err := os.ReadDir(e.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range entries {
+		dir := filepath.Join(e.cfg.Dir, d.Name())
+		spec, p, err := readPlan(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Never acknowledged.
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			err = e.reopen(dir, spec, p)
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", d.Name(), err)
+		}
+	}
+	return nil
+}
+
+// reopen takes up a stream that an earlier engine had.
+func (e *Engine) reopen(dir string, spec *Spec, p *plan) error {
+	j, entries, err := openJournal(dir)
+	if err != nil {
+		return err
+	}
+	s := newStream(e, dir, *spec, p, j)
+	for i := range entries {
+		if err := s.replayEntry(&entries[i]); err != nil {
+			j.f.Close()
+			return err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.awaitUnknown()
+	e.streams[spec.ID] = s
+	return nil
+}
+
+// Open makes a stream. When it returns, the stream is durable. The files are
+// found and opened with the owner's rights.
+func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
+	if err := spec.check(); err != nil {
+		return Info{}, err
+	}
+	if spec.ID == "" {
+		spec.ID = rand.Text()[:12]
+	}
+	p, err := e.makePlan(ctx, &spec)
+	if err != nil {
+		return Info{}, err
+	}
+	dir := filepath.Join(e.cfg.Dir, spec.ID)
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return Info{}, fmt.Errorf("%w: %s", ErrExists, spec.ID)
+	} else if err != nil {
+		return Info{}, err
+	}
+	s, err := e.create(dir, &spec, p)
+	if err != nil {
+		os.RemoveAll(dir)
+		return Info{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return Info{}, errors.New("the daemon is ending")
+	}
+	e.streams[spec.ID] = s
+	return s.info(), nil
+}
+
+func (e *Engine) create(dir string, spec *Spec, p *plan) (*stream, error) {
+	if err := writePlan(dir, spec, p); err != nil {
+		return nil, err
+	}
+	j, _, err := openJournal(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := linux.SyncDir(e.cfg.Dir); err != nil {
+		j.f.Close()
+		return nil, err
+	}
+	return newStream(e, dir, *spec, p, j), nil
+}
+
+// makePlan finds the files, and how much of each is in memory now.
+func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*plan, error) {
+	m := newMaker(spec.Rule)
+	err := linux.AsUser(spec.Owner, func() error {
+		return fileset.Find(ctx, spec.Paths, fileset.Visitor{File: func(f fileset.File) error {
+			return e.addInput(m, f.Path)
+		}})
+	})
+	if err == nil && len(m.p.files) == 0 {
+		err = errors.New("there are no input files")
+	}
+	return m.p, err
+}
+
+// addInput opens a file, which shows that it can be read, and adds it.
+func (e *Engine) addInput(m *maker, path string) error {
+	f, id, err := openInput(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	codec, err := m.p.rule.sniff(path, f)
+	if err == nil {
+		err = m.add(path, id, codec)
+	}
+	if err == nil {
+		m.last().resident = e.resident(f, id.Size)
+	}
+	return err
+}
+
+func (e *Engine) resident(f *os.File, size int64) int64 {
+	if e.cfg.NoResidentFirst {
+		return 0
+	}
+	n, err := e.cfg.Cache.Resident(f, pagecache.Range{Len: size})
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// find looks a stream up; call it with the lock held.
+func (e *Engine) find(id string) (*stream, error) {
+	s := e.streams[id]
+	if s == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, id)
+	}
+	return s, nil
+}
+
+// Info tells about one stream.
+func (e *Engine) Info(id string) (Info, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.find(id)
+	if err != nil {
+		return Info{}, err
+	}
+	return s.info(), nil
+}
+
+// List tells about all streams, by ID.
+func (e *Engine) List() []Info {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []Info
+	for _, s := range e.streams {
+		list = append(list, s.info())
+	}
+	slices.SortFunc(list, func(a, b Info) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Fail gives up what attempt of a consumer has been given, unless it is over
+// already. It is durable when Fail returns. The units go to the others.
+func (e *Engine) Fail(id string, consumer int, attempt int) error {
+	e.mu.Lock()
+	s, err := e.find(id)
+	if err == nil && (consumer < 0 || consumer >= len(s.consumers)) {
+		err = fmt.Errorf("stream %s has no consumer %d", id, consumer)
+	}
+	if err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	c := s.consumers[consumer]
+	over := c.attempt > uint32(attempt) || c.attempt == uint32(attempt) && (c.phase == committed || c.phase == over)
+	e.mu.Unlock()
+	if over {
+		return nil
+	}
+	return s.giveUp(c, uint32(attempt), "was given up")
+}
+
+// Remove forgets a stream. Consumers that are attached get an error.
+func (e *Engine) Remove(id string) error {
+	e.mu.Lock()
+	s, err := e.find(id)
+	if err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	delete(e.streams, id)
+	s.fail(errors.New("the stream was closed"))
+	s.release()
+	e.trimPool()
+	e.mu.Unlock()
+
+	s.journalMu.Lock()
+	defer s.journalMu.Unlock()
+	s.journal.f.Close()
+	s.journal.f = nil
+	// Without its plan a stream does not exist: one step.
+	if err := os.Remove(filepath.Join(s.dir, planName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		return err
+	}
+	return linux.SyncDir(e.cfg.Dir)
+}
+
+// Close ends all reading and all connections. What is durable stays.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return
+	}
+	e.closed = true
+	e.cancel()
+	for l := range e.links {
+		l.close()
+	}
+	for _, s := range e.streams {
+		s.release()
+	}
+	for _, sc := range e.scans {
+		sc.cond.Broadcast()
+	}
+	e.mu.Unlock()
+	e.work.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.streams {
+		s.journal.f.Close()
+	}
+	for _, a := range e.pool {
+		a.close()
+	}
+	e.pool = nil
+}
+
+// takeArena finds shared memory for uid: of the pool if some fits, else new.
+// Call it with the lock held.
+func (e *Engine) takeArena(slotSize, n int, uid uint32) (*arena, error) {
+	for i, a := range e.pool {
+		if a.uid == uid && len(a.mem) >= slotSize*n {
+			e.pool = slices.Delete(e.pool, i, i+1)
+			a.carve(slotSize)
+			return a, nil
+		}
+	}
+	return newArena(slotSize, n, uid)
+}
+
+// putArena takes an arena back that nobody uses any more. It is kept for its
+// user while they have streams that deal.
+func (e *Engine) putArena(a *arena) {
+	if a.mixed || e.closed || !e.serves(a.uid) {
+		e.dropArena(a)
+		return
+	}
+	e.pool = append(e.pool, a)
+}
+
+// dropArena ends an arena and tells those who have mapped it.
+func (e *Engine) dropArena(a *arena) {
+	for l := range e.links {
+		l.forget(a)
+	}
+	a.close()
+}
+
+func (e *Engine) serves(uid uint32) bool {
+	for _, s := range e.streams {
+		if s.spec.Owner.UID == uid && s.attachedCount() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// trimPool frees memory of users who have no stream at work.
+func (e *Engine) trimPool() {
+	e.pool = slices.DeleteFunc(e.pool, func(a *arena) bool {
+		if e.serves(a.uid) {
+			return false
+		}
+		e.dropArena(a)
+		return true
+	})
+}

@@ -1,0 +1,357 @@
+package stream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"headrace/pagecache"
+)
+
+var byLine = Rule{Split: Lines, Delimiter: []byte("\n")}
+
+func TestOneFileManyConsumers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for name, size := range map[string]int{"tiny": 10, "small": 200 << 10, "middle": 3 << 20, "large": 40 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			data := lines(rng, size, 300)
+			data = data[:len(data)-1] // no final newline
+			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 4})
+			clients := p.all(info)
+			if got := joined(clients); !bytes.Equal(got, data) {
+				t.Fatalf("got %d bytes, want %d; the first difference is at %d", len(got), len(data), firstDifference(got, data))
+			}
+			open := 0
+			for _, c := range clients {
+				for i, u := range c.got {
+					if c.open[i] {
+						open++
+					} else if len(u) > 0 && u[len(u)-1] != '\n' {
+						t.Error("a unit ends inside a record")
+					}
+				}
+			}
+			if open != 1 {
+				t.Errorf("%d units are unterminated, want the last alone", open)
+			}
+			after, err := p.e.Info(info.ID)
+			if err != nil || after.Committed == 0 || after.Dealt != after.Units || after.DealtBytes != int64(len(data)) {
+				t.Errorf("%+v %v", after, err)
+			}
+		})
+	}
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+func TestRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	data := lines(rng, 5<<20, 5000)
+	for _, rule := range []Rule{
+		{Split: Raw}, {Split: Fixed, Size: 1000}, {Split: Fixed, Size: 300000}, byLine,
+		{Split: Lines, Delimiter: []byte("ab")}, {Split: Lines, Delimiter: []byte("never there")},
+	} {
+		t.Run(rule.String(), func(t *testing.T) {
+			p := newPlace(t).start()
+			clients := p.all(p.open(Spec{Paths: []string{p.write("f", data)}, Rule: rule, Consumers: 3}))
+			if got := joined(clients); !bytes.Equal(got, data) {
+				t.Fatalf("got %d bytes, want %d", len(got), len(data))
+			}
+			for _, c := range clients {
+				for i, u := range c.got {
+					switch {
+					case rule.Split == Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
+						t.Errorf("a unit of %d bytes is not made of records of %d", len(u), rule.Size)
+					case rule.Split == Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
+						t.Error("a unit ends inside a record")
+					}
+				}
+			}
+		})
+	}
+}
+
+func (c *client) lastUnit(i int, data []byte) bool { return bytes.HasSuffix(data, c.got[i]) }
+
+// TestManyFiles streams files of all sizes and kinds together.
+func TestManyFiles(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	p := newPlace(t).start()
+	var want []string
+	for i := range 700 {
+		n := []int{0, 1, 100, 3000, 60 << 10}[rng.IntN(5)]
+		if i%100 == 0 {
+			n = 1 << 20
+		}
+		data := lines(rng, n, 200)
+		if n == 0 {
+			data = nil
+		}
+		want = append(want, strings.SplitAfter(string(data), "\n")...)
+		if rng.IntN(3) == 0 && len(data) > 0 {
+			data = data[:len(data)-1]
+		}
+		p.write("in/"+strings.Repeat("d/", i%3)+"f"+string(rune('a'+i%26))+strings.Repeat("x", i/26), data)
+	}
+	plain := lines(rng, 3<<20, 200)
+	want = append(want, strings.SplitAfter(string(plain), "\n")...)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	w.Write(plain)
+	w.Close()
+	p.write("in/z.gz", z.Bytes())
+
+	info := p.open(Spec{Paths: []string{filepath.Dir(p.socket) + "/in"}, Rule: byLine, Consumers: 5})
+	var got []string
+	for _, c := range p.all(info) {
+		for i, u := range c.got {
+			if strings.HasSuffix(c.path[i], ".gz") {
+				r, err := gzip.NewReader(bytes.NewReader(u))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if u, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.open[i] {
+				u = append(u, '\n')
+			}
+			got = append(got, strings.SplitAfter(string(u), "\n")...)
+		}
+	}
+	clean := func(list []string) []string {
+		list = slices.DeleteFunc(list, func(s string) bool { return s == "" })
+		slices.Sort(list)
+		return list
+	}
+	if got, want := clean(got), clean(want); !slices.Equal(got, want) {
+		t.Fatalf("got %d records, want %d", len(got), len(want))
+	}
+}
+
+// TestSplitFiles deals names, those in memory first.
+func TestSplitFiles(t *testing.T) {
+	p := newPlace(t)
+	p.cfg.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 {
+		if strings.HasSuffix(f.Name(), "7") {
+			return r.Len
+		}
+		return 0
+	}}
+	p.start()
+	var paths []string
+	for _, n := range []string{"f1", "f2", "f7", "f3", "g7"} {
+		paths = append(paths, p.write(n, []byte("something")))
+	}
+	info := p.open(Spec{Paths: paths, Rule: Rule{Split: Files}, Consumers: 1})
+	c := p.all(info)[0]
+	var names []string
+	for _, path := range c.path {
+		names = append(names, filepath.Base(path))
+	}
+	if got := strings.Join(names, " "); got != "f7 g7 f1 f2 f3" {
+		t.Errorf("dealt in the order %s", got)
+	}
+}
+
+// TestResidentBlocksFirst has the end of a file in memory.
+func TestResidentBlocksFirst(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	data := lines(rng, 8<<20, 100)
+	half := int64(len(data) / 2)
+	p := newPlace(t)
+	p.cfg.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+		return max(0, r.Off+r.Len-max(half, r.Off))
+	}}
+	p.start()
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 1})
+	clients := p.all(info)
+	if got := joined(clients); !bytes.Equal(got, data) {
+		t.Fatal("the bytes are wrong")
+	}
+	// Both halves are read at the same time; the resident one is served from the
+	// start, not after the other.
+	place := slices.IndexFunc(clients[0].hello.Units, func(id uint32) bool { return id > uint32(info.Units/2) })
+	if place > info.Units/3 {
+		t.Errorf("the first resident block came as number %d of %d", place, info.Units)
+	}
+}
+
+// TestSharedScan has two streams on one file, with other rules: it is read about
+// once.
+func TestSharedScan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	data := lines(rng, 64<<20, 400)
+	p := newPlace(t).start()
+	path := p.write("f", data)
+	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 2})
+	b := p.open(Spec{Paths: []string{path}, Rule: Rule{Split: Fixed, Size: 4096}, Consumers: 2})
+	done := make(chan []*client)
+	go func() { done <- p.all(b) }()
+	got := joined(p.all(a))
+	if !bytes.Equal(got, data) {
+		t.Error("the first job's bytes are wrong")
+	}
+	if !bytes.Equal(joined(<-done), data) {
+		t.Error("the second job's bytes are wrong")
+	}
+	p.e.mu.Lock()
+	left := len(p.e.scans)
+	p.e.mu.Unlock()
+	if left > 0 && !p.settled() {
+		t.Errorf("%d scans are left", left)
+	}
+}
+
+// settled waits until no scan is left.
+func (p *place) settled() bool {
+	p.e.Close()
+	return len(p.e.scans) == 0
+}
+
+// TestFailedAttempt returns what it had, and a committed one gets it again.
+func TestFailedAttempt(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	data := lines(rng, 6<<20, 100)
+	p := newPlace(t).start()
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 2})
+	first := p.client(info.ID, 0, 1)
+	if err := first.connect(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := first.next(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.disconnect()
+	if err := p.e.Fail(info.ID, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.connect(); err == nil {
+		t.Error("an attempt that was given up came back")
+	}
+	other := p.client(info.ID, 1, 1)
+	if err := other.drain(0); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(joined([]*client{other}), data) {
+		t.Error("the other consumer did not get what the failed one had")
+	}
+	again := p.client(info.ID, 1, 2)
+	if err := again.drain(0); err != nil {
+		t.Fatal(err)
+	}
+	if !again.welcome.Replay || !slices.Equal(again.hello.Units, other.hello.Units) || !bytes.Equal(joined([]*client{again}), data) {
+		t.Error("a committed consumer did not get the same units again")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	p := newPlace(t).start()
+	path := p.write("f", []byte("x\n"))
+	for name, spec := range map[string]Spec{
+		"nothing there":   {Paths: []string{path + "x"}, Rule: byLine, Consumers: 1},
+		"special file":    {Paths: []string{"/dev/null"}, Rule: byLine, Consumers: 1},
+		"relative":        {Paths: []string{"f"}, Rule: byLine, Consumers: 1},
+		"no consumers":    {Paths: []string{path}, Rule: byLine},
+		"too many":        {Paths: []string{path}, Rule: byLine, Consumers: MaxConsumers + 1},
+		"small buffer":    {Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: 100},
+		"name with slash": {ID: "../x", Paths: []string{path}, Rule: byLine, Consumers: 1},
+		"no files":        {Rule: byLine, Consumers: 1},
+	} {
+		if _, err := p.e.Open(t.Context(), spec); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	if d, err := os.ReadDir(p.cfg.Dir); err != nil || len(d) != 0 {
+		t.Errorf("refused streams left %v, %v", d, err)
+	}
+}
+
+// TestRecordTooLong fails the stream with the long record, not the other one on
+// the same file.
+func TestRecordTooLong(t *testing.T) {
+	data := bytes.Repeat([]byte("x"), 48<<20)
+	p := newPlace(t).start()
+	path := p.write("f", data)
+	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+	b := p.open(Spec{Paths: []string{path}, Rule: Rule{Split: Raw}, Consumers: 1, Buffer: MinBuffer})
+	errs := make(chan error)
+	c := p.client(a.ID, 0, 1)
+	go func() { errs <- c.drain(0) }()
+	if got := joined(p.all(b)); !bytes.Equal(got, data) {
+		t.Errorf("the raw stream got %d bytes", len(got))
+	}
+	if err := <-errs; err == nil || !strings.Contains(err.Error(), "longer than the buffer") {
+		t.Error(err)
+	}
+}
+
+// TestFileChanges streams files that change under way.
+func TestFileChanges(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"shrunk":   func(path string) error { return os.Truncate(path, 10) },
+		"replaced": func(path string) error { os.Remove(path); return os.WriteFile(path, []byte("new"), 0o644) },
+		"removed":  os.Remove,
+		"rewritten": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt([]byte("y"), 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			good := p.write("good", []byte("fine\n"))
+			path := p.write("f", lines(rand.New(rand.NewPCG(1, 1)), 3<<20, 100))
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			other := p.open(Spec{Paths: []string{good}, Rule: byLine, Consumers: 1})
+			if err := change(path); err != nil {
+				t.Fatal(err)
+			}
+			err := p.client(info.ID, 0, 1).drain(0)
+			if err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v", err)
+			}
+			if string(joined(p.all(other))) != "fine\n" {
+				t.Error("another stream was harmed")
+			}
+		})
+	}
+}
+
+// TestGrown reads what was there when the stream was opened.
+func TestGrown(t *testing.T) {
+	p := newPlace(t).start()
+	data := lines(rand.New(rand.NewPCG(2, 2)), 3<<20, 100)
+	path := p.write("f", data)
+	info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("more\n")
+	f.Close()
+	if !bytes.Equal(joined(p.all(info)), data) {
+		t.Error("the bytes are wrong")
+	}
+}

@@ -1,0 +1,318 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/disk"
+	"headrace/internal/linux"
+	"headrace/pagecache"
+	"headrace/stream/protocol"
+)
+
+// fakeCache says that a chosen part of every file is in memory.
+type fakeCache struct {
+	pagecache.Cache
+	resident func(f *os.File, r pagecache.Range) int64
+}
+
+func (c *fakeCache) Resident(f *os.File, r pagecache.Range) (int64, error) {
+	if c.resident == nil {
+		return 0, nil
+	}
+	return c.resident(f, r), nil
+}
+
+func (c *fakeCache) Refresh(context.Context) error { return nil }
+func (c *fakeCache) Watch(*os.File) (pagecache.Watched, error) {
+	return nil, errors.New("not here")
+}
+
+// place is an engine with its socket, which can be killed and started again.
+type place struct {
+	t      testing.TB
+	cfg    Config
+	socket string
+	e      *Engine
+	served chan error
+}
+
+func newPlace(t testing.TB) *place {
+	dir := t.TempDir()
+	p := &place{t: t, socket: filepath.Join(dir, "s"), cfg: Config{
+		Dir: filepath.Join(dir, "streams"), Cache: &fakeCache{}, Disks: &disk.Scheduler{}, Devices: &disk.Devices{},
+	}}
+	t.Cleanup(func() { p.stop() })
+	return p
+}
+
+func (p *place) start() *place {
+	p.t.Helper()
+	var err error
+	if p.e, err = New(p.cfg); err != nil {
+		p.t.Fatal(err)
+	}
+	os.Remove(p.socket)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket, Net: "unix"})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.served = make(chan error, 1)
+	e := p.e
+	go func() { p.served <- e.Serve(l) }()
+	return p
+}
+
+func (p *place) stop() {
+	if p.e != nil {
+		p.e.Close()
+		if err := <-p.served; err != nil {
+			p.t.Error(err)
+		}
+		p.e = nil
+	}
+}
+
+func (p *place) open(spec Spec) Info {
+	p.t.Helper()
+	spec.Owner = linux.Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	info, err := p.e.Open(p.t.Context(), spec)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return info
+}
+
+// client is one attempt of a consumer, with what it has been given.
+type client struct {
+	place   *place
+	hello   protocol.Hello
+	conn    *protocol.Conn
+	welcome *protocol.Welcome
+	arenas  map[uint32][]byte
+	// got is what each unit had, in the order of hello.Units.
+	got  [][]byte
+	path []string
+	open []bool // unterminated
+}
+
+func (p *place) client(stream string, consumer, attempt uint32) *client {
+	return &client{place: p, arenas: map[uint32][]byte{}, hello: protocol.Hello{
+		Version: protocol.Version, Stream: stream, Consumer: consumer, Attempt: attempt, Whole: true,
+	}}
+}
+
+var errRefused = errors.New("refused")
+
+func (c *client) connect() error {
+	sock, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: c.place.socket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	c.conn = protocol.NewConn(sock)
+	if err := c.conn.Send(&c.hello); err != nil {
+		return err
+	}
+	m, err := c.receive()
+	if err != nil {
+		return err
+	}
+	c.welcome = m.(*protocol.Welcome)
+	return nil
+}
+
+// receive takes care of the memory.
+func (c *client) receive() (protocol.Message, error) {
+	for {
+		m, err := c.conn.Receive()
+		if err != nil {
+			return nil, err
+		}
+		switch m := m.(type) {
+		case *protocol.Error:
+			return nil, errors.Join(errRefused, errors.New(m.Text))
+		case *protocol.Arena:
+			f := c.conn.TakeFile()
+			mem, err := unix.Mmap(int(f.Fd()), 0, int(m.Size), unix.PROT_READ, unix.MAP_SHARED)
+			f.Close()
+			if err != nil {
+				return nil, err
+			}
+			c.arenas[m.ID] = mem
+		case *protocol.Drop:
+			unix.Munmap(c.arenas[m.ID])
+			delete(c.arenas, m.ID)
+		default:
+			return m, nil
+		}
+	}
+}
+
+func (c *client) disconnect() {
+	c.conn.Close()
+	c.conn.Release()
+	for _, mem := range c.arenas {
+		unix.Munmap(mem)
+	}
+	clear(c.arenas)
+}
+
+// next takes one unit, stopping in the middle when told to; io.EOF at the end.
+func (c *client) next(stop func() bool) error {
+	if c.hello.Whole {
+		if err := c.conn.Send(&protocol.Next{}); err != nil {
+			return err
+		}
+	}
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return err
+		}
+		last := len(c.got) - 1
+		switch m := m.(type) {
+		case *protocol.EOF:
+			return io.EOF
+		case *protocol.Unit:
+			if c.hello.Whole {
+				c.hello.Units = append(c.hello.Units, m.ID)
+				c.hello.Whole, c.hello.Position = false, 0
+				c.got, c.path, c.open = append(c.got, nil), append(c.path, m.Path), append(c.open, false)
+			} else if m.ID != c.hello.Units[last] {
+				return errors.New("another unit came back")
+			}
+		case *protocol.Piece:
+			data := m.Data
+			if m.Arena != 0 {
+				data = c.arenas[m.Arena][m.Offset:][:m.Length]
+			}
+			if stop != nil && stop() {
+				data = data[:len(data)/2]
+			}
+			c.got[last] = append(c.got[last], data...)
+			c.hello.Position += uint64(len(data))
+			if len(data) < int(m.Length) {
+				return errStopped
+			}
+			if err := c.conn.Send(&protocol.Consumed{Unit: m.Unit, Bytes: c.hello.Position}); err != nil {
+				return err
+			}
+		case *protocol.End:
+			if m.Bytes != c.hello.Position {
+				return errors.New("the unit's length is wrong")
+			}
+			c.open[last] = m.Unterminated
+			c.hello.Whole = true
+			return c.conn.Send(&protocol.Consumed{Unit: m.Unit, Bytes: m.Bytes, Whole: true})
+		default:
+			return errors.New("unexpected message")
+		}
+	}
+}
+
+var errStopped = errors.New("stopped in the middle")
+
+func (c *client) finish(code int32) error {
+	if err := c.conn.Send(&protocol.Finish{Code: code}); err != nil {
+		return err
+	}
+	m, err := c.receive()
+	if err != nil {
+		return err
+	}
+	if _, ok := m.(*protocol.Finished); !ok {
+		return errors.New("unexpected answer to Finish")
+	}
+	return nil
+}
+
+// drain consumes everything and finishes.
+func (c *client) drain(code int32) error {
+	if err := c.connect(); err != nil {
+		return err
+	}
+	defer c.disconnect()
+	for {
+		if err := c.next(nil); err == io.EOF {
+			return c.finish(code)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// all drains with all consumers at once.
+func (p *place) all(info Info) (clients []*client) {
+	p.t.Helper()
+	var wg sync.WaitGroup
+	for i := range info.Consumers {
+		c := p.client(info.ID, uint32(i), 1)
+		clients = append(clients, c)
+		wg.Go(func() {
+			if err := c.drain(0); err != nil {
+				p.t.Errorf("consumer %d: %v", c.hello.Consumer, err)
+			}
+		})
+	}
+	wg.Wait()
+	return clients
+}
+
+// joined is what all units of clients have, in the order of the units: for
+// blocks that is the file.
+func joined(clients []*client) []byte {
+	type one struct {
+		id   uint32
+		data []byte
+	}
+	var units []one
+	for _, c := range clients {
+		for i, id := range c.hello.Units {
+			units = append(units, one{id, c.got[i]})
+		}
+	}
+	slices.SortFunc(units, func(a, b one) int { return int(a.id) - int(b.id) })
+	var all []byte
+	for i, u := range units {
+		if i > 0 && u.id == units[i-1].id {
+			return []byte("a unit was dealt twice")
+		}
+		all = append(all, u.data...)
+	}
+	return all
+}
+
+// lines makes about n bytes of lines of random length.
+func lines(rng *rand.Rand, n, longest int) []byte {
+	var b bytes.Buffer
+	for b.Len() < n {
+		for range rng.IntN(longest) {
+			b.WriteByte(byte('a' + rng.IntN(26)))
+		}
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+func (p *place) write(name string, data []byte) string {
+	p.t.Helper()
+	path := filepath.Join(filepath.Dir(p.socket), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	return path
+}

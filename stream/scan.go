@@ -1,0 +1,377 @@
+package stream
+
+import (
+	"os"
+
+	"headrace/disk"
+	"headrace/pagecache"
+)
+
+// scanKey names what a scan reads: streams share one when all of it is equal.
+type scanKey struct {
+	identity
+	block int
+}
+
+func keyOf(f *file) scanKey { return scanKey{f.identity, f.block} }
+
+// attachment is a stream's part in a scan. The engine's lock guards it.
+type attachment struct {
+	s        *stream
+	sc       *scan
+	file     int
+	first    uint32
+	detached bool
+}
+
+// fetching tells whether a consumer waits for a certain unit of the file.
+func (a *attachment) fetching() bool {
+	for id := range a.s.fetches {
+		if id >= a.first && id < a.first+uint32(a.sc.blocks) {
+			return true
+		}
+	}
+	return false
+}
+
+// wants tells whether block i should be read for the stream now. A stream that
+// lags behind may not keep half the memory that others could use: it reads the
+// block later.
+func (a *attachment) wants(i int) bool {
+	id := a.first + uint32(i)
+	if a.s.fetches[id] != nil {
+		return true
+	}
+	return a.s.state[id] == todo && (len(a.sc.attached) == 1 || len(a.s.ready) < a.sc.arena.n/2)
+}
+
+// scan reads one file for the streams that are attached to it. The engine's lock
+// guards it. Its cond is told when slots become free and when something may be
+// wanted.
+type scan struct {
+	room
+	key    scanKey
+	opener *stream // opens the file, with its owner's rights
+	file   *file
+	size   int64
+	blocks int
+
+	attached []*attachment
+	// claimed blocks are being read.
+	claimed []bool
+	// resident blocks were in memory when the survey looked. They are read apart,
+	// by a filler that needs no turn at the disk, while warm is set.
+	resident []bool
+	warm     bool
+	// heldCold and heldWarm count the slots in use by who filled them.
+	heldCold, heldWarm int
+	// surveys counts those under way.
+	surveys int
+	// head is where the disk filler goes on.
+	head int
+
+	f      *os.File // nil before it is open
+	device disk.Device
+}
+
+func newScan(s *stream, f *file) *scan {
+	n := int((f.Size + int64(f.block) - 1) / int64(f.block))
+	return &scan{
+		room: newRoom(s.e, s.spec.Owner.UID), key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		claimed: make([]bool, n), resident: make([]bool, n),
+	}
+}
+
+// run opens the file and reads until no stream wants any of it.
+func (sc *scan) run() {
+	err := sc.open()
+	if err == nil {
+		defer sc.f.Close()
+		sc.survey()
+	}
+	for err == nil {
+		sc.fill(false)
+		if sc.idle() {
+			return
+		}
+	}
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	sc.fail(err)
+	sc.close()
+}
+
+// idle waits for the other goroutines of the scan and ends it if still nobody
+// wants anything.
+func (sc *scan) idle() bool {
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	for sc.warm || sc.surveys > 0 {
+		sc.cond.Wait()
+	}
+	if len(sc.attached) > 0 && !sc.e.closed {
+		return false
+	}
+	sc.close()
+	return true
+}
+
+// close takes the scan off the list.
+func (sc *scan) close() {
+	if sc.e.scans[sc.key] == sc {
+		delete(sc.e.scans, sc.key)
+	}
+	sc.end()
+}
+
+// open opens the file and takes memory for it.
+func (sc *scan) open() error {
+	f, err := sc.opener.openFile(sc.file)
+	if err != nil {
+		return err
+	}
+	device, err := sc.e.cfg.Devices.Of(f)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	sc.f, sc.device = f, device
+	n := min(int(sc.opener.spec.buffer())/sc.key.block, sc.blocks+2)
+	if err := sc.equip(sc.key.block, max(n, 4)); err != nil {
+		f.Close()
+		return err
+	}
+	return nil
+}
+
+// fail ends the streams that read here.
+func (sc *scan) fail(err error) {
+	for len(sc.attached) > 0 {
+		a := sc.attached[0]
+		a.s.fail(err)
+		if !a.detached {
+			a.s.source.detach(a.file)
+		}
+	}
+}
+
+// survey finds out which blocks are in memory, and has them read first.
+func (sc *scan) survey() {
+	sc.e.mu.Lock()
+	if sc.e.cfg.NoResidentFirst || sc.ended || sc.f == nil {
+		sc.e.mu.Unlock()
+		return
+	}
+	sc.surveys++
+	sc.e.mu.Unlock()
+
+	found := make([]bool, sc.blocks)
+	any := sc.surveyRange(found, 0, sc.blocks)
+
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	sc.surveys--
+	sc.resident = found
+	if any && !sc.warm {
+		sc.warm = true
+		sc.e.work.Go(sc.fillWarm)
+	}
+	sc.cond.Broadcast()
+}
+
+// fillWarm reads what is in memory.
+func (sc *scan) fillWarm() {
+	sc.fill(true)
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	sc.warm = false
+	sc.cond.Broadcast()
+}
+
+// surveyRange sets found for the blocks of [from, to) that are in memory: by
+// halves, because most files are in memory altogether or not at all.
+func (sc *scan) surveyRange(found []bool, from, to int) bool {
+	off := int64(from) * int64(sc.key.block)
+	n := min(int64(to)*int64(sc.key.block), sc.size) - off
+	have, err := sc.e.cfg.Cache.Resident(sc.f, pagecache.Range{Off: off, Len: n})
+	if err != nil || have == 0 || to-from == 1 && have < n {
+		return false
+	}
+	if have >= n {
+		for i := from; i < to; i++ {
+			found[i] = true
+		}
+		return true
+	}
+	half := (from + to) / 2
+	a, b := sc.surveyRange(found, from, half), sc.surveyRange(found, half, to)
+	return a || b
+}
+
+// extent is what a filler reads at a time: blocks [from, to).
+type extent struct {
+	from, to int
+	warm     bool
+	takers   []*taker
+	// slots are reserved, one more than blocks.
+	slots []*slot
+}
+
+// taker is an attachment during an extent. pending is the unit whose end is not
+// known yet.
+type taker struct {
+	a       *attachment
+	rule    Rule
+	pending *unit
+}
+
+// fill reads extents until nothing is wanted: of blocks in memory when warm is
+// set, else of the others.
+func (sc *scan) fill(warm bool) {
+	var reader *disk.Reader
+	if !warm {
+		reader = sc.e.cfg.Disks.Reader(sc.device, disk.Demand, "stream: "+sc.file.path)
+		defer reader.Close()
+	}
+	for {
+		x := sc.claim(warm)
+		if x == nil {
+			return
+		}
+		err := sc.read(x, reader)
+		sc.settle(x, err)
+	}
+}
+
+// claim waits for something to read and room for it; nil: the filler is done.
+func (sc *scan) claim(warm bool) *extent {
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	for {
+		if len(sc.attached) == 0 || sc.e.closed {
+			return nil
+		}
+		from, to := sc.pick(warm)
+		if warm && to == from {
+			return nil
+		}
+		room := sc.roomFor(warm)
+		if need := min(to-from, max(1, sc.arena.n/4)) + 1; to > from && room >= need {
+			return sc.reserve(from, min(to, from+room-1), warm)
+		}
+		sc.cond.Wait()
+	}
+}
+
+// roomFor is how many slots a filler may take. While there are two, each has half
+// of them.
+func (sc *scan) roomFor(warm bool) int {
+	free := len(sc.arena.free)
+	if !sc.warm {
+		return free
+	}
+	return min(free, sc.arena.n/2-*sc.held(warm))
+}
+
+// held counts the slots that a filler has taken.
+func (sc *scan) held(warm bool) *int {
+	if warm {
+		return &sc.heldWarm
+	}
+	return &sc.heldCold
+}
+
+func (sc *scan) takeFor(warm bool) *slot {
+	n := sc.held(warm)
+	*n++
+	return sc.arena.take(func() {
+		*n--
+		sc.freed()
+	})
+}
+
+// pick is the next blocks that are wanted: a unit that a consumer waits for,
+// else from the head on, around the end.
+func (sc *scan) pick(warm bool) (from, to int) {
+	want := func(i int) bool { return sc.wanted(i, warm) }
+	start := -1
+	for _, a := range sc.attached {
+		for id := range a.s.fetches {
+			if i := int(id) - int(a.first); i >= 0 && i < sc.blocks && want(i) {
+				start = i
+			}
+		}
+	}
+	head := sc.head
+	if warm {
+		head = 0
+	}
+	for k := 0; start < 0 && k < sc.blocks; k++ {
+		if i := (head + k) % sc.blocks; want(i) {
+			start = i
+		}
+	}
+	if start < 0 {
+		return 0, 0
+	}
+	limit := min(sc.blocks, start+max(1, int(sc.device.Extent())/sc.key.block))
+	for to = start + 1; to < limit && want(to); to++ {
+	}
+	return start, to
+}
+
+func (sc *scan) wanted(i int, warm bool) bool {
+	if sc.claimed[i] || (sc.resident[i] && sc.warm) != warm {
+		return false
+	}
+	for _, a := range sc.attached {
+		if a.wants(i) {
+			return true
+		}
+	}
+	return false
+}
+
+func (sc *scan) reserve(from, to int, warm bool) *extent {
+	x := &extent{from: from, to: to, warm: warm}
+	for i := from; i < to; i++ {
+		sc.claimed[i] = true
+	}
+	for range to - from + 1 {
+		x.slots = append(x.slots, sc.takeFor(warm))
+	}
+	for _, a := range sc.attached {
+		x.takers = append(x.takers, &taker{a: a, rule: a.s.spec.Rule})
+	}
+	return x
+}
+
+// settle ends an extent.
+func (sc *scan) settle(x *extent, err error) {
+	sc.e.mu.Lock()
+	defer sc.e.mu.Unlock()
+	for i := x.from; i < x.to; i++ {
+		sc.claimed[i] = false
+	}
+	if !x.warm {
+		sc.head = x.to % sc.blocks
+	}
+	for _, t := range x.takers {
+		if t.pending != nil {
+			t.pending.cancel()
+		}
+	}
+	for _, s := range x.slots {
+		s.drop()
+	}
+	if err != nil && !sc.e.closed {
+		sc.fail(err)
+	}
+	for _, t := range x.takers {
+		t.a.s.source.detachDone()
+		t.a.s.serve()
+	}
+	sc.cond.Broadcast()
+}

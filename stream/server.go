@@ -1,0 +1,453 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/stream/protocol"
+)
+
+// Serve takes connections of consumers from l until Close. The user at the other
+// end must be the stream's owner or root.
+func (e *Engine) Serve(l *net.UnixListener) error {
+	go func() {
+		<-e.ctx.Done()
+		l.Close()
+	}()
+	for {
+		sock, err := l.AcceptUnix()
+		if err != nil {
+			if e.ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		uid, err := peer(sock)
+		if err != nil {
+			e.cfg.Log.Warn("a stream connection without a known user", "err", err)
+			sock.Close()
+			continue
+		}
+		e.work.Go(func() { e.serveConn(sock, uid) })
+	}
+}
+
+// peer is the user at the other end.
+func peer(sock *net.UnixConn) (uint32, error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var cerr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if cerr != nil {
+		return 0, cerr
+	}
+	return cred.Uid, nil
+}
+
+// errLater ends a connection without a word: the consumer comes again.
+var errLater = errors.New("not now")
+
+// outgoing is a message on its way; the arena's descriptor goes with it.
+type outgoing struct {
+	m     protocol.Message
+	arena *arena
+}
+
+func message(m protocol.Message) outgoing { return outgoing{m: m} }
+
+// link is one connection. The engine's lock guards it, except for conn.
+type link struct {
+	e      *Engine
+	conn   *protocol.Conn
+	inline bool
+	// arenas are those that the consumer has been told of.
+	arenas map[uint32]bool
+
+	// queue is sent by a goroutine of its own.
+	mu     sync.Mutex
+	cond   *sync.Cond
+	queue  []outgoing
+	ending bool
+}
+
+func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
+	l := &link{e: e, conn: protocol.NewServerConn(sock), arenas: map[uint32]bool{}}
+	l.cond = sync.NewCond(&l.mu)
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		sock.Close()
+		return
+	}
+	e.links[l] = true
+	e.mu.Unlock()
+
+	var writer sync.WaitGroup
+	writer.Go(l.write)
+	c, err := l.hello(uid)
+	if err == nil {
+		err = l.converse(c)
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errLater) {
+		l.fail(err.Error())
+	}
+	if c != nil {
+		l.gone(c)
+	}
+	l.finish()
+	writer.Wait()
+	l.conn.Close()
+	e.mu.Lock()
+	delete(e.links, l)
+	e.trimPool()
+	e.mu.Unlock()
+}
+
+// send queues a message.
+func (l *link) send(o outgoing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ending {
+		l.queue = append(l.queue, o)
+		l.cond.Signal()
+	}
+}
+
+// sendPiece queues a piece and, if need be, the memory that it is in.
+func (l *link) sendPiece(unit uint32, p piece) {
+	a := p.slot.a
+	m := &protocol.Piece{Unit: unit, Arena: a.id, Offset: uint64(p.slot.off + p.off), Length: uint32(p.n)}
+	if l.inline {
+		m.Arena, m.Offset, m.Data = 0, 0, slices.Clone(a.mem[p.slot.off+p.off:][:p.n])
+		l.send(message(m))
+		return
+	}
+	if !l.arenas[a.id] {
+		l.arenas[a.id] = true
+		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, arena: a})
+	}
+	l.send(message(m))
+}
+
+// forget tells the consumer that an arena is gone.
+func (l *link) forget(a *arena) {
+	if l.arenas[a.id] {
+		delete(l.arenas, a.id)
+		l.send(message(&protocol.Drop{ID: a.id}))
+	}
+}
+
+// fail queues an error as the last message.
+func (l *link) fail(text string) {
+	l.send(message(&protocol.Error{Text: text}))
+	l.finish()
+}
+
+// finish makes the writer end when it has sent everything.
+func (l *link) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending = true
+	l.cond.Signal()
+}
+
+// close ends the connection at once.
+func (l *link) close() {
+	l.finish()
+	l.conn.Close()
+}
+
+// write sends what is queued, in order.
+func (l *link) write() {
+	for {
+		l.mu.Lock()
+		for len(l.queue) == 0 && !l.ending {
+			l.cond.Wait()
+		}
+		queue := l.queue
+		l.queue = nil
+		ending := l.ending
+		l.mu.Unlock()
+		if err := l.flush(queue); err != nil {
+			l.conn.Close() // the reader notices
+			return
+		}
+		if ending && len(queue) == 0 {
+			l.conn.CloseWrite()
+			return
+		}
+	}
+}
+
+func (l *link) flush(queue []outgoing) error {
+	var batch []protocol.Message
+	for _, o := range queue {
+		if o.arena == nil {
+			batch = append(batch, o.m)
+			continue
+		}
+		if err := l.conn.Send(batch...); err != nil {
+			return err
+		}
+		batch = batch[:0]
+		if err := l.conn.SendArena(o.m.(*protocol.Arena), o.arena.file); err != nil {
+			return err
+		}
+	}
+	return l.conn.Send(batch...)
+}
+
+// hello reads the first message and finds the consumer.
+func (l *link) hello(uid uint32) (*consumer, error) {
+	m, err := l.conn.Receive()
+	if err != nil {
+		return nil, err
+	}
+	h, ok := m.(*protocol.Hello)
+	if !ok {
+		return nil, errors.New("the first message has to be Hello")
+	}
+	if h.Version != protocol.Version {
+		return nil, fmt.Errorf("version %d of the protocol is not known here; this daemon speaks %d", h.Version, protocol.Version)
+	}
+	l.inline = h.Inline
+	c, err := l.e.consumer(h, uid)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.attach(l, h)
+}
+
+// consumer finds the consumer that h means.
+func (e *Engine) consumer(h *protocol.Hello, uid uint32) (*consumer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.streams[h.Stream]
+	if s == nil || uid != 0 && uid != s.spec.Owner.UID {
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, h.Stream)
+	}
+	if h.Consumer >= uint32(len(s.consumers)) {
+		return nil, fmt.Errorf("stream %s has %d consumers; there is no number %d", h.Stream, len(s.consumers), h.Consumer)
+	}
+	if h.Attempt == 0 {
+		return nil, errors.New("attempts count from 1")
+	}
+	return s.consumers[h.Consumer], nil
+}
+
+// attach connects l with the attempt of h. That it did is durable before it is
+// given anything: an engine that starts again then waits for it.
+func (c *consumer) attach(l *link, h *protocol.Hello) error {
+	e := c.s.e
+	e.mu.Lock()
+	err := c.admit(h)
+	ended := c.phase == committed && c.attempt == h.Attempt
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if !ended {
+		if err := c.s.write(entry{verb: attached, consumer: c.index, attempt: h.Attempt}); err != nil {
+			e.cfg.Log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
+			return errLater
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// While it was written down, somebody else may have come or given it up.
+	if err := c.admit(h); err != nil {
+		return err
+	}
+	if h.Attempt > c.attempt {
+		c.supersede(h.Attempt)
+	}
+	return c.connect(l, h)
+}
+
+// admit tells whether h may attach.
+func (c *consumer) admit(h *protocol.Hello) error {
+	switch {
+	case c.s.err != nil:
+		return c.s.err
+	case h.Attempt < c.attempt, h.Attempt == c.attempt && (c.phase == over || c.fenced):
+		return fmt.Errorf("attempt %d of consumer %d was given up", h.Attempt, c.index)
+	case c.finishing:
+		return errLater // an earlier connection of it is finishing
+	}
+	return nil
+}
+
+func (c *consumer) connect(l *link, h *protocol.Hello) error {
+	s := c.s
+	if c.link != nil {
+		c.link.close() // a connection that it has lost
+		c.unlink()
+	}
+	wasUnknown := c.phase == unknown
+	c.link = l
+	l.send(message(s.welcome(c)))
+	if c.phase == committed {
+		return nil // Finish was recorded; the answer got lost
+	}
+	if err := c.resume(h); err != nil {
+		c.link = nil
+		return err
+	}
+	c.phase = present
+	c.stopGrace()
+	if wasUnknown && s.unknown > 0 {
+		s.unknown--
+	}
+	s.serve()
+	s.changed()
+	return nil
+}
+
+func (s *stream) welcome(c *consumer) *protocol.Welcome {
+	w := &protocol.Welcome{Bytes: uint64(s.plan.bytes), Units: s.plan.units, Replay: c.committedUnits != nil}
+	switch s.spec.Rule.Split {
+	case Files:
+		w.Kind = protocol.Files
+	case Lines:
+		w.Delimiter = string(s.spec.Rule.Delimiter)
+	}
+	return w
+}
+
+// converse answers the consumer until it has finished or its connection ends.
+func (l *link) converse(c *consumer) error {
+	for {
+		m, err := l.conn.Receive()
+		if err != nil {
+			return net.ErrClosed // whatever it was, there is nobody to tell
+		}
+		switch m := m.(type) {
+		case *protocol.Next:
+			err = l.locked(c, func() error { return c.next() })
+		case *protocol.Consumed:
+			err = l.locked(c, func() error { return c.consumed(m) })
+		case *protocol.Result:
+		case *protocol.Finish:
+			if err = c.finish(l, m); err == nil {
+				return nil
+			}
+		default:
+			err = fmt.Errorf("message %d is not for the daemon", m.Type())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// locked runs f if c still has this connection.
+func (l *link) locked(c *consumer, f func() error) error {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	if c.link != l {
+		return net.ErrClosed
+	}
+	return f()
+}
+
+func (c *consumer) next() error {
+	switch {
+	case c.phase == committed:
+		c.link.send(message(&protocol.EOF{}))
+		return nil
+	case c.cur != nil:
+		return errors.New("it asks for a unit before it has consumed the last one")
+	case c.asked:
+		return errors.New("it has asked for a unit already")
+	}
+	if n := len(c.units); n > 0 && c.s.fetches[c.units[n-1]] != nil {
+		return errors.New("it asks for a unit while the last one is still on its way")
+	}
+	c.asked = true
+	c.s.waiting = append(c.s.waiting, c)
+	c.s.serve()
+	return nil
+}
+
+// finish ends the attempt durably.
+func (c *consumer) finish(l *link, m *protocol.Finish) error {
+	e := c.s.e
+	e.mu.Lock()
+	if c.link != l {
+		e.mu.Unlock()
+		return net.ErrClosed
+	}
+	if c.phase == committed {
+		e.mu.Unlock()
+		l.send(message(&protocol.Finished{}))
+		return nil
+	}
+	c.finishing = true
+	rec := entry{verb: finished, consumer: c.index, attempt: c.attempt, code: m.Code, units: slices.Clone(c.units)}
+	e.mu.Unlock()
+
+	err := c.s.write(rec)
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.finishing = false
+	if err != nil {
+		if c.doomed {
+			attempt := c.attempt
+			e.work.Go(func() { c.s.giveUp(c, attempt, "was given up") })
+		}
+		e.cfg.Log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)
+		return errLater
+	}
+	c.code = m.Code
+	// The answer goes out before the consumer lets go of the connection.
+	l.send(message(&protocol.Finished{}))
+	c.close(rec.units, m.Code == 0)
+	c.s.serve()
+	c.s.afterwards()
+	c.s.changed()
+	return nil
+}
+
+// gone takes note that a connection has ended.
+func (l *link) gone(c *consumer) {
+	e := l.e
+	e.mu.Lock()
+	if c.link != l {
+		e.mu.Unlock()
+		return
+	}
+	c.unlink()
+	if c.phase == committed || e.closed {
+		e.mu.Unlock()
+		return
+	}
+	c.phase = away
+	rec := entry{verb: left, consumer: c.index, attempt: c.attempt, units: slices.Clone(c.units)}
+	c.startGrace()
+	c.s.afterwards()
+	e.mu.Unlock()
+	c.s.changed()
+	if err := c.s.write(rec); err != nil && !errors.Is(err, ErrUnknown) {
+		e.cfg.Log.Error("record the units of a consumer", "stream", c.s.spec.ID, "err", err)
+	}
+}
+
+// afterwards lets go of memory when nobody is there to read it.
+func (s *stream) afterwards() {
+	if s.attachedCount() == 0 {
+		s.release()
+	}
+}
