@@ -90,13 +90,17 @@ func memoryFile(f *os.File) (kind string) {
 	return kind
 }
 
-// control calls do with the descriptor of f, which stays open meanwhile.
+// control calls do with the descriptor of f, which stays open meanwhile. The only
+// error is os.ErrClosed.
 func control(f *os.File, do func(fd int)) error {
 	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { do(int(fd)) })
 	}
-	return conn.Control(func(fd uintptr) { do(int(fd)) })
+	if err != nil {
+		return os.ErrClosed
+	}
+	return nil
 }
 
 // mounted is the device of a mounted file system. Its number is not always the
@@ -168,11 +172,11 @@ func (d *Devices) mountinfo() string {
 // kernel marks that on a descriptor of it as an error to be polled for (proc(5)).
 func (d *Devices) changed() bool {
 	if d.watch == nil {
-		f, err := os.Open(d.mountinfo())
-		if err != nil {
-			return true
+		// Not by os.Open: the runtime would poll it too, and take the mark away.
+		fd, err := unix.Open(d.mountinfo(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			d.watch = os.NewFile(uintptr(fd), "mountinfo")
 		}
-		d.watch = f
 		return true
 	}
 	yes := true
