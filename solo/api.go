@@ -26,6 +26,7 @@ type service struct {
 	loop    *loop
 	board   *board
 	version string
+	data    *dataService
 }
 
 var (
@@ -41,7 +42,7 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
-	mux.Handle(wireconnect.NewDataServiceHandler(wireconnect.UnimplementedDataServiceHandler{}, opts...))
+	mux.Handle(wireconnect.NewDataServiceHandler(s.data, opts...))
 	mux.Handle(wireconnect.NewStreamServiceHandler(wireconnect.UnimplementedStreamServiceHandler{}, opts...))
 	return mux
 }

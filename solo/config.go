@@ -37,6 +37,14 @@ type Config struct {
 	// Stores hold checkpoints; none: one named "state" below StateDir.
 	Stores []StoreConfig
 
+	// WarmBudget is how many bytes of files may be kept in memory for whoever will
+	// read them; 0: what package pagecache calls usual. NoWarm keeps none.
+	WarmBudget int64
+	NoWarm     bool
+	// Buffer is the shared memory that a stream reads ahead into, in bytes, unless
+	// its request says otherwise; 0: the default of package stream.
+	Buffer int64
+
 	// Policy decides who runs and who has to leave, and how.
 	Policy policy.Config
 
@@ -92,6 +100,9 @@ func (c *Config) complete(mem memoryInfo) error {
 	}
 	if c.SwapReserve < 0 {
 		return fmt.Errorf("swap reserve %d: give a number of bytes", c.SwapReserve)
+	}
+	if c.WarmBudget < 0 || c.Buffer < 0 {
+		return fmt.Errorf("budget for warming %d, buffer %d: give numbers of bytes", c.WarmBudget, c.Buffer)
 	}
 	if c.SuspendGrace == 0 {
 		c.SuspendGrace = defaultSuspendGrace

@@ -18,6 +18,7 @@ import (
 
 	"headrace"
 	"headrace/internal/linux"
+	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/wire"
@@ -44,6 +45,8 @@ type parts struct {
 	tick, stopWait time.Duration
 	// journal wraps the journal.
 	journal func(journal) journal
+	// cache opens the page cache.
+	cache openCache
 }
 
 // New checks a configuration. Nothing is touched before Run.
@@ -68,6 +71,7 @@ func New(cfg Config) (*Daemon, error) {
 			return policy.Decide(v, cfg.Policy), nil
 		},
 		journal: func(j journal) journal { return j },
+		cache:   pagecache.New,
 	}
 	return newDaemon(cfg, p)
 }
@@ -110,6 +114,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.reading, err = openReading(&d.cfg, d.parts.cache); err != nil {
+		return err
+	}
+	defer l.reading.close(l.log)
 	if d.cfg.EnforceMemory {
 		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
 		if err != nil {
@@ -307,7 +315,7 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 		socket.Close()
 		return nil, fmt.Errorf("open the socket to users: %w", err)
 	}
-	s := &service{loop: l, board: l.board, version: d.cfg.Version}
+	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: newDataService(l.reading)}
 	base, cancel := context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

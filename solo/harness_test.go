@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
+	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -33,6 +35,7 @@ type bed struct {
 	conn  *conn
 	tasks wireconnect.TaskServiceClient
 	node  wireconnect.NodeServiceClient
+	data  wireconnect.DataServiceClient
 	stop  context.CancelFunc
 	ended chan error
 }
@@ -101,6 +104,7 @@ func (b *bed) startWith(c *conn) error {
 		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond,
 		journal: func(j journal) journal { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
+		cache:   b.openCache,
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if b.view != nil {
 				b.view(v)
@@ -125,7 +129,17 @@ func (b *bed) startWith(c *conn) error {
 	client := wire.NewHTTPClient(d.Socket())
 	b.tasks = wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 	b.node = wireconnect.NewNodeServiceClient(client, wire.BaseURL)
+	b.data = wireconnect.NewDataServiceClient(client, wire.BaseURL)
 	return nil
+}
+
+// openCache opens the page cache without what takes long: the kernel is asked
+// about each file.
+func (b *bed) openCache(c pagecache.Config) (pagecache.Cache, error) {
+	if c.Method = pagecache.Cachestat; linux.ProbeCachestat() != nil {
+		c.Method = pagecache.None
+	}
+	return pagecache.New(c)
 }
 
 // watchView has f see every view that the next daemon's policy gets.

@@ -25,6 +25,7 @@ type loop struct {
 	host string
 	// cgroups are those that every task is put in.
 	cgroups []string
+	reading *reading
 	rt      Runtime
 	img     Images
 	journal journal

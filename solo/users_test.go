@@ -43,6 +43,10 @@ func callAsClient(socket string, args []string) {
 	client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
 	for _, a := range args {
 		verb, id, _ := strings.Cut(a, " ")
+		if answer, is := callData(socket, verb, id); is {
+			fmt.Println(answer)
+			continue
+		}
 		fmt.Println(callOnce(client, verb, id))
 	}
 }
