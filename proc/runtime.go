@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,6 +201,13 @@ func (r *Runtime) prepare(spec Spec) error {
 	}
 	if err := markOutput(dir, spec); err != nil {
 		return err
+	}
+	if len(spec.Under) > 0 {
+		shim, err := r.installShim()
+		if err != nil {
+			return err
+		}
+		spec.Argv = slices.Concat([]string{shim}, spec.Under, []string{"--"}, spec.Argv)
 	}
 	b, err := json.Marshal(spec)
 	if err != nil {

@@ -18,6 +18,9 @@ const TaskIDEnv = "HEADRACE_TASK_ID"
 type Spec struct {
 	ID   headrace.TaskID `json:"id"`
 	Argv []string        `json:"argv"`
+	// Under, if not empty, are arguments of headrace-shim that make it run Argv:
+	// the task's first process is then headrace-shim Under... -- Argv...
+	Under []string `json:"under,omitempty"`
 	// Env is the whole environment; TaskIDEnv and ProgressEnv are added.
 	Env []string `json:"env"`
 	// Cwd is the absolute working directory.
