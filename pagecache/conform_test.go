@@ -1,0 +1,78 @@
+package pagecache_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/pagecache"
+	"headrace/pagecache/pagecachetest"
+)
+
+// open makes a cache that is closed with the test, which is skipped where the
+// method is not to be had.
+func open(t testing.TB, c pagecache.Config) pagecache.Cache {
+	t.Helper()
+	pc, err := pagecache.New(c)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pc.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pc
+}
+
+// diskDir makes a directory for files that can leave memory.
+func diskDir(t testing.TB) string {
+	t.Helper()
+	for _, parent := range []string{os.TempDir(), "/var/tmp", "."} {
+		var st unix.Statfs_t
+		if err := unix.Statfs(parent, &st); err != nil || st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC {
+			continue
+		}
+		dir, err := os.MkdirTemp(parent, "pagecache-test-")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	t.Skip("neither the temporary directory nor /var/tmp nor the working directory is on a disk")
+	return ""
+}
+
+// read reads a range and nothing besides, if f is opened for random access.
+func read(t testing.TB, f *os.File, r pagecache.Range) {
+	t.Helper()
+	b := make([]byte, 64<<10)
+	for end := r.Off + r.Len; r.Off < end; r.Off += int64(len(b)) {
+		if _, err := f.ReadAt(b[:min(end-r.Off, int64(len(b)))], r.Off); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConforms(t *testing.T) {
+	for _, method := range []pagecache.Method{pagecache.BPF, pagecache.Cachestat} {
+		t.Run(string(method), func(t *testing.T) {
+			pagecachetest.Conform(t, pagecachetest.World{
+				New: func(t testing.TB, c pagecache.Config) pagecache.Cache {
+					if c.Method == "" {
+						c.Method = method
+					}
+					return open(t, c)
+				},
+				Load: func(t testing.TB, _ pagecache.Cache, f *os.File, r pagecache.Range) { read(t, f, r) },
+				Dir:  diskDir(t),
+			})
+		})
+	}
+}
