@@ -94,7 +94,7 @@ func (c *Conn) Receive() (Message, error) {
 	}
 	n := binary.BigEndian.Uint32(h[:])
 	if n > MaxBody {
-		return nil, fmt.Errorf("%w: %d bytes", errFrame, n)
+		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, n)
 	}
 	body, err := readBody(c.in, int(n))
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *fdReader) collect(oob []byte) error {
 		}
 	}
 	if len(r.files) > maxFiles {
-		return fmt.Errorf("%w: %d descriptors that belong to nothing", errFrame, len(r.files))
+		return fmt.Errorf("%w: %d descriptors that belong to nothing", ErrMalformed, len(r.files))
 	}
 	return nil
 }

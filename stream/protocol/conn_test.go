@@ -143,7 +143,7 @@ func TestConnLengths(t *testing.T) {
 	x, y := sockets(t)
 	consumer := NewConn(y)
 	x.Write([]byte{0xff, 0xff, 0xff, 0xff, byte(TypeError)})
-	if m, err := consumer.Receive(); !errors.Is(err, errFrame) {
+	if m, err := consumer.Receive(); !errors.Is(err, ErrMalformed) {
 		t.Errorf("4 GB: %v, %v", m, err)
 	}
 
@@ -262,7 +262,7 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, errFrame) {
+	if !errors.Is(err, ErrMalformed) {
 		t.Errorf("%d descriptors that nobody takes: %v", maxFiles+10, err)
 	}
 	consumer.Release()

@@ -340,18 +340,19 @@ func Append(b []byte, m Message) ([]byte, error) {
 	return b, nil
 }
 
-var errFrame = errors.New("malformed frame")
+// ErrMalformed: what came is no frame of this protocol.
+var ErrMalformed = errors.New("malformed frame")
 
 // Parse reads the body of a frame. The message may refer to body.
 func Parse(t Type, body []byte) (Message, error) {
 	m := blank(t)
 	if m == nil {
-		return nil, fmt.Errorf("%w: unknown type %d", errFrame, t)
+		return nil, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)
 	}
 	r := &reader{b: body}
 	m.parse(r)
 	if r.bad || len(r.b) != 0 {
-		return nil, fmt.Errorf("%w of type %d, %d bytes", errFrame, t, len(body))
+		return nil, fmt.Errorf("%w of type %d, %d bytes", ErrMalformed, t, len(body))
 	}
 	return m, nil
 }

@@ -1,0 +1,227 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/stream/protocol"
+)
+
+// pipeSize is what fits between the runner and the command: enough that the
+// command goes on while the next unit is asked for, and little enough to stay in
+// the processor's cache.
+const pipeSize = 256 << 10
+
+// records runs the command on the records of all units.
+func (r *runner) records(ctx context.Context, delimiter string) (outcome, error) {
+	in, out, err := pipe()
+	if err != nil {
+		return outcome{}, err
+	}
+	defer out.Close()
+	cmd, err := r.start(r.argv, in)
+	unix.Close(in)
+	if err != nil {
+		return r.couldNotStart(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	fed := make(chan error, 1)
+	go func() { fed <- feed(ctx, r.client, out, delimiter) }()
+	stopFeeding := func() {
+		cancel()
+		out.SetWriteDeadline(time.Unix(1, 0))
+		if fed != nil {
+			<-fed
+		}
+	}
+	for {
+		select {
+		case err = <-fed:
+			fed = nil
+			if err == nil || errors.Is(err, unix.EPIPE) {
+				out.Close() // the command reads the end, or does not read any more
+				continue
+			}
+		case <-r.client.Failed():
+			err = r.client.Err()
+		case <-cmd.exited:
+			stopFeeding()
+			return r.reap(), nil
+		}
+		// The pipe stays open: what came so far must not look like everything.
+		r.stop()
+		stopFeeding()
+		return r.inputFailed(err)
+	}
+}
+
+// inputFailed is the outcome for damaged input; another error is left as it is.
+func (r *runner) inputFailed(err error) (outcome, error) {
+	var d *DataError
+	if !errors.As(err, &d) {
+		return outcome{}, err
+	}
+	r.say("%v", err)
+	return outcome{exitInput, err.Error()}, nil
+}
+
+// pipe makes a pipe of which the end to write to does not block.
+func pipe() (in int, out *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return 0, nil, fmt.Errorf("make a pipe for the command: %w", err)
+	}
+	_, _ = unix.FcntlInt(uintptr(p[1]), unix.F_SETPIPE_SZ, pipeSize) // a smaller one works as well
+	if err := unix.SetNonblock(p[1], true); err != nil {
+		return 0, nil, fmt.Errorf("make a pipe for the command: %w", err)
+	}
+	return p[0], os.NewFile(uintptr(p[1]), "the command's standard input"), nil
+}
+
+// feeder writes units to a pipe.
+type feeder struct {
+	w         *os.File
+	raw       syscall.RawConn
+	delimiter []byte
+	// open: the last record lacks its delimiter.
+	open bool
+	buf  []byte
+}
+
+// feed writes all units to w, in order. The error is EPIPE when nobody reads any
+// more.
+func feed(ctx context.Context, c *Client, w *os.File, delimiter string) error {
+	raw, err := w.SyscallConn()
+	if err != nil {
+		return err
+	}
+	f := &feeder{w: w, raw: raw, delimiter: []byte(delimiter)}
+	for {
+		u, err := c.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = f.write(ctx, u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *feeder) write(ctx context.Context, u *Unit) error {
+	if u.Codec() != protocol.Plain {
+		return f.decoded(u)
+	}
+	more, err := u.More()
+	if err != nil || !more {
+		return err
+	}
+	if err := f.separate(); err != nil {
+		return err
+	}
+	if err := f.plain(ctx, u); err != nil {
+		return err
+	}
+	f.open = u.Unterminated()
+	return nil
+}
+
+// separate puts a delimiter behind a record that lacks it, before the next.
+func (f *feeder) separate() error {
+	if !f.open {
+		return nil
+	}
+	f.open = false
+	_, err := f.w.Write(f.delimiter)
+	return err
+}
+
+// errFull: the pipe takes nothing at the moment.
+var errFull = errors.New("the pipe is full")
+
+// plain writes a unit straight from shared memory. It does not wait for the
+// command in there: it writes what the pipe takes, and waits for room outside.
+func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
+	waitErr := f.raw.Write(func(fd uintptr) bool {
+		put := func(p []byte) (int, error) { return writeSome(int(fd), p) }
+		for err = nil; err == nil; {
+			if err = u.Use(put); err == nil {
+				err = ctx.Err()
+			}
+		}
+		return err != errFull
+	})
+	switch {
+	case waitErr != nil:
+		return waitErr
+	case err == io.EOF:
+		return nil
+	}
+	return err
+}
+
+// writeSome writes what fits.
+func writeSome(fd int, p []byte) (int, error) {
+	for {
+		n, err := unix.Write(fd, p)
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, errFull
+		default:
+			return 0, err
+		}
+	}
+}
+
+// decoded writes a compressed unit decompressed.
+func (f *feeder) decoded(u *Unit) error {
+	in, err := u.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if f.buf == nil {
+		f.buf = make([]byte, pipeSize)
+	}
+	var tail []byte
+	for {
+		n, rerr := in.Read(f.buf)
+		if n > 0 {
+			if err := f.separate(); err != nil {
+				return err
+			}
+			if _, err := f.w.Write(f.buf[:n]); err != nil {
+				return err
+			}
+			tail = lastBytes(tail, f.buf[:n], len(f.delimiter))
+		}
+		if rerr == io.EOF {
+			// Of compressed bytes the daemon cannot tell how the last record ends. (Where
+			// nothing came, it is as it was.)
+			f.open = f.open || len(tail) > 0 && !bytes.Equal(tail, f.delimiter)
+			return nil
+		}
+		if rerr != nil {
+			return rerr
+		}
+	}
+}
+
+// lastBytes returns the last n bytes of what tail is the end of and p follows.
+func lastBytes(tail, p []byte, n int) []byte {
+	tail = append(tail, p[max(0, len(p)-n):]...)
+	return tail[max(0, len(tail)-n):]
+}
