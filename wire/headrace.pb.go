@@ -2887,7 +2887,8 @@ type Disk struct {
 	// A file system on it, and its type.
 	Mount  string `protobuf:"bytes,2,opt,name=mount,proto3" json:"mount,omitempty"`
 	FsType string `protobuf:"bytes,3,opt,name=fs_type,json=fsType,proto3" json:"fs_type,omitempty"`
-	// How it is measured, and why not by something better.
+	// How it is measured (bpf, diskstats; empty: not at all), and why not by
+	// something better.
 	Method    string `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`
 	MethodWhy string `protobuf:"bytes,5,opt,name=method_why,json=methodWhy,proto3" json:"method_why,omitempty"`
 	// Over the interval: bytes and requests per second.
@@ -3030,7 +3031,8 @@ func (x *Disk) GetReaders() []*DiskReader {
 
 type DiskReader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty for ordinary users: it may have the name of somebody else's file.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// demand or warming.
 	Class   string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	Bytes   int64  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -142,7 +143,10 @@ func disksTable(disks []*wire.Disk) *report.Table {
 			seeks = report.UnitNone.Format(d.Seeks)
 		}
 		method := d.Method
-		if d.MethodWhy != "" {
+		switch {
+		case method == "":
+			method = "nothing: " + d.MethodWhy
+		case d.MethodWhy != "":
 			method += " (" + d.MethodWhy + ")"
 		}
 		t.Add(report.Str(d.Name), report.Str(d.Mount), report.Str(d.FsType), report.Str(report.UnitBytesPerSecond.Format(d.Read)),
@@ -167,7 +171,7 @@ func readersTable(disks []*wire.Disk) *report.Table {
 			case r.Waiting:
 				now = "waits for its turn"
 			}
-			t.Add(report.Str(d.Name), report.Str(r.Name), report.Str(r.Class), report.Str(report.Bytes(r.Bytes)),
+			t.Add(report.Str(d.Name), report.Str(cmp.Or(r.Name, "–")), report.Str(r.Class), report.Str(report.Bytes(r.Bytes)),
 				report.Str(report.Seconds(r.Waited)), report.Str(now))
 		}
 	}
