@@ -71,6 +71,32 @@ func (d *Devices) at(id ID, mount int) (dev Device, mounted bool) {
 	return dev, true
 }
 
+// Disks lists the whole disks of this machine by their number, each with one of
+// the file systems on it if any is mounted. Those without a medium are left out
+// (a loop device without a file), and so is what is not a block device.
+func (d *Devices) Disks() ([]Device, error) {
+	sys := sysfs(cmp.Or(d.Sys, "/sys"))
+	blocks, err := sys.all()
+	if err != nil {
+		return nil, fmt.Errorf("list the disks: %w", err)
+	}
+	_, mounts, _ := d.lookup(0)
+	on := map[ID]mount{}
+	for _, m := range mounts {
+		b, err := sys.whole(m.dev)
+		if _, ok := on[b.id]; err == nil && !ok {
+			on[b.id] = m
+		}
+	}
+	var all []Device
+	for _, b := range blocks {
+		dev := d.numbered(b.id)
+		dev.Mount, dev.FSType = on[b.id].point, on[b.id].fsType
+		all = append(all, dev)
+	}
+	return all, nil
+}
+
 // statx asks for what is known without asking a server.
 func statx(f *os.File) (st unix.Statx_t, err error) {
 	cerr := control(f, func(fd int) {

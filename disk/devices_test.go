@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -232,27 +234,67 @@ func TestLoopDevice(t *testing.T) {
 }
 
 func TestPartition(t *testing.T) {
-	image := disktest.Image(t, t.TempDir(), 4<<20)
-	f, err := os.OpenFile(image, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A partition table of one Linux partition: 2048 sectors from 2048 on.
-	entry := []byte{0, 0, 0, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0}
-	_, err = f.WriteAt(entry, 446)
-	if _, err2 := f.WriteAt([]byte{0x55, 0xaa}, 510); err != nil || err2 != nil {
-		t.Fatal(err, err2)
-	}
-	f.Close()
-	node := disktest.Loop(t, image)
+	node := disktest.Loop(t, disktest.Image(t, t.TempDir(), 4<<20))
+	addPartition(t, node, 1<<20, 2<<20)
 	part, err := os.Open(node.Name() + "p1")
 	if err != nil {
-		t.Skipf("the kernel or /dev knows no partitions of loop devices: %v", err)
+		t.Skipf("/dev shows no partitions: %v", err)
 	}
 	defer part.Close()
 	var d disk.Devices
 	if whole, got := of(t, &d, node), of(t, &d, part); got != whole {
 		t.Errorf("the partition is on %+v, the disk is %+v", got, whole)
+	}
+}
+
+// addPartition makes the bytes [off, off+length) of a disk its first partition,
+// without a table on it.
+func addPartition(t *testing.T, node *os.File, off, length int64) {
+	t.Helper()
+	p := unix.BlkpgPartition{Start: off, Length: length, Pno: 1}
+	arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(p)), Data: (*byte)(unsafe.Pointer(&p))}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, node.Fd(), unix.BLKPG, uintptr(unsafe.Pointer(&arg)))
+	if errno != 0 {
+		t.Skipf("no partition: %v", errno)
+	}
+	t.Cleanup(func() {
+		arg.Op = unix.BLKPG_DEL_PARTITION
+		unix.Syscall(unix.SYS_IOCTL, node.Fd(), unix.BLKPG, uintptr(unsafe.Pointer(&arg)))
+	})
+}
+
+func TestDisks(t *testing.T) {
+	tr := disktest.NewTree(t)
+	tr.Disk("sdb", id(8, 16), false)
+	tr.Disk("sda", id(8, 0), true)
+	tr.Partition("sda/sda1", id(8, 1))
+	tr.Partition("sda/sda2", id(8, 2))
+	tr.Disk("loop0", id(7, 0), false)
+	tr.Set("loop0", "size", "0")
+	tr.Mount(20, id(0, 3), "/", "/proc", "proc", "proc")
+	tr.Mount(21, id(8, 2), "/", "/", "ext4", "/dev/sda2")
+	tr.Mount(22, id(8, 1), "/", "/boot", "vfat", "/dev/sda1")
+	got, err := tr.Devices().Disks()
+	want := []disk.Device{
+		{ID: id(8, 0), Name: "sda", Mount: "/", FSType: "ext4", Rotational: true},
+		{ID: id(8, 16), Name: "sdb"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	none := disk.Devices{Sys: t.TempDir()}
+	if got, err := none.Disks(); err == nil {
+		t.Errorf("without sysfs: %+v", got)
+	}
+	var here disk.Devices
+	all, err := here.Disks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := of(t, &here, open(t, "/"))
+	found := slices.ContainsFunc(all, func(d disk.Device) bool { return d.ID == dev.ID && d.Rotational == dev.Rotational })
+	if block := dev.Name != dev.ID.String(); block != found {
+		t.Errorf("the root is on %+v; the disks are %+v", dev, all)
 	}
 }
 

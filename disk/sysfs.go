@@ -1,10 +1,12 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,10 +25,13 @@ type block struct {
 // errNoBlock: sysfs knows no block device of that number.
 var errNoBlock = errors.New("not a block device")
 
+// path is where a block device is by its number, if there is one.
+func (s sysfs) path(id ID) string { return filepath.Join(string(s), "dev/block", id.String()) }
+
 // whole finds the block device of a number, and the disk that it is part of. The
 // error is errNoBlock for an anonymous number.
 func (s sysfs) whole(id ID) (block, error) {
-	dir, err := filepath.EvalSymlinks(filepath.Join(string(s), "dev/block", id.String()))
+	dir, err := filepath.EvalSymlinks(s.path(id))
 	if errors.Is(err, os.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(string(s), "dev/block")); err != nil {
 			return block{}, fmt.Errorf("device %v: %w", id, err)
@@ -50,6 +55,31 @@ func (s sysfs) whole(id ID) (block, error) {
 	}
 	// A slash in a name is an exclamation mark in sysfs.
 	return block{id: id, name: strings.ReplaceAll(filepath.Base(dir), "!", "/"), dir: dir}, nil
+}
+
+// all lists the whole disks that have a medium, by their number.
+func (s sysfs) all() ([]block, error) {
+	entries, err := os.ReadDir(filepath.Join(string(s), "dev/block"))
+	if err != nil {
+		return nil, err
+	}
+	var all []block
+	for _, e := range entries {
+		id, ok := parseNumber(e.Name())
+		if !ok {
+			continue
+		}
+		b, err := s.whole(id)
+		if err != nil || b.id != id {
+			continue // a partition, or gone by now
+		}
+		size, err := os.ReadFile(filepath.Join(b.dir, "size"))
+		if err == nil && strings.TrimSpace(string(size)) != "0" {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b block) int { return cmp.Compare(a.id, b.id) })
+	return all, nil
 }
 
 // maxLoops bounds how many loop devices are looked through, one on the other.

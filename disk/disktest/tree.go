@@ -54,6 +54,7 @@ func (tr *Tree) Disk(name string, id disk.ID, rotational bool) {
 		says = "1"
 	}
 	tr.Set(name, "queue/rotational", says)
+	tr.Set(name, "size", "2048")
 	tr.number(name, id)
 }
 
@@ -97,3 +98,6 @@ func Devices(t testing.TB, dir string, rotational bool) *disk.Devices {
 	tr.Mount(1<<30, id, "/", dir, "ext4", "/dev/test")
 	return tr.Devices()
 }
+
+// Sys is the directory of the sysfs.
+func (tr *Tree) Sys() string { return tr.sys }
