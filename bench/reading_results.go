@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"headrace/report"
+)
+
+// Circumstances are what a reader must know to judge the results of an experiment
+// on reading. Times are seconds.
+type Circumstances struct {
+	Version    int       `json:"version"`
+	Experiment string    `json:"experiment"`
+	Command    string    `json:"command"`
+	Started    time.Time `json:"started"`
+	Took       float64   `json:"took"`
+	Complete   bool      `json:"complete"`
+	Machine    Machine   `json:"machine"`
+	Seed       uint64    `json:"seed"`
+	Repeats    int       `json:"repeats"`
+	// Disk is what was read from: a device, or a model and its parameters.
+	Disk string `json:"disk"`
+	// Skipped is what was not run, Failures what was and has no numbers.
+	Skipped  []Skip   `json:"skipped,omitempty"`
+	Failures []string `json:"failures,omitempty"`
+}
+
+// end notes how the run ended.
+func (c *Circumstances) end(err error) {
+	c.Took = time.Since(c.Started).Seconds()
+	c.Complete = err == nil
+}
+
+func (c *Circumstances) skip(what, why string) { c.Skipped = append(c.Skipped, Skip{what, why}) }
+
+func (c *Circumstances) failed(format string, args ...any) {
+	c.Failures = append(c.Failures, fmt.Sprintf(format, args...))
+}
+
+func (c *Circumstances) facts() []report.Fact {
+	facts := newReport(&Results{Command: c.Command, Started: c.Started, Took: c.Took, Complete: c.Complete,
+		Machine: c.Machine, Seed: c.Seed, Repeats: c.Repeats}).facts()
+	return append(facts, report.Fact{Name: "Disk", Value: c.Disk})
+}
+
+// remarks are what was left out and what has failed, a line for each.
+func (c *Circumstances) remarks() []string {
+	var out []string
+	for _, s := range c.Skipped {
+		out = append(out, fmt.Sprintf("left out: %s: %s", s.What, s.Why))
+	}
+	for _, f := range c.Failures {
+		out = append(out, "FAILED: "+firstLine(f))
+	}
+	return out
+}
+
+// readingResults are the results of one experiment on reading.
+type readingResults interface {
+	circumstances() *Circumstances
+	// tables are all of them, the aims last.
+	tables() []*report.Table
+	page() *report.Page
+}
+
+// readResults fills in results from a file that a run of the same experiment has
+// written.
+func readResults(path string, to readingResults) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	want := to.circumstances().Experiment
+	if err := json.Unmarshal(text, to); err != nil {
+		return fmt.Errorf("read results from %s: %w", path, err)
+	}
+	switch c := to.circumstances(); {
+	case c.Version != resultsVersion:
+		return fmt.Errorf("read results from %s: version %d, this program reads %d", path, c.Version, resultsVersion)
+	case c.Experiment != want:
+		return fmt.Errorf("read results from %s: they are of the experiment %q, not of %q", path, c.Experiment, want)
+	}
+	return nil
+}
+
+func writeResults(path string, r readingResults) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("write results to %s: %w", path, err)
+	}
+	return writeWhole(path, append(text, '\n'))
+}
+
+// publish shows the results and writes the files.
+func (o *RunOptions) publish(r readingResults) error {
+	err := writeTables(o.Stdout, o.Terminal, r)
+	if o.JSON != "" && o.From == "" {
+		err = errors.Join(err, writeResults(o.JSON, r))
+	}
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{
+		{o.HTML, r.page().WriteHTML},
+		{o.Markdown, func(w io.Writer) error { return writeTablesMarkdown(w, r) }},
+	} {
+		if f.path == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if e := f.write(&b); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		err = errors.Join(err, writeWhole(f.path, b.Bytes()))
+	}
+	for _, path := range []string{o.HTML, o.JSON, o.Markdown} {
+		if path != "" && (path != o.JSON || o.From == "") {
+			fmt.Fprintf(o.Stdout, "written: %s\n", path)
+		}
+	}
+	return err
+}
+
+func writeTables(w io.Writer, term report.Terminal, r readingResults) error {
+	for _, t := range r.tables() {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := t.WriteTerminal(w, term); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	for _, f := range r.circumstances().facts() {
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
+	}
+	for _, line := range r.circumstances().remarks() {
+		b.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeTablesMarkdown(w io.Writer, r readingResults) error {
+	var b bytes.Buffer
+	for _, f := range r.circumstances().facts() {
+		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
+	}
+	for _, line := range r.circumstances().remarks() {
+		b.WriteString("- " + line + "\n")
+	}
+	for _, t := range r.tables() {
+		b.WriteString("\n")
+		if err := t.WriteMarkdown(&b); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// remarksText is the remarks as paragraphs of a page.
+func (c *Circumstances) remarksText() report.Block {
+	return report.Text(strings.Join(c.remarks(), "\n\n"))
+}
