@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy"
@@ -45,8 +46,9 @@ type parts struct {
 	tick, stopWait time.Duration
 	// journal wraps the journal.
 	journal func(journal) journal
-	// cache opens the page cache.
+	// cache opens the page cache, meter what measures the disks.
 	cache openCache
+	meter openMeter
 }
 
 // New checks a configuration. Nothing is touched before Run.
@@ -72,6 +74,7 @@ func New(cfg Config) (*Daemon, error) {
 		},
 		journal: func(j journal) journal { return j },
 		cache:   pagecache.New,
+		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{}) },
 	}
 	return newDaemon(cfg, p)
 }
@@ -114,7 +117,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.reading, err = openReading(&d.cfg, d.parts.cache); err != nil {
+	if l.reading, err = openReading(&d.cfg, d.parts.cache, d.parts.meter); err != nil {
 		return err
 	}
 	defer l.reading.close(l.log)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy"
@@ -105,6 +106,7 @@ func (b *bed) startWith(c *conn) error {
 		journal: func(j journal) journal { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   b.openCache,
+		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if b.view != nil {
 				b.view(v)

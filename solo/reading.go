@@ -14,28 +14,32 @@ type reading struct {
 	cache   pagecache.Cache
 	devices *disk.Devices
 	disks   *disk.Scheduler
+	meter   lazyMeter
 }
 
 // openCache is how the page cache is opened; tests have another.
 type openCache func(pagecache.Config) (pagecache.Cache, error)
 
 // openReading prepares to read. The caller closes it, after all that reads.
-func openReading(cfg *Config, open openCache) (*reading, error) {
-	cache, err := open(pagecache.Config{Budget: cfg.WarmBudget, Log: cfg.Log})
+func openReading(cfg *Config, cache openCache, meter openMeter) (*reading, error) {
+	pages, err := cache(pagecache.Config{Budget: cfg.WarmBudget, Log: cfg.Log})
 	if errors.Is(err, pagecache.ErrUnsafeBudget) {
 		return nil, fmt.Errorf("budget for warming: %w; choose a smaller one with --warm-budget", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prepare to read: %w", err)
 	}
-	method, why := cache.Method()
+	method, why := pages.Method()
 	if method != pagecache.BPF {
 		cfg.Log.Info("what is in memory is found out by "+string(method), "reason", why)
 	}
-	return &reading{cache: cache, devices: &disk.Devices{}, disks: &disk.Scheduler{}}, nil
+	return &reading{cache: pages, devices: &disk.Devices{}, disks: &disk.Scheduler{}, meter: lazyMeter{open: meter}}, nil
 }
 
 func (r *reading) close(log *slog.Logger) {
+	if err := r.meter.close(); err != nil {
+		log.Warn("the disks are still measured", "err", err)
+	}
 	if err := r.cache.Close(); err != nil {
 		log.Warn("not everything that was kept in memory could be given back", "err", err)
 	}

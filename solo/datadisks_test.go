@@ -1,0 +1,137 @@
+package solo
+
+import (
+	"context"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"headrace/disk"
+	"headrace/policy"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// oneSample is the first sample that a client gets.
+func oneSample(ctx context.Context, client wireconnect.DataServiceClient, interval float64) (*wire.DisksSample, error) {
+	stream, err := client.Disks(ctx, &wire.DisksRequest{Interval: interval})
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	if stream.Receive() {
+		return stream.Msg(), nil
+	}
+	return nil, stream.Err()
+}
+
+func TestDisks(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	known, err := new(disk.Devices).Disks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := oneSample(b.ctx(), b.data, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Interval < 0.09 || s.AtMs == 0 {
+		t.Errorf("interval %v at %d", s.Interval, s.AtMs)
+	}
+	got := map[string]*wire.Disk{}
+	for _, d := range s.Disks {
+		got[d.Name] = d
+	}
+	for _, d := range known {
+		m := got[d.Name]
+		if m == nil {
+			t.Errorf("%s is missing", d.Name)
+			continue
+		}
+		if m.Mount != d.Mount || m.Method != string(disk.Diskstats) || m.MethodWhy == "" || m.Seeks >= 0 || m.TotalRead < 0 {
+			t.Errorf("%s: %v", d.Name, m)
+		}
+	}
+	for _, interval := range []float64{-1, 0.01, math.NaN(), math.Inf(1), 1e6} {
+		if _, err := oneSample(b.ctx(), b.data, interval); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("interval %v: %v", interval, err)
+		}
+	}
+}
+
+// TestReadersOfDisks has readers on a device that the meter knows nothing of.
+func TestReadersOfDisks(t *testing.T) {
+	meter, err := disk.NewMeter(disk.MeterOptions{NoBPF: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer meter.Close()
+	r := &reading{devices: &disk.Devices{}, disks: &disk.Scheduler{}}
+	d := disk.Device{ID: 1 << 40, Name: "0:99", FSType: "fuse", Mount: "/mnt", Note: "it is a network"}
+	first, second := r.disks.Reader(d, disk.Demand, "job x: y"), r.disks.Reader(d, disk.Warming, "w1")
+	turn, err := first.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn.End(5)
+	turn, err = second.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn.End(7)
+	if turn, err = first.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer turn.End(0)
+	for _, named := range []bool{true, false} {
+		w := &diskWatch{reading: r, meter: meter, named: named}
+		if err := w.begin(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := s.Disks[len(s.Disks)-1]
+		if m.Name != "0:99" || m.Mount != "/mnt" || m.Method != "" || m.MethodWhy != d.Note || len(m.Readers) != 2 {
+			t.Fatalf("got %v", m)
+		}
+		if a, b := m.Readers[0], m.Readers[1]; a.Bytes != 7 || a.Class != "warming" || a.Reading || b.Bytes != 5 || b.Class != "demand" || !b.Reading {
+			t.Errorf("readers %v", m.Readers)
+		}
+		if named != strings.Contains(m.Readers[1].Name, "job x") {
+			t.Errorf("named %v: %v", named, m.Readers)
+		}
+	}
+}
+
+func TestMeterOpensOnce(t *testing.T) {
+	opened := 0
+	l := lazyMeter{open: func() (*disk.Meter, error) {
+		if opened++; opened == 1 {
+			return nil, os.ErrPermission
+		}
+		return disk.NewMeter(disk.MeterOptions{NoBPF: true})
+	}}
+	if err := l.close(); err != nil || opened != 0 {
+		t.Errorf("closed unused: %v, opened %d times", err, opened)
+	}
+	if _, err := l.get(); err == nil {
+		t.Error("the first failure is kept secret")
+	}
+	for range 3 {
+		if _, err := l.get(); err != nil {
+			t.Error(err)
+		}
+	}
+	if opened != 2 {
+		t.Errorf("opened %d times, want 2: one that failed, one that did not", opened)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+}
