@@ -53,6 +53,13 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 	if err != nil {
 		return nil, err
 	}
+	if q.Input != nil {
+		res, err := s.runInput(ctx, q, by)
+		if err != nil {
+			return nil, coded(err)
+		}
+		return res, nil
+	}
 	t, err := newTask(q, by, &s.loop.cfg)
 	if err != nil {
 		return nil, coded(err)

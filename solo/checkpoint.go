@@ -114,8 +114,7 @@ func (l *loop) checkpointFailed(t *task, st *store, err error) {
 
 // restore brings a checkpointed task back.
 func (l *loop) restore(t *task, in *intent) {
-	im, spec := *t.rec.Checkpoint, t.spec
-	spec.Cgroups = l.cgroups
+	im, spec := *t.rec.Checkpoint, l.specOf(t)
 	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir()}
 	in.Store, in.Dir = im.Store, im.Dir
 	l.detach(t)

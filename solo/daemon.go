@@ -22,6 +22,7 @@ import (
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/stream"
 	"headrace/wire"
 )
 
@@ -121,6 +122,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.reading.close(l.log)
+	streams, err := l.reading.openStreams(&d.cfg)
+	if err != nil {
+		return err
+	}
+	defer streams.Close()
+	l.streams = streams
 	if d.cfg.EnforceMemory {
 		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
 		if err != nil {
@@ -133,7 +140,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}()
 		l.cgroups = []string{group.dir}
 	}
-	return d.serve(ctx, l)
+	return d.serve(ctx, l, streams)
 }
 
 // makeDirs makes the state directory and what is in it. Tasks of other users
@@ -219,7 +226,7 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 }
 
 // serve recovers, opens the API and runs the loop.
-func (d *Daemon) serve(ctx context.Context, l *loop) error {
+func (d *Daemon) serve(ctx context.Context, l *loop, streams *stream.Engine) error {
 	opsCtx, cancelOps := context.WithCancel(context.Background())
 	l.opsCtx = opsCtx
 	defer func() {
@@ -248,6 +255,12 @@ func (d *Daemon) serve(ctx context.Context, l *loop) error {
 		close(l.dead)
 		return err
 	}
+	stopStreams, err := d.listenStreams(l, streams)
+	if err != nil {
+		close(l.dead)
+		return err
+	}
+	defer stopStreams()
 	stop, err := d.listen(l)
 	if err != nil {
 		close(l.dead)
@@ -301,10 +314,9 @@ func removeContents(dir string) {
 	}
 }
 
-// listen opens the API and the metrics. The function it returns closes them and
-// waits until nothing is served any more.
-func (d *Daemon) listen(l *loop) (stop func(), err error) {
-	path := d.Socket()
+// listenSocket opens a socket to all users. Everybody may knock; who is let in is
+// decided by the kernel's word on who it is.
+func listenSocket(path string) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove an old socket: %w", err)
 	}
@@ -312,11 +324,42 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Everybody may knock; who is let in is decided by the kernel's word on who
-	// it is.
 	if err := os.Chmod(path, 0o666); err != nil {
 		socket.Close()
 		return nil, fmt.Errorf("open the socket to users: %w", err)
+	}
+	return socket, nil
+}
+
+// listenStreams lets consumers in. The function it returns ends their
+// connections.
+func (d *Daemon) listenStreams(l *loop, streams *stream.Engine) (stop func(), err error) {
+	path := d.cfg.streamSocket()
+	socket, err := listenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := streams.Serve(socket); err != nil {
+			l.log.Error("serving streams stopped", "err", err)
+		}
+	}()
+	return func() {
+		os.Remove(path)
+		streams.Close()
+		<-served
+	}, nil
+}
+
+// listen opens the API and the metrics. The function it returns closes them and
+// waits until nothing is served any more.
+func (d *Daemon) listen(l *loop) (stop func(), err error) {
+	path := d.Socket()
+	socket, err := listenSocket(path)
+	if err != nil {
+		return nil, err
 	}
 	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: newDataService(l.reading)}
 	base, cancel := context.WithCancel(context.Background())

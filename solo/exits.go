@@ -49,7 +49,11 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 	case exit.Signal != 0:
 		l.final(t, headrace.Failed, &exit, fmt.Sprintf("ended by signal %d (%s)", exit.Signal, syscall.Signal(exit.Signal)), false)
 	default:
-		l.final(t, headrace.Failed, &exit, fmt.Sprintf("exit code %d", exit.Code), false)
+		reason := fmt.Sprintf("exit code %d", exit.Code)
+		if why := l.inputTrouble(t); why != "" {
+			reason += "; its input failed: " + why
+		}
+		l.final(t, headrace.Failed, &exit, reason, false)
 	}
 }
 

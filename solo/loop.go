@@ -26,6 +26,7 @@ type loop struct {
 	// cgroups are those that every task is put in.
 	cgroups []string
 	reading *reading
+	streams Streams
 	rt      Runtime
 	img     Images
 	journal journal

@@ -71,9 +71,9 @@ func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 
 // start runs a pending task from the beginning.
 func (l *loop) start(t *task, in *intent) {
-	spec, again, dirs := t.spec, t.rec.Starts > 0, t.rec.ImageDirs
-	spec.Cgroups = l.cgroups
+	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
+	spec := l.specOf(t)
 	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		var live Task
@@ -301,6 +301,7 @@ func (l *loop) forget(t *task, c *call) {
 				return err
 			}
 			delete(l.tasks, id)
+			l.leaveStream(t)
 			delete(l.littered, t)
 			if i := slices.Index(l.ended, t); i >= 0 {
 				l.ended = slices.Delete(l.ended, i, i+1)

@@ -7,6 +7,7 @@ import (
 
 	"headrace/disk"
 	"headrace/pagecache"
+	"headrace/stream"
 )
 
 // reading is what the daemon reads files with, for tasks and ahead of them.
@@ -34,6 +35,18 @@ func openReading(cfg *Config, cache openCache, meter openMeter) (*reading, error
 		cfg.Log.Info("what is in memory is found out by "+string(method), "reason", why)
 	}
 	return &reading{cache: pages, devices: &disk.Devices{}, disks: &disk.Scheduler{}, meter: lazyMeter{open: meter}}, nil
+}
+
+// openStreams takes up the streams that there are.
+func (r *reading) openStreams(cfg *Config) (*stream.Engine, error) {
+	e, err := stream.New(stream.Config{
+		Dir: cfg.streamDir(), Cache: r.cache, Disks: r.disks, Devices: r.devices,
+		NoResidentFirst: cfg.Policy.NoResidencyOrder, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("take up the streams: %w", err)
+	}
+	return e, nil
 }
 
 func (r *reading) close(log *slog.Logger) {

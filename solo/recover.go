@@ -68,6 +68,9 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	for i, t := range look {
 		l.reconcile(t, found[i], same)
 	}
+	if err := l.reconcileStreams(); err != nil {
+		return err
+	}
 	l.rebase(same)
 	l.meta.Boot, l.metaDirty = l.boot, true
 	l.log.Info("state read", "tasks", len(l.tasks), "unended", len(l.active), "same boot", same)

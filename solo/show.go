@@ -32,6 +32,12 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	if snap.stats != nil {
 		t.Progress = snap.stats.Share
 	}
+	if r.Input != nil {
+		t.Input = s.wireInput(r.Input)
+		if t.Progress < 0 {
+			t.Progress = s.share(t.Input)
+		}
+	}
 	if r.State == headrace.Done {
 		t.Progress = 1
 	}

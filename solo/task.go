@@ -135,6 +135,7 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	if keepImages {
 		return
 	}
+	l.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	t.spec.Env = nil
 	l.specs[t.rec.ID] = &t.spec
@@ -181,6 +182,7 @@ func (l *loop) sweep() {
 
 // startOver makes the task pending again.
 func (l *loop) startOver(t *task, reason string) {
+	l.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	t.rec.Base = addUsage(t.rec.Base, t.rec.Last)
 	t.rec.Last = proc.Usage{}

@@ -261,18 +261,29 @@ func (l *loop) submit(ctx context.Context, t *task) (headrace.TaskID, error) {
 }
 
 func (l *loop) accept(t *task, c *call) {
-	refuse := func(err error) { l.later(func() { c.reply <- reply{err: err} }) }
-	switch {
-	case l.stopping:
-		refuse(errStopping)
-		return
-	case l.full:
-		refuse(fmt.Errorf("%w: the file system of %s is full; make room and ask again", errBusy, l.cfg.StateDir))
-		return
-	case len(l.active) >= maxUnended:
-		refuse(fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", errBusy, len(l.active)))
+	if err := l.refuses(1); err != nil {
+		l.later(func() { c.reply <- reply{err: err} })
 		return
 	}
+	l.admit(t)
+	l.answer([]*call{c}, t, nil)
+}
+
+// refuses tells why n tasks cannot be accepted now; nil: they can.
+func (l *loop) refuses(n int) error {
+	switch {
+	case l.stopping:
+		return errStopping
+	case l.full:
+		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", errBusy, l.cfg.StateDir)
+	case len(l.active)+n > maxUnended:
+		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", errBusy, len(l.active))
+	}
+	return nil
+}
+
+// admit puts a new task into the queue.
+func (l *loop) admit(t *task) {
 	l.meta.Order++
 	l.metaDirty = true
 	t.rec.Order = l.meta.Order
@@ -291,5 +302,4 @@ func (l *loop) accept(t *task, c *call) {
 	l.specs[t.rec.ID] = &t.spec
 	l.touch(t)
 	l.redecide = true
-	l.answer([]*call{c}, t, nil)
 }

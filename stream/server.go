@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -56,6 +57,13 @@ func peer(sock *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
+const (
+	// helloTimeout is how long a connection may be silent at its beginning.
+	helloTimeout = 10 * time.Second
+	// maxLinks is how many connections an ordinary user may have.
+	maxLinks = 2 * MaxConsumers
+)
+
 // errLater ends a connection without a word: the consumer comes again.
 var errLater = errors.New("not now")
 
@@ -70,6 +78,7 @@ func message(m protocol.Message) outgoing { return outgoing{m: m} }
 // link is one connection. The engine's lock guards it, except for conn.
 type link struct {
 	e      *Engine
+	uid    uint32
 	conn   *protocol.Conn
 	inline bool
 	// arenas are those that the consumer has been told of.
@@ -83,21 +92,19 @@ type link struct {
 }
 
 func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
-	l := &link{e: e, conn: protocol.NewServerConn(sock), arenas: map[uint32]bool{}}
+	l := &link{e: e, uid: uid, conn: protocol.NewServerConn(sock), arenas: map[uint32]bool{}}
 	l.cond = sync.NewCond(&l.mu)
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	if !e.enter(l) {
 		sock.Close()
 		return
 	}
-	e.links[l] = true
-	e.mu.Unlock()
+	sock.SetReadDeadline(time.Now().Add(helloTimeout))
 
 	var writer sync.WaitGroup
 	writer.Go(l.write)
-	c, err := l.hello(uid)
+	c, err := l.hello()
 	if err == nil {
+		sock.SetReadDeadline(time.Time{})
 		err = l.converse(c)
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, errLater) {
@@ -113,6 +120,23 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	delete(e.links, l)
 	e.trimPool()
 	e.mu.Unlock()
+}
+
+// enter counts a connection, unless its user has too many.
+func (e *Engine) enter(l *link) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for other := range e.links {
+		if other.uid == l.uid {
+			n++
+		}
+	}
+	if e.closed || l.uid != 0 && n >= maxLinks {
+		return false
+	}
+	e.links[l] = true
+	return true
 }
 
 // send queues a message.
@@ -210,7 +234,7 @@ func (l *link) flush(queue []outgoing) error {
 }
 
 // hello reads the first message and finds the consumer.
-func (l *link) hello(uid uint32) (*consumer, error) {
+func (l *link) hello() (*consumer, error) {
 	m, err := l.conn.Receive()
 	if err != nil {
 		return nil, err
@@ -223,7 +247,7 @@ func (l *link) hello(uid uint32) (*consumer, error) {
 		return nil, fmt.Errorf("version %d of the protocol is not known here; this daemon speaks %d", h.Version, protocol.Version)
 	}
 	l.inline = h.Inline
-	c, err := l.e.consumer(h, uid)
+	c, err := l.e.consumer(h, l.uid)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,188 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"headrace"
+	"headrace/fileset"
+	"headrace/internal/linux"
+	"headrace/stream"
+	"headrace/wire"
+)
+
+// checkInput refuses what cannot be dealt.
+func checkInput(q *wire.Input) error {
+	if err := checkInputPaths(q.Paths); err != nil {
+		return err
+	}
+	switch q.Split {
+	case wire.Split_SPLIT_NONE:
+		if q.Tasks > 1 {
+			return refusal("%d tasks, but no split says how they share the input; give one", q.Tasks)
+		}
+	case wire.Split_SPLIT_LINES, wire.Split_SPLIT_FIXED, wire.Split_SPLIT_RAW, wire.Split_SPLIT_FILES:
+	default:
+		return refusal("split %d is unknown", q.Split)
+	}
+	if q.Tasks > stream.MaxConsumers {
+		return refusal("%d tasks; at most %d can share an input", q.Tasks, stream.MaxConsumers)
+	}
+	if q.Buffer != 0 && q.Buffer < stream.MinBuffer {
+		return refusal("a buffer of %d bytes; give at least %d, or 0 for the default", q.Buffer, stream.MinBuffer)
+	}
+	return nil
+}
+
+// ruleOf is how the records of a request end.
+func ruleOf(q *wire.Input) stream.Rule {
+	switch q.Split {
+	case wire.Split_SPLIT_LINES:
+		if len(q.Delimiter) == 0 {
+			return stream.Rule{Split: stream.Lines, Delimiter: []byte("\n")}
+		}
+		return stream.Rule{Split: stream.Lines, Delimiter: q.Delimiter}
+	case wire.Split_SPLIT_FIXED:
+		return stream.Rule{Split: stream.Fixed, Size: q.RecordSize}
+	case wire.Split_SPLIT_FILES:
+		return stream.Rule{Split: stream.Files}
+	}
+	return stream.Rule{Split: stream.Raw}
+}
+
+// runInput accepts the tasks of a job that reads.
+func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (*wire.RunResponse, error) {
+	tasks, err := s.inputTasks(q, by)
+	if err != nil {
+		return nil, err
+	}
+	cred := linux.Credentials{UID: tasks[0].spec.UID, GID: tasks[0].spec.GID, Groups: tasks[0].spec.Groups}
+	in := input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
+	if q.Input.Split == wire.Split_SPLIT_NONE {
+		err = s.findInput(ctx, q.Input, cred, &in)
+	} else {
+		err = s.openStream(ctx, q.Input, cred, &in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tasks {
+		own := in
+		own.Index = i
+		if i == 0 {
+			own.Paths = q.Input.Paths
+		}
+		t.rec.Input = &own
+	}
+	// Not given up halfway: the stream is there already.
+	ids, job, err := s.loop.submitAll(context.WithoutCancel(ctx), tasks)
+	if err != nil {
+		if in.Stream != "" && !errors.Is(err, errStopping) {
+			err = errors.Join(err, s.loop.streams.Remove(in.Stream))
+		}
+		return nil, err
+	}
+	res := &wire.RunResponse{Id: string(ids[0]), Job: string(job)}
+	for _, id := range ids {
+		res.Ids = append(res.Ids, string(id))
+	}
+	return res, nil
+}
+
+// inputTasks makes the tasks of a job, all alike.
+func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
+	if err := checkInput(q.Input); err != nil {
+		return nil, err
+	}
+	if q.Stdin != "" && q.Input.Split != wire.Split_SPLIT_NONE {
+		return nil, refusal("a file for standard input and a split input; give one of them")
+	}
+	var tasks []*task
+	for range max(1, q.Input.Tasks) {
+		t, err := newTask(q, by, &s.loop.cfg)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks, nil
+}
+
+// findInput looks at files that the command will open itself.
+func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) error {
+	err := s.data.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: func(f fileset.File) error {
+		in.Files++
+		in.Bytes += f.Info.Size()
+		return nil
+	}})
+	return asRefusal(err)
+}
+
+// openStream opens the stream that deals the input.
+func (s *service) openStream(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) error {
+	spec := stream.Spec{
+		Owner: cred, Paths: slices.Clone(q.Paths), Rule: ruleOf(q), Consumers: in.Of, Buffer: q.Buffer,
+	}
+	if spec.Buffer == 0 {
+		spec.Buffer = s.loop.cfg.Buffer
+	}
+	if err := spec.Rule.Check(); err != nil {
+		return refusal("%v", err)
+	}
+	end, err := s.data.searches.begin(cred.UID)
+	if err != nil {
+		return err
+	}
+	defer end()
+	info, err := s.loop.streams.Open(ctx, spec)
+	if err != nil {
+		return asRefusal(err)
+	}
+	in.Stream, in.Files, in.Bytes = info.ID, int64(info.Files), info.Bytes
+	return nil
+}
+
+// asRefusal tells apart what is wrong with the files from what is wrong here.
+func asRefusal(err error) error {
+	var problem *fileset.Problem
+	if errors.As(err, &problem) {
+		return refusal("%s", shown(err.Error()))
+	}
+	return err
+}
+
+// submitAll accepts several tasks at once, as one job: all of them are durable,
+// or none.
+func (l *loop) submitAll(ctx context.Context, tasks []*task) ([]headrace.TaskID, headrace.JobID, error) {
+	c := &call{reply: make(chan reply, 1)}
+	l.post(func() {
+		if err := l.refuses(len(tasks)); err != nil {
+			l.later(func() { c.reply <- reply{err: err} })
+			return
+		}
+		for _, t := range tasks {
+			l.admit(t)
+			if t.rec.Job == "" {
+				t.rec.Job = headrace.JobID(fmt.Sprintf("j%d", tasks[0].rec.Order))
+			}
+		}
+		l.answer([]*call{c}, tasks[0], nil)
+	})
+	select {
+	case r := <-c.reply:
+		if r.err != nil {
+			return nil, "", r.err
+		}
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	case <-l.dead:
+		return nil, "", errStopping
+	}
+	ids := make([]headrace.TaskID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.spec.ID // the loop does not change it any more
+	}
+	return ids, tasks[0].rec.Job, nil
+}
