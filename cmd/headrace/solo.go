@@ -21,6 +21,8 @@ type soloFlags struct {
 	slots                   slots
 	memory, swapReserve     size
 	enforce                 bool
+	warmBudget, buffer      size
+	noWarm                  bool
 	policy, victims         string
 	minRun, ageing          rule
 	suspendGrace, killGrace span
@@ -64,6 +66,9 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.memory, "memory", "how much memory all tasks together may use (default: 90 % of the machine's)")
 	flags.BoolVar(&f.enforce, "enforce-memory", false, "have the kernel enforce --memory with a memory cgroup")
 	flags.Var(&f.swapReserve, "swap-reserve", "swap space that is left to others")
+	flags.Var(&f.warmBudget, "warm-budget", "how much of files may be kept in memory ahead of their readers (default: a quarter of the memory)")
+	flags.BoolVar(&f.noWarm, "no-warm", false, "keep no files in memory; headrace warm fails")
+	flags.Var(&f.buffer, "buffer", "the shared memory that the input of a job is read into, unless headrace run says (default 100MB)")
 	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how to make room: "+list(policy.Names()))
 	flags.StringVar(&f.victims, "victims", "", "whom first: "+list(policy.VictimOrders())+" (default: by policy)")
 	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
@@ -100,8 +105,12 @@ func (a *app) solo(ctx context.Context, f *soloFlags) error {
 func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, error) {
 	c := solo.Config{
 		Slots: float64(f.slots), Memory: int64(f.memory), EnforceMemory: f.enforce, SwapReserve: int64(f.swapReserve),
+		WarmBudget: int64(f.warmBudget), NoWarm: f.noWarm, Buffer: int64(f.buffer),
 		SuspendGrace: time.Duration(f.suspendGrace), KillGrace: time.Duration(f.killGrace), KeepEnded: int(f.keepEnded),
 		Metrics: f.metrics, Version: version, Log: log,
+	}
+	if f.noWarm && f.warmBudget > 0 {
+		return c, usageErrorf("--no-warm and --warm-budget exclude each other")
 	}
 	var err error
 	if c.Policy, err = f.policyConfig(); err != nil {
