@@ -105,6 +105,14 @@ func TestLoopsAreLookedThrough(t *testing.T) {
 			t.Errorf("with a file that is gone: %+v", d)
 		}
 	}
+	for path, seeks := range map[string]bool{"/dev/shm": false, "/proc/version": true} {
+		tr := disktest.NewTree(t)
+		tr.Disk("loop0", id(7, 0), !seeks)
+		tr.Set("loop0", "loop/backing_file", path)
+		if d, _ := tr.Devices().At(id(7, 0), 0); d.Rotational != seeks {
+			t.Errorf("on %s, which is not on a disk: %+v", path, d)
+		}
+	}
 	tr := disktest.NewTree(t)
 	tr.Disk("loop0", disk.ID(st.Dev), true)
 	tr.Set("loop0", "loop/backing_file", file)

@@ -89,6 +89,26 @@ func TestOwnMounts(t *testing.T) {
 	}
 }
 
+// What was found by an old mount table is not remembered with a new one.
+func TestRememberedWithItsTable(t *testing.T) {
+	var d Devices
+	_, _, changes := d.lookup(7)
+	d.remember(7, Device{Name: "new"}, changes)
+	d.remember(7, Device{Name: "old"}, changes-1)
+	if got := d.found[7]; got.Name != "new" {
+		t.Errorf("%+v", got)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/", &st); err != nil {
+		t.Fatal(err)
+	}
+	const unknown = 1 << 30
+	d.at(ID(st.Dev), unknown)
+	if got, ok := d.found[unknown]; ok {
+		t.Errorf("remembered without its mount: %+v", got)
+	}
+}
+
 func FuzzParseMounts(f *testing.F) {
 	f.Add("27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n")
 	f.Add(`40 27 8:17 /sub\040dir /a\011b\012c\134d\043e rw - fuse x rw`)

@@ -298,6 +298,29 @@ func TestDeadDevice(t *testing.T) {
 	})
 }
 
+// An old turn does not end the reader's next one.
+func TestEndOfAnOldTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s disk.Scheduler
+		r, other := s.Reader(sda, disk.Demand, "r"), s.Reader(sda, disk.Demand, "other")
+		old := begin(t, r)
+		turn, err := old.Next(t.Context(), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := later(t, other)
+		old.End(1000)
+		if _, err := old.Next(t.Context(), 1000); !errors.Is(err, disk.ErrBusy) {
+			t.Errorf("two turns at once: %v", err)
+		}
+		if granted(waiting) != nil || s.Uses()[sda.ID][0].Bytes != 5 {
+			t.Error("an old turn was ended again")
+		}
+		turn.End(5)
+		granted(waiting).End(5)
+	})
+}
+
 func TestUsesAreBounded(t *testing.T) {
 	var s disk.Scheduler
 	for i := range 5000 {
