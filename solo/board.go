@@ -15,6 +15,8 @@ type snapshot struct {
 	argv   []string
 	output string
 	stats  *proc.Stats // of its processes; nil without any
+	// resident is how much of its input was in memory while it waited.
+	resident int64
 }
 
 // viewer is somebody who looks at tasks.

@@ -61,7 +61,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 	cred := linux.Credentials{UID: tasks[0].spec.UID, GID: tasks[0].spec.GID, Groups: tasks[0].spec.Groups}
 	in := input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
 	if q.Input.Split == wire.Split_SPLIT_NONE {
-		err = s.findInput(ctx, q.Input, cred, &in)
+		tasks[0].waiting.resident, err = s.findInput(ctx, q.Input, cred, &in)
 	} else {
 		err = s.openStream(ctx, q.Input, cred, &in)
 	}
@@ -110,14 +110,16 @@ func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
 	return tasks, nil
 }
 
-// findInput looks at files that the command will open itself.
-func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) error {
-	err := s.data.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: func(f fileset.File) error {
+// findInput looks at files that the command will open itself, and at how much of
+// them is in memory.
+func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) (resident int64, err error) {
+	err = s.data.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: func(f fileset.File) error {
 		in.Files++
 		in.Bytes += f.Info.Size()
+		resident += s.loop.reading.resident(f.Path, f.Info.Size())
 		return nil
 	}})
-	return asRefusal(err)
+	return resident, asRefusal(err)
 }
 
 // openStream opens the stream that deals the input.

@@ -27,6 +27,10 @@ type loop struct {
 	cgroups []string
 	reading *reading
 	streams Streams
+	// watching counts the files of waiting tasks that are followed; following: a
+	// round is under way.
+	watching  int
+	following bool
 	rt      Runtime
 	img     Images
 	journal journal
@@ -247,6 +251,7 @@ func (l *loop) tick() {
 	l.redecide = true
 	l.readMemory()
 	l.pollStats()
+	l.followInputs()
 	l.watchStores()
 	l.forgetOld()
 	l.sweep()
@@ -304,6 +309,7 @@ func (l *loop) inactive(t *task) {
 	l.endedStates[t.rec.State]++
 	l.answer(t.queue, t, errEnded(t))
 	t.queue = nil
+	l.unwatch(t)
 }
 
 // reactivate is the opposite.

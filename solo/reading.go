@@ -23,7 +23,7 @@ type openCache func(pagecache.Config) (pagecache.Cache, error)
 
 // openReading prepares to read. The caller closes it, after all that reads.
 func openReading(cfg *Config, cache openCache, meter openMeter) (*reading, error) {
-	pages, err := cache(pagecache.Config{Budget: cfg.WarmBudget, Log: cfg.Log})
+	pages, err := cache(pagecache.Config{Budget: cfg.WarmBudget, LockResident: !cfg.EnforceMemory, Log: cfg.Log})
 	if errors.Is(err, pagecache.ErrUnsafeBudget) {
 		return nil, fmt.Errorf("budget for warming: %w; choose a smaller one with --warm-budget", err)
 	}

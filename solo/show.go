@@ -33,7 +33,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		t.Progress = snap.stats.Share
 	}
 	if r.Input != nil {
-		t.Input = s.wireInput(r.Input)
+		t.Input = s.wireInput(r.Input, snap.resident)
 		if t.Progress < 0 {
 			t.Progress = s.share(t.Input)
 		}

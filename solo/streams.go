@@ -149,10 +149,10 @@ func (l *loop) inputTrouble(t *task) string {
 }
 
 // wireInput shows what a task reads.
-func (s *service) wireInput(in *input) *wire.TaskInput {
+func (s *service) wireInput(in *input, resident int64) *wire.TaskInput {
 	w := &wire.TaskInput{
 		Stream: in.Stream, Index: uint32(in.Index), Of: uint32(in.Of), Split: in.Split,
-		Files: in.Files, Bytes: in.Bytes,
+		Files: in.Files, Bytes: in.Bytes, Resident: resident,
 	}
 	if in.Stream == "" {
 		return w

@@ -12,6 +12,8 @@ import (
 type task struct {
 	rec  record
 	spec proc.Spec
+	// waiting is what is known of the files that it will open itself.
+	waiting waitingInput
 
 	// live is the connection to its supervisor, nil without one. detached is
 	// closed when live is given up.
@@ -79,7 +81,7 @@ func (t *task) holdsSlot() bool {
 }
 
 func (t *task) snapshot() *snapshot {
-	s := &snapshot{rec: t.rec, note: t.note, argv: t.spec.Argv, output: t.spec.Output}
+	s := &snapshot{rec: t.rec, note: t.note, argv: t.spec.Argv, output: t.spec.Output, resident: t.waiting.resident}
 	if t.known {
 		stats := t.stats
 		s.stats = &stats

@@ -35,7 +35,7 @@ func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
 	r := &t.rec
 	v := headrace.TaskView{
 		ID: r.ID, Job: r.Job, Priority: r.Priority, State: r.State,
-		CPUs: r.CPUs, MemoryRequest: r.Memory,
+		CPUs: r.CPUs, MemoryRequest: r.Memory, Input: t.inputView(),
 		Preemptions: r.Preemptions, Held: r.Held || now < t.retryAt,
 		Progress: headrace.Progress{Share: -1},
 	}
