@@ -27,9 +27,10 @@ type cache struct {
 	cancel   context.CancelFunc
 	active   sync.WaitGroup // Pins at work
 
-	// refreshing is held by Refresh; it guards the state of the check.
+	// refreshing is held by Refresh; it guards these.
 	refreshing sync.Mutex
 	check      check
+	round      int
 
 	mu     sync.Mutex
 	closed bool
@@ -140,12 +141,13 @@ func (c *cache) Refresh(ctx context.Context) error {
 	if closed {
 		return ErrClosed
 	}
+	c.round++
 	var errs []error
 	for i, f := range files {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := f.refresh(); err != nil && len(errs) < maxErrors {
+		if err := f.refresh((i+c.round)%sizeEvery == 0); err != nil && len(errs) < maxErrors {
 			errs = append(errs, err)
 		}
 	}
@@ -154,6 +156,9 @@ func (c *cache) Refresh(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// sizeEvery is with which of several Refreshes the size of a file is asked for.
+const sizeEvery = 4
 
 // maxErrors is how many files' errors one Refresh tells of.
 const maxErrors = 10

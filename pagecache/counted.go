@@ -118,6 +118,16 @@ func (f *file) measure(i int) (mark, error) {
 	return m, nil
 }
 
+// sum is of all counters of the file. They only grow, so that it changes when one
+// of them does.
+func (c *counted) sum(k *counters) uint64 {
+	var sum uint64
+	for i := range c.span.Count {
+		sum += uint64(k.load(c.span.First + i))
+	}
+	return sum
+}
+
 // pages is what the counter of a block says.
 func (c *counted) pages(i int, now cell) int64 {
 	return int64(c.marks[i].pages) + now.pages(c.marks[i].at)
@@ -203,7 +213,7 @@ func (f *file) verify(i int) (bool, error) {
 func (f *file) giveUp() {
 	f.c.cfg.Log.Warn("page cache: events of the file are not seen; it is polled", "file", f.name)
 	f.endCounting()
-	if err := f.update(); err != nil {
+	if err := f.update(true); err != nil {
 		f.c.cfg.Log.Warn("page cache: "+fmt.Sprint(err), "file", f.name)
 	}
 }

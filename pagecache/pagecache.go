@@ -70,7 +70,9 @@ type Cache interface {
 	Close() error
 }
 
-// Watched is a file that is followed. Values are as of the last Refresh.
+// Watched is a file that is followed. Values are as of the last Refresh, but that
+// a new size of the file may be seen later, by three Refreshes at most, if no
+// page of it came or went with it.
 type Watched interface {
 	// Resident is the number of bytes in memory.
 	Resident() int64

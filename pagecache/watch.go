@@ -26,6 +26,9 @@ type file struct {
 	resident int64
 	// counted is nil for a file that is polled.
 	counted *counted
+	// sum changes when pages come or go: the sum of all counters, or of a file that
+	// is polled the pages, also those behind its end.
+	sum uint64
 
 	// What is told is a copy, so that nobody waits for a file that is being asked
 	// about.
@@ -123,7 +126,7 @@ func (f *file) begin() error {
 			return err
 		}
 	}
-	return f.update()
+	return f.update(true)
 }
 
 // unseen reports whether files of that file system enter and leave the page
@@ -136,21 +139,25 @@ func unseen(fd int) bool {
 	return slices.Contains([]int64{unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC}, int64(st.Type))
 }
 
-// refresh brings the file up to date.
-func (f *file) refresh() error {
+// refresh brings the file up to date, also its size if that is wanted or its
+// pages have changed: to ask for the size costs more than all else.
+func (f *file) refresh(sizeToo bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fd < 0 {
 		return nil
 	}
-	if err := f.update(); err != nil {
+	if err := f.update(sizeToo); err != nil {
 		return &os.PathError{Op: "refresh", Path: f.name, Err: err}
 	}
 	return nil
 }
 
 // update is refresh for a caller that holds the mutex.
-func (f *file) update() error {
+func (f *file) update(sizeToo bool) error {
+	if f.unchanged() && !sizeToo {
+		return nil
+	}
 	if err := f.look(); err != nil {
 		return err
 	}
@@ -164,6 +171,29 @@ func (f *file) update() error {
 	return nil
 }
 
+// unchanged reports whether no page has come or gone since it was last called.
+func (f *file) unchanged() bool {
+	var sum uint64
+	switch {
+	case f.c.method == None:
+		return true
+	case f.counted != nil:
+		sum = f.counted.sum(f.c.counters)
+	case len(f.blocks) > 1 && f.resident > 0 && f.resident < f.size:
+		return false // each block has to be asked about
+	default:
+		pages, err := f.c.cached(f.fd, 0, Unlimited)
+		if err != nil {
+			return false
+		}
+		sum = uint64(pages)
+	}
+	same := sum == f.sum
+	f.sum = sum
+	return same
+}
+
+// look finds out size and pages.
 func (f *file) look() error {
 	changed, err := f.lookSize()
 	if err != nil {
