@@ -19,9 +19,12 @@
 // that are always waiting or reading differ by at most two extents over any
 // time, and a reader that was away has no claim to what it did not use.
 //
-// A device is never idle while somebody waits. A reader that ends its turn with
-// End while others wait is thus behind one of them even if it is back at once;
-// with Turn.Next it keeps its place, and a demand reader keeps warming away.
+// A device is never idle while demand waits. Warming stays away for a few
+// milliseconds after each turn of demand, so that a lone reader whose next Begin
+// follows its End at once need not wait for a turn of warming each time. Among
+// readers of one class nobody is waited for: one that ends its turn with End is
+// behind one of those who wait even if it is back at once. With Turn.Next it
+// keeps its place.
 //
 // # Meters
 //

@@ -38,7 +38,9 @@ type entry struct {
 // the package. It is not safe for concurrent use.
 type queue struct {
 	// least is the number of bytes that every turn counts for.
-	least   int64
+	least int64
+	// held: no turn of warming begins.
+	held    bool
 	holder  *entry
 	waiting [classes][]*entry
 	// virtual is the virtual time of each class. It never goes back, and those who
@@ -69,7 +71,7 @@ func (q *queue) grant() *entry {
 		return nil
 	}
 	for c, w := range q.waiting {
-		if len(w) == 0 {
+		if len(w) == 0 || Class(c) == Warming && q.held {
 			continue
 		}
 		e := slices.MinFunc(w, earlier)

@@ -18,6 +18,7 @@ type deed struct {
 // else: what was cancelled is struck from the history.
 type oracle struct {
 	least   int64
+	held    bool // warming is
 	class   []Class
 	history []deed
 }
@@ -79,7 +80,7 @@ func (o *oracle) next() int {
 		if has {
 			return -1
 		}
-		if !waits {
+		if !waits || o.held && o.class[who] == Warming {
 			continue
 		}
 		less := best < 0
@@ -136,6 +137,8 @@ func queueAgainstOracle(rnd *rand.Rand) error {
 			q.ask(entries[who])
 			o.history = append(o.history, deed{"ask", who, 0})
 		}
+		q.held = rnd.IntN(4) == 0
+		o.held = q.held
 		want := o.next()
 		got := slices.Index(entries, q.grant())
 		if got != want {

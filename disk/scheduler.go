@@ -36,7 +36,16 @@ type station struct {
 	readers []*Reader // in the order of opening
 	ended   [classes]Use
 	idle    uint64
+	// calm is when warming may begin, and timer, if not nil, looks then.
+	calm  time.Time
+	timer *time.Timer
 }
+
+// linger is how long warming stays away after a turn of demand, so that a reader
+// that goes on finds the disk where it left it. It is long beside the time from
+// one End to the next Begin, and short beside a turn of warming, for which that
+// reader would have to wait.
+const linger = 4 * time.Millisecond
 
 // maxIdle is how many devices without readers are remembered. Anonymous ones
 // come and go with what is mounted.
@@ -119,16 +128,15 @@ func (r *Reader) Begin(ctx context.Context) (*Turn, error) {
 }
 
 // Next is End and Begin in one step: the reader keeps its place among the others.
-// With End it is behind one of those who wait, even if it begins again at once:
-// a demand reader then lets warming in between its turns. The turn has ended
-// whatever Next returns.
+// With End it is behind one of those of its class who wait, even if it begins
+// again at once. The turn has ended whatever Next returns.
 func (t *Turn) Next(ctx context.Context, bytes int64) (*Turn, error) {
 	r := t.reader
 	s := r.scheduler
 	s.mu.Lock()
 	t.end(bytes)
 	w := r.ask(ctx)
-	r.at.dispatch()
+	s.dispatch(r.at)
 	s.mu.Unlock()
 	return r.await(ctx, w)
 }
@@ -139,7 +147,7 @@ func (t *Turn) End(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.end(bytes)
-	t.reader.at.dispatch()
+	s.dispatch(t.reader.at)
 }
 
 // Close takes the reader off the list. A Begin that waits returns ErrClosed. With
@@ -178,7 +186,7 @@ func (r *Reader) ask(ctx context.Context) *wait {
 			return w
 		}
 		r.at.queue.ask(&r.entry)
-		r.at.dispatch()
+		r.scheduler.dispatch(r.at)
 		return w
 	}
 	close(w.done)
@@ -222,11 +230,28 @@ func (r *Reader) granted() {
 	close(w.done)
 }
 
-// dispatch grants the next turn if the device is free and somebody waits.
-func (at *station) dispatch() {
-	if next := at.queue.grant(); next != nil {
+// dispatch grants the next turn if the device is free and somebody waits. If only
+// warming waits, and has to stay away, it looks again later.
+func (s *Scheduler) dispatch(at *station) {
+	q := &at.queue
+	away := time.Until(at.calm)
+	q.held = away > 0
+	if next := q.grant(); next != nil {
 		next.reader.granted()
+		return
 	}
+	if q.holder != nil || len(q.waiting[Warming]) == 0 {
+		return
+	}
+	if at.timer != nil {
+		at.timer.Reset(away)
+		return
+	}
+	at.timer = time.AfterFunc(away, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.dispatch(at)
+	})
 }
 
 // end takes the turn back, unless it has ended before.
@@ -241,6 +266,9 @@ func (t *Turn) end(bytes int64) {
 	r.use.Turns++
 	if r.at.queue.holder == &r.entry {
 		r.at.queue.end(bytes)
+		if r.use.Class == Demand {
+			r.at.calm = time.Now().Add(linger)
+		}
 	}
 	if r.closed {
 		r.retire()

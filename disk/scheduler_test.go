@@ -116,6 +116,10 @@ func TestDemandBeforeWarming(t *testing.T) {
 			t.Fatal("warming begins while demand waits")
 		}
 		last.End(extent)
+		if granted(second) != nil {
+			t.Fatal("warming begins as soon as demand has ended a turn")
+		}
+		time.Sleep(linger)
 		turn = granted(second)
 		if turn == nil || granted(again) != nil {
 			t.Fatal("warming that has read nothing does not go first")
@@ -125,19 +129,82 @@ func TestDemandBeforeWarming(t *testing.T) {
 	})
 }
 
-// With End, a demand reader lets one turn of warming in; with Next it does not.
-func TestNextKeepsThePlace(t *testing.T) {
+// linger is as long as the scheduler's, or longer.
+const linger = 10 * time.Millisecond
+
+// A demand reader that goes on at once keeps warming away, also when it ends its
+// turns by End; one that rests does not.
+func TestWarmingStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s disk.Scheduler
 		d, w := s.Reader(sda, disk.Demand, "d"), s.Reader(sda, disk.Warming, "w")
 		turn := begin(t, d)
 		warming := later(t, w)
-		turn, err := turn.Next(t.Context(), extent)
-		if err != nil || granted(warming) != nil {
-			t.Fatalf("warming came between, or %v", err)
+		for i := range 100 {
+			time.Sleep(200 * time.Millisecond)
+			if i%2 == 0 {
+				turn.End(extent)
+				time.Sleep(time.Millisecond)
+				if granted(warming) != nil {
+					t.Fatal("warming came between")
+				}
+				turn = begin(t, d)
+				continue
+			}
+			var err error
+			if turn, err = turn.Next(t.Context(), extent); err != nil {
+				t.Fatal(err)
+			}
 		}
 		turn.End(extent)
-		if turn = granted(warming); turn == nil {
+		start := time.Now()
+		if turn = <-warming; time.Since(start) > linger {
+			t.Errorf("warming waits for %v though nobody reads", time.Since(start))
+		}
+		turn.End(extent)
+		start = time.Now()
+		begin(t, w).End(extent)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("warming waits for %v after warming", d)
+		}
+
+		// What begins to wait in the time of calm is granted after it.
+		begin(t, d).End(extent)
+		time.Sleep(time.Millisecond)
+		start = time.Now()
+		begin(t, w).End(extent)
+		if d := time.Since(start); d == 0 || d > linger {
+			t.Errorf("warming began %v after demand", d)
+		}
+		begin(t, d).End(extent)
+		warming = later(t, w)
+		turn = begin(t, d)
+		time.Sleep(time.Second)
+		if granted(warming) != nil {
+			t.Error("warming begins while demand reads")
+		}
+		turn.End(extent)
+		(<-warming).End(0)
+	})
+}
+
+// Readers of one class do not wait for one that has just ended its turn, but with
+// Next it keeps its place.
+func TestNextKeepsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s disk.Scheduler
+		short, long := s.Reader(sda, disk.Demand, "short"), s.Reader(sda, disk.Demand, "long")
+		turn := begin(t, long)
+		waiting := later(t, short)
+		turn.End(extent)
+		turn = granted(waiting)
+		waiting = later(t, long)
+		turn, err := turn.Next(t.Context(), extent/4) // it has read less so far
+		if err != nil || granted(waiting) != nil {
+			t.Fatalf("its place is lost, or %v", err)
+		}
+		turn.End(extent / 4)
+		if turn = granted(waiting); turn == nil {
 			t.Fatal("nobody has the turn")
 		}
 		turn.End(extent)
