@@ -43,7 +43,7 @@ func (s *service) handler() http.Handler {
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewDataServiceHandler(s.data, opts...))
-	mux.Handle(wireconnect.NewStreamServiceHandler(wireconnect.UnimplementedStreamServiceHandler{}, opts...))
+	mux.Handle(wireconnect.NewStreamServiceHandler(streamService{s}, opts...))
 	return mux
 }
 

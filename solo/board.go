@@ -173,3 +173,15 @@ func (w *watcher) take() (changed []*snapshot, forgotten []headrace.TaskID) {
 	sort.Slice(changed, func(i, k int) bool { return changed[i].rec.Order < changed[k].rec.Order })
 	return changed, forgotten
 }
+
+// jobOf is the job whose tasks consume a stream, empty for none.
+func (b *board) jobOf(stream string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.tasks {
+		if in := t.rec.Input; in != nil && in.Stream == stream {
+			return string(t.rec.Job)
+		}
+	}
+	return ""
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"headrace"
 	"headrace/fileset"
@@ -63,7 +62,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 	if q.Input.Split == wire.Split_SPLIT_NONE {
 		tasks[0].waiting.resident, err = s.findInput(ctx, q.Input, cred, &in)
 	} else {
-		err = s.openStream(ctx, q.Input, cred, &in)
+		err = s.openStream(ctx, q, cred, &in)
 	}
 	if err != nil {
 		return nil, err
@@ -123,24 +122,12 @@ func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Crede
 }
 
 // openStream opens the stream that deals the input.
-func (s *service) openStream(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) error {
-	spec := stream.Spec{
-		Owner: cred, Paths: slices.Clone(q.Paths), Rule: ruleOf(q), Consumers: in.Of, Buffer: q.Buffer,
-	}
-	if spec.Buffer == 0 {
-		spec.Buffer = s.loop.cfg.Buffer
-	}
-	if err := spec.Rule.Check(); err != nil {
-		return refusal("%v", err)
-	}
-	end, err := s.data.searches.begin(cred.UID)
+func (s *service) openStream(ctx context.Context, q *wire.RunRequest, cred linux.Credentials, in *input) error {
+	info, err := s.newStream(ctx, stream.Spec{
+		Owner: cred, Name: q.Name, Paths: q.Input.Paths, Rule: ruleOf(q.Input), Consumers: in.Of, Buffer: q.Input.Buffer,
+	})
 	if err != nil {
 		return err
-	}
-	defer end()
-	info, err := s.loop.streams.Open(ctx, spec)
-	if err != nil {
-		return asRefusal(err)
 	}
 	in.Stream, in.Files, in.Bytes = info.ID, int64(info.Files), info.Bytes
 	return nil

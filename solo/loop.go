@@ -31,13 +31,13 @@ type loop struct {
 	// round is under way.
 	watching  int
 	following bool
-	rt      Runtime
-	img     Images
-	journal journal
-	board   *board
-	counts  *counters
-	policy  decider
-	memory  func() (memoryInfo, error)
+	rt        Runtime
+	img       Images
+	journal   journal
+	board     *board
+	counts    *counters
+	policy    decider
+	memory    func() (memoryInfo, error)
 	// every is the time between two ticks; an end of the daemon waits at most
 	// stopWait for operations.
 	every, stopWait time.Duration

@@ -169,4 +169,3 @@ func (r *reading) resident(path string, size int64) int64 {
 	}
 	return n
 }
-

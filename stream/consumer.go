@@ -26,7 +26,7 @@ const (
 	over
 )
 
-var phaseNames = [...]string{"none", "unknown", "attached", "away", "committed", "failed"}
+var phaseNames = [...]string{"waiting", "gone", "connected", "gone", "finished", "failed"}
 
 func (p phase) String() string { return phaseNames[p] }
 

@@ -64,6 +64,8 @@ type Spec struct {
 	// ID names the stream; made up when empty. Safe as a file name.
 	ID    string            `json:"id"`
 	Owner linux.Credentials `json:"owner"`
+	// Name is for people.
+	Name string `json:"name,omitempty"`
 	// Paths are absolute: files, directories, patterns (package fileset).
 	Paths     []string `json:"paths"`
 	Rule      Rule     `json:"rule"`

@@ -2,7 +2,7 @@ package stream
 
 // Info is the state of a stream.
 type Info struct {
-	ID        string
+	ID, Name  string
 	UID       uint32
 	Rule      Rule
 	Files     int
@@ -14,6 +14,11 @@ type Info struct {
 	// latter alone, in units; DealtBytes is what they have consumed of it.
 	Dealt, Committed int
 	DealtBytes       int64
+	// CommittedBytes is what consumers that are through consumed.
+	CommittedBytes int64
+	// Readers counts the streams that take part in the reading now, this one
+	// included; 0: nothing is being read.
+	Readers int
 	// Error is why it deals nothing any more; empty: it does.
 	Error string
 	// Waiting is why it deals nothing at the moment, for a person.
@@ -23,7 +28,8 @@ type Info struct {
 // ConsumerInfo is the state of one consumer.
 type ConsumerInfo struct {
 	Attempt int
-	// State is none, attached, away, unknown, committed or failed.
+	// State is waiting (has not connected), connected, gone (may come back),
+	// finished (has committed its units) or failed.
 	State string
 	Units int
 	Bytes int64
@@ -33,25 +39,22 @@ type ConsumerInfo struct {
 
 func (s *stream) info() Info {
 	in := Info{
-		ID: s.spec.ID, UID: s.spec.Owner.UID, Rule: s.spec.Rule, Files: len(s.plan.files),
+		ID: s.spec.ID, Name: s.spec.Name, UID: s.spec.Owner.UID, Rule: s.spec.Rule, Files: len(s.plan.files),
 		Bytes: s.plan.bytes, Units: int(s.plan.units), External: s.spec.External,
 	}
-	for _, st := range s.state {
-		switch st {
-		case leased:
-			in.Dealt++
-		case done:
-			in.Dealt++
-			in.Committed++
-		case empty:
-			in.Dealt++
-		}
+	in.Committed = s.count[done]
+	in.Dealt = s.count[leased] + s.count[done] + s.count[empty]
+	for _, a := range s.source.attached {
+		in.Readers = max(in.Readers, len(a.sc.attached))
 	}
 	for _, c := range s.consumers {
 		in.Consumers = append(in.Consumers, ConsumerInfo{
 			Attempt: int(c.attempt), State: c.phase.String(), Units: len(c.units), Bytes: c.bytes, Code: int(c.code),
 		})
 		in.DealtBytes += c.bytes
+		if c.phase == committed {
+			in.CommittedBytes += c.bytes
+		}
 	}
 	if s.err != nil {
 		in.Error = s.err.Error()

@@ -2009,7 +2009,8 @@ func (x *Store) GetCompression() string {
 type WarmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Paths []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
-	// The request ends with the tasks of this job. Empty: it lasts until Evict.
+	// The request ends when the last task of the caller with this job has ended; one
+	// that is submitted later counts. Empty: it lasts until Evict.
 	Job string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	// Bytes that this request may keep in memory at most; 0: as many as the
 	// daemon's own budget allows.
@@ -2199,12 +2200,14 @@ type WarmStatus struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Job   string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	User  string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// queued, warming, done (what fits is in memory), released (nothing is kept
-	// any more).
+	// queued, warming, full (what fits is in memory, the rest waits until others
+	// release something), done (nothing is left to do), released (the request has
+	// ended).
 	State       string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	SubmittedMs int64  `protobuf:"varint,5,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	Files       int64  `protobuf:"varint,10,opt,name=files,proto3" json:"files,omitempty"`
-	// All of the files, and what of it was in memory when the request came.
+	// All of the files, and what of it was in memory when the request came, as far
+	// as the kernel tells the caller.
 	Bytes    int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Resident int64 `protobuf:"varint,12,opt,name=resident,proto3" json:"resident,omitempty"`
 	// What is kept in memory now because of this request, whoever read it.
@@ -2219,6 +2222,13 @@ type WarmStatus struct {
 	Failures []*PathProblem `protobuf:"bytes,18,rep,name=failures,proto3" json:"failures,omitempty"`
 	// The file that is being read; empty: none.
 	Current string `protobuf:"bytes,19,opt,name=current,proto3" json:"current,omitempty"`
+	// In memory without being kept there: it was there already. It is followed, and
+	// read again when the kernel has dropped it.
+	Followed int64 `protobuf:"varint,20,opt,name=followed,proto3" json:"followed,omitempty"`
+	// Still to be looked at or read; what does not fit is not in it.
+	Left int64 `protobuf:"varint,21,opt,name=left,proto3" json:"left,omitempty"`
+	// Was read by the job, which does not need it any more.
+	Used int64 `protobuf:"varint,22,opt,name=used,proto3" json:"used,omitempty"`
 	// Of the daemon, for all requests.
 	Budget     int64 `protobuf:"varint,30,opt,name=budget,proto3" json:"budget,omitempty"`
 	BudgetUsed int64 `protobuf:"varint,31,opt,name=budget_used,json=budgetUsed,proto3" json:"budget_used,omitempty"`
@@ -2363,6 +2373,27 @@ func (x *WarmStatus) GetCurrent() string {
 	return ""
 }
 
+func (x *WarmStatus) GetFollowed() int64 {
+	if x != nil {
+		return x.Followed
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *WarmStatus) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
 func (x *WarmStatus) GetBudget() int64 {
 	if x != nil {
 		return x.Budget
@@ -2499,9 +2530,11 @@ type EvictResponse struct {
 	// Requests that have ended.
 	Requests uint32 `protobuf:"varint,3,opt,name=requests,proto3" json:"requests,omitempty"`
 	// What stays in memory because somebody else has asked for it.
-	Kept          int64          `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
-	Failed        uint32         `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
-	Failures      []*PathProblem `protobuf:"bytes,6,rep,name=failures,proto3" json:"failures,omitempty"`
+	Kept     int64          `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	Failed   uint32         `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failures []*PathProblem `protobuf:"bytes,6,rep,name=failures,proto3" json:"failures,omitempty"`
+	// What was kept for requests that were named by id.
+	Released      int64 `protobuf:"varint,7,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2576,6 +2609,13 @@ func (x *EvictResponse) GetFailures() []*PathProblem {
 		return x.Failures
 	}
 	return nil
+}
+
+func (x *EvictResponse) GetReleased() int64 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
 }
 
 type CacheRequest struct {
@@ -3568,7 +3608,7 @@ type StreamConsumer struct {
 	// 0: none has begun.
 	Attempt uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// waiting (has not connected), connected, gone (connection lost, may come
-	// back), finished.
+	// back), finished (has committed its units), failed.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// Given to this attempt.
 	Units         uint32 `protobuf:"varint,4,opt,name=units,proto3" json:"units,omitempty"`
@@ -3829,7 +3869,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x11\n" +
 	"\x0fListWarmRequest\"G\n" +
 	"\x10ListWarmResponse\x123\n" +
-	"\brequests\x18\x01 \x03(\v2\x17.headrace.v1.WarmStatusR\brequests\"\xed\x03\n" +
+	"\brequests\x18\x01 \x03(\v2\x17.headrace.v1.WarmStatusR\brequests\"\xb1\x04\n" +
 	"\n" +
 	"WarmStatus\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
@@ -3847,7 +3887,10 @@ const file_headrace_proto_rawDesc = "" +
 	"\x0enot_fit_reason\x18\x10 \x01(\tR\fnotFitReason\x12\x16\n" +
 	"\x06failed\x18\x11 \x01(\rR\x06failed\x124\n" +
 	"\bfailures\x18\x12 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\x12\x18\n" +
-	"\acurrent\x18\x13 \x01(\tR\acurrent\x12\x16\n" +
+	"\acurrent\x18\x13 \x01(\tR\acurrent\x12\x1a\n" +
+	"\bfollowed\x18\x14 \x01(\x03R\bfollowed\x12\x12\n" +
+	"\x04left\x18\x15 \x01(\x03R\x04left\x12\x12\n" +
+	"\x04used\x18\x16 \x01(\x03R\x04used\x12\x16\n" +
 	"\x06budget\x18\x1e \x01(\x03R\x06budget\x12\x1f\n" +
 	"\vbudget_used\x18\x1f \x01(\x03R\n" +
 	"budgetUsed\x12\x14\n" +
@@ -3857,14 +3900,15 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"6\n" +
 	"\fEvictRequest\x12\x14\n" +
 	"\x05paths\x18\x01 \x03(\tR\x05paths\x12\x10\n" +
-	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xb9\x01\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xd5\x01\n" +
 	"\rEvictResponse\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x1a\n" +
 	"\brequests\x18\x03 \x01(\rR\brequests\x12\x12\n" +
 	"\x04kept\x18\x04 \x01(\x03R\x04kept\x12\x16\n" +
 	"\x06failed\x18\x05 \x01(\rR\x06failed\x124\n" +
-	"\bfailures\x18\x06 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\"$\n" +
+	"\bfailures\x18\x06 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\x12\x1a\n" +
+	"\breleased\x18\a \x01(\x03R\breleased\"$\n" +
 	"\fCacheRequest\x12\x14\n" +
 	"\x05paths\x18\x01 \x03(\tR\x05paths\"\xb3\x01\n" +
 	"\n" +

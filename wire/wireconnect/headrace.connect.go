@@ -480,14 +480,16 @@ func (UnimplementedTaskServiceHandler) Forget(context.Context, *wire.VerbRequest
 type DataServiceClient interface {
 	// Warm asks for files to be read into memory and kept there. When it returns,
 	// the request is accepted and its files are known; nothing may be read yet.
-	// A request without a job is recorded durably and lasts until Evict.
+	// It is recorded durably: after a restart of the daemon the files that the paths
+	// then mean are read again.
 	Warm(context.Context, *wire.WarmRequest) (*wire.WarmStatus, error)
 	// WatchWarm sends the status now, then what changes, at most a few times a
 	// second. It ends when everything that fits is in memory.
 	WatchWarm(context.Context, *wire.WatchWarmRequest) (*connect.ServerStreamForClient[wire.WarmStatus], error)
 	ListWarm(context.Context, *wire.ListWarmRequest) (*wire.ListWarmResponse, error)
-	// Evict ends the caller's requests for the files, and drops from memory what
-	// nobody else has asked for.
+	// Evict ends the caller's requests without a job for the files, and drops from
+	// memory what nobody else has asked for. Of a request that is named by its id
+	// nothing is dropped; it is left to the kernel.
 	Evict(context.Context, *wire.EvictRequest) (*wire.EvictResponse, error)
 	// Cache tells file by file what is in memory, in many messages.
 	Cache(context.Context, *wire.CacheRequest) (*connect.ServerStreamForClient[wire.CacheChunk], error)
@@ -601,14 +603,16 @@ func (c *dataServiceClient) Disks(ctx context.Context, req *wire.DisksRequest) (
 type DataServiceHandler interface {
 	// Warm asks for files to be read into memory and kept there. When it returns,
 	// the request is accepted and its files are known; nothing may be read yet.
-	// A request without a job is recorded durably and lasts until Evict.
+	// It is recorded durably: after a restart of the daemon the files that the paths
+	// then mean are read again.
 	Warm(context.Context, *wire.WarmRequest) (*wire.WarmStatus, error)
 	// WatchWarm sends the status now, then what changes, at most a few times a
 	// second. It ends when everything that fits is in memory.
 	WatchWarm(context.Context, *wire.WatchWarmRequest, *connect.ServerStream[wire.WarmStatus]) error
 	ListWarm(context.Context, *wire.ListWarmRequest) (*wire.ListWarmResponse, error)
-	// Evict ends the caller's requests for the files, and drops from memory what
-	// nobody else has asked for.
+	// Evict ends the caller's requests without a job for the files, and drops from
+	// memory what nobody else has asked for. Of a request that is named by its id
+	// nothing is dropped; it is left to the kernel.
 	Evict(context.Context, *wire.EvictRequest) (*wire.EvictResponse, error)
 	// Cache tells file by file what is in memory, in many messages.
 	Cache(context.Context, *wire.CacheRequest, *connect.ServerStream[wire.CacheChunk]) error

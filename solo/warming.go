@@ -1,0 +1,412 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace"
+	"headrace/fileset"
+	"headrace/internal/linux"
+	"headrace/pagecache"
+	"headrace/warm"
+)
+
+const (
+	// maxWarmRequests and maxWarmFiles are how many one user may have at a time.
+	maxWarmRequests = 1000
+	maxWarmFiles    = 4 << 20
+	// sweepEvery is how often it is looked whether jobs have ended, and sweepPause
+	// how long after a change of some task at the earliest.
+	sweepEvery = 10 * time.Second
+	sweepPause = 200 * time.Millisecond
+)
+
+// warming keeps files in memory for those who have asked. A nil warming keeps
+// none. What users have asked for is recorded; the inputs of tasks are asked for
+// by the loop and go with the tasks.
+type warming struct {
+	engine   *warm.Engine
+	cache    pagecache.Cache
+	searches *searches
+	records  *warmRecords
+	board    *board
+	log      *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	entries map[warm.RequestID]*warmEntry
+}
+
+// warmEntry is a request of a user. What of it is not the record's is set before
+// found is closed, and does not change then; mu protects the record.
+type warmEntry struct {
+	rec warmRecord
+	// found is closed when it is known which files it is about.
+	found chan struct{}
+	foundFiles
+}
+
+// foundFiles is what paths mean.
+type foundFiles struct {
+	files []warm.File
+	count int64
+	bytes int64
+	// resident is what of it was in memory, as far as the owner may know.
+	resident int64
+	problems problems
+}
+
+// openWarming takes up the requests that are recorded; start begins to work on
+// them.
+func openWarming(r *reading, s *searches, file *boltJournal, b *board, log *slog.Logger) (*warming, error) {
+	records, known, err := openWarmRecords(file.db)
+	if err != nil {
+		return nil, err
+	}
+	w := &warming{
+		cache: r.cache, searches: s, records: records, board: b, log: log,
+		entries: map[warm.RequestID]*warmEntry{},
+	}
+	w.engine, err = warm.New(warm.Config{
+		Cache: r.cache, Disks: r.disks, Devices: r.devices, Alive: w.alive, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range known {
+		w.entries[warm.RequestID(rec.ID)] = &warmEntry{rec: rec, found: make(chan struct{})}
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// start must be called once the board shows all tasks.
+func (w *warming) start() {
+	if w == nil {
+		return
+	}
+	known := w.sorted()
+	w.wg.Go(func() {
+		for _, e := range known {
+			w.takeUp(e)
+		}
+	})
+	w.wg.Go(w.follow)
+}
+
+func (w *warming) close() {
+	if w == nil {
+		return
+	}
+	w.cancel()
+	w.wg.Wait()
+	if err := w.engine.Close(); err != nil {
+		w.log.Warn("warming does not end", "err", err)
+	}
+}
+
+// sorted are the entries in the order of submission.
+func (w *warming) sorted() []*warmEntry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]*warmEntry, 0, len(w.entries))
+	for _, e := range w.entries {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b *warmEntry) int { return int(int64(a.rec.Order) - int64(b.rec.Order)) })
+	return all
+}
+
+// takeUp goes on with a request from before the restart.
+func (w *warming) takeUp(e *warmEntry) {
+	rec := w.recordOf(e)
+	found, cred, err := w.findAgain(&rec)
+	if err != nil {
+		if w.ctx.Err() != nil {
+			return
+		}
+		w.log.Warn("the files of a request cannot be found again", "id", rec.ID, "err", err)
+		found.problems.add(rec.Paths[0], err)
+	}
+	e.foundFiles = found
+	close(e.found)
+	if err := w.give(e, cred); err != nil {
+		w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
+	}
+}
+
+func (w *warming) recordOf(e *warmEntry) warmRecord {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return e.rec
+}
+
+func (w *warming) findAgain(rec *warmRecord) (foundFiles, linux.Credentials, error) {
+	cred, err := caller{uid: rec.UID, gid: rec.GID}.credentials()
+	if err != nil {
+		return foundFiles{}, cred, err
+	}
+	except := map[string]bool{}
+	if len(rec.Except) > 0 {
+		visitor := fileset.Visitor{
+			File:    func(f fileset.File) error { except[f.Path] = true; return nil },
+			Problem: func(*fileset.Problem) error { return nil },
+		}
+		err := linux.AsUser(cred, func() error { return fileset.Find(w.ctx, rec.Except, visitor) })
+		if err != nil {
+			return foundFiles{}, cred, err
+		}
+	}
+	found, err := w.find(w.ctx, cred, rec.Paths, except, maxWarmFiles)
+	return found, cred, err
+}
+
+// find looks paths up with somebody's rights. Files that cannot be opened are
+// problems.
+func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, most int64) (foundFiles, error) {
+	var found foundFiles
+	err := linux.AsUser(cred, func() error {
+		return fileset.Find(ctx, paths, fileset.Visitor{
+			File: func(f fileset.File) error {
+				if except[f.Path] {
+					return nil
+				}
+				if found.count >= most {
+					return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", errBusy, maxWarmFiles)
+				}
+				return found.look(w.cache, f)
+			},
+			Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
+		})
+	})
+	return found, err
+}
+
+func (found *foundFiles) look(cache pagecache.Cache, file fileset.File) error {
+	f, err := fileset.Open(file.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has vanished
+	}
+	if err != nil {
+		found.problems.add(file.Path, err)
+		return nil
+	}
+	defer f.Close()
+	size := file.Info.Size()
+	// That the kernel does not tell is no problem: the file is looked at again.
+	resident, _ := cache.Resident(f, pagecache.Range{Len: size})
+	found.files = append(found.files, warm.File{Path: file.Path, Size: size})
+	found.count++
+	found.bytes += size
+	found.resident += resident
+	return nil
+}
+
+// add accepts a request.
+func (w *warming) add(ctx context.Context, by caller, rec warmRecord) (*warmEntry, error) {
+	cred, err := by.credentials()
+	if err != nil {
+		return nil, err
+	}
+	room, err := w.room(cred.UID)
+	if err != nil {
+		return nil, err
+	}
+	end, err := w.searches.begin(cred.UID)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	e := &warmEntry{rec: rec, found: make(chan struct{})}
+	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, room); err != nil {
+		return nil, err
+	}
+	switch {
+	case e.count > 0:
+	case len(e.problems.first) > 0:
+		return nil, refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
+	default:
+		return nil, refusal("%s: there are no files in it", shown(rec.Paths[0]))
+	}
+	close(e.found)
+	e.rec.UID, e.rec.GID, e.rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
+	e.rec.Seen = rec.Job != "" && w.liveJobs()[jobKey(cred.UID, rec.Job)]
+	if err := w.records.add(&e.rec); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.entries[warm.RequestID(e.rec.ID)] = e
+	w.mu.Unlock()
+	if err := w.give(e, cred); err != nil {
+		return nil, errors.Join(err, w.forget(e))
+	}
+	return e, nil
+}
+
+// room is how many more files a user may ask for.
+func (w *warming) room(uid uint32) (int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	requests, left := 0, int64(maxWarmFiles)
+	for _, e := range w.entries {
+		if e.rec.UID != uid {
+			continue
+		}
+		requests++
+		select {
+		case <-e.found:
+			left -= e.count
+		default:
+		}
+	}
+	if requests >= maxWarmRequests {
+		return 0, fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", errBusy, requests)
+	}
+	return max(0, left), nil
+}
+
+// give hands a request to the engine, unless it has been ended meanwhile.
+func (w *warming) give(e *warmEntry, cred linux.Credentials) error {
+	rec := w.recordOf(e)
+	id := warm.RequestID(rec.ID)
+	files := e.files
+	e.files = nil // the engine has them now
+	if len(files) == 0 {
+		return nil
+	}
+	q := warm.Request{ID: id, Owner: cred, Files: files, Order: rec.Order, Budget: rec.Budget, Hold: rec.Job == ""}
+	if rec.Job != "" {
+		q.Job = jobKey(rec.UID, rec.Job)
+	}
+	if err := w.engine.Add(q); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	gone := w.entries[id] != e
+	w.mu.Unlock()
+	if gone {
+		w.engine.Remove(id)
+	}
+	return nil
+}
+
+// forget ends a request for good.
+func (w *warming) forget(entries ...*warmEntry) error {
+	var ids []string
+	w.mu.Lock()
+	for _, e := range entries {
+		ids = append(ids, e.rec.ID)
+		delete(w.entries, warm.RequestID(e.rec.ID))
+	}
+	w.mu.Unlock()
+	for _, id := range ids {
+		w.engine.Remove(warm.RequestID(id)) // if it is there
+	}
+	return w.records.remove(ids...)
+}
+
+// jobKey names the job of a user for the engine: others may have one of the same
+// name.
+func jobKey(uid uint32, job headrace.JobID) headrace.JobID {
+	return headrace.JobID(fmt.Sprintf("%s of %d", job, uid))
+}
+
+// liveJobs are the jobs that have tasks which have not ended.
+func (w *warming) liveJobs() map[headrace.JobID]bool {
+	live := map[headrace.JobID]bool{}
+	for _, s := range w.board.list(viewer{all: true}, false) {
+		if s.rec.Job != "" {
+			live[jobKey(s.rec.UID, s.rec.Job)] = true
+		}
+	}
+	return live
+}
+
+// alive answers the engine. A job that has not begun is alive.
+func (w *warming) alive(job headrace.JobID) bool {
+	if w.liveJobs()[job] {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.entries {
+		if e.rec.Job != "" && !e.rec.Seen && jobKey(e.rec.UID, e.rec.Job) == job {
+			return true
+		}
+	}
+	return false
+}
+
+// follow ends requests with their jobs.
+func (w *warming) follow() {
+	changes, stop := w.board.watch(viewer{all: true}, "")
+	defer stop()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := w.sweep(); err != nil {
+			w.log.Error("requests whose jobs have ended", "err", err)
+		}
+		select {
+		case <-changes.wake:
+			changes.take()
+		case <-tick.C:
+		case <-w.ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(sweepPause):
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+// sweep notes which jobs have begun, and ends the requests of those that have
+// ended, and of those that the engine has cleaned up.
+func (w *warming) sweep() error {
+	var jobs, over []*warmEntry
+	for _, e := range w.sorted() {
+		if w.recordOf(e).Job != "" {
+			jobs = append(jobs, e)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	live := w.liveJobs()
+	var errs []error
+	for _, e := range jobs {
+		rec := w.recordOf(e)
+		switch lives := live[jobKey(rec.UID, rec.Job)]; {
+		case lives && !rec.Seen:
+			errs = append(errs, w.change(e, func(r *warmRecord) { r.Seen = true }))
+		case !lives && rec.Seen:
+			over = append(over, e)
+		}
+	}
+	for _, e := range over {
+		w.log.Info("the job has ended, its files are not kept in memory any more", "request", e.rec.ID, "job", e.rec.Job)
+	}
+	return errors.Join(append(errs, w.forget(over...))...)
+}
+
+// change changes a record durably, if the request is still there.
+func (w *warming) change(e *warmEntry, do func(*warmRecord)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.entries[warm.RequestID(e.rec.ID)] != e {
+		return nil
+	}
+	do(&e.rec)
+	return w.records.put(&e.rec)
+}
