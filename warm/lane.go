@@ -1,0 +1,440 @@
+package warm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"headrace/disk"
+	"headrace/pagecache"
+	"headrace/policy"
+)
+
+// turnFiles is how many files are opened, and read if they are small, in one turn
+// at a disk: as each may cost it a seek or two, others do not wait for long.
+const turnFiles = 16
+
+// lane is what is to be done on one device. It has a goroutine while there is
+// something. The engine's lock protects it.
+type lane struct {
+	e      *Engine
+	device disk.Device
+	wake   chan struct{}
+
+	running bool
+	shares  []*share
+	active  []*share // those that may want something, in the order of their requests
+	// reading is what is being read; without a request: nothing.
+	reading ask
+	// full: the next block waits for room.
+	full bool
+	// refused says why the page cache has refused a block that there was room for.
+	// It is not tried again before retryAt, or something is released.
+	refused string
+	retryAt time.Time
+	// followAt is when to look next at what is in memory, beginning with the share
+	// followFrom.
+	followAt   time.Time
+	followFrom int
+
+	view viewBuffer
+}
+
+// viewBuffer is a view of a lane, and what its indices stand for.
+type viewBuffer struct {
+	jobs   []policy.WarmJob
+	blocks []policy.WarmBlock
+	pos    []uint32
+	shares []*share
+	first  []int // of each job, in pos
+}
+
+// ask is a step that the policy has ordered.
+type ask struct {
+	do   policy.WarmDo
+	why  string
+	s    *share
+	r    *request
+	file int
+	pos  uint32
+	part pagecache.Range
+}
+
+func (a *ask) alias() alias { return alias{a.r.Files[a.file].Path, a.part} }
+
+// lane finds or makes the lane of a device. e.mu is held.
+func (e *Engine) lane(d disk.Device) *lane {
+	l := e.lanes[d.ID]
+	if l == nil {
+		l = &lane{e: e, device: d, wake: make(chan struct{}, 1)}
+		e.lanes[d.ID] = l
+	}
+	if !l.running {
+		l.device = d // what has this number now
+	}
+	return l
+}
+
+// share finds or makes the share of a request. e.mu is held.
+func (l *lane) share(r *request) *share {
+	for _, s := range r.shares {
+		if s.lane == l {
+			return s
+		}
+	}
+	s := &share{r: r, lane: l}
+	r.shares = append(r.shares, s)
+	l.shares = append(l.shares, s)
+	return s
+}
+
+// activate puts a share among those that may want something. e.mu is held.
+func (l *lane) activate(s *share) {
+	if s.r.ended {
+		return
+	}
+	if !s.active {
+		s.active = true
+		i, _ := slices.BinarySearchFunc(l.active, s, func(a, b *share) int { return int(a.r.seq) - int(b.r.seq) })
+		l.active = slices.Insert(l.active, i, s)
+	}
+	l.start()
+}
+
+// start makes sure that somebody works on the lane. e.mu is held.
+func (l *lane) start() {
+	if !l.running && l.e.ctx.Err() == nil {
+		l.running = true
+		l.e.wg.Add(1)
+		go l.run()
+	}
+	l.kick()
+}
+
+// kick has the lane look again for something to do.
+func (l *lane) kick() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// remove takes a share off. e.mu is held.
+func (l *lane) remove(s *share) {
+	is := func(o *share) bool { return o == s }
+	l.shares = slices.DeleteFunc(l.shares, is)
+	l.active = slices.DeleteFunc(l.active, is)
+	s.active = false
+}
+
+// look makes the view of the lane. It is valid while e.mu is held.
+func (l *lane) look() policy.WarmView {
+	v := &l.view
+	v.jobs, v.pos, v.shares, v.first = v.jobs[:0], v.pos[:0], v.shares[:0], v.first[:0]
+	v.blocks = slices.Grow(v.blocks[:0], lookahead*len(l.active)) // so that it stays in place
+	l.active = slices.DeleteFunc(l.active, func(s *share) bool {
+		first := len(v.pos)
+		l.show(s)
+		if s.active = len(v.pos) > first; !s.active {
+			return true
+		}
+		r := s.r
+		v.shares, v.first = append(v.shares, s), append(v.first, first)
+		v.jobs = append(v.jobs, policy.WarmJob{
+			Name: r.name, Input: r.Bytes, Order: r.Order, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
+		})
+		return false
+	})
+	return policy.WarmView{Room: l.e.room(), Jobs: v.jobs}
+}
+
+// show adds the next blocks of a share to the view: those that are moving, and the
+// first one that is not.
+func (l *lane) show(s *share) {
+	v := &l.view
+	first := len(v.pos)
+	for n := 1; n <= lookahead; n++ {
+		v.pos = s.upcoming(v.pos[:first], n)
+		if len(v.pos) < first+n {
+			return
+		}
+		pos := v.pos[first+n-1]
+		file := s.r.fileOf(pos)
+		part := s.r.part(file, pos)
+		state := l.e.stateOf(alias{s.r.Files[file].Path, part})
+		v.blocks = append(v.blocks, policy.WarmBlock{Bytes: wholePages(part), State: state})
+		if state != policy.Moving {
+			return
+		}
+	}
+}
+
+// choose asks the policy.
+func (l *lane) choose() ask {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	step := policy.NextWarm(l.look(), l.e.cfg.Policy)
+	a := ask{do: step.Do, why: step.Reason}
+	if step.Job >= 0 {
+		a.s = l.view.shares[step.Job]
+		a.r, a.pos = a.s.r, l.view.pos[l.view.first[step.Job]+step.Block]
+		a.file = a.r.fileOf(a.pos)
+		a.part = a.r.part(a.file, a.pos)
+	}
+	if a.do == policy.WarmMigrate && l.refused != "" && time.Now().Before(l.retryAt) {
+		a.do, a.why = policy.WarmWait, l.refused
+	}
+	l.setFull(a.do == policy.WarmWait)
+	return a
+}
+
+// setFull notes whether the next block waits for room, and tells those who watch.
+// e.mu is held.
+func (l *lane) setFull(full bool) {
+	if l.full == full {
+		return
+	}
+	l.full = full
+	for _, s := range l.active {
+		s.r.touch()
+	}
+}
+
+// run works until nothing is left to be done or followed.
+func (l *lane) run() {
+	defer l.e.wg.Done()
+	reader := l.e.cfg.Disks.Reader(l.device, disk.Warming, "warming")
+	defer reader.Close()
+	for l.e.ctx.Err() == nil {
+		l.follow()
+		a := l.choose()
+		switch a.do {
+		case policy.WarmMigrate:
+			l.useTurn(reader)
+			l.e.cleanUp()
+		case policy.WarmRefer:
+			l.read(a)
+		case policy.WarmSkip:
+			l.skip(a)
+		case policy.WarmWait:
+			if !l.found(a) && !l.e.cleanUp() {
+				l.sleep()
+			}
+		case policy.WarmNothing:
+			if l.rest() {
+				return
+			}
+			l.sleep()
+		}
+	}
+}
+
+// rest reports whether the lane's goroutine may end, and notes it.
+func (l *lane) rest() bool {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	following := slices.ContainsFunc(l.shares, func(s *share) bool { return len(s.following) > 0 })
+	l.running = len(l.active) > 0 || following
+	return !l.running
+}
+
+// sleep waits until something may have changed.
+func (l *lane) sleep() {
+	select {
+	case <-l.wake:
+	case <-time.After(l.e.cfg.FollowUp):
+	case <-l.e.ctx.Done():
+	}
+}
+
+// useTurn waits for a turn at the disk and reads one block, or some small files.
+// What that is is decided when the turn has come.
+func (l *lane) useTurn(reader *disk.Reader) {
+	turn, err := reader.Begin(l.e.ctx)
+	if err != nil {
+		if l.e.ctx.Err() == nil {
+			l.e.cfg.Log.Error("warm: no turn at a disk", "disk", l.device.Name, "err", err)
+			l.sleep()
+		}
+		return
+	}
+	var bytes int64
+	defer func() { turn.End(bytes) }()
+	for range turnFiles {
+		a := l.choose()
+		if a.do != policy.WarmMigrate || bytes > 0 && bytes+a.part.Len > l.e.cfg.Block {
+			return
+		}
+		bytes += l.read(a)
+	}
+}
+
+// read carries out a step: it reads a block, or refers to it if it is there
+// already. It returns how many bytes were read.
+func (l *lane) read(a ask) (bytes int64) {
+	o, ok := l.open(a)
+	if !ok {
+		return 0
+	}
+	defer o.f.Close()
+	device, err := l.e.cfg.Devices.Of(o.f)
+	if err != nil {
+		device = l.device
+	}
+	ctx, cancel := context.WithCancel(l.e.ctx)
+	defer cancel()
+	b := l.begin(a, o, device, cancel)
+	if b == nil {
+		return 0
+	}
+	pin, err := l.e.cfg.Cache.Pin(ctx, o.f, a.part, func(n int64) {
+		bytes += n
+		l.e.progress(a.r, n)
+	})
+	now, ierr := identify(o.f)
+	if ierr != nil {
+		now = o.identity
+	}
+	l.finish(a, b, pin, err, now)
+	return bytes
+}
+
+func (e *Engine) progress(r *request, n int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r.migrated += n
+	e.counters.Migrated += n
+	r.touch()
+}
+
+// begin checks a block of a file that has just been opened. It returns the block
+// if it is to be read; otherwise it has done what is to be done.
+func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc) *block {
+	e, r := l.e, a.r
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.ended || r.state[a.pos] != left {
+		return nil
+	}
+	if why := r.changedFile(a.file, o.identity); why != "" {
+		e.failReason(r, a.file, why)
+		return nil
+	}
+	if d.ID != l.device.ID {
+		e.moveFile(r, a.file, d)
+		return nil
+	}
+	r.begin(a.file, o.identity)
+	key := blockKey{o.dev, o.ino, a.part}
+	b := e.blocks[key]
+	switch {
+	case b != nil:
+		e.meet(b, r.Files[a.file].Path)
+		if b.pin != nil && !b.leaving && r.fits(b.bytes) {
+			e.refer(b, r, a.pos)
+		}
+		return nil
+	case a.do == policy.WarmRefer:
+		delete(e.known, a.alias()) // the path leads elsewhere now
+		return nil
+	case a.part.Len == 0:
+		l.keepAnEye(a)
+		return nil
+	}
+	bytes := wholePages(a.part)
+	if room := e.room(); room.Pinned+bytes > room.Budget || room.Blocks >= room.MaxBlocks {
+		return nil // another lane was faster
+	}
+	b = &block{key: key, bytes: bytes, cancel: cancel}
+	e.blocks[key] = b
+	e.locked += bytes
+	e.refer(b, r, a.pos)
+	e.meet(b, r.Files[a.file].Path)
+	l.reading = a
+	r.touch()
+	return b
+}
+
+// finish notes what has become of a block that was to be read.
+func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now identity) {
+	e, r := l.e, a.r
+	e.mu.Lock()
+	l.reading = ask{}
+	r.touch()
+	if err != nil {
+		e.remove(b)
+		l.refusal(a, err)
+		e.mu.Unlock()
+		return
+	}
+	e.install(b, pin)
+	e.counters.Blocks++
+	if why := r.changedFile(a.file, now); why != "" {
+		e.failReason(r, a.file, why)
+	}
+	leaving := b.leaving
+	e.mu.Unlock()
+	if leaving {
+		e.letGo([]*block{b})
+	}
+}
+
+// install makes a block that was read one that is locked. e.mu is held.
+func (e *Engine) install(b *block, pin pagecache.Pinned) {
+	b.pin, b.cancel = pin, nil
+	n := pin.Bytes()
+	e.locked += n - b.bytes
+	for _, at := range b.refs {
+		at.r.heldBytes += n - b.bytes
+		at.r.move(at.pos, pinned)
+	}
+	b.bytes = n
+	b.leaving = len(b.refs) == 0
+}
+
+// refusal notes why a block could not be locked. e.mu is held.
+func (l *lane) refusal(a ask, err error) {
+	e, r := l.e, a.r
+	switch {
+	case r.ended || r.state[a.pos] != left:
+	case errors.Is(err, pagecache.ErrResident):
+		l.keepAnEye(a)
+	case errors.Is(err, pagecache.ErrBudget), errors.Is(err, pagecache.ErrClosed),
+		errors.Is(err, pagecache.ErrLockLimit) && len(e.blocks) > 0:
+		l.refused, l.retryAt = "waits for room: "+reason(err), time.Now().Add(e.cfg.FollowUp)
+	case errors.Is(err, context.Canceled):
+	default:
+		e.failFile(r, a.file, err)
+	}
+}
+
+// keepAnEye notes that a block is in memory without our doing. e.mu is held.
+func (l *lane) keepAnEye(a ask) {
+	a.r.move(a.pos, resident)
+	if a.part.Len > 0 {
+		a.s.following = append(a.s.following, a.pos)
+	}
+	l.e.counters.Skipped += a.part.Len
+}
+
+// skip gives up a block that can never be locked.
+func (l *lane) skip(a ask) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	if !a.r.ended && a.r.state[a.pos] == left {
+		a.r.notFitReason = a.why
+		a.r.move(a.pos, notFit)
+	}
+}
+
+// moveFile puts a file into the lane of the device that it really is on. e.mu is
+// held.
+func (e *Engine) moveFile(r *request, file int, d disk.Device) {
+	s := e.lane(d).share(r)
+	if r.moved == nil {
+		r.moved = map[int32]*share{}
+	}
+	r.moved[int32(file)] = s
+	s.take(int32(file))
+}

@@ -1,0 +1,202 @@
+package warm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/disk"
+	"headrace/fileset"
+)
+
+// identity tells whether a path still leads to the same file, and whether all of
+// it is still there.
+type identity struct {
+	dev, ino uint64
+	size     int64
+}
+
+// opened is a file that was opened with the rights of a request's owner.
+type opened struct {
+	identity
+	f *os.File
+}
+
+// open opens a file of a request. The caller closes it. It may block.
+func (e *Engine) open(r *request, file int) (*opened, error) {
+	f, err := e.cfg.Open(r.Owner, r.Files[file].Path)
+	if err != nil {
+		return nil, err
+	}
+	id, err := identify(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &opened{id, f}, nil
+}
+
+func identify(f *os.File) (identity, error) {
+	var st unix.Stat_t
+	var serr error
+	conn, err := f.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { serr = unix.Fstat(int(fd), &st) })
+	}
+	switch {
+	case err != nil:
+		return identity{}, err
+	case serr != nil:
+		return identity{}, os.NewSyscallError("fstat", serr)
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return identity{}, fileset.ErrNotRegular
+	}
+	return identity{uint64(st.Dev), st.Ino, st.Size}, nil
+}
+
+// changed says why a file is not what the request is about any more, or nothing.
+// It may have grown. The engine's lock is held.
+func (r *request) changedFile(file int, now identity) string {
+	if was, begun := r.begun[int32(file)]; begun && (was.dev != now.dev || was.ino != now.ino) {
+		return "it was replaced by another file while it was warmed"
+	}
+	if want := r.wantedSize(file); now.size < want {
+		return fmt.Sprintf("it shrank from %d to %d bytes", want, now.size)
+	}
+	return ""
+}
+
+// begin remembers what a file of several blocks was when its first one was
+// opened. The engine's lock is held.
+func (r *request) begin(file int, id identity) {
+	if r.start[file+1]-r.start[file] < 2 {
+		return
+	}
+	if r.begun == nil {
+		r.begun = map[int32]identity{}
+	}
+	if _, begun := r.begun[int32(file)]; !begun {
+		r.begun[int32(file)] = id
+	}
+}
+
+// reason is an error without the path, which is told beside it.
+func reason(err error) string {
+	var problem *fileset.Problem
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &problem):
+		err = problem.Err
+	case errors.As(err, &path):
+		err = path.Err
+	}
+	return err.Error()
+}
+
+// assign finds out for all files of a request on which device they are: that of
+// their directory. Should that be wrong, it shows when they are opened.
+func (e *Engine) assign(r *request) {
+	defer e.wg.Done()
+	dirs := map[string]disk.Device{}
+	var batch []int32
+	var at disk.Device
+	for i := range r.Files {
+		if len(batch) > 0 && len(batch)%assignBatch == 0 {
+			if !e.hand(r, at, batch) {
+				return
+			}
+			batch = nil
+		}
+		d, err := e.place(r, i, dirs)
+		if err != nil {
+			e.mu.Lock()
+			e.failFile(r, i, err)
+			e.mu.Unlock()
+			continue
+		}
+		if d.ID != at.ID && len(batch) > 0 {
+			if !e.hand(r, at, batch) {
+				return
+			}
+			batch = nil
+		}
+		at = d
+		batch = append(batch, int32(i))
+	}
+	e.hand(r, at, batch)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r.assigning = false
+	r.touch()
+}
+
+const (
+	assignBatch = 1024
+	// knownDirs is how many directories are remembered while files are assigned.
+	knownDirs = 4096
+)
+
+// place is the device that a file is on, as far as one can tell without opening
+// it.
+func (e *Engine) place(r *request, file int, dirs map[string]disk.Device) (disk.Device, error) {
+	dir := filepath.Dir(r.Files[file].Path)
+	if d, ok := dirs[dir]; ok {
+		return d, nil
+	}
+	d, err := e.deviceOfDir(dir)
+	if err != nil {
+		// The owner may enter where the daemon must not, or the file has vanished.
+		o, err := e.open(r, file)
+		if err != nil {
+			return disk.Device{}, err
+		}
+		defer o.f.Close()
+		if d, err = e.cfg.Devices.Of(o.f); err != nil {
+			return disk.Device{}, err
+		}
+	}
+	if len(dirs) >= knownDirs {
+		clear(dirs)
+	}
+	dirs[dir] = d
+	return d, nil
+}
+
+func (e *Engine) deviceOfDir(dir string) (disk.Device, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return disk.Device{}, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	defer f.Close()
+	return e.cfg.Devices.Of(f)
+}
+
+// hand gives files to the lane of a device. It reports whether the request still
+// wants them.
+func (e *Engine) hand(r *request, d disk.Device, files []int32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.ended || e.ctx.Err() != nil {
+		return false
+	}
+	if len(files) > 0 {
+		e.lane(d).share(r).add(files)
+	}
+	return true
+}
+
+// failFile gives up a file of a request. e.mu is held.
+func (e *Engine) failFile(r *request, file int, err error) {
+	e.failReason(r, file, reason(err))
+}
+
+func (e *Engine) failReason(r *request, file int, why string) {
+	before := r.failedFiles
+	r.fail(file, why)
+	e.counters.FailedFiles += int64(r.failedFiles - before)
+}

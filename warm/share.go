@@ -1,0 +1,115 @@
+package warm
+
+import "slices"
+
+// share is what a request wants of one device. The engine's lock protects it.
+type share struct {
+	r    *request
+	lane *lane
+	// files are those on the device, in order; what is before at and pos is done.
+	files []int32
+	at    int
+	pos   uint32
+	// again has positions that are wanted once more, sorted.
+	again []uint32
+	// following has positions that are in memory without being locked, those first
+	// that were looked at longest ago.
+	following []uint32
+	// active: it is on its lane's list of those that may want something.
+	active bool
+}
+
+// add appends files, which are behind all others of the share.
+func (s *share) add(files []int32) {
+	if s.at == len(s.files) && len(files) > 0 {
+		s.pos = s.r.start[files[0]]
+	}
+	s.files = append(s.files, files...)
+	s.lane.activate(s)
+}
+
+// take adds a file that turned out to be on this device.
+func (s *share) take(file int32) {
+	if len(s.files) == 0 || s.files[len(s.files)-1] < file {
+		s.add([]int32{file})
+		return
+	}
+	for pos := s.r.start[file]; pos < s.r.start[file+1]; pos++ {
+		s.ask(pos)
+	}
+}
+
+// ask puts a position among those that are wanted once more.
+func (s *share) ask(pos uint32) {
+	if i, found := slices.BinarySearch(s.again, pos); !found {
+		s.again = slices.Insert(s.again, i, pos)
+	}
+	s.lane.activate(s)
+}
+
+// mine reports whether a position is still to be done, and here.
+func (s *share) mine(pos uint32) bool {
+	if s.r.state[pos] != left {
+		return false
+	}
+	if s.r.moved == nil {
+		return true
+	}
+	to, moved := s.r.moved[int32(s.r.fileOf(pos))]
+	return !moved || to == s
+}
+
+// lookahead is how many wanted blocks of each request are shown to the policy at
+// most, passedOver how many others are passed over in search of the later ones.
+const lookahead, passedOver = 3, 64
+
+// upcoming appends the next n positions that are still to be done, in order. There
+// are none only if nothing is left.
+func (s *share) upcoming(dst []uint32, n int) []uint32 {
+	s.forget()
+	again, at, pos := s.again, s.at, s.pos
+	found := 0
+	for range n + passedOver {
+		var next uint32
+		switch {
+		case found == n, at == len(s.files) && len(again) == 0:
+			return dst
+		case at == len(s.files), len(again) > 0 && again[0] < pos:
+			next, again = again[0], again[1:]
+		default:
+			if len(again) > 0 && again[0] == pos {
+				again = again[1:]
+			}
+			next = pos
+			at, pos = s.after(at, pos)
+		}
+		if s.mine(next) {
+			dst = append(dst, next)
+			found++
+		}
+	}
+	return dst
+}
+
+// forget drops what is done from the front.
+func (s *share) forget() {
+	for s.at < len(s.files) && !s.mine(s.pos) {
+		s.at, s.pos = s.after(s.at, s.pos)
+	}
+	n := 0
+	for n < len(s.again) && !s.mine(s.again[n]) {
+		n++
+	}
+	s.again = s.again[n:]
+}
+
+// after is the place of the position after pos, which is in the file at.
+func (s *share) after(at int, pos uint32) (int, uint32) {
+	if pos+1 < s.r.start[s.files[at]+1] {
+		return at, pos + 1
+	}
+	if at++; at < len(s.files) {
+		pos = s.r.start[s.files[at]]
+	}
+	return at, pos
+}
