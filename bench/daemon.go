@@ -25,6 +25,7 @@ import (
 type daemonConfig struct {
 	headrace string
 	policy   string
+	slots    int // 0: one
 	memory   int64
 	enforce  bool
 	// noSwap keeps the daemon from planning with the machine's swap.
@@ -98,7 +99,7 @@ func startDaemon(ctx context.Context, dir string, config daemonConfig) (*daemon,
 }
 
 func (c daemonConfig) args(dir string) []string {
-	args := []string{"solo", "--state-dir", dir, "--policy", c.policy, "--slots", "1", "--min-run", "0s"}
+	args := []string{"solo", "--state-dir", dir, "--policy", c.policy, "--slots", strconv.Itoa(max(1, c.slots)), "--min-run", "0s"}
 	if c.memory > 0 {
 		args = append(args, "--memory", strconv.FormatInt(c.memory, 10))
 	}

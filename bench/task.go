@@ -11,7 +11,7 @@ import (
 )
 
 // Task runs one workload in this process: args is its kind (parse, dirty,
-// kmeans, touch) and its flags. The last line on standard output is "KIND SUM",
+// kmeans, touch, map) and its flags. The last line on standard output is "KIND SUM",
 // where SUM depends on every byte the workload has computed and is the same for
 // the same flags. An error means that the workload found its memory or its input
 // other than it must be, or could not run.
@@ -45,6 +45,7 @@ var kinds = []kind{
 	{"kmeans", newKmeans},
 	{"touch", newTouch},
 	{"disk", newDisk},
+	{"map", newMapper},
 }
 
 func taskKinds() []string {

@@ -135,20 +135,25 @@ func (t trial) tell(low, urgent string) {
 
 // submit runs a workload of this binary.
 func (d *daemon) submit(ctx context.Context, name string, args []string, memory int64, p headrace.Priority) (string, error) {
-	resp, err := d.Run(ctx, &wire.RunRequest{
-		Argv:     append([]string{d.config.headrace, "bench-task"}, args...),
-		Name:     name,
-		Priority: uint32(p),
-		Cpus:     1,
-		Memory:   memory,
-		Env:      taskEnv(),
-		Cwd:      "/",
-		Umask:    proto.Uint32(0o022),
-	})
+	q := d.workload(name, args)
+	q.Priority, q.Memory = uint32(p), memory
+	resp, err := d.Run(ctx, q)
 	if err != nil {
 		return "", fmt.Errorf("submit the task %s: %w", name, err)
 	}
 	return resp.Id, nil
+}
+
+// workload asks for a task of this binary.
+func (d *daemon) workload(name string, args []string) *wire.RunRequest {
+	return &wire.RunRequest{
+		Argv:  append([]string{d.config.headrace, "bench-task"}, args...),
+		Name:  name,
+		Cpus:  1,
+		Env:   taskEnv(),
+		Cwd:   "/",
+		Umask: proto.Uint32(0o022),
+	}
 }
 
 // taskEnv is the environment of every task. The collector of the Go runtime must

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"headrace/bench"
+	"headrace/trace"
+)
+
+// experimentFlags are those that the experiments on reading have in common.
+func experimentFlags(cmd *cobra.Command, o *bench.RunOptions) {
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "the smallest sizes and fewest points: seconds, not measurements")
+	flags.IntVar(&o.Repeats, "repeats", 0, "how often everything runs (default 3; 1 with --quick)")
+	flags.Uint64Var(&o.Seed, "seed", 1, "orders what is compared")
+	flags.StringVar(&o.HTML, "html", "", "a `FILE` for the page")
+	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement")
+	flags.StringVar(&o.Markdown, "markdown", "", "a `FILE` for the tables as Markdown")
+	flags.StringVar(&o.From, "from", "", "run nothing: report on this `FILE`, written by --json")
+	placeFlags(cmd, &o.Dir, &o.SoloFlags)
+}
+
+func benchWarmVerb(a *app) *cobra.Command {
+	var o bench.WarmOptions
+	var licence bool
+	cmd := &cobra.Command{
+		Use:   "warm",
+		Short: "A day of a cluster: inputs cold, warmed, and in memory beforehand",
+		Long: `Warm replays the first jobs of a day of Facebook's cluster, scaled down, with
+their inputs on a modelled hard disk: cold, warmed while the jobs wait, warmed
+in the order of submission, and with all inputs in memory beforehand. Then it
+runs single jobs, with and without a delay that gives warming more time. It
+needs root and FUSE for the modelled disk.`,
+		Example: `  headrace bench warm
+  headrace bench warm --quick --html out/warm.html
+  headrace bench warm --jobs 60 --span 10s --repeats 5
+  headrace bench warm --from out/warm.json --markdown out/warm.md`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if licence {
+				_, err := fmt.Fprint(a.out, trace.License)
+				return err
+			}
+			o.Output = a.benchOutput()
+			return bench.Warm(cmd.Context(), o)
+		},
+	}
+	experimentFlags(cmd, &o.RunOptions)
+	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 150; 20 with --quick)")
+	cmd.Flags().DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 16s; 2s with --quick)")
+	cmd.Flags().BoolVar(&licence, "trace-licence", false, "print the licence of the trace and end")
+	return cmd
+}
