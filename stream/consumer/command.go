@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killGrace is how long a command that was told to end may take.
-const killGrace = 5 * time.Second
+// killGrace is how long a command that was told to end may take. Tests shorten it.
+var killGrace = 5 * time.Second
 
 // startError is a command that could not be started, with the exit code that a
 // shell would give.

@@ -13,9 +13,14 @@ import (
 	"headrace/stream/protocol"
 )
 
-const (
+// Attempts to connect are firstPause apart, then twice that, and so on up to
+// lastPause. Tests shorten them.
+var (
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
+)
+
+const (
 	// awayAfter is the number of vain attempts, over some seconds, after which
 	// Options.Away is told; deniedAfter that after which a socket that may not be
 	// used is taken for a fact. A daemon that starts may need a moment to set its
