@@ -44,6 +44,7 @@ func countIssued() (*issued, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		e.Need = "CAP_BPF and CAP_PERFMON, which root has outside of most containers"
+		e.Err = unix.EPERM // the library's text blames the limit of locked memory
 	case errors.Is(err, btf.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e.Need = "a kernel with CONFIG_DEBUG_INFO_BTF and the tracepoints of the block layer"
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.ENOSYS):

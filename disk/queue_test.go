@@ -98,7 +98,7 @@ func (o *oracle) next() int {
 }
 
 func TestQueueAgainstOracle(t *testing.T) {
-	runs := 3000
+	runs := 1500
 	if testing.Short() {
 		runs = 50
 	}

@@ -54,7 +54,7 @@ func Check(ctx context.Context, o Options) []Finding {
 		m.user(), m.capabilities(), m.kernel(), criuFinding(ctx, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
 		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.overcommit(), m.oom(), m.reclaimers(),
 		m.storage(o.StateDir), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
-		m.cachestat(), m.bpf(), m.loopDevices(), m.throttling(),
+		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),
 	}
 }
 

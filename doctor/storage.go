@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -87,61 +86,6 @@ func (m machine) sharedMemory() Finding {
 		f.What = fmt.Sprintf("%s free of %s", bytesText(s.free), bytesText(s.total))
 	}
 	return f
-}
-
-func (m machine) cachestat() Finding {
-	f := Finding{Name: "cachestat", Status: OK, What: "available",
-		Why: "For later: tells which part of a file is in memory, so that tasks run where their input is warm."}
-	err := tryCachestat()
-	if err != nil {
-		f.Status, f.What, f.How = Warning, fmt.Sprintf("not available: %v", err), "Linux 6.5 or newer."
-	}
-	return f
-}
-
-func tryCachestat() error {
-	file, err := os.CreateTemp("", "headrace-doctor-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	if _, err := file.Write(make([]byte, 4*os.Getpagesize())); err != nil {
-		return err
-	}
-	var stat unix.Cachestat_t
-	if err := unix.Cachestat(uint(file.Fd()), &unix.CachestatRange{}, &stat, 0); err != nil {
-		return os.NewSyscallError("cachestat", err)
-	}
-	if stat.Cache == 0 {
-		return errors.New("a file that was just written is reported as not in memory")
-	}
-	return nil
-}
-
-func (m machine) bpf() Finding {
-	f := Finding{Name: "bpf", Status: OK, What: "maps can be made, type information is there",
-		Why: "For later: watches the page cache as it changes; without it, it is polled."}
-	err := tryBPF()
-	switch {
-	case errors.Is(err, unix.EPERM):
-		f.Status, f.What, f.How = Warning, "not allowed", "Run the daemon as root (it needs CAP_BPF and CAP_PERFMON)."
-	case err != nil:
-		f.Status, f.What, f.How = Warning, err.Error(), "A kernel with CONFIG_BPF_SYSCALL."
-	case !m.exists("sys/kernel/btf/vmlinux"):
-		f.Status, f.What, f.How = Warning, "the kernel carries no type information", "A kernel with CONFIG_DEBUG_INFO_BTF."
-	}
-	return f
-}
-
-// tryBPF makes a map of one entry.
-func tryBPF() error {
-	attr := struct{ kind, keySize, valueSize, entries uint32 }{unix.BPF_MAP_TYPE_ARRAY, 4, 8, 1}
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
-	if errno != 0 {
-		return os.NewSyscallError("bpf", errno)
-	}
-	return unix.Close(int(fd))
 }
 
 func (m machine) loopDevices() Finding {
