@@ -30,6 +30,8 @@ type soloFlags struct {
 	stores                  []string
 	metrics, criu, shim     string
 	level                   level
+
+	noResidencyOrder bool
 }
 
 func soloVerb(a *app) *cobra.Command {
@@ -81,6 +83,8 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/setup puts it, else on PATH)")
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
+	flags.BoolVar(&f.noResidencyOrder, "no-residency-order", false, "leave tasks and files in their order, whether they are in memory or not")
+	hideFlag(cmd, "no-residency-order") // for the experiments
 	completeValues(cmd, "policy", texts(policy.Names())...)
 	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
 	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
@@ -138,7 +142,7 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 }
 
 func (f *soloFlags) policyConfig() (policy.Config, error) {
-	c := policy.Config{MinRun: time.Duration(f.minRun), Ageing: time.Duration(f.ageing)}
+	c := policy.Config{MinRun: time.Duration(f.minRun), Ageing: time.Duration(f.ageing), NoResidencyOrder: f.noResidencyOrder}
 	var err error
 	if c.Policy, err = policy.ParsePolicy(f.policy); err != nil {
 		return c, usageErrorf("--policy: %w", err)
@@ -175,3 +179,10 @@ func texts[T ~string](values []T) []string {
 }
 
 func list[T ~string](values []T) string { return strings.Join(texts(values), ", ") }
+
+// hideFlag leaves a flag out of the help. It must have been defined.
+func hideFlag(cmd *cobra.Command, name string) {
+	if err := cmd.Flags().MarkHidden(name); err != nil {
+		panic(err)
+	}
+}
