@@ -63,7 +63,7 @@ func (c *cache) Resident(f *os.File, r Range) (int64, error) {
 		if r, err = clamp(r, fileSize); err != nil {
 			return err
 		}
-		n, err = residentBytes(c.cached, fd, r)
+		n, err = residentBytes(c.cachedOf(fd), fd, r)
 		return err
 	})
 	if err != nil {
@@ -237,8 +237,35 @@ func missing(why string) cachedFunc {
 // askKernel is linux.CachedPages with an error that says what to do.
 func askKernel(fd int, off, length int64) (int64, error) {
 	n, err := linux.CachedPages(fd, off, length)
+	return n, explainAsking(err)
+}
+
+// askMapping is the same with linux.MappedPages.
+func askMapping(fd int, off, length int64) (int64, error) {
+	n, err := linux.MappedPages(fd, off, length)
+	return n, explainAsking(err)
+}
+
+func explainAsking(err error) error {
 	if errors.Is(err, unix.EPERM) {
-		err = fmt.Errorf("%w: only the owner of a file, who may write it, and root are told", err)
+		return fmt.Errorf("%w: only the owner of a file, who may write it, and root are told", err)
 	}
-	return n, err
+	return err
+}
+
+// cachedOf is how to ask about a file.
+func (c *cache) cachedOf(fd int) cachedFunc {
+	if c.method != None && fsType(fd) == unix.OVERLAYFS_SUPER_MAGIC {
+		return askMapping
+	}
+	return c.cached
+}
+
+// fsType is the magic number of the file system of a file, or 0.
+func fsType(fd int) int64 {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return 0
+	}
+	return int64(st.Type)
 }

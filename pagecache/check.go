@@ -72,6 +72,6 @@ func (c *check) one(f *file, until time.Time) bool {
 
 // stillEmpty reports whether nothing of a file is in memory, as its counters say.
 func (f *file) stillEmpty() bool {
-	pages, err := f.c.cached(f.fd, 0, Unlimited)
+	pages, err := f.cached(f.fd, 0, Unlimited)
 	return err == nil && pages == 0
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"headrace/pagecache"
 	"headrace/pagecache/pagecachetest"
 )
@@ -28,25 +26,6 @@ func open(t testing.TB, c pagecache.Config) pagecache.Cache {
 		}
 	})
 	return pc
-}
-
-// diskDir makes a directory for files that can leave memory.
-func diskDir(t testing.TB) string {
-	t.Helper()
-	for _, parent := range []string{os.TempDir(), "/var/tmp", "."} {
-		var st unix.Statfs_t
-		if err := unix.Statfs(parent, &st); err != nil || st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC {
-			continue
-		}
-		dir, err := os.MkdirTemp(parent, "pagecache-test-")
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		return dir
-	}
-	t.Skip("neither the temporary directory nor /var/tmp nor the working directory is on a disk")
-	return ""
 }
 
 // read reads a range and nothing besides, if f is opened for random access.
@@ -71,7 +50,7 @@ func TestConforms(t *testing.T) {
 					return open(t, c)
 				},
 				Load: func(t testing.TB, _ pagecache.Cache, f *os.File, r pagecache.Range) { read(t, f, r) },
-				Dir:  diskDir(t),
+				Dir:  pagecache.DiskDir(t),
 			})
 		})
 	}

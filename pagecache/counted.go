@@ -80,7 +80,7 @@ func (f *file) markAll() error {
 	for i := range before {
 		before[i] = k.load(c.span.First + uint32(i))
 	}
-	left, err := f.c.cached(f.fd, 0, Unlimited)
+	left, err := f.cached(f.fd, 0, Unlimited)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (f *file) measure(i int) (mark, error) {
 	var m mark
 	for try := 0; try < tries && !m.sure; try++ {
 		before := k.load(at)
-		pages, err := f.c.cached(f.fd, int64(i)*BlockSize, BlockSize)
+		pages, err := f.cached(f.fd, int64(i)*BlockSize, BlockSize)
 		if err != nil {
 			return m, err
 		}
@@ -176,7 +176,7 @@ func (f *file) lookBeyond(sizeChanged bool) error {
 		return nil
 	}
 	var err error
-	c.beyond, err = f.c.cached(f.fd, end, int64(last+1)*BlockSize-end)
+	c.beyond, err = f.cached(f.fd, end, int64(last+1)*BlockSize-end)
 	return err
 }
 

@@ -70,11 +70,12 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 	defer context.AfterFunc(c.stop, func() { cancel(ErrClosed) })()
 	defer cancel(nil)
 
+	cached := c.cachedOf(fd)
 	if !c.cfg.LockResident {
-		err = c.refuseResident(fd, p, r)
+		err = c.refuseResident(cached, fd, p, r)
 	}
 	if err == nil {
-		err = c.read(ctx, fd, p.r, progress)
+		err = readIn(ctx, cached, fd, p.r, progress)
 	}
 	if err == nil {
 		err = p.lock(ctx, fd)
@@ -124,10 +125,10 @@ func (p *pinned) shrink(length int64) {
 
 // refuseResident fails if half of a range, or more, is in memory for other
 // reasons than other Pins.
-func (c *cache) refuseResident(fd int, p *pinned, r Range) error {
+func (c *cache) refuseResident(cached cachedFunc, fd int, p *pinned, r Range) error {
 	var resident int64
 	for _, part := range c.others(p, r) {
-		n, err := residentBytes(c.cached, fd, part)
+		n, err := residentBytes(cached, fd, part)
 		if err != nil {
 			// What was in memory before cannot be known; it is locked with the rest.
 			return nil
@@ -174,9 +175,9 @@ func without(r, hole Range) []Range {
 	return rest
 }
 
-// read brings a range of whole pages into memory. It ends early where the file
+// readIn brings a range of whole pages into memory. It ends early where the file
 // does.
-func (c *cache) read(ctx context.Context, fd int, r Range, progress func(n int64)) error {
+func readIn(ctx context.Context, cached cachedFunc, fd int, r Range, progress func(n int64)) error {
 	buf := pieces.Get().(*[readPiece]byte)
 	defer pieces.Put(buf)
 	for off, end := r.Off, r.Off+r.Len; off < end; {
@@ -185,7 +186,7 @@ func (c *cache) read(ctx context.Context, fd int, r Range, progress func(n int64
 		}
 		length := min(readPiece-off%readPiece, end-off)
 		there := length
-		if in, err := c.cached(fd, off, length); err != nil || in*pageSize < length {
+		if in, err := cached(fd, off, length); err != nil || in*pageSize < length {
 			n, err := readFull(fd, buf[:length], off)
 			if err != nil {
 				return err

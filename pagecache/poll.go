@@ -32,7 +32,7 @@ func (f *file) pollAlike(from, to int) (done bool, err error) {
 		return true, nil
 	}
 	length := wholePages(Range{0, int64(to-1-from)*BlockSize + f.blockBytes(to-1)}).Len
-	pages, err := f.c.cached(f.fd, int64(from)*BlockSize, length)
+	pages, err := f.cached(f.fd, int64(from)*BlockSize, length)
 	if err != nil || to-from > 1 && pages > 0 && pages*pageSize < length {
 		return false, err
 	}

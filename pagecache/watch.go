@@ -24,6 +24,8 @@ type file struct {
 	// blocks are the resident bytes of each, and resident is their sum.
 	blocks   []int64
 	resident int64
+	// cached asks the kernel.
+	cached cachedFunc
 	// counted is nil for a file that is polled.
 	counted *counted
 	// sum changes when pages come or go: the sum of all counters, or of a file that
@@ -121,6 +123,7 @@ func (f *file) begin() error {
 	if _, err := f.lookSize(); err != nil {
 		return err
 	}
+	f.cached = f.c.cachedOf(f.fd)
 	if f.c.counters != nil && !unseen(f.fd) {
 		if err := f.beginCounting(); err != nil {
 			return err
@@ -130,13 +133,13 @@ func (f *file) begin() error {
 }
 
 // unseen reports whether files of that file system enter and leave the page
-// cache without the events that are counted.
+// cache without the events that are counted, or do so as other inodes.
 func unseen(fd int) bool {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil {
+	switch fsType(fd) {
+	case unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
 		return true
 	}
-	return slices.Contains([]int64{unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC}, int64(st.Type))
+	return false
 }
 
 // refresh brings the file up to date, also its size if that is wanted or its
@@ -182,7 +185,7 @@ func (f *file) unchanged() bool {
 	case len(f.blocks) > 1 && f.resident > 0 && f.resident < f.size:
 		return false // each block has to be asked about
 	default:
-		pages, err := f.c.cached(f.fd, 0, Unlimited)
+		pages, err := f.cached(f.fd, 0, Unlimited)
 		if err != nil {
 			return false
 		}

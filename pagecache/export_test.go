@@ -1,0 +1,4 @@
+package pagecache
+
+// DiskDir is diskDir for the tests outside of the package.
+var DiskDir = diskDir
