@@ -218,6 +218,7 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		}
 		info.Stores = append(info.Stores, w)
 	}
+	s.readingInfo(info)
 	return info
 }
 

@@ -128,6 +128,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer streams.Close()
 	l.streams = streams
+	if !d.cfg.NoWarm {
+		if l.warming, err = openWarming(l.reading, file.db, l.board, l.log); err != nil {
+			return err
+		}
+		defer l.warming.close()
+	}
 	if d.cfg.EnforceMemory {
 		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
 		if err != nil {
@@ -361,7 +367,8 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: newDataService(l.reading)}
+	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: &dataService{reading: l.reading, warming: l.warming}}
+	l.warming.start()
 	base, cancel := context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -380,7 +387,7 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 			socket.Close()
 			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
 		}
-		servers = append(servers, &http.Server{Handler: metricsHandler(l.counts, l.board), ReadHeaderTimeout: 10 * time.Second})
+		servers = append(servers, &http.Server{Handler: metricsHandler(l.counts, boardCollector{l.board}, readingCollector{l.reading, l.warming}), ReadHeaderTimeout: 10 * time.Second})
 		listeners = append(listeners, ml)
 		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
 	}

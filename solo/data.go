@@ -1,23 +1,30 @@
 package solo
 
 import (
-	"os"
-
+	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
 
 // dataService answers requests about files. It needs nothing from the loop.
 type dataService struct {
-	wireconnect.UnimplementedDataServiceHandler
 	*reading
-	searches searches
+	// warming is nil where nothing is kept in memory.
+	warming *warming
 }
 
 var _ wireconnect.DataServiceHandler = (*dataService)(nil)
 
-func newDataService(r *reading) *dataService { return &dataService{reading: r} }
-
-// pinsFor tells what of an open file is kept in memory, and by whose requests.
-func (s *dataService) pinsFor(by caller) func(f *os.File) (bytes int64, by []string) {
-	return func(*os.File) (int64, []string) { return 0, nil }
+// readingInfo tells how the machine reads.
+func (s *service) readingInfo(info *wire.NodeInfo) {
+	method, why := s.data.cache.Method()
+	info.Residency, info.ResidencyWhy = string(method), why
+	info.Pinned = s.data.cache.Pinned()
+	if s.data.warming != nil {
+		info.WarmBudget = s.data.cache.Budget()
+	}
+	for _, st := range s.loop.streams.List() {
+		if st.Error == "" && st.Committed < st.Units {
+			info.Streams++
+		}
+	}
 }

@@ -37,7 +37,7 @@ func (s *dataService) Cache(ctx context.Context, q *wire.CacheRequest, stream *c
 	}
 	method, why := s.cache.Method()
 	w := &cacheWalk{
-		cache: s.cache, pins: s.pinsFor(by), send: stream.Send, began: time.Now(),
+		cache: s.cache, pins: s.pinsFor(), send: stream.Send, began: time.Now(),
 		chunk: &wire.CacheChunk{Residency: string(method), ResidencyWhy: why},
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})

@@ -27,6 +27,7 @@ type loop struct {
 	cgroups []string
 	reading *reading
 	streams Streams
+	warming *warming // nil: nothing is kept in memory
 	// watching counts the files of waiting tasks that are followed; following: a
 	// round is under way.
 	watching  int

@@ -108,10 +108,10 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // metricsHandler serves /metrics.
-func metricsHandler(c *counters, b *board) http.Handler {
+func metricsHandler(c *counters, all ...prometheus.Collector) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(c.all...)
-	reg.MustRegister(boardCollector{b})
+	reg.MustRegister(all...)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	return mux

@@ -16,6 +16,8 @@ type reading struct {
 	devices *disk.Devices
 	disks   *disk.Scheduler
 	meter   lazyMeter
+	// searches for files, whatever they are for.
+	searches searches
 }
 
 // openCache is how the page cache is opened; tests have another.

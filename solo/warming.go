@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"headrace"
 	"headrace/fileset"
 	"headrace/internal/linux"
@@ -67,13 +69,13 @@ type foundFiles struct {
 
 // openWarming takes up the requests that are recorded; start begins to work on
 // them.
-func openWarming(r *reading, s *searches, file *boltJournal, b *board, log *slog.Logger) (*warming, error) {
-	records, known, err := openWarmRecords(file.db)
+func openWarming(r *reading, db *bolt.DB, b *board, log *slog.Logger) (*warming, error) {
+	records, known, err := openWarmRecords(db)
 	if err != nil {
 		return nil, err
 	}
 	w := &warming{
-		cache: r.cache, searches: s, records: records, board: b, log: log,
+		cache: r.cache, searches: &r.searches, records: records, board: b, log: log,
 		entries: map[warm.RequestID]*warmEntry{},
 	}
 	w.engine, err = warm.New(warm.Config{
@@ -353,12 +355,12 @@ func (w *warming) follow() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		if err := w.sweep(); err != nil {
+		changed, _ := changes.take()
+		if err := w.sweep(changed); err != nil {
 			w.log.Error("requests whose jobs have ended", "err", err)
 		}
 		select {
 		case <-changes.wake:
-			changes.take()
 		case <-tick.C:
 		case <-w.ctx.Done():
 			return
@@ -372,8 +374,9 @@ func (w *warming) follow() {
 }
 
 // sweep notes which jobs have begun, and ends the requests of those that have
-// ended, and of those that the engine has cleaned up.
-func (w *warming) sweep() error {
+// ended. Some may have come and gone since the last time: changed has their
+// tasks.
+func (w *warming) sweep(changed []*snapshot) error {
 	var jobs, over []*warmEntry
 	for _, e := range w.sorted() {
 		if w.recordOf(e).Job != "" {
@@ -387,17 +390,24 @@ func (w *warming) sweep() error {
 	var errs []error
 	for _, e := range jobs {
 		rec := w.recordOf(e)
-		switch lives := live[jobKey(rec.UID, rec.Job)]; {
-		case lives && !rec.Seen:
-			errs = append(errs, w.change(e, func(r *warmRecord) { r.Seen = true }))
-		case !lives && rec.Seen:
+		lives := live[jobKey(rec.UID, rec.Job)]
+		begun := lives || rec.Seen || slices.ContainsFunc(changed, rec.isFor)
+		switch {
+		case begun && !lives:
 			over = append(over, e)
+		case begun && !rec.Seen:
+			errs = append(errs, w.change(e, func(r *warmRecord) { r.Seen = true }))
 		}
 	}
 	for _, e := range over {
 		w.log.Info("the job has ended, its files are not kept in memory any more", "request", e.rec.ID, "job", e.rec.Job)
 	}
 	return errors.Join(append(errs, w.forget(over...))...)
+}
+
+// isFor tells whether a task that has come after the request is of its job.
+func (r *warmRecord) isFor(s *snapshot) bool {
+	return s.rec.Job == r.Job && s.rec.UID == r.UID && s.rec.SubmittedMs >= r.SubmittedMs
 }
 
 // change changes a record durably, if the request is still there.

@@ -1,0 +1,548 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	bolt "go.etcd.io/bbolt"
+
+	"headrace"
+	"headrace/pagecache"
+	"headrace/policy"
+	"headrace/warm"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// settledWarm is the last status of a request.
+func settledWarm(ctx context.Context, client wireconnect.DataServiceClient, id string) (*wire.WarmStatus, error) {
+	stream, err := client.WatchWarm(ctx, &wire.WatchWarmRequest{Id: id})
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	var last *wire.WarmStatus
+	for stream.Receive() {
+		last = stream.Msg()
+	}
+	return last, stream.Err()
+}
+
+func (b *bed) warm(q *wire.WarmRequest) *wire.WarmStatus {
+	b.t.Helper()
+	first, err := b.data.Warm(b.ctx(), q)
+	if err != nil {
+		b.t.Fatal("warm:", err)
+	}
+	last, err := settledWarm(b.ctx(), b.data, first.Id)
+	if err != nil {
+		b.t.Fatal("watch:", err)
+	}
+	return last
+}
+
+// requests are "ID STATE PINNED" of all there are.
+func (b *bed) requests() []string {
+	b.t.Helper()
+	list, err := b.data.ListWarm(b.ctx(), &wire.ListWarmRequest{})
+	if err != nil {
+		b.t.Fatal("list:", err)
+	}
+	var all []string
+	for _, r := range list.Requests {
+		all = append(all, fmt.Sprintf("%s %s %d", r.Id, r.State, r.Pinned))
+	}
+	return all
+}
+
+func (b *bed) wantRequests(want ...string) {
+	b.t.Helper()
+	if got := b.requests(); !slices.Equal(got, want) {
+		b.t.Errorf("requests %q, want %q", got, want)
+	}
+}
+
+// awaitRequests waits until the requests are these.
+func (b *bed) awaitRequests(want ...string) {
+	b.t.Helper()
+	deadline := time.Now().Add(patience)
+	for !slices.Equal(b.requests(), want) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("requests %q, want %q", b.requests(), want)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (b *bed) pinnedBy(path string) (pinned int64, by []string) {
+	b.t.Helper()
+	all, err := cacheOf(b.ctx(), b.data, path)
+	if err != nil || len(all.Files) != 1 {
+		b.t.Fatalf("cache: %v, %v", all, err)
+	}
+	return all.Files[0].Pinned, all.Files[0].PinnedBy
+}
+
+const fileSize = 1 << 20
+
+func TestWarmAndEvict(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	dir := dataDir(t)
+	cold, hot := dataFile(t, dir, "cold", fileSize, 0o644), dataFile(t, dir, "hot", fileSize, 0o644)
+	drop(t, cold)
+	first, err := b.data.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{dir, dir + "/none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Id != "w1" || first.Files != 3 || first.Bytes != 2*fileSize || first.Resident != fileSize || first.Failed != 1 || first.Budget <= 0 {
+		t.Errorf("accepted: %v", first)
+	}
+	last, err := settledWarm(b.ctx(), b.data, "w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.State != "done" || last.Pinned+last.Followed != 2*fileSize || last.Migrated < fileSize || last.Left != 0 ||
+		last.Failed != 1 || len(last.Failures) != 1 || last.Failures[0].Path != dir+"/none" || last.BudgetUsed < last.Pinned {
+		t.Errorf("in the end: %v", last)
+	}
+	if n, by := b.pinnedBy(cold); n != fileSize || !slices.Equal(by, []string{"w1 of " + userName(uint32(os.Geteuid()))}) {
+		t.Errorf("%d bytes of the cold file are kept, by %q", n, by)
+	}
+	info, err := b.node.Info(b.ctx(), &wire.InfoRequest{})
+	if err != nil || info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < fileSize {
+		t.Errorf("node: %v, %v", info, err)
+	}
+
+	// Another request for one of the files keeps it.
+	if s := b.warm(&wire.WarmRequest{Paths: []string{hot}}); s.Id != "w2" || s.State != "done" {
+		t.Errorf("second: %v", s)
+	}
+	res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}})
+	if err != nil || res.Requests != 1 || res.Released < fileSize {
+		t.Errorf("end of the first: %v, %v", res, err)
+	}
+	if n, by := b.pinnedBy(cold); n != 0 || by != nil {
+		t.Errorf("%d bytes of the cold file are still kept by %q", n, by)
+	}
+	res, err = b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}})
+	if err != nil || res.Bytes != 2*fileSize || res.Files != 2 || res.Requests != 1 {
+		t.Errorf("eviction: %v, %v", res, err)
+	}
+	if line, err := cacheLine(b.ctx(), b.data, dir); err != nil || line != fmt.Sprintf("cold %d 0 0; hot %d 0 0", fileSize, fileSize) {
+		t.Errorf("afterwards: %s, %v", line, err)
+	}
+	b.wantRequests()
+}
+
+func TestWarmOutlivesTheDaemon(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	dir := dataDir(t)
+	for _, name := range []string{"a", "b"} {
+		dataFile(t, dir, name, fileSize, 0o644)
+	}
+	b.warm(&wire.WarmRequest{Paths: []string{dir}})
+	b.warm(&wire.WarmRequest{Paths: []string{dir + "/b"}})
+	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w2"}}); err != nil {
+		t.Fatal(err)
+	}
+	both := fmt.Sprintf("w1 done %d", 2*fileSize)
+	b.wantRequests(both)
+	b.shutdown()
+	b.start()
+	b.awaitRequests(both)
+	// What was let go stays so, and numbers are not given twice.
+	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir + "/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	one := fmt.Sprintf("w1 done %d", fileSize)
+	b.wantRequests(one)
+	b.crash()
+	b.start()
+	b.awaitRequests(one)
+	if n, _ := b.pinnedBy(dir + "/a"); n != 0 {
+		t.Errorf("%d bytes of the file that was let go are kept", n)
+	}
+	if s := b.warm(&wire.WarmRequest{Paths: []string{dir + "/a"}}); s.Id != "w3" {
+		t.Errorf("the next request is %s", s.Id)
+	}
+	// What the paths mean is looked up again.
+	b.shutdown()
+	os.RemoveAll(dir)
+	b.start()
+	b.awaitRequests("w1 done 0", "w3 done 0")
+	last, err := settledWarm(b.ctx(), b.data, "w1")
+	if err != nil || last.Failed != 1 {
+		t.Errorf("the directory has gone: %v, %v", last, err)
+	}
+	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1", "w3"}}); err != nil {
+		t.Error(err)
+	}
+	b.shutdown()
+	b.start()
+	b.wantRequests()
+}
+
+func TestWarmEndsWithItsJob(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 4
+	b.start()
+	dir := dataDir(t)
+	path := dataFile(t, dir, "x", fileSize, 0o644)
+	job := func(name string) func(*wire.RunRequest) { return func(q *wire.RunRequest) { q.Job = name } }
+	early := b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "early"})
+	if early.Job != "early" {
+		t.Errorf("its job is %q", early.Job)
+	}
+	if _, by := b.pinnedBy(path); !slices.Equal(by, []string{"job early of " + userName(uint32(os.Geteuid()))}) {
+		t.Errorf("kept by %q", by)
+	}
+	id := b.run(headrace.Normal, job("late"))
+	other := b.run(headrace.Normal, job("late"))
+	b.awaitState(id, headrace.Running)
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "late"})
+	b.awaitState(other, headrace.Running)
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	all := []string{fmt.Sprintf("w1 done %d", fileSize), fmt.Sprintf("w2 done %d", fileSize)}
+	b.wantRequests(all...)
+	// The last task of it ends: so does the request. The other job has not begun.
+	b.finish(other, 0)
+	b.awaitRequests(all[0])
+	// It begins and ends at once.
+	id = b.run(headrace.Normal, job("early"))
+	b.awaitState(id, headrace.Running)
+	b.finish(id, 0)
+	b.awaitRequests()
+	// An end while there is no daemon counts, too.
+	id = b.run(headrace.Normal, job("down"))
+	b.awaitState(id, headrace.Running)
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "down"})
+	b.shutdown()
+	b.finish(id, 0)
+	b.start()
+	b.awaitRequests()
+	// Paths let go nothing that a job will read.
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "never"})
+	res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{path}})
+	if err != nil || res.Kept != fileSize || res.Requests != 0 || res.Bytes != 0 {
+		t.Errorf("eviction of what a job will read: %v, %v", res, err)
+	}
+}
+
+func TestWarmIsBounded(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.WarmBudget = fileSize + fileSize/2
+	b.start()
+	dir := dataDir(t)
+	a, c := dataFile(t, dir, "a", fileSize, 0o644), dataFile(t, dir, "c", fileSize, 0o644)
+	huge := dataFile(t, dir, "huge", 2*fileSize, 0o644)
+	for _, path := range []string{a, c, huge} {
+		drop(t, path)
+	}
+	if s := b.warm(&wire.WarmRequest{Paths: []string{a}, Budget: fileSize / 2}); s.State != "done" || s.NotFit != fileSize || s.Pinned != 0 {
+		t.Errorf("a file beyond the request's own budget: %v", s)
+	}
+	if s := b.warm(&wire.WarmRequest{Paths: []string{a, c}}); s.State != "full" || s.Pinned != fileSize || s.NotFit != fileSize || s.NotFitReason == "" || s.Left != 0 {
+		t.Errorf("two files, room for one: %v", s)
+	}
+	if s := b.warm(&wire.WarmRequest{Paths: []string{huge}}); s.State != "done" || s.NotFit != 2*fileSize || s.NotFitReason == "" {
+		t.Errorf("a file that never fits: %v", s)
+	}
+	// Room becomes free.
+	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{a}}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitRequests(fmt.Sprintf("w2 done %d", fileSize), "w3 done 0")
+}
+
+func TestAbsurdWarmRequests(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	dir := dataDir(t)
+	path := dataFile(t, dir, "x", 1, 0o644)
+	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 1000)
+	for name, q := range map[string]*wire.WarmRequest{
+		"no paths": {}, "relative": {Paths: []string{"x"}}, "NUL": {Paths: []string{"/\x00"}}, "nothing there": {Paths: []string{dir + "/none"}},
+		"no match": {Paths: []string{dir + "/*.gz"}}, "empty": {Paths: []string{dir + "/empty"}}, "device": {Paths: []string{"/dev/null"}},
+		"budget": {Paths: []string{path}, Budget: -1}, "job": {Paths: []string{path}, Job: long}, "control": {Paths: []string{path}, Job: "a\nb"},
+	} {
+		if _, err := b.data.Warm(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: %v, want invalid_argument", name, err)
+		}
+	}
+	for name, q := range map[string]*wire.EvictRequest{
+		"nothing": {}, "relative": {Paths: []string{"x"}}, "both": {Ids: []string{"w1"}, Paths: []string{"x"}}, "many": {Ids: make([]string, maxWarmRequests+1)},
+	} {
+		if _, err := b.data.Evict(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("evict %s: %v, want invalid_argument", name, err)
+		}
+	}
+	if _, err := settledWarm(b.ctx(), b.data, "w1"); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("watch: %v, want not_found", err)
+	}
+	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("evict: %v, want not_found", err)
+	}
+	b.wantRequests()
+}
+
+func TestTooManyRequests(t *testing.T) {
+	w := &warming{searches: &searches{}, entries: map[warm.RequestID]*warmEntry{}}
+	closed := make(chan struct{})
+	close(closed)
+	for i := range maxWarmRequests {
+		if _, err := w.room(7); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		id := warm.RequestID(fmt.Sprint(i))
+		w.entries[id] = &warmEntry{rec: warmRecord{UID: 7}, found: closed, foundFiles: foundFiles{count: 1000}}
+	}
+	if _, err := w.room(7); connect.CodeOf(coded(err)) != connect.CodeResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+	delete(w.entries, "0")
+	if left, err := w.room(7); err != nil || left != maxWarmFiles-999*1000 {
+		t.Errorf("%d files are left, %v", left, err)
+	}
+	if left, err := w.room(8); err != nil || left != maxWarmFiles {
+		t.Errorf("somebody else: %d, %v", left, err)
+	}
+	dir := dataDir(t)
+	for i := range 5 {
+		dataFile(t, dir, fmt.Sprint(i), 1, 0o644)
+	}
+	b := newBed(t, policy.Cost)
+	cache, err := b.openCache(pagecache.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	w.cache = cache
+	cred, err := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}.credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.find(t.Context(), cred, []string{dir}, nil, 4); connect.CodeOf(coded(err)) != connect.CodeResourceExhausted {
+		t.Errorf("five files, room for four: %v", err)
+	}
+	if found, err := w.find(t.Context(), cred, []string{dir}, map[string]bool{dir + "/3": true}, 4); err != nil || found.count != 4 {
+		t.Errorf("four files without one: %+v, %v", found, err)
+	}
+}
+
+func TestWithoutWarming(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.NoWarm = true
+	b.start()
+	path := dataFile(t, dataDir(t), "x", fileSize, 0o644)
+	_, err := b.data.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{path}})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "--no-warm") {
+		t.Errorf("warm: %v", err)
+	}
+	if n, _ := b.pinnedBy(path); n != 0 {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if info, err := b.node.Info(b.ctx(), &wire.InfoRequest{}); err != nil || info.WarmBudget != 0 {
+		t.Errorf("node: %v, %v", info, err)
+	}
+}
+
+func TestUsersWarmWhatTheyMayRead(t *testing.T) {
+	needRoot(t)
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	dir := dataDir(t)
+	dataFile(t, dir, "open", fileSize, 0o644)
+	secret := dataFile(t, dir, "secret", fileSize, 0o600)
+	socket := wire.SocketPath(b.cfg.StateDir)
+	ask := func(uid uint32, calls ...string) string {
+		t.Helper()
+		return strings.Join(asUser(t, uid, socket, calls...), "\n")
+	}
+	if got, want := ask(4001, "warm "+dir), fmt.Sprintf("w1 done %d, 1 failed", fileSize); got != want {
+		t.Errorf("user 4001 warms: %s, want %s", got, want)
+	}
+	if got := ask(4001, "warm "+secret); got != "invalid_argument" {
+		t.Errorf("user 4001 warms what is not theirs: %s", got)
+	}
+	b.warm(&wire.WarmRequest{Paths: []string{secret}})
+	if got := ask(4002, "requests", "settle w1", "settle w2", "end w1", "end w2", "evict "+dir); got != "\nnot_found\nnot_found\nnot_found\nnot_found\n0 dropped, 0 requests, 1 failed" {
+		t.Errorf("user 4002: %q", got)
+	}
+	// They see who keeps what they may read.
+	if got, want := ask(4002, "cache "+dir), fmt.Sprintf("open %d -1 %d; secret: permission denied", fileSize, fileSize); got != want {
+		t.Errorf("user 4002 sees %s, want %s", got, want)
+	}
+	if got, want := ask(4001, "requests", "end w1", "requests"), fmt.Sprintf("w1 of 4001\n%d released, 1 requests, 0 failed", fileSize); got != want {
+		t.Errorf("user 4001: %q, want %q", got, want)
+	}
+	b.wantRequests(fmt.Sprintf("w2 done %d", fileSize))
+	// Root may end everybody's.
+	ask(4001, "warm "+dir)
+	if res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}}); err != nil || res.Requests != 2 || res.Bytes != 2*fileSize {
+		t.Errorf("root: %v, %v", res, err)
+	}
+	b.wantRequests()
+}
+
+// callWarm makes a call about warming; false: it is no such call.
+func callWarm(ctx context.Context, client wireconnect.DataServiceClient, verb, arg string) (answer string, is bool, err error) {
+	evicted := func(q *wire.EvictRequest, verb string) {
+		var res *wire.EvictResponse
+		if res, err = client.Evict(ctx, q); err == nil {
+			answer = fmt.Sprintf("%d %s, %d requests, %d failed", res.Bytes+res.Released, verb, res.Requests, res.Failed)
+		}
+	}
+	switch verb {
+	case "warm", "settle":
+		id := arg
+		if verb == "warm" {
+			var s *wire.WarmStatus
+			if s, err = client.Warm(ctx, &wire.WarmRequest{Paths: []string{arg}}); err != nil {
+				return "", true, err
+			}
+			id = s.Id
+		}
+		var s *wire.WarmStatus
+		if s, err = settledWarm(ctx, client, id); err == nil {
+			answer = fmt.Sprintf("%s %s %d, %d failed", s.Id, s.State, s.Pinned, s.Failed)
+		}
+	case "requests":
+		var list *wire.ListWarmResponse
+		if list, err = client.ListWarm(ctx, &wire.ListWarmRequest{}); err == nil {
+			var all []string
+			for _, r := range list.Requests {
+				all = append(all, r.Id+" of "+r.User)
+			}
+			answer = strings.Join(all, "; ")
+		}
+	case "end":
+		evicted(&wire.EvictRequest{Ids: []string{arg}}, "released")
+	case "evict":
+		evicted(&wire.EvictRequest{Paths: []string{arg}}, "dropped")
+	default:
+		return "", false, nil
+	}
+	return answer, true, err
+}
+
+func TestMetricsOfReading(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	r, err := openReading(&Config{Log: slog.New(slog.DiscardHandler)}, b.openCache, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close(slog.New(slog.DiscardHandler))
+	j, err := openJournal(t.TempDir(), defaultJournalOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	w, err := openWarming(r, j.db, newBoard(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	defer w.close()
+	path := dataFile(t, dataDir(t), "x", fileSize, 0o644)
+	drop(t, path)
+	me := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
+	if _, err := w.add(t.Context(), me, warmRecord{Paths: []string{path}}); err != nil {
+		t.Fatal(err)
+	}
+	for seen := uint64(0); ; {
+		st, err := w.engine.Watch(t.Context(), "w1", seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen = st.Version; st.Done {
+			break
+		}
+	}
+	text := func(c readingCollector) string {
+		rec := httptest.NewRecorder()
+		metricsHandler(newCounters(), c).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+		return rec.Body.String()
+	}
+	got := text(readingCollector{r, w})
+	for _, want := range []string{
+		`headrace_residency_method{method="cachestat"} 1`, "headrace_warm_pinned_bytes 1.048576e+06", "headrace_warm_requests 1",
+		"headrace_warm_migrated_bytes_total 1.048576e+06", "headrace_warm_budget_bytes",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if got := text(readingCollector{r, nil}); strings.Contains(got, "headrace_warm") || !strings.Contains(got, "residency") {
+		t.Errorf("without warming:\n%s", got)
+	}
+}
+
+func TestWarmRecords(t *testing.T) {
+	dir := t.TempDir()
+	j, err := openJournal(dir, defaultJournalOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, all, err := openWarmRecords(j.db)
+	if err != nil || len(all) != 0 {
+		t.Fatal(all, err)
+	}
+	var ids []string
+	for i := range 12 {
+		r := warmRecord{UID: uint32(i), Paths: []string{filepath.Join("/x", fmt.Sprint(i))}}
+		if err := s.add(&r); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	if err := s.remove(ids[1], ids[11]); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = openJournal(dir, defaultJournalOptions()); err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if s, all, err = openWarmRecords(j.db); err != nil || len(all) != 10 {
+		t.Fatal(all, err)
+	}
+	for i, want := range slices.Concat(ids[:1], ids[2:11]) {
+		if all[i].ID != want {
+			t.Errorf("record %d is %s, want %s", i, all[i].ID, want)
+		}
+	}
+	next := warmRecord{}
+	if err := s.add(&next); err != nil || next.ID != "w13" {
+		t.Errorf("the next one is %s, %v: numbers are not given twice", next.ID, err)
+	}
+	if err := s.update(func(b *bolt.Bucket) error { return b.Put([]byte(next.ID), []byte(`{"version": 99}`)) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openWarmRecords(j.db); err == nil || !strings.Contains(err.Error(), "newer headrace") {
+		t.Errorf("a record of the future: %v", err)
+	}
+}
