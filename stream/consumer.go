@@ -38,7 +38,8 @@ type consumer struct {
 	attempt uint32
 	phase   phase
 	code    int32
-	// units were given to the attempt, in order. bytes is what it consumed.
+	// units were given to the attempt, in order. bytes is the size of those that
+	// it has consumed.
 	units []uint32
 	bytes int64
 	// committedUnits are what an earlier attempt committed; then this one gets
@@ -52,6 +53,8 @@ type consumer struct {
 	link     *link
 	// asked: it waits for a unit.
 	asked bool
+	// arriving counts connections that are about to be its own.
+	arriving int
 	// finishing and fenced: an end is being written down. doomed: it is to fail if
 	// that does not work.
 	finishing, fenced, doomed bool
@@ -87,6 +90,7 @@ func (c *consumer) close(units []uint32, commit bool) {
 		for _, id := range units {
 			c.s.set(id, done)
 		}
+		c.bytes = c.s.plan.totalBytes(units)
 		c.units, c.phase = units, committed
 		return
 	}
@@ -180,15 +184,12 @@ func (c *consumer) consumed(m *protocol.Consumed) error {
 	if int64(m.Bytes) < c.position || int64(m.Bytes) > u.bytes {
 		return fmt.Errorf("%d bytes of unit %d cannot have been consumed", m.Bytes, m.Unit)
 	}
-	c.bytes += int64(m.Bytes) - c.position
 	c.position = int64(m.Bytes)
 	u.free(c.position)
 	if m.Whole {
 		u.cancel()
 		c.cur = nil
-		if f := &c.s.plan.files[u.file]; c.s.spec.Rule.Split == Files {
-			c.bytes += f.Size
-		}
+		c.bytes += c.s.plan.unitBytes(u.id)
 		c.s.consumedRange(u)
 		c.s.changed()
 	}
@@ -201,7 +202,10 @@ func (c *consumer) resume(m *protocol.Hello) error {
 	if err := c.adopt(m.Units); err != nil {
 		return err
 	}
-	if n := len(m.Units); n > 0 && !m.Whole {
+	n := len(m.Units)
+	c.bytes = c.s.plan.totalBytes(m.Units)
+	if n > 0 && !m.Whole {
+		c.bytes -= c.s.plan.unitBytes(m.Units[n-1])
 		c.s.source.bring(m.Units[n-1], c, int64(m.Position))
 	}
 	return nil

@@ -68,9 +68,9 @@ func (p *place) start() *place {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.served = make(chan error, 1)
-	e := p.e
-	go func() { p.served <- e.Serve(l) }()
+	served, e := make(chan error, 1), p.e
+	p.served = served
+	go func() { served <- e.Serve(l) }()
 	return p
 }
 

@@ -47,6 +47,7 @@ func (s *stream) info() Info {
 	for _, a := range s.source.attached {
 		in.Readers = max(in.Readers, len(a.sc.attached))
 	}
+	in.DealtBytes, in.CommittedBytes = s.emptyBytes, s.emptyBytes
 	for _, c := range s.consumers {
 		in.Consumers = append(in.Consumers, ConsumerInfo{
 			Attempt: int(c.attempt), State: c.phase.String(), Units: len(c.units), Bytes: c.bytes, Code: int(c.code),

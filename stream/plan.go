@@ -207,6 +207,34 @@ func (p *plan) batch(unit uint32) (from, to int) {
 	return from, to
 }
 
+// unitBytes is how many bytes of files a unit stands for: those of its block,
+// wherever its records end. Over all units it is the size of the files.
+func (p *plan) unitBytes(unit uint32) int64 {
+	i := p.fileOf(unit)
+	f := &p.files[i]
+	if f.block > 0 {
+		off := int64(unit-f.first) * int64(f.block)
+		return min(int64(f.block), f.Size-off)
+	}
+	if f.codec != protocol.Plain || p.rule.Split == Files {
+		return f.Size
+	}
+	total := int64(0)
+	from, to := p.batch(unit)
+	for i := from; i < to; i++ {
+		total += p.files[i].Size
+	}
+	return total
+}
+
+func (p *plan) totalBytes(units []uint32) int64 {
+	total := int64(0)
+	for _, id := range units {
+		total += p.unitBytes(id)
+	}
+	return total
+}
+
 // openInput opens a regular file and tells which one it is.
 func openInput(path string) (*os.File, identity, error) {
 	f, err := fileset.Open(path)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -34,7 +35,13 @@ func (e *Engine) Serve(l *net.UnixListener) error {
 			sock.Close()
 			continue
 		}
-		e.work.Go(func() { e.serveConn(sock, uid) })
+		e.mu.Lock()
+		if e.closed {
+			sock.Close()
+		} else {
+			e.work.Go(func() { e.serveConn(sock, uid) })
+		}
+		e.mu.Unlock()
 	}
 }
 
@@ -67,10 +74,11 @@ const (
 // errLater ends a connection without a word: the consumer comes again.
 var errLater = errors.New("not now")
 
-// outgoing is a message on its way; the arena's descriptor goes with it.
+// outgoing is a message on its way. With an Arena goes a descriptor of its own:
+// the arena may be closed meanwhile.
 type outgoing struct {
-	m     protocol.Message
-	arena *arena
+	m      protocol.Message
+	memory *os.File
 }
 
 func message(m protocol.Message) outgoing { return outgoing{m: m} }
@@ -143,9 +151,17 @@ func (e *Engine) enter(l *link) bool {
 func (l *link) send(o outgoing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ending {
-		l.queue = append(l.queue, o)
-		l.cond.Signal()
+	if l.ending {
+		o.drop()
+		return
+	}
+	l.queue = append(l.queue, o)
+	l.cond.Signal()
+}
+
+func (o outgoing) drop() {
+	if o.memory != nil {
+		o.memory.Close()
 	}
 }
 
@@ -159,8 +175,14 @@ func (l *link) sendPiece(unit uint32, p piece) {
 		return
 	}
 	if !l.arenas[a.id] {
+		f, err := a.duplicate()
+		if err != nil {
+			l.e.cfg.Log.Error("share memory with a consumer", "err", err)
+			l.close() // it comes again
+			return
+		}
 		l.arenas[a.id] = true
-		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, arena: a})
+		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, memory: f})
 	}
 	l.send(message(m))
 }
@@ -206,6 +228,7 @@ func (l *link) write() {
 		l.mu.Unlock()
 		if err := l.flush(queue); err != nil {
 			l.conn.Close() // the reader notices
+			l.finish()
 			return
 		}
 		if ending && len(queue) == 0 {
@@ -216,9 +239,14 @@ func (l *link) write() {
 }
 
 func (l *link) flush(queue []outgoing) error {
+	defer func() {
+		for _, o := range queue {
+			o.drop()
+		}
+	}()
 	var batch []protocol.Message
 	for _, o := range queue {
-		if o.arena == nil {
+		if o.memory == nil {
 			batch = append(batch, o.m)
 			continue
 		}
@@ -226,7 +254,7 @@ func (l *link) flush(queue []outgoing) error {
 			return err
 		}
 		batch = batch[:0]
-		if err := l.conn.SendArena(o.m.(*protocol.Arena), o.arena.file); err != nil {
+		if err := l.conn.SendArena(o.m.(*protocol.Arena), o.memory); err != nil {
 			return err
 		}
 	}
@@ -278,19 +306,32 @@ func (c *consumer) attach(l *link, h *protocol.Hello) error {
 	e.mu.Lock()
 	err := c.admit(h)
 	ended := c.phase == committed && c.attempt == h.Attempt
+	if err == nil {
+		c.arriving++
+	}
 	e.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		c.arriving--
+	}()
 	if !ended {
 		if err := c.s.write(entry{verb: attached, consumer: c.index, attempt: h.Attempt}); err != nil {
 			e.cfg.Log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
 			return errLater
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	// While it was written down, somebody else may have come or given it up.
+	return c.arrive(l, h)
+}
+
+// arrive connects l with its consumer, if nobody else has come or given it up
+// while that was written down.
+func (c *consumer) arrive(l *link, h *protocol.Hello) error {
+	c.s.e.mu.Lock()
+	defer c.s.e.mu.Unlock()
 	if err := c.admit(h); err != nil {
 		return err
 	}
@@ -459,12 +500,19 @@ func (l *link) gone(c *consumer) {
 		return
 	}
 	c.phase = away
-	rec := entry{verb: left, consumer: c.index, attempt: c.attempt, units: slices.Clone(c.units)}
+	attempt := c.attempt
 	c.startGrace()
 	c.s.afterwards()
 	e.mu.Unlock()
 	c.s.changed()
-	if err := c.s.write(rec); err != nil && !errors.Is(err, ErrUnknown) {
+	err := c.s.writeIf(func() (entry, bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		// Not if it is coming back: then it has units that are not on this list.
+		still := c.phase == away && c.attempt == attempt && c.arriving == 0
+		return entry{verb: left, consumer: c.index, attempt: attempt, units: slices.Clone(c.units)}, still
+	})
+	if err != nil && !errors.Is(err, ErrUnknown) {
 		e.cfg.Log.Error("record the units of a consumer", "stream", c.s.spec.ID, "err", err)
 	}
 }

@@ -90,9 +90,11 @@ type stream struct {
 	journalMu sync.Mutex
 	journal   *journal
 
-	state     []unitState
-	count     [unitStates]int
-	consumers []*consumer
+	state []unitState
+	count [unitStates]int
+	// emptyBytes is the size of the blocks without records.
+	emptyBytes int64
+	consumers  []*consumer
 	// unknown counts the consumers that may still come back after a restart.
 	unknown int
 	// ready units in the order in which they came; waiting consumers likewise.
@@ -131,10 +133,20 @@ func (s *stream) set(id uint32, to unitState) {
 
 // write makes an entry of the journal durable. Call it without the lock.
 func (s *stream) write(e entry) error {
+	return s.writeIf(func() (entry, bool) { return e, true })
+}
+
+// writeIf writes what make returns, unless that is no longer true when it is the
+// entry's turn.
+func (s *stream) writeIf(make func() (e entry, still bool)) error {
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()
 	if s.journal.f == nil {
 		return ErrUnknown
+	}
+	e, still := make()
+	if !still {
+		return nil
 	}
 	return s.journal.write(e)
 }
@@ -153,11 +165,14 @@ func (s *stream) replayEntry(e *entry) error {
 	if c.attempt < e.attempt {
 		c.supersede(e.attempt)
 	}
+	if c.phase >= committed && (e.verb == attached || e.verb == left) {
+		return nil // a connection that came while the end was being written
+	}
 	switch e.verb {
 	case attached:
 		c.phase = unknown
 	case left:
-		c.phase, c.units = away, e.units
+		c.phase, c.units, c.bytes = away, e.units, s.plan.totalBytes(e.units)
 	case finished:
 		c.code = e.code
 		c.close(e.units, e.code == 0)
@@ -262,6 +277,7 @@ func (s *stream) foundEmpty(id uint32) {
 	}
 	if s.state[id] == todo {
 		s.set(id, empty)
+		s.emptyBytes += s.plan.unitBytes(id)
 		s.serve()
 	}
 }
