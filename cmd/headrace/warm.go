@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,9 @@ something new: what does not fit is said.
 Warm prints the id of the request and what will be done, and returns; with --wait
 it returns when everything that fits is in memory, and fails if something is
 not. The request lasts, also over a restart of the daemon, until headrace warm
---evict, or until the last task of --job has ended. Without a PATH the requests
-are listed.`,
+--evict, or until the last task of --job has ended. --evict with paths also drops
+the files from memory; with --id they are left to the kernel. Without a PATH the
+requests are listed.`,
 		Example: `  headrace warm data/ --wait
   headrace warm 'logs/2024-*.gz' --budget 4GB --job nightly
   headrace warm
@@ -217,18 +219,22 @@ func (f *follower) warmed(ctx context.Context, id string, each func(*wire.WarmSt
 	return last, err
 }
 
-func settled(s *wire.WarmStatus) bool { return s.State == "done" || s.State == "released" }
+// settled reports whether nothing more happens to a request by itself.
+func settled(s *wire.WarmStatus) bool {
+	return slices.Contains([]string{"full", "done", "released"}, s.State)
+}
 
 func warmShare(s *wire.WarmStatus) float64 {
 	want := s.Bytes - s.NotFit
 	if want <= 0 {
 		return -1
 	}
-	return float64(s.Pinned) / float64(want)
+	return float64(want-s.Left) / float64(want)
 }
 
 func warmDoing(s *wire.WarmStatus) string {
-	text := fmt.Sprintf("%s of %s", report.Bytes(s.Pinned), report.Bytes(s.Bytes-s.NotFit))
+	want := s.Bytes - s.NotFit
+	text := fmt.Sprintf("%s of %s", report.Bytes(want-s.Left), report.Bytes(want))
 	switch {
 	case s.Current != "":
 		text += "  " + s.Current
@@ -242,7 +248,11 @@ func warmResult(s *wire.WarmStatus) string {
 	if s.State == "released" {
 		return s.Id + ": released"
 	}
-	return fmt.Sprintf("%s: %s of %s kept in memory, %s read", s.Id, report.Bytes(s.Pinned), report.Bytes(s.Bytes), report.Bytes(s.Migrated))
+	text := fmt.Sprintf("%s: %s of %s in memory, %s read", s.Id, report.Bytes(s.Pinned+s.Followed), report.Bytes(s.Bytes), report.Bytes(s.Migrated))
+	if s.Followed > 0 {
+		text += fmt.Sprintf("; %s was there already and is read again when the kernel drops it", report.Bytes(s.Followed))
+	}
+	return text
 }
 
 // warmProblems says what is not as it was asked for; the error has the exit
@@ -279,7 +289,7 @@ func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) erro
 	if a.format == formatJSON {
 		err = writeMessage(a.out, resp)
 	} else {
-		_, err = fmt.Fprintln(a.out, evicted(resp))
+		_, err = fmt.Fprintln(a.out, evicted(resp, len(req.Paths) > 0))
 	}
 	if err != nil {
 		return err
@@ -291,14 +301,21 @@ func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) erro
 	return nil
 }
 
-func evicted(r *wire.EvictResponse) string {
-	parts := []string{fmt.Sprintf("%s of %s dropped", report.Bytes(r.Bytes), files(r.Files))}
+// evicted tells what was done; paths: there were any.
+func evicted(r *wire.EvictResponse, paths bool) string {
+	var parts []string
+	if paths {
+		parts = append(parts, fmt.Sprintf("%s of %s dropped", report.Bytes(r.Bytes), files(r.Files)))
+	}
 	switch r.Requests {
 	case 0:
 	case 1:
 		parts = append(parts, "1 request ended")
 	default:
 		parts = append(parts, fmt.Sprintf("%d requests ended", r.Requests))
+	}
+	if r.Released > 0 {
+		parts = append(parts, report.Bytes(r.Released)+" left to the kernel")
 	}
 	if r.Kept > 0 {
 		parts = append(parts, fmt.Sprintf("%s stay in memory for others who have asked for them", report.Bytes(r.Kept)))
@@ -320,12 +337,12 @@ func (a *app) warmList(ctx context.Context, d *daemon) error {
 func requestsTable(requests []*wire.WarmStatus) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		{Title: "id"}, {Title: "user"}, {Title: "job", Flex: true}, {Title: "state"}, {Title: "files", Align: report.Right},
-		{Title: "size", Align: report.Right}, {Title: "kept", Align: report.Right}, {Title: "read", Align: report.Right},
+		{Title: "size", Align: report.Right}, {Title: "kept", Align: report.Right}, {Title: "followed", Align: report.Right}, {Title: "read", Align: report.Right},
 		{Title: "does not fit", Align: report.Right}, {Title: "failed", Align: report.Right}, {Title: "paths", Flex: true},
 	}}
 	for _, r := range requests {
 		t.Add(report.Str(r.Id), report.Str(r.User), report.Str(r.Job), report.Str(r.State), report.Str(fmt.Sprint(r.Files)),
-			report.Str(report.Bytes(r.Bytes)), report.Str(report.Bytes(r.Pinned)), report.Str(report.Bytes(r.Migrated)),
+			report.Str(report.Bytes(r.Bytes)), report.Str(report.Bytes(r.Pinned)), unlessZero(float64(r.Followed), report.UnitBytes), report.Str(report.Bytes(r.Migrated)),
 			unlessZero(float64(r.NotFit), report.UnitBytes), unlessZero(float64(r.Failed), report.UnitNone),
 			report.Str(strings.Join(r.Paths, " ")))
 	}
