@@ -21,10 +21,12 @@ type batcher struct {
 	room
 	s       *stream
 	stopped bool
+	// readers are those of each device, used by the batcher's goroutine alone.
+	readers map[disk.ID]*disk.Reader
 }
 
 func (q *source) startBatcher() {
-	b := &batcher{room: newRoom(q.s.e, q.s.spec.Owner.UID), s: q.s}
+	b := &batcher{room: newRoom(q.s.e, q.s.spec.Owner.UID), s: q.s, readers: map[disk.ID]*disk.Reader{}}
 	q.batcher = b
 	q.s.e.work.Go(b.run)
 }
@@ -36,6 +38,9 @@ func (b *batcher) stop() {
 
 func (b *batcher) run() {
 	err := b.read()
+	for _, r := range b.readers {
+		r.Close()
+	}
 	b.e.mu.Lock()
 	defer b.e.mu.Unlock()
 	if b.s.source.batcher == b {
@@ -125,7 +130,6 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
 	turn, err := reader.Begin(b.e.ctx)
 	if err != nil {
 		return err
@@ -151,6 +155,7 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 	return nil
 }
 
+// reader is the one for the device of a file.
 func (b *batcher) reader(file *file) (*disk.Reader, error) {
 	f, err := b.s.openFile(file)
 	if err != nil {
@@ -161,7 +166,12 @@ func (b *batcher) reader(file *file) (*disk.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.e.cfg.Disks.Reader(device, disk.Demand, "stream: "+file.path+" and others"), nil
+	r := b.readers[device.ID]
+	if r == nil {
+		r = b.e.cfg.Disks.Reader(device, disk.Demand, "stream: "+file.path+" and others")
+		b.readers[device.ID] = r
+	}
+	return r, nil
 }
 
 // fill reads the files of a batch one behind the other. A file whose last record
