@@ -33,7 +33,11 @@ type daemonConfig struct {
 	stores []storeDir
 	// group is a cgroup of version 2 to run in; empty: none.
 	group string
-	flags []string
+	// memoryGroup is a cgroup of either version to run in, with all tasks.
+	memoryGroup string
+	// reading is where the processor time of all its processes is counted; nil: nowhere.
+	reading *readGroup
+	flags   []string
 }
 
 // storeDir is a checkpoint store of a daemon.
@@ -68,7 +72,10 @@ func startDaemon(ctx context.Context, dir string, config daemonConfig) (*daemon,
 		return nil, err
 	}
 	d := &daemon{config: config, dir: dir, log: &tail{}, ended: make(chan struct{})}
-	d.cmd = exec.Command(config.headrace, config.args(dir)...)
+	d.cmd = enterGroup(config.memoryGroup, exec.Command(config.headrace, config.args(dir)...))
+	if config.reading != nil {
+		d.cmd = config.reading.enter(d.cmd)
+	}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
 	d.cmd.Dir = dir
 	// Ctrl-C on the terminal is for us alone: we stop the daemon ourselves.

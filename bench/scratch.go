@@ -101,7 +101,9 @@ func removeScratch(dir string) error {
 		dropSwaps(dir),
 		dropMounts(dir),
 		dropLoops(dir),
-		dropThrottleGroups(dir))
+		dropThrottleGroups(dir),
+		dropMemoryGroups(dir),
+		dropCPUGroups(dir))
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}

@@ -54,3 +54,30 @@ needs root and FUSE for the modelled disk.`,
 	cmd.Flags().BoolVar(&licence, "trace-licence", false, "print the licence of the trace and end")
 	return cmd
 }
+
+func benchOrderVerb(a *app) *cobra.Command {
+	var o bench.OrderOptions
+	var memory size
+	cmd := &cobra.Command{
+		Use:   "order",
+		Short: "Two jobs on the same data: what is in memory goes first, or not",
+		Long: `Order runs two identical jobs, one after the other, on data sets of 0.67, 1.33
+and 2.67 times the memory that they may use, and measures what of the second
+job's reading comes from memory. It needs root and FUSE for the modelled disk,
+and a memory cgroup.`,
+		Example: `  headrace bench order
+  headrace bench order --quick --html out/order.html
+  headrace bench order --memory 1G --repeats 5
+  headrace bench order --from out/order.json --markdown out/order.md`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Output = a.benchOutput()
+			o.Memory = int64(memory)
+			return bench.Order(cmd.Context(), o)
+		},
+	}
+	experimentFlags(cmd, &o.RunOptions)
+	cmd.Flags().Var(&memory, "memory", "what daemon, tasks and page cache have together (default 512M; 128M with --quick)")
+	return cmd
+}
