@@ -122,18 +122,18 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.reading.close(l.log)
-	streams, err := l.reading.openStreams(&d.cfg)
-	if err != nil {
-		return err
-	}
-	defer streams.Close()
-	l.streams = streams
 	if !d.cfg.NoWarm {
 		if l.warming, err = openWarming(l.reading, file.db, l.board, l.log); err != nil {
 			return err
 		}
 		defer l.warming.close()
 	}
+	streams, err := l.reading.openStreams(&d.cfg, l.warming)
+	if err != nil {
+		return err
+	}
+	defer streams.Close()
+	l.streams = streams
 	if d.cfg.EnforceMemory {
 		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
 		if err != nil {
@@ -224,6 +224,7 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 		tasks:    map[headrace.TaskID]*task{},
 		dirty:    map[*task]struct{}{},
 		shown:    map[*task]struct{}{},
+		warmed:   map[string]bool{},
 		specs:    map[headrace.TaskID]*proc.Spec{},
 		littered: map[*task]time.Duration{},
 		warned:   map[string]time.Duration{},

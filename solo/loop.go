@@ -28,6 +28,8 @@ type loop struct {
 	reading *reading
 	streams Streams
 	warming *warming // nil: nothing is kept in memory
+	// warmed are the inputs of tasks that are being kept in memory (inputKey).
+	warmed map[string]bool
 	// watching counts the files of waiting tasks that are followed; following: a
 	// round is under way.
 	watching  int

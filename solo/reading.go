@@ -39,11 +39,12 @@ func openReading(cfg *Config, cache openCache, meter openMeter) (*reading, error
 	return &reading{cache: pages, devices: &disk.Devices{}, disks: &disk.Scheduler{}, meter: lazyMeter{open: meter}}, nil
 }
 
-// openStreams takes up the streams that there are.
-func (r *reading) openStreams(cfg *Config) (*stream.Engine, error) {
+// openStreams takes up the streams that there are. What they have read is told to
+// w.
+func (r *reading) openStreams(cfg *Config, w *warming) (*stream.Engine, error) {
 	e, err := stream.New(stream.Config{
 		Dir: cfg.streamDir(), Cache: r.cache, Disks: r.disks, Devices: r.devices,
-		NoResidentFirst: cfg.Policy.NoResidencyOrder, Log: cfg.Log,
+		NoResidentFirst: cfg.Policy.NoResidencyOrder, Read: w.streamRead, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("take up the streams: %w", err)

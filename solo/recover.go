@@ -71,6 +71,9 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	if err := l.reconcileStreams(); err != nil {
 		return err
 	}
+	for _, t := range l.active {
+		l.warmSoon(t)
+	}
 	l.rebase(same)
 	l.meta.Boot, l.metaDirty = l.boot, true
 	l.log.Info("state read", "tasks", len(l.tasks), "unended", len(l.active), "same boot", same)

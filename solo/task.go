@@ -134,6 +134,7 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	t.rec.EndedMs = e.AtMs
 	l.enter(t, s, e)
 	l.inactive(t)
+	l.coolInput(t)
 	if keepImages {
 		return
 	}
@@ -185,6 +186,7 @@ func (l *loop) sweep() {
 // startOver makes the task pending again.
 func (l *loop) startOver(t *task, reason string) {
 	l.giveUpLease(t)
+	l.warmSoon(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	t.rec.Base = addUsage(t.rec.Base, t.rec.Last)
 	t.rec.Last = proc.Usage{}

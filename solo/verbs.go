@@ -301,5 +301,6 @@ func (l *loop) admit(t *task) {
 	l.active = append(l.active, t)
 	l.specs[t.rec.ID] = &t.spec
 	l.touch(t)
+	l.warmSoon(t)
 	l.redecide = true
 }

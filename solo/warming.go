@@ -335,6 +335,9 @@ func (w *warming) liveJobs() map[headrace.JobID]bool {
 
 // alive answers the engine. A job that has not begun is alive.
 func (w *warming) alive(job headrace.JobID) bool {
+	if alive, is := w.inputAlive(job); is {
+		return alive
+	}
 	if w.liveJobs()[job] {
 		return true
 	}
