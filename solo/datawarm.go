@@ -410,16 +410,18 @@ func (s *dataService) pinsFor() func(f *os.File) (bytes int64, by []string) {
 			return 0, nil
 		}
 		p := pins[inode{uint64(st.Dev), st.Ino}]
-		return min(p.Bytes, st.Size), holderNames(p.By, users) // not the rest of the last page
+		return min(p.Bytes, st.Size), s.holderNames(p.By, users) // not the rest of the last page
 	}
 }
 
 // holderNames names holders; users remembers what they are called.
-func holderNames(by []warm.Holder, users map[uint32]string) []string {
+func (s *dataService) holderNames(by []warm.Holder, users map[uint32]string) []string {
 	var names []string
 	for _, h := range by {
 		name := string(h.Request)
-		if h.Job != "" {
+		if input := s.warming.inputName(h.Job); input != "" {
+			name = input
+		} else if h.Job != "" {
 			name = "job " + jobName(h.Job, h.UID)
 		}
 		if users[h.UID] == "" {

@@ -27,6 +27,8 @@
 //	reserve         space that is given up when the disk is full, so that the
 //	                records can still be written
 //	headrace.sock   the API (Connect over a unix socket; package wire)
+//	stream.sock     where consumers of streams connect (package stream/protocol)
+//	streams/        one directory for each stream (package stream)
 //	tasks/          one directory for each task (package proc)
 //	checkpoints/    the default checkpoint store
 //	scratch/        decompression during restores

@@ -128,3 +128,14 @@ func (w *warming) inputAlive(job headrace.JobID) (alive, is bool) {
 	}
 	return false, true
 }
+
+// inputName is what to call the holder of such a request, empty for another one.
+func (w *warming) inputName(job headrace.JobID) string {
+	if id, ok := strings.CutPrefix(string(job), ofTask); ok {
+		return "task " + id
+	}
+	if id, ok := strings.CutPrefix(string(job), ofStream); ok {
+		return "job " + w.board.jobOf(id)
+	}
+	return ""
+}
