@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"headrace/internal/linux"
 )
 
 // SocketName is the daemon's socket inside its state directory.
@@ -19,9 +19,6 @@ const SocketName = "headrace.sock"
 
 // BaseURL goes with NewHTTPClient; the host in it means nothing.
 const BaseURL = "http://headrace"
-
-// maxSocketPath is the longest path that fits into a sockaddr_un with its NUL.
-const maxSocketPath = 107
 
 const dialTimeout = 10 * time.Second
 
@@ -56,7 +53,7 @@ func NewHTTPClient(socket string) *http.Client {
 }
 
 func dial(ctx context.Context, socket string) (net.Conn, error) {
-	path, release, err := shortPath(socket)
+	path, release, err := linux.SocketPath(socket)
 	if err == nil {
 		defer release()
 		d := net.Dialer{Timeout: dialTimeout}
@@ -78,7 +75,7 @@ func dial(ctx context.Context, socket string) (net.Conn, error) {
 // limit for socket paths; it fails with EADDRINUSE when the file is there.
 // Closing the listener leaves the file: removing it is the caller's business.
 func Listen(path string) (*net.UnixListener, error) {
-	short, release, err := shortPath(path)
+	short, release, err := linux.SocketPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
@@ -89,18 +86,4 @@ func Listen(path string) (*net.UnixListener, error) {
 	}
 	l.SetUnlinkOnClose(false)
 	return l, nil
-}
-
-// shortPath is path itself when it fits into a socket address, else a path
-// through a descriptor of its directory that is valid until release is called.
-func shortPath(path string) (short string, release func(), err error) {
-	if len(path) <= maxSocketPath {
-		return path, func() {}, nil
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return "", nil, err
-	}
-	short = filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(path))
-	return short, func() { dir.Close() }, nil
 }

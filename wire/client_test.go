@@ -45,7 +45,7 @@ func get(socket string) (string, error) {
 }
 
 func TestSocketPathsOfAnyLength(t *testing.T) {
-	for _, n := range []int{0, maxSocketPath, maxSocketPath + 1, 400} {
+	for _, n := range []int{0, 107, 108, 400} {
 		dir := t.TempDir()
 		for len(SocketPath(dir)) < n {
 			left := n - len(SocketPath(dir)) - 1

@@ -2212,7 +2212,8 @@ type WarmStatus struct {
 	Resident int64 `protobuf:"varint,12,opt,name=resident,proto3" json:"resident,omitempty"`
 	// What is kept in memory now because of this request, whoever read it.
 	Pinned int64 `protobuf:"varint,13,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// Read from the disk for this request so far.
+	// Read for this request so far; what was in memory and was locked by reading it
+	// counts.
 	Migrated int64 `protobuf:"varint,14,opt,name=migrated,proto3" json:"migrated,omitempty"`
 	// What there was no room for, and why.
 	NotFit       int64  `protobuf:"varint,15,opt,name=not_fit,json=notFit,proto3" json:"not_fit,omitempty"`

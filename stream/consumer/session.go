@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/stream/protocol"
 )
 
@@ -132,14 +132,23 @@ func temporary(err error) bool {
 
 func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
+// dialSocket connects to a socket whose path may be longer than the kernel's limit.
+func dialSocket(path string) (*net.UnixConn, error) {
+	short, release, err := linux.SocketPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: short, Net: "unix"})
+}
+
 // connect connects once and serves the connection until it ends.
 func (c *Client) connect() (welcomed bool, err error) {
-	var d net.Dialer
-	sock, err := d.DialContext(context.Background(), "unix", c.path)
+	sock, err := dialSocket(c.path)
 	if err != nil {
 		return false, err
 	}
-	s := &session{conn: protocol.NewConn(sock.(*net.UnixConn)), arenas: make(map[uint32]*arena), mapped: make(map[*arena]bool)}
+	s := &session{conn: protocol.NewConn(sock), arenas: make(map[uint32]*arena), mapped: make(map[*arena]bool)}
 	defer c.drop(s)
 	c.mu.Lock()
 	if c.held || c.closed {

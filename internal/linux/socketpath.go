@@ -1,0 +1,24 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// maxSocketPath is the longest path that fits into a sockaddr_un with its NUL.
+const maxSocketPath = 107
+
+// SocketPath is path itself when it fits into a socket address, else a path
+// through a descriptor of its directory that is valid until release is called.
+func SocketPath(path string) (short string, release func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	short = filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(path))
+	return short, func() { dir.Close() }, nil
+}
