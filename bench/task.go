@@ -11,10 +11,10 @@ import (
 )
 
 // Task runs one workload in this process: args is its kind (parse, dirty,
-// kmeans, touch, map) and its flags. The last line on standard output is "KIND SUM",
-// where SUM depends on every byte the workload has computed and is the same for
-// the same flags. An error means that the workload found its memory or its input
-// other than it must be, or could not run.
+// kmeans, touch, map, consume) and its flags. The last line on standard output is
+// "KIND SUM", where SUM depends on every byte the workload has computed and is the
+// same for the same flags. An error means that the workload found its memory or
+// its input other than it must be, or could not run.
 func Task(args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("bench-task: no kind given: want %s", strings.Join(taskKinds(), ", "))
@@ -46,6 +46,7 @@ var kinds = []kind{
 	{"touch", newTouch},
 	{"disk", newDisk},
 	{"map", newMapper},
+	{"consume", newConsume},
 }
 
 func taskKinds() []string {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"headrace/bench"
+)
+
+func benchReadVerb(a *app) *cobra.Command {
+	var o bench.ReadOptions
+	cmd := &cobra.Command{
+		Use:   "read",
+		Short: "Many readers on one disk: regions of their own, or a stream",
+		Long: `Read lets several consumers and several jobs read files at the same time, each
+its own regions or from a stream of Headrace, and measures throughput, seeks,
+the spread of their ends and processor time, beside those of cat. It does so on
+a modelled hard disk and on a device of this machine. It needs root.
+
+  consumers  1 to 16 consumers of one file
+  own        1 to 8 jobs on files of their own
+  shared     1 to 8 jobs at once on one file
+  spread     2 and 8 jobs that come to one file one after another
+  slow       8 consumers of one file, one of them slow`,
+		Example: `  headrace bench read
+  headrace bench read --quick --html out/read.html
+  headrace bench read --only consumers,slow --places modelled
+  headrace bench read --from out/read.json --markdown out/read.md`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Output = a.benchOutput()
+			return bench.Read(cmd.Context(), o)
+		},
+	}
+	experimentFlags(cmd, &o.RunOptions)
+	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "the parts to run: consumers, own, shared, spread, slow (default: all)")
+	cmd.Flags().StringSliceVar(&o.Places, "places", nil, "where to read: modelled, device (default: both)")
+	completeValues(cmd, "only", bench.ReadParts...)
+	completeValues(cmd, "places", "modelled", "device")
+	return cmd
+}
