@@ -221,7 +221,7 @@ func (s *dataService) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	default:
 		return
 	}
-	m.Files, m.Bytes, m.Resident = e.count+int64(e.problems.count), e.bytes, e.resident
+	m.Files, m.Bytes, m.Resident = e.count, e.bytes, e.resident
 	m.Failed += e.problems.count
 	m.Failures = append(slices.Clone(e.problems.first), m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]

@@ -2205,8 +2205,9 @@ type WarmStatus struct {
 	// ended).
 	State       string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	SubmittedMs int64  `protobuf:"varint,5,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
-	Files       int64  `protobuf:"varint,10,opt,name=files,proto3" json:"files,omitempty"`
-	// All of the files, and what of it was in memory when the request came, as far
+	// Those that can be read.
+	Files int64 `protobuf:"varint,10,opt,name=files,proto3" json:"files,omitempty"`
+	// All of them, and what of it was in memory when the request came, as far
 	// as the kernel tells the caller.
 	Bytes    int64 `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Resident int64 `protobuf:"varint,12,opt,name=resident,proto3" json:"resident,omitempty"`
@@ -2218,7 +2219,7 @@ type WarmStatus struct {
 	// What there was no room for, and why.
 	NotFit       int64  `protobuf:"varint,15,opt,name=not_fit,json=notFit,proto3" json:"not_fit,omitempty"`
 	NotFitReason string `protobuf:"bytes,16,opt,name=not_fit_reason,json=notFitReason,proto3" json:"not_fit_reason,omitempty"`
-	// Files that could not be read: how many, and the first of them.
+	// Files that cannot be read: how many, and the first of them.
 	Failed   uint32         `protobuf:"varint,17,opt,name=failed,proto3" json:"failed,omitempty"`
 	Failures []*PathProblem `protobuf:"bytes,18,rep,name=failures,proto3" json:"failures,omitempty"`
 	// The file that is being read; empty: none.

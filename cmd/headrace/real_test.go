@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"headrace/internal/linux"
 	"headrace/wire"
 )
 
@@ -24,7 +25,7 @@ import (
 //	daemon stop              SIGTERM; it must end with exit code 0
 //	daemon kill              SIGKILL
 //
-// and the conditions [root] and [criu].
+// and the conditions [root], [criu] and [cachestat].
 func TestReal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this builds the programs and starts daemons")
@@ -51,6 +52,8 @@ func realCondition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "cachestat":
+		return linux.ProbeCachestat() == nil, nil
 	case "criu":
 		path, _, err := findCRIU("")
 		return path != "", err

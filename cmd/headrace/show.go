@@ -98,14 +98,14 @@ func inputFields(field func(name, value string), in *wire.TaskInput) {
 		text = "1 file, " + report.Bytes(in.Bytes)
 	}
 	if in.Stream == "" {
-		field("input", fmt.Sprintf("%s, of them %s in memory", text, report.Bytes(in.Resident)))
+		field("input", fmt.Sprintf("%s, of it %s in memory", text, report.Bytes(in.Resident)))
 		return
 	}
 	rule := split{rule: in.Split}
 	name, _, _ := strings.Cut(rule.String(), ":")
-	field("input", fmt.Sprintf("%s, split %s, stream %s", text, name, in.Stream))
-	field("dealt", fmt.Sprintf("%s of %s to all %d tasks, %s in %d units to this one (number %d)",
-		report.Bytes(in.Dealt), report.Bytes(in.Bytes), max(in.Of, 1), report.Bytes(in.DealtHere), in.Units, in.Index))
+	field("input", fmt.Sprintf("%s, split %s, task %d of %d of stream %s", text, name, in.Index+1, max(in.Of, 1), in.Stream))
+	field("dealt", fmt.Sprintf("%s of %s to all tasks, %s in %d units to this one",
+		report.Bytes(in.Dealt), report.Bytes(in.Bytes), report.Bytes(in.DealtHere), in.Units))
 }
 
 func usageFields(field func(name, value string), u *wire.Usage) {

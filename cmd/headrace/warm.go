@@ -248,11 +248,17 @@ func warmResult(s *wire.WarmStatus) string {
 	if s.State == "released" {
 		return s.Id + ": released"
 	}
-	text := fmt.Sprintf("%s: %s of %s in memory, %s read", s.Id, report.Bytes(s.Pinned+s.Followed), report.Bytes(s.Bytes), report.Bytes(s.Migrated))
+	text := fmt.Sprintf("%s: %s of %s in memory, %s read", s.Id, report.Bytes(s.Pinned+s.Followed), report.Bytes(s.Bytes), report.Bytes(readFor(s)))
 	if s.Followed > 0 {
 		text += fmt.Sprintf("; %s was there already and is read again when the kernel drops it", report.Bytes(s.Followed))
 	}
 	return text
+}
+
+// readFor is what was read from the disk for a request: what was in memory when
+// it came is locked by the same reading, and counts as migrated, too.
+func readFor(s *wire.WarmStatus) int64 {
+	return max(0, s.Migrated-max(0, s.Resident-s.Followed))
 }
 
 // warmProblems says what is not as it was asked for; the error has the exit
@@ -342,7 +348,7 @@ func requestsTable(requests []*wire.WarmStatus) *report.Table {
 	}}
 	for _, r := range requests {
 		t.Add(report.Str(r.Id), report.Str(r.User), report.Str(r.Job), report.Str(r.State), report.Str(fmt.Sprint(r.Files)),
-			report.Str(report.Bytes(r.Bytes)), report.Str(report.Bytes(r.Pinned)), unlessZero(float64(r.Followed), report.UnitBytes), report.Str(report.Bytes(r.Migrated)),
+			report.Str(report.Bytes(r.Bytes)), report.Str(report.Bytes(r.Pinned)), unlessZero(float64(r.Followed), report.UnitBytes), report.Str(report.Bytes(readFor(r))),
 			unlessZero(float64(r.NotFit), report.UnitBytes), unlessZero(float64(r.Failed), report.UnitNone),
 			report.Str(strings.Join(r.Paths, " ")))
 	}
