@@ -2,6 +2,7 @@ package pagecache
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -76,13 +77,13 @@ func (f *file) endCounting() {
 // in memory are not asked about one by one.
 func (f *file) markAll() error {
 	c, k := f.counted, f.c.counters
-	before := make([]cell, len(c.marks))
-	for i := range before {
-		before[i] = k.load(c.span.First + uint32(i))
-	}
+	before := c.cells(k)
 	left, err := f.cached(f.fd, 0, Unlimited)
 	if err != nil {
 		return err
+	}
+	if !slices.Equal(before, c.cells(k)) {
+		left = Unlimited / 2 // of no certain moment: every block is asked about
 	}
 	for i := range c.marks {
 		if left <= 0 && k.load(c.span.First+uint32(i)) == before[i] {
@@ -94,10 +95,19 @@ func (f *file) markAll() error {
 			return err
 		}
 		c.marks[i] = m
-		left -= int64(m.pages)
+		left -= int64(m.pages) - m.at.pages(before[i])
 	}
 	c.beyond, c.beyondAt = 0, 0
 	return f.lookBeyond(true)
+}
+
+// cells are all counters of the file but the last.
+func (c *counted) cells(k *counters) []cell {
+	all := make([]cell, len(c.marks))
+	for i := range all {
+		all[i] = k.load(c.span.First + uint32(i))
+	}
+	return all
 }
 
 // measure counts the pages of a block, also those behind the end of the file.
