@@ -1,0 +1,195 @@
+package solo
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// records writes a file of n numbered lines of varied length.
+func (m *machine) records(n int) string {
+	m.t.Helper()
+	var b bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&b, "%d %s\n", i, strings.Repeat("x", i*7%90))
+	}
+	path := filepath.Join(m.cfg.StateDir, "input")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+	return path
+}
+
+// reader is two tasks that copy the records of a file slowly: a shell reads byte
+// by byte.
+func (m *machine) readers(path string) (ids []string) {
+	m.t.Helper()
+	res, err := m.tasks.Run(m.ctx(), &wire.RunRequest{
+		Argv: []string{"/bin/sh", "-c", "while read -r line; do echo \"$line\"; done"},
+		Env:  []string{"PATH=/usr/bin:/bin"}, Cpus: 0.5, Priority: uint32(headrace.Low),
+		Input: &wire.Input{Paths: []string{path}, Split: wire.Split_SPLIT_LINES, Tasks: 2},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return res.Ids
+}
+
+// wantOnce looks that the tasks wrote every record once.
+func (m *machine) wantOnce(path string, ids []string) {
+	m.t.Helper()
+	want, err := os.ReadFile(path)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var got []string
+	for _, id := range ids {
+		text, err := allLogs(m.ctx(), m.tasks, id)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		got = append(got, strings.Fields(strings.ReplaceAll(text, " ", "_"))...)
+	}
+	all := strings.Fields(strings.ReplaceAll(string(want), " ", "_"))
+	trim := func(list []string) []string { // the shell drops blanks at the end
+		for i := range list {
+			list[i] = strings.TrimRight(list[i], "_")
+		}
+		slices.Sort(list)
+		return list
+	}
+	if got, all := trim(got), trim(all); !slices.Equal(got, all) {
+		m.t.Errorf("%d records were written, want %d, each once", len(got), len(all))
+	}
+}
+
+// TestRealStreamSurvives suspends one consumer, checkpoints the other, and kills
+// the daemon before, between and after: every record is written once.
+func TestRealStreamSurvives(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	path := m.records(60000)
+	ids := m.readers(path)
+	for _, id := range ids {
+		m.untilWrites(id)
+	}
+	m.kill9()
+	m.launch()
+	if _, err := m.tasks.Suspend(m.ctx(), &wire.VerbRequest{Id: ids[0]}); err != nil {
+		t.Fatal(err)
+	}
+	second := m.tasks.Suspend
+	if m.image {
+		second = m.tasks.Checkpoint
+	}
+	if got, err := second(m.ctx(), &wire.VerbRequest{Id: ids[1]}); err != nil {
+		t.Fatal(err)
+	} else if got.State == "done" {
+		t.Fatal("it had ended before it could be checkpointed: the input is too short")
+	}
+	m.kill9()
+	m.launch()
+	for _, id := range ids {
+		if _, err := m.tasks.Resume(m.ctx(), &wire.VerbRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.kill9()
+	m.launch()
+	for _, id := range ids {
+		m.awaitState(headrace.TaskID(id), headrace.Done)
+	}
+	m.wantOnce(path, ids)
+	got := m.get(headrace.TaskID(ids[0]))
+	if in := got.Input; in.Dealt != in.Bytes || in.Bytes == 0 {
+		t.Errorf("dealt %d of %d bytes", in.Dealt, in.Bytes)
+	}
+	for _, id := range ids {
+		if _, err := m.tasks.Forget(m.ctx(), &wire.VerbRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.untilNoStreams()
+}
+
+// untilWrites waits until a task has written something.
+func (m *machine) untilWrites(id string) {
+	m.t.Helper()
+	path := filepath.Join(m.cfg.StateDir, "tasks", id, "stdout")
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if st, err := os.Stat(path); err == nil && st.Size() > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("task %s writes nothing: %s", id, m.get(headrace.TaskID(id)))
+		}
+	}
+}
+
+func (m *machine) untilNoStreams() {
+	m.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		left, err := os.ReadDir(filepath.Join(m.cfg.StateDir, "streams"))
+		if err == nil && len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("streams are left: %v, %v", left, err)
+		}
+	}
+}
+
+// TestRealStreamKilledForRoom kills a consumer to make room: it starts again and
+// gets what is left, and what it had.
+func TestRealStreamKilledForRoom(t *testing.T) {
+	m := newMachine(t, policy.Kill)
+	m.launch()
+	path := m.records(20000)
+	ids := m.readers(path)
+	m.untilWrites(ids[0])
+	high := m.run(headrace.High, counter(5))
+	m.awaitState(high, headrace.Done)
+	preempted := uint32(0)
+	for _, id := range ids {
+		preempted += m.awaitState(headrace.TaskID(id), headrace.Done).Preemptions
+	}
+	if preempted == 0 {
+		t.Error("no consumer was killed: the test shows nothing")
+	}
+	m.wantOnce(path, ids)
+}
+
+// TestRealStreamCrashPoints ends the daemon before and after entries of the
+// journal.
+func TestRealStreamCrashPoints(t *testing.T) {
+	for _, point := range []string{"stream-journal-before", "stream-journal-after"} {
+		for n := 1; n <= 5; n++ {
+			t.Run(fmt.Sprintf("%s:%d", point, n), func(t *testing.T) {
+				t.Parallel()
+				m := newMachine(t, policy.Wait)
+				m.launch(fmt.Sprintf("%s=%s:%d", crash.Env, point, n))
+				path := m.records(2000)
+				ids := m.readers(path)
+				for _, id := range ids {
+					waitFor(m.ctx(), m.tasks, id)
+				}
+				m.kill9() // it may not have died yet
+				m.launch()
+				for _, id := range ids {
+					m.awaitState(headrace.TaskID(id), headrace.Done)
+				}
+				m.wantOnce(path, ids)
+			})
+		}
+	}
+}
