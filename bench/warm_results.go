@@ -156,7 +156,9 @@ func (x Replay) instantaneous() held {
 			time += lasted
 		}
 		now += c.bytes
-		out.Max = max(out.Max, float64(now))
+		if i+1 < len(all) && all[i+1].at > c.at { // else nobody could have seen it
+			out.Max = max(out.Max, float64(now))
+		}
 	}
 	if time > 0 {
 		out.Mean = area / time
