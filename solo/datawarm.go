@@ -244,13 +244,26 @@ func (s *dataService) wireWarm(st warm.Status) *wire.WarmStatus {
 	}
 	if m.State == "full" {
 		m.NotFit, m.Left = m.NotFit+m.Left, 0
-		m.NotFitReason = fmt.Sprintf("the budget of %s is used up", report.Bytes(s.cache.Budget()))
+		m.NotFitReason = s.warming.fullReason(st.Waits)
 	}
 	if e := s.warming.entry(st.ID); e != nil {
 		s.fillEntry(m, e)
 	}
 	s.fillBudget(m)
 	return m
+}
+
+// fullReason says what there is no more of. What else the engine says names what
+// others read.
+func (w *warming) fullReason(waits string) string {
+	if why, refused := strings.CutPrefix(waits, "waits for room: "); refused {
+		return why
+	}
+	n := w.engine.Counters()
+	if n.PinnedBlocks >= n.MaxBlocks {
+		return fmt.Sprintf("%d pieces of files are kept, as many as a process may; raise vm.max_map_count", n.PinnedBlocks)
+	}
+	return fmt.Sprintf("the budget of %s is used up", report.Bytes(n.Budget))
 }
 
 func warmState(st warm.Status) string {

@@ -255,10 +255,10 @@ func warmResult(s *wire.WarmStatus) string {
 	return text
 }
 
-// readFor is what was read from the disk for a request: what was in memory when
-// it came is locked by the same reading, and counts as migrated, too.
+// readFor is what was read from the disk for a request. What was in memory when
+// it came is locked by the same reading, and counts as migrated, in whole pages.
 func readFor(s *wire.WarmStatus) int64 {
-	return max(0, s.Migrated-max(0, s.Resident-s.Followed))
+	return min(s.Migrated, max(0, s.Bytes-s.Resident))
 }
 
 // warmProblems says what is not as it was asked for; the error has the exit
