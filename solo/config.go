@@ -41,6 +41,8 @@ type Config struct {
 	// read them; 0: what package pagecache calls usual. NoWarm keeps none.
 	WarmBudget int64
 	NoWarm     bool
+	// Warm decides what is kept first.
+	Warm policy.WarmConfig
 	// Buffer is the shared memory that a stream reads ahead into, in bytes, unless
 	// its request says otherwise; 0: the default of package stream.
 	Buffer int64

@@ -123,7 +123,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer l.reading.close(l.log)
 	if !d.cfg.NoWarm {
-		if l.warming, err = openWarming(l.reading, file.db, l.board, l.log); err != nil {
+		if l.warming, err = openWarming(l.reading, d.cfg.Warm, file.db, l.board, l.log); err != nil {
 			return err
 		}
 		defer l.warming.close()

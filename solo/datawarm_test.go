@@ -459,7 +459,7 @@ func TestMetricsOfReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.close()
-	w, err := openWarming(r, j.db, newBoard(), slog.New(slog.DiscardHandler))
+	w, err := openWarming(r, policy.WarmConfig{}, j.db, newBoard(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

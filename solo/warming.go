@@ -16,6 +16,7 @@ import (
 	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/pagecache"
+	"headrace/policy"
 	"headrace/warm"
 )
 
@@ -69,7 +70,7 @@ type foundFiles struct {
 
 // openWarming takes up the requests that are recorded; start begins to work on
 // them.
-func openWarming(r *reading, db *bolt.DB, b *board, log *slog.Logger) (*warming, error) {
+func openWarming(r *reading, c policy.WarmConfig, db *bolt.DB, b *board, log *slog.Logger) (*warming, error) {
 	records, known, err := openWarmRecords(db)
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func openWarming(r *reading, db *bolt.DB, b *board, log *slog.Logger) (*warming,
 		entries: map[warm.RequestID]*warmEntry{},
 	}
 	w.engine, err = warm.New(warm.Config{
-		Cache: r.cache, Disks: r.disks, Devices: r.devices, Alive: w.alive, Log: log,
+		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c, Alive: w.alive, Log: log,
 	})
 	if err != nil {
 		return nil, err

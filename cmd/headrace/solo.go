@@ -31,7 +31,7 @@ type soloFlags struct {
 	metrics, criu, shim     string
 	level                   level
 
-	noResidencyOrder bool
+	noResidencyOrder, warmFIFO bool
 }
 
 func soloVerb(a *app) *cobra.Command {
@@ -84,7 +84,9 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
 	flags.BoolVar(&f.noResidencyOrder, "no-residency-order", false, "leave tasks and files in their order, whether they are in memory or not")
-	hideFlag(cmd, "no-residency-order") // for the experiments
+	flags.BoolVar(&f.warmFIFO, "warm-fifo", false, "read the files of the task that was submitted first into memory first, not those of the smallest")
+	hideFlag(cmd, "no-residency-order") // both are for the experiments
+	hideFlag(cmd, "warm-fifo")
 	completeValues(cmd, "policy", texts(policy.Names())...)
 	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
 	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
@@ -112,6 +114,9 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 		WarmBudget: int64(f.warmBudget), NoWarm: f.noWarm, Buffer: int64(f.buffer),
 		SuspendGrace: time.Duration(f.suspendGrace), KillGrace: time.Duration(f.killGrace), KeepEnded: int(f.keepEnded),
 		Metrics: f.metrics, Version: version, Log: log,
+	}
+	if f.warmFIFO {
+		c.Warm.Order = policy.FIFO
 	}
 	if f.noWarm && f.warmBudget > 0 {
 		return c, usageErrorf("--no-warm and --warm-budget exclude each other")
