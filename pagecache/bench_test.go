@@ -34,7 +34,7 @@ func BenchmarkWatch10000(b *testing.B) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < files+100 {
 		b.Skipf("%d descriptors are allowed (%v), %d are needed", limit.Cur, err, files+100)
 	}
-	dir := pagecache.DiskDir(b)
+	dir := diskDir(b)
 	for i := range files {
 		if err := os.WriteFile(name(dir, i), make([]byte, size), 0o600); err != nil {
 			b.Fatal(err)
@@ -107,7 +107,7 @@ func BenchmarkWatch10000(b *testing.B) {
 // by the kernel's own measurement, which makes the passes somewhat slower.
 func BenchmarkEvents(b *testing.B) {
 	const size = 256 << 20
-	f, err := os.Create(filepath.Join(pagecache.DiskDir(b), "sparse"))
+	f, err := os.Create(filepath.Join(diskDir(b), "sparse"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -171,8 +171,8 @@ func (c *cache) Close() error {
 		return nil
 	}
 	c.closed = true
-	c.mu.Unlock()
 	c.cancel()
+	c.mu.Unlock()
 	c.active.Wait()
 	c.refreshing.Lock() // a Refresh at work ends first
 	defer c.refreshing.Unlock()

@@ -28,6 +28,8 @@ func open(t testing.TB, c pagecache.Config) pagecache.Cache {
 	return pc
 }
 
+var diskDir = pagecache.DiskDir
+
 // read reads a range and nothing besides, if f is opened for random access.
 func read(t testing.TB, f *os.File, r pagecache.Range) {
 	t.Helper()
@@ -50,7 +52,7 @@ func TestConforms(t *testing.T) {
 					return open(t, c)
 				},
 				Load: func(t testing.TB, _ pagecache.Cache, f *os.File, r pagecache.Range) { read(t, f, r) },
-				Dir:  pagecache.DiskDir(t),
+				Dir:  diskDir(t),
 			})
 		})
 	}

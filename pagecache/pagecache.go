@@ -76,7 +76,9 @@ type Cache interface {
 type Watched interface {
 	// Resident is the number of bytes in memory.
 	Resident() int64
-	// Blocks appends the resident bytes of each block of BlockSize to dst.
+	// Blocks appends the resident bytes of each block of BlockSize to dst: those of
+	// its pages in memory, at most what the block has. (So the last page of a file
+	// counts as a whole one where other pages are missing.)
 	Blocks(dst []int64) []int64
 	// Close ends it.
 	Close() error

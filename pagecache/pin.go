@@ -66,16 +66,12 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 		return nil, err
 	}
 	defer c.active.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(c.stop, func() { cancel(ErrClosed) })()
-	defer cancel(nil)
-
 	cached := c.cachedOf(fd)
 	if !c.cfg.LockResident {
 		err = c.refuseResident(cached, fd, p, r)
 	}
 	if err == nil {
-		err = readIn(ctx, cached, fd, p.r, progress)
+		err = c.readIn(ctx, cached, fd, p.r, progress)
 	}
 	if err == nil {
 		err = p.lock(ctx, fd)
@@ -85,6 +81,17 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 		return nil, err
 	}
 	return p, nil
+}
+
+// ended is the reason to stop a Pin, if there is one.
+func (c *cache) ended(ctx context.Context) error {
+	if c.stop.Err() != nil {
+		return ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // readable checks that reading a descriptor brings pages into memory.
@@ -177,12 +184,12 @@ func without(r, hole Range) []Range {
 
 // readIn brings a range of whole pages into memory. It ends early where the file
 // does.
-func readIn(ctx context.Context, cached cachedFunc, fd int, r Range, progress func(n int64)) error {
+func (c *cache) readIn(ctx context.Context, cached cachedFunc, fd int, r Range, progress func(n int64)) error {
 	buf := pieces.Get().(*[readPiece]byte)
 	defer pieces.Put(buf)
 	for off, end := r.Off, r.Off+r.Len; off < end; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := c.ended(ctx); err != nil {
+			return err
 		}
 		length := min(readPiece-off%readPiece, end-off)
 		there := length
@@ -254,11 +261,12 @@ func (p *pinned) tryLock(ctx context.Context, fd int) error {
 		return os.NewSyscallError("mmap", err)
 	}
 	for off := 0; off < len(mem) && err == nil; off += lockPiece {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-			break
+		if err = p.c.ended(ctx); err == nil {
+			err = os.NewSyscallError("mlock", unix.Mlock(mem[off:min(off+lockPiece, len(mem))]))
 		}
-		err = os.NewSyscallError("mlock", unix.Mlock(mem[off:min(off+lockPiece, len(mem))]))
+	}
+	if err == nil {
+		err = p.c.ended(ctx)
 	}
 	if err != nil {
 		return errors.Join(err, os.NewSyscallError("munmap", unix.Munmap(mem)))

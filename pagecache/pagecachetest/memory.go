@@ -151,6 +151,17 @@ func (i *inode) resident(r pagecache.Range, foreign bool, own *pinned) int64 {
 	return n
 }
 
+// count is the pages in memory of so many bytes.
+func (i *inode) count(off, length int64) int64 {
+	var n int64
+	for _, in := range i.pages[off/pageSize : min(int64(len(i.pages)), (off+length)/pageSize)] {
+		if in {
+			n++
+		}
+	}
+	return n
+}
+
 // heldBy reports whether a page belongs to a Pin other than own.
 func (i *inode) heldBy(page int64, own *pinned) bool {
 	return slices.ContainsFunc(i.pins, func(p *pinned) bool {
@@ -213,8 +224,8 @@ func (m *Memory) Budget() int64 { return m.cfg.Budget }
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true
-	m.mu.Unlock()
 	m.end()
+	m.mu.Unlock()
 	m.active.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -45,12 +45,15 @@ func (m *Memory) pin(ctx context.Context, f *os.File, r pagecache.Range, progres
 		if ctx.Err() == nil && onPiece != nil {
 			err = onPiece(ctx, f, part)
 		}
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+		if ended := m.ended(ctx); ended != nil {
+			err = ended
 		}
 		if err == nil {
 			err = p.read(part, progress)
 		}
+	}
+	if err == nil {
+		err = m.ended(ctx)
 	}
 	if err == nil {
 		err = p.lock()
@@ -60,6 +63,17 @@ func (m *Memory) pin(ctx context.Context, f *os.File, r pagecache.Range, progres
 		return nil, err
 	}
 	return p, nil
+}
+
+// ended is the reason to stop a Pin, if there is one.
+func (m *Memory) ended(ctx context.Context) error {
+	if m.stop.Err() != nil {
+		return pagecache.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // reserve makes all checks of a Pin and counts it against the budget.

@@ -63,7 +63,7 @@ func (w *watched) refresh() {
 	for off := int64(0); off < w.i.size; off += pagecache.BlockSize {
 		var n int64
 		if w.m.cfg.Method != pagecache.None {
-			n = w.i.resident(pagecache.Range{Off: off, Len: pagecache.BlockSize}, false, nil)
+			n = min(w.i.count(off, pagecache.BlockSize)*pageSize, w.i.size-off)
 		}
 		w.resident += n
 		w.blocks = append(w.blocks, n)
