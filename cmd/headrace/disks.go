@@ -138,19 +138,21 @@ func disksTable(disks []*wire.Disk) *report.Table {
 		{Title: "seeks/100 MB", Align: report.Right}, {Title: "measured by", Flex: true},
 	}}
 	for _, d := range disks {
-		seeks := "–"
+		const unknown = "–"
+		read, written := report.UnitBytesPerSecond.Format(d.Read), report.UnitBytesPerSecond.Format(d.Write)
+		requests, seeks := report.UnitNone.Format(d.Requests)+"/s", unknown
 		if d.Seeks >= 0 {
 			seeks = report.UnitNone.Format(d.Seeks)
 		}
 		method := d.Method
 		switch {
 		case method == "":
+			read, written, requests = unknown, unknown, unknown
 			method = "nothing: " + d.MethodWhy
 		case d.MethodWhy != "":
 			method += " (" + d.MethodWhy + ")"
 		}
-		t.Add(report.Str(d.Name), report.Str(d.Mount), report.Str(d.FsType), report.Str(report.UnitBytesPerSecond.Format(d.Read)),
-			report.Str(report.UnitBytesPerSecond.Format(d.Write)), report.Str(report.UnitNone.Format(d.Requests)+"/s"),
+		t.Add(report.Str(d.Name), report.Str(d.Mount), report.Str(d.FsType), report.Str(read), report.Str(written), report.Str(requests),
 			report.Str(seeks), report.Str(method))
 	}
 	return t
