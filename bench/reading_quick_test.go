@@ -66,14 +66,14 @@ func TestQuickWarm(t *testing.T) {
 			t.Error("nothing was kept in memory for the jobs")
 		}
 		for _, j := range x.Jobs {
-			if j.Duration < res.Plan.Start || j.Input > 0 && len(j.Reads) == 0 {
+			if j.Duration < res.Plan.Lead || j.Input > 0 && len(j.Reads) == 0 {
 				t.Errorf("%s: %+v", mode, j)
 			}
 		}
 	}
-	for _, mode := range []string{modeCold, modeWarmed, modeLead, modeRAM} {
+	for _, mode := range []string{modeCold, modeWarmed, modeDelayed, modeRAM} {
 		for _, input := range res.inputsOf(kindWordcount) {
-			if d := res.singlesOf(kindWordcount, mode, input); len(d) != 1 || mode == modeLead && d[0] < 2*res.Plan.Start {
+			if d := res.singlesOf(kindWordcount, mode, input); len(d) != 1 || mode == modeDelayed && d[0] < 2*res.Plan.Lead {
 				t.Errorf("a word count of %d bytes, %s: %v", input, mode, d)
 			}
 		}

@@ -225,15 +225,15 @@ func sortBytes(quick bool) int64 {
 	return 40e9 / paperServers / shrink
 }
 
-// sortRest is how long the sort job takes beyond starting up and reading: 75 s in
+// sortRest is how long the sort job takes beyond waiting and reading: 75 s in
 // all with its input in memory (table III).
-const sortRest = (75*time.Second - paperStart) / shrink
+const sortRest = (75*time.Second - paperLead) / shrink
 
 // makeSingles makes the inputs of the jobs that run alone.
 func (r *replayer) makeSingles(quick bool) ([]single, error) {
 	var out []single
 	add := func(kind string, bytes int64, rest time.Duration, words bool, modes ...string) error {
-		j := replayJob{name: fmt.Sprintf("%s-%d", kind, bytes>>20), start: paperStart / shrink, rest: rest, input: bytes}
+		j := replayJob{name: fmt.Sprintf("%s-%d", kind, bytes>>20), rest: rest, input: bytes}
 		var err error
 		if j.path, err = r.disk.makeFile(j.name, bytes, uint64(bytes)); err != nil {
 			return err
@@ -249,7 +249,7 @@ func (r *replayer) makeSingles(quick bool) ([]single, error) {
 		return nil
 	}
 	for _, bytes := range singleSizes(quick) {
-		if err := add(kindWordcount, bytes, 0, true, modeCold, modeWarmed, modeLead, modeRAM); err != nil {
+		if err := add(kindWordcount, bytes, 0, true, modeCold, modeWarmed, modeDelayed, modeRAM); err != nil {
 			return nil, err
 		}
 	}
@@ -281,7 +281,7 @@ func sum[T int64 | float64](values []T) T {
 
 // modesOf are those that occur, in the order in which they are listed.
 func modesOf[T any](all []T, of func(T) string) []string {
-	order := []string{modeCold, modeFIFO, modeWarmed, modeLead, modeRAM}
+	order := []string{modeCold, modeFIFO, modeWarmed, modeDelayed, modeRAM}
 	return slices.DeleteFunc(order, func(m string) bool {
 		return !slices.ContainsFunc(all, func(v T) bool { return of(v) == m })
 	})

@@ -12,9 +12,10 @@ func (r *WarmResults) page() *report.Page {
 	p := &report.Page{
 		Title: "Inputs that are in memory when their jobs come to read them",
 		Intro: fmt.Sprintf("The first %d jobs of a day of Facebook's cluster, replayed on one machine: what one of eight servers sees of them, %.0f times smaller and faster, submitted within %s. "+
-			"Each job starts up for %s, reads its input in blocks, %d at a time, and does the rest. While it waits and starts up, its input is read into memory, the smallest job's first. "+
+			"Each job is held back for %s, as by a scheduler and the start of its containers, then reads its input in blocks, %d at a time, and does the rest; %d jobs run at a time. "+
+			"While a job waits its input is read into memory, that of the smallest job first. "+
 			"The inputs lie on a disk that is modelled: %s. Every job's answer was checked.",
-			r.Plan.Jobs, r.Plan.Shrink, report.Seconds(r.Plan.Span), report.Seconds(r.Plan.Start), r.Plan.Readers, r.Disk),
+			r.Plan.Jobs, r.Plan.Shrink, report.Seconds(r.Plan.Span), report.Seconds(r.Plan.Lead), r.Plan.Readers, r.Plan.Slots, r.Disk),
 		Figures: readingFigures(aims),
 		Facts:   r.facts(),
 	}
@@ -107,7 +108,7 @@ func (r *WarmResults) memoryLines() *report.Lines {
 func (r *WarmResults) singleLines() *report.Lines {
 	l := &report.Lines{Title: "A word count alone: duration, of that cold", Better: report.Lower,
 		X: report.Axis{Label: "input", Unit: report.UnitBytes}, Y: report.Axis{Unit: report.UnitPercent}}
-	for _, mode := range []string{modeWarmed, modeLead, modeRAM} {
+	for _, mode := range []string{modeWarmed, modeDelayed, modeRAM} {
 		s := report.Series{Name: mode}
 		for _, input := range r.inputsOf(kindWordcount) {
 			_, ratios := r.singleSpread(kindWordcount, mode, input)

@@ -21,7 +21,7 @@ func modelWarm() *WarmResults {
 		Circumstances: Circumstances{Version: resultsVersion, Experiment: experimentWarm, Command: "headrace bench warm", Started: modelStart,
 			Took: 300, Complete: true, Machine: Machine{Processor: "Model", Processors: 2, Memory: 8e9, Kernel: "6.18", System: "Linux", Go: "go1.26", Headrace: "model"},
 			Seed: 1, Repeats: 3, Disk: "a model of a model"},
-		Plan: WarmPlan{Trace: "model", Jobs: 4, Shrink: 16, Span: 4, Input: 210e6, Largest: 100e6, Block: 4 << 20, Readers: 4, Start: 0.5, Slots: 4},
+		Plan: WarmPlan{Trace: "model", Jobs: 4, Shrink: 16, Span: 4, Input: 210e6, Largest: 100e6, Block: 4 << 20, Readers: 4, Lead: 0.5, Slots: 4},
 	}
 	reading := map[string]float64{modeCold: 2, modeFIFO: 1.2, modeWarmed: 0.4, modeRAM: 0}
 	for repeat := range 3 {
@@ -43,13 +43,13 @@ func modelWarm() *WarmResults {
 			}
 			r.Replays = append(r.Replays, x)
 		}
-		for order, mode := range []string{modeCold, modeWarmed, modeLead, modeRAM} {
+		for order, mode := range []string{modeCold, modeWarmed, modeDelayed, modeRAM} {
 			for _, input := range []int64{16e6, 64e6} {
 				d := 0.5 + float64(input)/100e6*reading[modeCold]
 				switch mode {
 				case modeWarmed:
 					d -= min(d-0.5, 0.6)
-				case modeLead:
+				case modeDelayed:
 					d += 0.5 - min(d-0.5, 1.2)
 				case modeRAM:
 					d = 0.5

@@ -12,11 +12,11 @@ import (
 
 // The ways to replay that are compared.
 const (
-	modeCold   = "cold"    // nothing is warmed
-	modeWarmed = "warmed"  // inputs are warmed while jobs wait and start up
-	modeFIFO   = "fifo"    // the same, the job submitted first goes first
-	modeLead   = "delayed" // as warmed, with a delay before the job is let go
-	modeRAM    = "in RAM"  // all inputs are locked in memory beforehand
+	modeCold    = "cold"    // nothing is warmed
+	modeWarmed  = "warmed"  // inputs are warmed while jobs wait
+	modeFIFO    = "fifo"    // the same, the job submitted first goes first
+	modeDelayed = "delayed" // as warmed, held back for twice as long
+	modeRAM     = "in RAM"  // all inputs are locked in memory beforehand
 )
 
 // Replay is the workload once, in one mode. Times are seconds, sizes bytes.
@@ -74,7 +74,7 @@ type replayer struct {
 func (r *replayer) daemonFor(ctx context.Context, mode string) (*daemon, error) {
 	c := daemonConfig{policy: "wait", slots: r.plan.Slots, headrace: r.h.o.Headrace, flags: r.h.o.SoloFlags, noSwap: true}
 	if mode == modeFIFO {
-		c.flags = append([]string{"--warm-order", "fifo"}, c.flags...)
+		c.flags = append([]string{"--warm-fifo"}, c.flags...)
 	}
 	r.h.started++
 	return startDaemon(ctx, stateDir(r.h.disk, r.h.started), c)
@@ -147,7 +147,11 @@ func (r *replayer) one(ctx context.Context, d *daemon, mode string, j replayJob,
 		q.Input = &wire.Input{Paths: []string{j.path}, NoWarm: mode == modeCold || mode == modeRAM}
 	}
 	submitted := time.Now()
-	id, err := d.submitAnd(ctx, q, mode == modeLead, j.start)
+	wait := leadHere
+	if mode == modeDelayed {
+		wait *= 2
+	}
+	id, err := d.submitHeld(ctx, q, wait)
 	if err != nil {
 		return ReplayedJob{}, err
 	}
@@ -168,18 +172,16 @@ func (r *replayer) one(ctx context.Context, d *daemon, mode string, j replayJob,
 	return out, err
 }
 
-// submitAnd runs a task. Later, it is held for a while first, during which its
-// input can be warmed (ignem, section IV.F).
-func (d *daemon) submitAnd(ctx context.Context, q *wire.RunRequest, later bool, wait time.Duration) (string, error) {
-	q.Held = later
+// submitHeld runs a task that is held back for a while, during which its input
+// can be warmed.
+func (d *daemon) submitHeld(ctx context.Context, q *wire.RunRequest, wait time.Duration) (string, error) {
+	q.Held = true
+	until := time.Now().Add(wait)
 	resp, err := d.Run(ctx, q)
 	if err != nil {
 		return "", fmt.Errorf("submit the job %s: %w", q.Name, err)
 	}
-	if !later {
-		return resp.Id, nil
-	}
-	if err := waitUntil(ctx, time.Now().Add(wait)); err != nil {
+	if err := waitUntil(ctx, until); err != nil {
 		return "", err
 	}
 	if _, err := d.Resume(ctx, &wire.VerbRequest{Id: resp.Id}); err != nil {
