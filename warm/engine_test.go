@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
+	"headrace/pagecache/pagecachetest"
 	"headrace/policy"
 )
 
@@ -267,8 +269,26 @@ func TestHeir(t *testing.T) {
 	}
 }
 
+// A file that has grown between two requests has another last block.
+func TestGrownFileHasNoHeir(t *testing.T) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", 10)
+		w.add(w.job("a", f))
+		w.add(w.job("full", w.file("d1/full", blocks(1))))
+		w.add(w.job("next", w.file("d1/next", blocks(2))))
+		if err := os.Truncate(f.Path, 5000); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.job("b", w.file("d1/large", blocks(3)), File{f.Path, 5000}))
+		w.e.Release("a")
+		if s := w.status("r-b"); s.Pinned != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 func TestResidentIsLeftAndFollowed(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+	inWorld(t, worldConfig{fail: func(string, int) error { return nil }}, func(t *testing.T, w *world) {
 		f := w.file("d1/f", blocks(3)+100)
 		w.load(f.Path, blockPart(1))
 		w.add(w.job("a", f))
@@ -277,8 +297,21 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 		if !s.Done || s.Resident != blocks(1) || s.Pinned != blocks(2)+100 {
 			t.Errorf("%+v", s)
 		}
+		calls := w.cfg.Cache.(*pagecachetest.Faulty).Calls
+		before := calls("Resident")
 		w.pass(10 * w.e.cfg.FollowUp)
 		w.wantReads()
+		if n := calls("Resident") - before; n < 9 || n > 11 {
+			t.Errorf("one block was looked at %d times in ten intervals", n)
+		}
+		before = calls("Resident")
+		w.add(w.job("busy", w.file("d1/busy", blocks(50))))
+		if n := calls("Resident") - before; n > 2 {
+			t.Errorf("one block was looked at %d times in no time, while others were read", n)
+		}
+		w.mu.Lock()
+		w.reads = nil
+		w.mu.Unlock()
 		w.dropPages(f.Path, blockPart(1))
 		w.pass(w.e.cfg.FollowUp)
 		w.wantReads("f@1")
@@ -288,6 +321,31 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 		if c := w.e.Counters(); c.Skipped != blocks(1) || c.Lost != blocks(1) {
 			t.Errorf("%+v", c)
 		}
+	})
+}
+
+// All requests have their turn in being looked after.
+func TestFollowIsFair(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		var many []File
+		for i := range 2 * followBatch {
+			f := w.file(fmt.Sprintf("d1/many%d", i), 1)
+			w.load(f.Path, pagecache.Range{Len: 1})
+			many = append(many, f)
+		}
+		w.add(w.job("many", many...))
+		var few []File
+		for _, name := range []string{"x", "y"} {
+			f := w.file("d1/"+name, 1)
+			w.load(f.Path, pagecache.Range{Len: 1})
+			w.add(w.job(name, f))
+			few = append(few, f)
+		}
+		for _, f := range few {
+			w.dropPages(f.Path, pagecache.Range{Len: 1})
+		}
+		w.pass(4 * w.e.cfg.FollowUp)
+		w.wantReads("x@0", "y@0")
 	})
 }
 
@@ -322,6 +380,12 @@ func TestCleanUp(t *testing.T) {
 		}
 		if c := w.e.Counters(); c.CleanedUp != 1 || c.Requests != 3 {
 			t.Errorf("%+v", c)
+		}
+		asked := w.asked
+		w.add(w.job("last", w.file("d1/last", blocks(8)))) // five of its blocks fit
+		w.pass(5 * w.e.cfg.FollowUp)
+		if n := w.asked - asked; n < 10 || n > 25 {
+			t.Errorf("in five intervals it is asked %d times about three jobs", n)
 		}
 	})
 }
@@ -359,24 +423,101 @@ func TestMaxBlocks(t *testing.T) {
 	})
 }
 
+// A link leads to another device than its directory is on.
 func TestMovedToItsDevice(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		to := w.file("d2/x", blocks(2))
-		link := filepath.Join(w.dir, "d1/link")
-		if err := os.Symlink(to.Path, link); err != nil {
+		to, first := w.file("d2/x", blocks(2)), w.file("d2/first", 9)
+		links := make([]File, 2)
+		for i, f := range []File{to, first} {
+			links[i] = File{filepath.Join(w.dir, "d1", "link"+string(rune('0'+i))), f.Size}
+			if err := os.Symlink(f.Path, links[i].Path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		demand := w.disks.Reader(disk.Device{ID: 2, Name: "d2"}, disk.Demand, "job x")
+		turn, err := demand.Begin(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		w.shut()
-		w.add(w.job("a", w.file("d1/a", 1), w.file("d2/b", 2), File{link, to.Size}, w.file("d1/c", 3), w.file("d2/d", 4)))
-		w.openGate()
-		w.settle()
+		// One of them is behind everything that its device has to do, one before.
+		w.add(w.job("a", links[1], w.file("d1/a", 1), w.file("d2/b", 2), links[0], w.file("d1/c", 3), w.file("d2/d", 4)))
+		w.wantReads("a@0", "c@0")
+		turn.End(0)
+		demand.Close()
+		w.pass(time.Second)
+		w.wantReads("link1@0", "b@0", "link0@0", "link0@1", "d@0")
 		if s := w.status("r-a"); !s.Done || s.Pinned != s.Bytes {
 			t.Errorf("%+v", s)
 		}
-		w.e.mu.Lock()
-		defer w.e.mu.Unlock()
-		for key := range w.e.lanes[1].view.pos {
-			t.Errorf("device 1 still has %v", key)
+	})
+}
+
+// A path that leads to another file now does not lead to the old one's blocks.
+func TestKnownPathIsReplaced(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f, other := w.file("d1/f", blocks(1)), w.file("d1/other", blocks(1))
+		w.add(w.job("a", f))
+		if err := os.Rename(other.Path, f.Path); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.job("b", f))
+		w.wantReads("f@0", "f@0")
+		w.wantPinned(2)
+		w.e.Release("a")
+		w.wantPinned(1)
+	})
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
+		f, other := w.file("d1/f", blocks(1)), w.file("d1/other", blocks(1))
+		w.add(w.job("a", f))
+		w.add(w.job("full", w.file("d1/full", blocks(1))))
+		w.add(w.job("b", w.file("d1/large", blocks(2)), f))
+		if err := os.Rename(other.Path, f.Path); err != nil {
+			t.Fatal(err)
+		}
+		w.shut()
+		w.e.Release("a") // b is no heir of what it does not want
+		w.wantPinned(1)
+		w.settle()
+	})
+}
+
+// A limit holds also for what turns out to be locked under another name.
+func TestBudgetOfARequestWithOtherNames(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(2))
+		link := filepath.Join(w.dir, "d1/link")
+		if err := os.Link(f.Path, link); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.job("a", f))
+		q := w.job("b", File{link, f.Size}, w.file("d1/g", 5))
+		q.Budget = blocks(1)
+		w.add(q)
+		if s := w.status("r-b"); !s.Done || s.Pinned != blocks(1) || s.NotFit != blocks(1)+5 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// stubborn ends a Pin although its context has.
+type stubborn struct{ pagecache.Cache }
+
+func (s stubborn) Pin(ctx context.Context, f *os.File, r pagecache.Range, progress func(int64)) (pagecache.Pinned, error) {
+	return s.Cache.Pin(context.WithoutCancel(ctx), f, r, progress)
+}
+
+// A block that nobody needs any more when it has been read is released.
+func TestEndWhileReadingToTheEnd(t *testing.T) {
+	inWorld(t, worldConfig{change: func(c *Config) { c.Cache = stubborn{c.Cache} }}, func(t *testing.T, w *world) {
+		w.shut()
+		f := w.file("d1/f", blocks(1))
+		w.add(w.job("a", f))
+		w.e.Release("a")
+		w.wantPinned(1)
+		w.let()
+		w.wantPinned(0)
+		if c := w.e.Counters(); c.Wasted != blocks(1) {
+			t.Errorf("%+v", c)
 		}
 	})
 }

@@ -70,6 +70,7 @@ func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*requ
 				}
 			}
 		}
+		e.kickAll()
 	}
 	return free
 }

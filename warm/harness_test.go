@@ -151,14 +151,17 @@ func (w *world) open(owner linux.Credentials, path string) (*os.File, error) {
 
 // piece is called before Pin reads up to 1 MiB: a whole block in these tests.
 func (w *world) piece(ctx context.Context, f *os.File, r pagecache.Range) error {
-	device := w.device(f.Name()).Name
+	d, err := w.Of(f)
+	if err != nil {
+		return err
+	}
+	device := d.Name
 	w.mu.Lock()
 	w.reads = append(w.reads, fmt.Sprintf("%s@%d", filepath.Base(f.Name()), r.Off/testBlock))
 	w.busy[device]++
 	w.overlap = w.overlap || w.busy[device] > 1
 	gate := w.gate
 	w.mu.Unlock()
-	var err error
 	if gate != nil {
 		select {
 		case <-gate:

@@ -371,6 +371,10 @@ func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now iden
 	e.install(b, pin)
 	e.counters.Blocks++
 	if why := r.changedFile(a.file, now); why != "" {
+		if b.bytes < wholePages(a.part) && r.held[a.pos] == b {
+			e.unref(r, a.pos)
+			r.move(a.pos, left)
+		}
 		e.failReason(r, a.file, why)
 	}
 	leaving := b.leaving

@@ -61,6 +61,7 @@ func (e *Engine) dropRead(r *request, file int, part pagecache.Range, from, to u
 			free = append(free, b)
 		}
 	}
+	e.kickAll() // what is next may be another block, or fit the request's own budget
 	return free
 }
 

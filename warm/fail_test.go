@@ -1,0 +1,265 @@
+package warm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/pagecache"
+)
+
+func TestFilesThatFail(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		fifo, socket := filepath.Join(w.dir, "d1/fifo"), filepath.Join(w.dir, "d1/dangling")
+		if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Symlink("nowhere", socket)); err != nil {
+			t.Fatal(err)
+		}
+		shrunk, secret := w.file("d1/shrunk", blocks(1)), w.file("d1/secret", 10)
+		w.denied["0 "+secret.Path] = true
+		shrunk.Size += 10
+		files := []File{
+			{filepath.Join(w.dir, "d1/missing"), 10},
+			{filepath.Join(w.dir, "nodir/missing"), 10},
+			{fifo, 0},
+			{socket, 10},
+			{filepath.Join(w.dir, "d1"), 4096},
+			{"/dev/zero", 0},
+			shrunk,
+			secret,
+			{"relative", 10},
+			{filepath.Join(w.dir, "negative"), -5},
+			{filepath.Join(w.dir, "endless"), 1 << 62},
+			w.file("d1/fine", 100),
+			w.file("d1/empty", 0),
+			w.file("d2/fine too", blocks(1)),
+		}
+		w.add(w.job("a", files...))
+		w.add(w.job("b", w.file("d1/other", 100)))
+		s := w.status("r-a")
+		var got []string
+		for _, f := range s.Failures {
+			got = append(got, strings.TrimPrefix(f.Path, w.dir+"/")+": "+f.Reason)
+		}
+		want := []string{
+			"relative: its path is relative; give an absolute one",
+			"negative: its size is given as -5",
+			"endless: its size of 4611686018427387904 bytes is more than can be warmed (4398046511104)",
+			"nodir/missing: no such file or directory",
+			"d1/missing: no such file or directory",
+			"d1/fifo: it is no regular file",
+			"d1/dangling: no such file or directory",
+			"d1: it is no regular file",
+			"/dev/zero: it is no regular file",
+			"d1/shrunk: it shrank from 1048586 to 1048576 bytes",
+			"d1/secret: permission denied",
+		}
+		if s.FailedFiles != len(want) || len(got) != len(want) {
+			t.Errorf("%d files failed, want %d: %q", s.FailedFiles, len(want), got)
+		}
+		for _, f := range want {
+			if !strings.Contains("\n"+strings.Join(got, "\n")+"\n", "\n"+f+"\n") {
+				t.Errorf("%q is missing in %q", f, got)
+			}
+		}
+		if !s.Done || s.Pinned != 100+blocks(1) || s.Failed != 10+10+10+4096+shrunk.Size+10+10 {
+			t.Errorf("%+v", s)
+		}
+		if s := w.status("r-b"); !s.Done || s.Pinned != 100 || s.FailedFiles != 0 {
+			t.Errorf("another job: %+v", s)
+		}
+		if c := w.e.Counters(); c.FailedFiles != int64(len(want)) {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// Only the first failures are kept, all are counted.
+func TestManyFailures(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		var files []File
+		for i := range 3000 {
+			files = append(files, File{filepath.Join(w.dir, "d1", fmt.Sprint(i)), 1})
+		}
+		w.add(w.job("a", files...))
+		if s := w.status("r-a"); !s.Done || s.FailedFiles != 3000 || len(s.Failures) != keptFailures || s.Failed != 3000 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestFilesThatChange(t *testing.T) {
+	cases := []struct {
+		name string
+		// change is done to a file of 4 blocks while its second one is being read.
+		change func(path string) error
+		reads  string
+		reason string
+		pinned int64
+	}{
+		{"removed", os.Remove, "f@0 f@1", "no such file or directory", blocks(2)},
+		{"replaced", func(path string) error {
+			other := path + ".new"
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Truncate(other, blocks(4)), os.Rename(other, path))
+		}, "f@0 f@1", "it was replaced by another file while it was warmed", blocks(2)},
+		{"shorter, behind", func(path string) error { return os.Truncate(path, blocks(3)) },
+			"f@0 f@1", "it shrank from 4194304 to 3145728 bytes", blocks(2)},
+		{"shorter, before", func(path string) error { return os.Truncate(path, 10) },
+			"f@0 f@1", "it shrank from 4194304 to 10 bytes", blocks(1)},
+		{"longer", func(path string) error { return os.Truncate(path, blocks(9)) }, "f@0 f@1 f@2 f@3", "", blocks(4)},
+		{"written to", func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte("new"), blocks(3))
+			return errors.Join(err, f.Close())
+		}, "f@0 f@1 f@2 f@3", "", blocks(4)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+				w.shut()
+				f := w.file("d1/f", blocks(4))
+				w.add(w.job("a", f))
+				w.add(w.job("b", w.file("d1/b", blocks(5))))
+				w.let()
+				if err := c.change(f.Path); err != nil {
+					t.Fatal(err)
+				}
+				w.openGate()
+				w.settle()
+				w.wantReads(append(strings.Fields(c.reads), "b@0", "b@1", "b@2", "b@3", "b@4")...)
+				s := w.status("r-a")
+				if !s.Done || s.Pinned != c.pinned || (len(s.Failures) > 0) != (c.reason != "") {
+					t.Fatalf("%+v", s)
+				}
+				if c.reason != "" && s.Failures[0].Reason != c.reason {
+					t.Errorf("it failed because %q, want %q", s.Failures[0].Reason, c.reason)
+				}
+			})
+		})
+	}
+}
+
+// A small file that becomes shorter while it is read has failed.
+func TestSmallFileShrinks(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		w.shut()
+		f := w.file("d1/f", blocks(1))
+		w.add(w.job("a", f))
+		if err := os.Truncate(f.Path, 5000); err != nil {
+			t.Fatal(err)
+		}
+		w.openGate()
+		w.settle()
+		w.wantPinned(0)
+		if s := w.status("r-a"); !s.Done || s.Failed != f.Size || s.FailedFiles != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A file that was in memory and has vanished is noticed when it is looked at.
+func TestFollowedFileVanishes(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f, g := w.file("d1/f", blocks(2)), w.file("d1/g", blocks(2))
+		w.load(f.Path, pagecache.Range{Len: f.Size})
+		w.load(g.Path, pagecache.Range{Len: g.Size})
+		w.add(w.job("a", f, g))
+		if err := errors.Join(os.Remove(f.Path), os.Truncate(g.Path, 5)); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(2 * w.e.cfg.FollowUp)
+		if s := w.status("r-a"); !s.Done || s.FailedFiles != 2 || s.Failed != s.Bytes {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestCacheRefuses(t *testing.T) {
+	on := func(method string, from, to int, err error) func(string, int) error {
+		return func(m string, n int) error {
+			if m == method && n >= from && n <= to {
+				return err
+			}
+			return nil
+		}
+	}
+	cases := []struct {
+		name   string
+		fail   func(string, int) error
+		waits  string // at first
+		failed int
+		reason string
+		pinned int64 // in the end
+	}{
+		{"no room although there should be", on("Pin", 2, 4, pagecache.ErrBudget), "waits for room: the budget for locked memory is used up", 0, "", blocks(4)},
+		{"no room in the kernel", on("Pin", 2, 3, pagecache.ErrLockLimit), "waits for room: the kernel's limit of locked memory is reached", 0, "", blocks(4)},
+		{"nothing may be locked", on("Pin", 1, 1000, pagecache.ErrLockLimit), "", 2, "the kernel's limit of locked memory is reached", 0},
+		{"an unreadable block", on("Pin", 2, 2, unix.EIO), "", 1, "input/output error", blocks(3)},
+		{"residency unknown", on("Resident", 1, 1000, pagecache.ErrClosed), "", 0, "", blocks(4)},
+		{"release fails", on("Pinned.Release", 1, 1000, unix.EIO), "", 0, "", blocks(4)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, worldConfig{fail: c.fail}, func(t *testing.T, w *world) {
+				w.add(w.job("a", w.file("d1/f", blocks(2)), w.file("d1/g", blocks(2))))
+				if s := w.status("r-a"); s.Waits != c.waits || s.Full != (c.waits != "") {
+					t.Errorf("at first: %+v", s)
+				}
+				calls := w.cfg.Cache.(interface{ Calls(string) int }).Calls("Pin")
+				if calls > 4 {
+					t.Errorf("it was tried %d times at once", calls)
+				}
+				w.pass(10 * w.e.cfg.FollowUp)
+				s := w.status("r-a")
+				if !s.Done || s.Pinned != c.pinned || s.FailedFiles != c.failed {
+					t.Errorf("in the end: %+v", s)
+				}
+				if c.failed > 0 && s.Failures[0].Reason != c.reason {
+					t.Errorf("it failed because %q, want %q", s.Failures[0].Reason, c.reason)
+				}
+				w.e.Release("a")
+				w.wantPinned(0)
+			})
+		})
+	}
+}
+
+// What was refused is tried again at once when something is released.
+func TestRefusedUntilARelease(t *testing.T) {
+	inWorld(t, worldConfig{fail: func(m string, n int) error {
+		if m == "Pin" && n == 2 {
+			return pagecache.ErrBudget
+		}
+		return nil
+	}}, func(t *testing.T, w *world) {
+		w.add(w.job("a", w.file("d1/a", blocks(1))))
+		w.add(w.job("b", w.file("d1/b", blocks(1))))
+		w.wantPinned(1)
+		w.e.Release("a")
+		w.settle()
+		if s := w.status("r-b"); !s.Done || s.Pinned != blocks(1) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// Without any way to tell what is in memory everything is read and locked.
+func TestResidencyUnknown(t *testing.T) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Method: pagecache.None}}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(2))
+		w.load(f.Path, blockPart(1))
+		w.add(w.job("a", f))
+		w.wantReads("f@0", "f@1")
+		if did, err := w.e.Evict(t.Context(), w.job("x").Owner, true, []string{f.Path}); err != nil || did.Bytes != 0 || did.FailedFiles != 0 {
+			t.Errorf("%+v, %v", did, err)
+		}
+		w.wantPinned(2)
+	})
+}
