@@ -332,6 +332,9 @@ func (c *consumer) attach(l *link, h *protocol.Hello) error {
 func (c *consumer) arrive(l *link, h *protocol.Hello) error {
 	c.s.e.mu.Lock()
 	defer c.s.e.mu.Unlock()
+	if l.conn.HungUp() {
+		return errLater // another connection may be here already, and know more
+	}
 	if err := c.admit(h); err != nil {
 		return err
 	}

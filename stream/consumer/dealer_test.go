@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -48,6 +49,8 @@ type dealer struct {
 	listener *net.UnixListener
 	links    map[*link]bool
 	memory   *memory
+	// graves is memory of earlier daemons; its descriptors may be in use.
+	graves []*memory
 	// dealt says for each unit who has it: an attempt, or nil.
 	dealt    []*attempt
 	attempts map[[2]uint32]*attempt
@@ -183,9 +186,10 @@ func (d *dealer) close() {
 	d.down()
 	d.mu.Unlock()
 	d.work.Wait()
-	if d.memory != nil {
-		d.memory.close()
+	for _, m := range d.graves {
+		m.file.Close()
 	}
+	d.graves = nil
 }
 
 // stop ends the daemon as if it had been killed: all that it knows is forgotten,
@@ -209,7 +213,8 @@ func (d *dealer) down() {
 		a.left = nil // who still maps the memory keeps it as it is
 	}
 	if d.memory != nil {
-		d.memory.close()
+		d.memory.unmap()
+		d.graves = append(d.graves, d.memory)
 		d.memory = nil
 	}
 }
@@ -285,18 +290,24 @@ func newMemory(id uint32, slotSize, n int, unsealed bool) (*memory, error) {
 }
 
 func (m *memory) close() {
-	unix.Munmap(m.mem)
-	m.mem = nil
+	m.unmap()
 	m.file.Close()
 }
+
+func (m *memory) unmap() {
+	unix.Munmap(m.mem)
+	m.mem = nil
+}
+
+var rubbish = bytes.Repeat([]byte{'!'}, 64<<10)
 
 // release overwrites a slot and makes it free.
 func (s *slot) release() {
 	if s.mem.mem == nil {
 		return
 	}
-	for i := range s.mem.mem[s.off : s.off+s.size] {
-		s.mem.mem[s.off+i] = '!'
+	for to := s.mem.mem[s.off : s.off+s.size]; len(to) > 0; {
+		to = to[copy(to, rubbish):]
 	}
 	s.mem.free = append(s.mem.free, s)
 }
@@ -457,6 +468,10 @@ func (d *dealer) finish(a *attempt, m *protocol.Finish) {
 }
 
 func (k *link) hello(h *protocol.Hello) error {
+	if k.conn.HungUp() {
+		k.end(true)
+		return nil
+	}
 	a := k.d.attemptOf(h.Consumer, h.Attempt)
 	if h.Version != protocol.Version || h.Stream != "s" {
 		return errors.New("a wrong Hello")

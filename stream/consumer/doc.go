@@ -31,10 +31,10 @@
 // The supervisor of a task (package proc/shim) sends SIGTSTP to each process,
 // waits a little for those that have a handler for it, sends SIGSTOP to what
 // still runs, and SIGCONT to all to continue. The runner disconnects, which
-// keeps the exact position, and then takes its handler of SIGTSTP away: the
-// supervisor sees that there is none left to wait for, and stops the process. The
-// runner does not stop itself: a SIGCONT that came between its last look and its
-// own SIGSTOP would be lost, and it would stay stopped for good.
+// keeps the exact position, and then puts the default action of SIGTSTP back in
+// place: the supervisor sees that there is no handler left to wait for, and stops
+// the process. The runner does not stop itself: a SIGCONT that came between its
+// last look and its own SIGSTOP would be lost, and it would stay stopped for good.
 //
 // Timers of the Go runtime are kept out of everything that has to go on after a
 // checkpoint: a timer that was set before one belongs to the clock of a boot that

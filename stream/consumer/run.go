@@ -59,7 +59,6 @@ type runner struct {
 	env    []string
 	stderr io.Writer
 	client *Client
-	stops  stops
 
 	mu  sync.Mutex
 	cmd *command
@@ -112,7 +111,7 @@ func (r *runner) run(socket string, o Options) int {
 		once.Do(func() { r.say("the daemon does not answer (%v); waiting for it", err) })
 	}
 	r.client = open(socket, o)
-	r.stops.follow(r.client)
+	followStops(r.client)
 	r.followSignals()
 
 	w, err := r.client.await(ctx)
@@ -199,8 +198,6 @@ func (r *runner) wasTold() syscall.Signal {
 
 // start starts a command, unless the end was asked for.
 func (r *runner) start(argv []string, stdin int) (*command, error) {
-	r.stops.mu.Lock()
-	defer r.stops.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.told != 0 {

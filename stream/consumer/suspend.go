@@ -3,9 +3,9 @@ package consumer
 import (
 	"os"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +16,7 @@ const (
 	stopTimeout = 2 * time.Second
 	// contSettle is how long a process that was continued waits before it connects:
 	// before a dump the supervisor may continue it for a moment.
-	contSettle = 10 * time.Millisecond
+	contSettle = 20 * time.Millisecond
 )
 
 // suspendable is what has to be put in order before the process is stopped.
@@ -25,13 +25,9 @@ type suspendable interface {
 	Reconnect()
 }
 
-// stops follows SIGTSTP and SIGCONT. A process that is started while it waits to
-// be stopped would ignore SIGTSTP; holding mu keeps that away.
-type stops struct{ mu sync.Mutex }
-
-// follow makes c let go of everything when SIGTSTP comes, and take it up again
-// after SIGCONT; see the package's documentation. It returns at once.
-func (s *stops) follow(c suspendable) {
+// followStops makes c let go of everything when SIGTSTP comes, and take it up
+// again after SIGCONT; see the package's documentation. It returns at once.
+func followStops(c suspendable) {
 	stop, cont := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(cont, unix.SIGCONT)
 	signal.Notify(stop, unix.SIGTSTP)
@@ -43,21 +39,37 @@ func (s *stops) follow(c suspendable) {
 			case <-stop:
 			}
 			c.Disconnect()
-			s.await(stop, cont)
+			handler := defaultStop()
+			awaitCont(cont)
+			select {
+			case <-stop: // came before what has just been waited for
+			default:
+			}
+			// From here on a stop is heard of again; there is nothing yet to let go of.
+			handler.restore()
 			c.Reconnect()
 		}
 	}()
 }
 
-// await tells the supervisor, by having no handler, that it may stop the
-// process, and waits until it has and has continued it. When it returns a stop is
-// heard of again, and there is nothing yet to let go of.
-func (s *stops) await(stop chan<- os.Signal, cont <-chan os.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	signal.Ignore(unix.SIGTSTP) // signal.Stop would leave the handler in place
-	awaitCont(cont)
-	signal.Notify(stop, unix.SIGTSTP)
+// stopAction is an action for SIGTSTP, as the kernel has it.
+type stopAction [8]uint64
+
+// defaultStop puts the default action of SIGTSTP in place and returns what was
+// there. Package signal cannot: Stop and Reset leave a handler that does nothing,
+// which the supervisor would wait for, and Ignore loses a stop that comes then.
+func defaultStop() (was stopAction) {
+	var stops stopAction // SIG_DFL is 0
+	sigaction(&stops, &was)
+	return was
+}
+
+func (a stopAction) restore() { sigaction(&a, nil) }
+
+func sigaction(set, was *stopAction) {
+	// It fails only for arguments that make no sense. 8 is the size of a signal set.
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),
+		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(was)), 8, 0, 0)
 }
 
 // awaitCont waits until the process was stopped and continued. The runtime may

@@ -37,8 +37,32 @@ func NewServerConn(sock *net.UnixConn) *Conn {
 	return &Conn{sock: sock, in: bufio.NewReaderSize(sock, 4<<10)}
 }
 
-// Close ends the connection; a blocked Receive returns.
-func (c *Conn) Close() error { return c.sock.Close() }
+// Close ends the connection; a blocked Receive returns. The other end notices
+// before Close returns, also when a process that is just being started has a copy
+// of the descriptor.
+func (c *Conn) Close() error {
+	_ = c.sock.CloseWrite() // fails when it is closed
+	return c.sock.Close()
+}
+
+// HungUp tells whether the other end has closed the connection, or at least its
+// own half, however much of what it said was not received yet.
+func (c *Conn) HungUp() bool {
+	raw, err := c.sock.SyscallConn()
+	if err != nil {
+		return true
+	}
+	fds := []unix.PollFd{{Events: unix.POLLRDHUP}}
+	err = raw.Control(func(fd uintptr) {
+		fds[0].Fd = int32(fd)
+		for {
+			if _, err := unix.Poll(fds, 0); err != unix.EINTR {
+				return
+			}
+		}
+	})
+	return err != nil || fds[0].Revents != 0
+}
 
 // CloseWrite tells the other end that nothing more comes.
 func (c *Conn) CloseWrite() error { return c.sock.CloseWrite() }

@@ -283,6 +283,28 @@ func TestCloseWhileReceiving(t *testing.T) {
 	}
 }
 
+// Who has closed its end is known, whatever is still to be read.
+func TestHungUp(t *testing.T) {
+	x, y := sockets(t)
+	daemon, consumer := NewServerConn(x), NewConn(y)
+	if err := consumer.Send(&Hello{}, &Next{}); err != nil {
+		t.Fatal(err)
+	}
+	if daemon.HungUp() || consumer.HungUp() {
+		t.Error("an open connection is taken for closed")
+	}
+	consumer.Close()
+	if !daemon.HungUp() {
+		t.Error("a closed connection is taken for open")
+	}
+	if m, err := daemon.Receive(); err != nil || m.Type() != TypeHello {
+		t.Errorf("%v, %v", m, err)
+	}
+	if !daemon.HungUp() || !consumer.HungUp() {
+		t.Error("a closed connection is taken for open")
+	}
+}
+
 // Several goroutines may send; frames are not mixed.
 func TestSendersDoNotMix(t *testing.T) {
 	x, y := sockets(t)

@@ -40,6 +40,12 @@
 // Error is final; a daemon that cannot take a consumer just now closes the
 // connection without a word, and the consumer comes again a little later.
 //
+// A consumer closes one connection before it opens another. Still the daemon may
+// come to read the Hello of an old one after that of a new one. So it looks
+// whether the connection is still open when it takes a Hello for true, and leaves
+// alone what the consumer has closed (Conn.HungUp). A number in Hello would not
+// do: a consumer may be restored from an earlier state.
+//
 // # Memory
 //
 // Arena carries a file descriptor (SCM_RIGHTS, with the first byte of the

@@ -1,0 +1,252 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/internal/criu"
+	"headrace/proc"
+	"headrace/stream/protocol"
+)
+
+// taskWorld runs the real runner in real tasks.
+type taskWorld struct {
+	t     *testing.T
+	rt    *proc.Runtime
+	store string
+	dir   string
+	ctx   context.Context
+}
+
+func newTaskWorld(t *testing.T) *taskWorld {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds headrace-shim")
+	}
+	// Not t.TempDir, whose names are too long for a socket.
+	dir, err := os.MkdirTemp("", "headrace-consumer-world")
+	must(t, err)
+	must(t, os.Chmod(dir, 0o711))
+	w := &taskWorld{t: t, dir: dir, store: filepath.Join(dir, "store"), ctx: testContext(t)}
+	w.rt = &proc.Runtime{Shim: buildShim(t), Dir: filepath.Join(dir, "tasks")}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		names, _ := os.ReadDir(w.rt.Dir)
+		for _, n := range names {
+			if t.Failed() {
+				w.showLogs(filepath.Join(w.rt.Dir, n.Name()))
+			}
+			if err := w.rt.Remove(ctx, headrace.TaskID(n.Name())); err != nil {
+				t.Errorf("clean up: %v", err)
+			}
+		}
+		os.RemoveAll(dir)
+	})
+	return w
+}
+
+func (w *taskWorld) showLogs(dir string) {
+	for _, f := range []string{"shim.log", "dump.log", "restore.log", "stderr"} {
+		if b, err := os.ReadFile(filepath.Join(dir, f)); err == nil && len(b) > 0 {
+			w.t.Logf("%s/%s:\n%s", filepath.Base(dir), f, b[max(0, len(b)-2500):])
+		}
+	}
+}
+
+// needCRIU skips the test where there is none.
+func (w *taskWorld) needCRIU() {
+	w.t.Helper()
+	if os.Geteuid() != 0 {
+		w.t.Skip("checkpoints need root")
+	}
+	c, err := criu.Find()
+	if err != nil {
+		w.t.Skipf("checkpoints need CRIU: %v", err)
+	}
+	w.rt.CRIU = c.Path
+}
+
+// spec is a task that is a runner.
+func (w *taskWorld) spec(d *dealer, argv ...string) proc.Spec {
+	return proc.Spec{
+		ID: "t", Argv: argv, Cwd: "/", Umask: 0o22,
+		Under: []string{"consume", "--socket", d.path, "--stream", "s", "--consumer", "0", "--attempt", "1"},
+		Env:   []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"}, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+	}
+}
+
+func (w *taskWorld) output() string {
+	b, err := os.ReadFile(filepath.Join(w.rt.TaskDir("t"), "stdout"))
+	must(w.t, err)
+	return string(b)
+}
+
+// awaitOutput waits until the task has written at least n bytes; false if it has
+// ended before.
+func (w *taskWorld) awaitOutput(task *proc.Task, n int) bool {
+	w.t.Helper()
+	for len(w.output()) < n {
+		select {
+		case <-task.Exited():
+			return false
+		case <-w.ctx.Done():
+			w.t.Fatalf("the task does not write %d bytes", n)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+func (w *taskWorld) end(task *proc.Task) proc.Exit {
+	w.t.Helper()
+	select {
+	case <-task.Exited():
+	case <-w.ctx.Done():
+		w.t.Fatal("the task does not end")
+	}
+	return task.Exit()
+}
+
+// runnerPID finds the runner among the processes of this machine.
+func (w *taskWorld) runnerPID(d *dealer) int {
+	w.t.Helper()
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, n := range names {
+		b, _ := os.ReadFile(n)
+		if bytes.Contains(b, []byte("\x00consume\x00--socket\x00"+d.path+"\x00")) {
+			var pid int
+			fmt.Sscanf(n, "/proc/%d/cmdline", &pid)
+			return pid
+		}
+	}
+	w.t.Fatal("the runner is not there")
+	return 0
+}
+
+// A task whose command reads a stream is checkpointed and restored in the middle,
+// again and again, with the daemon restarted meanwhile; what it writes is exactly
+// what was dealt.
+func TestCheckpoint(t *testing.T) {
+	w := newTaskWorld(t)
+	w.needCRIU()
+	r := rand.New(rand.NewPCG(1, 20))
+	units := []testUnit{
+		{path: "/a", data: lines(r, 600000)}, {path: "/b", data: []byte("no end"), unterminated: true},
+		{path: "/c", codec: protocol.Gzip, data: gzipped(t, "", lines(r, 600000)), piece: 1000},
+		{path: "/d", codec: protocol.Zstd, data: zstded(t, lines(r, 300000)), piece: 500},
+		{path: "/e", data: lines(r, 300000)},
+	}
+	d := newDealer(t, units...)
+	d.path = filepath.Join(w.dir, "stream.sock")
+	want := string(d.expected(d.all()))
+	d.listen()
+	s := w.spec(d, slowCat(16<<10, 5*time.Millisecond)...)
+	task, err := w.rt.Start(w.ctx, s)
+	must(t, err)
+	n := 0
+	for at := 100000; w.awaitOutput(task, at); at += len(want) / 4 {
+		res, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		must(t, err)
+		d.await("the end of the connection", func() bool { return len(d.links) == 0 })
+		d.stop()
+		before := len(w.output())
+		d.listen()
+		t.Logf("checkpoint of %.1f MB at byte %d in %v", float64(res.Total)/1e6, before, res.Took)
+		task, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+		must(t, err)
+		n++
+	}
+	if e := w.end(task); e.Code != 0 {
+		t.Errorf("ended with %+v", e)
+	}
+	if n < 3 {
+		t.Errorf("only %d checkpoints were taken", n)
+	}
+	if got := strings.TrimPrefix(w.output(), "ready\n"); got != want {
+		t.Errorf("it wrote %d bytes, want %d", len(got), len(want))
+	}
+	if f, units := d.finished(); f.Code != 0 || len(units) != len(d.units) {
+		t.Errorf("recorded %+v, units %v", f, units)
+	}
+}
+
+// A runner that waits for its daemon, for the end of its command, or for the end
+// to be recorded, can be checkpointed as well.
+func TestCheckpointWhileWaiting(t *testing.T) {
+	w := newTaskWorld(t)
+	w.needCRIU()
+	d := newDealer(t, testUnit{path: "/a", data: []byte("x\n")})
+	d.path = filepath.Join(w.dir, "stream.sock")
+	s := w.spec(d, "sh", "-c", "cat; sleep 0.3; exit 5")
+	task, err := w.rt.Start(w.ctx, s)
+	must(t, err)
+	again := func() {
+		t.Helper()
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		must(t, err)
+		task, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+		must(t, err)
+	}
+	for !catches(t, w.runnerPID(d), 20) { // it waits for a daemon
+		time.Sleep(time.Millisecond)
+	}
+	again()
+	d.listen()
+	a := d.attemptOfLocked(0, 1)
+	d.await("the end of the input", func() bool { return len(a.units) == 1 && a.whole })
+	again() // it waits for the command
+	d.stop()
+	time.Sleep(400 * time.Millisecond)
+	again() // it waits for the daemon, to tell the end
+	d.listen()
+	if e := w.end(task); e.Code != 5 {
+		t.Errorf("ended with %+v", e)
+	}
+	if f, _ := d.finished(); f.Code != 5 {
+		t.Errorf("recorded %+v", f)
+	}
+}
+
+// Suspending and resuming by the supervisor itself.
+func TestSuspendedBySupervisor(t *testing.T) {
+	w := newTaskWorld(t)
+	r := rand.New(rand.NewPCG(1, 21))
+	d := newDealer(t, testUnit{path: "/a", data: lines(r, 500000)}, testUnit{path: "/b", data: lines(r, 500000)})
+	d.path = filepath.Join(w.dir, "stream.sock")
+	d.listen()
+	s := w.spec(d, slowCat(64<<10, 10*time.Millisecond)...)
+	task, err := w.rt.Start(w.ctx, s)
+	must(t, err)
+	var took []time.Duration
+	for at := 50000; w.awaitOutput(task, at); at += 100000 {
+		res, err := task.Suspend(w.ctx, 5*time.Second)
+		must(t, err)
+		took = append(took, res.Took)
+		pid := w.runnerPID(d)
+		if held := holds(t, pid); len(held) > 0 {
+			t.Errorf("suspended the runner holds %q", held)
+		}
+		must(t, task.Resume(w.ctx))
+	}
+	t.Logf("suspended within %v", took)
+	if e := w.end(task); e.Code != 0 || len(took) < 5 {
+		t.Errorf("ended with %+v after %d suspensions", e, len(took))
+	}
+	if got := strings.TrimPrefix(w.output(), "ready\n"); got != string(d.expected(d.all())) {
+		t.Errorf("it wrote %d bytes, want %d", len(got), len(d.expected(d.all())))
+	}
+	for _, d := range took {
+		if d > 4*time.Second {
+			t.Errorf("being suspended took %v, all of the grace", d)
+		}
+	}
+}
