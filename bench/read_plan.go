@@ -94,7 +94,7 @@ func (o *ReadOptions) planRead(place string) readPlan {
 	}
 	if o.Quick {
 		consumers, jobs, spread, slow = []int{1, 4}, []int{1, 2}, []int{2}, 4
-		z.Large, z.Own, z.Shared, z.Region = 64<<20, 16<<20, 64<<20, 16<<20
+		z.Large, z.Own, z.Shared, z.Region = 64<<20, 32<<20, 64<<20, 16<<20
 	}
 	z.Cache = z.Shared / 8
 	p := readPlan{sizes: z}
