@@ -50,20 +50,27 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 	return sc.readTail(x, prev)
 }
 
-// trim shortens an extent of blocks in memory to those that still are.
+// trim shortens an extent of blocks that were in memory to those before the first
+// that is not any more.
 func (sc *scan) trim(x *extent) {
-	off := int64(x.from) * int64(sc.key.block)
-	n := min(int64(x.to)*int64(sc.key.block), sc.size) - off
-	if have, err := sc.e.cfg.Cache.Resident(sc.f, pagecache.Range{Off: off, Len: n}); err == nil && have >= n {
+	keep := x.from
+	for ; keep < x.to; keep++ {
+		off, n := int64(keep)*int64(sc.key.block), int64(sc.length(keep))
+		if have, err := sc.e.cfg.Cache.Resident(sc.f, pagecache.Range{Off: off, Len: n}); err != nil || have < n {
+			break
+		}
+	}
+	if keep == x.to {
 		return
 	}
 	sc.e.mu.Lock()
 	defer sc.e.mu.Unlock()
-	// Whatever is left of it is read from the disk, in its turn.
-	for i := x.from; i < x.to; i++ {
-		sc.claimed[i], sc.resident[i] = false, false
+	sc.resident[keep] = false // it is read from the disk, in its turn
+	for i := keep; i < x.to; i++ {
+		sc.claimed[i] = false
 	}
-	x.to = x.from
+	x.to = keep
+	sc.cond.Broadcast()
 }
 
 // length is that of block i.
