@@ -108,7 +108,7 @@ const (
 	WarmWait
 	// WarmMigrate: read the block into memory and pin it.
 	WarmMigrate
-	// WarmRefer: it is in memory; the job gets a reference to it.
+	// WarmRefer: it is in memory, or empty; the job gets a reference to it.
 	WarmRefer
 	// WarmSkip: it can never be pinned; leave it to the job's own reading.
 	WarmSkip
@@ -232,7 +232,7 @@ func (j *WarmJob) wants(room WarmRoom) warmWants {
 	for i, b := range j.Next {
 		switch {
 		case b.State == Moving:
-		case b.State == Resident, j.never(b, room) != "":
+		case b.State == Resident, b.Bytes == 0, j.never(b, room) != "":
 			w.ready = i
 			return w
 		case j.full(b):
@@ -273,6 +273,11 @@ func (v *WarmView) readyStep(at warmAt) WarmStep {
 	case Resident:
 		step.Reason = "it is in memory already"
 		return step
+	case Cold:
+		if b.Bytes == 0 {
+			step.Reason = "it is empty"
+			return step
+		}
 	case Pinned:
 		step.Reason = "it is kept in memory for another job already"
 	}

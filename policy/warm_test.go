@@ -38,6 +38,10 @@ func TestNextWarm(t *testing.T) {
 			WarmStep{WarmRefer, 1, 1, "it is kept in memory for another job already"}},
 		{"in memory", WarmView{Room: room, Jobs: []WarmJob{with(small, WarmBlock{block, Resident}, cold)}}, WarmConfig{},
 			WarmStep{WarmRefer, 0, 0, "it is in memory already"}},
+		{"an empty file needs no room", WarmView{Jobs: []WarmJob{with(large, WarmBlock{}, cold)}}, WarmConfig{},
+			WarmStep{WarmRefer, 0, 0, "it is empty"}},
+		{"an empty file needs no turn", WarmView{Busy: true, Room: room, Jobs: []WarmJob{with(small, cold), with(large, WarmBlock{})}}, WarmConfig{},
+			WarmStep{WarmRefer, 1, 0, "it is empty"}},
 		{"no room", WarmView{Room: WarmRoom{Budget: 100 * mb, Pinned: 90 * mb}, Jobs: []WarmJob{large, small}}, WarmConfig{},
 			WarmStep{WarmWait, 1, 0, "waits for room: 90 MiB of the budget of 100 MiB are kept for jobs that have not read them yet, and 16 MiB more do not fit"}},
 		{"smaller blocks do not overtake", WarmView{Room: WarmRoom{Budget: 100 * mb, Pinned: 90 * mb}, Jobs: []WarmJob{with(large, WarmBlock{mb, Cold}), small}}, WarmConfig{},
@@ -130,7 +134,7 @@ func dumbWarm(v WarmView, c WarmConfig) (do WarmDo, job, block int) {
 		for k, b := range v.Jobs[i].Next {
 			j := v.Jobs[i]
 			switch {
-			case b.State == Resident:
+			case b.State == Resident, b.State != Moving && b.Bytes == 0:
 				return WarmRefer, i, k
 			case b.State != Moving && never(j, b):
 				return WarmSkip, i, k
@@ -211,7 +215,7 @@ func TestNextWarmAgainstOracle(t *testing.T) {
 		seen[got.Do]++
 	}
 	for _, do := range []WarmDo{WarmNothing, WarmWait, WarmMigrate, WarmRefer, WarmSkip} {
-		if seen[do] < 1000 {
+		if seen[do] < 300 {
 			t.Errorf("only %d steps of kind %d", seen[do], do)
 		}
 	}

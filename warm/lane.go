@@ -335,11 +335,11 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 			e.refer(b, r, a.pos)
 		}
 		return nil
-	case a.do == policy.WarmRefer:
-		delete(e.known, a.alias()) // the path leads elsewhere now
-		return nil
 	case a.part.Len == 0:
 		l.keepAnEye(a)
+		return nil
+	case a.do == policy.WarmRefer:
+		delete(e.known, a.alias()) // the path leads elsewhere now
 		return nil
 	}
 	bytes := wholePages(a.part)

@@ -295,22 +295,21 @@ func (x *randomWorld) checkStatus(c Counters) error {
 	x.mu.Lock()
 	shut := x.gate != nil
 	x.mu.Unlock()
-	for id := range x.live {
+	for id, m := range x.live {
 		s := x.status(id)
-		limited := strings.HasPrefix(s.Waits, "its own limit")
 		switch {
 		case s.Done != (s.Left == 0) && s.Left > 0:
 			return fmt.Errorf("%+v", s)
 		case s.Done || shut:
-		case limited:
+		case !s.Full:
+			return fmt.Errorf("it idles: %+v, %+v", s, c)
+		case strings.HasPrefix(s.Waits, "its own limit"):
 			x.count("limited")
-		case s.Full:
+		case m.q.Budget == 0:
 			x.count("full")
 			if c.Budget-c.Pinned >= testBlock && c.PinnedBlocks < c.MaxBlocks {
 				return fmt.Errorf("it idles: %+v, %+v", s, c)
 			}
-		default:
-			return fmt.Errorf("it idles: %+v, %+v", s, c)
 		}
 		if s.Pinned > 0 {
 			x.count("pinned")

@@ -51,8 +51,8 @@ type Status struct {
 	// Done: nothing is left to be done. What is resident may still be lost and read
 	// again.
 	Done bool
-	// Full: all that fits is in memory. What is left waits until others are
-	// released.
+	// Full: all that fits is in memory. What is left waits until something is
+	// released, or read by the job if its own budget is used up.
 	Full bool
 	// Waits says what is done next, or what it waits for; empty when it is done.
 	Waits string
@@ -95,12 +95,19 @@ func (e *Engine) waits(r *request) (full bool, why string) {
 		if !s.active {
 			continue
 		}
-		full = full && s.lane.full
+		full = full && (s.lane.full || s.limited())
 		if why == "" {
 			why = s.lane.explain(s)
 		}
 	}
 	return full, why
+}
+
+// limited reports whether what is next does not fit into the request's own budget.
+// The engine's lock is held.
+func (s *share) limited() bool {
+	next := s.upcoming(nil, 1)
+	return len(next) > 0 && !s.r.fits(wholePages(s.r.part(s.r.fileOf(next[0]), next[0])))
 }
 
 // explain says what is done next for a share, or what it waits for. e.mu is held.
