@@ -2,11 +2,13 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
@@ -202,29 +204,42 @@ func TestSearchesAreBounded(t *testing.T) {
 	var s searches
 	var ends []func()
 	for range maxSearches {
-		end, err := s.begin(7)
+		end, err := s.begin(t.Context(), 7)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ends = append(ends, end)
 	}
-	if _, err := s.begin(7); connect.CodeOf(coded(err)) != connect.CodeResourceExhausted {
-		t.Errorf("one more: %v", err)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.begin(gone, 7); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more that does not wait: %v", err)
 	}
-	if end, err := s.begin(8); err != nil {
+	if end, err := s.begin(t.Context(), 8); err != nil {
 		t.Errorf("somebody else: %v", err)
 	} else {
 		end()
 	}
+	// One more waits until one has ended.
+	begun := make(chan func())
+	go func() {
+		end, err := s.begin(t.Context(), 7)
+		if err != nil {
+			t.Error(err)
+		}
+		begun <- end
+	}()
+	select {
+	case <-begun:
+		t.Fatal("too many at a time")
+	case <-time.After(20 * time.Millisecond):
+	}
+	ends[0]()
+	ends[0] = <-begun
 	for _, end := range ends {
 		end()
 	}
 	if len(s.open) != 0 {
 		t.Errorf("left: %v", s.open)
-	}
-	if end, err := s.begin(7); err != nil {
-		t.Error(err)
-	} else {
-		end()
 	}
 }

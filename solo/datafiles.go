@@ -83,36 +83,52 @@ func checkInputPaths(paths []string) error {
 	return nil
 }
 
-// searches bounds how many searches each user has at a time. The zero value
-// works.
+// searches bounds how many searches each user has at a time; more of them wait.
+// The zero value works.
 type searches struct {
 	mu   sync.Mutex
-	open map[uint32]int
+	open map[uint32]*searchPlaces
 }
 
-// begin takes a place, which end gives back.
-func (s *searches) begin(uid uint32) (end func(), err error) {
+// searchPlaces are those of one user.
+type searchPlaces struct {
+	taken chan struct{}
+	users int // that have one or wait for one
+}
+
+// begin waits for a place, which end gives back.
+func (s *searches) begin(ctx context.Context, uid uint32) (end func(), err error) {
+	s.mu.Lock()
+	p := s.open[uid]
+	if p == nil {
+		p = &searchPlaces{taken: make(chan struct{}, maxSearches)}
+		if s.open == nil {
+			s.open = map[uint32]*searchPlaces{}
+		}
+		s.open[uid] = p
+	}
+	p.users++
+	s.mu.Unlock()
+	select {
+	case p.taken <- struct{}{}:
+		return func() { <-p.taken; s.leave(uid, p) }, nil
+	case <-ctx.Done():
+		s.leave(uid, p)
+		return nil, ctx.Err()
+	}
+}
+
+func (s *searches) leave(uid uint32, p *searchPlaces) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[uid] >= maxSearches {
-		return nil, fmt.Errorf("%w: %d searches for files of yours are under way; try again when one has ended", errBusy, s.open[uid])
+	if p.users--; p.users == 0 {
+		delete(s.open, uid)
 	}
-	if s.open == nil {
-		s.open = map[uint32]int{}
-	}
-	s.open[uid]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.open[uid]--; s.open[uid] == 0 {
-			delete(s.open, uid)
-		}
-	}, nil
 }
 
 // find is fileset.Find with somebody's rights; the visitor has them too.
 func (s *searches) find(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
-	end, err := s.begin(cred.UID)
+	end, err := s.begin(ctx, cred.UID)
 	if err != nil {
 		return err
 	}

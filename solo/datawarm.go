@@ -345,7 +345,7 @@ func (s *dataService) evictFiles(ctx context.Context, by caller, paths []string,
 	if err != nil {
 		return err
 	}
-	end, err := s.searches.begin(cred.UID)
+	end, err := s.searches.begin(ctx, cred.UID)
 	if err != nil {
 		return err
 	}

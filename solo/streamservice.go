@@ -64,7 +64,7 @@ func (s *service) newStream(ctx context.Context, spec stream.Spec) (stream.Info,
 	if err := s.streamRoom(spec.Owner.UID); err != nil {
 		return stream.Info{}, err
 	}
-	end, err := s.data.searches.begin(spec.Owner.UID)
+	end, err := s.data.searches.begin(ctx, spec.Owner.UID)
 	if err != nil {
 		return stream.Info{}, err
 	}

@@ -224,7 +224,7 @@ func (w *warming) add(ctx context.Context, by caller, rec warmRecord) (*warmEntr
 	if err != nil {
 		return nil, err
 	}
-	end, err := w.searches.begin(cred.UID)
+	end, err := w.searches.begin(ctx, cred.UID)
 	if err != nil {
 		return nil, err
 	}
