@@ -220,15 +220,15 @@ func (w *warming) add(ctx context.Context, by caller, rec warmRecord) (*warmEntr
 	if err != nil {
 		return nil, err
 	}
-	room, err := w.room(cred.UID)
-	if err != nil {
-		return nil, err
-	}
 	end, err := w.searches.begin(ctx, cred.UID)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
+	room, err := w.room(cred.UID)
+	if err != nil {
+		return nil, err
+	}
 	e := &warmEntry{rec: rec, found: make(chan struct{})}
 	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, room); err != nil {
 		return nil, err
