@@ -24,7 +24,8 @@
 // writes the units to its standard input. For a stream of files it runs the
 // command once for each, with {} in its arguments replaced by the path, or the
 // path as a last argument. It ends as the command does, once the daemon has
-// recorded that.
+// recorded that. A consumer of records for which nothing is left when it comes
+// does not run the command, unless it is the first one.
 //
 // # Suspending and checkpointing the runner
 //

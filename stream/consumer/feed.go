@@ -20,8 +20,19 @@ import (
 // the processor's cache.
 const pipeSize = 256 << 10
 
-// records runs the command on the records of all units.
+// records runs the command on the records of all units. A consumer for which
+// nothing is left when it comes does not run it, except for the first one, so that
+// a job on an empty input runs its command once.
 func (r *runner) records(ctx context.Context, delimiter string) (outcome, error) {
+	var first *Unit
+	if !r.first {
+		var err error
+		if first, err = r.client.Next(ctx); err == io.EOF {
+			return outcome{}, nil
+		} else if err != nil {
+			return outcome{}, err
+		}
+	}
 	in, out, err := pipe()
 	if err != nil {
 		return outcome{}, err
@@ -34,7 +45,7 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	fed := make(chan error, 1)
-	go func() { fed <- feed(ctx, r.client, out, delimiter) }()
+	go func() { fed <- feed(ctx, r.client, first, out, delimiter) }()
 	stopFeeding := func() {
 		cancel()
 		out.SetWriteDeadline(time.Unix(1, 0))
@@ -96,18 +107,19 @@ type feeder struct {
 	buf  []byte
 }
 
-// feed writes all units to w, in order. The error is EPIPE when nobody reads any
-// more.
-func feed(ctx context.Context, c *Client, w *os.File, delimiter string) error {
+// feed writes all units to w, in order, beginning with one that was taken already
+// if there is one. The error is EPIPE when nobody reads any more.
+func feed(ctx context.Context, c *Client, u *Unit, w *os.File, delimiter string) error {
 	raw, err := w.SyscallConn()
 	if err != nil {
 		return err
 	}
 	f := &feeder{w: w, raw: raw, delimiter: []byte(delimiter)}
-	for {
-		u, err := c.Next(ctx)
-		if err == io.EOF {
-			return nil
+	for ; ; u = nil {
+		if u == nil {
+			if u, err = c.Next(ctx); err == io.EOF {
+				return nil
+			}
 		}
 		if err == nil {
 			err = f.write(ctx, u)

@@ -55,7 +55,9 @@ func Run(args []string) int {
 
 // runner is one run of the program.
 type runner struct {
-	argv   []string
+	argv []string
+	// first: it is consumer 0.
+	first  bool
 	env    []string
 	stderr io.Writer
 	client *Client
@@ -87,7 +89,7 @@ func (r *runner) parse(args []string) (o Options, socket string, err error) {
 	number("consumer", &o.Consumer)
 	number("attempt", &o.Attempt)
 	err = fl.Parse(args)
-	r.argv = fl.Args()
+	r.argv, r.first = fl.Args(), o.Consumer == 0
 	if err == nil && (socket == "" || o.Stream == "" || o.Attempt == 0 || len(r.argv) == 0 || r.argv[0] == "") {
 		err = errors.New("want --socket PATH --stream ID --consumer NUMBER --attempt NUMBER -- COMMAND [ARG ...]")
 	}

@@ -292,7 +292,7 @@ func leaderOf(t testing.TB, argv ...string) int {
 func TestRunEnvironment(t *testing.T) {
 	t.Setenv(ConsumerEnv, "from outside")
 	t.Setenv("ANOTHER", "stays")
-	d := newDealer(t)
+	d := newDealer(t, testUnit{path: "/a", data: []byte("x\n")})
 	run := startAs(t, d.listen(), 17, "sh", "-c", `echo $`+ConsumerEnv+` $ANOTHER; env | grep -c ^`+ConsumerEnv+`=; ulimit -n; ls /proc/self/fd`)
 	if code := run.wait(); code != 0 {
 		t.Fatalf("code %d: %s", code, run.says())
@@ -302,6 +302,17 @@ func TestRunEnvironment(t *testing.T) {
 	must(t, err)
 	if want := "17 stays\n1\n" + string(same); run.output() != want {
 		t.Errorf("the command prints %q, want %q", run.output(), want)
+	}
+}
+
+// TestRunNothingLeft runs the command on nothing for the first consumer only.
+func TestRunNothingLeft(t *testing.T) {
+	d := newDealer(t).listen()
+	for consumer, want := range []string{"0\n", "", ""} {
+		run := startAs(t, d, consumer, "wc", "-l")
+		if code := run.wait(); code != 0 || run.output() != want {
+			t.Errorf("consumer %d: code %d, %q, want %q: %s", consumer, code, run.output(), want, run.says())
+		}
 	}
 }
 
