@@ -20,6 +20,8 @@ type OrderOptions struct {
 	// Memory is what the daemon, its tasks and what they read may use together, in
 	// bytes; 0: 512 MiB (128 MiB with Quick).
 	Memory int64
+	// Place is the disk that the data lie on: modelled (the default) or device.
+	Place string
 }
 
 const experimentOrder = "order"
@@ -33,6 +35,9 @@ func (o *OrderOptions) complete() error {
 	}
 	if o.Memory < 96<<20 {
 		return fmt.Errorf("memory of %d bytes: want at least 96M, for the daemon and the tasks have to fit as well", o.Memory)
+	}
+	if err := completePlaceName(&o.Place); err != nil {
+		return err
 	}
 	return o.RunOptions.complete(experimentOrder)
 }
@@ -113,12 +118,12 @@ func (o *OrderOptions) run(ctx context.Context, h *harness, res *OrderResults) (
 	if err := h.enoughRoom(int64(most * float64(o.Memory))); err != nil {
 		return err
 	}
-	disk, err := h.modelledDisk(ctx)
+	disk, err := h.openPlace(ctx, o.Place, int64(most*float64(o.Memory))+orderFile)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.stopDaemons(), disk.close()) }()
-	res.Disk = disk.String()
+	res.Disk = disk.about
 	if err := h.learnVersions(ctx, daemonConfig{policy: "wait"}); err != nil {
 		return err
 	}
@@ -192,7 +197,7 @@ func (o *OrderOptions) repeat(ctx context.Context, r *orderRunner, res *OrderRes
 // orderRunner runs pairs of jobs.
 type orderRunner struct {
 	h      *harness
-	disk   *readingDisk
+	disk   *readPlace
 	group  string
 	points []orderPoint
 
@@ -270,7 +275,10 @@ func (r *orderRunner) pair(ctx context.Context, d *daemon, p orderPoint, files [
 // job runs one of the two and returns how long it took and what came from the
 // disk meanwhile.
 func (r *orderRunner) job(ctx context.Context, d *daemon, how, name string, files []string) (took float64, read int64, err error) {
-	before := r.disk.stats()
+	before, err := r.disk.count()
+	if err != nil {
+		return 0, 0, err
+	}
 	var ids []string
 	var start time.Time
 	if how == howDealt {
@@ -294,8 +302,11 @@ func (r *orderRunner) job(ctx context.Context, d *daemon, how, name string, file
 		}
 		tasks = append(tasks, t.task)
 	}
-	read = r.disk.stats().Since(before).Read
-	return last.Sub(start).Seconds(), read, r.check(ctx, d, tasks, files)
+	after, err := r.disk.count()
+	if err != nil {
+		return 0, 0, err
+	}
+	return last.Sub(start).Seconds(), after.since(before).Read, r.check(ctx, d, tasks, files)
 }
 
 func (r *orderRunner) submitDealt(ctx context.Context, d *daemon, name string, files []string) ([]string, error) {

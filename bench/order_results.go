@@ -149,7 +149,7 @@ func (r *OrderResults) page() *report.Page {
 		Title: "What is in memory goes first",
 		Intro: fmt.Sprintf("Two identical jobs read the same files, one job after the other. Daemon, tasks and page cache have %s together. "+
 			"When the files do not all fit, the first job leaves the last of them in memory; a second one that begins with the first of them throws out what it will need. "+
-			"The files lie on a disk that is modelled: %s. Every task's answer was checked.", report.Bytes(r.Memory), r.Disk),
+			"The files lie on this disk: %s. Every task's answer was checked.", report.Bytes(r.Memory), r.Disk),
 		Figures: readingFigures(aims),
 		Facts:   r.facts(),
 	}

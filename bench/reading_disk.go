@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -234,4 +236,15 @@ func (h *harness) enoughRoom(bytes int64) error {
 		err = fmt.Errorf("%s has room for %d MB, %d are needed: choose another directory with --dir", h.o.Dir, free>>20, bytes>>20+256)
 	}
 	return err
+}
+
+// completePlaceName takes the modelled disk if no other is named.
+func completePlaceName(place *string) error {
+	if *place == "" {
+		*place = placeModelled
+	}
+	if !slices.Contains(readPlaces, *place) {
+		return fmt.Errorf("place %q: want %s", *place, strings.Join(readPlaces, " or "))
+	}
+	return nil
 }

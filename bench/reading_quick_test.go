@@ -59,8 +59,8 @@ func TestQuickWarm(t *testing.T) {
 			t.Errorf("%s: %d jobs", mode, len(x.Jobs))
 			continue
 		}
-		if memory := mode == modeRAM; (x.Read == 0) != memory {
-			t.Errorf("%s: %d bytes were read from the disk", mode, x.Read)
+		if memory := mode == modeRAM; (x.Disk.Read == 0) != memory {
+			t.Errorf("%s: %d bytes were read from the disk", mode, x.Disk.Read)
 		}
 		if mode == modeWarmed && x.kept().Max == 0 {
 			t.Error("nothing was kept in memory for the jobs")

@@ -15,15 +15,17 @@ import (
 // the whole of it, in about six minutes on two processors.
 type WarmOptions struct {
 	RunOptions
-	// Jobs is how many jobs of the day, from its beginning; 0: 150 (20 with Quick).
+	// Jobs is how many jobs of the day, from its beginning; 0: 100 (20 with Quick).
 	Jobs int
 	// Span is the time in which they are submitted; 0: 16 s (2 s with Quick).
 	Span time.Duration
+	// Place is the disk that the inputs lie on: modelled (the default) or device.
+	Place string
 }
 
 func (o *WarmOptions) complete() error {
 	if o.Jobs == 0 {
-		o.Jobs = 150
+		o.Jobs = 100
 		if o.Quick {
 			o.Jobs = 20
 		}
@@ -40,13 +42,15 @@ func (o *WarmOptions) complete() error {
 	if o.Span < time.Second || o.Span > 24*time.Hour {
 		return fmt.Errorf("a span of %v: want 1s to 24h", o.Span)
 	}
+	if err := completePlaceName(&o.Place); err != nil {
+		return err
+	}
 	return o.RunOptions.complete(experimentWarm)
 }
 
 const experimentWarm = "warm"
 
-// Warm replays a part of a day of Facebook's cluster with inputs on a modelled
-// disk: cold, warmed by Headrace, and with all inputs in memory beforehand (ignem,
+// Warm replays a part of a day of Facebook's cluster with inputs on one disk: cold, warmed by Headrace, and with all inputs in memory beforehand (ignem,
 // section IV). It writes tables to Stdout and the files that were asked for. When
 // ctx ends it stops, cleans up, reports what has been measured so far, and returns
 // the cause. It needs root. One call at a time.
@@ -72,7 +76,7 @@ func Warm(ctx context.Context, o WarmOptions) error {
 
 // measure fills in the results, as far as it gets.
 func (o *WarmOptions) measure(ctx context.Context, res *WarmResults) error {
-	if err := needsRoot("the modelled disk needs it"); err != nil {
+	if err := needsRoot("the modelled disk and loop devices need it"); err != nil {
 		return err
 	}
 	var err error
@@ -96,16 +100,17 @@ func (o *WarmOptions) run(ctx context.Context, h *harness, res *WarmResults) (er
 		return err
 	}
 	res.Plan = plan
-	disk, err := h.modelledDisk(ctx)
+	bytes := plan.Input + sum(singleSizes(o.Quick)) + sortBytes(o.Quick)
+	if err := h.enoughRoom(bytes); err != nil {
+		return err
+	}
+	disk, err := h.openPlace(ctx, o.Place, bytes)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.stopDaemons(), disk.close()) }()
-	res.Disk = disk.String()
+	res.Disk = disk.about
 	r := &replayer{h: h, disk: disk, plan: &res.Plan, jobs: jobs}
-	if err := h.enoughRoom(plan.Input + sum(singleSizes(o.Quick)) + sortBytes(o.Quick)); err != nil {
-		return err
-	}
 	like := r.plan.mapper(replayJob{})
 	if err := disk.makeInputs(jobs, like, func(share float64) { h.say(0.05*share, "making the inputs") }); err != nil {
 		return err
@@ -214,7 +219,7 @@ func singleSizes(quick bool) []int64 {
 	if quick {
 		return []int64{8 << 20}
 	}
-	return []int64{16 << 20, 48 << 20, 96 << 20, 192 << 20}
+	return []int64{16 << 20, 96 << 20, 192 << 20}
 }
 
 // sortBytes is the input of the sort job: 40 GB (section IV.B).

@@ -14,7 +14,7 @@ func (r *WarmResults) page() *report.Page {
 		Intro: fmt.Sprintf("The first %d jobs of a day of Facebook's cluster, replayed on one machine: what one of eight servers sees of them, %.0f times smaller and faster, submitted within %s. "+
 			"Each job is held back for %s, as by a scheduler and the start of its containers, then reads its input in blocks, %d at a time, and does the rest; %d jobs run at a time. "+
 			"While a job waits its input is read into memory, that of the smallest job first. "+
-			"The inputs lie on a disk that is modelled: %s. Every job's answer was checked.",
+			"The inputs lie on this disk: %s. Every job's answer was checked.",
 			r.Plan.Jobs, r.Plan.Shrink, report.Seconds(r.Plan.Span), report.Seconds(r.Plan.Lead), r.Plan.Readers, r.Plan.Slots, r.Disk),
 		Figures: readingFigures(aims),
 		Facts:   r.facts(),

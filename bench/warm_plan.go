@@ -24,8 +24,8 @@ const (
 	// IV.F): the scheduler's heartbeats, containers, virtual machines. Here it is
 	// held back for so long.
 	paperLead = 10 * time.Second
-	// A server has 12 hardware threads: 3 jobs that read 4 blocks at a time.
-	slotsHere, readersHere = 3, 4
+	// A job reads so many blocks at a time, on a server with 12 hardware threads.
+	readersHere, slotsHere = 4, 12
 	// What a job shuffles and writes goes at this rate on each server. With it jobs
 	// take 1.1 s on average beyond waiting and reading, as in table I they do
 	// with inputs in memory.

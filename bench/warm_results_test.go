@@ -27,7 +27,7 @@ func modelWarm() *WarmResults {
 	for repeat := range 3 {
 		wobble := 1 + 0.01*float64(repeat)
 		for order, mode := range []string{modeCold, modeWarmed, modeFIFO, modeRAM} {
-			x := Replay{Repeat: repeat, Order: order, Mode: mode, Read: int64(reading[mode] * 100e6), Seeks: int64(reading[mode] * 30), Busy: reading[mode], DaemonCPU: 0.1}
+			x := Replay{Repeat: repeat, Order: order, Mode: mode, Disk: diskCount{Read: int64(reading[mode] * 100e6), Seeks: int64(reading[mode] * 60)}, DaemonCPU: 0.1}
 			for i, class := range []string{classSmall, classSmall, classLarge, classMedium} {
 				j := ReplayedJob{Name: "job", Class: class, Input: 1e6, Submitted: float64(i), Duration: (0.5 + reading[mode]/20) * wobble, Reads: []float64{reading[mode]/20 + 0.001}, Wholes: []float64{reading[mode]/20 + 0.002}}
 				if class == classLarge {

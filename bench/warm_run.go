@@ -29,12 +29,9 @@ type Replay struct {
 	Jobs []ReplayedJob `json:"jobs,omitempty"`
 	// Memory is what was kept for jobs, as the daemon told it.
 	Memory []MemorySample `json:"memory,omitempty"`
-	// Read is what came from the modelled disk, in how many pieces; Busy how long
-	// its head was.
-	Read      int64   `json:"read"`
-	Seeks     int64   `json:"seeks"`
-	Busy      float64 `json:"busy"`
-	DaemonCPU float64 `json:"daemon_cpu"`
+	// Disk is what came from the disk.
+	Disk      diskCount `json:"disk"`
+	DaemonCPU float64   `json:"daemon_cpu"`
 
 	// Failure says why there are no numbers.
 	Failure string `json:"failure,omitempty"`
@@ -61,10 +58,10 @@ type MemorySample struct {
 // warmTime is a bound for a replay that does not come to an end.
 const warmTime = 5 * time.Minute
 
-// replayer runs jobs on the modelled disk.
+// replayer runs jobs whose inputs lie on a disk.
 type replayer struct {
 	h    *harness
-	disk *readingDisk
+	disk *readPlace
 	plan *WarmPlan
 	jobs []replayJob
 }
@@ -109,7 +106,11 @@ func (r *replayer) with(ctx context.Context, mode string, paths []string, f func
 // replay submits all jobs at their times and waits for their ends.
 func (r *replayer) replay(ctx context.Context, mode string) (out Replay, err error) {
 	err = r.with(ctx, mode, inputs(r.jobs), func(ctx context.Context, d *daemon) error {
-		before, cpu := r.disk.stats(), d.cpu()
+		cpu := d.cpu()
+		before, err := r.disk.count()
+		if err != nil {
+			return err
+		}
 		start := time.Now()
 		memory := sampleMemory(ctx, d, start)
 		jobs, err := r.all(ctx, d, mode, start)
@@ -117,10 +118,10 @@ func (r *replayer) replay(ctx context.Context, mode string) (out Replay, err err
 		if err != nil {
 			return err
 		}
-		used := r.disk.stats().Since(before)
-		out.Jobs, out.Read, out.Seeks, out.Busy = jobs, used.Read, used.Seeks, used.Busy.Seconds()
-		out.DaemonCPU = d.cpu() - cpu
-		return nil
+		out.Jobs, out.DaemonCPU = jobs, d.cpu()-cpu
+		after, err := r.disk.count()
+		out.Disk = after.since(before)
+		return err
 	})
 	return out, err
 }

@@ -55,19 +55,20 @@ func (r *WarmResults) jobTable() *report.Table {
 	all := meanDuration("")
 	for _, mode := range r.replayModes() {
 		t.Add(report.Str(mode), figure(r.of(mode, all), report.UnitSeconds), less(r.against(mode, all)), less(r.reached(mode, all)),
-			report.Num(r.of(mode, func(x Replay) float64 { return float64(x.Read) }).Median, report.UnitBytes),
+			report.Num(r.of(mode, func(x Replay) float64 { return float64(x.Disk.Read) }).Median, report.UnitBytes),
 			report.Num(r.of(mode, seeksPer100MB).Median, report.UnitNone),
 			report.Num(r.of(mode, func(x Replay) float64 { return x.DaemonCPU }).Median, report.UnitSeconds))
 	}
 	return t
 }
 
-// seeksPer100MB is NaN for a replay that read next to nothing.
+// seeksPer100MB is NaN for a replay that read next to nothing, and where nobody
+// counts seeks.
 func seeksPer100MB(x Replay) float64 {
-	if x.Read < 1<<20 {
+	if x.Disk.Read < 1<<20 || x.Disk.Seeks < 0 {
 		return math.NaN()
 	}
-	return math.Round(float64(x.Seeks) / (float64(x.Read) / 100e6))
+	return math.Round(float64(x.Disk.Seeks) / (float64(x.Disk.Read) / 100e6))
 }
 
 // classTable is ignem, figure 5.

@@ -22,6 +22,12 @@ func experimentFlags(cmd *cobra.Command, o *bench.RunOptions) {
 	placeFlags(cmd, &o.Dir, &o.SoloFlags)
 }
 
+// placeFlag is the disk of an experiment that is run on one.
+func placeFlag(cmd *cobra.Command, place *string) {
+	cmd.Flags().StringVar(place, "place", "modelled", "where the data lie: on a modelled hard disk, or on a device of this machine")
+	completeValues(cmd, "place", "modelled", "device")
+}
+
 func benchWarmVerb(a *app) *cobra.Command {
 	var o bench.WarmOptions
 	var licence bool
@@ -49,8 +55,9 @@ needs root and FUSE for the modelled disk.`,
 		},
 	}
 	experimentFlags(cmd, &o.RunOptions)
-	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 150; 20 with --quick)")
+	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 100; 20 with --quick)")
 	cmd.Flags().DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 16s; 2s with --quick)")
+	placeFlag(cmd, &o.Place)
 	cmd.Flags().BoolVar(&licence, "trace-licence", false, "print the licence of the trace and end")
 	return cmd
 }
@@ -78,6 +85,7 @@ and a memory cgroup.`,
 		},
 	}
 	experimentFlags(cmd, &o.RunOptions)
+	placeFlag(cmd, &o.Place)
 	cmd.Flags().Var(&memory, "memory", "what daemon, tasks and page cache have together (default 512M; 128M with --quick)")
 	return cmd
 }
