@@ -1,5 +1,5 @@
-// Package bench runs the experiments of the two preemption papers, and the
-// demonstration, against the real daemon: one process of its own for each
+// Package bench runs the experiments of the papers on preemption and on reading,
+// and the demonstration, against the real daemon: one process of its own for each
 // configuration, with its own state directory, spoken to over its socket.
 //
 // # Parts
@@ -16,8 +16,12 @@
 //     and 4), (c) two k-means jobs over storage bandwidths (checkpoint-preemption,
 //     figures 4 and 6) and (d) a second checkpoint with a tenth of the memory
 //     changed (table 3).
-//   - Results holds every single run. Tables, aims and the page are computed from
-//     it and from nothing else, so that a report can be made again from the file.
+//   - Read, Warm and Order run those on reading: many readers of one disk (veloxdfs,
+//     figures 1, 4, 5 and 8), a day of a cluster with its inputs cold, warmed and in
+//     memory (ignem, section IV), and two jobs on the same data (quartet, section 5).
+//     They read from a modelled hard disk (package slowdisk), or from a device.
+//   - Results, ReaderResults, WarmResults and OrderResults hold every single run. Tables, aims and the page are computed from
+//     them and from nothing else, so that a report can be made again from the file.
 //   - Demo is the short version for people: real text, one policy after the other.
 //
 // # Measures
