@@ -288,7 +288,9 @@ func (l *lane) read(a ask) (bytes int64) {
 	if b == nil {
 		return 0
 	}
+	kernel := readAhead(o.f, a.part)
 	pin, err := l.e.cfg.Cache.Pin(ctx, o.f, a.part, func(n int64) {
+		kernel.progress(n)
 		bytes += n
 		l.e.progress(a.r, n)
 	})

@@ -40,7 +40,7 @@ func TestImplicit(t *testing.T) {
 		w.e.Read("nobody", f.Path, pagecache.Range{Len: 5})
 		w.e.Read("a", empty.Path, pagecache.Range{})
 		w.wantPinned(0)
-		if c := w.e.Counters(); c.Wasted != 0 || c.Released != blocks(3)+2*4096 {
+		if c := w.e.Counters(); c.Wasted != 0 || c.Released != blocks(3)+2*pageSize {
 			t.Errorf("%+v", c)
 		}
 	})
