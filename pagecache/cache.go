@@ -253,10 +253,28 @@ func explainAsking(err error) error {
 	return err
 }
 
+// askBoth is for files that may or may not keep their pages in another inode: of
+// those that do, the kernel knows none.
+func askBoth(fd int, off, length int64) (int64, error) {
+	n, err := askKernel(fd, off, length)
+	if n > 0 || err != nil {
+		return n, err
+	}
+	if n, err = askMapping(fd, off, length); err != nil {
+		return 0, nil // it cannot be mapped, and has no pages elsewhere
+	}
+	return n, nil
+}
+
 // cachedOf is how to ask about a file.
 func (c *cache) cachedOf(fd int) cachedFunc {
-	if c.method != None && fsType(fd) == unix.OVERLAYFS_SUPER_MAGIC {
-		return askMapping
+	if c.method != None {
+		switch fsType(fd) {
+		case unix.OVERLAYFS_SUPER_MAGIC:
+			return askMapping
+		case unix.FUSE_SUPER_MAGIC: // where it passes through to other files
+			return askBoth
+		}
 	}
 	return c.cached
 }

@@ -44,6 +44,9 @@ func read(t testing.TB, f *os.File, r pagecache.Range) {
 func TestConforms(t *testing.T) {
 	for _, method := range []pagecache.Method{pagecache.BPF, pagecache.Cachestat} {
 		t.Run(string(method), func(t *testing.T) {
+			if testing.Short() && method == pagecache.BPF {
+				t.Skip("loading the programs for each trial takes two seconds")
+			}
 			pagecachetest.Conform(t, pagecachetest.World{
 				New: func(t testing.TB, c pagecache.Config) pagecache.Cache {
 					if c.Method == "" {

@@ -56,14 +56,15 @@ type Cache interface {
 	// If half of the range or more is in memory already, other than by Pins that
 	// hold it, Pin reads nothing and fails with ErrResident, unless
 	// Config.LockResident. Of a file that has become shorter, what exists is
-	// locked.
+	// locked. A lock keeps pages from being reclaimed; where a file is changed
+	// elsewhere, network and FUSE file systems drop them all the same.
 	Pin(ctx context.Context, f *os.File, r Range, progress func(n int64)) (Pinned, error)
 	// Pinned is what is locked now, Budget what may be at most.
 	Pinned() int64
 	Budget() int64
 
 	// Evict drops what is clean and not locked of a range. Pages that are only
-	// partly in the range stay.
+	// partly in the range stay, and so do all of file systems that live in memory.
 	Evict(f *os.File, r Range) error
 
 	// Close ends all Pins at work (ErrClosed) and releases everything.

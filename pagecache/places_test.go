@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hanwen/go-fuse/v2/fs"
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,18 +36,22 @@ type place struct {
 	make func(t testing.TB) string
 	// counted: the events of its files are seen.
 	counted bool
+	// mended: whether events are seen turns out only in the end.
+	mended bool
 	// below is where the files are that have the pages, if it is not there.
 	below func(name string) string
 }
 
 func places() []place {
 	return []place{
-		{"disk", diskDir, true, nil},
-		{"tmpfs", tmpfsDir, false, nil},
-		{"overlay", overlayDir, false, func(name string) string { return strings.Replace(name, "/merged/", "/upper/", 1) }},
-		{"fuse", fuseDir, true, nil},
-		{"btrfs", func(t testing.TB) string { return imageDir(t, "btrfs", "mkfs.btrfs", "-q") }, true, nil},
-		{"xfs", func(t testing.TB) string { return imageDir(t, "xfs", "mkfs.xfs", "-q") }, true, nil},
+		{name: "disk", make: diskDir, counted: true},
+		{name: "tmpfs", make: tmpfsDir},
+		{name: "overlay", make: overlayDir, below: func(name string) string { return strings.Replace(name, "/merged/", "/upper/", 1) }},
+		{name: "fuse", make: func(t testing.TB) string { return fuseDir(t, "fuse") }, counted: true},
+		{name: "fuse that passes through", make: func(t testing.TB) string { return fuseDir(t, "fuse-pass") }, mended: true,
+			below: func(name string) string { return strings.Replace(name, "/seen/", "/disk/", 1) }},
+		{name: "btrfs", make: func(t testing.TB) string { return imageDir(t, "btrfs", "mkfs.btrfs", "-q") }, counted: true},
+		{name: "xfs", make: func(t testing.TB) string { return imageDir(t, "xfs", "mkfs.xfs", "-q") }, counted: true},
 	}
 }
 
@@ -112,26 +114,6 @@ func imageDir(t testing.TB, fstype, mkfs string, args ...string) string {
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fuseDir passes all through to a directory on the disk.
-func fuseDir(t testing.TB) string {
-	t.Helper()
-	root, err := fs.NewLoopbackRoot(diskDir(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	server, err := fs.Mount(dir, root, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}})
-	if err != nil {
-		t.Skipf("FUSE cannot be mounted: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := server.Unmount(); err != nil {
 			t.Error(err)
 		}
 	})
