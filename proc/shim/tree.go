@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,9 +24,14 @@ const (
 	// stopTimeout bounds the wait for threads in uninterruptible sleep.
 	stopTimeout = 10 * time.Second
 	// vforkRetry is how long a process in uninterruptible sleep may hold up a
-	// stop before everything is continued for a moment: a parent inside vfork
+	// stop before its children are continued for a moment: a parent inside vfork
 	// waits in that state for its child, which we have stopped.
 	vforkRetry = 200 * time.Millisecond
+	// runnerGrace is what our own runner of a stream's command gets in addition
+	// (package stream/consumer): stopped before it has let go of its connection to
+	// the daemon, the task could not be dumped. It needs milliseconds, unless the
+	// machine is very busy.
+	runnerGrace = 2 * time.Second
 )
 
 // procs reads the /proc that shows this process's own pid namespace.
@@ -147,14 +153,15 @@ func (s *supervisor) stop(grace time.Duration) (proc.SuspendResult, error) {
 }
 
 // awaitHandlers waits while a process that has a handler for SIGTSTP has not
-// stopped, until the deadline. It returns how many processes still run.
+// stopped, until the deadline. It returns how many processes still run. A handler
+// that was taken away means that the process is ready to be stopped.
 func (s *supervisor) awaitHandlers(deadline time.Duration) (int, error) {
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
 		tree, err := s.tree()
 		if err != nil {
 			return 0, err
 		}
-		runs, handlers := 0, 0
+		runs, handlers, runners := 0, 0, 0
 		for _, p := range tree {
 			if p.PID == s.initPID || linux.Stopped(p.State) {
 				continue
@@ -162,9 +169,13 @@ func (s *supervisor) awaitHandlers(deadline time.Duration) (int, error) {
 			runs++
 			if st, err := procs.Status(p.PID); err == nil && st.Catches(unix.SIGTSTP) {
 				handlers++
+				if strings.HasPrefix(p.Comm, "headrace-shim") {
+					runners++
+				}
 			}
 		}
-		if handlers == 0 || linux.Clock() >= deadline {
+		now := linux.Clock()
+		if handlers == 0 || now >= deadline && (runners == 0 || now >= deadline+runnerGrace) {
 			return runs, nil
 		}
 		time.Sleep(pause)
@@ -195,7 +206,7 @@ func (s *supervisor) freeze() error {
 			return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, busy)
 		case now >= vfork && strings.Contains(busy, "state D"):
 			vfork = now + vforkRetry
-			err = s.signalAll(unix.SIGCONT)
+			err = s.contChildren(running)
 		case round < 5 || round%10 != 0:
 			err = stopEach(running)
 		default: // forks faster than we look
@@ -206,6 +217,22 @@ func (s *supervisor) freeze() error {
 		}
 		time.Sleep(min(100*time.Microsecond<<min(round, 6), 5*time.Millisecond))
 	}
+}
+
+// contChildren continues the children of processes.
+func (s *supervisor) contChildren(parents []int) error {
+	tree, err := s.tree()
+	if err != nil {
+		return err
+	}
+	for _, p := range tree {
+		if slices.Contains(parents, p.PPID) {
+			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func stopEach(pids []int) error {

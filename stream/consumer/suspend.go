@@ -38,6 +38,11 @@ func followStops(c suspendable) {
 				continue
 			case <-stop:
 			}
+			// The runtime hands over a SIGCONT from before this stop before the stop itself.
+			select {
+			case <-cont:
+			default:
+			}
 			c.Disconnect()
 			handler := defaultStop()
 			awaitCont(cont)
@@ -73,8 +78,8 @@ func sigaction(set, was *stopAction) {
 }
 
 // awaitCont waits until the process was stopped and continued. The runtime may
-// hand over SIGCONT before a SIGTSTP that was sent earlier; so it also returns
-// when nobody has stopped the process.
+// have handed over a SIGCONT before a SIGTSTP that was sent earlier, if it got
+// both at once; so it also returns when nobody has stopped the process.
 func awaitCont(cont <-chan os.Signal) {
 	var continued atomic.Bool
 	calledOff := make(chan struct{})
