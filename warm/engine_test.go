@@ -2,21 +2,15 @@ package warm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"headrace/disk"
-	"headrace/internal/linux"
 	"headrace/pagecache"
-	"headrace/pagecache/pagecachetest"
 	"headrace/policy"
 )
 
@@ -197,175 +191,6 @@ func TestBudgetOfARequest(t *testing.T) {
 	})
 }
 
-func TestSharedFile(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		f := w.file("d1/f", blocks(2))
-		link := filepath.Join(w.dir, "d1/link")
-		if err := os.Link(f.Path, link); err != nil {
-			t.Fatal(err)
-		}
-		w.add(w.job("a", f))
-		w.add(w.job("b", File{link, f.Size}))
-		w.add(w.job("c", f, f, File{link, f.Size}))
-		w.wantReads("f@0", "f@1")
-		w.wantPinned(2)
-		pins := w.e.Pins()
-		if len(pins) != 1 || pins[0].Bytes != blocks(2) || len(pins[0].By) != 3 || pins[0].Path != f.Path || pins[0].By[1].Job != "b" {
-			t.Errorf("pins %+v", pins)
-		}
-		if s := w.status("r-c"); s.Files != 2 || s.Pinned != 2*f.Size {
-			t.Errorf("two names of a file, one of them twice: %+v", s)
-		}
-		w.e.Release("a")
-		w.e.Release("c")
-		w.settle()
-		w.wantPinned(2)
-		w.e.Release("b")
-		w.settle()
-		w.wantPinned(0)
-		w.wantReads()
-	})
-}
-
-// A block whose last reader ends goes to one that still waits for its turn.
-func TestHeir(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		denied bool
-		reads  string
-	}{
-		{"that may read it", false, "f@0 hold@0"},
-		{"that may not", true, "f@0 hold@0 other@0 other@1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
-				f := w.file("d1/f", blocks(1))
-				w.add(w.job("a", f))
-				w.add(w.job("hold", w.file("d1/hold", blocks(1))))
-				// Larger than b, and before it in the queue: nothing comes to b's turn.
-				other := w.job("other", w.file("d1/other", blocks(2)))
-				w.add(other)
-				b := w.job("b", w.file("d1/b", blocks(9)), f)
-				b.Owner.UID = 7
-				w.denied["7 "+f.Path] = c.denied
-				w.add(b)
-				w.e.Release("a")
-				w.settle()
-				if !c.denied {
-					w.wantPinned(2)
-					if s := w.status("r-b"); s.Pinned != blocks(1) {
-						t.Errorf("%+v", s)
-					}
-					w.wantReads(strings.Fields(c.reads)...)
-					return
-				}
-				w.e.Release("hold")
-				w.settle()
-				w.wantReads(strings.Fields(c.reads)...)
-				if s := w.status("r-b"); s.Pinned != 0 {
-					t.Errorf("%+v", s)
-				}
-			})
-		})
-	}
-}
-
-// A file that has grown between two requests has another last block.
-func TestGrownFileHasNoHeir(t *testing.T) {
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
-		f := w.file("d1/f", 10)
-		w.add(w.job("a", f))
-		w.add(w.job("full", w.file("d1/full", blocks(1))))
-		w.add(w.job("next", w.file("d1/next", blocks(2))))
-		if err := os.Truncate(f.Path, 5000); err != nil {
-			t.Fatal(err)
-		}
-		w.add(w.job("b", w.file("d1/large", blocks(3)), File{f.Path, 5000}))
-		w.e.Release("a")
-		if s := w.status("r-b"); s.Pinned != 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-func TestResidentIsLeftAndFollowed(t *testing.T) {
-	inWorld(t, worldConfig{fail: func(string, int) error { return nil }}, func(t *testing.T, w *world) {
-		f := w.file("d1/f", blocks(3)+100)
-		w.load(f.Path, blockPart(1))
-		w.add(w.job("a", f))
-		w.wantReads("f@0", "f@2", "f@3")
-		s := w.status("r-a")
-		if !s.Done || s.Resident != blocks(1) || s.Pinned != blocks(2)+100 {
-			t.Errorf("%+v", s)
-		}
-		calls := w.cfg.Cache.(*pagecachetest.Faulty).Calls
-		before := calls("Resident")
-		w.pass(10 * w.e.cfg.FollowUp)
-		w.wantReads()
-		if n := calls("Resident") - before; n < 9 || n > 11 {
-			t.Errorf("one block was looked at %d times in ten intervals", n)
-		}
-		before = calls("Resident")
-		w.add(w.job("busy", w.file("d1/busy", blocks(50))))
-		if n := calls("Resident") - before; n > 2 {
-			t.Errorf("one block was looked at %d times in no time, while others were read", n)
-		}
-		w.mu.Lock()
-		w.reads = nil
-		w.mu.Unlock()
-		w.dropPages(f.Path, blockPart(1))
-		w.pass(w.e.cfg.FollowUp)
-		w.wantReads("f@1")
-		if s := w.status("r-a"); !s.Done || s.Resident != 0 || s.Pinned != f.Size {
-			t.Errorf("after the kernel has dropped it: %+v", s)
-		}
-		if c := w.e.Counters(); c.Skipped != blocks(1) || c.Lost != blocks(1) {
-			t.Errorf("%+v", c)
-		}
-	})
-}
-
-// All requests have their turn in being looked after.
-func TestFollowIsFair(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		var many []File
-		for i := range 2 * followBatch {
-			f := w.file(fmt.Sprintf("d1/many%d", i), 1)
-			w.load(f.Path, pagecache.Range{Len: 1})
-			many = append(many, f)
-		}
-		w.add(w.job("many", many...))
-		var few []File
-		for _, name := range []string{"x", "y"} {
-			f := w.file("d1/"+name, 1)
-			w.load(f.Path, pagecache.Range{Len: 1})
-			w.add(w.job(name, f))
-			few = append(few, f)
-		}
-		for _, f := range few {
-			w.dropPages(f.Path, pagecache.Range{Len: 1})
-		}
-		w.pass(4 * w.e.cfg.FollowUp)
-		w.mu.Lock()
-		slices.Sort(w.reads)
-		w.mu.Unlock()
-		w.wantReads("x@0", "y@0")
-	})
-}
-
-// What is in memory needs no room.
-func TestResidentWhileThereIsNoRoom(t *testing.T) {
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(1)}}, func(t *testing.T, w *world) {
-		w.add(w.job("a", w.file("d1/a", blocks(1))))
-		f := w.file("d1/f", blocks(2))
-		w.load(f.Path, pagecache.Range{Len: f.Size})
-		w.add(w.job("b", f))
-		if s := w.status("r-b"); !s.Done || s.Resident != f.Size {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 func TestCleanUp(t *testing.T) {
 	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(10)}}, func(t *testing.T, w *world) {
 		w.add(Request{ID: "w1", Hold: true, Files: []File{w.file("d1/hold", blocks(2))}})
@@ -423,82 +248,6 @@ func TestMaxBlocks(t *testing.T) {
 			if s, want := w.status("r-a"), min(30, int64(4-i)*10); s.Pinned != want {
 				t.Errorf("after %d files were read: %+v, want %d pinned", i+1, s, want)
 			}
-		}
-	})
-}
-
-// A link leads to another device than its directory is on.
-func TestMovedToItsDevice(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		to, first := w.file("d2/x", blocks(2)), w.file("d2/first", 9)
-		links := make([]File, 2)
-		for i, f := range []File{to, first} {
-			links[i] = File{filepath.Join(w.dir, "d1", "link"+string(rune('0'+i))), f.Size}
-			if err := os.Symlink(f.Path, links[i].Path); err != nil {
-				t.Fatal(err)
-			}
-		}
-		demand := w.disks.Reader(disk.Device{ID: 2, Name: "d2"}, disk.Demand, "job x")
-		turn, err := demand.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		// One of them is behind everything that its device has to do, one before.
-		w.add(w.job("a", links[1], w.file("d1/a", 1), w.file("d2/b", 2), links[0], w.file("d1/c", 3), w.file("d2/d", 4)))
-		w.wantReads("a@0", "c@0")
-		turn.End(0)
-		demand.Close()
-		w.pass(time.Second)
-		w.wantReads("link1@0", "b@0", "link0@0", "link0@1", "d@0")
-		if s := w.status("r-a"); !s.Done || s.Pinned != s.Bytes {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// A path that leads to another file now does not lead to the old one's blocks.
-func TestKnownPathIsReplaced(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		f, other := w.file("d1/f", blocks(1)), w.file("d1/other", blocks(1))
-		w.add(w.job("a", f))
-		if err := os.Rename(other.Path, f.Path); err != nil {
-			t.Fatal(err)
-		}
-		w.add(w.job("b", f))
-		w.wantReads("f@0", "f@0")
-		w.wantPinned(2)
-		w.e.Release("a")
-		w.wantPinned(1)
-	})
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
-		f, other := w.file("d1/f", blocks(1)), w.file("d1/other", blocks(1))
-		w.add(w.job("a", f))
-		w.add(w.job("full", w.file("d1/full", blocks(1))))
-		w.add(w.job("b", w.file("d1/large", blocks(2)), f))
-		if err := os.Rename(other.Path, f.Path); err != nil {
-			t.Fatal(err)
-		}
-		w.shut()
-		w.e.Release("a") // b is no heir of what it does not want
-		w.wantPinned(1)
-		w.settle()
-	})
-}
-
-// A limit holds also for what turns out to be locked under another name.
-func TestBudgetOfARequestWithOtherNames(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		f := w.file("d1/f", blocks(2))
-		link := filepath.Join(w.dir, "d1/link")
-		if err := os.Link(f.Path, link); err != nil {
-			t.Fatal(err)
-		}
-		w.add(w.job("a", f))
-		q := w.job("b", File{link, f.Size}, w.file("d1/g", 5))
-		q.Budget = blocks(1)
-		w.add(q)
-		if s := w.status("r-b"); !s.Done || s.Pinned != blocks(1) || s.NotFit != blocks(1)+5 {
-			t.Errorf("%+v", s)
 		}
 	})
 }
@@ -631,41 +380,4 @@ func manyLarge(n int) []File {
 		files[i] = File{filepath.Join("/", strings.Repeat("x", i+1)), maxFileBlocks * testBlock}
 	}
 	return files
-}
-
-// A request that was kept as JSON finds its pages again in a new engine.
-func TestAfterARestart(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		lock   bool
-		reads  string
-		pinned int64
-	}{{"locks them", true, "", 2}, {"follows them", false, "", 0}} {
-		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, worldConfig{Config: pagecache.Config{LockResident: c.lock}}, func(t *testing.T, w *world) {
-				q := w.job("a", w.file("d1/a", blocks(2)))
-				q.Owner, q.Implicit, q.Budget = linux.Credentials{UID: 5, GID: 6, Groups: []uint32{7}}, true, 1<<40
-				text, err := json.Marshal(q)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.add(q)
-				w.wantReads("a@0", "a@1")
-				if err := w.e.Close(); err != nil {
-					t.Fatal(err)
-				}
-				w.memory.OnPiece(nil) // those that are in memory are not read
-				var again Request
-				if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(q, again) {
-					t.Fatalf("%v: %+v became %+v", err, q, again)
-				}
-				w.start()
-				w.add(again)
-				w.wantPinned(c.pinned)
-				if s := w.status("r-a"); !s.Done || s.Pinned+s.Resident != s.Bytes {
-					t.Errorf("%+v", s)
-				}
-			})
-		})
-	}
 }

@@ -45,7 +45,7 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 	for r := range touched {
 		if !r.ended && r.blocks[left]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0 {
 			e.end(r) // it has no blocks
-			did.Ended = append(did.Ended, e.status(r))
+			did.Ended = append(did.Ended, e.status(r, notes{}))
 		}
 	}
 	return did, ctx.Err()

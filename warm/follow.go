@@ -25,7 +25,7 @@ func (l *lane) found(a ask) bool {
 	}
 	defer o.f.Close()
 	in, err := l.e.resident(o, a.part)
-	if err != nil || !in && a.part.Len > 0 {
+	if err != nil || !in {
 		return false
 	}
 	l.e.mu.Lock()

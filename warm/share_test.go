@@ -141,8 +141,10 @@ func TestMillionFiles(t *testing.T) {
 	}
 	done := 0
 	for pos := s.upcoming(nil, 1); len(pos) > 0; pos = s.upcoming(pos[:0], 1) {
-		if _, ok := r.find(r.Files[r.fileOf(pos[0])].Path); !ok {
-			t.Fatal("lost")
+		if pos[0]%100 == 0 {
+			if _, ok := r.find(r.Files[r.fileOf(pos[0])].Path); !ok {
+				t.Fatal("lost")
+			}
 		}
 		r.move(pos[0], read)
 		done++

@@ -63,8 +63,12 @@ type Status struct {
 	Version uint64
 }
 
+// notes are what the policy says of the shares of lanes, so that it is asked once
+// when several requests are told of.
+type notes map[*lane]map[*share]string
+
 // status is the Status of a request. e.mu is held.
-func (e *Engine) status(r *request) Status {
+func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
 		ID: r.ID, Job: r.Job, Hold: r.Hold, UID: r.Owner.UID, Order: r.Order,
 		Files: len(r.Files), Bytes: r.size,
@@ -79,14 +83,14 @@ func (e *Engine) status(r *request) Status {
 		}
 	}
 	if !s.Done && !s.Ended {
-		s.Full, s.Waits = e.waits(r)
+		s.Full, s.Waits = r.waits(known)
 	}
 	return s
 }
 
 // waits says what a request that is not done waits for, and whether that is room
-// on all of its devices. e.mu is held.
-func (e *Engine) waits(r *request) (full bool, why string) {
+// on all of its devices. The engine's lock is held.
+func (r *request) waits(known notes) (full bool, why string) {
 	if r.assigning {
 		why = "its files are being found"
 	}
@@ -97,7 +101,7 @@ func (e *Engine) waits(r *request) (full bool, why string) {
 		}
 		full = full && (s.lane.full || s.limited())
 		if why == "" {
-			why = s.lane.explain(s)
+			why = s.lane.explain(s, known)
 		}
 	}
 	return full, why
@@ -111,19 +115,20 @@ func (s *share) limited() bool {
 }
 
 // explain says what is done next for a share, or what it waits for. e.mu is held.
-func (l *lane) explain(s *share) string {
+func (l *lane) explain(s *share, known notes) string {
 	if a := l.reading; a.r != nil {
 		return fmt.Sprintf("%s is being read for %s", a.r.Files[a.file].Path, a.r.name)
 	}
 	if l.refused != "" {
 		return l.refused
 	}
-	v := l.look()
-	i := slices.Index(l.view.shares, s)
-	if i < 0 {
-		return ""
+	if known[l] == nil {
+		known[l] = map[*share]string{}
+		for i, note := range policy.ExplainWarm(l.look(), l.e.cfg.Policy) {
+			known[l][l.view.shares[i]] = note
+		}
 	}
-	return policy.ExplainWarm(v, l.e.cfg.Policy)[i]
+	return known[l][s]
 }
 
 // Status is how a request stands now. It fails with ErrUnknown.
@@ -134,16 +139,16 @@ func (e *Engine) Status(id RequestID) (Status, error) {
 	if r == nil {
 		return Status{}, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
-	return e.status(r), nil
+	return e.status(r, notes{}), nil
 }
 
 // List is how all requests stand, in the order in which they were added.
 func (e *Engine) List() []Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make([]Status, len(e.inOrder))
+	all, known := make([]Status, len(e.inOrder)), notes{}
 	for i, r := range e.inOrder {
-		all[i] = e.status(r)
+		all[i] = e.status(r, known)
 	}
 	return all
 }
@@ -174,7 +179,7 @@ func (e *Engine) Watch(ctx context.Context, id RequestID, seen uint64) (Status, 
 			return Status{}, ctx.Err()
 		}
 	}
-	return e.status(r), nil
+	return e.status(r, notes{}), nil
 }
 
 // Pin is what is locked of one file, and for whom.
