@@ -21,8 +21,8 @@ import (
 // these in place of the tests.
 var children = map[string]func(dir string) error{
 	"user": asUser, "cgroup": inCgroup,
-	"fuse":      func(dir string) error { return serveFUSE(dir, plain) },
-	"fuse-pass": func(dir string) error { return serveFUSE(dir, nil) },
+	"fuse":      func(dir string) error { return serveFUSE(dir, false) },
+	"fuse-pass": func(dir string) error { return serveFUSE(dir, true) },
 }
 
 const childVar, childDir = "PAGECACHE_TEST_CHILD", "PAGECACHE_TEST_DIR"
@@ -89,16 +89,15 @@ func fuseDir(t testing.TB, kind string) string {
 }
 
 // serveFUSE serves until its standard input ends, as it does when the test dies.
-func serveFUSE(dir string, node nodeFunc) error {
+// pass leaves reading and writing to the kernel, where that can.
+func serveFUSE(dir string, pass bool) error {
 	embedder, err := fs.NewLoopbackRoot(filepath.Join(dir, "disk"))
 	if err != nil {
 		return err
 	}
-	root := embedder.(*fs.LoopbackNode).RootData
-	if root.NewNode = node; node != nil {
-		embedder = node(root, nil, "", nil)
+	if !pass {
+		embedder = &plainNode{embedder.(*fs.LoopbackNode)}
 	}
-	root.RootNode = embedder
 	server, err := fs.Mount(filepath.Join(dir, "seen"), embedder, &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}})
 	if err != nil {
 		fmt.Println(err)
@@ -113,15 +112,12 @@ func serveFUSE(dir string, node nodeFunc) error {
 	return nil
 }
 
-type nodeFunc = func(*fs.LoopbackRoot, *fs.Inode, string, *syscall.Stat_t) fs.InodeEmbedder
+// plainNode reads and writes itself.
+type plainNode struct{ *fs.LoopbackNode }
 
-// plain nodes read and write themselves. Others leave that to the kernel, where
-// it can.
-func plain(root *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
-	return &plainNode{fs.LoopbackNode{RootData: root}}
+func (n *plainNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &plainNode{child.(*fs.LoopbackNode)}
 }
-
-type plainNode struct{ fs.LoopbackNode }
 
 type plainFile struct{ *fs.LoopbackFile }
 

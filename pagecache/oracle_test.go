@@ -71,15 +71,15 @@ const (
 // Whatever is done to files: what is told of them is what the kernel says. Only
 // counting is tried here, without the comparison that would mend it.
 func TestWatchedAtRandom(t *testing.T) {
-	steps := 100
+	most := 100
 	if testing.Short() {
-		steps = 40
+		most = 40
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for _, p := range places() {
 		t.Run(p.name, func(t *testing.T) {
-			dir := p.make(t)
+			dir, steps := p.make(t), most
 			for _, method := range []Method{BPF, Cachestat} {
 				t.Run(string(method), func(t *testing.T) {
 					c := newMethod(t, Config{Method: method})
@@ -93,6 +93,9 @@ func TestWatchedAtRandom(t *testing.T) {
 					t.Cleanup(o.close)
 					for i := range oracleFiles {
 						o.files = append(o.files, o.create(i))
+					}
+					if p.slow {
+						steps = min(steps, 50)
 					}
 					for range steps {
 						sizes := o.step(o.IntN(oracleFiles))

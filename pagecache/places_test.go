@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,8 @@ type place struct {
 	make func(t testing.TB) string
 	// counted: the events of its files are seen.
 	counted bool
+	// slow places are tried less.
+	slow bool
 	// mended: whether events are seen turns out only in the end.
 	mended bool
 	// below is where the files are that have the pages, if it is not there.
@@ -43,16 +46,20 @@ type place struct {
 }
 
 func places() []place {
-	return []place{
+	all := []place{
 		{name: "disk", make: diskDir, counted: true},
 		{name: "tmpfs", make: tmpfsDir},
-		{name: "overlay", make: overlayDir, below: func(name string) string { return strings.Replace(name, "/merged/", "/upper/", 1) }},
-		{name: "fuse", make: func(t testing.TB) string { return fuseDir(t, "fuse") }, counted: true},
-		{name: "fuse that passes through", make: func(t testing.TB) string { return fuseDir(t, "fuse-pass") }, mended: true,
+		{name: "overlay", slow: true, make: overlayDir, below: func(name string) string { return strings.Replace(name, "/merged/", "/upper/", 1) }},
+		{name: "fuse", slow: true, make: func(t testing.TB) string { return fuseDir(t, "fuse") }, counted: true},
+		{name: "fuse that passes through", slow: true, make: func(t testing.TB) string { return fuseDir(t, "fuse-pass") }, mended: true,
 			below: func(name string) string { return strings.Replace(name, "/seen/", "/disk/", 1) }},
-		{name: "btrfs", make: func(t testing.TB) string { return imageDir(t, "btrfs", "mkfs.btrfs", "-q") }, counted: true},
-		{name: "xfs", make: func(t testing.TB) string { return imageDir(t, "xfs", "mkfs.xfs", "-q") }, counted: true},
+		{name: "btrfs", slow: true, make: func(t testing.TB) string { return imageDir(t, "btrfs", "mkfs.btrfs", "-q") }, counted: true},
+		{name: "xfs", slow: true, make: func(t testing.TB) string { return imageDir(t, "xfs", "mkfs.xfs", "-q") }, counted: true},
 	}
+	if testing.Short() {
+		all = slices.DeleteFunc(all, func(p place) bool { return p.slow })
+	}
+	return all
 }
 
 // mount mounts something until the test has ended.
