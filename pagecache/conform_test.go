@@ -47,6 +47,7 @@ func TestConforms(t *testing.T) {
 			if testing.Short() && method == pagecache.BPF {
 				t.Skip("loading the programs for each trial takes two seconds")
 			}
+			open(t, pagecache.Config{Method: method})
 			pagecachetest.Conform(t, pagecachetest.World{
 				New: func(t testing.TB, c pagecache.Config) pagecache.Cache {
 					if c.Method == "" {

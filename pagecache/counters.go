@@ -75,6 +75,7 @@ func loadCounters(files, blocks int) (*counters, error) {
 	e := &CapabilityError{Feature: "counting the events of the page cache", Err: err}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
+		e.Err = unix.EPERM // what the library adds is a guess about old kernels
 		e.Need = "CAP_BPF and CAP_PERFMON, which root has outside of most containers"
 	case errors.Is(err, btf.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e.Need = "a kernel with CONFIG_DEBUG_INFO_BTF and the tracepoints of filemap"

@@ -97,7 +97,7 @@ const mapPiece = 16 << 20
 
 // incore counts the pages of a range that are resident.
 func incore(fd int, off, length int64, vec []byte) (int64, error) {
-	mem, err := unix.Mmap(fd, off, int(length), unix.PROT_READ, unix.MAP_SHARED)
+	mem, err := unix.Mmap(fd, off, int(length), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
 		return 0, os.NewSyscallError("mmap", err)
 	}
