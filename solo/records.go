@@ -78,7 +78,7 @@ type record struct {
 	// when there was none.
 	Ratio float64 `json:"ratio,omitempty"`
 
-	// Input is what it reads, nil if nobody said; never changed.
+	// Input is what it reads, nil if nobody said; replaced, never changed.
 	Input *input `json:"input,omitempty"`
 
 	NoCheckpoint string `json:"no_checkpoint,omitempty"`

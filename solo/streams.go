@@ -27,6 +27,8 @@ type input struct {
 	Files  int64 `json:"files"`
 	Bytes  int64 `json:"bytes"`
 	NoWarm bool  `json:"no_warm,omitempty"`
+	// Dealt is what the stream had dealt when it ended; nil before.
+	Dealt *dealtSum `json:"dealt,omitempty"`
 }
 
 // Streams deals the inputs of tasks. Package stream implements it.
@@ -90,40 +92,68 @@ func (l *loop) failAttempt(task headrace.TaskID, id string, index, attempt int) 
 
 // reconcileStreams makes the streams agree with the records of the tasks.
 func (l *loop) reconcileStreams() error {
-	users := map[string]bool{}
+	users := map[string][]*task{}
 	for _, t := range l.tasks {
 		id := t.streamOf()
 		if id == "" {
 			continue
 		}
-		users[id] = true
-		over := t.rec.State.Final() && (t.rec.State != headrace.Lost || t.rec.Checkpoint == nil)
-		if t.rec.Starts > 0 && (over || t.rec.State == headrace.Pending && t.rec.Op == nil) {
+		users[id] = append(users[id], t)
+		if t.rec.Starts > 0 && (t.through() || t.rec.State == headrace.Pending && t.rec.Op == nil) {
 			l.failAttempt(t.rec.ID, id, t.rec.Input.Index, t.rec.Starts)
 		}
 	}
 	for _, s := range l.streams.List() {
-		if s.External || users[s.ID] {
-			continue
-		}
-		// Its tasks were never accepted, or are forgotten.
-		if err := l.streams.Remove(s.ID); err != nil {
-			return fmt.Errorf("remove stream %s: %w", s.ID, err)
+		switch tasks := users[s.ID]; {
+		case s.External:
+		case len(tasks) == 0: // its tasks were never accepted
+			if err := l.streams.Remove(s.ID); err != nil {
+				return fmt.Errorf("remove stream %s: %w", s.ID, err)
+			}
+		default:
+			l.endStream(s.ID, tasks)
 		}
 	}
 	return nil
 }
 
-// leaveStream removes the stream of a task that is forgotten with its last user.
+// through tells whether the task has ended and cannot go on.
+func (t *task) through() bool {
+	return t.rec.State.Final() && (t.rec.State != headrace.Lost || t.rec.Checkpoint == nil)
+}
+
+// leaveStream ends the stream of a task that has ended, if it was the last one.
 func (l *loop) leaveStream(t *task) {
 	id := t.streamOf()
 	if id == "" {
 		return
 	}
+	var tasks []*task
 	for _, other := range l.tasks {
-		if other != t && other.streamOf() == id {
+		if other.streamOf() == id {
+			tasks = append(tasks, other)
+		}
+	}
+	l.endStream(id, tasks)
+}
+
+// endStream removes a stream whose tasks have all ended: nobody can read it any
+// more. What it has dealt stays in their records.
+func (l *loop) endStream(id string, tasks []*task) {
+	for _, t := range tasks {
+		if !t.through() {
 			return
 		}
+	}
+	info, err := l.streams.Info(id)
+	if err != nil {
+		return // it has been removed
+	}
+	for _, t := range tasks {
+		in := *t.rec.Input
+		in.Dealt = dealt(info, in.Index)
+		t.rec.Input = &in
+		l.touch(t)
 	}
 	l.later(func() {
 		l.background(func(context.Context) func() {
@@ -133,6 +163,21 @@ func (l *loop) leaveStream(t *task) {
 			return nil
 		})
 	})
+}
+
+// dealtSum is what a stream has dealt to all its consumers and to one.
+type dealtSum struct {
+	All   int64 `json:"all"`
+	Here  int64 `json:"here"`
+	Units int   `json:"units"`
+}
+
+func dealt(info stream.Info, index int) *dealtSum {
+	sum := &dealtSum{All: info.DealtBytes}
+	if index < len(info.Consumers) {
+		sum.Here, sum.Units = info.Consumers[index].Bytes, info.Consumers[index].Units
+	}
+	return sum
 }
 
 // inputTrouble is why the task's stream has failed, empty if it has not.
@@ -154,17 +199,14 @@ func (s *service) wireInput(in *input, resident int64) *wire.TaskInput {
 		Stream: in.Stream, Index: uint32(in.Index), Of: uint32(in.Of), Split: in.Split,
 		Files: in.Files, Bytes: in.Bytes, Resident: resident,
 	}
-	if in.Stream == "" {
-		return w
+	sum := in.Dealt
+	if sum == nil && in.Stream != "" {
+		if info, err := s.loop.streams.Info(in.Stream); err == nil {
+			sum = dealt(info, in.Index)
+		}
 	}
-	info, err := s.loop.streams.Info(in.Stream)
-	if err != nil {
-		return w
-	}
-	w.Dealt = info.DealtBytes
-	if in.Index < len(info.Consumers) {
-		c := info.Consumers[in.Index]
-		w.DealtHere, w.Units = c.Bytes, uint32(c.Units)
+	if sum != nil {
+		w.Dealt, w.DealtHere, w.Units = sum.All, sum.Here, uint32(sum.Units)
 	}
 	return w
 }

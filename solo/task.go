@@ -140,6 +140,7 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	}
 	l.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
+	l.leaveStream(t)
 	t.spec.Env = nil
 	l.specs[t.rec.ID] = &t.spec
 	l.dropImages(t)
