@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,25 @@ func TestCloseWhileInUse(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
+	}
+}
+
+// Somebody's copy of the mount, in a namespace of its own, is no reason to wait.
+func TestCloseWithACopyOfTheMount(t *testing.T) {
+	d := startDisk(t, quick(), t.TempDir())
+	other := exec.Command("sleep", "600")
+	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	if err := other.Start(); err != nil {
+		t.Skipf("no mount namespaces here: %v", err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+	start := time.Now()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took >= stopTime {
+		t.Errorf("took %v", took)
 	}
 }
 

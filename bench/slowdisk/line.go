@@ -15,12 +15,12 @@ type line struct {
 	board *board
 
 	mu     sync.Mutex
-	filled sync.Cond // of the head's queue, or closed
+	filled sync.Cond // of the head's queue
 	head   head
-	closed bool
 }
 
-// startLine starts the head; what it has done is shown on the board.
+// startLine starts the head, which goes on as long as this process; what it has
+// done is shown on the board.
 func startLine(m Model, b *board) *line {
 	l := &line{began: monotonic(), board: b, head: head{model: m}}
 	l.filled.L = &l.mu
@@ -41,38 +41,24 @@ func (l *line) begin(file uint64, offset, length int64, write bool) <-chan struc
 	return r.done
 }
 
-// close ends the head. Nobody may wait for a request any more.
-func (l *line) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.filled.Signal()
-	l.mu.Unlock()
-}
-
 // run has a thread of its own: the timers of the Go scheduler are up to a
 // millisecond late.
 func (l *line) run() {
 	runtime.LockOSThread()
 	for {
 		r, end, stats := l.serve()
-		if r == nil {
-			return
-		}
 		sleepUntil(l.began + int64(end))
 		l.board.show(stats)
 		close(r.done)
 	}
 }
 
-// serve waits for a request and lets the head begin it; nil after close.
+// serve waits for a request and lets the head begin it.
 func (l *line) serve() (*request, time.Duration, Stats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.head.queue) == 0 && !l.closed {
+	for len(l.head.queue) == 0 {
 		l.filled.Wait()
-	}
-	if l.closed {
-		return nil, 0, Stats{}
 	}
 	if moment := l.began + int64(l.head.patience()); moment > monotonic() {
 		l.mu.Unlock()
