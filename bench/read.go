@@ -128,16 +128,28 @@ func (o *ReadOptions) at(ctx context.Context, h *harness, name string, res *Read
 		}
 	}
 	h.say(0.01, "%s: reading alone", placeTitle(name))
-	alone, err := r.run(ctx, plain{}, []readJob{{file: files.shared}}, 0)
-	if err != nil {
+	if err := o.tryAlone(ctx, r, &plan.sizes, plan.slowConsumers(), files.shared); err != nil {
 		return err
 	}
 	plan.sizes.About = place.about
-	plan.sizes.Plain = float64(alone.Bytes) / alone.Took
-	plan.sizes.Slow = int64(plan.sizes.Plain / float64(slowestShare*plan.slowConsumers()))
 	res.Sizes = append(res.Sizes, plan.sizes)
 	res.Disk = strings.TrimPrefix(res.Disk+"; "+place.about, "; ")
 	return o.repeat(ctx, r, plan, files, res)
+}
+
+// tryAlone measures what the cases are made by: how fast cat and one job read.
+func (o *ReadOptions) tryAlone(ctx context.Context, r *readRunner, z *ReadSizes, slowConsumers int, f recordFile) error {
+	cat, err := r.run(ctx, plain{}, []readJob{{file: f}}, 0)
+	if err != nil {
+		return err
+	}
+	one, err := r.run(ctx, regions{headrace: r.h.o.Headrace, bytes: z.Region}, []readJob{{file: f, consumers: jobConsumers}}, 0)
+	if err != nil {
+		return err
+	}
+	z.Plain, z.Alone = throughput(cat), one.Took
+	z.Slow = int64(z.Plain / float64(slowestShare*slowConsumers))
+	return nil
 }
 
 // slowestShare is how many times slower a slow consumer is than its share of the

@@ -45,7 +45,7 @@ func (r *ReaderResults) placeSections(p *report.Page, place string) {
 	}
 	for _, part := range []struct{ name, heading, text string }{
 		{partOwn, "Jobs on files of their own", "After veloxdfs, figure 8. No method can give more than cat alone reads: nothing is shared."},
-		{partShared, "Jobs at once on one file", "Whether own regions are read once or several times depends on whether the jobs keep up with each other; memory holds an eighth of the file only."},
+		{partShared, "Jobs at once on one file", "Whether own regions are read once or several times depends on whether the jobs keep up with each other; memory holds a sixteenth of the file only."},
 		{partSpread, "Jobs one after another on one file", "A job that comes later joins the reading where it is, and what it has missed is read again for all that lack it."},
 	} {
 		here := at.part(part.name)

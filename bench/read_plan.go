@@ -21,7 +21,7 @@ const (
 	partOwn = "own"
 	// partShared: jobs that are submitted at once read one file.
 	partShared = "shared"
-	// partSpread: jobs that are submitted over the time of one reading do.
+	// partSpread: jobs that are submitted over the time that one of them takes do.
 	partSpread = "spread"
 	// partSlow: one job reads a file, and one consumer is slow (figure 5).
 	partSlow = "slow"
@@ -65,9 +65,11 @@ type ReadSizes struct {
 	// Cache is how much of a shared file memory holds: the files of the paper are
 	// many times larger than memory.
 	Cache int64 `json:"cache"`
-	// Plain is the speed of cat before the experiment, bytes per second. Jobs that
-	// come one after another are spread over the time in which it reads the file.
+	// Plain is the speed of cat before the experiment, bytes per second.
 	Plain float64 `json:"plain"`
+	// Alone is how long one job with own regions takes for the shared file, seconds.
+	// Jobs that come one after another are spread over that time.
+	Alone float64 `json:"alone"`
 	// Slow is the rate of the slow consumer, bytes per second.
 	Slow int64 `json:"slow"`
 }
@@ -96,7 +98,7 @@ func (o *ReadOptions) planRead(place string) readPlan {
 		consumers, jobs, spread, slow = []int{1, 4}, []int{1, 2}, []int{2}, 4
 		z.Large, z.Own, z.Shared, z.Region = 64<<20, 32<<20, 64<<20, 16<<20
 	}
-	z.Cache = z.Shared / 8
+	z.Cache = z.Shared / 16
 	p := readPlan{sizes: z}
 	add := func(part string, jobs, consumers int) {
 		for _, chosen := range o.Only {
@@ -166,8 +168,7 @@ func (p readPlan) jobs(c ReadCase, f readFiles) []readJob {
 		case partOwn:
 			j.file = f.own[i]
 		case partSpread:
-			whole := float64(p.sizes.Shared) / p.sizes.Plain * float64(time.Second)
-			j.after = time.Duration(whole) * time.Duration(i) / time.Duration(c.Jobs)
+			j.after = time.Duration(p.sizes.Alone * float64(i) / float64(c.Jobs) * float64(time.Second))
 		case partSlow:
 			j.slow = p.sizes.Slow
 		}
@@ -189,10 +190,10 @@ func (p readPlan) limit(c ReadCase, method string) int64 {
 	return p.sizes.Cache + tasks*regionMemory
 }
 
-// What processes need themselves: a consumer, the daemon with its buffer, and a
-// task with its supervisor and its end of the stream.
+// What processes need themselves, as was measured: a consumer, the daemon with its
+// buffer of 100 MB, and a task with its supervisor and its end of the stream.
 const (
-	regionMemory     = 8 << 20
-	streamMemory     = 160 << 20
-	streamTaskMemory = 24 << 20
+	regionMemory     = 4 << 20
+	streamMemory     = 128 << 20
+	streamTaskMemory = 9 << 20
 )

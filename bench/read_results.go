@@ -126,6 +126,14 @@ func beyondOwn(r ReadRun) float64 { return (r.CPU - r.Own) / (float64(r.Bytes) /
 // ownPerGB is the consumers' own.
 func ownPerGB(r ReadRun) float64 { return r.Own / (float64(r.Bytes) / 1e9) }
 
+// mostCached is the most that was in memory, where that was limited.
+func mostCached(r ReadRun) float64 {
+	if r.Cached == 0 {
+		return math.NaN()
+	}
+	return float64(r.Cached)
+}
+
 // lastEnd is when the last consumer had ended, firstEnd the first one.
 func lastEnd(r ReadRun) float64  { return slices.Max(r.Ends) }
 func firstEnd(r ReadRun) float64 { return slices.Min(r.Ends) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"headrace/internal/linux"
@@ -15,7 +16,11 @@ import (
 // of a job share its file.
 type streamed struct{ h *harness }
 
-type streamSession struct{ d *daemon }
+type streamSession struct {
+	d *daemon
+	// submit is held while a job is submitted: one person does so one by one.
+	submit sync.Mutex
+}
 
 func (m streamed) begin(ctx context.Context, g *readGroup, jobs []readJob) (readSession, error) {
 	c := daemonConfig{policy: "wait", headrace: m.h.o.Headrace, flags: m.h.o.SoloFlags, noSwap: true, reading: g}
@@ -24,7 +29,7 @@ func (m streamed) begin(ctx context.Context, g *readGroup, jobs []readJob) (read
 	}
 	m.h.started++
 	d, err := startDaemon(ctx, stateDir(m.h.disk, m.h.started), c)
-	return &streamSession{d}, err
+	return &streamSession{d: d}, err
 }
 
 func (s *streamSession) count() bool     { return true }
@@ -44,7 +49,9 @@ func (s *streamSession) job(ctx context.Context, j readJob) ([]Consumed, time.Du
 	}
 	q := s.d.workload("reader", args)
 	q.Input = &wire.Input{Paths: []string{j.file.path}, Split: wire.Split_SPLIT_LINES, Tasks: uint32(j.consumers), NoWarm: true}
+	s.submit.Lock()
 	resp, err := s.d.Run(ctx, q)
+	s.submit.Unlock()
 	if err != nil {
 		return nil, 0, fmt.Errorf("%w: submit %d readers of %s: %w", errWrong, j.consumers, j.file.path, err)
 	}

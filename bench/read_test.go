@@ -49,7 +49,7 @@ func TestReadPlan(t *testing.T) {
 			if want := all.sizes.Large + all.sizes.Shared; all.bytes() < want+2*all.sizes.Own {
 				t.Errorf("%s, quick %v: room for %d bytes", place, quick, all.bytes())
 			}
-			all.sizes.Plain, all.sizes.Slow = 1e8, 12345
+			all.sizes.Alone, all.sizes.Slow = 7, 12345
 			files := readFiles{large: recordFile{path: "l"}, shared: recordFile{path: "s"}, own: make([]recordFile, 8)}
 			for i := range files.own {
 				files.own[i].path = string(rune('0' + i))
