@@ -50,6 +50,9 @@ check: ## quick: formatting, vet, staticcheck, short tests
 
 bench: setup build ## the experiments, side by side in one run
 	bin/headrace bench preempt
+	bin/headrace bench read
+	bin/headrace bench warm
+	bin/headrace bench order
 
 install: build ## install below PREFIX (/usr/local): binaries, systemd unit, completions
 	install -D -m 755 bin/headrace '$(bindir)/headrace'
