@@ -14,7 +14,7 @@ import (
 )
 
 // OrderOptions says how large the data sets are. The zero value is the whole of
-// it, in about five minutes on two processors.
+// it, in about seven minutes on two processors.
 type OrderOptions struct {
 	RunOptions
 	// Memory is what the daemon, its tasks and what they read may use together, in

@@ -68,11 +68,21 @@ func (r *WarmResults) reached(mode string, f func(Replay) float64) spread {
 
 // meanDuration is that of the jobs of a class; of all for an empty one.
 func meanDuration(class string) func(Replay) float64 {
+	return meanOf(class, func(j ReplayedJob) float64 { return j.Duration })
+}
+
+// meanReading is the mean over the jobs of a class of the time that all blocks
+// together took to be read.
+func meanReading(class string) func(Replay) float64 {
+	return meanOf(class, func(j ReplayedJob) float64 { return sum(j.Reads) })
+}
+
+func meanOf(class string, f func(ReplayedJob) float64) func(Replay) float64 {
 	return func(x Replay) float64 {
 		var values []float64
 		for _, j := range x.Jobs {
 			if class == "" || j.Class == class {
-				values = append(values, j.Duration)
+				values = append(values, f(j))
 			}
 		}
 		return mean(values)

@@ -55,8 +55,8 @@ needs root and FUSE for the modelled disk.`,
 		},
 	}
 	experimentFlags(cmd, &o.RunOptions)
-	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 100; 20 with --quick)")
-	cmd.Flags().DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 16s; 2s with --quick)")
+	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 150; 20 with --quick)")
+	cmd.Flags().DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 24s; 2s with --quick)")
 	placeFlag(cmd, &o.Place)
 	cmd.Flags().BoolVar(&licence, "trace-licence", false, "print the licence of the trace and end")
 	return cmd
