@@ -105,7 +105,7 @@ func (p *readPlace) close() error {
 func (p *readPlace) count() (diskCount, error) {
 	if p.model != nil {
 		s := p.stats()
-		return diskCount{Read: s.Read, Seeks: s.Seeks, Requests: s.Requests}, nil
+		return diskCount{Read: s.Read, Seeks: s.Seeks, Requests: s.Requests, Busy: s.Busy.Seconds()}, nil
 	}
 	r, err := p.meter.Read()
 	if err != nil {
@@ -118,13 +118,14 @@ func (p *readPlace) count() (diskCount, error) {
 // diskCount is what a disk has read. Seeks is disks.UnknownSeeks when nobody counts
 // them.
 type diskCount struct {
-	Read     int64 `json:"read"`
-	Seeks    int64 `json:"seeks"`
-	Requests int64 `json:"requests"`
+	Read     int64   `json:"read"`
+	Seeks    int64   `json:"seeks"`
+	Requests int64   `json:"requests"`
+	Busy     float64 `json:"busy,omitempty"`
 }
 
 func (c diskCount) since(then diskCount) diskCount {
-	d := diskCount{Read: c.Read - then.Read, Seeks: c.Seeks - then.Seeks, Requests: c.Requests - then.Requests}
+	d := diskCount{Read: c.Read - then.Read, Seeks: c.Seeks - then.Seeks, Requests: c.Requests - then.Requests, Busy: c.Busy - then.Busy}
 	if c.Seeks == disks.UnknownSeeks {
 		d.Seeks = disks.UnknownSeeks
 	}

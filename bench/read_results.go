@@ -116,6 +116,14 @@ func seeksFor100MB(r ReadRun) float64 {
 	return float64(r.Disk.Seeks) / (float64(r.Disk.Read) / 100e6)
 }
 
+// headBusy is the share of the time in which the head of a modelled disk was busy.
+func headBusy(r ReadRun) float64 {
+	if r.Place != placeModelled {
+		return math.NaN()
+	}
+	return r.Disk.Busy / r.Took
+}
+
 // readTimes is how often the files were read from the disk: 1 is once.
 func readTimes(r ReadRun) float64 { return float64(r.Disk.Read) / float64(r.Size) }
 

@@ -39,14 +39,14 @@ func (r *ReaderResults) placeTables(place string) []*report.Table {
 }
 
 const readNote = "Medians, in brackets from the least to the greatest. Throughput is what all consumers were given, from the first submission to the last end. " +
-	"Read: bytes from the disk, over the size of the files. CPU: seconds for each GB given to consumers, the consumers' own and all the rest (daemon, supervisors, ends of the stream, starting up). " +
+	"Busy: the share of the time in which the modelled head was. Read: bytes from the disk, over the size of the files. CPU: seconds for each GB given to consumers, the consumers' own and all the rest (daemon, supervisors, ends of the stream, starting up). " +
 	"Cached: the most that was in memory of the file at any time, where memory is limited; the stream has its buffer beside that."
 
 // table has a row for each case and method.
 func (rs readRuns) table(title string, plain readRuns) *report.Table {
 	t := &report.Table{Title: title, Note: readNote, Columns: []report.Column{{Title: "readers"}, {Title: "method"},
 		{Title: "throughput", Align: report.Right}, {Title: "over cat", Align: report.Right},
-		{Title: "seeks/s", Align: report.Right}, {Title: "per 100 MB", Align: report.Right}, {Title: "read", Align: report.Right},
+		{Title: "seeks/s", Align: report.Right}, {Title: "per 100 MB", Align: report.Right}, {Title: "busy", Align: report.Right}, {Title: "read", Align: report.Right},
 		{Title: "CPU/GB: own", Align: report.Right}, {Title: "rest", Align: report.Right}, {Title: "cached", Align: report.Right}}}
 	if p := plain; len(p) > 0 {
 		t.Add(p.row("1 reader", methodPlain, plain)...)
@@ -69,6 +69,7 @@ func (rs readRuns) row(first, method string, plain readRuns) []report.Cell {
 		report.Num(rs.over(plain, throughput).Median, report.UnitPercent),
 		report.Num(rs.spread(seekRate).Median, report.UnitNone),
 		report.Num(rs.spread(seeksFor100MB).Median, report.UnitNone),
+		report.Num(rs.spread(headBusy).Median, report.UnitPercent),
 		report.Num(rs.spread(readTimes).Median, report.UnitRatio),
 		report.Num(rs.spread(ownPerGB).Median, report.UnitSeconds),
 		report.Num(rs.spread(beyondOwn).Median, report.UnitSeconds),
