@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy"
 )
@@ -248,6 +250,33 @@ func TestMaxBlocks(t *testing.T) {
 			if s, want := w.status("r-a"), min(30, int64(4-i)*10); s.Pinned != want {
 				t.Errorf("after %d files were read: %+v, want %d pinned", i+1, s, want)
 			}
+		}
+	})
+}
+
+// Two devices that choose at the same time do not take the same room.
+func TestRoomIsGivenOnce(t *testing.T) {
+	var arrived atomic.Int32
+	release := func() {}
+	inWorld(t, worldConfig{change: func(c *Config) {
+		open, gate := c.Open, make(chan struct{})
+		release = func() { close(gate) }
+		c.MaxBlocks = 1
+		c.Open = func(owner linux.Credentials, path string) (*os.File, error) {
+			arrived.Add(1)
+			<-gate
+			return open(owner, path)
+		}
+	}}, func(t *testing.T, w *world) {
+		w.add(w.job("a", w.file("d1/a", 10)))
+		w.add(w.job("b", w.file("d2/b", 10)))
+		if n := arrived.Load(); n != 2 {
+			t.Fatalf("%d files are being opened, want one on each device", n)
+		}
+		release()
+		w.settle()
+		if c := w.e.Counters(); c.PinnedBlocks != 1 || c.Blocks != 1 {
+			t.Errorf("%+v", c)
 		}
 	})
 }
