@@ -22,6 +22,11 @@
 //     They read from a modelled hard disk (package slowdisk), or from a device.
 //   - Results, ReaderResults, WarmResults and OrderResults hold every single run. Tables, aims and the page are computed from
 //     them and from nothing else, so that a report can be made again from the file.
+//   - Read lets many readers read from one disk, with regions of their own and from
+//     a stream (veloxdfs, figures 1, 4, 5 and 8, for one node), on a device of this
+//     machine and on a modelled hard disk (package slowdisk). What the processes of
+//     a run use is counted by a cgroup; every consumer counts the records that it
+//     was given, and a record that is missing or was given twice is a failed run.
 //   - Demo is the short version for people: real text, one policy after the other.
 //
 // # Measures

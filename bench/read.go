@@ -123,6 +123,8 @@ func (o *ReadOptions) at(ctx context.Context, h *harness, name string, res *Read
 	}
 	r := &readRunner{h: h, place: place}
 	if place.model != nil {
+		model := place.model.Model()
+		res.Model = &model
 		if res.Calibration, err = o.calibrate(ctx, place, files.shared); err != nil {
 			return err
 		}

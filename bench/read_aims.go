@@ -32,9 +32,9 @@ func (a *readingAim) worst(v spread, where string) {
 
 // sequentialAims are about the most consumers of one file on a disk that seeks.
 func (rs readRuns) sequentialAims() []readingAim {
-	speed := readingAim{what: "stream: throughput, over cat alone, with the most consumers on the modelled disk", paper: "110 of 156 MB/s, HDFS 70",
+	speed := readingAim{what: "modelled disk, most consumers: throughput of the stream, over cat", paper: "71 %, HDFS 45 %",
 		unit: report.UnitPercent, bound: 0.95, atLeast: true, value: spreadOf(nil)}
-	seeks := readingAim{what: "stream: seeks per second there", paper: "HDFS about 80", bound: 5, value: spreadOf(nil)}
+	seeks := readingAim{what: "modelled disk, most consumers: seeks per second of the stream", paper: "HDFS 80", bound: 5, value: spreadOf(nil)}
 	if c, ok := rs.most(partConsumers); ok {
 		here := rs.of(c).by(methodStream)
 		speed.worst(here.over(rs.plain(), throughput), c.String())
@@ -55,7 +55,7 @@ func (rs readRuns) most(part string) (ReadCase, bool) {
 // sharedAim is what two jobs that read one file at once read from the disk, over
 // what one does.
 func (rs readRuns) sharedAim(place string) readingAim {
-	a := readingAim{what: "stream: bytes from the " + place + ", two jobs at once on one file, over one job", unit: report.UnitRatio,
+	a := readingAim{what: place + ", two jobs at once on one file: bytes read for the stream, over one job", unit: report.UnitRatio,
 		bound: 1.05, value: spreadOf(nil)}
 	mine := rs.part(partShared).by(methodStream)
 	one := mine.where(func(r ReadRun) bool { return r.Jobs == 1 })
@@ -69,7 +69,7 @@ func fromDisk(r ReadRun) float64 { return float64(r.Disk.Read) }
 // spreadAim compares the throughput of the most jobs that come to one file one
 // after another.
 func (rs readRuns) spreadAim() readingAim {
-	a := readingAim{what: "stream: throughput, over own regions, with the most jobs that come to one file one after another, on the modelled disk",
+	a := readingAim{what: "modelled disk, most jobs one after another on one file: throughput of the stream, over own regions",
 		unit: report.UnitRatio, bound: 3, atLeast: true, value: spreadOf(nil)}
 	if c, ok := rs.most(partSpread); ok {
 		here := rs.of(c)
@@ -80,9 +80,9 @@ func (rs readRuns) spreadAim() readingAim {
 
 // deviceAims are about all numbers of consumers on a disk that does not seek.
 func (rs readRuns) deviceAims() []readingAim {
-	speed := readingAim{what: "stream: throughput, over own regions, on the real device", paper: "362 to 541 of 550 MB/s, HDFS 310 to 354",
+	speed := readingAim{what: "real device: throughput of the stream, over own regions", paper: "1.17× to 1.53×",
 		unit: report.UnitRatio, bound: 1, atLeast: true, value: spreadOf(nil)}
-	cpu := readingAim{what: "stream: seconds of CPU for a GB beyond the consumers' own, on the real device", bound: 0.5, value: spreadOf(nil)}
+	cpu := readingAim{what: "real device: seconds of CPU for a GB beyond the consumers' own", bound: 0.5, value: spreadOf(nil)}
 	for _, c := range rs.part(partConsumers).cases() {
 		here := rs.of(c)
 		speed.worst(here.by(methodStream).over(here.by(methodRegions), throughput), c.String())

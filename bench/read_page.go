@@ -39,22 +39,25 @@ func (r *ReaderResults) placeSections(p *report.Page, place string) {
 	if here := at.part(partConsumers); len(here.cases()) > 0 {
 		p.Add("Consumers of one file: "+title,
 			report.Text("Disk: "+r.sizes(place).About+". After veloxdfs, figures 1 and 4."),
-			report.Block{Lines: here.lines("Throughput", report.UnitBytesPerSecond, report.Higher, throughput, byConsumers, at.plain()), Half: true},
-			report.Block{Lines: here.lines("Seeks for 100 MB", report.UnitNone, report.Lower, seeksFor100MB, byConsumers, at.plain()), Half: true},
+			report.Block{Lines: here.lines(speedLine, at.plain()), Half: true},
+			report.Block{Lines: here.lines(seekLine, at.plain()), Half: true},
 			next())
 	}
-	for _, part := range []struct{ name, heading, text string }{
-		{partOwn, "Jobs on files of their own", "After veloxdfs, figure 8. No method can give more than cat alone reads: nothing is shared."},
-		{partShared, "Jobs at once on one file", "Whether own regions are read once or several times depends on whether the jobs keep up with each other; memory holds a sixteenth of the file only."},
-		{partSpread, "Jobs one after another on one file", "A job that comes later joins the reading where it is, and what it has missed is read again for all that lack it."},
+	for _, part := range []struct {
+		name, heading, text string
+		beside              readLine
+	}{
+		{partOwn, "Jobs on files of their own", "After veloxdfs, figure 8. No method can give more than cat alone reads: nothing is shared.", seekLine},
+		{partShared, "Jobs at once on one file", "Whether own regions are read once or several times depends on whether the jobs keep up with each other; memory holds a sixteenth of the file only.", timesLine},
+		{partSpread, "Jobs one after another on one file", "A job that comes later joins the reading where it is, and what it has missed is read again for all that lack it.", timesLine},
 	} {
 		here := at.part(part.name)
 		if len(here.cases()) == 0 {
 			continue
 		}
 		p.Add(part.heading+": "+title, report.Text(part.text),
-			report.Block{Lines: here.lines("Throughput, all jobs together", report.UnitBytesPerSecond, report.Higher, throughput, byJobs, at.plain()), Half: true},
-			report.Block{Lines: here.lines("Read from the disk, over the size of the files", report.UnitRatio, report.Lower, readTimes, byJobs, nil), Half: true},
+			report.Block{Lines: here.lines(speedLine, at.plain()), Half: true},
+			report.Block{Lines: here.lines(part.beside, at.plain()), Half: true},
 			next())
 	}
 	if slow := at.part(partSlow); len(slow) > 0 {
@@ -64,27 +67,42 @@ func (r *ReaderResults) placeSections(p *report.Page, place string) {
 	}
 }
 
-func byConsumers(c ReadCase) float64 { return float64(c.Consumers) }
-func byJobs(c ReadCase) float64      { return float64(c.Jobs) }
+// A readLine is a metric as a chart shows it, with that of cat for comparison or
+// without.
+type readLine struct {
+	title  string
+	unit   report.Unit
+	better report.Better
+	of     readMetric
+	cat    bool
+}
 
-// lines show a metric over the number of readers, with that of cat for comparison.
-func (rs readRuns) lines(title string, unit report.Unit, better report.Better, m readMetric, x func(ReadCase) float64, plain readRuns) *report.Lines {
-	l := &report.Lines{Title: title, Better: better, X: report.Axis{Label: "consumers"}, Y: report.Axis{Unit: unit}}
-	cases := rs.cases()
+var (
+	speedLine = readLine{"Throughput, all consumers together", report.UnitBytesPerSecond, report.Higher, throughput, true}
+	seekLine  = readLine{"Seeks for 100 MB", report.UnitNone, report.Lower, seeksFor100MB, true}
+	timesLine = readLine{"Read from the disk, over the size of the file", report.UnitRatio, report.Lower, readTimes, false}
+)
+
+// lines show a metric over the number of consumers, or of jobs where there are
+// several.
+func (rs readRuns) lines(m readLine, plain readRuns) *report.Lines {
+	l := &report.Lines{Title: m.title, Better: m.better, X: report.Axis{Label: "consumers"}, Y: report.Axis{Unit: m.unit}}
+	cases, x := rs.cases(), func(c ReadCase) float64 { return float64(c.Consumers) }
 	if cases[0].Part != partConsumers {
 		l.X.Label = "jobs"
+		x = func(c ReadCase) float64 { return float64(c.Jobs) }
 	}
 	for _, method := range []string{methodRegions, methodStream} {
 		s := report.Series{Name: method}
 		for _, c := range cases {
-			s.Points = append(s.Points, linePoint(x(c), rs.of(c).by(method).spread(m)))
+			s.Points = append(s.Points, linePoint(x(c), rs.of(c).by(method).spread(m.of)))
 		}
 		l.Series = append(l.Series, s)
 	}
-	if len(plain) > 0 {
+	if len(plain) > 0 && m.cat {
 		s := report.Series{Name: methodPlain}
 		for _, c := range []ReadCase{cases[0], cases[len(cases)-1]} {
-			s.Points = append(s.Points, linePoint(x(c), plain.spread(m)))
+			s.Points = append(s.Points, linePoint(x(c), plain.spread(m.of)))
 		}
 		l.Series = append(l.Series, s)
 	}

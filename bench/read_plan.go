@@ -30,26 +30,26 @@ const (
 // ReadParts are the names that ReadOptions.Only takes.
 var ReadParts = []string{partConsumers, partOwn, partShared, partSpread, partSlow}
 
+// readers is how many there are: "4 jobs", "1 consumer".
+func (c ReadCase) readers() string {
+	n, what := c.Jobs, "job"
+	if c.Part == partConsumers || c.Part == partSlow {
+		n, what = c.Consumers, "consumer"
+	}
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func (c ReadCase) String() string {
-	readers := fmt.Sprintf("%d consumers", c.Consumers)
-	if c.Consumers == 1 {
-		readers = "1 consumer"
-	}
-	jobs := fmt.Sprintf("%d jobs", c.Jobs)
-	if c.Jobs == 1 {
-		jobs = "1 job"
-	}
-	switch c.Part {
-	case partOwn:
-		return jobs + " on files of their own"
-	case partShared:
-		return jobs + " at once on one file"
-	case partSpread:
-		return jobs + " one after another on one file"
-	case partSlow:
-		return readers + ", one of them slow"
-	}
-	return readers + " of one file"
+	return c.readers() + map[string]string{
+		partConsumers: " of one file",
+		partOwn:       " on files of their own",
+		partShared:    " at once on one file",
+		partSpread:    " one after another on one file",
+		partSlow:      ", one of them slow",
+	}[c.Part]
 }
 
 // ReadSizes is how much is read at a place. Sizes are bytes.

@@ -4,13 +4,16 @@ import (
 	"math"
 	"slices"
 
+	"headrace/bench/slowdisk"
 	disks "headrace/disk"
 )
 
 // ReaderResults is everything that `bench read` has measured.
 type ReaderResults struct {
 	Circumstances
-	Sizes       []ReadSizes       `json:"sizes"`
+	Sizes []ReadSizes `json:"sizes"`
+	// Model is the modelled disk; nil: none was read from.
+	Model       *slowdisk.Model   `json:"model,omitempty"`
 	Calibration []ReadCalibration `json:"calibration,omitempty"`
 	Runs        []ReadRun         `json:"runs,omitempty"`
 }

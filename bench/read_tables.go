@@ -38,24 +38,52 @@ func (r *ReaderResults) placeTables(place string) []*report.Table {
 	return out
 }
 
-const readNote = "Medians, in brackets from the least to the greatest. Throughput is what all consumers were given, from the first submission to the last end. " +
-	"Busy: the share of the time in which the modelled head was. Read: bytes from the disk, over the size of the files. CPU: seconds for each GB given to consumers, the consumers' own and all the rest (daemon, supervisors, ends of the stream, starting up). " +
-	"Cached: the most that was in memory of the file at any time, where memory is limited; the stream has its buffer beside that."
+// A readColumn is a number of every run.
+type readColumn struct {
+	title string
+	note  string
+	unit  report.Unit
+	of    readMetric
+}
 
-// table has a row for each case and method.
-func (rs readRuns) table(title string, plain readRuns) *report.Table {
-	t := &report.Table{Title: title, Note: readNote, Columns: []report.Column{{Title: "readers"}, {Title: "method"},
-		{Title: "throughput", Align: report.Right}, {Title: "over cat", Align: report.Right},
-		{Title: "seeks/s", Align: report.Right}, {Title: "per 100 MB", Align: report.Right}, {Title: "busy", Align: report.Right}, {Title: "read", Align: report.Right},
-		{Title: "CPU/GB: own", Align: report.Right}, {Title: "rest", Align: report.Right}, {Title: "cached", Align: report.Right}}}
-	if p := plain; len(p) > 0 {
-		t.Add(p.row("1 reader", methodPlain, plain)...)
+// columns are those that say something about a part at a place.
+func readColumns(place, part string) []readColumn {
+	all := []readColumn{
+		{"seeks/s", "", report.UnitNone, seekRate},
+		{"per 100 MB", "", report.UnitNone, seeksFor100MB},
 	}
-	for _, c := range rs.cases() {
-		first := c.String()
+	if place == placeModelled {
+		all = append(all, readColumn{"busy", "Busy: the share of the time in which the modelled head was.", report.UnitPercent, headBusy})
+	}
+	if part == partShared || part == partSpread {
+		all = append(all, readColumn{"read", "Read: bytes from the disk, over the size of the file.", report.UnitRatio, readTimes},
+			readColumn{"cached", "Cached: the most that was in memory of the file; the stream has its buffer beside that.", report.UnitBytes, mostCached})
+	}
+	return append(all, readColumn{"CPU/GB", "CPU: processor time for each GB given to consumers, their own,", report.UnitSeconds, ownPerGB},
+		readColumn{"beyond", "and beyond that (daemon, supervisors, ends of the stream, starting up).", report.UnitSeconds, beyondOwn})
+}
+
+// table has a row for each case and method of one part.
+func (rs readRuns) table(title string, plain readRuns) *report.Table {
+	cases := rs.cases()
+	columns := readColumns(rs[0].Place, cases[0].Part)
+	t := &report.Table{Title: title, Columns: []report.Column{{Title: ""}, {Title: "method"},
+		{Title: "throughput", Align: report.Right}, {Title: "over cat", Align: report.Right}}}
+	t.Note = "Medians, in brackets from the least to the greatest. Throughput is what all consumers were given, from the first submission to the last end."
+	for _, c := range columns {
+		t.Columns = append(t.Columns, report.Column{Title: c.title, Align: report.Right})
+		if c.note != "" {
+			t.Note += " " + c.note
+		}
+	}
+	if len(plain) > 0 {
+		t.Add(plain.row("", methodPlain, plain, columns)...)
+	}
+	for _, c := range cases {
+		first := c.readers()
 		for _, method := range []string{methodRegions, methodStream} {
 			if here := rs.of(c).by(method); len(here) > 0 {
-				t.Add(here.row(first, method, plain)...)
+				t.Add(here.row(first, method, plain, columns)...)
 				first = ""
 			}
 		}
@@ -63,17 +91,13 @@ func (rs readRuns) table(title string, plain readRuns) *report.Table {
 	return t
 }
 
-func (rs readRuns) row(first, method string, plain readRuns) []report.Cell {
-	return []report.Cell{report.Str(first), report.Str(method),
-		figure(rs.spread(throughput), report.UnitBytesPerSecond),
-		report.Num(rs.over(plain, throughput).Median, report.UnitPercent),
-		report.Num(rs.spread(seekRate).Median, report.UnitNone),
-		report.Num(rs.spread(seeksFor100MB).Median, report.UnitNone),
-		report.Num(rs.spread(headBusy).Median, report.UnitPercent),
-		report.Num(rs.spread(readTimes).Median, report.UnitRatio),
-		report.Num(rs.spread(ownPerGB).Median, report.UnitSeconds),
-		report.Num(rs.spread(beyondOwn).Median, report.UnitSeconds),
-		report.Num(rs.spread(mostCached).Median, report.UnitBytes)}
+func (rs readRuns) row(first, method string, plain readRuns, columns []readColumn) []report.Cell {
+	cells := []report.Cell{report.Str(first), report.Str(method), figure(rs.spread(throughput), report.UnitBytesPerSecond),
+		report.Num(rs.over(plain, throughput).Median, report.UnitPercent)}
+	for _, c := range columns {
+		cells = append(cells, report.Num(rs.spread(c.of).Median, c.unit))
+	}
+	return cells
 }
 
 // slowTable is about the consumers' ends when one of them is slow.
@@ -97,7 +121,10 @@ func (rs readRuns) slowTable(place string, z ReadSizes) *report.Table {
 
 // calibrationTable compares what the modelled disk states with the clock.
 func (r *ReaderResults) calibrationTable() *report.Table {
-	m := slowdisk.HardDisk()
+	var m slowdisk.Model
+	if r.Model != nil {
+		m = *r.Model
+	}
 	t := &report.Table{Title: "The instrument: " + m.String(),
 		Note: fmt.Sprintf("Readers without anything else to do, before the experiment. Stated: how long the model says that its head was busy. "+
 			"In a row the head serves up to %s before older requests elsewhere.", report.Bytes(m.Slice)),

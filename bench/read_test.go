@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/bench/slowdisk"
 	disks "headrace/disk"
 	"headrace/report"
 )
@@ -95,6 +96,8 @@ func checkJobs(t *testing.T, c ReadCase, jobs []readJob) {
 // machine is faster each time.
 func modelReader() *ReaderResults {
 	r := &ReaderResults{Circumstances: Circumstances{Version: resultsVersion, Experiment: experimentRead, Repeats: 3, Complete: true}}
+	model := slowdisk.HardDisk()
+	r.Model = &model
 	r.Calibration = []ReadCalibration{{0, 0.62, 0.6, 32 << 20, 32, 32}, {1, 7, 6.9, 1 << 30, 1, 1024}, {16, 14, 13.9, 1 << 30, 512, 1024}}
 	for _, place := range readPlaces {
 		plan := (&ReadOptions{Only: ReadParts}).planRead(place)
@@ -152,32 +155,32 @@ func TestReadAims(t *testing.T) {
 		value      float64
 		spoil      func(*ReadRun)
 	}{
-		{"over cat alone", "16 consumers of one file", 1.0853, func(x *ReadRun) {
+		{"throughput of the stream, over cat", "16 consumers of one file", 1.0853, func(x *ReadRun) {
 			if worst(x, partConsumers, 16) {
 				x.Took *= 1.2
 			}
 		}},
-		{"seeks per second", "16 consumers of one file", 4 / (float64(1<<30) / (148e6 * 1.1 * 1.01)), func(x *ReadRun) {
+		{"seeks per second of the stream", "16 consumers of one file", 4 / (float64(1<<30) / (148e6 * 1.1 * 1.01)), func(x *ReadRun) {
 			if worst(x, partConsumers, 16) {
 				x.Disk.Seeks = 100
 			}
 		}},
-		{"bytes from the modelled disk", "", 1, func(x *ReadRun) {
+		{"modelled disk, two jobs at once", "", 1, func(x *ReadRun) {
 			if worst(x, partShared, 2) {
 				x.Disk.Read = x.Disk.Read * 11 / 10
 			}
 		}},
-		{"bytes from the real device", "", 1, func(x *ReadRun) {
+		{"real device, two jobs at once", "", 1, func(x *ReadRun) {
 			if worst(x, partShared, 2) {
 				x.Disk.Read = x.Disk.Read * 11 / 10
 			}
 		}},
-		{"one after another", "8 jobs one after another on one file", 148.0 / 150 * 1.1 * math.Sqrt(8) * 2, func(x *ReadRun) {
+		{"jobs one after another", "8 jobs one after another on one file", 148.0 / 150 * 1.1 * math.Sqrt(8) * 2, func(x *ReadRun) {
 			if worst(x, partSpread, 8) {
 				x.Took *= 3
 			}
 		}},
-		{"throughput, over own regions, on the real device", "1 consumer of one file", 148.0 / 150 * 1.1 * (1 + 1.0/16), func(x *ReadRun) {
+		{"real device: throughput", "1 consumer of one file", 148.0 / 150 * 1.1 * (1 + 1.0/16), func(x *ReadRun) {
 			if worst(x, partConsumers, 1) && x.Consumers == 1 {
 				x.Took *= 1.3
 			}
