@@ -110,6 +110,10 @@ func (o *WarmOptions) run(ctx context.Context, h *harness, res *WarmResults) (er
 	}
 	defer func() { err = errors.Join(err, h.stopDaemons(), disk.close()) }()
 	res.Disk = disk.about
+	if disk.model != nil {
+		m := disk.model.Model()
+		res.Plan.Disk = warmDisk{Bandwidth: float64(m.Bandwidth), Seek: (m.Seek + m.Rotation).Seconds()}
+	}
 	r := &replayer{h: h, disk: disk, plan: &res.Plan, jobs: jobs}
 	like := r.plan.mapper(replayJob{})
 	if err := disk.makeInputs(jobs, like, func(share float64) { h.say(0.05*share, "making the inputs") }); err != nil {

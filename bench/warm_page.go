@@ -94,7 +94,7 @@ func (r *WarmResults) memoryLines() *report.Lines {
 				continue
 			}
 			s := report.Series{Name: mode}
-			for _, m := range x.Memory {
+			for _, m := range x.thinned() {
 				s.Points = append(s.Points, report.Point{X: m.At, Y: float64(m.Bytes)})
 			}
 			l.Series = append(l.Series, s)

@@ -56,6 +56,8 @@ type WarmPlan struct {
 	Readers int     `json:"readers"`
 	Slots   int     `json:"slots"`
 	Lead    float64 `json:"lead"`
+	// Disk is what the inputs lie on, where that is a model.
+	Disk warmDisk `json:"disk"`
 }
 
 // Size classes of jobs.

@@ -21,7 +21,11 @@ func (r *WarmResults) any() bool { return len(r.Replays)+len(r.Singles) > 0 }
 // in are the replays of a mode that have numbers, by repeat.
 func (r *WarmResults) in(mode string) map[int]Replay {
 	out := map[int]Replay{}
-	for _, x := range r.Replays {
+	all := r.Replays
+	if mode == modeIdeal {
+		all = r.ideal()
+	}
+	for _, x := range all {
 		if x.Mode == mode && x.Failure == "" {
 			out[x.Repeat] = x
 		}
@@ -141,6 +145,19 @@ func (x Replay) kept() held {
 		return held{}
 	}
 	return held{mean(values), slices.Max(values)}
+}
+
+// thinned is the samples without those that say what the ones before and after
+// them say too: enough for a drawing.
+func (x Replay) thinned() []MemorySample {
+	var out []MemorySample
+	for i, s := range x.Memory {
+		if i > 0 && i+1 < len(x.Memory) && x.Memory[i-1].Bytes == s.Bytes && x.Memory[i+1].Bytes == s.Bytes {
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // instantaneous is what a scheme would keep that reads an input in no time when

@@ -21,7 +21,8 @@ func modelWarm() *WarmResults {
 		Circumstances: Circumstances{Version: resultsVersion, Experiment: experimentWarm, Command: "headrace bench warm", Started: modelStart,
 			Took: 300, Complete: true, Machine: Machine{Processor: "Model", Processors: 2, Memory: 8e9, Kernel: "6.18", System: "Linux", Go: "go1.26", Headrace: "model"},
 			Seed: 1, Repeats: 3, Disk: "a model of a model"},
-		Plan: WarmPlan{Trace: "model", Jobs: 4, Shrink: 16, Span: 4, Input: 210e6, Largest: 100e6, Block: 4 << 20, Readers: 4, Lead: 0.5, Slots: 4},
+		Plan: WarmPlan{Trace: "model", Jobs: 4, Shrink: 16, Span: 4, Input: 210e6, Largest: 100e6, Block: 4 << 20, Readers: 4, Lead: 0.5, Slots: 4,
+			Disk: warmDisk{Bandwidth: 100e6, Seek: 0.012}},
 	}
 	reading := map[string]float64{modeCold: 2, modeFIFO: 1.2, modeWarmed: 0.4, modeRAM: 0}
 	for repeat := range 3 {
@@ -220,6 +221,17 @@ func TestKept(t *testing.T) {
 	}
 	if got := (Replay{}).kept(); got != (held{}) {
 		t.Errorf("nothing was kept: %+v", got)
+	}
+}
+
+func TestThinned(t *testing.T) {
+	x := Replay{Memory: []MemorySample{{0, 5}, {1, 5}, {2, 5}, {3, 0}, {4, 0}, {5, 0}, {6, 7}}}
+	want := []MemorySample{{0, 5}, {2, 5}, {3, 0}, {5, 0}, {6, 7}}
+	if got := x.thinned(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := (Replay{}).thinned(); got != nil {
+		t.Errorf("%v of nothing", got)
 	}
 }
 

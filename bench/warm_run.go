@@ -16,6 +16,7 @@ const (
 	modeWarmed  = "warmed"  // inputs are warmed while jobs wait
 	modeFIFO    = "fifo"    // the same, the job submitted first goes first
 	modeDelayed = "delayed" // as warmed, held back for twice as long
+	modeIdeal   = "ideal"   // computed: as the disk would allow, see warmDisk
 	modeRAM     = "in RAM"  // all inputs are locked in memory beforehand
 )
 
