@@ -192,10 +192,11 @@ func (j *journal) write(e entry) error {
 	}
 	if err != nil {
 		// Nothing half-written may stay before later entries.
-		if terr := j.f.Truncate(at); terr == nil {
+		terr := j.f.Truncate(at)
+		if terr == nil {
 			_, terr = j.f.Seek(at, io.SeekStart)
 		}
-		return fmt.Errorf("write %s: %w", j.f.Name(), err)
+		return fmt.Errorf("write %s: %w", j.f.Name(), errors.Join(err, terr))
 	}
 	crash.Here("stream-journal-after")
 	return nil

@@ -75,8 +75,6 @@ func (u *unit) cancel() {
 type fetch struct {
 	c        *consumer
 	position int64
-	// begun: somebody brings it.
-	begun bool
 }
 
 // stream is one open stream. The engine's lock guards it, except for journal.
