@@ -95,8 +95,8 @@ func (o *ReadOptions) planRead(place string) readPlan {
 		z.Large, z.Own, z.Shared = 4<<30, 1<<30, 4<<30
 	}
 	if o.Quick {
-		consumers, jobs, spread, slow = []int{1, 4}, []int{1, 2}, []int{2}, 4
-		z.Large, z.Own, z.Shared, z.Region = 64<<20, 32<<20, 64<<20, 16<<20
+		consumers, jobs, spread, slow = []int{4}, []int{1, 2}, []int{2}, 4
+		z.Large, z.Own, z.Shared, z.Region = 32<<20, 16<<20, 32<<20, 8<<20
 	}
 	z.Cache = z.Shared / 16
 	p := readPlan{sizes: z}
