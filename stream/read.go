@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"headrace/disk"
 	"headrace/pagecache"
@@ -16,6 +17,9 @@ const (
 	// parallelReads is how many blocks of an extent are asked for at a time, in
 	// order, where seeking costs nothing. A disk that seeks gets one.
 	parallelReads = 4
+	// seeklessSpeed, in bytes per second, is more than any disk with a head reads.
+	// Virtual disks often say that they have one.
+	seeklessSpeed = 500e6
 )
 
 // read reads an extent and hands its units out as they come.
@@ -27,7 +31,12 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 		if err != nil {
 			return err
 		}
-		defer func() { turn.End(int64(x.to-x.from) * int64(sc.key.block)) }()
+		began := time.Now()
+		defer func() {
+			n := int64(x.to-x.from) * int64(sc.key.block)
+			turn.End(n)
+			sc.learn(n, time.Since(began))
+		}()
 	}
 	prev, err := sc.before(x)
 	if err != nil {
@@ -48,6 +57,13 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 		x.slots = x.slots[1:]
 	}
 	return sc.readTail(x, prev)
+}
+
+// learn takes note of how fast an extent was read.
+func (sc *scan) learn(n int64, took time.Duration) {
+	if n >= 8*maxBlock && float64(n) > seeklessSpeed*took.Seconds() {
+		sc.seekless = true
+	}
 }
 
 // trim shortens an extent of blocks that were in memory to those before the first
@@ -107,7 +123,7 @@ func (sc *scan) readBlocks(x *extent) []chan error {
 	}
 	slots := x.slots
 	depth := 1
-	if x.warm || !sc.device.Rotational {
+	if x.warm || !sc.device.Rotational || sc.seekless {
 		depth = parallelReads
 	}
 	var next atomic.Int64

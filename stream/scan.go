@@ -70,6 +70,9 @@ type scan struct {
 	// head is where the disk filler goes on.
 	head int
 
+	// seekless: the disk is too fast to have a head. Only the disk filler uses it.
+	seekless bool
+
 	f      *os.File // nil before it is open
 	device disk.Device
 }
