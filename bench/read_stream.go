@@ -69,8 +69,11 @@ func (s *streamSession) job(ctx context.Context, j readJob) ([]Consumed, time.Du
 	ended := linux.Clock()
 	var told []Consumed
 	var errs []error
-	for _, t := range tasks {
+	for i, t := range tasks {
 		out, err := s.d.check(ctx, t, "")
+		if err == nil && i > 0 && out == "" && t.GetInput().GetUnits() == 0 {
+			continue // nothing was left for it, so it did not run
+		}
 		if err == nil {
 			var c Consumed
 			c, err = consumedOf(out)
