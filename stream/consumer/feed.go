@@ -115,6 +115,9 @@ func feed(ctx context.Context, c *Client, u *Unit, w *os.File, delimiter string)
 		return err
 	}
 	f := &feeder{w: w, raw: raw, delimiter: []byte(delimiter)}
+	if u != nil {
+		u.within(ctx)
+	}
 	for ; ; u = nil {
 		if u == nil {
 			if u, err = c.Next(ctx); err == io.EOF {

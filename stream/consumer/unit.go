@@ -156,11 +156,16 @@ func (u *Unit) complete() {
 	}
 }
 
+// within makes ctx govern what waits for the unit's bytes from now on.
+func (u *Unit) within(ctx context.Context) {
+	u.c.mu.Lock()
+	defer u.c.mu.Unlock()
+	u.ctx = ctx
+}
+
 // pass reads over the rest.
 func (u *Unit) pass(ctx context.Context) error {
-	u.c.mu.Lock()
-	u.ctx = ctx
-	u.c.mu.Unlock()
+	u.within(ctx)
 	if u.c.Welcome().Kind == protocol.Files {
 		u.Done()
 		return nil
