@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drain is a command that reads its input and does nothing with it.
-var drain = []string{"dd", "bs=128k", "of=/dev/null", "status=none"}
+// sink is a command that reads its input and does nothing with it.
+var sink = []string{"dd", "bs=128k", "of=/dev/null", "status=none"}
 
 // Processor time per gigabyte of the runner alone, its command and the dealer
 // left out: it should be that of write(2), which BenchmarkWrite measures.
@@ -32,7 +32,7 @@ func BenchmarkRun(b *testing.B) {
 		d.listen()
 		usage := filepath.Join(b.TempDir(), "usage")
 		args := []string{"--socket", d.path, "--stream", "s", "--consumer", "0", "--attempt", "1", "--"}
-		cmd := exec.Command(os.Args[0], append(args, drain...)...)
+		cmd := exec.Command(os.Args[0], append(args, sink...)...)
 		cmd.Env = append(runnerEnviron(), usageEnv+"="+usage)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
@@ -64,7 +64,7 @@ func BenchmarkWrite(b *testing.B) {
 		_, err := unix.FcntlInt(uintptr(p[1]), unix.F_SETPIPE_SZ, pipeSize)
 		must(b, err)
 		in := os.NewFile(uintptr(p[0]), "pipe")
-		cmd := exec.Command(drain[0], drain[1:]...)
+		cmd := exec.Command(sink[0], sink[1:]...)
 		cmd.Stdin = in
 		must(b, cmd.Start())
 		in.Close()

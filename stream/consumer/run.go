@@ -149,9 +149,7 @@ func (r *runner) finish(ctx context.Context, end outcome) (int, error) {
 	defer cancel()
 	if r.wasTold() != 0 {
 		go func() {
-			for waited := time.Duration(0); waited < lastWords; waited += napStep {
-				nap()
-			}
+			<-after(lastWords).off
 			cancel()
 		}()
 	}

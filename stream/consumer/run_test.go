@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -75,12 +77,16 @@ func runnerEnviron() []string {
 	return append(os.Environ(), runnerEnv+"=1", "GORACE=atexit_sleep_ms=0 exitcode=66")
 }
 
+// children are those of all of its threads.
 func (r *running) children() (pids []int) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.cmd.Process.Pid, r.cmd.Process.Pid))
-	for _, f := range strings.Fields(string(b)) {
-		var pid int
-		fmt.Sscan(f, &pid)
-		pids = append(pids, pid)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
+	for _, l := range lists {
+		b, _ := os.ReadFile(l)
+		for _, f := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
 	}
 	return pids
 }
@@ -387,6 +393,9 @@ func TestRunStreamFails(t *testing.T) {
 				})
 			}
 			children := run.children()
+			if len(children) == 0 && c.at == "ready" {
+				t.Error("the command is not there")
+			}
 			if code := run.wait(); code != exitInput || run.says() != "headrace: the stream ended: refused by the test\n" {
 				t.Errorf("code %d, %q", code, run.says())
 			}
@@ -533,6 +542,30 @@ func TestRunWaitsForTheDaemon(t *testing.T) {
 	}
 	if n := strings.Count(run.says(), "does not answer"); n != 1 || strings.Count(run.says(), "\n") != 1 {
 		t.Errorf("it says %q", run.says())
+	}
+}
+
+// A command that ends while the daemon keeps the runner waiting for bytes ends the
+// runner, too, whether these are of its first unit or of another.
+func TestRunEndsWhileTheDaemonStalls(t *testing.T) {
+	for consumer, unit := range []uint32{1, 0} {
+		d := newDealer(t, testUnit{data: make([]byte, 5000)}, testUnit{data: make([]byte, 5000)})
+		gate := make(chan bool)
+		open := sync.OnceFunc(func() { close(gate) })
+		t.Cleanup(open)
+		d.fault = func(ev event) action {
+			if p, ok := ev.m.(*protocol.Piece); ok && p.Unit == unit && p.Length < 4096 {
+				<-gate
+			}
+			return goOn
+		}
+		run := startAs(t, d.listen(), consumer, "sh", "-c", "head -c 4096 >/dev/null; exit 13")
+		a := d.attemptOfLocked(uint32(consumer), 1)
+		d.await("the end, while no byte comes", func() bool { return a.finish != nil })
+		open()
+		if code := run.wait(); code != 13 {
+			t.Errorf("consumer %d: code %d: %s", consumer, code, run.says())
+		}
 	}
 }
 

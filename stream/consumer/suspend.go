@@ -12,10 +12,12 @@ import (
 
 const (
 	// stopTimeout is how long a process that was told to stop runs on, waiting to
-	// be stopped, until it takes this for called off.
+	// be stopped, until it takes this for called off. The runtime may hand over the
+	// SIGCONT first, if it got both at once.
 	stopTimeout = 2 * time.Second
 	// contSettle is how long a process that was continued waits before it connects:
-	// before a dump the supervisor may continue it for a moment.
+	// before a dump the supervisor may continue it for a moment, and one stop may
+	// follow another.
 	contSettle = 20 * time.Millisecond
 )
 
@@ -38,23 +40,61 @@ func followStops(c suspendable) {
 				continue
 			case <-stop:
 			}
-			// The runtime hands over a SIGCONT from before this stop before the stop itself.
-			select {
-			case <-cont:
-			default:
-			}
 			c.Disconnect()
-			handler := defaultStop()
-			awaitCont(cont)
-			select {
-			case <-stop: // came before what has just been waited for
-			default:
+			for again := true; again; {
+				again = stopped(stop, cont)
 			}
-			// From here on a stop is heard of again; there is nothing yet to let go of.
-			handler.restore()
 			c.Reconnect()
 		}
 	}()
+}
+
+// stopped lets the process be stopped, and returns some time after it was
+// continued; again means that it is to be stopped once more. There is nothing to
+// let go of.
+func stopped(stop, cont <-chan os.Signal) (again bool) {
+	// The runtime hands over a SIGCONT from before the stop before the stop itself.
+	drain(cont)
+	handler := defaultStop()
+	called := after(stopTimeout)
+	select {
+	case <-cont:
+	case <-called.off:
+	}
+	called.cancel.Store(true)
+	drain(stop) // what came before the handler was gone has had its effect
+	handler.restore()
+	// The supervisor may have looked a moment ago, and take the process for ready.
+	select {
+	case <-stop:
+		return true
+	case <-after(contSettle).off:
+		return false
+	}
+}
+
+func drain(signals <-chan os.Signal) {
+	select {
+	case <-signals:
+	default:
+	}
+}
+
+// timeout closes off after a while; see nap.
+type timeout struct {
+	off    chan struct{}
+	cancel atomic.Bool
+}
+
+func after(d time.Duration) *timeout {
+	t := &timeout{off: make(chan struct{})}
+	go func() {
+		defer close(t.off)
+		for waited := time.Duration(0); waited < d && !t.cancel.Load(); waited += napStep {
+			nap()
+		}
+	}()
+	return t
 }
 
 // stopAction is an action for SIGTSTP, as the kernel has it.
@@ -75,26 +115,4 @@ func sigaction(set, was *stopAction) {
 	// It fails only for arguments that make no sense. 8 is the size of a signal set.
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),
 		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(was)), 8, 0, 0)
-}
-
-// awaitCont waits until the process was stopped and continued. The runtime may
-// have handed over a SIGCONT before a SIGTSTP that was sent earlier, if it got
-// both at once; so it also returns when nobody has stopped the process.
-func awaitCont(cont <-chan os.Signal) {
-	var continued atomic.Bool
-	calledOff := make(chan struct{})
-	go func() {
-		defer close(calledOff)
-		for waited := time.Duration(0); waited < stopTimeout && !continued.Load(); waited += napStep {
-			nap()
-		}
-	}()
-	select {
-	case <-cont:
-	case <-calledOff:
-	}
-	continued.Store(true)
-	for waited := time.Duration(0); waited < contSettle; waited += napStep {
-		nap()
-	}
 }
