@@ -81,7 +81,7 @@ func TestRecordsRaw(t *testing.T) {
 // Random records, dealt to several consumers over connections that break, come
 // once each.
 func TestRecordsProperty(t *testing.T) {
-	seeds := uint64(5)
+	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 2
 	}
