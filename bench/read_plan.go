@@ -98,7 +98,7 @@ func (o *ReadOptions) planRead(place string) readPlan {
 		consumers, jobs, spread, slow = []int{4}, []int{1, 2}, []int{2}, 4
 		z.Large, z.Own, z.Shared, z.Region = 32<<20, 16<<20, 32<<20, 8<<20
 	}
-	z.Cache = z.Shared / 16
+	z.Cache = max(z.Shared/16, leastCache)
 	p := readPlan{sizes: z}
 	add := func(part string, jobs, consumers int) {
 		for _, chosen := range o.Only {
@@ -194,6 +194,7 @@ func (p readPlan) limit(c ReadCase, method string) int64 {
 // buffer of 100 MB, and a task with its supervisor and its end of the stream.
 const (
 	regionMemory     = 4 << 20
+	leastCache       = 8 << 20 // with less, a small run is ended by the kernel
 	streamMemory     = 128 << 20
 	streamTaskMemory = 9 << 20
 )
