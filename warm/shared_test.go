@@ -238,9 +238,12 @@ func TestKnownPathIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.shut()
-		w.e.Release("a") // b is no heir of what it does not want
-		w.wantPinned(1)
+		w.e.Release("a") // b is no heir of what it does not want: it goes on with what is next
 		w.settle()
+		if s := w.status("r-b"); s.Pinned != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.wantReads("f@0", "full@0", "large@0")
 	})
 }
 
