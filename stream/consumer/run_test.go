@@ -385,17 +385,17 @@ func TestRunStreamFails(t *testing.T) {
 				return goOn
 			}
 			run := start(t, d.listen(), "sh", "-c", c.command)
+			var children []int
 			if c.at == "ready" {
 				run.awaitOutput("ready")
+				for len(children) == 0 { // threads come and go while they are listed
+					children = run.children()
+				}
 				d.look(func() {
 					for k := range d.links {
 						k.conn.Send(&protocol.Error{Text: "refused by the test"})
 					}
 				})
-			}
-			children := run.children()
-			for c.at == "ready" && len(children) == 0 { // threads come and go while they are listed
-				children = run.children()
 			}
 			if code := run.wait(); code != exitInput || run.says() != "headrace: the stream ended: refused by the test\n" {
 				t.Errorf("code %d, %q", code, run.says())
