@@ -421,17 +421,23 @@ func TestDaemonsEndWithTheCommand(t *testing.T) {
 
 func TestUsageIsComplete(t *testing.T) {
 	w := newWorld(t)
-	// Processor time of children that nobody waits for counts as well.
+	// Processor time of children that nobody waits for counts as well, also of the
+	// first one, which still lives when the command ends. That is when all have used
+	// theirs: the end of the pipe.
 	task := w.start(w.spec("t", "python3", "-c", `
 import os, time
+alive, held = os.pipe()
 for i in range(3):
     if os.fork() == 0:
         if os.fork() == 0:
             end = time.process_time() + 0.2
             while time.process_time() < end: pass
+            os.close(held)
+            if i == 0: time.sleep(1000)
         os._exit(0)
     os.wait()
-time.sleep(1.5)
+os.close(held)
+os.read(alive, 1)
 `))
 	e := w.end(task)
 	if got := e.Usage.User + e.Usage.System; got < 600*time.Millisecond || got > 1500*time.Millisecond {

@@ -20,6 +20,8 @@ type death struct {
 type reaper struct {
 	mu      sync.Mutex
 	watched map[int]chan death
+	// telling is held from before a child is gone until its death has been told.
+	telling sync.Mutex
 	// others gets every death that nobody watches, in order, from one goroutine.
 	others func(death)
 	kick   chan struct{}
@@ -33,26 +35,43 @@ func newReaper(others func(death)) *reaper {
 
 func (r *reaper) run() {
 	for {
-		var d death
-		var err error
-		d.pid, err = syscall.Wait4(-1, &d.status, unix.WALL, &d.rusage)
-		if err == syscall.EINTR {
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
+		if err == unix.EINTR {
 			continue
 		}
 		if err != nil { // no children at all
 			<-r.kick
 			continue
 		}
-		r.mu.Lock()
-		ch := r.watched[d.pid]
-		delete(r.watched, d.pid)
-		r.mu.Unlock()
-		if ch != nil {
-			ch <- d
-		} else {
-			r.others(d)
-		}
+		r.reapOne()
 	}
+}
+
+// reapOne takes a child that has ended off the list of processes, and tells of it.
+func (r *reaper) reapOne() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	var d death
+	var err error
+	if d.pid, err = syscall.Wait4(-1, &d.status, unix.WALL|unix.WNOHANG, &d.rusage); err != nil || d.pid == 0 {
+		return
+	}
+	r.mu.Lock()
+	ch := r.watched[d.pid]
+	delete(r.watched, d.pid)
+	r.mu.Unlock()
+	if ch != nil {
+		ch <- d
+	} else {
+		r.others(d)
+	}
+}
+
+// settle returns when the deaths of all that are gone by now have been told. What
+// others needs must not be locked.
+func (r *reaper) settle() {
+	r.telling.Lock()
+	defer r.telling.Unlock()
 }
 
 // start runs a program in a process group of its own; its death comes on the

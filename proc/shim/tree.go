@@ -415,6 +415,7 @@ func (s *supervisor) endTree(grace time.Duration) {
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		tree, err := s.tree()
 		if err == nil && len(tree) == 0 {
+			s.reaper.settle() // what the last of them have used counts as well
 			return
 		}
 		switch {
