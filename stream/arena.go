@@ -27,6 +27,10 @@ type slot struct {
 	a    *arena
 	off  int
 	refs int
+	// input, if not nil, has the bytes, from at on, and the memory stays untouched:
+	// the slot only counts for how far ahead is read.
+	input *input
+	at    int64
 	// freed is called when the slot has become free, with the lock held.
 	freed func()
 }

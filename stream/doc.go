@@ -15,6 +15,15 @@
 // where the scan is, and the scan wraps around for it. Blocks that are resident
 // are dealt first.
 //
+// # In memory or in place
+//
+// On a disk that seeks the scan reads, in order and alone, into shared memory. What
+// is resident already, and what is on a disk that is too fast to seek, is dealt in
+// place: a unit is then a part of the file, and its consumer has the kernel put the
+// pages into a pipe, or reads them. That saves two copies, and lets the consumers
+// of a fast disk read side by side; the scan only looks for where records start.
+// Consumers see that the file is still what it was.
+//
 // # Leases
 //
 // The units that a consumer's attempt was given are its lease. They return to

@@ -111,6 +111,9 @@ type Engine struct {
 	pool    []*arena
 	links   map[*link]bool
 	closed  bool
+
+	// seeks tells whether a device has a head that is to be spared. Tests set it.
+	seeks func(disk.Device) bool
 }
 
 // New opens the streams that are in cfg.Dir. Consumers that were attached when
@@ -129,6 +132,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, streams: map[string]*stream{},
 		scans: map[scanKey]*scan{}, links: map[*link]bool{},
+		seeks: func(d disk.Device) bool { return d.Rotational },
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.recover(); err != nil {
@@ -416,10 +420,15 @@ func (e *Engine) putArena(a *arena) {
 
 // dropArena ends an arena and tells those who have mapped it.
 func (e *Engine) dropArena(a *arena) {
-	for l := range e.links {
-		l.forget(a)
-	}
+	e.forget(a.id)
 	a.close()
+}
+
+// forget tells all consumers that an arena or a file is gone.
+func (e *Engine) forget(id uint32) {
+	for l := range e.links {
+		l.forget(id)
+	}
 }
 
 func (e *Engine) serves(uid uint32) bool {

@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -19,15 +20,32 @@ var byLine = Rule{Split: Lines, Delimiter: []byte("\n")}
 
 func TestOneFileManyConsumers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for name, size := range map[string]int{"tiny": 10, "small": 200 << 10, "middle": 3 << 20, "large": 40 << 20} {
+	for name, c := range map[string]struct {
+		size     int
+		seekless bool
+		inline   bool
+	}{
+		"tiny": {size: 10}, "small": {size: 200 << 10}, "middle": {size: 3 << 20}, "large": {size: 40 << 20},
+		"inline":              {size: 3 << 20, inline: true},
+		"seekless, middle":    {size: 3 << 20, seekless: true},
+		"seekless, large":     {size: 40 << 20, seekless: true},
+		"seekless and inline": {size: 3 << 20, seekless: true, inline: true},
+	} {
+		size := c.size
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t).start()
+			p := newPlace(t)
+			p.seekless, p.inline = c.seekless, c.inline
+			p.start()
 			data := lines(rng, size, 300)
 			data = data[:len(data)-1] // no final newline
 			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 4})
 			clients := p.all(info)
 			if got := joined(clients); !bytes.Equal(got, data) {
 				t.Fatalf("got %d bytes, want %d; the first difference is at %d", len(got), len(data), firstDifference(got, data))
+			}
+			// Without seekless a file may turn out to be read that fast.
+			if n := p.referred.Load(); c.seekless && n > 0 == c.inline || c.inline && n > 0 {
+				t.Errorf("%d pieces were read from the file", n)
 			}
 			open := 0
 			for _, c := range clients {
@@ -66,23 +84,27 @@ func TestRules(t *testing.T) {
 		{Split: Raw}, {Split: Fixed, Size: 1000}, {Split: Fixed, Size: 300000}, byLine,
 		{Split: Lines, Delimiter: []byte("ab")}, {Split: Lines, Delimiter: []byte("never there")},
 	} {
-		t.Run(rule.String(), func(t *testing.T) {
-			p := newPlace(t).start()
-			clients := p.all(p.open(Spec{Paths: []string{p.write("f", data)}, Rule: rule, Consumers: 3}))
-			if got := joined(clients); !bytes.Equal(got, data) {
-				t.Fatalf("got %d bytes, want %d", len(got), len(data))
-			}
-			for _, c := range clients {
-				for i, u := range c.got {
-					switch {
-					case rule.Split == Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
-						t.Errorf("a unit of %d bytes is not made of records of %d", len(u), rule.Size)
-					case rule.Split == Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
-						t.Error("a unit ends inside a record")
+		for _, seekless := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, seekless %v", rule, seekless), func(t *testing.T) {
+				p := newPlace(t)
+				p.seekless = seekless
+				p.start()
+				clients := p.all(p.open(Spec{Paths: []string{p.write("f", data)}, Rule: rule, Consumers: 3}))
+				if got := joined(clients); !bytes.Equal(got, data) {
+					t.Fatalf("got %d bytes, want %d", len(got), len(data))
+				}
+				for _, c := range clients {
+					for i, u := range c.got {
+						switch {
+						case rule.Split == Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
+							t.Errorf("a unit of %d bytes is not made of records of %d", len(u), rule.Size)
+						case rule.Split == Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
+							t.Error("a unit ends inside a record")
+						}
 					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -327,8 +349,15 @@ func TestRefusals(t *testing.T) {
 // TestRecordTooLong fails the stream with the long record, not the other one on
 // the same file.
 func TestRecordTooLong(t *testing.T) {
+	t.Run("on a disk", func(t *testing.T) { testRecordTooLong(t, false) })
+	t.Run("seekless", func(t *testing.T) { testRecordTooLong(t, true) })
+}
+
+func testRecordTooLong(t *testing.T, seekless bool) {
 	data := bytes.Repeat([]byte("x"), 48<<20)
-	p := newPlace(t).start()
+	p := newPlace(t)
+	p.seekless = seekless
+	p.start()
 	path := p.write("f", data)
 	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
 	b := p.open(Spec{Paths: []string{path}, Rule: Rule{Split: Raw}, Consumers: 1, Buffer: MinBuffer})
@@ -359,23 +388,27 @@ func TestFileChanges(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t).start()
-			good := p.write("good", []byte("fine\n"))
-			path := p.write("f", lines(rand.New(rand.NewPCG(1, 1)), 3<<20, 100))
-			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
-			other := p.open(Spec{Paths: []string{good}, Rule: byLine, Consumers: 1})
-			if err := change(path); err != nil {
-				t.Fatal(err)
-			}
-			err := p.client(info.ID, 0, 1).drain(0)
-			if err == nil || !strings.Contains(err.Error(), path) {
-				t.Errorf("got %v", err)
-			}
-			if string(joined(p.all(other))) != "fine\n" {
-				t.Error("another stream was harmed")
-			}
-		})
+		for _, seekless := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, seekless %v", name, seekless), func(t *testing.T) {
+				p := newPlace(t)
+				p.seekless = seekless
+				p.start()
+				good := p.write("good", []byte("fine\n"))
+				path := p.write("f", lines(rand.New(rand.NewPCG(1, 1)), 3<<20, 100))
+				info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+				other := p.open(Spec{Paths: []string{good}, Rule: byLine, Consumers: 1})
+				if err := change(path); err != nil {
+					t.Fatal(err)
+				}
+				err := p.client(info.ID, 0, 1).drain(0)
+				if err == nil || !strings.Contains(err.Error(), path) {
+					t.Errorf("got %v", err)
+				}
+				if string(joined(p.all(other))) != "fine\n" {
+					t.Error("another stream was harmed")
+				}
+			})
+		}
 	}
 }
 

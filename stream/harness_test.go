@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,10 @@ type place struct {
 	socket string
 	e      *Engine
 	served chan error
+	// seekless: no device seeks. inline: consumers take no descriptors. referred counts the pieces that were read from files.
+	seekless bool
+	inline   bool
+	referred atomic.Int64
 }
 
 func newPlace(t testing.TB) *place {
@@ -63,6 +68,7 @@ func (p *place) start() *place {
 	if p.e, err = New(p.cfg); err != nil {
 		p.t.Fatal(err)
 	}
+	p.e.seeks = func(disk.Device) bool { return !p.seekless }
 	os.Remove(p.socket)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket, Net: "unix"})
 	if err != nil {
@@ -101,6 +107,7 @@ type client struct {
 	conn    *protocol.Conn
 	welcome *protocol.Welcome
 	arenas  map[uint32][]byte
+	files   map[uint32]*os.File
 	// got is what each unit had, in the order of hello.Units.
 	got  [][]byte
 	path []string
@@ -108,8 +115,8 @@ type client struct {
 }
 
 func (p *place) client(stream string, consumer, attempt uint32) *client {
-	return &client{place: p, arenas: map[uint32][]byte{}, hello: protocol.Hello{
-		Version: protocol.Version, Stream: stream, Consumer: consumer, Attempt: attempt, Whole: true,
+	return &client{place: p, arenas: map[uint32][]byte{}, files: map[uint32]*os.File{}, hello: protocol.Hello{
+		Version: protocol.Version, Stream: stream, Consumer: consumer, Attempt: attempt, Whole: true, Inline: p.inline,
 	}}
 }
 
@@ -150,7 +157,14 @@ func (c *client) receive() (protocol.Message, error) {
 				return nil, err
 			}
 			c.arenas[m.ID] = mem
+		case *protocol.File:
+			c.files[m.ID] = c.conn.TakeFile()
 		case *protocol.Drop:
+			if f := c.files[m.ID]; f != nil {
+				f.Close()
+				delete(c.files, m.ID)
+				continue
+			}
 			unix.Munmap(c.arenas[m.ID])
 			delete(c.arenas, m.ID)
 		default:
@@ -166,6 +180,10 @@ func (c *client) disconnect() {
 		unix.Munmap(mem)
 	}
 	clear(c.arenas)
+	for _, f := range c.files {
+		f.Close()
+	}
+	clear(c.files)
 }
 
 // next takes one unit, stopping in the middle when told to; io.EOF at the end.
@@ -194,7 +212,13 @@ func (c *client) next(stop func() bool) error {
 			}
 		case *protocol.Piece:
 			data := m.Data
-			if m.Arena != 0 {
+			if f := c.files[m.Arena]; f != nil {
+				data = make([]byte, m.Length)
+				if _, err := f.ReadAt(data, int64(m.Offset)); err != nil {
+					return err
+				}
+				c.place.referred.Add(1)
+			} else if m.Arena != 0 {
 				data = c.arenas[m.Arena][m.Offset:][:m.Length]
 			}
 			if stop != nil && stop() {

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"headrace/disk"
@@ -11,12 +10,9 @@ import (
 )
 
 const (
-	// tailStep is how much is read at first behind an extent, to find the end of
-	// its last record.
-	tailStep = 64 << 10
-	// parallelReads is how many blocks of an extent are asked for at a time, in
-	// order, where seeking costs nothing. A disk that seeks gets one.
-	parallelReads = 4
+	// firstLook is how much of a block is read at first to find where its first
+	// record starts.
+	firstLook = 16 << 10
 	// seeklessSpeed, in bytes per second, is more than any disk with a head reads.
 	// Virtual disks often say that they have one.
 	seeklessSpeed = 500e6
@@ -26,37 +22,20 @@ const (
 func (sc *scan) read(x *extent, reader *disk.Reader) error {
 	if x.warm {
 		sc.trim(x)
-	} else {
-		turn, err := reader.Begin(sc.e.ctx)
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		defer func() {
-			n := int64(x.to-x.from) * int64(sc.key.block)
-			turn.End(n)
-			sc.learn(n, time.Since(began))
-		}()
+		return sc.refer(x)
 	}
-	prev, err := sc.before(x)
+	turn, err := reader.Begin(sc.e.ctx)
 	if err != nil {
 		return err
 	}
-	arrivals := sc.readBlocks(x)
-	for i := x.from; i < x.to; i++ {
-		s := x.slots[0]
-		data := s.bytes()[:sc.length(i)]
-		if err := <-arrivals[i-x.from]; err != nil {
-			for _, later := range arrivals[i-x.from+1:] {
-				<-later // nobody writes into the slots any more
-			}
-			return err
-		}
-		sc.place(x, i, data, prev)
-		prev = tail(prev, data)
-		x.slots = x.slots[1:]
+	n := min(sc.offset(x.to), sc.size) - sc.offset(x.from)
+	defer func() { turn.End(n) }()
+	if sc.seekless || !sc.e.seeks(sc.device) {
+		return sc.refer(x)
 	}
-	return sc.readTail(x, prev)
+	began := time.Now()
+	defer func() { sc.learn(n, time.Since(began)) }()
+	return sc.fetch(x)
 }
 
 // learn takes note of how fast an extent was read.
@@ -71,8 +50,8 @@ func (sc *scan) learn(n int64, took time.Duration) {
 func (sc *scan) trim(x *extent) {
 	keep := x.from
 	for ; keep < x.to; keep++ {
-		off, n := int64(keep)*int64(sc.key.block), int64(sc.length(keep))
-		if have, err := sc.e.cfg.Cache.Resident(sc.f, pagecache.Range{Off: off, Len: n}); err != nil || have < n {
+		off, n := sc.offset(keep), int64(sc.length(keep))
+		if have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: off, Len: n}); err != nil || have < n {
 			break
 		}
 	}
@@ -90,9 +69,10 @@ func (sc *scan) trim(x *extent) {
 }
 
 // length is that of block i.
-func (sc *scan) length(i int) int {
-	return int(min(int64(sc.key.block), sc.size-int64(i)*int64(sc.key.block)))
-}
+func (sc *scan) length(i int) int { return int(min(int64(sc.key.block), sc.size-sc.offset(i))) }
+
+// offset is where block i begins, at the end of the file the first one behind it.
+func (sc *scan) offset(i int) int64 { return int64(i) * int64(sc.key.block) }
 
 // tail is the last bytes of what has been read, enough for every delimiter.
 func tail(prev, data []byte) []byte {
@@ -102,69 +82,147 @@ func tail(prev, data []byte) []byte {
 	return append(append([]byte(nil), prev...), data...)
 }
 
-// before is what comes before the extent.
-func (sc *scan) before(x *extent) ([]byte, error) {
+// fetch reads an extent into shared memory.
+func (sc *scan) fetch(x *extent) error {
+	for i := x.from; i < x.to; i++ {
+		prev, err := sc.before(x, i)
+		data := x.slots[0].bytes()[:sc.length(i)]
+		if err == nil {
+			err = sc.readAt(data, sc.offset(i))
+		}
+		if err != nil {
+			return err
+		}
+		cuts, _ := x.cuts(i, sc.offset(i), prev, data)
+		sc.place(x, i, len(data), cuts, tail(prev, data))
+	}
+	return sc.readTail(x, nil)
+}
+
+// refer hands the units of an extent out as places in the file, which consumers
+// read themselves, so that nobody copies the bytes. All that is read here is where
+// records start. It is for what needs no order: blocks in memory, and disks that do
+// not seek, which several readers use better than one.
+func (sc *scan) refer(x *extent) error {
+	if x.from == x.to {
+		return nil
+	}
+	for i := x.from; i < x.to && !x.warm; i++ { // all at once: each takes its time
+		from := max(0, sc.offset(i)-maxDelimiter)
+		sc.input.readAhead(from, sc.offset(i)+firstLook-from)
+	}
+	heads := make([]byte, firstLook)
+	for i := x.from; i < x.to; i++ {
+		x.slots[0].input, x.slots[0].at = sc.input, sc.offset(i)
+		_, cuts, _, err := sc.look(x, i, heads)
+		if err != nil {
+			return err
+		}
+		end, err := sc.ending(i)
+		if err != nil {
+			return err
+		}
+		sc.place(x, i, sc.length(i), cuts, end)
+	}
+	return sc.readTail(x, heads)
+}
+
+// ending is the last bytes of the file if block i is its last one.
+func (sc *scan) ending(i int) ([]byte, error) {
+	if i < sc.blocks-1 {
+		return nil, nil
+	}
+	end := make([]byte, min(maxDelimiter, sc.size))
+	return end, sc.readAt(end, sc.size-int64(len(end)))
+}
+
+// readTail reads on behind an extent until every unit in it has its end: into
+// shared memory, or only to look if there is a buffer for that.
+func (sc *scan) readTail(x *extent, heads []byte) error {
+	for i := x.to; x.pending() && i < sc.blocks; i++ {
+		if len(x.slots) == 0 {
+			s := sc.oneSlot(x.warm)
+			if s == nil {
+				return errors.New("the stream has ended")
+			}
+			x.slots = append(x.slots, s)
+		}
+		s, buf := x.slots[0], heads
+		if buf == nil {
+			buf = s.bytes()
+		} else {
+			s.input, s.at = sc.input, sc.offset(i)
+		}
+		n, cuts, end, err := sc.look(x, i, buf)
+		if err != nil {
+			return err
+		}
+		sc.place(x, i, n, cuts, end)
+	}
+	return nil
+}
+
+// look reads the head of a block: the first n bytes, which show where those takers
+// cut that wait for it, and end with end.
+func (sc *scan) look(x *extent, i int, buf []byte) (n int, cuts []int, end []byte, err error) {
+	prev, err := sc.before(x, i)
+	full := sc.length(i)
+	have := 0
+	for n = min(firstLook, full); err == nil; n = min(4*n, full) {
+		if n > len(buf) {
+			buf = append(buf[:have:have], make([]byte, full-have)...)
+		}
+		if err = sc.readAt(buf[have:n], sc.offset(i)+int64(have)); err != nil {
+			break
+		}
+		have = n
+		cuts, found := x.cuts(i, sc.offset(i), prev, buf[:n])
+		if found || n == full {
+			return n, cuts, tail(prev, buf[:n]), nil
+		}
+	}
+	return 0, nil, nil, err
+}
+
+// cuts is where the takers cut in the head of block i, -1 for those that do not,
+// or have no use for it, and whether more of the block would not change that.
+func (x *extent) cuts(i int, off int64, prev, data []byte) (cuts []int, found bool) {
+	found = true
+	cuts = make([]int, len(x.takers))
+	for k, t := range x.takers {
+		cuts[k] = -1
+		if i < x.to || t.pending != nil {
+			cuts[k] = t.rule.cut(off, prev, data)
+			found = found && cuts[k] >= 0
+		}
+	}
+	return cuts, found
+}
+
+// before is what comes before block i, as much of it as the takers need.
+func (sc *scan) before(x *extent, i int) ([]byte, error) {
 	n := 0
 	for _, t := range x.takers {
 		n = max(n, t.rule.context())
 	}
-	off := int64(x.from) * int64(sc.key.block)
-	prev := make([]byte, min(int64(n), off))
-	return prev, sc.readAt(prev, off-int64(len(prev)))
-}
-
-// readBlocks begins to read the blocks of an extent into its slots. Each arrival
-// comes when its block is there.
-func (sc *scan) readBlocks(x *extent) []chan error {
-	n := x.to - x.from
-	arrivals := make([]chan error, n)
-	for i := range arrivals {
-		arrivals[i] = make(chan error, 1)
-	}
-	slots := x.slots
-	depth := 1
-	if x.warm || !sc.device.Rotational || sc.seekless {
-		depth = parallelReads
-	}
-	var next atomic.Int64
-	for range min(depth, n) {
-		sc.e.work.Go(func() {
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= n {
-					return
-				}
-				i := x.from + k
-				arrivals[k] <- sc.readAt(slots[k].bytes()[:sc.length(i)], int64(i)*int64(sc.key.block))
-			}
-		})
-	}
-	return arrivals
+	prev := make([]byte, min(int64(n), sc.offset(i)))
+	return prev, sc.readAt(prev, sc.offset(i)-int64(len(prev)))
 }
 
 func (sc *scan) readAt(p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
 	}
-	return readFull(sc.f, sc.file, p, off)
+	return readFull(sc.input.File, sc.file, p, off)
 }
 
-// place hands block i, or the head of it, to the takers.
-func (sc *scan) place(x *extent, i int, data, prev []byte) {
-	off := int64(i) * int64(sc.key.block)
-	cuts := make([]int, len(x.takers))
-	for k, t := range x.takers {
-		cuts[k] = t.rule.cut(off, prev, data)
-	}
-	sc.placeCut(x, i, data, prev, cuts)
-}
-
-// placeCut is place when it is known where the takers cut.
-func (sc *scan) placeCut(x *extent, i int, data, prev []byte, cuts []int) {
-	last := int64(i)*int64(sc.key.block)+int64(len(data)) == sc.size
+// place hands the first n bytes of block i, which end with end, to the takers.
+func (sc *scan) place(x *extent, i, n int, cuts []int, end []byte) {
+	last := sc.offset(i)+int64(n) == sc.size
 	sc.e.mu.Lock()
 	defer sc.e.mu.Unlock()
 	s := x.slots[0]
+	x.slots = x.slots[1:]
 	for k, t := range x.takers {
 		if t.a.detached {
 			if t.pending != nil {
@@ -173,9 +231,9 @@ func (sc *scan) placeCut(x *extent, i int, data, prev []byte, cuts []int) {
 			}
 			continue
 		}
-		t.goOn(s, len(data), cuts[k], last, prev, data)
+		t.goOn(s, n, cuts[k], last, end)
 		if i < x.to {
-			t.begin(sc, i, s, len(data), cuts[k], last, prev, data)
+			t.begin(sc, i, s, n, cuts[k], last, end)
 		}
 		if t.pending != nil && t.pending.bytes > sc.longest() {
 			t.pending.cancel()
@@ -191,7 +249,7 @@ func (sc *scan) placeCut(x *extent, i int, data, prev []byte, cuts []int) {
 func (sc *scan) longest() int64 { return int64(max(1, sc.arena.n-3)) * int64(sc.key.block) }
 
 // goOn gives the unit that was begun in earlier blocks its part of this one.
-func (t *taker) goOn(s *slot, n, cut int, last bool, prev, data []byte) {
+func (t *taker) goOn(s *slot, n, cut int, last bool, end []byte) {
 	u := t.pending
 	if u == nil {
 		return
@@ -201,14 +259,14 @@ func (t *taker) goOn(s *slot, n, cut int, last bool, prev, data []byte) {
 	}
 	u.add(s, 0, n)
 	if cut >= 0 || last {
-		u.unterminated = cut < 0 && !t.rule.terminated(tail(prev, data))
+		u.unterminated = cut < 0 && !t.rule.terminated(end)
 		t.pending = nil
 		t.a.s.arrived(u)
 	}
 }
 
 // begin begins unit i, unless no record starts in its block.
-func (t *taker) begin(sc *scan, i int, s *slot, n, cut int, last bool, prev, data []byte) {
+func (t *taker) begin(sc *scan, i int, s *slot, n, cut int, last bool, end []byte) {
 	id := t.a.first + uint32(i)
 	if !t.a.s.stillWanted(id) {
 		return
@@ -217,59 +275,14 @@ func (t *taker) begin(sc *scan, i int, s *slot, n, cut int, last bool, prev, dat
 		t.a.s.foundEmpty(id)
 		return
 	}
-	u := &unit{id: id, file: t.a.file, offset: int64(i)*int64(sc.key.block) + int64(cut)}
+	u := &unit{id: id, file: t.a.file, offset: sc.offset(i) + int64(cut)}
 	u.add(s, cut, n-cut)
 	if last {
-		u.unterminated = !t.rule.terminated(tail(prev, data))
+		u.unterminated = !t.rule.terminated(end)
 		t.a.s.arrived(u)
 		return
 	}
 	t.pending = u
-}
-
-// readTail reads on behind an extent until every unit in it has its end.
-func (sc *scan) readTail(x *extent, prev []byte) error {
-	for i := x.to; x.pending() && i < sc.blocks; i++ {
-		if len(x.slots) == 0 {
-			s := sc.oneSlot(x.warm)
-			if s == nil {
-				return errors.New("the stream has ended")
-			}
-			x.slots = append(x.slots, s)
-		}
-		full := sc.length(i)
-		have := 0
-		for n := min(tailStep, full); ; n = min(4*n, full) {
-			buf := x.slots[0].bytes()[:n]
-			if err := sc.readAt(buf[have:], int64(i)*int64(sc.key.block)+int64(have)); err != nil {
-				return err
-			}
-			have = n
-			cuts, found := x.cuts(int64(i)*int64(sc.key.block), prev, buf)
-			if !found && n < full {
-				continue
-			}
-			sc.placeCut(x, i, buf, prev, cuts)
-			prev = tail(prev, buf)
-			break
-		}
-		x.slots = x.slots[1:]
-	}
-	return nil
-}
-
-// cuts is where the takers cut, and whether that ends every pending unit.
-func (x *extent) cuts(off int64, prev, data []byte) (cuts []int, found bool) {
-	found = true
-	cuts = make([]int, len(x.takers))
-	for k, t := range x.takers {
-		cuts[k] = -1
-		if t.pending != nil {
-			cuts[k] = t.rule.cut(off, prev, data)
-			found = found && cuts[k] >= 0
-		}
-	}
-	return cuts, found
 }
 
 func (x *extent) pending() bool {

@@ -10,8 +10,10 @@ type room struct {
 	// cond is told when a slot becomes free, and of whatever else its owner waits
 	// for.
 	cond *sync.Cond
-	// ended: nobody takes slots any more. The arena goes back with the last of
-	// them.
+	// input, if not nil, is a file that slots may refer to.
+	input *input
+	// ended: nobody takes slots any more. The arena goes back, and the file is
+	// closed, with the last of them.
 	ended bool
 }
 
@@ -51,8 +53,15 @@ func (r *room) end() {
 }
 
 func (r *room) giveBack() {
-	if r.ended && r.arena.mem != nil && len(r.arena.free) == r.arena.n {
-		a := r.arena
+	if !r.ended || r.arena.mem != nil && len(r.arena.free) < r.arena.n {
+		return
+	}
+	if r.input != nil {
+		r.e.forget(r.input.id)
+		r.input.Close()
+		r.input = nil
+	}
+	if a := r.arena; a.mem != nil {
 		r.arena = &arena{n: 1, uid: a.uid}
 		r.e.putArena(a)
 	}

@@ -1,8 +1,6 @@
 package stream
 
 import (
-	"os"
-
 	"headrace/disk"
 	"headrace/pagecache"
 )
@@ -73,7 +71,6 @@ type scan struct {
 	// seekless: the disk is too fast to have a head. Only the disk filler uses it.
 	seekless bool
 
-	f      *os.File // nil before it is open
 	device disk.Device
 }
 
@@ -89,7 +86,6 @@ func newScan(s *stream, f *file) *scan {
 func (sc *scan) run() {
 	err := sc.open()
 	if err == nil {
-		defer sc.f.Close()
 		sc.survey()
 	}
 	for err == nil {
@@ -133,6 +129,7 @@ func (sc *scan) open() error {
 	if err != nil {
 		return err
 	}
+	in := newInput(f, sc.file.identity)
 	device, err := sc.e.cfg.Devices.Of(f)
 	if err != nil {
 		f.Close()
@@ -140,12 +137,13 @@ func (sc *scan) open() error {
 	}
 	sc.e.mu.Lock()
 	defer sc.e.mu.Unlock()
-	sc.f, sc.device = f, device
+	sc.device = device
 	n := min(int(sc.opener.spec.buffer())/sc.key.block, sc.blocks+2)
 	if err := sc.equip(sc.key.block, max(n, 4)); err != nil {
 		f.Close()
 		return err
 	}
+	sc.input = in
 	return nil
 }
 
@@ -163,7 +161,7 @@ func (sc *scan) fail(err error) {
 // survey finds out which blocks are in memory, and has them read first.
 func (sc *scan) survey() {
 	sc.e.mu.Lock()
-	if sc.e.cfg.NoResidentFirst || sc.ended || sc.f == nil {
+	if sc.e.cfg.NoResidentFirst || sc.ended || sc.input == nil {
 		sc.e.mu.Unlock()
 		return
 	}
@@ -198,7 +196,7 @@ func (sc *scan) fillWarm() {
 func (sc *scan) surveyRange(found []bool, from, to int) bool {
 	off := int64(from) * int64(sc.key.block)
 	n := min(int64(to)*int64(sc.key.block), sc.size) - off
-	have, err := sc.e.cfg.Cache.Resident(sc.f, pagecache.Range{Off: off, Len: n})
+	have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: off, Len: n})
 	if err != nil || have == 0 || to-from == 1 && have < n {
 		return false
 	}

@@ -74,11 +74,12 @@ const (
 // errLater ends a connection without a word: the consumer comes again.
 var errLater = errors.New("not now")
 
-// outgoing is a message on its way. With an Arena goes a descriptor of its own:
-// the arena may be closed meanwhile.
+// outgoing is a message on its way. With some goes a descriptor of their own, as
+// what it stands for may be closed meanwhile: an Arena or a File takes it along, a
+// Piece is read from it at its Offset.
 type outgoing struct {
-	m      protocol.Message
-	memory *os.File
+	m    protocol.Message
+	file *os.File
 }
 
 func message(m protocol.Message) outgoing { return outgoing{m: m} }
@@ -89,8 +90,8 @@ type link struct {
 	uid    uint32
 	conn   *protocol.Conn
 	inline bool
-	// arenas are those that the consumer has been told of.
-	arenas map[uint32]bool
+	// told are the arenas and files that the consumer has been told of.
+	told map[uint32]bool
 
 	// queue is sent by a goroutine of its own.
 	mu     sync.Mutex
@@ -100,7 +101,7 @@ type link struct {
 }
 
 func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
-	l := &link{e: e, uid: uid, conn: protocol.NewServerConn(sock), arenas: map[uint32]bool{}}
+	l := &link{e: e, uid: uid, conn: protocol.NewServerConn(sock), told: map[uint32]bool{}}
 	l.cond = sync.NewCond(&l.mu)
 	if !e.enter(l) {
 		sock.Close()
@@ -160,38 +161,65 @@ func (l *link) send(o outgoing) {
 }
 
 func (o outgoing) drop() {
-	if o.memory != nil {
-		o.memory.Close()
+	if o.file != nil {
+		o.file.Close()
 	}
 }
 
-// sendPiece queues a piece and, if need be, the memory that it is in.
+// sendPiece queues a piece and, if need be, what it lies in.
 func (l *link) sendPiece(unit uint32, p piece) {
+	m := &protocol.Piece{Unit: unit, Length: uint32(p.n)}
+	if in := p.slot.input; in != nil {
+		m.Arena, m.Offset = in.id, uint64(p.slot.at+int64(p.off))
+		l.sendFrom(in, m)
+		return
+	}
 	a := p.slot.a
-	m := &protocol.Piece{Unit: unit, Arena: a.id, Offset: uint64(p.slot.off + p.off), Length: uint32(p.n)}
 	if l.inline {
-		m.Arena, m.Offset, m.Data = 0, 0, slices.Clone(a.mem[p.slot.off+p.off:][:p.n])
+		m.Data = slices.Clone(p.slot.bytes()[p.off:][:p.n])
 		l.send(message(m))
 		return
 	}
-	if !l.arenas[a.id] {
+	if !l.told[a.id] {
 		f, err := a.duplicate()
 		if err != nil {
 			l.e.cfg.Log.Error("share memory with a consumer", "err", err)
 			l.close() // it comes again
 			return
 		}
-		l.arenas[a.id] = true
-		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, memory: f})
+		l.told[a.id] = true
+		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, file: f})
 	}
+	m.Arena, m.Offset = a.id, uint64(p.slot.off+p.off)
 	l.send(message(m))
 }
 
-// forget tells the consumer that an arena is gone.
-func (l *link) forget(a *arena) {
-	if l.arenas[a.id] {
-		delete(l.arenas, a.id)
-		l.send(message(&protocol.Drop{ID: a.id}))
+// sendFrom queues a piece that lies in a file.
+func (l *link) sendFrom(in *input, m *protocol.Piece) {
+	if l.told[in.id] {
+		l.send(message(m))
+		return
+	}
+	f, err := in.again()
+	if err != nil {
+		l.fail(err.Error())
+		return
+	}
+	if l.inline {
+		m.Arena = 0
+		l.send(outgoing{m, f})
+		return
+	}
+	l.told[in.id] = true
+	l.send(outgoing{&protocol.File{ID: in.id, Size: uint64(in.Size), Mtime: uint64(in.Mtime)}, f})
+	l.send(message(m))
+}
+
+// forget tells the consumer that an arena or a file is gone.
+func (l *link) forget(id uint32) {
+	if l.told[id] {
+		delete(l.told, id)
+		l.send(message(&protocol.Drop{ID: id}))
 	}
 }
 
@@ -246,7 +274,11 @@ func (l *link) flush(queue []outgoing) error {
 	}()
 	var batch []protocol.Message
 	for _, o := range queue {
-		if o.memory == nil {
+		if p, ok := o.m.(*protocol.Piece); ok && o.file != nil {
+			batch = append(batch, load(p, o.file))
+			continue
+		}
+		if o.file == nil {
 			batch = append(batch, o.m)
 			continue
 		}
@@ -254,11 +286,21 @@ func (l *link) flush(queue []outgoing) error {
 			return err
 		}
 		batch = batch[:0]
-		if err := l.conn.SendArena(o.m.(*protocol.Arena), o.memory); err != nil {
+		if err := l.conn.SendWith(o.m, o.file); err != nil {
 			return err
 		}
 	}
 	return l.conn.Send(batch...)
+}
+
+// load reads the bytes of a piece that is to carry them.
+func load(p *protocol.Piece, f *os.File) protocol.Message {
+	p.Data = make([]byte, p.Length)
+	if _, err := f.ReadAt(p.Data, int64(p.Offset)); err != nil {
+		return &protocol.Error{Text: fmt.Sprintf("read the bytes of unit %d: %v", p.Unit, err)}
+	}
+	p.Offset = 0
+	return p
 }
 
 // hello reads the first message and finds the consumer.

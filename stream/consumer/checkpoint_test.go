@@ -147,7 +147,7 @@ func TestCheckpoint(t *testing.T) {
 		{path: "/a", data: lines(r, 600000)}, {path: "/b", data: []byte("no end"), unterminated: true},
 		{path: "/c", codec: protocol.Gzip, data: gzipped(t, "", lines(r, 600000)), piece: 1000},
 		{path: "/d", codec: protocol.Zstd, data: zstded(t, lines(r, 300000)), piece: 500},
-		{path: "/e", data: lines(r, 300000)},
+		{path: "/e", data: lines(r, 300000)}, {path: "/f", data: lines(r, 900000), inFile: true},
 	}
 	d := newDealer(t, units...)
 	d.path = filepath.Join(w.dir, "stream.sock")

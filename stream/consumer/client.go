@@ -88,6 +88,19 @@ type Client struct {
 	failures []protocol.Message
 	finish   *protocol.Finish
 	done     bool
+
+	// buf is for what is read from files, by the goroutine that reads units.
+	buf []byte
+}
+
+// fileStep is how much of a file is read at a time.
+const fileStep = 256 << 10
+
+func (c *Client) buffer() []byte {
+	if c.buf == nil {
+		c.buf = make([]byte, fileStep)
+	}
+	return c.buf
 }
 
 // Dial connects to the daemon's stream socket. It waits for a daemon that is not

@@ -139,7 +139,7 @@ func TestClientReads(t *testing.T) {
 	for how := range 4 {
 		for _, inline := range []bool{false, true} {
 			for _, window := range []int{1, 3, 50} {
-				units := someUnits(1)
+				units := inFiles(someUnits(1))
 				d := newDealer(t, units...)
 				d.window = window
 				c := dial(t, d.listen(), Options{Inline: inline})
@@ -221,7 +221,7 @@ func TestStaleUnit(t *testing.T) {
 
 // Whatever breaks at whatever moment, each byte is read once.
 func TestEveryFault(t *testing.T) {
-	units := someUnits(2)
+	units := inFiles(someUnits(2))
 	want := concat(units)
 	run := func(t *testing.T, inline bool, fault func(n int) action) (events int) {
 		var n atomic.Int64
@@ -606,7 +606,7 @@ func TestNonsense(t *testing.T) {
 					case protocol.Message:
 						k.Send(m)
 					case arenaOf:
-						k.SendArena(&protocol.Arena{ID: m.id, Size: m.size}, m.m.file)
+						k.SendWith(&protocol.Arena{ID: m.id, Size: m.size}, m.m.file)
 					case []byte:
 						sock.Write(m)
 					}
@@ -652,7 +652,7 @@ func TestDrop(t *testing.T) {
 	path := script(t, func(k *protocol.Conn, _ *net.UnixConn) {
 		k.Send(&protocol.Welcome{})
 		k.Receive()
-		k.SendArena(&protocol.Arena{ID: 7, Size: 4096}, a.file)
+		k.SendWith(&protocol.Arena{ID: 7, Size: 4096}, a.file)
 		k.Send(&protocol.Unit{ID: 1}, &protocol.Piece{Unit: 1, Arena: 7, Length: 2},
 			&protocol.Piece{Unit: 1, Arena: 7, Offset: 2, Length: 3}, &protocol.Drop{ID: 7}, &protocol.End{Unit: 1, Bytes: 5})
 		m, _ := k.Receive()

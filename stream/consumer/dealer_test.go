@@ -25,6 +25,17 @@ type testUnit struct {
 	unterminated bool
 	// piece is the size of its pieces, 0 for that of a slot.
 	piece int
+	// inFile: it is dealt as a part of a file.
+	inFile bool
+}
+
+// inFiles has every second one of those units dealt as a part of a file that are
+// not compressed.
+func inFiles(units []testUnit) []testUnit {
+	for i := range units {
+		units[i].inFile = i%2 == 0 && units[i].codec == protocol.Plain
+	}
+	return units
 }
 
 // dealer is a small daemon. It deals units from byte slices through real shared
@@ -49,6 +60,8 @@ type dealer struct {
 	listener *net.UnixListener
 	links    map[*link]bool
 	memory   *memory
+	// input has the bytes of all units, one behind the other.
+	input *input
 	// graves is memory of earlier daemons; its descriptors may be in use.
 	graves []*memory
 	// dealt says for each unit who has it: an attempt, or nil.
@@ -120,6 +133,7 @@ type link struct {
 
 	inline  bool
 	told    map[*memory]bool
+	given   bool    // the input
 	held    []*slot // of pieces that were sent and are not consumed, in order
 	ends    []uint64
 	unit    uint32
@@ -190,6 +204,10 @@ func (d *dealer) close() {
 		m.file.Close()
 	}
 	d.graves = nil
+	if d.input != nil {
+		d.input.Close()
+		d.input = nil
+	}
 }
 
 // stop ends the daemon as if it had been killed: all that it knows is forgotten,
@@ -410,13 +428,20 @@ func (k *link) write() {
 		}
 		m := k.queue[0]
 		k.queue = k.queue[1:]
-		mem := d.memory
+		mem, in := d.memory, d.input
 		d.mu.Unlock()
 		if !k.do(event{true, m}) {
 			return
 		}
 		if a, ok := m.(*protocol.Arena); ok && a.ID == mem.id {
-			k.conn.SendArena(a, mem.file)
+			k.conn.SendWith(a, mem.file)
+		} else if _, ok := m.(*protocol.File); ok {
+			again, err := os.Open(in.Name()) // it has a position and flags of its own
+			if err != nil {
+				d.t.Error(err)
+			}
+			k.conn.SendWith(m, again)
+			again.Close()
 		} else {
 			k.conn.Send(m) // the reader notices
 		}
@@ -577,6 +602,10 @@ func (k *link) pump() {
 			k.send(&protocol.Piece{Unit: k.unit, Length: uint32(len(data)), Data: slices.Clone(data)})
 			continue
 		}
+		if t.inFile {
+			k.sendFrom(d.inputFile(), uint32(len(data)))
+			continue
+		}
 		m := d.arena()
 		s := m.free[0]
 		m.free = m.free[1:]
@@ -592,6 +621,46 @@ func (k *link) pump() {
 		k.sending = false
 		k.send(&protocol.End{Unit: k.unit, Bytes: size, Unterminated: t.unterminated})
 	}
+}
+
+// input is a file that units are parts of. What is dealt from it is never
+// overwritten, unlike memory.
+type input struct {
+	*os.File
+	is     protocol.File
+	starts []uint64
+}
+
+func (d *dealer) inputFile() *input {
+	if d.input != nil {
+		return d.input
+	}
+	d.input = &input{is: protocol.File{ID: 1000}}
+	var err error
+	if d.input.File, err = os.Create(filepath.Join(filepath.Dir(d.path), "dealer-input")); err != nil {
+		d.t.Error(err)
+	}
+	for _, u := range d.units {
+		d.input.starts = append(d.input.starts, d.input.is.Size)
+		d.input.Write(u.data)
+		d.input.is.Size += uint64(len(u.data))
+	}
+	st, err := d.input.Stat()
+	if err != nil {
+		d.t.Error(err)
+	}
+	d.input.is.Mtime = uint64(st.ModTime().UnixNano())
+	return d.input
+}
+
+// sendFrom sends the last n bytes up to what was sent as a part of a file.
+func (k *link) sendFrom(in *input, n uint32) {
+	if !k.given {
+		k.given = true
+		is := in.is
+		k.send(&is)
+	}
+	k.send(&protocol.Piece{Unit: k.unit, Arena: in.is.ID, Offset: in.starts[k.unit] + k.sent - uint64(n), Length: n})
 }
 
 // arena returns memory with a free slot.

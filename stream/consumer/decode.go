@@ -16,7 +16,7 @@ import (
 // without options.
 const maxWindow = 128 << 20
 
-// DataError: a file cannot be decompressed.
+// DataError: a file cannot be decompressed, or has changed.
 type DataError struct {
 	Path  string
 	Codec protocol.Codec
@@ -24,6 +24,9 @@ type DataError struct {
 }
 
 func (e *DataError) Error() string {
+	if e.Codec == protocol.Plain {
+		return fmt.Sprintf("%s cannot be read: %v", e.Path, e.Err)
+	}
 	name := map[protocol.Codec]string{protocol.Gzip: "gzip", protocol.Zstd: "zstd"}[e.Codec]
 	return fmt.Sprintf("%s cannot be decompressed (%s: %v): it is damaged or incomplete", e.Path, name, e.Err)
 }

@@ -104,7 +104,9 @@ type feeder struct {
 	delimiter []byte
 	// open: the last record lacks its delimiter.
 	open bool
-	buf  []byte
+	// noSplice: the file system cannot.
+	noSplice bool
+	buf      []byte
 }
 
 // feed writes all units to w, in order, beginning with one that was taken already
@@ -164,13 +166,14 @@ func (f *feeder) separate() error {
 // errFull: the pipe takes nothing at the moment.
 var errFull = errors.New("the pipe is full")
 
-// plain writes a unit straight from shared memory. It does not wait for the
-// command in there: it writes what the pipe takes, and waits for room outside.
+// plain writes a unit straight from shared memory, or has the kernel put the pages
+// of a file into the pipe. It does not wait for the command in there: it writes what
+// the pipe takes, and waits for room outside.
 func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
 	waitErr := f.raw.Write(func(fd uintptr) bool {
-		put := func(p []byte) (int, error) { return writeSome(int(fd), p) }
+		put := func(p piece) (int, error) { return f.put(int(fd), u, p) }
 		for err = nil; err == nil; {
-			if err = u.Use(put); err == nil {
+			if err = u.use(put); err == nil {
 				err = ctx.Err()
 			}
 		}
@@ -183,6 +186,43 @@ func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
 		return nil
 	}
 	return err
+}
+
+// put writes as much of a piece as fits.
+func (f *feeder) put(fd int, u *Unit, p piece) (int, error) {
+	if p.inFile() && !f.noSplice {
+		n, err := spliceSome(fd, p)
+		if err != unix.EINVAL && err != unix.EOPNOTSUPP {
+			return n, err
+		}
+		f.noSplice = true
+	}
+	data, err := p.bytes(u.c.buffer())
+	if err != nil {
+		return 0, err
+	}
+	return writeSome(fd, data)
+}
+
+// spliceSome has the pages of a file go into the pipe, as many as fit.
+func spliceSome(fd int, p piece) (int, error) {
+	for {
+		at := p.at
+		n, err := unix.Splice(int(p.arena.file.Fd()), &at, fd, nil, p.n, unix.SPLICE_F_NONBLOCK)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, errFull
+		case err == nil && n > 0:
+			return int(n), nil
+		case err == nil:
+			return 0, &readError{io.EOF}
+		case err == unix.EPIPE, err == unix.EINVAL, err == unix.EOPNOTSUPP:
+			return 0, err
+		default:
+			return 0, &readError{err}
+		}
+	}
 }
 
 // writeSome writes what fits.

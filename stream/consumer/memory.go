@@ -1,25 +1,51 @@
 package consumer
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/stream/protocol"
 )
 
-// arena is shared memory, mapped. The client's mu guards it.
+// arena is what pieces lie in: shared memory, mapped, or a file. The client's mu
+// guards it.
 type arena struct {
 	mem []byte
+	// file has size bytes and was written to at mtime, in nanoseconds; nil for memory.
+	file        *os.File
+	size, mtime int64
 	// pieces counts those that were not read.
 	pieces  int
 	dropped bool
 }
 
-// piece is a part of a unit, in shared memory or, with no arena, of its own.
+// piece is a part of a unit: n bytes in a file from at on, or data, in shared memory
+// or, with no arena, of its own.
 type piece struct {
-	data  []byte
 	arena *arena
+	data  []byte
+	at    int64
+	n     int
+}
+
+// end is how much lies in an arena.
+func (a *arena) end() uint64 {
+	if a.file != nil {
+		return uint64(a.size)
+	}
+	return uint64(len(a.mem))
+}
+
+// piece is a piece that lies within an arena.
+func (a *arena) piece(off uint64, n uint32) piece {
+	p := piece{arena: a, at: int64(off), n: int(n)}
+	if a.file == nil {
+		p.data = a.mem[off : off+uint64(n)]
+	}
+	return p
 }
 
 // inline is the number of bytes that came through the socket.
@@ -27,7 +53,55 @@ func (p piece) inline() int {
 	if p.arena != nil {
 		return 0
 	}
-	return len(p.data)
+	return p.n
+}
+
+func (p piece) inFile() bool { return p.arena != nil && p.arena.file != nil }
+
+// rest is the piece without its first bytes.
+func (p piece) rest(skip int) piece {
+	p.n -= skip
+	if p.inFile() {
+		p.at += int64(skip)
+	} else {
+		p.data = p.data[skip:]
+	}
+	return p
+}
+
+// bytes are the first bytes of the piece, as many as buf takes if they have to be
+// read.
+func (p piece) bytes(buf []byte) ([]byte, error) {
+	if !p.inFile() {
+		return p.data, nil
+	}
+	buf = buf[:min(len(buf), p.n)]
+	n, err := p.arena.file.ReadAt(buf, p.at)
+	if n > 0 {
+		return buf[:n], nil
+	}
+	return nil, &readError{err}
+}
+
+// readError: a file could not be read; io.EOF is one that is shorter than a piece.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+
+// changed tells whether a file is not what it was when the stream was opened. It may
+// have grown.
+func (a *arena) changed() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(a.file.Fd()), &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Size < a.size:
+		return fmt.Errorf("it shrank from %d to %d bytes while it was read", a.size, st.Size)
+	case st.Size == a.size && st.Mtim.Nano() != a.mtime:
+		return errors.New("it was written to while it was read")
+	}
+	return nil
 }
 
 // addArena maps the memory that a message announces.
@@ -62,6 +136,21 @@ func (s *session) addArena(m *protocol.Arena) error {
 	return nil
 }
 
+// addFile takes a file that a message announces.
+func (s *session) addFile(m *protocol.File) error {
+	f := s.conn.TakeFile()
+	if f == nil {
+		return &ProtocolError{fmt.Sprintf("file %d came without a descriptor", m.ID)}
+	}
+	if s.arenas[m.ID] != nil || m.ID == 0 || int64(m.Size) < 0 {
+		f.Close()
+		return &ProtocolError{fmt.Sprintf("file %d is announced twice, or 0, or of %d bytes", m.ID, m.Size)}
+	}
+	a := &arena{file: f, size: int64(m.Size), mtime: int64(m.Mtime)}
+	s.arenas[m.ID], s.mapped[a] = a, true
+	return nil
+}
+
 // dropArena forgets an arena, which is unmapped when its last piece was read.
 func (s *session) dropArena(m *protocol.Drop) error {
 	a := s.arenas[m.ID]
@@ -92,5 +181,9 @@ func (s *session) unmapUnused(a *arena) {
 // unmap gives memory back. Nobody reads in it.
 func (s *session) unmap(a *arena) {
 	delete(s.mapped, a)
+	if a.file != nil {
+		a.file.Close()
+		return
+	}
 	_ = unix.Munmap(a.mem) // fails only for what is not mapped
 }

@@ -199,6 +199,7 @@ func TestRunRecords(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		delimiter := []string{"\n", "", "\r\n"}[seed%3]
 		d, _ := randomDeal(t, r, "\n", true)
+		inFiles(d.units)
 		d.delimiter = delimiter
 		run := start(t, d.listen(), "cat")
 		if code := run.wait(); code != 0 {
@@ -221,7 +222,7 @@ func TestRunRecords(t *testing.T) {
 func TestRunLargeUnits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	units := []testUnit{{data: lines(r, 3<<20)}, {data: gzipped(t, "", lines(r, 2<<20)), codec: protocol.Gzip}, {data: lines(r, 1<<20)}}
-	d := newDealer(t, units...)
+	d := newDealer(t, inFiles(units)...)
 	d.slot, d.window = 1<<20, 2
 	run := start(t, d.listen(), "sh", "-c", "dd bs=1 count=1000 2>/dev/null; sleep 0.1; dd bs=7k 2>/dev/null; cat")
 	if code := run.wait(); code != 0 || run.output() != string(d.expected(d.all())) {

@@ -299,6 +299,8 @@ func (c *Client) accept(s *session, m protocol.Message) error {
 	switch m := m.(type) {
 	case *protocol.Arena:
 		return s.addArena(m)
+	case *protocol.File:
+		return s.addFile(m)
 	case *protocol.Drop:
 		return s.dropArena(m)
 	case *protocol.Unit:
@@ -354,16 +356,16 @@ func (c *Client) pieceComes(s *session, m *protocol.Piece) error {
 	if u == nil || u.id != m.Unit {
 		return unexpected(m)
 	}
-	p := piece{data: m.Data}
+	p := piece{data: m.Data, n: len(m.Data)}
 	if m.Arena != 0 {
 		a := s.arenas[m.Arena]
-		if a == nil || m.Offset > uint64(len(a.mem)) || uint64(m.Length) > uint64(len(a.mem))-m.Offset {
+		if a == nil || m.Offset > a.end() || uint64(m.Length) > a.end()-m.Offset {
 			return &ProtocolError{fmt.Sprintf("a piece of unit %d lies outside of arena %d", m.Unit, m.Arena)}
 		}
-		p.data, p.arena = a.mem[m.Offset:m.Offset+uint64(m.Length)], a
+		p = a.piece(m.Offset, m.Length)
 	}
 	s.at += uint64(m.Length)
-	if len(p.data) == 0 || u.whole || c.finish != nil {
+	if p.n == 0 || u.whole || c.finish != nil {
 		return nil
 	}
 	if p.arena != nil {

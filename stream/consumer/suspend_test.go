@@ -39,7 +39,7 @@ func holds(t testing.TB, pid int) (list []string) {
 	must(t, err)
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
-		if err == nil && (strings.HasPrefix(target, "socket:") || strings.Contains(target, "memfd:") || strings.Contains(target, "pidfd")) {
+		if err == nil && (strings.HasPrefix(target, "socket:") || strings.Contains(target, "memfd:") || strings.Contains(target, "dealer-input") || strings.Contains(target, "pidfd")) {
 			list = append(list, target)
 		}
 	}
@@ -123,7 +123,7 @@ while True:
 // goes on where it was.
 func TestSuspend(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 8))
-	d := newDealer(t, testUnit{data: lines(r, 400000)}, testUnit{data: lines(r, 50000)},
+	d := newDealer(t, testUnit{data: lines(r, 400000), inFile: true}, testUnit{data: lines(r, 50000)},
 		testUnit{path: "/z", codec: protocol.Gzip, data: gzipped(t, "", lines(r, 900000)), piece: 100})
 	// A command that is slow, so that the runner waits for it.
 	run := start(t, d.listen(), slowCat(64<<10, 3*time.Millisecond)...)
@@ -273,7 +273,7 @@ func TestRunProperty(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 77))
 		d, _ := randomDeal(t, r, "\n", true)
 		for i := range 8 {
-			d.units = append(d.units, testUnit{path: fmt.Sprint("/large", i), data: lines(r, 1<<20>>r.IntN(5)), piece: 4096})
+			d.units = append(d.units, testUnit{path: fmt.Sprint("/large", i), data: lines(r, 1<<20>>r.IntN(5)), piece: 4096, inFile: i%2 == 0})
 		}
 		d.dealt = make([]*attempt, len(d.units))
 		d.fault = randomFaults(seed, 100)

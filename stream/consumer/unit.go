@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -57,12 +58,27 @@ func (u *Unit) Unterminated() bool {
 }
 
 // Use waits until there are bytes to be read and calls f with as many as lie in
-// one piece. They belong to the daemon: f must not write to them nor keep them.
-// It returns how many of them it has read, and an error, which Use returns after
+// one piece, or are read at a time. They may belong to the daemon: f must not write
+// to them nor keep them. It returns how many of them it has read, and an error, which Use returns after
 // having taken note of the number. At the end of the unit the error is io.EOF.
 //
 // Disconnect waits for f, so f must not block for long.
 func (u *Unit) Use(f func(p []byte) (n int, err error)) error {
+	return u.use(func(p piece) (int, error) {
+		data, err := p.bytes(u.c.buffer())
+		if err != nil {
+			return 0, err
+		}
+		n, err := f(data)
+		if n < 0 || n > len(data) {
+			panic(fmt.Sprintf("consumer: %d bytes of %d were used", n, len(data)))
+		}
+		return n, err
+	})
+}
+
+// use is Use for pieces.
+func (u *Unit) use(f func(p piece) (n int, err error)) error {
 	p, err := u.borrow()
 	if err != nil {
 		return err
@@ -70,9 +86,20 @@ func (u *Unit) Use(f func(p []byte) (n int, err error)) error {
 	n := 0
 	defer func() { u.giveBack(n) }()
 	n, err = f(p)
-	if used := n; used < 0 || used > len(p) {
-		n = 0
-		panic(fmt.Sprintf("consumer: %d bytes of a piece of %d were used", used, len(p)))
+	if p.inFile() {
+		err = u.checked(p.arena, err)
+	}
+	return err
+}
+
+// checked is the outcome of a read of a file: that it has changed counts more than
+// anything else.
+func (u *Unit) checked(a *arena, err error) error {
+	var failed *readError
+	if changed := a.changed(); changed != nil {
+		err = &DataError{u.path, u.codec, changed}
+	} else if errors.As(err, &failed) {
+		err = &DataError{u.path, u.codec, failed.err}
 	}
 	return err
 }
@@ -91,19 +118,19 @@ func (u *Unit) More() (bool, error) {
 }
 
 // borrow waits for bytes and marks them as lent.
-func (u *Unit) borrow() ([]byte, error) {
+func (u *Unit) borrow() (piece, error) {
 	c := u.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
 		switch {
 		case c.unit != u || c.finish != nil:
-			return nil, ErrStale
+			return piece{}, ErrStale
 		case u.whole:
-			return nil, io.EOF
+			return piece{}, io.EOF
 		case c.err == nil && !c.closed && c.live != nil && len(u.pieces) > 0:
 			c.lent = true
-			return u.pieces[0].data[u.skip:], nil
+			return u.pieces[0].rest(u.skip), nil
 		case u.reported < u.position:
 			// The daemon may wait for room before it sends more.
 			u.reported = u.position
@@ -113,7 +140,7 @@ func (u *Unit) borrow() ([]byte, error) {
 			continue
 		}
 		if err := c.wait(u.ctx); err != nil {
-			return nil, err
+			return piece{}, err
 		}
 	}
 }
@@ -125,7 +152,7 @@ func (u *Unit) giveBack(n int) {
 	c.lent = false
 	u.position += uint64(n)
 	u.skip += n
-	if u.skip == len(u.pieces[0].data) {
+	if u.skip == u.pieces[0].n {
 		u.pop()
 	}
 	u.complete()
@@ -171,7 +198,7 @@ func (u *Unit) pass(ctx context.Context) error {
 		return nil
 	}
 	for {
-		err := u.Use(func(p []byte) (int, error) { return len(p), nil })
+		err := u.use(func(p piece) (int, error) { return p.n, nil })
 		if err == io.EOF {
 			return nil
 		}
@@ -205,7 +232,8 @@ func (u *Unit) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// WriteTo implements io.WriterTo: w gets the bytes straight from shared memory.
+// WriteTo implements io.WriterTo: w gets the bytes straight from shared memory, if
+// they lie there.
 // Disconnect waits for a Write that blocks.
 func (u *Unit) WriteTo(w io.Writer) (n int64, err error) {
 	for {

@@ -94,8 +94,8 @@ func (c *Conn) Send(ms ...Message) error {
 	return err
 }
 
-// SendArena sends an Arena with its descriptor.
-func (c *Conn) SendArena(m *Arena, f *os.File) error {
+// SendWith sends a message, Arena or File, with its descriptor.
+func (c *Conn) SendWith(m Message, f *os.File) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, err := Append(c.out[:0], m)

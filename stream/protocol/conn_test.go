@@ -189,10 +189,10 @@ func TestDescriptors(t *testing.T) {
 		}
 	}
 	must(daemon.Send(&Welcome{}))
-	must(daemon.SendArena(&Arena{ID: 1, Size: 5}, memory(t, "first")))
+	must(daemon.SendWith(&Arena{ID: 1, Size: 5}, memory(t, "first")))
 	must(daemon.Send(&Unit{ID: 1}))
-	must(daemon.SendArena(&Arena{ID: 2, Size: 6}, memory(t, "second")))
-	must(daemon.SendArena(&Arena{ID: 3, Size: 5}, memory(t, "third")))
+	must(daemon.SendWith(&Arena{ID: 2, Size: 6}, memory(t, "second")))
+	must(daemon.SendWith(&Arena{ID: 3, Size: 5}, memory(t, "third")))
 	must(daemon.Send(&EOF{}))
 	want := map[uint32]string{1: "first", 2: "second", 3: "third"}
 	for {
@@ -228,7 +228,7 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 	before := openFiles(t)
 	daemon, consumer := NewServerConn(x), NewConn(y)
 	for range 5 {
-		if err := daemon.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+		if err := daemon.SendWith(&Arena{ID: 1, Size: 4}, f); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := consumer.Receive(); err != nil {
@@ -243,7 +243,7 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 		t.Errorf("%d descriptors are open after Release, %d were before", n, before)
 	}
 
-	if err := consumer.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+	if err := consumer.SendWith(&Arena{ID: 1, Size: 4}, f); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := daemon.Receive(); err != nil {
@@ -255,7 +255,7 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 
 	var err error
 	for range maxFiles + 10 {
-		if err = daemon.SendArena(&Arena{ID: 1, Size: 4}, f); err != nil {
+		if err = daemon.SendWith(&Arena{ID: 1, Size: 4}, f); err != nil {
 			t.Fatal(err)
 		}
 		if _, err = consumer.Receive(); err != nil {

@@ -14,7 +14,7 @@
 //	Hello                      ->
 //	                           <-    Welcome        or Error
 //	Next                       ->
-//	                           <-    Arena          when the memory is new to this consumer
+//	                           <-    Arena, File    when that is new to this consumer
 //	                           <-    Unit Piece* End
 //	Consumed                   ->                   as often as it likes
 //	Next                       ->
@@ -24,8 +24,8 @@
 //
 // A unit is the smallest thing that is dealt: some whole records, one small
 // batch of files, one compressed file, or the name of one file. Its bytes come
-// as pieces of shared memory, in order. A piece may be read until Consumed says
-// that it has been, then never again. A consumer asks for the next unit when it
+// as pieces of shared memory or of files, in order. A piece may be read until
+// Consumed says that it has been, then never again. A consumer asks for the next unit when it
 // has consumed the last one; it has one unit at a time.
 //
 // A consumer that lost its connection, because it was suspended or the daemon
@@ -46,13 +46,21 @@
 // alone what the consumer has closed (Conn.HungUp). A number in Hello would not
 // do: a consumer may be restored from an earlier state.
 //
-// # Memory
+// # Memory and files
 //
 // Arena carries a file descriptor (SCM_RIGHTS, with the first byte of the
 // frame) that is mapped read-only; its memory cannot shrink (F_SEAL_SHRINK). It
-// is valid until Drop or the end of the connection. A consumer that cannot
-// receive descriptors sets Inline; its pieces then name arena 0 and carry the
-// bytes themselves.
+// is valid until Drop or the end of the connection.
+//
+// File carries a descriptor of an input file, open for reading: the daemon has the
+// kernel read it ahead, and the consumer takes the bytes from the page cache. It
+// reads them at the offset of the piece, or splices them into a pipe; it must not
+// map them, because the file may shrink. When it has read a piece it looks whether
+// the file's size and time of modification are still those of the frame (the file
+// may have grown); if not, the attempt has to fail.
+//
+// A consumer that cannot receive descriptors sets Inline; its pieces then name
+// arena 0 and carry the bytes themselves.
 //
 // A consumer stops reading before it closes a connection, and before it says
 // Hello on another one. A daemon that ends a connection itself must leave the

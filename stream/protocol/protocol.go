@@ -36,6 +36,7 @@ const (
 	TypeEOF
 	TypeError
 	TypeFinished
+	TypeFile
 )
 
 // Message is one frame.
@@ -117,7 +118,17 @@ type Arena struct {
 	Size uint64
 }
 
-// Drop says that an arena will not be used again.
+// File announces a file in which pieces lie as in an arena; its descriptor comes
+// with the frame. ID is one of the numbers of arenas. Size, in bytes, and Mtime, in
+// nanoseconds, are those by which the consumer sees that the file is still what it
+// was.
+type File struct {
+	ID    uint32
+	Size  uint64
+	Mtime uint64
+}
+
+// Drop says that an arena or a file will not be used again.
 type Drop struct{ ID uint32 }
 
 // Codec is how a unit's bytes are compressed. The consumer decompresses.
@@ -142,7 +153,8 @@ type Unit struct {
 // Piece is the next bytes of a unit.
 type Piece struct {
 	Unit uint32
-	// Arena, Offset and Length say where they are; with arena 0 they are Data.
+	// Arena, Offset and Length say where they are, in an arena or a file; with arena
+	// 0 they are Data.
 	Arena  uint32
 	Offset uint64
 	Length uint32
@@ -182,6 +194,7 @@ func (*End) Type() Type      { return TypeEnd }
 func (*EOF) Type() Type      { return TypeEOF }
 func (*Error) Type() Type    { return TypeError }
 func (*Finished) Type() Type { return TypeFinished }
+func (*File) Type() Type     { return TypeFile }
 
 func blank(t Type) Message {
 	switch t {
@@ -213,6 +226,8 @@ func blank(t Type) Message {
 		return &Error{}
 	case TypeFinished:
 		return &Finished{}
+	case TypeFile:
+		return &File{}
 	}
 	return nil
 }
@@ -278,6 +293,9 @@ func (m *Welcome) parse(r *reader) {
 
 func (m *Arena) append(b []byte) []byte { return u64(u32(b, m.ID), m.Size) }
 func (m *Arena) parse(r *reader)        { m.ID, m.Size = r.u32(), r.u64() }
+
+func (m *File) append(b []byte) []byte { return u64(u64(u32(b, m.ID), m.Size), m.Mtime) }
+func (m *File) parse(r *reader)        { m.ID, m.Size, m.Mtime = r.u32(), r.u64(), r.u64() }
 
 func (m *Drop) append(b []byte) []byte { return u32(b, m.ID) }
 func (m *Drop) parse(r *reader)        { m.ID = r.u32() }

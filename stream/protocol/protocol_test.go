@@ -26,6 +26,7 @@ func samples() []Message {
 		&Piece{Unit: 1, Length: 3, Data: []byte("abc")},
 		&End{}, &End{Unit: 1, Bytes: 5, Unterminated: true},
 		&EOF{}, &Error{}, &Error{Text: "gone"}, &Finished{},
+		&File{}, &File{ID: 1, Size: 1 << 40, Mtime: 1<<64 - 1},
 	}
 }
 

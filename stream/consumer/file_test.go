@@ -1,0 +1,87 @@
+package consumer
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A file that is not any more what it was when the stream was opened is no input,
+// whoever notices first, and however it is read.
+func TestFileChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *os.File) error
+		want   string
+	}{
+		"shrinks":    {func(f *os.File) error { return f.Truncate(100) }, "it shrank from 2000000 to 100 bytes while it was read"},
+		"is written": {func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 0); return err }, "it was written to while it was read"},
+		"grows":      {func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 2000000); return err }, ""},
+	} {
+		for how := range 4 {
+			data := lines(rand.New(rand.NewPCG(3, 3)), 2000000)[:2000000]
+			d := newDealer(t, testUnit{path: "/in", data: data, inFile: true}).listen()
+			client := dial(t, d, Options{})
+			u, err := client.Next(testContext(t))
+			must(t, err)
+			var b bytes.Buffer
+			must(t, u.Use(func(p []byte) (int, error) { return b.Write(p[:10]) }))
+			d.look(func() { must(t, c.change(d.input.File)) })
+			err = read(u, how, &b)
+			var de *DataError
+			switch {
+			case c.want == "" && (err != nil || !bytes.Equal(b.Bytes(), data)):
+				t.Errorf("%s, way %d: %d bytes, %v", name, how, b.Len(), err)
+			case c.want != "" && (!errors.As(err, &de) || err.Error() != "/in cannot be read: "+c.want):
+				t.Errorf("%s, way %d: %v", name, how, err)
+			}
+		}
+	}
+}
+
+// The command does not live to take a part of a file for all of it.
+func TestRunFileChanges(t *testing.T) {
+	data := lines(rand.New(rand.NewPCG(3, 4)), 4<<20)
+	d := newDealer(t, testUnit{path: "/in", data: data, inFile: true}).listen()
+	run := start(t, d, "sh", "-c", "head -c 100; echo ready; read x; cat >/dev/null; echo END OF INPUT; sleep 1000")
+	run.awaitOutput("ready")
+	d.look(func() { must(t, d.input.Truncate(1<<20)) })
+	if code := run.wait(); code != exitInput || !strings.Contains(run.says(), "/in cannot be read: it shrank from") {
+		t.Errorf("code %d, %q", code, run.says())
+	}
+	if f, _ := d.finished(); f.Code != exitInput || !strings.Contains(f.Reason, "it shrank from") {
+		t.Errorf("recorded %+v", f)
+	}
+}
+
+// Where the kernel cannot splice the bytes are copied.
+func TestWithoutSplice(t *testing.T) {
+	in, err := os.Create(t.TempDir() + "/in")
+	must(t, err)
+	defer in.Close()
+	data := lines(rand.New(rand.NewPCG(3, 5)), 1<<20)
+	_, err = in.Write(data)
+	must(t, err)
+	out, err := os.Create(t.TempDir() + "/out") // is no pipe
+	must(t, err)
+	defer out.Close()
+	a := &arena{file: in, size: int64(len(data))}
+	if _, err := spliceSome(int(out.Fd()), a.piece(0, 100)); err != unix.EINVAL {
+		t.Fatalf("splice says %v", err)
+	}
+	f, u := &feeder{}, &Unit{c: &Client{}}
+	for at := 0; at < len(data); {
+		n, err := f.put(int(out.Fd()), u, a.piece(uint64(at), uint32(len(data)-at)))
+		must(t, err)
+		at += n
+	}
+	got, err := os.ReadFile(out.Name())
+	must(t, err)
+	if !bytes.Equal(got, data) || !f.noSplice {
+		t.Errorf("%d bytes came, want %d", len(got), len(data))
+	}
+}
