@@ -260,8 +260,10 @@ func (w *world) add(q Request) RequestID {
 	return q.ID
 }
 
+// status is what the engine says of a request once it only waits.
 func (w *world) status(id RequestID) Status {
 	w.Helper()
+	w.settle()
 	s, err := w.e.Status(id)
 	if err != nil {
 		w.Fatal(err)
@@ -272,9 +274,10 @@ func (w *world) status(id RequestID) Status {
 	return s
 }
 
-// wantReads compares what was read since the last call.
+// wantReads compares what was read since the last call, once the engine only waits.
 func (w *world) wantReads(want ...string) {
 	w.Helper()
+	w.settle()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if got := strings.Join(w.reads, " "); got != strings.Join(want, " ") {
@@ -283,8 +286,10 @@ func (w *world) wantReads(want ...string) {
 	w.reads = nil
 }
 
+// wantPinned compares what is locked once the engine only waits.
 func (w *world) wantPinned(blocks int64) {
 	w.Helper()
+	w.settle()
 	if n := w.memory.Pinned(); n != blocks*testBlock {
 		w.Errorf("%d bytes are locked, want %d blocks", n, blocks)
 	}

@@ -54,6 +54,7 @@ func TestExplicitKeepsWhatWasRead(t *testing.T) {
 		w.settle()
 		w.wantPinned(2)
 		w.e.Release("a")
+		w.settle()
 		if c := w.e.Counters(); c.Released != blocks(2) || c.Wasted != blocks(1) {
 			t.Errorf("one of two blocks was of use: %+v", c)
 		}
