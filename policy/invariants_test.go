@@ -15,7 +15,7 @@ import (
 // the policy.
 func TestInvariants(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(6000) {
+	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		v, c := randomView(r), randomConfig(r)
 		if err := checkDecision(v, c, seen); err != nil {

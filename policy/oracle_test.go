@@ -204,7 +204,7 @@ func TestCostAgainstOracle(t *testing.T) {
 
 func testOracle(t *testing.T, allSets int, equalShare, worstRatio, missedShare float64) {
 	r := rand.New(rand.NewPCG(1, 2))
-	const rounds = 3000
+	const rounds = 2000
 	equal, cases, sets, missed, worst := 0, 0, 0, 0, 1.0
 	for i := range rounds {
 		o := randomInstance(r)

@@ -173,7 +173,7 @@ func flood(t *testing.T, c Config, p headrace.Priority) (time.Duration, bool) {
 	}
 	add(100)
 	cold := add(0)
-	for w.now < 2*time.Hour {
+	for w.now < 45*time.Minute {
 		if w.now%(15*time.Second) == 0 {
 			add(100)
 		}

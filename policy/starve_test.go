@@ -176,12 +176,10 @@ func (k *worker) leave() {
 // hours. The tasks that were there before, the largest needs both slots' memory,
 // must end all the same.
 func TestNobodyStarves(t *testing.T) {
-	for _, name := range Names() {
+	for i, name := range Names() {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(2) {
-				testStarving(t, Config{Policy: name, Ageing: time.Minute}, seed)
-			}
+			testStarving(t, Config{Policy: name, Ageing: time.Minute}, uint64(i))
 		})
 	}
 }
@@ -232,7 +230,7 @@ func TestWithoutAgeingTheyStarve(t *testing.T) {
 		ID: "n", CPUs: 1, Memory: 4096 * mb, Stores: []headrace.StoreView{{Name: "s"}},
 	}}
 	low := w.submit(1, 5*time.Minute, 1024*mb)
-	for w.now < 3*time.Hour {
+	for w.now < 2*time.Hour {
 		if r.IntN(14) == 0 {
 			w.submit(8, 15*time.Second, 1024*mb)
 		}

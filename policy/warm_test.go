@@ -191,7 +191,7 @@ func randomWarmView(r *rand.Rand) WarmView {
 
 func TestNextWarmAgainstOracle(t *testing.T) {
 	seen := map[WarmDo]int{}
-	for seed := range uint64(20000) {
+	for seed := range uint64(10000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		v, c := randomWarmView(r), WarmConfig{Order: pick(r, SmallestFirst, "", FIFO)}
 		before := cloneWarm(v)
@@ -294,7 +294,7 @@ func TestCleanUp(t *testing.T) {
 // for two devices, and checks the rules at each step.
 func TestWarmingToTheEnd(t *testing.T) {
 	total := map[string]int{}
-	for seed := range uint64(150) {
+	for seed := range uint64(100) {
 		m := newWarmModel(rand.New(rand.NewPCG(seed, 3)))
 		for step := range 400 {
 			if err := m.step(); err != nil {
