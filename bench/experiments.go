@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"headrace/internal/linux"
 )
@@ -11,6 +12,7 @@ import (
 type sizes struct {
 	shares []float64 // (a): r, the share done when the urgent task arrives
 
+	lightText             int64
 	lightLow, lightUrgent float64 // seconds
 
 	dirtyShares           []float64
@@ -34,8 +36,9 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 		return sizes{}, err
 	}
 	s := sizes{
-		shares:   []float64{0.1, 0.3, 0.6, 0.9},
-		lightLow: 2, lightUrgent: 1.2,
+		shares:    []float64{0.1, 0.3, 0.6, 0.9},
+		lightText: 64 << 20,
+		lightLow:  2, lightUrgent: 1.2,
 		dirtyShares: []float64{0.1, 0.5, 0.9},
 		// In the paper, paging all of a task's memory takes about a quarter of its
 		// time; so it does here with 512 MiB and a disk of 800 MB/s.
@@ -49,11 +52,11 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 	}
 	if o.Quick {
 		s.shares, s.dirtyShares = []float64{0.5}, []float64{0.5}
-		s.lightLow, s.lightUrgent = 1, 0.6
-		s.dirtyLow, s.dirtyUrgent = 1, 0.6
-		s.footprints = []float64{0.5, 1.25}
-		s.bandwidths = []int64{100e6}
-		s.kmeansTime = 1.5
+		s.lightText, s.lightLow, s.lightUrgent = 16<<20, 1, 0.3
+		s.dirtyLow, s.dirtyUrgent = 0.5, 0.3
+		s.footprints = []float64{1.25}
+		s.bandwidths, s.roomyBandwidths = []int64{100e6}, nil
+		s.kmeansTime = 0.5
 	}
 	if s.dirtyBytes == 0 {
 		s.dirtyBytes = min(512<<20, mem.Total/16)
@@ -71,7 +74,7 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 // light is experiment (a): os-assisted-preemption, figure 2.
 func (h *harness) light(ctx context.Context, z sizes) error {
 	h.say(0, "(a) making the input")
-	text, err := h.randomText(64 << 20)
+	text, err := h.randomText(z.lightText)
 	if err != nil {
 		return err
 	}
@@ -253,11 +256,9 @@ func (h *harness) storage(ctx context.Context, z sizes) error {
 func roomyPlaces(places []place, z sizes) []place {
 	var out []place
 	for _, p := range places {
-		for _, b := range z.roomyBandwidths {
-			if p.fact.Name == storeName(b) || p.fact.Name == storeMemory {
-				out = append(out, p)
-				break
-			}
+		chosen := func(b int64) bool { return p.fact.Name == storeName(b) }
+		if p.fact.Name == storeMemory || slices.ContainsFunc(z.roomyBandwidths, chosen) {
+			out = append(out, p)
 		}
 	}
 	return out

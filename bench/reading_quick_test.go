@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -109,15 +108,9 @@ func TestInterruptedOrder(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	interrupt := errors.New("interrupted")
-	o := OrderOptions{RunOptions: quickRun(t, "order")}
-	o.Live, o.Repeats = true, 50
-	var seen bytes.Buffer
-	o.Stderr = writerFunc(func(b []byte) (int, error) {
-		if seen.Write(b); bytes.Count(seen.Bytes(), []byte("1.33 times")) > 1 {
-			cancel(interrupt)
-		}
-		return len(b), nil
-	})
+	o := OrderOptions{RunOptions: quickRun(t, "order"), Memory: 96 << 20}
+	o.Live, o.Repeats, o.Terminal.Width = true, 50, 200
+	o.Stderr = &trigger{word: "repeat 1 of 50", times: 2, pull: func() { cancel(interrupt) }}
 	if err := Order(ctx, o); !errors.Is(err, interrupt) {
 		t.Fatalf("%v, want that it was interrupted", err)
 	}

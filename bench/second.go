@@ -20,7 +20,7 @@ const changedShare = 0.1
 // secondCheckpoint is experiment (d): checkpoint-preemption, table 3.
 func (h *harness) secondCheckpoint(ctx context.Context, z sizes) error {
 	h.say(0, "(d) preparing the storage")
-	places, err := h.places(ctx, []int64{z.touchBandwidth}, 3*z.touchBytes+64<<20, true, "(d)")
+	places, err := h.places(ctx, []int64{z.touchBandwidth}, 3*z.touchBytes+64<<20, !h.o.Quick, "(d)")
 	if err != nil {
 		return err
 	}
