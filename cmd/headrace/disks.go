@@ -23,9 +23,9 @@ func disksVerb(a *app) *cobra.Command {
 		Short: "Tell how the disks are used, and who reads",
 		Long: `Disks measures for --interval and shows for each disk what is read and written
 per second, how many seeks 100 MB of reading cost (reads that did not begin where
-the last one had ended), and how that was measured. Below are the daemon's own
-readers, streams and warming, with what they have read and how long they have
-waited for their turn.
+the last one had ended; – where less than 4 MB was read), and how that was
+measured. Below are the daemon's own readers, streams and warming, with what they
+have read and how long they have waited for their turn.
 
 With --follow it goes on until Ctrl-C, on a terminal in place; with --count it
 shows that many intervals, with --format json an object on a line for each.`,
@@ -35,6 +35,9 @@ shows that many intervals, with --format json an object on a line for each.`,
 		Args:              takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every <= 0 {
+				return usageErrorf("--interval 0s: give a time to measure over, such as 1s")
+			}
 			if follow && cmd.Flags().Changed("count") {
 				return usageErrorf("--follow and --count exclude each other")
 			}
@@ -117,8 +120,12 @@ func (a *app) disksShow(left int) (show func(*wire.DisksSample) error, end func(
 	}, func() {}
 }
 
+// enoughRead is how much must be read before seeks per 100 MB mean something: a
+// few small reads of something else would be hundreds.
+const enoughRead = 4e6
+
 func writeDisks(w io.Writer, s *wire.DisksSample, term report.Terminal) error {
-	if err := disksTable(s.Disks).WriteTerminal(w, term); err != nil {
+	if err := disksTable(s).WriteTerminal(w, term); err != nil {
 		return err
 	}
 	readers := readersTable(s.Disks)
@@ -131,17 +138,17 @@ func writeDisks(w io.Writer, s *wire.DisksSample, term report.Terminal) error {
 	return readers.WriteTerminal(w, term)
 }
 
-func disksTable(disks []*wire.Disk) *report.Table {
+func disksTable(s *wire.DisksSample) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		{Title: "disk"}, {Title: "mount", Flex: true}, {Title: "type"}, {Title: "read", Align: report.Right},
 		{Title: "written", Align: report.Right}, {Title: "requests", Align: report.Right},
 		{Title: "seeks/100 MB", Align: report.Right}, {Title: "measured by", Flex: true},
 	}}
-	for _, d := range disks {
+	for _, d := range s.Disks {
 		const unknown = "–"
 		read, written := report.UnitBytesPerSecond.Format(d.Read), report.UnitBytesPerSecond.Format(d.Write)
 		requests, seeks := report.UnitNone.Format(d.Requests)+"/s", unknown
-		if d.Seeks >= 0 {
+		if d.Seeks >= 0 && d.Read*s.Interval >= enoughRead {
 			seeks = report.UnitNone.Format(d.Seeks)
 		}
 		method := d.Method
