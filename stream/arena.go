@@ -81,13 +81,13 @@ func (a *arena) close() {
 	a.file.Close()
 }
 
-// duplicate is a descriptor of the arena for somebody else.
-func (a *arena) duplicate() (*os.File, error) {
-	fd, err := unix.FcntlInt(a.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+// duplicate is another descriptor for an open file.
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), a.file.Name()), nil
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // take takes a free slot; there must be one. It belongs to the caller until

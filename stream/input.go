@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // input is a file that is being scanned. It has a number among those of arenas,
@@ -19,12 +21,17 @@ func newInput(f *os.File, is identity) *input {
 	return &input{id: arenaIDs.Add(1), File: f, identity: is}
 }
 
-// again opens the file for a consumer: what it does with the descriptor, such as
-// setting flags, must not change anything for others. The caller closes it.
-func (in *input) again() (*os.File, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", in.Fd()))
+// openAgain opens a file for a consumer: what that does with the descriptor, such as
+// setting flags, must not change anything for others. It has the owner's rights, for
+// some file systems refuse root. It may take as long as the file system likes. The
+// caller closes the file.
+func openAgain(file *os.File, owner linux.Credentials) (f *os.File, err error) {
+	err = linux.AsUser(owner, func() error {
+		f, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open %s again for a consumer: %w", in.Name(), err)
+		return nil, fmt.Errorf("open %s again for a consumer: %w", file.Name(), err)
 	}
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL) // reads ahead twice as far
 	return f, nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/stream/protocol"
 )
 
@@ -75,8 +76,8 @@ const (
 var errLater = errors.New("not now")
 
 // outgoing is a message on its way. With some goes a descriptor of their own, as
-// what it stands for may be closed meanwhile: an Arena or a File takes it along, a
-// Piece is read from it at its Offset.
+// what it stands for may be closed meanwhile: an Arena takes it along, a File one
+// that is opened by it, and a Piece is read from it at its Offset.
 type outgoing struct {
 	m    protocol.Message
 	file *os.File
@@ -90,6 +91,7 @@ type link struct {
 	uid    uint32
 	conn   *protocol.Conn
 	inline bool
+	owner  linux.Credentials // of the stream
 	// told are the arenas and files that the consumer has been told of.
 	told map[uint32]bool
 
@@ -181,14 +183,10 @@ func (l *link) sendPiece(unit uint32, p piece) {
 		return
 	}
 	if !l.told[a.id] {
-		f, err := a.duplicate()
-		if err != nil {
-			l.e.cfg.Log.Error("share memory with a consumer", "err", err)
-			l.close() // it comes again
+		if !l.sendWith(&protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, a.file) {
 			return
 		}
 		l.told[a.id] = true
-		l.send(outgoing{m: &protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, file: f})
 	}
 	m.Arena, m.Offset = a.id, uint64(p.slot.off+p.off)
 	l.send(message(m))
@@ -196,23 +194,31 @@ func (l *link) sendPiece(unit uint32, p piece) {
 
 // sendFrom queues a piece that lies in a file.
 func (l *link) sendFrom(in *input, m *protocol.Piece) {
-	if l.told[in.id] {
-		l.send(message(m))
-		return
-	}
-	f, err := in.again()
-	if err != nil {
-		l.fail(err.Error())
-		return
-	}
 	if l.inline {
 		m.Arena = 0
-		l.send(outgoing{m, f})
+		l.sendWith(m, in.File)
 		return
 	}
-	l.told[in.id] = true
-	l.send(outgoing{&protocol.File{ID: in.id, Size: uint64(in.Size), Mtime: uint64(in.Mtime)}, f})
+	if !l.told[in.id] {
+		if !l.sendWith(&protocol.File{ID: in.id, Size: uint64(in.Size), Mtime: uint64(in.Mtime)}, in.File) {
+			return
+		}
+		l.told[in.id] = true
+	}
 	l.send(message(m))
+}
+
+// sendWith queues a message with a descriptor. It fails when there are no more of
+// them: then the consumer comes again.
+func (l *link) sendWith(m protocol.Message, f *os.File) bool {
+	own, err := duplicate(f)
+	if err != nil {
+		l.e.cfg.Log.Error("share memory or a file with a consumer", "err", err)
+		l.close()
+		return false
+	}
+	l.send(outgoing{m, own})
+	return true
 }
 
 // forget tells the consumer that an arena or a file is gone.
@@ -274,30 +280,42 @@ func (l *link) flush(queue []outgoing) error {
 	}()
 	var batch []protocol.Message
 	for _, o := range queue {
-		if p, ok := o.m.(*protocol.Piece); ok && o.file != nil {
-			batch = append(batch, load(p, o.file))
-			continue
+		m, with := o.m, o.file
+		switch of := m.(type) {
+		case *protocol.Piece:
+			m, with = load(of, o.file), nil
+		case *protocol.File:
+			f, err := openAgain(o.file, l.owner)
+			if err != nil {
+				m, with = &protocol.Error{Text: err.Error()}, nil
+				break
+			}
+			defer f.Close()
+			with = f
 		}
-		if o.file == nil {
-			batch = append(batch, o.m)
+		if with == nil {
+			batch = append(batch, m)
 			continue
 		}
 		if err := l.conn.Send(batch...); err != nil {
 			return err
 		}
 		batch = batch[:0]
-		if err := l.conn.SendWith(o.m, o.file); err != nil {
+		if err := l.conn.SendWith(m, with); err != nil {
 			return err
 		}
 	}
 	return l.conn.Send(batch...)
 }
 
-// load reads the bytes of a piece that is to carry them.
-func load(p *protocol.Piece, f *os.File) protocol.Message {
+// load reads the bytes of a piece that is to carry them and does not yet.
+func load(p *protocol.Piece, from *os.File) protocol.Message {
+	if from == nil {
+		return p
+	}
 	p.Data = make([]byte, p.Length)
-	if _, err := f.ReadAt(p.Data, int64(p.Offset)); err != nil {
-		return &protocol.Error{Text: fmt.Sprintf("read the bytes of unit %d: %v", p.Unit, err)}
+	if _, err := from.ReadAt(p.Data, int64(p.Offset)); err != nil {
+		return &protocol.Error{Text: fmt.Sprintf("read %s at %d: %v", from.Name(), p.Offset, err)}
 	}
 	p.Offset = 0
 	return p
@@ -321,6 +339,7 @@ func (l *link) hello() (*consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.owner = c.s.spec.Owner
 	return c, c.attach(l, h)
 }
 
