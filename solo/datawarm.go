@@ -139,7 +139,7 @@ func (s *dataService) awaitWarm(ctx context.Context, id warm.RequestID, v viewer
 }
 
 func noRequest(id string) error {
-	return connect.NewError(connect.CodeNotFound, fmt.Errorf("%w: there is no request %q; headrace warm lists yours", errNotFound, id))
+	return connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no request %q; headrace warm lists yours", id))
 }
 
 func (w *warming) entry(id warm.RequestID) *warmEntry {

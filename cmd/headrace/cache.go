@@ -186,7 +186,11 @@ func (r *cacheReport) line(size, resident, pinned int64, name string) error {
 // end writes the sums, and says by its error that there were problems.
 func (r *cacheReport) end() error {
 	if r.files > 0 && r.app.format != formatJSON {
-		if err := r.line(r.size, r.resident, r.pinned, "all "+files(r.files)); err != nil {
+		resident := r.resident
+		if r.untold > 0 {
+			resident = -1
+		}
+		if err := r.line(r.size, resident, r.pinned, "all "+files(r.files)); err != nil {
 			return err
 		}
 	}

@@ -49,6 +49,9 @@ requests are listed.`,
 			if err := f.validate(args); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("budget") && f.budget == 0 {
+				return usageErrorf("--budget 0 would keep nothing; leave it out for as much as the daemon's budget allows")
+			}
 			return a.warm(cmd.Context(), &f, args)
 		},
 	}
@@ -311,7 +314,11 @@ func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) erro
 func evicted(r *wire.EvictResponse, paths bool) string {
 	var parts []string
 	if paths {
-		parts = append(parts, fmt.Sprintf("%s of %s dropped", report.Bytes(r.Bytes), files(r.Files)))
+		dropped := "nothing dropped"
+		if r.Files > 0 {
+			dropped = fmt.Sprintf("%s of %s dropped", report.Bytes(r.Bytes), files(r.Files))
+		}
+		parts = append(parts, dropped)
 	}
 	switch r.Requests {
 	case 0:
@@ -324,7 +331,7 @@ func evicted(r *wire.EvictResponse, paths bool) string {
 		parts = append(parts, report.Bytes(r.Released)+" left to the kernel")
 	}
 	if r.Kept > 0 {
-		parts = append(parts, fmt.Sprintf("%s stay in memory for others who have asked for them", report.Bytes(r.Kept)))
+		parts = append(parts, fmt.Sprintf("%s stay in memory because other requests or jobs want them", report.Bytes(r.Kept)))
 	}
 	return strings.Join(parts, ", ")
 }
