@@ -80,7 +80,7 @@ func (c *chaos) run() {
 
 // live starts a daemon that will die at a random point.
 func (c *chaos) live() {
-	for {
+	for range 100 {
 		c.cfg.Policy.Policy = policy.Names()[c.r.IntN(len(policy.Names()))]
 		dying := make(chan struct{})
 		c.dying = dying
@@ -107,6 +107,7 @@ func (c *chaos) live() {
 		}
 		c.deaths++
 	}
+	c.t.Fatal("no daemon lives to see its start")
 }
 
 func (c *chaos) isDead() bool {

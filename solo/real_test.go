@@ -115,7 +115,7 @@ func (m *machine) clear() {
 		}
 	}
 	m.cmd.Process.Signal(syscall.SIGTERM)
-	<-m.died
+	m.untilDead()
 }
 
 // launch starts the daemon and waits until it answers, or has died at a crash
@@ -123,7 +123,7 @@ func (m *machine) clear() {
 func (m *machine) launch(env ...string) {
 	m.t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(append(os.Environ(), daemonEnv+"="+m.arg), env...)
+	cmd.Env = append(append(os.Environ(), daemonEnv+"="+m.arg, exitAtOnce), env...)
 	cmd.Dir = "/"
 	log := filepath.Join(os.TempDir(), filepath.Base(m.cfg.StateDir)+".log")
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -168,11 +168,25 @@ func (m *machine) launch(env ...string) {
 	}
 }
 
+// exitAtOnce has a process that the race detector watches not sleep a second at its end.
+const exitAtOnce = "GORACE=atexit_sleep_ms=0"
+
 // kill9 kills the daemon.
 func (m *machine) kill9() {
 	m.cmd.Process.Kill() // fails if it is dead already
 	<-m.died
 	m.cmd = nil
+}
+
+// untilDead waits for the end of a daemon that dies by itself.
+func (m *machine) untilDead() {
+	m.t.Helper()
+	select {
+	case <-m.died:
+	case <-time.After(patience):
+		m.kill9()
+		m.t.Fatal("the daemon did not end by itself")
+	}
 }
 
 // counter is a command that counts to n, one line in about 10 ms.
@@ -203,6 +217,7 @@ func TestRealPreemption(t *testing.T) {
 		{policy.Suspend, "suspended"}, {policy.Checkpoint, "checkpointed"}, {policy.Kill, "killing"}, {policy.Cost, ""},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
+			t.Parallel()
 			m := newMachine(t, c.policy)
 			if c.policy == policy.Checkpoint && !m.image {
 				t.Skip("without root or CRIU there are no checkpoints")
@@ -230,6 +245,7 @@ func TestRealPreemption(t *testing.T) {
 func TestRealDaemonKilled(t *testing.T) {
 	for _, state := range []headrace.TaskState{headrace.Pending, headrace.Running, headrace.Suspended, headrace.Checkpointed} {
 		t.Run(state.String(), func(t *testing.T) {
+			t.Parallel()
 			m := newMachine(t, policy.Wait)
 			if state == headrace.Checkpointed && !m.image {
 				t.Skip("without root or CRIU there are no checkpoints")
@@ -354,7 +370,7 @@ func (m *machine) submitThrough(p headrace.Priority, change func(*wire.RunReques
 	if err == nil {
 		return headrace.TaskID(res.Id)
 	}
-	<-m.died
+	m.untilDead()
 	m.launch()
 	return ""
 }
@@ -376,7 +392,7 @@ func (m *machine) untilRunning(id headrace.TaskID) {
 			}
 		}
 	}
-	<-m.died
+	m.untilDead()
 	m.launch()
 }
 

@@ -131,7 +131,7 @@ func allLogs(ctx context.Context, client wireconnect.TaskServiceClient, id strin
 func asUser(t *testing.T, uid uint32, socket string, calls ...string) []string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", calls...)
-	cmd.Env = append(os.Environ(), callEnv+"="+socket)
+	cmd.Env = append(os.Environ(), callEnv+"="+socket, exitAtOnce)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
