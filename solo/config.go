@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"headrace/policy"
+	"headrace/report"
+	"headrace/stream"
 )
 
 // Config is what a daemon is told. Only StateDir and Shim must be set.
@@ -105,6 +107,9 @@ func (c *Config) complete(mem memoryInfo) error {
 	}
 	if c.WarmBudget < 0 || c.Buffer < 0 {
 		return fmt.Errorf("budget for warming %d, buffer %d: give numbers of bytes", c.WarmBudget, c.Buffer)
+	}
+	if c.Buffer != 0 && c.Buffer < stream.MinBuffer {
+		return fmt.Errorf("a buffer of %s is too small; give at least %s", report.Bytes(c.Buffer), report.Bytes(stream.MinBuffer))
 	}
 	if c.SuspendGrace == 0 {
 		c.SuspendGrace = defaultSuspendGrace

@@ -8,6 +8,7 @@ import (
 	"headrace"
 	"headrace/fileset"
 	"headrace/internal/linux"
+	"headrace/report"
 	"headrace/stream"
 	"headrace/wire"
 )
@@ -30,7 +31,7 @@ func checkInput(q *wire.Input) error {
 		return refusal("%d tasks; at most %d can share an input", q.Tasks, stream.MaxConsumers)
 	}
 	if q.Buffer != 0 && q.Buffer < stream.MinBuffer {
-		return refusal("a buffer of %d bytes; give at least %d, or 0 for the default", q.Buffer, stream.MinBuffer)
+		return refusal("a buffer of %s is too small; give at least %s, or nothing for the default", report.Bytes(q.Buffer), report.Bytes(stream.MinBuffer))
 	}
 	return nil
 }

@@ -1,12 +1,15 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"connectrpc.com/connect"
 
+	"headrace/pagecache"
+	"headrace/report"
 	"headrace/stream"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -55,8 +58,12 @@ func (s streamService) open(ctx context.Context, q *wire.OpenStreamRequest, by c
 
 // newStream opens a stream, with the daemon's own buffer if none is named.
 func (s *service) newStream(ctx context.Context, spec stream.Spec) (stream.Info, error) {
-	if spec.Buffer == 0 {
-		spec.Buffer = s.loop.cfg.Buffer
+	limits, err := pagecache.ReadLimits()
+	if err != nil {
+		return stream.Info{}, err
+	}
+	if spec.Buffer, err = bufferFor(spec.Buffer, s.loop.cfg.Buffer, limits); err != nil {
+		return stream.Info{}, err
 	}
 	if err := spec.Rule.Check(); err != nil {
 		return stream.Info{}, refusal("%v", err)
@@ -71,6 +78,28 @@ func (s *service) newStream(ctx context.Context, spec stream.Spec) (stream.Info,
 	defer end()
 	info, err := s.loop.streams.Open(ctx, spec)
 	return info, asRefusal(err)
+}
+
+// bufferFor is the size of a stream's buffer: what is asked for, else the usual
+// one of this daemon. It is at most half of what memory there is: a daemon that
+// goes past the limit of its cgroup is killed.
+func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
+	left, of := l.Memory, "the machine"
+	if l.Cgroup.Dir != "" && l.Cgroup.Left < left {
+		left, of = l.Cgroup.Left, "the memory limit over the daemon"
+	}
+	most := left / 2
+	switch {
+	case most < stream.MinBuffer:
+		return 0, refusal("a buffer takes %s or more, and %s leaves %s, of which it may take half; wait for other jobs, have less kept by headrace warm, or start the daemon with more memory",
+			report.Bytes(stream.MinBuffer), of, report.Bytes(left))
+	case asked > most:
+		return 0, refusal("a buffer of %s is more than half of the %s that %s leaves; give a smaller --buffer, or start the daemon with more memory",
+			report.Bytes(asked), report.Bytes(left), of)
+	case asked > 0:
+		return asked, nil
+	}
+	return min(cmp.Or(usual, stream.DefaultBuffer), most), nil
 }
 
 // maxStreams is how many streams an ordinary user may have open.
