@@ -2,6 +2,7 @@ package warm
 
 import (
 	"context"
+	"os"
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -89,10 +90,8 @@ func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
 	all := pagecache.Range{Len: id.size}
 	before, _ := e.cfg.Cache.Resident(f, all)
 	drop, keep := e.unwanted(path, id.size)
-	for _, part := range drop {
-		if err := e.cfg.Cache.Evict(f, part); err != nil {
-			return err
-		}
+	if err := e.evictAll(f, drop); err != nil {
+		return err
 	}
 	after, _ := e.cfg.Cache.Resident(f, all)
 	if after < before {
@@ -102,6 +101,31 @@ func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
 	for _, part := range keep {
 		n, _ := e.cfg.Cache.Resident(f, part)
 		did.Kept += n
+	}
+	return nil
+}
+
+// evictAll drops parts of a file from memory. What has been written to it and is
+// not on the disk yet would stay: then it is put there first.
+func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
+	var stays int64
+	for _, part := range parts {
+		if err := e.cfg.Cache.Evict(f, part); err != nil {
+			return err
+		}
+		n, _ := e.cfg.Cache.Resident(f, part)
+		stays += n
+	}
+	if stays == 0 {
+		return nil
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := e.cfg.Cache.Evict(f, part); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -209,3 +209,30 @@ func TestRealFilesThatChange(t *testing.T) {
 	w.e.Release("k")
 	waitUntil(t, "everything is released", func() bool { return w.e.Counters().Pinned == 0 && w.cache.Pinned() == 0 })
 }
+
+// TestRealEvictWritten evicts what has just been written: the kernel keeps that
+// until it is on the disk.
+func TestRealEvictWritten(t *testing.T) {
+	w := newRealWorld(t, pagecache.Config{}, 1<<20)
+	const size = 3<<20 + 5
+	path := filepath.Join(w.dir, "written")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	cold, err := w.cache.Resident(f, pagecache.Range{Len: size})
+	if err != nil || cold > 0 {
+		t.Skipf("%d bytes of a hole are in memory here: %v", cold, err)
+	}
+	if _, err := f.WriteAt([]byte(strings.Repeat("x", size)), 0); err != nil {
+		t.Fatal(err)
+	}
+	did, err := w.e.Evict(t.Context(), linux.Credentials{}, true, []string{path})
+	if err != nil || did.FailedFiles != 0 || did.Files != 1 || did.Bytes != size {
+		t.Errorf("%+v, %v; want all %d bytes dropped", did, err, size)
+	}
+}
