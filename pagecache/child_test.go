@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 
 func child(name, dir string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), childVar+"="+name, childDir+"="+dir)
+	cmd.Env = append(os.Environ(), childVar+"="+name, childDir+"="+dir, "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 

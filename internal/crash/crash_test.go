@@ -42,7 +42,7 @@ func TestHere(t *testing.T) {
 		{"here:3", "once ", false},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestHere$")
-		cmd.Env = append(os.Environ(), "CRASH_TEST_CHILD=1", Env+"="+c.env)
+		cmd.Env = append(os.Environ(), "CRASH_TEST_CHILD=1", Env+"="+c.env, "GORACE=atexit_sleep_ms=0")
 		out, err := cmd.Output()
 		if string(out) != c.out {
 			t.Errorf("%s=%q: wrote %q, want %q", Env, c.env, out, c.out)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,7 +45,7 @@ func TestCriu(t *testing.T) {
 	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "Cancelled", "CriuDies"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestInNamespace$/^"+name+"$", "-test.v")
-			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+path, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir())
+			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+path, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 			out, err := cmd.CombinedOutput()
 			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestInNamespace/"+name)) {
@@ -81,6 +82,9 @@ type victim struct {
 	watch   *os.File // inotify: files that appear in dir
 }
 
+// patience is how long a test waits for something that must happen.
+const patience = 30 * time.Second
+
 const victimPages = 64 << 20 / pageSize
 
 // startVictim starts one as the leader of a session with nothing open but
@@ -91,7 +95,7 @@ func startVictim(t *testing.T) (v *victim, hash string) {
 	if err := os.Mkdir(v.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK) // so that reads have deadlines
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +126,9 @@ func (v *victim) answer() string {
 	v.answers++
 	path := filepath.Join(v.dir, fmt.Sprintf("result-%d", v.answers))
 	buf := make([]byte, 4096)
+	if err := v.watch.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		v.t.Fatal(err)
+	}
 	for {
 		b, err := os.ReadFile(path)
 		if err == nil {
@@ -311,8 +318,11 @@ func (v *victim) cancelDump(s *Store) bool {
 	if err := cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}
-	for w.Received() == 0 {
-		runtime.Gosched()
+	for deadline := time.Now().Add(patience); w.Received() == 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			cmd.Process.Kill()
+			v.t.Fatalf("criu has sent nothing: %v", cmd.Wait())
+		}
 	}
 	w.Cancel()
 	if err := cmd.Wait(); err == nil {
