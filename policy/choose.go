@@ -181,5 +181,8 @@ func size(n int64) string {
 	if n >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 	}
+	if n > 0 && n < 1<<20 {
+		return fmt.Sprintf("%.0f KiB", math.Ceil(float64(n)/(1<<10)))
+	}
 	return fmt.Sprintf("%.0f MiB", math.Ceil(float64(n)/(1<<20)))
 }

@@ -158,7 +158,7 @@ func TestBlockThatNeverFits(t *testing.T) {
 		w.add(w.job("b", w.file("d1/b", blocks(4)), w.file("d1/tiny", 100)))
 		w.wantReads("a@2", "tiny@0")
 		s := w.status("r-a")
-		if !s.Done || s.NotFit != blocks(2) || s.Pinned != 4096 || s.NotFitReason != "a block of 1 MiB is larger than the whole budget of 1 MiB" {
+		if !s.Done || s.NotFit != blocks(2) || s.Pinned != 4096 || s.NotFitReason != "a block of 1 MiB is larger than the whole budget of 512 KiB" {
 			t.Errorf("%+v", s)
 		}
 	})
