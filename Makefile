@@ -36,6 +36,8 @@ bin/%: FORCE
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace demo
 
+# Else every process that the race detector watches sleeps a second at its end.
+test: export GORACE ?= atexit_sleep_ms=0
 test: setup build ## all tests with the race detector, then the Java ones where there are any
 	$(GO) vet $(PKGS)
 	$(GO) test -json -race -timeout $(GO_TIMEOUT) $(TESTFLAGS) $(PKGS) | $(GO) run ./scripts/testcount

@@ -113,7 +113,9 @@ func cmdFinish(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: finish NAME N")
 	}
 	b := stateIn(ts).background[args[0]]
+	late := time.AfterFunc(time.Minute, func() { b.cmd.Process.Kill() })
 	err := b.cmd.Wait()
+	late.Stop()
 	out, _ := b.out.read()
 	errOut, _ := b.errOut.read()
 	fmt.Fprint(ts.Stdout(), out)
