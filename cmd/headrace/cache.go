@@ -197,6 +197,9 @@ func (r *cacheReport) end() error {
 	if err := r.out.Flush(); err != nil {
 		return err
 	}
+	if r.files == 0 && r.problems == 0 {
+		r.app.say("there are no files in it")
+	}
 	if r.untold > 0 {
 		r.app.say("%s: the kernel tells what is in memory only to the owner, to those who may write the file, and to root", files(r.untold))
 	}
