@@ -97,7 +97,7 @@ func (c *consumer) close(units []uint32, commit bool) {
 	if c.committedUnits == nil {
 		c.s.reclaim(c.units)
 	}
-	c.units, c.phase = nil, over
+	c.units, c.bytes, c.phase = nil, 0, over
 }
 
 // unlink ends the connection's part: what was in memory for it is let go.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ var (
 	ErrUnknown = errors.New("no such stream")
 	ErrExists  = errors.New("there is a stream with this name")
 )
+
+// errRemoved is what consumers are told that come when nobody needs the stream.
+var errRemoved = errors.New("the stream was closed")
 
 // Config says what an engine works with.
 type Config struct {
@@ -245,7 +249,7 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*plan, error) {
 		}})
 	})
 	if err == nil && len(m.p.files) == 0 {
-		err = errors.New("there are no input files")
+		err = fmt.Errorf("there are no files to be read in %s", strings.Join(spec.Paths, ", "))
 	}
 	return m.p, err
 }
@@ -345,7 +349,7 @@ func (e *Engine) Remove(id string) error {
 		return err
 	}
 	delete(e.streams, id)
-	s.fail(errors.New("the stream was closed"))
+	s.fail(errRemoved)
 	s.release()
 	e.trimPool()
 	e.mu.Unlock()

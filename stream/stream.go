@@ -203,7 +203,9 @@ func (s *stream) fail(err error) {
 		return
 	}
 	s.err = err
-	s.e.cfg.Log.Warn("stream failed", "stream", s.spec.ID, "err", err)
+	if err != errRemoved {
+		s.e.cfg.Log.Warn("stream failed", "stream", s.spec.ID, "err", err)
+	}
 	for _, c := range s.consumers {
 		if c.link != nil {
 			c.link.fail(err.Error())

@@ -169,7 +169,7 @@ func (e *Engine) inherit(b *block) bool {
 			continue
 		}
 		e.mu.Lock()
-		if r.wants(pos) && r.fits(b.bytes) {
+		if r.wants(pos) && r.fits(b.bytes) && r.changedFile(file, o.identity) == "" {
 			b.leaving = false
 			e.refer(b, r, pos)
 			e.kickAll()

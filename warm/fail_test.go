@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,51 @@ func TestFilesThatChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is kept of a file is let go when its path leads to something else, or to
+// less; others are not harmed, and one that has become longer stays.
+func TestKeptFilesChange(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		names := []string{"removed", "replaced", "shorter", "longer", "same"}
+		files := map[string]File{}
+		var all []File
+		for _, n := range names {
+			files[n] = w.file("d1/"+n, blocks(2))
+			all = append(all, files[n])
+		}
+		w.add(w.job("a", all...))
+		w.add(w.job("b", files["removed"], files["same"]))
+		w.wantPinned(10)
+		other := files["replaced"].Path + ".new"
+		if err := errors.Join(os.Remove(files["removed"].Path),
+			os.WriteFile(other, nil, 0o600), os.Truncate(other, blocks(2)), os.Rename(other, files["replaced"].Path),
+			os.Truncate(files["shorter"].Path, blocks(1)), os.Truncate(files["longer"].Path, blocks(5))); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(3 * w.e.cfg.FollowUp)
+		w.wantPinned(4)
+		s := w.status("r-a")
+		if !s.Done || s.Pinned != blocks(4) || s.Failed != blocks(6) || s.FailedFiles != 3 {
+			t.Errorf("%+v", s)
+		}
+		var why []string
+		for _, f := range s.Failures {
+			why = append(why, filepath.Base(f.Path)+": "+f.Reason)
+		}
+		slices.Sort(why)
+		if want := []string{"removed: no such file or directory", "replaced: it was replaced by another file while it was kept",
+			"shorter: it shrank from 2097152 to 1048576 bytes"}; !slices.Equal(why, want) {
+			t.Errorf("%q", why)
+		}
+		if s := w.status("r-b"); s.Pinned != blocks(2) || s.Failed != blocks(2) {
+			t.Errorf("%+v", s)
+		}
+		w.pass(3 * w.e.cfg.FollowUp)
+		if s := w.status("r-a"); s.FailedFiles != 3 || len(s.Failures) != 3 {
+			t.Errorf("later: %+v", s)
+		}
+	})
 }
 
 // A small file that becomes shorter while it is read has failed.

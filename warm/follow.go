@@ -1,14 +1,22 @@
 package warm
 
 import (
+	"errors"
+	"io/fs"
 	"time"
 
+	"headrace/fileset"
 	"headrace/pagecache"
 )
 
-// followBatch is how many blocks that are in memory without being locked are
-// looked at each time: with the default of Config.FollowUp, 128 a second.
-const followBatch = 256
+const (
+	// followBatch is how many blocks that are in memory without being locked are
+	// looked at each time: with the default of Config.FollowUp, 128 a second.
+	followBatch = 256
+	// checkBatch is how many files of which blocks are locked are looked at each
+	// time.
+	checkBatch = 32
+)
 
 // resident asks whether a part of a file is in memory, as Cache.Pin would see it.
 func (e *Engine) resident(o *opened, part pagecache.Range) (bool, error) {
@@ -38,9 +46,14 @@ func (l *lane) found(a ask) bool {
 }
 
 // follow looks, every Config.FollowUp, at some of the blocks that were in memory
-// without being locked. Those that are not any more are wanted again.
+// without being locked. Those that are not any more are wanted again. It also looks
+// at some of the files of which blocks are locked.
 func (l *lane) follow() {
-	for _, a := range l.due() {
+	blocks, files := l.due()
+	for _, a := range files {
+		l.check(a)
+	}
+	for _, a := range blocks {
 		o, ok := l.open(a)
 		if !ok {
 			continue
@@ -65,28 +78,88 @@ func (l *lane) open(a ask) (*opened, bool) {
 	return nil, false
 }
 
-// due takes the blocks that are to be looked at now off their lists.
-func (l *lane) due() (asks []ask) {
+// due takes the blocks and the files that are to be looked at now off their lists.
+func (l *lane) due() (blocks, files []ask) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
 	now := time.Now()
 	if now.Before(l.followAt) {
-		return nil
+		return nil, nil
 	}
 	l.followAt = now.Add(l.e.cfg.FollowUp)
 	l.followFrom++
 	for i := range l.shares {
 		s := l.shares[(l.followFrom+i)%len(l.shares)]
-		n := min(len(s.following), followBatch-len(asks))
+		n := min(len(s.following), followBatch-len(blocks))
 		for _, pos := range s.following[:n] {
 			if s.r.state[pos] == resident {
-				file := s.r.fileOf(pos)
-				asks = append(asks, ask{s: s, r: s.r, file: file, pos: pos, part: s.r.part(file, pos)})
+				blocks = append(blocks, s.askFor(pos))
 			}
 		}
 		s.following = s.following[n:]
+		n = min(len(s.checking), checkBatch-len(files))
+		for _, pos := range s.checking[:n] {
+			if s.r.held[pos] != nil {
+				files = append(files, s.askFor(pos))
+			}
+		}
+		s.checking = s.checking[n:]
 	}
-	return asks
+	return blocks, files
+}
+
+func (s *share) askFor(pos uint32) ask {
+	file := s.r.fileOf(pos)
+	return ask{s: s, r: s.r, file: file, pos: pos, part: s.r.part(file, pos)}
+}
+
+// check looks whether a path still leads to the file of which a block is locked,
+// and lets go of what is locked if not: whoever opens it now gets something else.
+func (l *lane) check(a ask) {
+	e := l.e
+	o, err := e.open(a.r, a.file)
+	if err == nil {
+		o.f.Close()
+	}
+	e.mu.Lock()
+	b := a.r.held[a.pos]
+	if b == nil {
+		e.mu.Unlock()
+		return
+	}
+	var why string
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fileset.ErrNotRegular):
+		why = reason(err)
+	case err != nil: // it cannot be told
+	case o.dev != b.key.dev || o.ino != b.key.ino:
+		why = "it was replaced by another file while it was kept"
+	default:
+		why = a.r.changedFile(a.file, o.identity)
+	}
+	var free []*block
+	if why == "" {
+		a.s.checking = append(a.s.checking, a.pos)
+	} else {
+		free = e.abandon(a.r, a.file, why)
+	}
+	e.mu.Unlock()
+	e.letGo(free)
+}
+
+// abandon lets a file of a request fail, with all that is locked of it, and returns
+// what is to be released. e.mu is held.
+func (e *Engine) abandon(r *request, file int, why string) (free []*block) {
+	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
+		if b := r.held[pos]; b != nil && b.pin != nil {
+			r.move(pos, left)
+			if b := e.unref(r, pos); b != nil {
+				free = append(free, b)
+			}
+		}
+	}
+	e.failReason(r, file, why)
+	return free
 }
 
 // followed puts a block back on its list, or among those that are wanted.

@@ -234,7 +234,7 @@ func (l *lane) run() {
 func (l *lane) rest() bool {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	following := slices.ContainsFunc(l.shares, func(s *share) bool { return len(s.following) > 0 })
+	following := slices.ContainsFunc(l.shares, func(s *share) bool { return len(s.following) > 0 || len(s.checking) > 0 })
 	l.running = len(l.active) > 0 || following
 	return !l.running
 }
@@ -335,6 +335,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 		e.meet(b, r.Files[a.file].Path)
 		if b.pin != nil && !b.leaving && r.fits(b.bytes) {
 			e.refer(b, r, a.pos)
+			a.checkLater()
 		}
 		return nil
 	case a.part.Len == 0:
@@ -352,10 +353,19 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	e.blocks[key] = b
 	e.locked += bytes
 	e.refer(b, r, a.pos)
+	a.checkLater()
 	e.meet(b, r.Files[a.file].Path)
 	l.reading = a
 	r.touch()
 	return b
+}
+
+// checkLater has the file be looked at as long as its first block is locked. e.mu is
+// held.
+func (a *ask) checkLater() {
+	if a.pos == a.r.start[a.file] {
+		a.s.checking = append(a.s.checking, a.pos)
+	}
 }
 
 // finish notes what has become of a block that was to be read.

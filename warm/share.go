@@ -15,6 +15,8 @@ type share struct {
 	// following has positions that are in memory without being locked, those first
 	// that were looked at longest ago.
 	following []uint32
+	// checking has the first positions of files that are locked, in the same order.
+	checking []uint32
 	// active: it is on its lane's list of those that may want something.
 	active bool
 }

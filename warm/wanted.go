@@ -217,17 +217,19 @@ func (r *request) wants(pos uint32) bool {
 // fits reports whether n more bytes may be locked for this request.
 func (r *request) fits(n int64) bool { return r.Budget == 0 || r.heldBytes+n <= r.Budget }
 
-// fail gives a file up. What is locked of it stays so: who has it open may read
-// on.
+// fail gives a file up, but for what is locked of it.
 func (r *request) fail(file int, reason string) {
-	gone := false
+	gone, before := false, false
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-		if r.state[pos] == left || r.state[pos] == resident {
+		switch r.state[pos] {
+		case left, resident:
 			r.move(pos, failed)
 			gone = true
+		case failed:
+			before = true
 		}
 	}
-	if !gone {
+	if !gone || before {
 		return
 	}
 	r.failedFiles++
