@@ -16,6 +16,9 @@ const (
 	// seeklessSpeed, in bytes per second, is more than any disk with a head reads.
 	// Virtual disks often say that they have one.
 	seeklessSpeed = 500e6
+	// trustFor is after how many extents it is looked again whether a disk reads that
+	// fast: there may have been a cache in front of it.
+	trustFor = 15
 )
 
 // read reads an extent and hands its units out as they come.
@@ -30,19 +33,28 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 	}
 	n := min(sc.offset(x.to), sc.size) - sc.offset(x.from)
 	defer func() { turn.End(n) }()
-	if sc.seekless || !sc.e.seeks(sc.device) {
+	if !sc.e.seeks(sc.device) {
 		return sc.refer(x)
 	}
+	if sc.trusted > 0 {
+		sc.trusted--
+		return sc.refer(x)
+	}
+	cold := sc.cold(x, n)
 	began := time.Now()
-	defer func() { sc.learn(n, time.Since(began)) }()
-	return sc.fetch(x)
+	if err := sc.fetch(x); err != nil {
+		return err
+	}
+	if took := time.Since(began); cold && n >= 8*maxBlock && float64(n) > seeklessSpeed*took.Seconds() {
+		sc.trusted = trustFor
+	}
+	return nil
 }
 
-// learn takes note of how fast an extent was read.
-func (sc *scan) learn(n int64, took time.Duration) {
-	if n >= 8*maxBlock && float64(n) > seeklessSpeed*took.Seconds() {
-		sc.seekless = true
-	}
+// cold tells whether an extent of n bytes has to be read from the disk.
+func (sc *scan) cold(x *extent, n int64) bool {
+	have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: sc.offset(x.from), Len: n})
+	return err == nil && have < n/8
 }
 
 // trim shortens an extent of blocks that were in memory to those before the first

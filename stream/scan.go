@@ -68,8 +68,9 @@ type scan struct {
 	// head is where the disk filler goes on.
 	head int
 
-	// seekless: the disk is too fast to have a head. Only the disk filler uses it.
-	seekless bool
+	// trusted is for how many extents the disk is taken to be too fast to have a
+	// head. Only the disk filler uses it.
+	trusted int
 
 	device disk.Device
 }
