@@ -5,14 +5,14 @@
 // # Client
 //
 // A Client is one attempt of one consumer of a stream. Next takes the next unit;
-// its bytes are read progressively, from memory shared with the daemon. What has
-// been read is reported as it goes. Finish ends the attempt, durably.
+// its bytes are read progressively, from memory shared with the daemon or from the
+// page cache. What has been read is reported as it goes. Finish ends the attempt, durably.
 //
 // A goroutine of the client keeps the connection. When the daemon goes away it
 // comes back by itself, and goes on where it was, for it keeps the list of units
 // and the position: whoever reads does not notice. Disconnect and Reconnect do
-// the same on request, so that the process holds no socket and no shared memory
-// meanwhile and can be checkpointed.
+// the same on request, so that the process holds no socket, no shared memory and
+// no input file meanwhile and can be checkpointed.
 //
 // Records reads whole records from a Client, like bufio.Scanner.
 //
@@ -21,7 +21,7 @@
 //	headrace-shim consume --socket S --stream ID --consumer I --attempt A -- COMMAND [ARG ...]
 //
 // Run is this program. For a stream of records it starts the command once and
-// writes the units to its standard input. For a stream of files it runs the
+// writes the units to its standard input; those that lie in a file are spliced. For a stream of files it runs the
 // command once for each, with {} in its arguments replaced by the path, or the
 // path as a last argument. It ends as the command does, once the daemon has
 // recorded that. A consumer of records for which nothing is left when it comes
