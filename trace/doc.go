@@ -3,6 +3,9 @@
 // for MapReduce), in which days of Facebook's clusters are published, and
 // carries one of these days with it (FacebookDay).
 //
+// It also reads the events of tasks in the traces of Google's clusters, in the
+// format of 2011 (GoogleDir).
+//
 // # Sequences
 //
 // Jobs come as a sequence that is read as it is used, in the order of submission:
@@ -19,7 +22,7 @@
 // whatever its size, unless Collect is asked for all. A sequence may be used
 // several times if what it reads from may; that made by Read may be used once.
 //
-// # The format
+// # The format of SWIM
 //
 // One job in each line, in fields that are separated by tabs:
 //

@@ -45,9 +45,13 @@ func Read(r io.Reader) Jobs {
 	return func(yield func(Job, error) bool) {
 		p := parser{r: bufio.NewReaderSize(r, MaxLine)}
 		for {
-			j, err := p.next()
+			text, err := p.nextLine()
 			if err == io.EOF {
 				return
+			}
+			var j Job
+			if err == nil {
+				j, err = p.job(text)
 			}
 			if !yield(j, err) || err != nil {
 				return
@@ -62,22 +66,23 @@ type parser struct {
 	last time.Duration
 }
 
-// next is the next job, or io.EOF.
-func (p *parser) next() (Job, error) {
+// nextLine is the next line that is not empty, without its end, or io.EOF. It is
+// valid until the next call.
+func (p *parser) nextLine() ([]byte, error) {
 	for {
 		p.line++
 		text, err := p.r.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			return Job{}, p.wrong("", nil, fmt.Sprintf("longer than %d bytes: this is no trace", MaxLine))
+			return nil, p.wrong("", nil, fmt.Sprintf("longer than %d bytes: this is no trace", MaxLine))
 		case err != nil && err != io.EOF:
-			return Job{}, fmt.Errorf("trace: line %d: %w", p.line, err)
+			return nil, fmt.Errorf("trace: line %d: %w", p.line, err)
 		case err == io.EOF && len(text) == 0:
-			return Job{}, io.EOF
+			return nil, io.EOF
 		}
 		text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
 		if len(text) > 0 {
-			return p.job(text)
+			return text, nil
 		}
 	}
 }

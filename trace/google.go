@@ -1,0 +1,201 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"headrace"
+)
+
+// GoogleEvent is one event of a task in a trace of Google's clusters, as a line of
+// task_events has it (clusterdata-2011-2). Job events are not needed: what they say
+// of priorities, and more, is in those of tasks.
+type GoogleEvent struct {
+	// At is since the start of the trace, less its lead of 600 s; events from before
+	// have 0, those from after its end have After.
+	At time.Duration
+	// Job and Task name the task, Machine where it is or was; 0: nowhere.
+	Job     int64
+	Task    int32
+	Machine int64
+	Kind    GoogleKind
+	// Class is how sensitive to latency it is, 0 to 3; Priority as published.
+	Class    uint8
+	Priority headrace.Priority
+	// CPUs and Memory were requested, in shares of the largest machine; 0 when it is
+	// not known.
+	CPUs, Memory float64
+	// Inferred: the line was not recorded but made up by those who published the
+	// trace.
+	Inferred bool
+}
+
+// After is the time of events that happened after the end of a trace.
+const After = time.Duration(math.MaxInt64)
+
+// googleLead is the time that the published times begin with.
+const googleLead = 600 * time.Second
+
+// GoogleKind is what happened.
+type GoogleKind uint8
+
+// The kinds, with their published numbers.
+const (
+	GoogleSubmit GoogleKind = iota
+	GoogleSchedule
+	GoogleEvict
+	GoogleFail
+	GoogleFinish
+	GoogleKill
+	GoogleLost
+	GoogleUpdatePending
+	GoogleUpdateRunning
+	googleKinds
+)
+
+var googleNames = [...]string{"submit", "schedule", "evict", "fail", "finish", "kill", "lost", "update-pending", "update-running"}
+
+// String is the published name, in lower case.
+func (k GoogleKind) String() string {
+	if k < googleKinds {
+		return googleNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// googleFields are the names of the fields of task_events.
+var googleFields = [...]string{"time", "missing info", "job ID", "task index", "machine ID", "event type", "user",
+	"scheduling class", "priority", "CPU request", "memory request", "disk space request", "different machines"}
+
+// GoogleDir is the events of a trace as it was published: the files
+// task_events/part-*.csv.gz below dir, in their order, which is that of time. Files
+// that are not compressed are read, too. Errors name the file and the line.
+func GoogleDir(dir fs.FS) iter.Seq2[GoogleEvent, error] {
+	return func(yield func(GoogleEvent, error) bool) {
+		names, err := fs.Glob(dir, "task_events/part-*.csv*")
+		if err == nil && len(names) == 0 {
+			err = errors.New("there are no files task_events/part-*.csv.gz: this is no trace of Google's")
+		}
+		if err != nil {
+			yield(GoogleEvent{}, err)
+			return
+		}
+		for _, name := range names {
+			if !readGoogleFile(dir, name, yield) {
+				return
+			}
+		}
+	}
+}
+
+// readGoogleFile reports whether the next file is to be read.
+func readGoogleFile(dir fs.FS, name string, yield func(GoogleEvent, error) bool) bool {
+	f, err := dir.Open(name)
+	if err != nil {
+		yield(GoogleEvent{}, err)
+		return false
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		z, err := gzip.NewReader(bufio.NewReaderSize(f, 256<<10))
+		if err != nil {
+			yield(GoogleEvent{}, fmt.Errorf("%s: %w", name, err))
+			return false
+		}
+		r = z
+	}
+	for e, err := range ReadGoogle(r) {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		if !yield(e, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadGoogle is the events of one file of task_events. It reads r as far as the
+// sequence is used, and a little ahead. Errors are those of r, with the line, and
+// *SyntaxError.
+func ReadGoogle(r io.Reader) iter.Seq2[GoogleEvent, error] {
+	return func(yield func(GoogleEvent, error) bool) {
+		p := parser{r: bufio.NewReaderSize(r, MaxLine)}
+		for {
+			text, err := p.nextLine()
+			if err == io.EOF {
+				return
+			}
+			var e GoogleEvent
+			if err == nil {
+				e, err = p.googleEvent(text)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p *parser) googleEvent(text []byte) (e GoogleEvent, err error) {
+	var f [len(googleFields)][]byte
+	n := 0
+	for rest, more := text, true; more; n++ {
+		if n == len(f) {
+			n = bytes.Count(text, []byte(",")) + 1
+			break
+		}
+		f[n], rest, more = bytes.Cut(rest, []byte(","))
+	}
+	if n != len(f) {
+		return e, p.wrong("", nil, fmt.Sprintf("%d fields, want %d, separated by commas", n, len(f)))
+	}
+	number := func(i int, most int64) (v int64) {
+		if err == nil {
+			v, err = p.number(googleFields[i], f[i], most)
+		}
+		return v
+	}
+	share := func(i int) (v float64) {
+		if err == nil && len(f[i]) > 0 {
+			v, err = p.share(googleFields[i], f[i])
+		}
+		return v
+	}
+	e = GoogleEvent{At: googleTime(number(0, math.MaxInt64)), Inferred: len(f[1]) > 0,
+		Job: number(2, math.MaxInt64), Task: int32(number(3, math.MaxInt32)), Kind: GoogleKind(number(5, int64(googleKinds)-1)),
+		Class: uint8(number(7, 3)), Priority: headrace.Priority(number(8, int64(headrace.MaxPriority))),
+		CPUs: share(9), Memory: share(10)}
+	if len(f[4]) > 0 {
+		e.Machine = number(4, math.MaxInt64)
+	}
+	return e, err
+}
+
+// googleTime is a published time, in microseconds.
+func googleTime(us int64) time.Duration {
+	if us > int64(After/time.Microsecond) {
+		return After
+	}
+	return max(0, time.Duration(us)*time.Microsecond-googleLead)
+}
+
+// share reads a share of a machine.
+func (p *parser) share(field string, b []byte) (float64, error) {
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return 0, p.wrong(field, b, "want a number from 0 to 1")
+	}
+	return v, nil
+}
