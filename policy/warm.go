@@ -62,8 +62,6 @@ type WarmJob struct {
 	Input int64
 	// Order is its place in the sequence of submission.
 	Order uint64
-	// Started: it runs, and reads by itself what is not in memory yet.
-	Started bool
 	// Limit is how many bytes may be pinned for this job; 0: no limit of its own.
 	// Held is how many are, and will be by blocks under way.
 	Limit, Held int64
@@ -145,9 +143,7 @@ type WarmStep struct {
 // what is beyond the limit never fits.
 //
 // Small jobs that keep coming may keep a large one waiting for ever. It then
-// reads its input itself, as if it had not been warmed. What has not been read when
-// a job starts is left to it: two who read the same file only make the disk's head
-// go to and fro, and those who still wait gain more.
+// reads its input itself, as if it had not been warmed.
 func NextWarm(v WarmView, c WarmConfig) WarmStep {
 	ready, head, waiting := v.best(c)
 	switch {
@@ -259,8 +255,6 @@ func (j *WarmJob) full(b WarmBlock) bool { return j.Limit > 0 && j.Held+b.Bytes 
 // never says why a block can never be pinned, or nothing.
 func (j *WarmJob) never(b WarmBlock, room WarmRoom) string {
 	switch {
-	case b.State == Cold && j.Started:
-		return "its job has started, and reads it itself"
 	case b.State == Cold && b.Bytes > room.Budget:
 		return fmt.Sprintf("a block of %s is larger than the whole budget of %s", size(b.Bytes), size(room.Budget))
 	case j.Limit > 0 && b.Bytes > j.Limit:

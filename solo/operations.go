@@ -73,7 +73,6 @@ func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 func (l *loop) start(t *task, in *intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
-	l.inputBegun(t)
 	spec := l.specOf(t)
 	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()

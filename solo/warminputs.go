@@ -65,13 +65,6 @@ func (l *loop) warmInput(t *task) {
 	})
 }
 
-// inputBegun tells the warming that a task reads by itself from now on.
-func (l *loop) inputBegun(t *task) {
-	if l.warmed[t.inputKey()] {
-		l.warming.engine.Started(warm.RequestID(t.inputKey()))
-	}
-}
-
 // streamBegun tells whether a task of the stream has started: then the stream
 // reads by itself.
 func (l *loop) streamBegun(id string) bool {

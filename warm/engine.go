@@ -187,21 +187,6 @@ func (e *Engine) Remove(id RequestID) (Status, error) {
 	return ended[0], nil
 }
 
-// Started says that the job of a request, if there is one, has begun to read by
-// itself: what has not been read for it is left to it.
-func (e *Engine) Started(id RequestID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.requests[id]
-	if r == nil {
-		return
-	}
-	r.started = true
-	for _, s := range r.shares {
-		s.lane.kick()
-	}
-}
-
 func (e *Engine) endAll(which func(*request) bool) []Status {
 	var stood []Status
 	var free []*block

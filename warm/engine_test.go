@@ -410,22 +410,3 @@ func manyLarge(n int) []File {
 	}
 	return files
 }
-
-// What has not been read when the job starts is left to it; what is being read is
-// not interrupted.
-func TestStarted(t *testing.T) {
-	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
-		w.shut()
-		w.add(w.job("a", w.file("d1/f", blocks(3))))
-		w.add(w.job("b", w.file("d1/g", blocks(4))))
-		w.e.Started("r-nobody")
-		w.e.Started("r-a")
-		w.openGate()
-		w.settle()
-		w.wantReads("f@0", "g@0", "g@1", "g@2", "g@3")
-		if s := w.status("r-a"); !s.Done || s.Pinned != blocks(1) || s.NotFit != blocks(2) {
-			t.Errorf("%+v", s)
-		}
-		w.wantPinned(5)
-	})
-}

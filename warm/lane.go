@@ -142,7 +142,7 @@ func (l *lane) look() policy.WarmView {
 		r := s.r
 		v.shares, v.first = append(v.shares, s), append(v.first, first)
 		v.jobs = append(v.jobs, policy.WarmJob{
-			Name: r.name, Input: r.Bytes, Order: r.Order, Started: r.started, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
+			Name: r.name, Input: r.Bytes, Order: r.Order, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
 		})
 		return false
 	})

@@ -57,9 +57,7 @@ type request struct {
 	notFitReason string
 	// assigning: it is not known of all files yet on which device they are.
 	assigning bool
-	// started: the job reads by itself.
-	started bool
-	ended   bool
+	ended     bool
 
 	version uint64
 	changed chan struct{} // closed at the next change; nil while nobody waits
