@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -146,10 +147,10 @@ func TestOpenDamaged(t *testing.T) {
 func TestOpenAndTheStreamEnds(t *testing.T) {
 	z := gzipped(t, "", lines(rand.New(rand.NewPCG(3, 3)), 100000))
 	d := newDealer(t, testUnit{path: "/f", codec: protocol.Gzip, data: z, piece: 50})
-	pieces := 0
+	var pieces atomic.Int64
 	d.fault = func(ev event) action {
 		if _, ok := ev.m.(*protocol.Piece); ok {
-			if pieces++; pieces == 20 {
+			if pieces.Add(1) == 20 {
 				return refuse
 			}
 		}
@@ -173,10 +174,10 @@ func TestOpenOverConnections(t *testing.T) {
 	data := lines(rand.New(rand.NewPCG(4, 4)), 200000)
 	for codec, z := range map[protocol.Codec][]byte{protocol.Gzip: gzipped(t, "", data), protocol.Zstd: zstded(t, data)} {
 		d := newDealer(t, testUnit{path: "/f", codec: codec, data: z, piece: 300})
-		n := 0
+		var count atomic.Int64 // old and new connections ask at the same time
 		d.fault = func(ev event) action {
 			if _, ok := ev.m.(*protocol.Piece); ok {
-				if n++; n%7 == 6 {
+				if n := count.Add(1); n%7 == 6 {
 					return []action{drop, cut, restart}[n%3]
 				}
 			}

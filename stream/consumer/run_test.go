@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -511,14 +512,12 @@ func TestRunFilesWithoutCommand(t *testing.T) {
 func TestRunWaitsForTheEnd(t *testing.T) {
 	for n, a := range []action{drop, restart, cut} {
 		d := newDealer(t, someUnits(31)...)
-		times := 0
+		var times atomic.Int64
 		d.fault = func(ev event) action {
 			_, said := ev.m.(*protocol.Finish)
 			_, answered := ev.m.(*protocol.Finished)
-			if said || answered {
-				if times++; times < 5 {
-					return a
-				}
+			if (said || answered) && times.Add(1) < 5 {
+				return a
 			}
 			return goOn
 		}
@@ -526,8 +525,8 @@ func TestRunWaitsForTheEnd(t *testing.T) {
 		if code := run.wait(); code != 11 {
 			t.Errorf("case %d: code %d: %s", n, code, run.says())
 		}
-		if f, _ := d.finished(); f.Code != 11 || times < 5 {
-			t.Errorf("case %d: %+v after %d times", n, f, times)
+		if f, _ := d.finished(); f.Code != 11 || times.Load() < 5 {
+			t.Errorf("case %d: %+v after %d times", n, f, times.Load())
 		}
 	}
 }
