@@ -130,22 +130,7 @@ func readGoogleFile(dir fs.FS, name string, yield func(GoogleEvent, error) bool)
 // sequence is used, and a little ahead. Errors are those of r, with the line, and
 // *SyntaxError.
 func ReadGoogle(r io.Reader) iter.Seq2[GoogleEvent, error] {
-	return func(yield func(GoogleEvent, error) bool) {
-		p := parser{r: bufio.NewReaderSize(r, MaxLine)}
-		for {
-			text, err := p.nextLine()
-			if err == io.EOF {
-				return
-			}
-			var e GoogleEvent
-			if err == nil {
-				e, err = p.googleEvent(text)
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
+	return readLines(r, (*parser).googleEvent)
 }
 
 func (p *parser) googleEvent(text []byte) (e GoogleEvent, err error) {

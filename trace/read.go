@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"time"
@@ -41,19 +42,23 @@ const mostFields = len(fields) + 3
 
 // Read is the jobs of a SWIM trace. It reads r as far as the sequence is used,
 // and a little ahead. Errors are those of r, with the line, and *SyntaxError.
-func Read(r io.Reader) Jobs {
-	return func(yield func(Job, error) bool) {
+func Read(r io.Reader) Jobs { return readLines(r, (*parser).job) }
+
+// readLines is what parse makes of each line that is not empty. An error is the
+// last element.
+func readLines[T any](r io.Reader, parse func(p *parser, text []byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		p := parser{r: bufio.NewReaderSize(r, MaxLine)}
 		for {
 			text, err := p.nextLine()
 			if err == io.EOF {
 				return
 			}
-			var j Job
+			var v T
 			if err == nil {
-				j, err = p.job(text)
+				v, err = parse(&p, text)
 			}
-			if !yield(j, err) || err != nil {
+			if !yield(v, err) || err != nil {
 				return
 			}
 		}
