@@ -231,9 +231,14 @@ func (h *harness) enoughRoom(bytes int64) error {
 	if need := bytes + bytes/2 + 512<<20; mem.Available < need {
 		return fmt.Errorf("%d MB of memory are available, %d are needed", mem.Available>>20, need>>20)
 	}
+	return h.roomOnDisk(bytes + 256<<20)
+}
+
+// roomOnDisk checks that so many bytes are free where everything temporary is.
+func (h *harness) roomOnDisk(need int64) error {
 	free, err := diskFree(h.disk.dir)
-	if err == nil && free < bytes+256<<20 {
-		err = fmt.Errorf("%s has room for %d MB, %d are needed: choose another directory with --dir", h.o.Dir, free>>20, bytes>>20+256)
+	if err == nil && free < need {
+		err = fmt.Errorf("%s has room for %d MB, %d are needed: choose another directory with --dir", h.o.Dir, free>>20, need>>20)
 	}
 	return err
 }
