@@ -96,17 +96,18 @@ func tail(prev, data []byte) []byte {
 
 // fetch reads an extent into shared memory.
 func (sc *scan) fetch(x *extent) error {
+	prev, err := sc.before(x, x.from)
+	if err != nil {
+		return err
+	}
 	for i := x.from; i < x.to; i++ {
-		prev, err := sc.before(x, i)
 		data := x.slots[0].bytes()[:sc.length(i)]
-		if err == nil {
-			err = sc.readAt(data, sc.offset(i))
-		}
-		if err != nil {
+		if err := sc.readAt(data, sc.offset(i)); err != nil {
 			return err
 		}
 		cuts, _ := x.cuts(i, sc.offset(i), prev, data)
-		sc.place(x, i, len(data), cuts, tail(prev, data))
+		prev = tail(prev, data)
+		sc.place(x, i, len(data), cuts, prev)
 	}
 	return sc.readTail(x, nil)
 }

@@ -233,8 +233,7 @@ func (u *Unit) Read(p []byte) (n int, err error) {
 }
 
 // WriteTo implements io.WriterTo: w gets the bytes straight from shared memory, if
-// they lie there.
-// Disconnect waits for a Write that blocks.
+// they lie there. Disconnect waits for a Write that blocks.
 func (u *Unit) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		err := u.Use(func(p []byte) (int, error) {

@@ -25,8 +25,8 @@
 // A unit is the smallest thing that is dealt: some whole records, one small
 // batch of files, one compressed file, or the name of one file. Its bytes come
 // as pieces of shared memory or of files, in order. A piece may be read until
-// Consumed says that it has been, then never again. A consumer asks for the next unit when it
-// has consumed the last one; it has one unit at a time.
+// Consumed says that it has been, then never again. A consumer asks for the next
+// unit when it has consumed the last one; it has one unit at a time.
 //
 // A consumer that lost its connection, because it was suspended or the daemon
 // was restarted, connects again and says in Hello which units its attempt has
@@ -52,10 +52,9 @@
 // frame) that is mapped read-only; its memory cannot shrink (F_SEAL_SHRINK). It
 // is valid until Drop or the end of the connection.
 //
-// File carries a descriptor of an input file, open for reading: the daemon has the
-// kernel read it ahead, and the consumer takes the bytes from the page cache. It
-// reads them at the offset of the piece, or splices them into a pipe; it must not
-// map them, because the file may shrink. When it has read a piece it looks whether
+// File carries a descriptor of an input file, open for reading. The consumer reads
+// the bytes at the offset of the piece, or splices them into a pipe; it must not map
+// them, because the file may shrink. When it has read a piece it looks whether
 // the file's size and time of modification are still those of the frame (the file
 // may have grown); if not, the attempt has to fail.
 //
