@@ -1,0 +1,17 @@
+package policy
+
+import "headrace"
+
+// Planner decides as Decide does, again and again, and keeps its memory from one
+// call to the next. What it decides depends on the view alone. It must not be used
+// by two goroutines at once.
+type Planner struct {
+	c Config
+}
+
+// NewPlanner is a planner for c, which must be valid (Config.Validate).
+func NewPlanner(c Config) *Planner { return &Planner{c: c} }
+
+// Decide is Decide for v, which is not changed. The orders are valid until the next
+// call.
+func (p *Planner) Decide(v *headrace.View) []headrace.Order { return Decide(*v, p.c) }

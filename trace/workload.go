@@ -1,0 +1,71 @@
+package trace
+
+import (
+	"time"
+
+	"headrace"
+)
+
+// Workload is the tasks that a trace asks a cluster to run: what was wanted, not
+// what became of it there, which is only kept to be compared with.
+type Workload struct {
+	// Name is for people: where it comes from.
+	Name string
+	// Jobs are the names of the jobs, Files the files that tasks read. Tasks refer
+	// to both by index.
+	Jobs  []string
+	Files []File
+	// Tasks are in order of submission, those of one job that were submitted at the
+	// same time in order of Index.
+	Tasks []Task
+	// Cluster is where it ran, or is meant to; zero when that is not known.
+	Cluster Cluster
+	// Recorded: the trace says what became of its tasks, so that Preempted and Lost
+	// mean something.
+	Recorded bool
+}
+
+// Cluster is a number of nodes that are all alike.
+type Cluster struct {
+	Nodes  int     `json:"nodes"`
+	CPUs   float64 `json:"cpus"`   // of each
+	Memory int64   `json:"memory"` // of each, in bytes
+}
+
+// File is a file that tasks read.
+type File struct {
+	Name string
+	// Bytes is its size.
+	Bytes int64
+}
+
+// Task is one task of a workload. There may be millions: it is kept small.
+type Task struct {
+	// Job is an index into Workload.Jobs, Index the task's number in its job.
+	Job, Index int32
+	// File is one more than an index into Workload.Files, 0 for a task that has no
+	// input; it reads Input bytes from Offset on.
+	File          int32
+	Offset, Input int64
+	// Submit is when it was submitted, since the start of the trace. Run is how long
+	// it runs from its start to its end when nothing disturbs it, without the time
+	// that it takes to read Input.
+	Submit, Run time.Duration
+	// Priority is 0 to headrace.MaxPriority; Class how sensitive to latency it is, 0
+	// to 3.
+	Priority headrace.Priority
+	Class    uint8
+	// CPUs is what it asks for and uses.
+	CPUs float32
+	// Grow is how many seconds of running it takes until it holds all of its memory,
+	// growing evenly; 0: at once.
+	Grow float32
+	// Dirty is how many bytes of its memory it changes in a second.
+	Dirty float32
+	// Memory is the bytes that it asks for, and in the end holds.
+	Memory int64
+	// Preempted is how many times it had to leave for a more urgent task, Lost the
+	// running time thrown away by that, as recorded (Workload.Recorded).
+	Preempted int32
+	Lost      time.Duration
+}
