@@ -130,6 +130,9 @@ func (u Unit) step(v float64) float64 {
 // ticks are about n round values from lo to hi.
 func (a Axis) ticks(lo, hi float64, n int) []float64 {
 	if a.Log {
+		if a.Unit == UnitSeconds && hi > 120 && hi/lo > 40 {
+			return logSeconds(lo, hi)
+		}
 		return logTicks(lo, hi)
 	}
 	step := a.Unit.step((hi - lo) / float64(max(n, 1)))
@@ -166,6 +169,17 @@ func logTicks(lo, hi float64) []float64 {
 			if v >= lo*(1-1e-9) && v <= hi*(1+1e-9) {
 				ticks = append(ticks, v)
 			}
+		}
+	}
+	return ticks
+}
+
+// logSeconds are times that people know.
+func logSeconds(lo, hi float64) []float64 {
+	var ticks []float64
+	for _, v := range [...]float64{1e-6, 1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000} {
+		if v >= lo*(1-1e-9) && v <= hi*(1+1e-9) {
+			ticks = append(ticks, v)
 		}
 	}
 	return ticks

@@ -15,6 +15,10 @@ type BarGroup struct {
 	Values []float64
 	// Min and Max are the spread of repeated measurements; both may be nil.
 	Min, Max []float64
+	// Targets are values to compare with, such as published ones; 0 or NaN: none.
+	Targets []float64
+	// Line is a value that all rows are compared with, drawn through them; 0: none.
+	Line float64
 }
 
 type barGroupJSON struct {
@@ -24,18 +28,25 @@ type barGroupJSON struct {
 	Values []number `json:"values"`
 	Min    []number `json:"min,omitempty"`
 	Max    []number `json:"max,omitempty"`
+
+	Targets []number `json:"targets,omitempty"`
+	Line    float64  `json:"line,omitempty"`
 }
 
 // MarshalJSON writes values that are not finite as null.
 func (g BarGroup) MarshalJSON() ([]byte, error) {
-	return json.Marshal(barGroupJSON{g.Title, g.Unit, g.Better, numbers(g.Values), numbers(g.Min), numbers(g.Max)})
+	j := barGroupJSON{g.Title, g.Unit, g.Better, numbers(g.Values), numbers(g.Min), numbers(g.Max), numbers(g.Targets), 0}
+	if finite(g.Line) {
+		j.Line = g.Line
+	}
+	return json.Marshal(j)
 }
 
 // UnmarshalJSON reads null as NaN.
 func (g *BarGroup) UnmarshalJSON(data []byte) error {
 	var j barGroupJSON
 	err := json.Unmarshal(data, &j)
-	*g = BarGroup{j.Title, j.Unit, j.Better, floats(j.Values), floats(j.Min), floats(j.Max)}
+	*g = BarGroup{j.Title, j.Unit, j.Better, floats(j.Values), floats(j.Min), floats(j.Max), floats(j.Targets), j.Line}
 	return err
 }
 
@@ -53,6 +64,25 @@ type Bars struct {
 	Note   string     `json:"note,omitempty"`
 	Rows   []string   `json:"rows"`
 	Groups []BarGroup `json:"groups"`
+	// Targets says what the targets of the groups are.
+	Targets string `json:"targets,omitempty"`
+}
+
+// target is a value to compare the row with, and false when there is none.
+func (g BarGroup) target(r int) (float64, bool) {
+	v := at(g.Targets, r)
+	return v, drawable(v) && v != 0
+}
+
+func (c *Bars) hasTargets() bool {
+	for _, g := range c.Groups {
+		for r := range c.Rows {
+			if _, ok := g.target(r); ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (c *Bars) heading() (title, note string) { return c.Title, c.Note }
@@ -87,6 +117,9 @@ func (c *Bars) Data() *Table {
 			cell := Num(at(g.Values, r), g.Unit)
 			if lo, hi := at(g.Min, r), at(g.Max, r); finite(lo) && finite(hi) && lo < hi {
 				cell.Text += " (" + g.Unit.Format(lo) + " to " + g.Unit.Format(hi) + ")"
+			}
+			if v, ok := g.target(r); ok {
+				cell.Text += " (" + c.Targets + ": " + g.Unit.Format(v) + ")"
 			}
 			row = append(row, cell)
 		}
@@ -125,6 +158,10 @@ func (c *Bars) draw(width float64, s *styles) drawing {
 	}
 	each := (width - gutter - groupGap*float64(abreast-1)) / float64(abreast)
 	y := 0.0
+	if c.hasTargets() {
+		y = b.legend(0, width, []key{b.targetKey(c.Targets)}) + 8
+	}
+	start := y
 	for first := 0; first < len(c.Groups); first += abreast {
 		bottom := y + barHead + barRow*float64(len(c.Rows))
 		for r, name := range c.Rows {
@@ -137,9 +174,9 @@ func (c *Bars) draw(width float64, s *styles) drawing {
 		}
 		y = bottom + groupsBelow
 	}
-	if y == 0 {
-		b.nothing(width/2, 20)
-		y = 30 + groupsBelow
+	if y == start {
+		b.nothing(width/2, y+20)
+		y += 30 + groupsBelow
 	}
 	return drawing{width: width, height: y - groupsBelow + 4, body: b.String()}
 }
@@ -153,6 +190,9 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 	x := g.scale(left, width, len(c.Rows))
 	zero := x.at(0)
 	top := y + barHead
+	if drawable(g.Line) && g.Line != 0 {
+		b.line("flag soft", x.at(g.Line), top-3, x.at(g.Line), top+barRow*float64(len(c.Rows)))
+	}
 	for r, name := range c.Rows {
 		v, mid := at(g.Values, r), top+barRow*(float64(r)+0.5)
 		text := g.Unit.Format(v)
@@ -162,6 +202,10 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 			edge = x.at(v)
 			b.rect("fill", min(zero, edge), mid-barHeight/2, math.Abs(edge-zero), barHeight, 0)
 			edge = max(g.whisker(b, x, r, mid), edge, zero)
+		}
+		if v, ok := g.target(r); ok {
+			b.target(x.at(v), mid, barHeight+4)
+			edge = max(edge, x.at(v)+2)
 		}
 		class := ""
 		if hasBest && v == best {
@@ -178,7 +222,7 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 func (g BarGroup) scale(left, width float64, rows int) scale {
 	lo, hi, label := 0.0, 0.0, 0.0
 	for r := range rows {
-		for _, v := range [...]float64{at(g.Values, r), at(g.Min, r), at(g.Max, r)} {
+		for _, v := range [...]float64{at(g.Values, r), at(g.Min, r), at(g.Max, r), at(g.Targets, r), g.Line} {
 			if drawable(v) {
 				lo, hi = min(lo, v), max(hi, v)
 			}

@@ -3,6 +3,7 @@ package report
 import (
 	_ "embed"
 	"strconv"
+	"strings"
 
 	"headrace"
 )
@@ -55,14 +56,15 @@ var otherShapes = [...]string{"circle", "square", "up", "diamond", "down", "ring
 // otherClasses is the number of classes c-1, c-2, ... for other names.
 const otherClasses = 6
 
-// styles gives every name the same style wherever it appears on a page; names
-// that are not policies get one in order of appearance.
+// styles gives every name the same style wherever it appears on a page: a policy
+// its own, also as "policy on something"; other names one in order of appearance.
 type styles struct{ other map[string]style }
 
 func newStyles() *styles { return &styles{other: map[string]style{}} }
 
 func (s *styles) of(name string) style {
-	if st, ok := named[name]; ok {
+	policy, _, _ := strings.Cut(name, " on ")
+	if st, ok := named[policy]; ok {
 		return st
 	}
 	st, ok := s.other[name]

@@ -1,7 +1,7 @@
 // Package report shows results to people: tables for a terminal or a document,
 // charts as SVG or as text, and one HTML page that holds all of them.
 //
-// Table, Timeline, Bars and Lines are plain values that a caller fills and then
+// Table, Timeline, Bars, Stacks, Lines and Panes are plain values that a caller fills and then
 // writes. A Page puts them in order between short paragraphs. Each of them is
 // also its own JSON form: what was marshalled can be unmarshalled and rendered
 // again later.

@@ -58,6 +58,13 @@ func TestGolden(t *testing.T) {
 		{"timeline-ascii.txt", func(w io.Writer) error { return exampleTimeline().WriteText(w, ascii) }},
 		{"timeline.svg", func(w io.Writer) error { return exampleTimeline().WriteSVG(w, 900) }},
 		{"bars.svg", func(w io.Writer) error { return exampleBars().WriteSVG(w, 900) }},
+		{"stacks.svg", func(w io.Writer) error { return exampleStacks().WriteSVG(w, 900) }},
+		{"stacks.txt", exampleStacks().Data().WriteText},
+		{"panes.svg", func(w io.Writer) error { return examplePanes().WriteSVG(w, 900) }},
+		{"panes.txt", examplePanes().Data().WriteText},
+		{"load.svg", func(w io.Writer) error { return exampleLoad().WriteSVG(w, 500) }},
+		{"load.txt", exampleLoad().Data().WriteText},
+		{"targets.svg", func(w io.Writer) error { return exampleTargets().WriteSVG(w, 600) }},
 		{"lines.svg", func(w io.Writer) error { return exampleLines("Urgent task", true, true).WriteSVG(w, 640) }},
 	}
 	for _, c := range cases {

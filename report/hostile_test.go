@@ -37,7 +37,12 @@ func everywhere(s string, a, b, c float64) *Page {
 	page.Add(s, Text(s), Block{Table: table}, Block{Figures: page.Figures},
 		Block{Timeline: &Timeline{Title: s, Note: s, Panels: []Panel{{s, s, []Lane{lane, {}}, markers}, {}}}},
 		Block{Bars: &Bars{Title: s, Note: s, Rows: []string{s, s + "x", "kill"}, Groups: []BarGroup{
-			{Title: s, Unit: Unit(s), Better: Better(s), Values: []float64{a, b}, Min: []float64{b, a, c}, Max: []float64{c}}, {Title: s, Better: Lower}}}},
+			{Title: s, Unit: Unit(s), Better: Better(s), Values: []float64{a, b}, Min: []float64{b, a, c}, Max: []float64{c}, Targets: []float64{c, a}, Line: b}, {Title: s, Better: Lower}}, Targets: s}},
+		Block{Stacks: &Stacks{Title: s, Note: s, Unit: Unit(s), Better: Better(s), Targets: s, Parts: []Part{{s, Lost}, {s, Restoring}, {s, Suspended}},
+			Rows: []Stack{{s, []float64{a, b, c}, a, s}, {s, []float64{c, a}, c, ""}, {}}}},
+		Block{Half: true, Panes: &Panes{Title: s, Note: s, X: Axis{Label: s, Unit: Unit(s), Log: true}, Y: Axis{Label: s, Unit: UnitPercent}, Cumulative: true,
+			Panes: []Pane{{s, s, []Series{{s, points}, {"cost", points}}}, {}}}},
+		Block{Panes: &Panes{X: Axis{Unit: UnitSeconds}, Y: Axis{Label: s, Unit: Unit(s)}, Columns: 2, Panes: []Pane{{s, s, []Series{{s, points}}}, {s, s, nil}}}},
 		Block{Half: true, Lines: &Lines{Title: s, Note: s, X: Axis{Label: s, Unit: Unit(s)}, Y: Axis{Label: s, Unit: UnitBytes}, Markers: markers,
 			Series: []Series{{s, points}, {"cost", points[:1]}, {s, nil}}}},
 		Block{Lines: &Lines{Better: Better(s), X: Axis{Log: true}, Y: Axis{Log: true}, Series: []Series{{s, points}}}})
@@ -149,6 +154,12 @@ func checkEverywhere(t *testing.T, s string, a, b, c float64) {
 		if block.Lines != nil {
 			checkMarkup(t, render(t, func(w io.Writer) error { return block.Lines.WriteSVG(w, 500) }))
 		}
+		if block.Stacks != nil {
+			checkMarkup(t, render(t, func(w io.Writer) error { return block.Stacks.WriteSVG(w, 500) }))
+		}
+		if block.Panes != nil {
+			checkMarkup(t, render(t, func(w io.Writer) error { return block.Panes.WriteSVG(w, 500) }))
+		}
 		if block.Table != nil {
 			checkTerminal(t, block.Table.WriteTerminal)
 			for line := range strings.SplitSeq(string(render(t, block.Table.WriteMarkdown)), "\n") {
@@ -200,10 +211,11 @@ func FuzzPage(f *testing.F) {
 
 func TestEmpty(t *testing.T) {
 	page := &Page{}
-	page.Add("", Block{}, Block{Table: &Table{}}, Block{Timeline: &Timeline{}}, Block{Bars: &Bars{}}, Block{Lines: &Lines{}})
+	page.Add("", Block{}, Block{Table: &Table{}}, Block{Timeline: &Timeline{}}, Block{Bars: &Bars{}}, Block{Lines: &Lines{}},
+		Block{Stacks: &Stacks{}}, Block{Panes: &Panes{}}, Block{Panes: &Panes{Panes: []Pane{{}}}})
 	text := checkMarkup(t, render(t, page.WriteHTML))
-	if n := strings.Count(text, "nothing measured"); n != 6 { // three charts, for two widths
-		t.Errorf("%d empty charts say so, want 6", n)
+	if n := strings.Count(text, "nothing measured"); n != 12 { // six charts, for two widths
+		t.Errorf("%d empty charts say so, want 12", n)
 	}
 	checkMarkup(t, render(t, (&Page{}).WriteHTML))
 	if got := string(render(t, (&Table{}).WriteMarkdown)); got != "" {
@@ -229,7 +241,7 @@ func TestPageNeedsNothing(t *testing.T) {
 }
 
 func TestJSONRoundTrip(t *testing.T) {
-	for _, page := range []*Page{examplePage(), everywhereJSON()} {
+	for _, page := range []*Page{examplePage(), everywhereJSON(), chartsPage()} {
 		first, err := json.Marshal(page)
 		if err != nil {
 			t.Fatal(err)
@@ -257,6 +269,13 @@ func TestJSONRoundTrip(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"kind":"asleep"}`), &Segment{}); err == nil {
 		t.Error("a kind that does not exist was unmarshalled")
 	}
+}
+
+// chartsPage has the charts that examplePage has not.
+func chartsPage() *Page {
+	p := &Page{}
+	p.Add("", Block{Stacks: exampleStacks()}, Block{Panes: examplePanes()}, Block{Panes: exampleLoad()}, Block{Bars: exampleTargets()})
+	return p
 }
 
 // everywhereJSON has values that JSON cannot hold, but only kinds that exist.

@@ -27,6 +27,8 @@ type Block struct {
 	Timeline *Timeline `json:"timeline,omitempty"`
 	Bars     *Bars     `json:"bars,omitempty"`
 	Lines    *Lines    `json:"lines,omitempty"`
+	Stacks   *Stacks   `json:"stacks,omitempty"`
+	Panes    *Panes    `json:"panes,omitempty"`
 	// Half blocks stand beside each other where the page is wide enough.
 	Half bool `json:"half,omitempty"`
 }
@@ -138,6 +140,12 @@ func (b *pageBuilder) block(block Block) {
 	}
 	if block.Lines != nil {
 		b.chart(block.Lines, block.Half)
+	}
+	if block.Stacks != nil {
+		b.chart(block.Stacks, block.Half)
+	}
+	if block.Panes != nil {
+		b.chart(block.Panes, block.Half)
 	}
 	b.WriteString("</div>\n")
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A chart is what the four kinds of figures have in common.
+// A chart is what the kinds of figures have in common.
 type chart interface {
 	// heading is the title and the note below it.
 	heading() (title, note string)
@@ -147,4 +147,6 @@ func writeSVG(w io.Writer, c chart, width int) error {
 const patterns = `<svg width="0" height="0" aria-hidden="true" style="position:absolute"><defs>` +
 	`<pattern id="hr-lost" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
 	`<rect class="hatch-ground" width="6" height="6"/><rect class="hatch-line" width="2.4" height="6"/></pattern>` +
+	`<pattern id="hr-restoring" width="4" height="4" patternUnits="userSpaceOnUse">` +
+	`<rect class="hatch-ground" width="4" height="4"/><rect class="hatch-restoring" width="4" height="2"/></pattern>` +
 	"</defs></svg>\n"
