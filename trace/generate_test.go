@@ -32,7 +32,7 @@ type bandSums struct {
 
 func sumBands(w *Workload) map[string]*bandSums {
 	sums := map[string]*bandSums{}
-	for _, name := range bandNames {
+	for _, name := range dayBands {
 		sums[name] = &bandSums{}
 	}
 	last := int32(-1)
@@ -72,7 +72,7 @@ func TestGenerateMeetsItsParameters(t *testing.T) {
 			}
 			sums := sumBands(w)
 			for i := range d.Bands {
-				b, s := &d.Bands[i], sums[bandNames[i]]
+				b, s := &d.Bands[i], sums[dayBands[i]]
 				if want := b.Tasks * float64(d.Tasks) * c.scale; math.Abs(float64(s.tasks)-want) > 1 {
 					t.Errorf("%s: %d tasks, want %v", b.Name, s.tasks, want)
 				}
@@ -89,8 +89,8 @@ func TestGenerateMeetsItsParameters(t *testing.T) {
 					t.Errorf("%s: %v bytes, want %v", b.Name, s.memory, want)
 				}
 				for p, share := range b.Priorities {
-					if got := s.priorities[int(bandFirst[i])+p]; math.Abs(float64(got)-share*float64(s.tasks)) > 2+c.shares*float64(s.tasks) {
-						t.Errorf("%s: priority %d: %d of %d tasks, want a share of %v", b.Name, int(bandFirst[i])+p, got, s.tasks, share)
+					if got := s.priorities[int(dayFirst[i])+p]; math.Abs(float64(got)-share*float64(s.tasks)) > 2+c.shares*float64(s.tasks) {
+						t.Errorf("%s: priority %d: %d of %d tasks, want a share of %v", b.Name, int(dayFirst[i])+p, got, s.tasks, share)
 					}
 				}
 				for class, share := range b.Classes {

@@ -15,15 +15,15 @@ import (
 // MaxDayFile is the longest file that ReadDay accepts, in bytes.
 const MaxDayFile = 1 << 20
 
-// bandNames and bandFirst are the bands and the first priority of each
+// dayBands and dayFirst are the bands and the first priority of each
 // (headrace.Priority.Band).
 var (
-	bandNames = [...]string{"free", "middle", "production"}
-	bandFirst = [...]headrace.Priority{0, 2, 9}
-	bandSizes = [...]int{2, 7, 3}
+	dayBands      = [...]string{"free", "middle", "production"}
+	dayFirst      = [...]headrace.Priority{0, 2, 9}
+	dayPriorities = [...]int{2, 7, 3}
 )
 
-const classes = 4
+const dayClasses = 4
 
 // ReadDay reads the parameters of a day as JSON, in the form of GoogleDayFile. A
 // field that there is not is refused, and so is what Validate refuses.
@@ -56,7 +56,7 @@ func (d Day) Validate() error {
 	v.within("cluster.nodes", float64(d.Cluster.Nodes), 1, 1e7)
 	v.within("cluster.cpus", d.Cluster.CPUs, 1e-3, 1e5)
 	v.within("cluster.memory", float64(d.Cluster.Memory), 1<<20, 1<<50)
-	if len(d.Bands) != len(bandNames) {
+	if len(d.Bands) != len(dayBands) {
 		v.fail("bands", len(d.Bands), "want three: free, middle and production")
 		return errors.Join(v.errs...)
 	}
@@ -65,8 +65,8 @@ func (d Day) Validate() error {
 		b := &d.Bands[i]
 		tasks, jobs = append(tasks, b.Tasks), append(jobs, b.Jobs)
 		v.prefix = fmt.Sprintf("bands[%d].", i)
-		v.check(b.Name == bandNames[i], "name", b.Name, "want "+bandNames[i])
-		v.band(b, bandSizes[i])
+		v.check(b.Name == dayBands[i], "name", b.Name, "want "+dayBands[i])
+		v.band(b, dayPriorities[i])
 	}
 	v.prefix = ""
 	v.shares("tasks of all bands", tasks, len(tasks))
@@ -114,7 +114,7 @@ func (v *dayChecker) shares(field string, values []float64, n int) {
 
 func (v *dayChecker) band(b *DayBand, priorities int) {
 	v.shares("priorities", b.Priorities, priorities)
-	v.shares("classes", b.Classes, classes)
+	v.shares("classes", b.Classes, dayClasses)
 	v.within("cores", b.Cores, 1e-3, 1e9)
 	v.within("core_hours", b.CoreHours, 1e-6, 1e12)
 

@@ -41,7 +41,7 @@ func (g *bandGenerator) jobs(n, tasks int) []dayJob {
 	for i, size := range g.sizes(n, tasks) {
 		list[i] = dayJob{band: g.index, tasks: size}
 	}
-	first := bandFirst[g.index]
+	first := dayFirst[g.index]
 	for i, p := range deal(g.random(forPriorities), list, tasks, g.band.Priorities) {
 		list[i].priority = first + headrace.Priority(p)
 	}
