@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"headrace/internal/linux"
+	"headrace/wire"
 )
 
 // sizes are the lengths and sizes of all experiments.
@@ -175,7 +176,25 @@ func (h *harness) worstCase(ctx context.Context, z sizes, swap, lowRounds, urgen
 				trial:  trial{low: low, urgent: urgent, share: share}})
 		}
 	}
-	return h.repeat(ctx, expDirty, entries)
+	err = h.repeat(ctx, expDirty, entries)
+	if err == nil {
+		h.noteSwap(ctx)
+	}
+	return err
+}
+
+// noteSwap adds to the present setup what a daemon that pages out has measured.
+// Nothing is lost when none does.
+func (h *harness) noteSwap(ctx context.Context) {
+	for _, d := range h.daemons {
+		if d.config.policy != "suspend" || d.broken() {
+			continue
+		}
+		if info, err := d.node.Info(ctx, &wire.InfoRequest{}); err == nil {
+			s := &h.res.Setups[len(h.res.Setups)-1]
+			s.SwapOut, s.SwapIn = info.SwapOut, info.SwapIn
+		}
+	}
 }
 
 func (h *harness) footprint(ctx context.Context, z sizes, swap, lowRounds, urgentRounds int64) error {

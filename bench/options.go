@@ -59,6 +59,9 @@ type PreemptOptions struct {
 	// HTML, JSON and Markdown are files to write; empty: none. If all three are
 	// empty and so is From, HTML and JSON are out/preempt.html and .json.
 	HTML, JSON, Markdown string
+	// Media is a file to write with what the simulator needs to know of storage and
+	// mechanisms (sim.Measurements); empty: none. It takes experiments a and c.
+	Media string
 	// From is a file written by JSON: nothing is run, and the report is made from
 	// it again.
 	From string

@@ -195,7 +195,16 @@ func (o *PreemptOptions) publish(res *Results) error {
 		}
 		err = errors.Join(err, writeWhole(f.path, b.Bytes()))
 	}
-	for _, path := range []string{o.HTML, o.JSON, o.Markdown} {
+	if o.Media != "" {
+		text, e := res.mediaFile()
+		if e == nil {
+			e = writeWhole(o.Media, text)
+		}
+		if e != nil {
+			return errors.Join(err, e)
+		}
+	}
+	for _, path := range []string{o.HTML, o.JSON, o.Markdown, o.Media} {
 		if path != "" && (path != o.JSON || o.From == "") {
 			fmt.Fprintf(o.Stdout, "written: %s\n", path)
 		}

@@ -53,10 +53,13 @@ type Setup struct {
 	UrgentBytes int64 `json:"urgent_bytes,omitempty"`
 	// Limit is the memory budget of the daemon; Enforced when a cgroup holds the
 	// tasks to it. Swap is the swap file that was added.
-	Limit    int64       `json:"limit,omitempty"`
-	Enforced bool        `json:"enforced,omitempty"`
-	Swap     int64       `json:"swap,omitempty"`
-	Stores   []StoreFact `json:"stores,omitempty"`
+	Limit    int64 `json:"limit,omitempty"`
+	Enforced bool  `json:"enforced,omitempty"`
+	Swap     int64 `json:"swap,omitempty"`
+	// SwapOut and SwapIn are the bandwidths of paging that a daemon has measured.
+	SwapOut float64     `json:"swap_out,omitempty"`
+	SwapIn  float64     `json:"swap_in,omitempty"`
+	Stores  []StoreFact `json:"stores,omitempty"`
 }
 
 // StoreFact is a checkpoint store as it was measured before the experiment.

@@ -40,7 +40,8 @@ because it makes a swap file and storage of given speeds; it removes them again.
 		Example: `  headrace bench preempt
   headrace bench preempt --only a,d --repeats 3
   headrace bench preempt --html out/preempt.html --json out/preempt.json
-  headrace bench preempt --from out/preempt.json --markdown out/preempt.md`,
+  headrace bench preempt --from out/preempt.json --markdown out/preempt.md
+  headrace bench preempt --from out/preempt.json --media media.json`,
 		Args:              takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +59,7 @@ because it makes a swap file and storage of given speeds; it removes them again.
 	flags.StringVar(&o.HTML, "html", "", "a `FILE` for the page")
 	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement")
 	flags.StringVar(&o.Markdown, "markdown", "", "a `FILE` for the tables as Markdown")
+	flags.StringVar(&o.Media, "media", "", "a `FILE` for the speeds of storage and the costs of mechanisms, for headrace sim")
 	flags.StringVar(&o.From, "from", "", "run nothing: report on this `FILE`, written by --json")
 	placeFlags(cmd, &o.Dir, &o.SoloFlags)
 	completeValues(cmd, "only", bench.Experiments...)
