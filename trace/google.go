@@ -1,25 +1,21 @@
 package trace
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"headrace"
 )
 
 // GoogleEvent is one event of a task in a trace of Google's clusters, as a line of
-// task_events has it (clusterdata-2011-2). Job events are not needed: what they say
-// of priorities, and more, is in those of tasks.
+// task_events has it (clusterdata-2011-2). What job events say of priorities, and
+// more, is in those of tasks; only names are not (GoogleJobEvent).
 type GoogleEvent struct {
 	// At is since the start of the trace, less its lead of 600 s; events from before
 	// have 0, those from after its end have After.
@@ -82,48 +78,50 @@ var googleFields = [...]string{"time", "missing info", "job ID", "task index", "
 // that are not compressed are read, too. Errors name the file and the line.
 func GoogleDir(dir fs.FS) iter.Seq2[GoogleEvent, error] {
 	return func(yield func(GoogleEvent, error) bool) {
-		names, err := fs.Glob(dir, "task_events/part-*.csv*")
-		if err == nil && len(names) == 0 {
-			err = errors.New("there are no files task_events/part-*.csv.gz: this is no trace of Google's")
-		}
+		names, err := googleParts(dir, "task_events")
 		if err != nil {
 			yield(GoogleEvent{}, err)
 			return
 		}
+		readParts(dir, names, ReadGoogle)(yield)
+	}
+}
+
+// googleParts are the files of a table.
+func googleParts(dir fs.FS, table string) ([]string, error) {
+	names, err := fs.Glob(dir, table+"/part-*.csv*")
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("there are no files %s/part-*.csv.gz: this is no trace of Google's", table)
+	}
+	return names, err
+}
+
+// readParts is what read makes of files, one after the other.
+func readParts[T any](dir fs.FS, names []string, read func(io.Reader) iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		for _, name := range names {
-			if !readGoogleFile(dir, name, yield) {
+			on := true
+			err := withFile(dir, name, func(r io.Reader) error {
+				for v, err := range read(r) {
+					if err != nil {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+					if on = yield(v, nil); !on {
+						return nil
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			if !on {
 				return
 			}
 		}
 	}
-}
-
-// readGoogleFile reports whether the next file is to be read.
-func readGoogleFile(dir fs.FS, name string, yield func(GoogleEvent, error) bool) bool {
-	f, err := dir.Open(name)
-	if err != nil {
-		yield(GoogleEvent{}, err)
-		return false
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		z, err := gzip.NewReader(bufio.NewReaderSize(f, 256<<10))
-		if err != nil {
-			yield(GoogleEvent{}, fmt.Errorf("%s: %w", name, err))
-			return false
-		}
-		r = z
-	}
-	for e, err := range ReadGoogle(r) {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-		}
-		if !yield(e, err) || err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // ReadGoogle is the events of one file of task_events. It reads r as far as the
@@ -133,8 +131,24 @@ func ReadGoogle(r io.Reader) iter.Seq2[GoogleEvent, error] {
 	return readLines(r, (*parser).googleEvent)
 }
 
-func (p *parser) googleEvent(text []byte) (e GoogleEvent, err error) {
+func (p *parser) googleEvent(text []byte) (GoogleEvent, error) {
 	var f [len(googleFields)][]byte
+	if err := p.commas(text, f[:]); err != nil {
+		return GoogleEvent{}, err
+	}
+	r := fieldReader{p: p, names: googleFields[:], fields: f[:]}
+	e := GoogleEvent{At: googleTime(r.number(0, math.MaxInt64)), Inferred: len(f[1]) > 0,
+		Job: r.number(2, math.MaxInt64), Task: int32(r.number(3, math.MaxInt32)), Kind: GoogleKind(r.number(5, int64(googleKinds)-1)),
+		Class: uint8(r.number(7, classes-1)), Priority: headrace.Priority(r.number(8, int64(headrace.MaxPriority))),
+		CPUs: r.share(9), Memory: r.share(10)}
+	if len(f[4]) > 0 {
+		e.Machine = r.number(4, math.MaxInt64)
+	}
+	return e, r.err
+}
+
+// commas cuts a line into exactly as many fields as f has.
+func (p *parser) commas(text []byte, f [][]byte) error {
 	n := 0
 	for rest, more := text, true; more; n++ {
 		if n == len(f) {
@@ -144,28 +158,39 @@ func (p *parser) googleEvent(text []byte) (e GoogleEvent, err error) {
 		f[n], rest, more = bytes.Cut(rest, []byte(","))
 	}
 	if n != len(f) {
-		return e, p.wrong("", nil, fmt.Sprintf("%d fields, want %d, separated by commas", n, len(f)))
+		return p.wrong("", nil, fmt.Sprintf("%d fields, want %d, separated by commas", n, len(f)))
 	}
-	number := func(i int, most int64) (v int64) {
-		if err == nil {
-			v, err = p.number(googleFields[i], f[i], most)
-		}
-		return v
+	return nil
+}
+
+// fieldReader reads fields until one is wrong.
+type fieldReader struct {
+	p      *parser
+	names  []string
+	fields [][]byte
+	err    error
+}
+
+func (r *fieldReader) number(i int, most int64) (v int64) {
+	if r.err == nil {
+		v, r.err = r.p.number(r.names[i], r.fields[i], most)
 	}
-	share := func(i int) (v float64) {
-		if err == nil && len(f[i]) > 0 {
-			v, err = p.share(googleFields[i], f[i])
-		}
-		return v
+	return v
+}
+
+// share reads a share of a machine; an empty field is 0.
+func (r *fieldReader) share(i int) (v float64) {
+	if r.err == nil && len(r.fields[i]) > 0 {
+		v, r.err = r.p.share(r.names[i], r.fields[i])
 	}
-	e = GoogleEvent{At: googleTime(number(0, math.MaxInt64)), Inferred: len(f[1]) > 0,
-		Job: number(2, math.MaxInt64), Task: int32(number(3, math.MaxInt32)), Kind: GoogleKind(number(5, int64(googleKinds)-1)),
-		Class: uint8(number(7, 3)), Priority: headrace.Priority(number(8, int64(headrace.MaxPriority))),
-		CPUs: share(9), Memory: share(10)}
-	if len(f[4]) > 0 {
-		e.Machine = number(4, math.MaxInt64)
+	return v
+}
+
+func (r *fieldReader) text(i int) (v string) {
+	if r.err == nil {
+		v, r.err = r.p.text(r.names[i], r.fields[i])
 	}
-	return e, err
+	return v
 }
 
 // googleTime is a published time, in microseconds.

@@ -2,8 +2,8 @@ package trace
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 )
@@ -61,15 +61,103 @@ func Sources() []string {
 // It holds about a hundred bytes for each task, twice that before it returns. When
 // ctx ends it returns its error.
 func Open(ctx context.Context, source string, o OpenOptions) (*Workload, error) {
-	kind, rest, ok := strings.Cut(source, ":")
-	if !ok || rest == "" {
-		return nil, unknownSource(source)
+	c := &collector{most: o.MaxTasks}
+	if c.most == 0 {
+		c.most = DefaultMaxTasks
 	}
-	switch kind {
-	case "google2011", "swim", "csv", "yarn", "synthetic":
-		return nil, errors.New("trace: not written yet")
+	a, err := read(ctx, source, o, &window{to: c, from: o.From, length: o.For})
+	if err != nil {
+		return nil, err
 	}
-	return nil, unknownSource(source)
+	if c.n == 0 {
+		return nil, fmt.Errorf("%s: %w", source, errNoTasks)
+	}
+	return c.workload(a), nil
+}
+
+// read reads a trace into a sink.
+func read(ctx context.Context, source string, o OpenOptions, to sink) (about, error) {
+	kind, name, ok := strings.Cut(source, ":")
+	if !ok || name == "" {
+		return about{}, unknownSource(source)
+	}
+	if o.From < 0 || o.For < 0 || o.MaxTasks < 0 {
+		return about{}, fmt.Errorf("trace: a window from %v for %v, %d tasks at most: want no negative values", o.From, o.For, o.MaxTasks)
+	}
+	m := newMeter(ctx, o.Progress)
+	var a about
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case source == "swim:facebook-day":
+		a, err = readSwim(m, FacebookDay(), o, to)
+	case kind == "google2011":
+		a, err = readGoogle(m, name, o, to)
+	case kind == "swim":
+		err = m.withFile(name, func(r io.Reader) (err error) {
+			a, err = readSwim(m, Read(r), o, to)
+			return err
+		})
+	case kind == "csv":
+		err = m.withFile(name, func(r io.Reader) (err error) {
+			a, err = readCSV(m, r, to)
+			return err
+		})
+	case kind == "yarn":
+		a, err = readYarn(m, name, o, to)
+	case kind == "synthetic":
+		a, err = readSynthetic(m, name, o, to)
+	default:
+		err = unknownSource(source)
+	}
+	if err != nil {
+		return about{}, err
+	}
+	m.done()
+	if a.Name == "" {
+		a.Name = source
+	}
+	return a, nil
+}
+
+// readSynthetic generates a day.
+func readSynthetic(m *meter, name string, o OpenOptions, to sink) (about, error) {
+	d := GoogleDay()
+	if name != GoogleDayName {
+		err := m.withFile(name, func(r io.Reader) (err error) {
+			d, err = ReadDay(r)
+			return err
+		})
+		if err != nil {
+			return about{}, err
+		}
+	}
+	scale := o.Scale
+	if scale == 0 {
+		scale = 1
+	}
+	w, err := d.Generate(o.Seed, scale)
+	if err != nil {
+		return about{}, err
+	}
+	return about{Name: w.Name, Cluster: w.Cluster, Notes: w.Notes}, pour(m, w, to)
+}
+
+// pour puts the tasks of a workload into a sink.
+func pour(m *meter, w *Workload, to sink) error {
+	for _, name := range w.Jobs {
+		to.job(name)
+	}
+	for _, f := range w.Files {
+		to.size(to.file(f.Name), f.Bytes)
+	}
+	for _, t := range w.Tasks {
+		m.record()
+		if err := to.task(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func unknownSource(source string) error {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"time"
 
 	"headrace"
@@ -60,4 +61,26 @@ type YarnOptions struct {
 	// applications, which have both; without any it is UTC.
 	Zone *time.Location
 	Assumed
+}
+
+// defaultDirty is the share of its memory that a task changes in a second when
+// nothing else is said.
+const defaultDirty = 0.01
+
+// dirtyBytes is how much of some memory changes in a second.
+func (a Assumed) dirtyBytes(memory int64) float64 {
+	switch {
+	case a.Dirty < 0:
+		return 0
+	case a.Dirty == 0:
+		return defaultDirty * float64(memory)
+	}
+	return a.Dirty * float64(memory)
+}
+
+func (a Assumed) check() error {
+	if a.Grow < 0 || !(a.Dirty <= 1) {
+		return fmt.Errorf("trace: memory that grows for %v and changes by %v in a second: want 0 or more, and at most 1", a.Grow, a.Dirty)
+	}
+	return nil
 }

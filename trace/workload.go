@@ -23,6 +23,11 @@ type Workload struct {
 	// Recorded: the trace says what became of its tasks, so that Preempted and Lost
 	// mean something.
 	Recorded bool
+	// Outcome is what the trace says beyond that, such as when tasks had to leave; nil
+	// when tasks say it all.
+	Outcome *Outcome
+	// Notes say what of the trace was left out or had to be guessed.
+	Notes []string
 }
 
 // Cluster is a number of nodes that are all alike.

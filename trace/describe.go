@@ -1,0 +1,219 @@
+package trace
+
+import (
+	"context"
+	"time"
+
+	"headrace"
+)
+
+// priorities and classes are how many there are.
+const (
+	priorities = int(headrace.MaxPriority) + 1
+	classes    = 4
+)
+
+// Description is what there is to know of a workload as a whole. Times are seconds,
+// sizes bytes.
+type Description struct {
+	Name  string `json:"name"`
+	Jobs  int    `json:"jobs"`
+	Tasks int    `json:"tasks"`
+	// Files is how many files are read, Input how many bytes.
+	Files int     `json:"files"`
+	Bytes float64 `json:"bytes"`
+	// Span is from the start of the trace to the last submission.
+	Span    float64 `json:"span"`
+	Cluster Cluster `json:"cluster"`
+
+	// Arrivals is how many tasks are submitted in each hour.
+	Arrivals   []int   `json:"arrivals"`
+	ByPriority []Group `json:"by_priority"`
+	ByBand     []Group `json:"by_band"`
+	ByClass    []Group `json:"by_class"`
+
+	TasksPerJob Distribution `json:"tasks_per_job"`
+	Run         Distribution `json:"run"`
+	CPUs        Distribution `json:"cpus"`
+	Memory      Distribution `json:"memory"`
+	// Input is that of tasks that have one.
+	Input Distribution `json:"input"`
+
+	// Requested is the sum of the CPUs that tasks ask for. Peak is how many would be
+	// busy if every task ran as soon as it is submitted: the greatest mean of a
+	// minute (of a longer time in traces of more than 45 days). CoreHours is CPUs
+	// times running time.
+	Requested float64 `json:"requested"`
+	Peak      float64 `json:"peak"`
+	CoreHours float64 `json:"core_hours"`
+
+	// Recorded: Lost and Outcome are what became of the tasks. Lost is in core-hours.
+	Recorded bool     `json:"recorded"`
+	Lost     float64  `json:"lost,omitempty"`
+	Outcome  *Outcome `json:"outcome,omitempty"`
+	// Bands are the outcome's priorities put together: free, middle, production.
+	Bands []Preempted `json:"bands,omitempty"`
+
+	// Notes say what of the trace was left out or had to be guessed.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Group is the tasks of one priority, band or class.
+type Group struct {
+	Name      string  `json:"name"`
+	Tasks     int     `json:"tasks"`
+	Requested float64 `json:"requested"`
+	CoreHours float64 `json:"core_hours"`
+}
+
+func (g *Group) add(t *Task) {
+	g.Tasks++
+	g.Requested += float64(t.CPUs)
+	g.CoreHours += float64(t.CPUs) * t.Run.Hours()
+}
+
+// Describe describes a workload that is held.
+func Describe(w *Workload) Description {
+	d := newDescriber()
+	d.jobs = make([]int32, len(w.Jobs))
+	d.files = len(w.Files)
+	for i := range w.Tasks {
+		d.add(&w.Tasks[i])
+	}
+	o := w.Outcome
+	if o == nil && w.Recorded {
+		o = d.outcome
+	}
+	return d.description(about{Name: w.Name, Cluster: w.Cluster, Recorded: w.Recorded, Outcome: o, Notes: w.Notes})
+}
+
+// DescribeSource describes a trace, with Open's sources and options, as it is read:
+// tasks are not kept, so a trace may be larger than memory. What takes room is four
+// bytes for each job, and what reading the trace takes (see docs/traces.md).
+// OpenOptions.MaxTasks does not matter.
+func DescribeSource(ctx context.Context, source string, o OpenOptions) (Description, error) {
+	d := newDescriber()
+	a, err := read(ctx, source, o, &window{to: d, from: o.From, length: o.For})
+	if err != nil {
+		return Description{}, err
+	}
+	if a.Outcome == nil && a.Recorded {
+		a.Outcome = d.outcome
+	}
+	return d.description(a), nil
+}
+
+// describer is a sink that describes what goes into it.
+type describer struct {
+	jobs                           []int32 // tasks of each
+	files                          int
+	last                           time.Duration
+	arrivals                       []int
+	byPriority                     [priorities]Group
+	byClass                        [classes]Group
+	perJob, run, cpus, mem, inputs sketch
+	demand                         demand
+	lost                           float64
+	outcome                        *Outcome
+}
+
+func newDescriber() *describer { return &describer{outcome: newOutcome()} }
+
+func (d *describer) job(string) int32 {
+	d.jobs = append(d.jobs, 0)
+	return int32(len(d.jobs) - 1)
+}
+
+func (d *describer) file(string) int32 {
+	d.files++
+	return int32(d.files)
+}
+
+func (d *describer) size(int32, int64) {}
+
+func (d *describer) task(t Task) error {
+	d.add(&t)
+	return nil
+}
+
+func (d *describer) add(t *Task) {
+	d.jobs[t.Job]++
+	d.last = max(d.last, t.Submit)
+	h := hourOf(t.Submit)
+	d.arrivals = grown(d.arrivals, h+1)
+	d.arrivals[h]++
+	d.byPriority[t.Priority].add(t)
+	d.byClass[t.Class].add(t)
+	d.run.add(t.Run.Seconds())
+	d.cpus.add(float64(t.CPUs))
+	d.mem.add(float64(t.Memory))
+	if t.File != 0 {
+		d.inputs.add(float64(t.Input))
+	}
+	d.demand.add(t.Submit, t.Run, float64(t.CPUs))
+	d.lost += t.Lost.Hours() * float64(t.CPUs)
+	d.outcome.add(t, int(t.Preempted)+1)
+}
+
+// description is the end.
+func (d *describer) description(a about) Description {
+	r := Description{Name: a.Name, Files: d.files, Bytes: d.inputs.sum, Span: d.last.Seconds(), Cluster: a.Cluster,
+		Arrivals: d.arrivals, Run: d.run.distribution(), CPUs: d.cpus.distribution(), Memory: d.mem.distribution(), Input: d.inputs.distribution(),
+		Peak: d.demand.peak(), Recorded: a.Recorded, Notes: a.Notes, ByBand: bandGroups()}
+	for _, n := range d.jobs {
+		if n > 0 {
+			r.Jobs++
+			d.perJob.add(float64(n))
+		}
+	}
+	r.TasksPerJob = d.perJob.distribution()
+	for p, g := range d.byPriority {
+		g.Name = headrace.Priority(p).String()
+		r.ByPriority = append(r.ByPriority, g)
+		b := &r.ByBand[bandOf(headrace.Priority(p))]
+		b.Tasks += g.Tasks
+		b.Requested += g.Requested
+		b.CoreHours += g.CoreHours
+		r.Tasks += g.Tasks
+		r.Requested += g.Requested
+		r.CoreHours += g.CoreHours
+	}
+	for c, g := range d.byClass {
+		g.Name = string(rune('0' + c))
+		r.ByClass = append(r.ByClass, g)
+	}
+	if a.Recorded {
+		r.Lost, r.Outcome, r.Bands = d.lost, a.Outcome, a.Outcome.Bands()
+	}
+	return r
+}
+
+// bandNames are the bands of priorities from the least urgent on.
+var bandNames = [...]string{"free", "middle", "production"}
+
+func bandGroups() []Group {
+	groups := make([]Group, len(bandNames))
+	for i, name := range bandNames {
+		groups[i].Name = name
+	}
+	return groups
+}
+
+func bandOf(p headrace.Priority) int {
+	for i, name := range bandNames {
+		if p.Band() == name {
+			return i
+		}
+	}
+	return len(bandNames) - 1
+}
+
+// Bands are the sums of ByPriority over the bands free, middle and production
+// (checkpoint-preemption, table 1).
+func (o *Outcome) Bands() []Preempted {
+	bands := make([]Preempted, len(bandNames))
+	for p, v := range o.ByPriority {
+		bands[bandOf(headrace.Priority(p))].add(v)
+	}
+	return bands
+}
