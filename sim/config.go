@@ -1,9 +1,14 @@
 package sim
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
+	"headrace"
 	"headrace/policy"
+	"headrace/trace"
 )
 
 // Config is a cluster and how it is run. Use DefaultConfig and change it.
@@ -36,8 +41,8 @@ type Node struct {
 	CPUs   float64 `json:"cpus"`
 	Memory int64   `json:"memory"`
 	Swap   int64   `json:"swap"`
-	// SwapOut and SwapIn are the bandwidths of paging; where there is no Swap they
-	// mean nothing.
+	// SwapOut and SwapIn are the bandwidths of paging, those of the medium where they
+	// are 0.
 	SwapOut float64 `json:"swap_out"`
 	SwapIn  float64 `json:"swap_in"`
 	// Net is the bandwidth to other nodes; 0: tasks never move.
@@ -81,3 +86,78 @@ type Power struct {
 // MaxChain is how many checkpoints of a task build on each other; the next one is
 // complete.
 const MaxChain = 5
+
+// DefaultConfig is a cluster of one node, with what was measured of the first medium
+// of DefaultMeasurements; a person will want to change it.
+func DefaultConfig() Config {
+	const gib = 1 << 30
+	c := Config{
+		Nodes:    1,
+		Node:     Node{CPUs: 16, Memory: 96 * gib, Swap: 96 * gib, Net: 125e6, Store: 2048 * gib},
+		Power:    Power{Idle: 100, Peak: 250},
+		Interval: 5 * time.Second,
+	}
+	m := DefaultMeasurements()
+	if err := m.Apply(&c, m.Media[0].Name); err != nil {
+		panic("sim/media.json: " + err.Error())
+	}
+	return c
+}
+
+// Validate says what is wrong with c, all of it, or returns nil.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("sim: "+format, args...))
+		}
+	}
+	finite := func(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
+	need(c.Nodes > 0 && c.Nodes <= mostNodes, "%d nodes: want 1 to %d", c.Nodes, mostNodes)
+	need(finite(c.Node.CPUs), "%v CPUs in a node: want more than 0", c.Node.CPUs)
+	need(c.Node.Memory > 0, "%d bytes of memory in a node: want more than 0", c.Node.Memory)
+	need(c.Node.Swap >= 0 && c.Node.Store >= 0, "swap and room for checkpoints cannot be negative")
+	need(c.Node.SwapOut >= 0 && c.Node.SwapIn >= 0, "bandwidths of paging cannot be negative")
+	need(c.Node.Net >= 0, "bandwidth of the network %v: want 0 or more", c.Node.Net)
+	need(finite(c.Medium.Write) && finite(c.Medium.Read), "storage %q: want bandwidths above 0", c.Medium.Name)
+	need(c.Medium.DumpOverhead >= 0 && c.Medium.RestoreOverhead >= 0, "storage %q: overheads cannot be negative", c.Medium.Name)
+	need(min(c.Costs.Start, c.Costs.Kill, c.Costs.Stop, c.Costs.Resume) >= 0 && c.Costs.Moving >= 0, "costs cannot be negative")
+	need(c.Power.Idle >= 0 && c.Power.Peak >= c.Power.Idle, "power %v to %v W: want 0 or more, and no less at the peak", c.Power.Idle, c.Power.Peak)
+	need(c.Interval >= 0, "interval %v: want 0 or more", c.Interval)
+	if err := c.Policy.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+const mostNodes = 1_000_000
+
+// check says why w cannot be run on the nodes of c.
+func (c Config) check(w *trace.Workload) error {
+	if len(w.Tasks) == 0 {
+		return errors.New("sim: the workload has no tasks")
+	}
+	big := 0
+	var cpus float32
+	var memory int64
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		switch {
+		case i > 0 && t.Submit < w.Tasks[i-1].Submit:
+			return fmt.Errorf("sim: task %d of the workload is submitted before the one before it", i)
+		case t.Job < 0 || int(t.Job) >= len(w.Jobs):
+			return fmt.Errorf("sim: task %d of the workload is of job %d, of which there are %d", i, t.Job, len(w.Jobs))
+		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
+			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
+		}
+		if float64(t.CPUs) > c.Node.CPUs || t.Memory > c.Node.Memory {
+			big++
+			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
+		}
+	}
+	if big > 0 {
+		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much",
+			big, len(w.Tasks), cpus, memory>>20, c.Node.CPUs, c.Node.Memory>>20)
+	}
+	return nil
+}

@@ -32,7 +32,7 @@
 // # Contracts
 //
 // The same workload, configuration and version give the same Result, byte for byte,
-// on every machine. A run is one goroutine; several may run at once on one
+// on every machine of one architecture. A run is one goroutine; several may run at once on one
 // Workload, which they do not change. With Config.Check the engine verifies, as it
 // goes, that no task is lost or in two places, that no resource is below zero or
 // above what there is, and that work is conserved: at the end every task has run

@@ -30,7 +30,9 @@ type Result struct {
 	Reading *ReadingResult `json:"reading,omitempty"`
 
 	// Load is the share of the CPUs that is held, over time, and Waiting how many
-	// tasks wait: means over each of the equal parts of the makespan.
+	// tasks wait: means over each Step of seconds, the last of which may be in part
+	// after the end.
+	Step    float64   `json:"step"`
 	Load    []float64 `json:"load"`
 	Waiting []float64 `json:"waiting"`
 }

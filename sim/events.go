@@ -1,0 +1,97 @@
+package sim
+
+import "time"
+
+// kind is what an event is about.
+type kind uint8
+
+const (
+	// evBegun: a task that was started has its first instruction.
+	evBegun kind = iota
+	// evEnd: a task has run as long as it has to.
+	evEnd
+	// evRead: a task has read its input.
+	evRead
+	// evKilled, evStopped: a task that had to leave has done so.
+	evKilled
+	evStopped
+	// evResumed: a suspended task's memory is back.
+	evResumed
+	// evMoved: a checkpoint has come over the network.
+	evMoved
+	// evPaged: a node has paged out what was first in its queue.
+	evPaged
+	// evStored: a node's store is done with what was first in its queue.
+	evStored
+	// evDisk: something is due on a node's disk.
+	evDisk
+)
+
+// event is something that happens at a time. who is a task's slot, or a node. An
+// event of an earlier generation of its task is void.
+type event struct {
+	at   time.Duration
+	seq  uint64
+	who  int32
+	gen  uint32
+	kind kind
+}
+
+func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// events is a heap: the earliest first, of equal ones the one that was added first.
+type events struct {
+	heap []event
+	seq  uint64
+}
+
+func (q *events) add(e event) {
+	q.seq++
+	e.seq = q.seq
+	q.heap = append(q.heap, e)
+	i := len(q.heap) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(q.heap[up]) {
+			break
+		}
+		q.heap[i] = q.heap[up]
+		i = up
+	}
+	q.heap[i] = e
+}
+
+// next is when the earliest is due, or false.
+func (q *events) next() (time.Duration, bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	return q.heap[0].at, true
+}
+
+// take removes the earliest. There must be one.
+func (q *events) take() event {
+	first := q.heap[0]
+	n := len(q.heap) - 1
+	last := q.heap[n]
+	q.heap = q.heap[:n]
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= n {
+			break
+		}
+		if down+1 < n && q.heap[down+1].before(q.heap[down]) {
+			down++
+		}
+		if !q.heap[down].before(last) {
+			break
+		}
+		q.heap[i] = q.heap[down]
+		i = down
+	}
+	if n > 0 {
+		q.heap[i] = last
+	}
+	return first
+}

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"time"
+
+	"headrace"
+	"headrace/trace"
+)
+
+// phase is what the CPUs that a task holds are used for.
+type phase uint8
+
+const (
+	// idle tasks hold no CPUs.
+	idle phase = iota
+	// running tasks get on with what they have to do.
+	running
+	// reading tasks read their input.
+	reading
+	// The others stand still: being started, stopped or killed; being dumped; being
+	// restored or waiting for it; having their memory paged in.
+	stopping
+	dumping
+	restoring
+	pagingIn
+)
+
+// task is a task that was submitted and has not ended. Its state, and all that the
+// policy may know of it, is in its view; here is the rest.
+type task struct {
+	spec *trace.Task
+	// v is its entry in the view, at is where; both change when the view is packed.
+	v  *headrace.TaskView
+	at int
+	// slot is its name in events, gen the generation of those that are not void.
+	slot int32
+	gen  uint32
+	node *node // nil while it is nowhere
+	band uint8
+
+	phase phase
+	since time.Duration // when the phase began
+	came  time.Duration // when it was last started or brought back
+	left  time.Duration // when it was submitted or last had to leave
+
+	// done is the useful running until since, saved that in the last checkpoint. What
+	// it has read of its input is part of neither.
+	done, saved time.Duration
+	// read: its input has been read, in this life.
+	read bool
+	// chain is how many checkpoints build on each other.
+	chain int
+	// lastBytes is what the dump under way writes.
+	lastBytes int64
+	// from is the node that its checkpoint is moved from.
+	from *node
+}
+
+// progress is the useful running until now.
+func (t *task) progress(now time.Duration) time.Duration {
+	if t.phase == running {
+		return t.done + now - t.since
+	}
+	return t.done
+}
+
+// memory is how much it holds, in memory or swap, when it has run so long.
+func (t *task) memory(progress time.Duration) int64 {
+	grow := float64(t.spec.Grow)
+	if ran := progress.Seconds(); ran < grow {
+		return max(min(t.spec.Memory, least), int64(float64(t.spec.Memory)*(ran/grow)))
+	}
+	return t.spec.Memory
+}
+
+// least is what a task that grows begins with.
+const least = 1 << 20
+
+// dirty is what a checkpoint has to write when it has run so long.
+func (t *task) dirty(progress time.Duration) int64 {
+	now := t.memory(progress)
+	if t.v.Checkpoint == nil || t.chain >= MaxChain {
+		return now
+	}
+	changed := int64(float64(t.spec.Dirty) * (progress - t.saved).Seconds())
+	return min(now, changed+now-t.memory(t.saved))
+}
+
+// waits reports whether it is to be brought to run when there is room.
+func (t *task) waits() bool {
+	return !t.v.Starting && !t.v.Leaving && t.v.State != headrace.Running
+}
+
+// refresh brings what time changes up to date in the view.
+func (t *task) refresh(now time.Duration, knowShare bool) {
+	v := t.v
+	if v.State == headrace.Running {
+		v.Running = now - t.came
+		p := t.progress(now)
+		v.Progress.Wall, v.Progress.TotalWall = p-t.saved, p
+		v.Progress.CPU = v.Progress.Wall
+		v.Resident = t.memory(p)
+		v.Dirty = t.dirty(p)
+		if knowShare && p > 0 {
+			v.Progress.Share = min(1, float64(p)/float64(max(t.spec.Run, 1)))
+		}
+		return
+	}
+	v.Waiting = now - t.left
+}
