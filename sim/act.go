@@ -80,8 +80,7 @@ func (e *engine) end(t *task) {
 
 // drop removes the checkpoints of t from the node it is on.
 func (e *engine) drop(t *task) {
-	t.node.stored -= t.v.Checkpoint.Bytes
-	e.stores -= t.v.Checkpoint.Bytes
+	e.keep(t.node, -t.v.Checkpoint.Bytes)
 	t.v.Checkpoint, t.chain = nil, 0
 }
 
@@ -155,39 +154,50 @@ func (e *engine) dumpTime(t *task) time.Duration {
 	return e.c.Medium.DumpOverhead + transfer(t.dirty(t.progress(e.now)), e.c.Medium.Write)
 }
 
-// dump begins the dump m: from now on its task stands still.
-func (e *engine) dump(m *move) {
+// dump begins the dump m: from now on its task stands still. Where there is no room
+// for it the task stays as it was, and dump reports false.
+func (e *engine) dump(m *move) bool {
 	t := m.t
 	m.took = e.dumpTime(t)
-	t.lastBytes = t.dirty(t.progress(e.now))
+	t.writes = t.dirty(t.progress(e.now))
+	if t.node.stored+t.writes > e.c.Node.Store {
+		e.r.Counts.NoRoom++
+		t.v.Leaving = false
+		return false
+	}
+	e.keep(t.node, t.writes)
 	if t.v.State == headrace.Running {
 		e.halt(t, dumping)
 	} else {
 		e.callOff(t)
 	}
+	return true
+}
+
+// keep enters bytes of checkpoints on n; negative: they are gone.
+func (e *engine) keep(n *node, bytes int64) {
+	n.stored += bytes
+	e.stores += bytes
+	e.r.IO.StorePeak = max(e.r.IO.StorePeak, e.stores)
 }
 
 // dumped: the checkpoint of t is committed, its processes are gone.
 func (e *engine) dumped(t *task) {
 	v := t.v
 	old := v.Checkpoint
-	c := &headrace.CheckpointView{Store: e.c.Medium.Name, Bytes: t.lastBytes}
+	c := &headrace.CheckpointView{Store: e.c.Medium.Name, Bytes: t.writes}
 	switch {
 	case old == nil:
 		t.chain = 1
 	case t.chain >= MaxChain:
-		t.node.stored -= old.Bytes
-		e.stores -= old.Bytes
+		e.keep(t.node, -old.Bytes)
 		t.chain = 1
 	default:
 		c.Bytes += old.Bytes
 		t.chain++
 		e.r.Counts.Incremental++
 	}
-	e.r.IO.Dumped += t.lastBytes
-	t.node.stored += t.lastBytes
-	e.stores += t.lastBytes
-	e.r.IO.StorePeak = max(e.r.IO.StorePeak, e.stores)
+	e.r.IO.Dumped += t.writes
 	suspended := v.State == headrace.Suspended
 	t.done = t.progress(e.now)
 	t.saved = t.done
@@ -202,10 +212,17 @@ func (e *engine) dumped(t *task) {
 	e.leaves(t)
 }
 
-// restore brings t back from its checkpoint on n.
+// restore brings t back from its checkpoint on n. What two orders of one decision
+// move to a node may be more than there is room for; then the second is not carried
+// out.
 func (e *engine) restore(t *task, n *node) {
-	e.r.Counts.Restores++
 	from := t.node
+	if from != n && n.stored+t.v.Checkpoint.Bytes > e.c.Node.Store {
+		e.r.Counts.NoRoom++
+		e.changed = true
+		return
+	}
+	e.r.Counts.Restores++
 	e.arrives(t, n, restoring)
 	if from == n {
 		e.enqueue(n, e.restoreMove(t))
@@ -213,8 +230,8 @@ func (e *engine) restore(t *task, n *node) {
 	}
 	e.r.Counts.Remote++
 	bytes := t.v.Checkpoint.Bytes
-	from.stored -= bytes
-	n.stored += bytes
+	e.keep(from, -bytes)
+	e.keep(n, bytes)
 	e.r.IO.Moved += bytes
 	e.later(t, transfer(bytes, e.c.Node.Net), evMoved)
 }

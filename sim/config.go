@@ -34,6 +34,9 @@ type Config struct {
 	// Check verifies the invariants of the package comment as it runs; a violation
 	// ends the run with an error.
 	Check bool `json:"-"`
+	// Observe, unless nil, is called after each decision, with what the policy saw and
+	// what it ordered; both are valid during the call only.
+	Observe func(at time.Duration, v *headrace.View, orders []headrace.Order) `json:"-"`
 }
 
 // Node is one machine. Bandwidths are in bytes per second.

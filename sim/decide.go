@@ -10,6 +10,9 @@ import (
 func (e *engine) decide() error {
 	e.refresh()
 	orders := e.planner.Decide(&e.view)
+	if e.c.Observe != nil {
+		e.c.Observe(e.now, &e.view, orders)
+	}
 	e.decided, e.changed = e.now, false
 	e.r.Counts.Decisions++
 	if len(orders) == 0 && len(e.queue.heap) == 0 && e.next == len(e.w.Tasks) {

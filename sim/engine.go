@@ -113,6 +113,9 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 	tasks := len(e.w.Tasks)
 	for e.ended < tasks {
 		at, what := e.soonest()
+		if what == nothing {
+			return e.hang()
+		}
 		e.advance(at)
 		switch what {
 		case aSubmission:
@@ -131,8 +134,6 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 					progress(Progress{At: e.now, Span: e.w.Tasks[tasks-1].Submit, Ended: e.ended, Tasks: tasks})
 				}
 			}
-		case nothing:
-			return e.hang()
 		}
 	}
 	return nil

@@ -129,17 +129,15 @@ func (e *engine) enqueue(n *node, m move) {
 
 // moveNext begins with what is first in the queue of the store.
 func (e *engine) moveNext(n *node) {
-	if len(n.moves) == 0 {
-		return
+	for len(n.moves) > 0 {
+		n.began = e.now
+		m := &n.moves[0]
+		if m.restore || e.dump(m) {
+			e.queue.add(event{at: e.now + m.took, who: n.i, kind: evStored})
+			return
+		}
+		n.moves = n.moves[1:]
 	}
-	n.began = e.now
-	m := &n.moves[0]
-	if m.restore {
-		m.took = e.c.Medium.RestoreOverhead + transfer(m.t.v.Checkpoint.Bytes, e.c.Medium.Read)
-	} else {
-		e.dump(m)
-	}
-	e.queue.add(event{at: e.now + m.took, who: n.i, kind: evStored})
 }
 
 // stored: the first dump or restore of n is done.

@@ -100,8 +100,11 @@ type Counts struct {
 	Checkpoints int `json:"checkpoints"`
 	// Incremental are the checkpoints that built on another.
 	Incremental int `json:"incremental"`
-	Resumes     int `json:"resumes"`
-	Restores    int `json:"restores"`
+	// NoRoom are dumps and moves that were called off because the store was full by
+	// then.
+	NoRoom   int `json:"no_room"`
+	Resumes  int `json:"resumes"`
+	Restores int `json:"restores"`
 	// Remote are the restores on another node.
 	Remote int `json:"remote"`
 }

@@ -50,8 +50,8 @@ type task struct {
 	read bool
 	// chain is how many checkpoints build on each other.
 	chain int
-	// lastBytes is what the dump under way writes.
-	lastBytes int64
+	// writes is what the dump under way writes.
+	writes int64
 	// from is the node that its checkpoint is moved from.
 	from *node
 }

@@ -56,6 +56,9 @@ func (e *engine) verify() error {
 		if v.Checkpoint != nil {
 			u.stored += v.Checkpoint.Bytes
 		}
+		if len(t.node.moves) > 0 && t.node.moves[0].t == t && !t.node.moves[0].restore {
+			u.stored += t.writes
+		}
 	}
 	if alive+e.ended+len(e.w.Tasks)-e.next != len(e.w.Tasks) || waiting != e.waiting {
 		return wrong("of %d tasks %d are to come, %d are here and %d have ended; %d wait, counted as %d", len(e.w.Tasks), len(e.w.Tasks)-e.next, alive, e.ended, waiting, e.waiting)

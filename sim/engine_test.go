@@ -1,0 +1,301 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/trace"
+)
+
+const mb = 1 << 20
+
+// easy is a cluster whose times are easy to reckon with: 1 s to start, 2 s to kill,
+// 3 s to stop, 4 s to resume; dumps 5 s and restores 6 s beside 100 MB in a second;
+// decisions at any time.
+func easy(nodes int, p policy.Name) Config {
+	return Config{
+		Nodes:    nodes,
+		Node:     Node{CPUs: 1, Memory: 1000 * mb, Swap: 10000 * mb, SwapOut: 50 * mb, SwapIn: 200 * mb, Store: 100000 * mb},
+		Medium:   Medium{Name: "m", Write: 100 * mb, Read: 100 * mb, DumpOverhead: 5 * time.Second, RestoreOverhead: 6 * time.Second},
+		Costs:    Costs{Start: time.Second, Kill: 2 * time.Second, Stop: 3 * time.Second, Resume: 4 * time.Second},
+		Power:    Power{Idle: 100, Peak: 200},
+		Policy:   policy.Config{Policy: p, MinRun: policy.None, Ageing: policy.None},
+		Check:    true,
+		Interval: 0,
+	}
+}
+
+// job is a workload's job of one task.
+type job struct {
+	submit, run float64 // seconds
+	priority    headrace.Priority
+	memory      int64
+	grow, dirty float32
+}
+
+func workload(jobs ...job) *trace.Workload {
+	w := &trace.Workload{Name: "test"}
+	for i, j := range jobs {
+		w.Jobs = append(w.Jobs, string(rune('a'+i)))
+		w.Tasks = append(w.Tasks, trace.Task{
+			Job: int32(i), Submit: seconds(j.submit), Run: seconds(j.run), Priority: j.priority, CPUs: 1,
+			Memory: j.memory, Grow: j.grow, Dirty: j.dirty,
+		})
+	}
+	return w
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func run(t *testing.T, w *trace.Workload, c Config) *Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := Run(ctx, w, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// TestMechanisms reckons by hand what becomes of a task of 100 s that has to leave
+// at 51 s, when it has run 50 s, for one of 10 s. Both have 600 of 1000 MB.
+func TestMechanisms(t *testing.T) {
+	pair := workload(
+		job{submit: 0, run: 100, priority: 0, memory: 600 * mb, dirty: 2 * mb},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	)
+	tests := []struct {
+		policy        policy.Name
+		urgent, other float64 // responses
+		work          Work
+		counts        Counts
+	}{
+		// The urgent one starts when the other has ended, at 101.
+		{policy.Wait, 50 + 11, 101, Work{Stop: 2}, Counts{Starts: 2}},
+		// 2 s to kill, 1 to start; then the other begins anew at 64.
+		{policy.Kill, 2 + 1 + 10, 64 + 101, Work{Killed: 50, Stop: 2 + 3}, Counts{Starts: 3, Kills: 1}},
+		// 3 s to stop, 1 to start; 200 MB are paged out meanwhile, and take 1 s to come
+		// back after 4 s to resume, at 65.
+		{policy.Suspend, 3 + 1 + 10, 65 + 5 + 50, Work{Stop: 3 + 2, PageIn: 5}, Counts{Starts: 2, Suspends: 1, Resumes: 1}},
+		// 5+6 s to dump, 1 to start; 6+6 s to restore, at 73.
+		{policy.Checkpoint, 11 + 1 + 10, 73 + 12 + 50, Work{Stop: 2, Dump: 11, Restore: 12}, Counts{Starts: 2, Checkpoints: 1, Restores: 1}},
+		// Progress of 50 s against an overhead of 12: as checkpoint.
+		{policy.Adaptive, 11 + 1 + 10, 73 + 12 + 50, Work{Stop: 2, Dump: 11, Restore: 12}, Counts{Starts: 2, Checkpoints: 1, Restores: 1}},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.policy), func(t *testing.T) {
+			r := run(t, pair, easy(1, tt.policy))
+			near(t, "urgent", r.Bands[2].Response.Mean, tt.urgent)
+			near(t, "other", r.Bands[0].Response.Mean, tt.other)
+			near(t, "makespan", r.Makespan, max(tt.other, 51+tt.urgent))
+			tt.work.Useful = 110
+			if r.Work != tt.work {
+				t.Errorf("work %+v, want %+v", r.Work, tt.work)
+			}
+			tt.counts.Decisions = r.Counts.Decisions
+			if r.Counts != tt.counts {
+				t.Errorf("counts %+v, want %+v", r.Counts, tt.counts)
+			}
+		})
+	}
+}
+
+// TestAdaptiveKillsWhatIsYoung: 10 s of progress do not pay for 12 s of overhead.
+func TestAdaptiveKillsWhatIsYoung(t *testing.T) {
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb},
+		job{submit: 11, run: 10, priority: 10, memory: 600 * mb},
+	), easy(1, policy.Adaptive))
+	if r.Counts.Kills != 1 || r.Counts.Checkpoints != 0 {
+		t.Errorf("%+v, want a kill", r.Counts)
+	}
+}
+
+// TestSecondCheckpoint writes what changed: 20 s at 2 MB/s.
+func TestSecondCheckpoint(t *testing.T) {
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb, dirty: 2 * mb},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+		// The other is back at 51+11+11+12 = 85.
+		job{submit: 105, run: 10, priority: 10, memory: 600 * mb},
+	), easy(1, policy.Checkpoint))
+	if r.Counts.Checkpoints != 2 || r.Counts.Incremental != 1 {
+		t.Errorf("%+v, want 2 checkpoints, one of them incremental", r.Counts)
+	}
+	near(t, "dumped", float64(r.IO.Dumped), 640*mb)
+	near(t, "restored", float64(r.IO.Restored), (600+640)*mb)
+	near(t, "peak", float64(r.IO.StorePeak), 640*mb)
+}
+
+// TestOneDumpAtATime: of two victims on one node the second runs on until the first
+// is on storage.
+func TestOneDumpAtATime(t *testing.T) {
+	c := easy(1, policy.Checkpoint)
+	c.Node.CPUs, c.Node.Memory = 2, 2000*mb
+	w := workload(
+		job{run: 100, memory: 600 * mb},
+		job{run: 100, memory: 600 * mb},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	)
+	w.Tasks[2].CPUs = 2
+	r := run(t, w, c)
+	// 11 s for each dump; the second runs on for 11 s meanwhile; restores one after the
+	// other: CPUs are held for 12 and for 24 s.
+	near(t, "dumping", r.Work.Dump, 22)
+	near(t, "restoring", r.Work.Restore, 12+24)
+	near(t, "urgent", r.Bands[2].Response.Mean, 22+1+10)
+}
+
+// TestEndsBeforeItsDump: a task that ends while it waits for its turn at the store
+// is done, and its place in the queue is free.
+func TestEndsBeforeItsDump(t *testing.T) {
+	c := easy(1, policy.Checkpoint)
+	c.Node.CPUs, c.Node.Memory = 2, 2000*mb
+	w := workload(
+		job{run: 100, memory: 600 * mb},
+		job{run: 52, memory: 700 * mb},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	)
+	w.Tasks[2].CPUs = 2
+	r := run(t, w, c)
+	if r.Counts.Checkpoints != 2 || r.Counts.Restores != 1 {
+		t.Errorf("%+v, want two checkpoints to be asked for and one restore", r.Counts)
+	}
+}
+
+// TestMoves: a checkpoint goes to another node when that is sooner.
+func TestMoves(t *testing.T) {
+	c := easy(2, policy.Checkpoint)
+	c.Node.Net = 60 * mb
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb},
+		job{run: 60, priority: 4, memory: 600 * mb},
+		job{submit: 51, run: 1000, priority: 10, memory: 600 * mb},
+	), c)
+	if r.Counts.Remote != 1 {
+		t.Fatalf("%+v, want a restore on the other node", r.Counts)
+	}
+	// On storage at 62 (50 s of 100 done), free on the other node at 61: 10 s over the
+	// network, 12 to restore, 50 to run.
+	near(t, "moved", float64(r.IO.Moved), 600*mb)
+	near(t, "response", r.Bands[0].Response.Mean, 62+10+12+50)
+}
+
+// TestGrows: a task that has not grown yet has less to write.
+func TestGrows(t *testing.T) {
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb, grow: 100},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	), easy(1, policy.Checkpoint))
+	near(t, "dumped", float64(r.IO.Dumped), 300*mb)
+}
+
+// TestEnergy is the model by hand: half of the time at work.
+func TestEnergy(t *testing.T) {
+	r := run(t, workload(job{run: 100}, job{submit: 100, run: 100, priority: 3}), easy(2, policy.Wait))
+	// Two nodes for 202 s, 200 CPU-seconds.
+	near(t, "makespan", r.Makespan, 201)
+	near(t, "utilisation", r.Energy.Utilisation, 200.0/402)
+	near(t, "energy", r.Energy.Joules, 2*201*100+100*200)
+}
+
+// TestAtMostOnceInAnInterval: decisions keep their distance.
+func TestAtMostOnceInAnInterval(t *testing.T) {
+	c := easy(1, policy.Wait)
+	c.Interval = 7 * time.Second
+	last := -c.Interval
+	c.Observe = func(at time.Duration, _ *headrace.View, _ []headrace.Order) {
+		if at < last+c.Interval {
+			t.Errorf("decisions at %v and %v", last, at)
+		}
+		last = at
+	}
+	var jobs []job
+	for i := range 50 {
+		jobs = append(jobs, job{submit: float64(i), run: 1, memory: mb})
+	}
+	r := run(t, workload(jobs...), c)
+	near(t, "tasks", float64(r.Bands[0].Tasks), 50)
+}
+
+func TestHangs(t *testing.T) {
+	// Without swap or room for checkpoints nothing can leave, and Suspend never kills;
+	// the urgent one waits. That is no hang.
+	c := easy(1, policy.Suspend)
+	c.Node.Swap, c.Node.Store = 0, 0
+	r := run(t, workload(job{run: 100, memory: 600 * mb}, job{submit: 51, run: 10, priority: 10, memory: 600 * mb}), c)
+	near(t, "urgent", r.Bands[2].Response.Mean, 50+11)
+}
+
+func TestRefuses(t *testing.T) {
+	good := workload(job{run: 1, memory: mb})
+	for what, tt := range map[string]struct {
+		w      *trace.Workload
+		change func(c *Config)
+		want   string
+	}{
+		"no tasks":      {workload(), func(*Config) {}, "no tasks"},
+		"no nodes":      {good, func(c *Config) { c.Nodes = 0 }, "0 nodes"},
+		"no CPUs":       {good, func(c *Config) { c.Node.CPUs = math.NaN() }, "CPUs"},
+		"no memory":     {good, func(c *Config) { c.Node.Memory = -1 }, "memory"},
+		"no bandwidth":  {good, func(c *Config) { c.Medium.Write = 0 }, "bandwidths"},
+		"policy":        {good, func(c *Config) { c.Policy.Policy = "magic" }, "magic"},
+		"interval":      {good, func(c *Config) { c.Interval = -1 }, "interval"},
+		"power":         {good, func(c *Config) { c.Power.Peak = 1 }, "power"},
+		"too large":     {workload(job{run: 1, memory: 1001 * mb}), func(*Config) {}, "1 of 1 tasks fit on no node"},
+		"out of order":  {workload(job{submit: 2}, job{submit: 1}), func(*Config) {}, "before the one before"},
+		"negative time": {workload(job{run: -1}), func(*Config) {}, "cannot be"},
+	} {
+		c := easy(1, policy.Kill)
+		tt.change(&c)
+		if _, err := Run(t.Context(), tt.w, c, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", what, err, tt.want)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var jobs []job
+	for range 200 {
+		jobs = append(jobs, job{run: 1, memory: mb})
+	}
+	if _, err := Run(ctx, workload(jobs...), easy(1, policy.Wait), nil); err != context.Canceled {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+}
+
+// TestSameBytes: the same again gives the same.
+func TestSameBytes(t *testing.T) {
+	w := random(3, 300)
+	for _, p := range policy.Names() {
+		c := easy(3, p)
+		c.Node.Net = 100 * mb
+		var last string
+		for range 2 {
+			b, err := json.Marshal(run(t, w, c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last != "" && string(b) != last {
+				t.Errorf("%s: another result for the same", p)
+			}
+			last = string(b)
+		}
+	}
+}
