@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 
 	"headrace"
@@ -55,12 +54,12 @@ func ahead(n *node, i int, acts []act) float64 {
 
 func (d *decision) whyAdaptive(a act) string {
 	if a.mech == headrace.Checkpoint {
-		return fmt.Sprintf("; progress %s exceeds the overhead of a checkpoint", short(a.t.Progress.Wall.Seconds()))
+		return "; progress " + short(a.t.Progress.Wall.Seconds()) + " exceeds the overhead of a checkpoint"
 	}
 	if why := d.noCheckpoint(a.t); why != "" {
 		return "; it cannot be checkpointed: " + why
 	}
-	return fmt.Sprintf("; progress %s does not exceed the overhead of a checkpoint", short(a.t.Progress.Wall.Seconds()))
+	return "; progress " + short(a.t.Progress.Wall.Seconds()) + " does not exceed the overhead of a checkpoint"
 }
 
 // algorithm2 decides where to bring back u from its checkpoint now: the node, or
@@ -109,10 +108,11 @@ func (d *decision) unmeasured(u *task) (n *node, stay bool) {
 
 func (d *decision) bestRemote(u *task) (best *node, least float64) {
 	least = math.Inf(1)
-	if u.n == nil || u.n.Net <= 0 || d.failed.covers(u, kindNow) {
+	if u.n == nil || u.n.Net <= 0 || d.fails(u, kindNow) {
 		return nil, least
 	}
-	for i := range d.nodes {
+	mem := d.leastDemand(u)
+	for i := d.free.next(0, u.CPUs, mem); i >= 0; i = d.free.next(i+1, u.CPUs, mem) {
 		n := &d.nodes[i]
 		if n == u.n || !d.fits(u, n) {
 			continue

@@ -54,14 +54,18 @@ func Choose(urgent headrace.TaskView, n headrace.NodeView, others []headrace.Tas
 	}
 	tasks[at] = urgent
 	d := newDecision(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks}, c)
+	d.open(&d.nodes[0])
 	u := &d.tasks[at]
+	if u.TaskView == nil {
+		d.enrol(at, d.nodeOf(urgent.Node))
+	}
 	u.eff = d.c.aged(u.Priority, u.Waiting)
 	return d.choose(u, &d.nodes[0])
 }
 
 func (d *decision) choose(u *task, n *node) Choice {
 	var ch Choice
-	if d.fitsLater(u, []*node{n}) != nil {
+	if d.laterHolds(u, n) {
 		ch.Fits = true
 		return ch
 	}

@@ -1,12 +1,6 @@
 package policy
 
-import (
-	"cmp"
-	"math"
-	"slices"
-
-	"headrace"
-)
+import "headrace"
 
 // slack absorbs rounding when fractions of CPUs are added up.
 const slack = 1e-9
@@ -29,23 +23,24 @@ func (r room) holds(cpus float64, mem int64) bool {
 // task is a task of the view together with what this decision has made of it.
 type task struct {
 	*headrace.TaskView
-	i   int
-	n   *node // nil when its node is not in the view
-	eff headrace.Priority
+	i     int
+	n     *node  // nil when its node is not in the view
+	class *class // nil unless it can go to several nodes and needs as much on each
+	eff   headrace.Priority
 	// settled tasks are started, preempted or waited for by this decision.
 	settled bool
 	// redeemed tasks have got the room that was made for them.
 	redeemed bool
+	// passes: it goes before tasks of its job that were submitted before it.
+	passes bool
 	// order is where in the orders its order stands, counted from 1.
 	order int
 	// paging is PagingOut plus what this decision ordered.
 	paging int64
 	// rank is its place among victims by the victim order: the less the sooner.
 	rank float64
-	// local is the share of its input that is resident, if it has one; passes when
-	// it goes before tasks of its job that were submitted before it.
-	local  float64
-	passes bool
+	// local is the share of its input that is resident, if it has one.
+	local float64
 }
 
 // pageable is what of a suspended task's memory may still be ordered out.
@@ -57,18 +52,25 @@ func (t *task) pageable() int64 { return max(0, t.Resident-t.paging) }
 type node struct {
 	*headrace.NodeView
 	i          int
+	id         headrace.NodeID
 	now, later room
-	// swap is what may still be ordered out; pageable what suspended tasks have.
-	swap, pageable int64
-	stores         []store
-	running        []*task // those that may be preempted as far as their state goes
-	suspended      []*task // those whose memory may be paged out
+	// swap is what may still be ordered out; pageable what suspended tasks have;
+	// swapped what all tasks have there.
+	swap, pageable, swapped int64
+	stores                  []store
 	// lowest is the least priority among running and suspended tasks that are
 	// not held; above MaxPriority when there are none.
 	lowest headrace.Priority
-	ranked bool
-	priced bool
-	prices []option
+	// first and last are the tasks that may be preempted as far as their state goes,
+	// chained by decision.next; -1 when there are none.
+	first, last int32
+	// running is the same tasks once opened, of which so many are sorted; suspended
+	// are those whose memory may be paged out.
+	running, suspended []*task
+	opened, linedUp    bool
+	sorted             int
+	priced             bool
+	prices             []option
 	// kept is a task that nothing can be done for yet: what is free is kept for it.
 	kept *task
 }
@@ -78,6 +80,8 @@ type store struct {
 	*headrace.StoreView
 	queue float64 // seconds
 	free  int64
+	// offered is what was free when it was first asked for the sake of a waiting task.
+	offered int64
 }
 
 // held is what a task that runs, or is about to, holds.
@@ -118,130 +122,4 @@ func (d *decision) onTheWay(t *headrace.TaskView) int64 {
 		return t.PagingOut
 	}
 	return 0
-}
-
-// index builds the accounts of all nodes.
-func (d *decision) index(v *headrace.View) {
-	d.nodes = make([]node, len(v.Nodes))
-	d.byID = make(map[headrace.NodeID]*node, len(v.Nodes))
-	for i := range v.Nodes {
-		n := &d.nodes[i]
-		*n = node{NodeView: &v.Nodes[i], i: i, lowest: headrace.MaxPriority + 1}
-		n.now = room{n.CPUs, n.Memory}
-		n.later = n.now
-		for j := range n.Stores {
-			s := &n.Stores[j]
-			n.stores = append(n.stores, store{s, s.Queue.Seconds(), s.Free})
-		}
-		d.byID[n.ID] = n
-	}
-	d.tasks = make([]task, len(v.Tasks))
-	swapped := make([]int64, len(d.nodes))
-	for i := range v.Tasks {
-		t := &d.tasks[i]
-		*t = task{TaskView: &v.Tasks[i], i: i, paging: v.Tasks[i].PagingOut}
-		if t.Node == "" {
-			continue
-		}
-		if t.n = d.byID[t.Node]; t.n != nil {
-			d.account(t)
-			swapped[t.n.i] += t.Swapped
-		}
-	}
-	for i := range d.nodes {
-		n := &d.nodes[i]
-		if n.SwapOut <= 0 || n.SwapIn <= 0 {
-			n.swap = 0
-			continue
-		}
-		reserve := int64(math.Ceil(d.c.SuspendReserve * float64(n.SwapFree+swapped[i])))
-		n.swap += n.SwapFree - reserve
-	}
-}
-
-// account enters what t holds on its node.
-func (d *decision) account(t *task) {
-	n := t.n
-	switch {
-	case t.State.Final():
-	case t.Starting:
-		mem := demand(t.TaskView, n.NodeView)
-		n.now.take(t.CPUs, mem)
-		n.later.take(t.CPUs, mem)
-	case t.State == headrace.Running:
-		n.now.take(t.CPUs, held(t.TaskView))
-		if t.Leaving {
-			n.later.take(0, residue(t))
-			break
-		}
-		n.later.take(t.CPUs, held(t.TaskView))
-		if !t.Held {
-			n.running = append(n.running, t)
-			n.lowest = min(n.lowest, t.Priority)
-		}
-	case t.State == headrace.Suspended && t.Leaving:
-		n.now.take(0, t.Resident)
-		n.later.take(0, residue(t))
-	case t.State == headrace.Suspended:
-		n.now.take(0, t.Resident-d.onTheWay(t.TaskView))
-		n.later.take(0, t.Resident-t.PagingOut)
-		n.suspended = append(n.suspended, t)
-		n.pageable += t.pageable()
-		if !t.Held {
-			n.lowest = min(n.lowest, t.Priority)
-		}
-	}
-	n.swap -= t.PagingOut
-}
-
-// residue is the memory that a leaving task will still hold.
-func residue(t *task) int64 {
-	if t.LeavingBy == headrace.Suspend {
-		return t.Resident - t.PagingOut
-	}
-	return 0
-}
-
-// rank sorts the victims of n by the victim order, once per decision. Except for
-// Adaptive, the least urgent go first whatever the order; among equals the one
-// that was submitted last.
-func (d *decision) rank(n *node) {
-	if n.ranked {
-		return
-	}
-	n.ranked = true
-	for _, t := range n.running {
-		t.rank = d.rankOf(t)
-	}
-	slices.SortFunc(n.running, func(a, b *task) int {
-		if d.c.Policy != Adaptive && a.Priority != b.Priority {
-			return cmp.Compare(a.Priority, b.Priority)
-		}
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.i, a.i))
-	})
-	slices.SortFunc(n.suspended, lastToReturn)
-}
-
-// lastToReturn sorts suspended tasks so that those come first whose memory will
-// be needed last.
-func lastToReturn(a, b *task) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.i, a.i))
-}
-
-func (d *decision) rankOf(t *task) float64 {
-	switch d.c.VictimOrder {
-	case CheapestCheckpoint:
-		return d.cheapestDump(t)
-	case ClosestToCompletion:
-		if !shareKnown(t.TaskView) {
-			return math.Inf(1)
-		}
-		return remaining(t.TaskView).Seconds()
-	case LeastWork:
-		return t.Progress.Wall.Seconds()
-	}
-	if mem := t.Resident + t.Swapped; mem > 0 {
-		return float64(mem)
-	}
-	return float64(t.MemoryRequest)
 }

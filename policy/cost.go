@@ -86,7 +86,7 @@ func restore(t *headrace.TaskView, n *node) float64 {
 // acts have used some of its room.
 func canDump(t *task, i int, acts []act) bool {
 	s := &t.n.stores[i]
-	if t.NoCheckpoint != "" || !(s.Write > 0) || !(s.Read > 0) {
+	if !dumps(t, s.StoreView) {
 		return false
 	}
 	free := s.free
@@ -112,18 +112,6 @@ func bestStore(t *task, acts []act) int {
 		}
 	}
 	return best
-}
-
-// cheapestDump is the key of the victim order CheapestCheckpoint, in seconds.
-func (d *decision) cheapestDump(t *task) float64 {
-	least := math.Inf(1)
-	for i := range t.n.stores {
-		if canDump(t, i, nil) {
-			s := t.n.stores[i].StoreView
-			least = min(least, float64(dumpBytes(t.TaskView, s))/s.Write)
-		}
-	}
-	return least
 }
 
 // price is the model of one act; the package comment states it.
@@ -248,6 +236,7 @@ func (d *decision) drain(u *task, n *node) float64 {
 	if b.fits(n.swap) {
 		return 0
 	}
+	d.open(n)
 	d.ends = d.ends[:0]
 	for _, t := range n.running {
 		if !t.settled {

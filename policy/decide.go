@@ -23,46 +23,72 @@ func Decide(v headrace.View, c Config) []headrace.Order {
 	return d.orders
 }
 
-// decision is the state of one call: the accounts of all nodes, and buffers.
+// decision is the state of one call: the accounts of all nodes, and buffers. What
+// is kept from one call to the next is memory, and the index of nodes.
 type decision struct {
 	c       Config
 	weights [headrace.MaxPriority + 1]float64
+	view    *headrace.View
 	nodes   []node
-	tasks   []task
+	every   []*node // all of them
 	byID    map[headrace.NodeID]*node
+	recent  []*node // see nodeOf
+	tasks   []task  // of the view; only those enrolled mean anything
+	next    []int32 // see node.first
+	waiting []*task
+	line    line
 	orders  []headrace.Order
+
+	// free is what is free on each node both now and later, coming what is later.
+	// versions counts the changes to each node (touch).
+	free, coming fitTree
+	versions     []uint32
+	leastMemory  int64 // of all nodes
 
 	explain bool
 	notes   []Note
 
+	classes  classes
 	failed   failures
 	attempts int
 	allSets  int  // as the constant; tests lower it
 	keeping  bool // a task that can go anywhere has room kept for it
-	every    []*node
 
+	plan              plan
+	scratch           []bid
 	acts, prefs, best []act
 	one               [1]act
 	outs              []out
 	fresh, taken      []*task
 	pool              []*option
 	ends              []option
-	maybe             []*node
+	maybe, far, near  []*node
 }
 
-func newDecision(v *headrace.View, c Config) *decision {
+// prepare makes a decision without a view.
+func prepare(c Config) *decision {
 	c = c.resolved()
 	if !slices.Contains(Names(), c.Policy) {
 		panic(fmt.Sprintf("policy: %v", unknown("policy", string(c.Policy), Names())))
 	}
-	d := &decision{c: c, weights: weights(c), allSets: allSets}
-	d.index(v)
+	return &decision{c: c, weights: weights(c), allSets: allSets}
+}
+
+func newDecision(v *headrace.View, c Config) *decision {
+	d := prepare(c)
+	d.load(v)
 	return d
 }
 
 func decide(v *headrace.View, c Config, explain bool) *decision {
-	d := newDecision(v, c)
+	d := prepare(c)
 	d.explain = explain
+	d.decide(v)
+	return d
+}
+
+func (d *decision) decide(v *headrace.View) {
+	d.load(v)
 	queue := d.queue()
 	for i := range d.nodes {
 		d.relieve(&d.nodes[i])
@@ -71,11 +97,10 @@ func decide(v *headrace.View, c Config, explain bool) *decision {
 		u.redeemed = u.Room != "" && d.redeem(u)
 	}
 	for _, u := range queue {
-		if !u.redeemed {
+		if !u.redeemed && !d.hopeless(u) {
 			d.place(u)
 		}
 	}
-	return d
 }
 
 // relieve orders out memory of suspended tasks on a node whose tasks hold more
@@ -96,12 +121,15 @@ func (d *decision) relieve(n *node) {
 	nobody := &task{TaskView: &headrace.TaskView{}}
 	p.cost = d.costOf(nobody, n, p.acts, p.page)
 	d.apply(nobody, p, fmt.Sprintf("%s holds %s more than its memory budget", n.ID, size(excess)))
+	for i := range n.stores {
+		n.stores[i].offered = n.stores[i].free
+	}
 }
 
 // checkpointExcess chooses suspended tasks to become checkpoints so that the rest
 // of the excess can be paged out.
 func (d *decision) checkpointExcess(n *node, excess int64) []act {
-	d.rank(n)
+	d.lineUp(n)
 	b := balance{mem: excess, pageable: n.pageable}
 	var acts []act
 	for _, t := range n.suspended {
@@ -127,52 +155,5 @@ func (d *decision) comeBack(u *task, n *node) (time.Duration, string) {
 		return duration(restore(u.TaskView, n)), "there is room again"
 	}
 	took, _ := remoteOverhead(u, n)
-	return duration(took), fmt.Sprintf("moving its checkpoint to %s takes less time than waiting for %s", n.ID, u.n.ID)
-}
-
-// kind is what failed.
-type kind int
-
-const (
-	kindNow kind = iota
-	kindLater
-	kindPlan
-	kinds
-)
-
-// failures remembers tasks for which nothing was found on any node, so that those
-// behind them in the queue that need as much are not tried in vain.
-type failures [kinds][]failure
-
-type failure struct {
-	cpus     float64
-	mem      int64
-	priority headrace.Priority
-}
-
-// most is how many failures of a kind are remembered.
-const most = 64
-
-// covers reports whether u fails where another has failed before.
-func (f *failures) covers(u *task, k kind) bool {
-	for _, x := range f[k] {
-		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != kindPlan || u.Priority <= x.priority) {
-			return true
-		}
-	}
-	return false
-}
-
-// note remembers the failure of u, whose demand must be what it has requested.
-func (f *failures) note(u *task, k kind) {
-	if begun(u.TaskView) || len(f[k]) >= most {
-		return
-	}
-	f[k] = append(f[k], failure{u.CPUs, u.MemoryRequest, u.Priority})
-}
-
-// clear forgets what no longer holds once victims have made room.
-func (f *failures) clear() {
-	f[kindLater] = f[kindLater][:0]
-	f[kindPlan] = f[kindPlan][:0]
+	return duration(took), "moving its checkpoint to " + string(n.ID) + " takes less time than waiting for " + string(u.n.ID)
 }

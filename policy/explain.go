@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"headrace"
 )
@@ -19,9 +20,9 @@ func Explain(v headrace.View, c Config) ([]headrace.Order, []Note) {
 	return d.orders, d.notes
 }
 
-func (d *decision) note(u *task, format string, args ...any) {
+func (d *decision) note(u *task, words ...string) {
 	if d.explain {
-		d.notes = append(d.notes, Note{u.ID, fmt.Sprintf(format, args...)})
+		d.notes = append(d.notes, Note{u.ID, strings.Join(words, "")})
 	}
 }
 
@@ -32,14 +33,21 @@ func (d *decision) notePlan(u *task, p *plan) {
 	}
 	for _, a := range p.acts {
 		if a.mech == headrace.Wait {
-			d.note(u, "waits for %s to end on %s, in about %s: cheaper than to preempt", a.t.ID, p.n.ID, short(remaining(a.t.TaskView).Seconds()))
+			d.note(u, "waits for ", string(a.t.ID), " to end on ", string(p.n.ID), ", in about ", short(remaining(a.t.TaskView).Seconds()), ": cheaper than to preempt")
 			return
 		}
 	}
-	d.note(u, "room is being made on %s, in about %s", p.n.ID, short(p.cost.delay))
+	d.note(u, "room is being made on ", string(p.n.ID), ", in about ", short(p.cost.delay))
 }
 
-func (d *decision) nowhere(u *task) string {
+// noteNowhere says that u can wait for no node.
+func (d *decision) noteNowhere(u *task) {
+	if d.explain {
+		d.note(u, nowhere(u))
+	}
+}
+
+func nowhere(u *task) string {
 	if u.Node != "" && u.n == nil {
 		return fmt.Sprintf("its node %s is not there", u.Node)
 	}
@@ -48,17 +56,18 @@ func (d *decision) nowhere(u *task) string {
 
 // noteRefusal says what u waits for when nobody leaves for it: where there is a
 // less urgent task, why that one does not.
-func (d *decision) noteRefusal(u *task, spots []*node) {
+func (d *decision) noteRefusal(u *task, s spots) {
 	if !d.explain {
 		return
 	}
-	for _, n := range spots {
+	for _, n := range d.list(u, s) {
 		if n.lowest >= u.Priority {
 			continue
 		}
+		d.rank(n)
 		for _, v := range n.running {
 			if !v.settled && v.Priority < u.Priority {
-				d.note(u, "waits for room: %s", d.whyNot(u, v))
+				d.note(u, "waits for room: ", d.whyNot(u, v))
 				return
 			}
 		}

@@ -27,7 +27,7 @@ import (
 // passed by all of its job. A task without an input, or without a job, stays where
 // it is.
 func (d *decision) residentFirst(lane []*task) {
-	if d.c.NoResidencyOrder || len(lane) < 2 {
+	if d.c.NoResidencyOrder || len(lane) < 2 || !slices.ContainsFunc(lane, hasResident) {
 		return
 	}
 	type group struct {
@@ -47,6 +47,8 @@ func (d *decision) residentFirst(lane []*task) {
 		mostLocalFirst(lane, at)
 	}
 }
+
+func hasResident(t *task) bool { return t.Input.Resident > 0 }
 
 // mostLocalFirst sorts the tasks of lane that stand at the given places.
 func mostLocalFirst(lane []*task, at []int) {

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-
 	"headrace"
 )
 
@@ -21,9 +19,6 @@ type plan struct {
 	// page is how much memory must go to swap besides.
 	page int64
 	cost cost
-	// urgency and keys are the sums of the victims' priorities and ranks.
-	urgency int
-	keys    float64
 }
 
 // waits reports whether a part of the plan is to wait, so that nothing is to be
@@ -130,7 +125,7 @@ func (d *decision) allot(u *task, n *node, acts []act, bytes int64) []out {
 	if bytes <= 0 {
 		return nil
 	}
-	d.rank(n)
+	d.lineUp(n)
 	fresh := d.suspending(acts)
 	old := n.suspended
 	for bytes > 0 && len(old)+len(fresh) > 0 {
@@ -192,6 +187,7 @@ func (d *decision) apply(u *task, p *plan, why string) {
 			n.pageable -= o.bytes
 		}
 	}
+	d.touch(n)
 	d.failed.clear()
 	if p.waits() {
 		return
@@ -256,7 +252,7 @@ func (d *decision) because(p *plan, a act) string {
 	case d.c.Policy == Adaptive:
 		return d.whyAdaptive(a)
 	case d.c.Policy == Cost:
-		return fmt.Sprintf("; cheapest: delay %s, waste %s", short(p.cost.delay), short(p.cost.waste))
+		return "; cheapest: delay " + short(p.cost.delay) + ", waste " + short(p.cost.waste)
 	}
 	return ""
 }
@@ -285,4 +281,6 @@ func (d *decision) emit(o headrace.Order, t *task) {
 }
 
 // forTask is the beginning of a reason.
-func forTask(u *task) string { return fmt.Sprintf("makes room for %s (%s)", u.ID, u.Priority) }
+func forTask(u *task) string {
+	return "makes room for " + string(u.ID) + " (" + u.Priority.String() + ")"
+}

@@ -54,33 +54,40 @@ func waiting(t *headrace.TaskView) bool {
 	return t.State == headrace.Pending || t.State == headrace.Suspended || t.State == headrace.Checkpointed
 }
 
+// line is the memory of the queue.
+type line struct {
+	lanes [2 * (headrace.MaxPriority + 1)][]*task
+	all   []*task
+}
+
 // queue is the waiting tasks in the order in which they get what is free: aged
 // priority, then what was begun, then submission; but of the tasks of a job that
-// have not been begun those first whose input is resident.
+// have not been begun those first whose input is resident. It is valid until the
+// next call.
 func (d *decision) queue() []*task {
-	var lanes [2 * (headrace.MaxPriority + 1)][]*task
-	n := 0
-	for i := range d.tasks {
-		t := &d.tasks[i]
-		if !waiting(t.TaskView) {
-			continue
-		}
+	lanes := &d.line.lanes
+	for i := range lanes {
+		lanes[i] = lanes[i][:0]
+	}
+	for _, t := range d.waiting {
 		t.eff = d.c.aged(t.Priority, t.Waiting)
 		lane := 2 * (headrace.MaxPriority - t.eff)
 		if !begun(t.TaskView) {
 			lane++
 		}
 		lanes[lane] = append(lanes[lane], t)
-		n++
 	}
-	all := make([]*task, 0, n)
+	d.line.all = d.line.all[:0]
 	for i, lane := range lanes {
 		if i%2 == 1 {
 			d.residentFirst(lane)
 		}
-		all = append(all, lane...)
+		d.line.all = append(d.line.all, lane...)
 	}
-	return all
+	for _, t := range d.line.all {
+		t.class = d.classOf(t)
+	}
+	return d.line.all
 }
 
 // begun reports whether work would be lost if t never came back.

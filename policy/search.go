@@ -27,24 +27,23 @@ func (d *decision) options(n *node) []option {
 	n.priced = true
 	d.rank(n)
 	add := func(a act) { n.prices = append(n.prices, option{a, d.price(n, a)}) }
+	checkpoints := func(t *task) {
+		for i := range min(len(n.stores), maxStores) {
+			if s := &n.stores[i]; dumps(t, s.StoreView) && dumpBytes(t.TaskView, s.StoreView) <= s.offered {
+				add(act{t, headrace.Checkpoint, i})
+			}
+		}
+	}
 	for _, t := range n.running {
 		if t.NoSuspend == "" {
 			add(act{t, headrace.Suspend, -1})
 		}
-		for i := range min(len(n.stores), maxStores) {
-			if canDump(t, i, nil) {
-				add(act{t, headrace.Checkpoint, i})
-			}
-		}
+		checkpoints(t)
 		add(act{t, headrace.Kill, -1})
 		add(act{t, headrace.Wait, -1})
 	}
 	for _, t := range n.suspended {
-		for i := range min(len(n.stores), maxStores) {
-			if canDump(t, i, nil) {
-				add(act{t, headrace.Checkpoint, i})
-			}
-		}
+		checkpoints(t)
 	}
 	return n.prices
 }
@@ -342,30 +341,30 @@ func replaced(set []*option, i int, o *option) ([]*option, bool) {
 // cheapest is the plan of the policy Cost for u on one of the given nodes, or nil
 // when nothing would make room.
 func (d *decision) cheapest(u *task, nodes []*node) *plan {
-	var best *plan
+	d.plan.n = nil
 	better := func(n *node, f *found) {
-		if f.ok && (best == nil || f.cost.total < best.cost.total) {
-			best = &plan{n: n, acts: slices.Clone(f.acts), page: f.page, cost: f.cost}
+		if f.ok && (d.plan.n == nil || f.cost.total < d.plan.cost.total) {
+			d.plan = plan{n: n, acts: append(d.plan.acts[:0], f.acts...), page: f.page, cost: f.cost}
 		}
 	}
-	for _, n := range nodes {
+	if n := d.lowestBid(u, nodes); n != nil {
 		f := found{acts: d.best[:0]}
-		if best != nil {
-			f.cost, f.ok = best.cost, true
-		}
 		d.single(u, n, &f)
 		d.best = f.acts
 		better(n, &f)
 	}
 	for _, n := range d.nearest(u, nodes) {
 		var f found
-		if best != nil {
-			f.cost, f.ok = best.cost, true
+		if d.plan.n != nil {
+			f.cost, f.ok = d.plan.cost, true
 		}
 		d.several(u, n, &f)
 		better(n, &f)
 	}
-	return best
+	if d.plan.n == nil {
+		return nil
+	}
+	return &d.plan
 }
 
 // nearest are those of the nodes where u comes nearest to fitting.

@@ -14,34 +14,44 @@ func (d *decision) movable(u, v *task) bool {
 		(u == nil || v.Priority < u.Priority)
 }
 
-// named plans for u on n by one of the named policies, or returns nil. It takes
-// victims in the victim order until u fits and then lets go those that turn out
-// not to be needed.
+// named plans for u on n by one of the named policies, or returns nil. The result
+// is valid until the next call.
 func (d *decision) named(u *task, n *node) *plan {
-	start := d.balance(u, n)
-	if start.fits(n.swap) {
-		return d.finish(u, n, nil)
-	}
-	if d.c.Policy == Wait || n.lowest >= u.Priority {
+	acts, ok := d.leaving(u, n)
+	if !ok {
 		return nil
 	}
-	d.rank(n)
+	return d.finish(u, n, acts)
+}
+
+// leaving are those that must leave n for u by one of the named policies: victims
+// in the victim order until u fits, but for those that turn out not to be needed.
+// It is valid until the next call.
+func (d *decision) leaving(u *task, n *node) (acts []act, ok bool) {
+	start := d.balance(u, n)
+	if start.fits(n.swap) {
+		return nil, true
+	}
+	if d.c.Policy == Wait || n.lowest >= u.Priority {
+		return nil, false
+	}
 	acts, b := d.take(u, n, start)
 	if !b.fits(n.swap) && d.c.Policy == Suspend {
 		acts, b = d.toCheckpoints(u, n, acts, start)
 	}
 	if !b.fits(n.swap) {
-		return nil
+		return nil, false
 	}
-	return d.finish(u, n, prune(acts, start, n.swap))
+	return prune(acts, start, n.swap), true
 }
 
 // take collects victims until u fits or there are no more.
 func (d *decision) take(u *task, n *node, b balance) ([]act, balance) {
 	acts := d.acts[:0]
-	for _, v := range n.running {
-		if b.fits(n.swap) {
-			break
+	for k := 0; !b.fits(n.swap); k++ {
+		v := d.victim(n, k)
+		if v == nil || d.c.Policy != Adaptive && v.Priority >= u.Priority {
+			break // nor are those that come after it less urgent
 		}
 		if !d.eligible(u, v) {
 			continue
@@ -61,29 +71,31 @@ func (d *decision) take(u *task, n *node, b balance) ([]act, balance) {
 // preferred one first. The result is valid until the next call.
 func (d *decision) preferences(v *task, acts []act) []act {
 	d.prefs = d.prefs[:0]
-	suspend := func() {
-		if v.NoSuspend == "" {
-			d.prefs = append(d.prefs, act{v, headrace.Suspend, -1})
-		}
-	}
-	checkpoint := func() {
-		if s := bestStore(v, acts); s >= 0 {
-			d.prefs = append(d.prefs, act{v, headrace.Checkpoint, s})
-		}
-	}
 	switch d.c.Policy {
 	case Kill:
 		d.prefs = append(d.prefs, act{v, headrace.Kill, -1})
 	case Suspend:
-		suspend()
-		checkpoint()
+		d.preferSuspend(v)
+		d.preferCheckpoint(v, acts)
 	case Checkpoint:
-		checkpoint()
-		suspend()
+		d.preferCheckpoint(v, acts)
+		d.preferSuspend(v)
 	case Adaptive:
 		d.prefs = append(d.prefs, d.algorithm1(v, acts))
 	}
 	return d.prefs
+}
+
+func (d *decision) preferSuspend(v *task) {
+	if v.NoSuspend == "" {
+		d.prefs = append(d.prefs, act{v, headrace.Suspend, -1})
+	}
+}
+
+func (d *decision) preferCheckpoint(v *task, acts []act) {
+	if s := bestStore(v, acts); s >= 0 {
+		d.prefs = append(d.prefs, act{v, headrace.Checkpoint, s})
+	}
 }
 
 // toCheckpoints makes acts fit when the guard refuses: it checkpoints what was to
@@ -102,6 +114,7 @@ func (d *decision) toCheckpoints(u *task, n *node, acts []act, start balance) ([
 			b = start.sum(acts)
 		}
 	}
+	d.lineUp(n)
 	for _, v := range n.suspended {
 		if b.fits(n.swap) {
 			break
@@ -137,26 +150,9 @@ func prune(acts []act, start balance, swap int64) []act {
 
 // finish makes a plan of acts, which it copies.
 func (d *decision) finish(u *task, n *node, acts []act) *plan {
-	p := &plan{n: n, acts: append([]act(nil), acts...)}
+	d.plan = plan{n: n, acts: append(d.plan.acts[:0], acts...)}
+	p := &d.plan
 	p.page = d.balance(u, n).sum(acts).page()
 	p.cost = d.costOf(u, n, p.acts, p.page)
-	for _, a := range acts {
-		p.keys += a.t.rank
-		if d.c.Policy != Adaptive {
-			p.urgency += int(a.t.Priority)
-		}
-	}
 	return p
-}
-
-// sooner reports whether the named policies prefer p to q: fewer victims, then
-// less urgent ones, then those that the victim order puts first.
-func (p *plan) sooner(q *plan) bool {
-	if len(p.acts) != len(q.acts) {
-		return len(p.acts) < len(q.acts)
-	}
-	if p.urgency != q.urgency {
-		return p.urgency < q.urgency
-	}
-	return p.keys < q.keys
 }

@@ -1,0 +1,175 @@
+package policy
+
+import "headrace"
+
+// class is waiting tasks between which a decision makes no difference, wherever
+// they could go: what is found out about one of them, or about what a node would
+// take to make room for it, holds for all, for as long as the node stays as it is.
+type class struct {
+	classKey
+	// refuted is how many failures of each kind have been compared, and covered
+	// whether one was found that covers the class, as of the given clearing.
+	refuted  [kinds]int
+	covered  [kinds]bool
+	clearing int
+	// bids is what each node would take, once asked.
+	bids []bid
+}
+
+// classKey is what a decision looks at. need is the memory that they need on
+// whichever node; request, what they asked for, differs from it for what comes
+// back from a checkpoint.
+type classKey struct {
+	cpus          float64
+	request, need int64
+	priority, eff headrace.Priority
+}
+
+// classes are the classes of one decision.
+type classes struct {
+	byKey map[classKey]*class
+	all   []*class // kept for their memory; used of them are in byKey
+	used  int
+	last  *class
+}
+
+func (s *classes) forget() {
+	if s.byKey == nil {
+		s.byKey = map[classKey]*class{}
+	}
+	clear(s.byKey)
+	s.used, s.last = 0, nil
+}
+
+func (s *classes) of(k classKey) *class {
+	if s.last != nil && s.last.classKey == k {
+		return s.last
+	}
+	c := s.byKey[k]
+	if c == nil {
+		if s.used == len(s.all) {
+			s.all = append(s.all, new(class))
+		}
+		c = s.all[s.used]
+		s.used++
+		*c = class{classKey: k, bids: c.bids[:0]}
+		s.byKey[k] = c
+	}
+	s.last = c
+	return c
+}
+
+// classOf is the class of u, nil when it can go to one node only or needs more
+// memory on some nodes than on others (demand).
+func (d *decision) classOf(u *task) *class {
+	var measured int64
+	switch {
+	case u.State == headrace.Suspended:
+		return nil
+	case restorable(u.TaskView):
+		if measured = u.Resident + u.Swapped; measured == 0 {
+			measured = u.Checkpoint.Bytes
+		}
+	}
+	if measured > u.MemoryRequest && measured > d.leastMemory {
+		return nil
+	}
+	return d.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, measured), u.Priority, u.eff})
+}
+
+// leastDemand is what u needs at least, on whichever node.
+func (d *decision) leastDemand(u *task) int64 {
+	if u.class != nil {
+		return u.class.need
+	}
+	return u.MemoryRequest
+}
+
+// kind is what failed.
+type kind int
+
+const (
+	kindNow kind = iota
+	kindLater
+	kindPlan
+	kinds
+)
+
+// failures remembers tasks for which nothing was found on any node, so that those
+// behind them in the queue that need as much are not tried in vain.
+type failures struct {
+	of [kinds][]failure
+	// clearing counts how often some have been forgotten.
+	clearing int
+}
+
+type failure struct {
+	cpus     float64
+	mem      int64
+	priority headrace.Priority
+}
+
+// mostFailures is how many failures of a kind are remembered.
+const mostFailures = 64
+
+// note remembers the failure of u, whose demand must be what it has requested.
+func (f *failures) note(u *task, k kind) {
+	if begun(u.TaskView) || len(f.of[k]) >= mostFailures {
+		return
+	}
+	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority})
+}
+
+// clear forgets what no longer holds once victims have made room.
+func (f *failures) clear() {
+	f.of[kindLater] = f.of[kindLater][:0]
+	f.of[kindPlan] = f.of[kindPlan][:0]
+	f.clearing++
+}
+
+func (f *failures) forget() {
+	f.of[kindNow] = f.of[kindNow][:0]
+	f.clear()
+}
+
+// cover reports whether u fails where one of those from the i-th on has failed.
+func (f *failures) cover(u *task, k kind, i int) bool {
+	for _, x := range f.of[k][i:] {
+		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != kindPlan || u.Priority <= x.priority) {
+			return true
+		}
+	}
+	return false
+}
+
+// fails reports whether u fails where another has failed before.
+func (d *decision) fails(u *task, k kind) bool {
+	f, c := &d.failed, u.class
+	if c == nil {
+		return f.cover(u, k, 0)
+	}
+	if c.clearing != f.clearing {
+		c.clearing = f.clearing
+		c.refuted[kindLater], c.covered[kindLater] = 0, false
+		c.refuted[kindPlan], c.covered[kindPlan] = 0, false
+	}
+	if !c.covered[k] && c.refuted[k] < len(f.of[k]) {
+		c.covered[k] = f.cover(u, k, c.refuted[k])
+		c.refuted[k] = len(f.of[k])
+	}
+	return c.covered[k]
+}
+
+// hopeless reports whether it is known without looking that nothing can be done for
+// u, neither now nor later, and that nothing is to be kept for it. It is the same
+// for all of its class that have not been begun, so that long queues of them take
+// little time.
+func (d *decision) hopeless(u *task) bool {
+	if u.class == nil || !d.keeping || d.explain || u.order > 0 || u.settled || begun(u.TaskView) {
+		return false
+	}
+	return d.fails(u, kindNow) && d.fails(u, kindLater) && (d.exhausted() || d.fails(u, kindPlan))
+}
+
+// exhausted reports whether no more tasks may look for victims in this decision.
+func (d *decision) exhausted() bool { return d.c.Attempts > 0 && d.attempts >= d.c.Attempts }

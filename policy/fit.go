@@ -1,0 +1,81 @@
+package policy
+
+import "math"
+
+// fitTree finds the first of many nodes that has so much room, in a time that
+// grows with the logarithm of their number as long as CPUs and memory are scarce
+// in the same places. Each inner entry holds the most CPUs and the most memory of
+// the entries below it, so that a subtree is left out when either is not enough.
+type fitTree struct {
+	leaves int    // a power of two
+	most   []room // entry 1 is the root, 2i and 2i+1 are below i
+}
+
+var nothing = room{math.Inf(-1), math.MinInt64}
+
+// reset makes it a tree of n leaves, all of them nothing. Leaves are then put with
+// leaf, and build makes the tree of them.
+func (t *fitTree) reset(n int) {
+	t.leaves = 1
+	for t.leaves < n {
+		t.leaves *= 2
+	}
+	if cap(t.most) < 2*t.leaves {
+		t.most = make([]room, 2*t.leaves)
+	}
+	t.most = t.most[:2*t.leaves]
+	for i := t.leaves + n; i < 2*t.leaves; i++ {
+		t.most[i] = nothing
+	}
+}
+
+func (t *fitTree) leaf(i int, r room) { t.most[t.leaves+i] = r }
+
+func (t *fitTree) build() {
+	for i := t.leaves - 1; i > 0; i-- {
+		t.most[i] = most(t.most[2*i], t.most[2*i+1])
+	}
+}
+
+// set changes leaf i.
+func (t *fitTree) set(i int, r room) {
+	i += t.leaves
+	t.most[i] = r
+	for i /= 2; i > 0; i /= 2 {
+		m := most(t.most[2*i], t.most[2*i+1])
+		if m == t.most[i] {
+			return
+		}
+		t.most[i] = m
+	}
+}
+
+// next is the first leaf from i on that holds so much, or -1.
+func (t *fitTree) next(i int, cpus float64, mem int64) int {
+	at := 1
+	if i > 0 {
+		if i >= t.leaves {
+			return -1
+		}
+		at = t.leaves + i
+	}
+	for {
+		if t.most[at].holds(cpus, mem) {
+			if at >= t.leaves {
+				return at - t.leaves
+			}
+			at *= 2
+			continue
+		}
+		for at&1 == 1 {
+			if at /= 2; at <= 1 {
+				return -1
+			}
+		}
+		at++
+	}
+}
+
+// most is as much as either has; least as much as both have.
+func most(a, b room) room  { return room{max(a.cpus, b.cpus), max(a.mem, b.mem)} }
+func least(a, b room) room { return room{min(a.cpus, b.cpus), min(a.mem, b.mem)} }
