@@ -87,7 +87,7 @@ func (c *collector) size(file int32, bytes int64) {
 
 func (c *collector) task(t Task) error {
 	if c.n == c.most {
-		return fmt.Errorf("trace: there are more than %d tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, %d bytes for each", c.most, 2*taskBytes)
+		return tooManyTasks(c.most)
 	}
 	c.n++
 	last := len(c.chunks) - 1
@@ -101,6 +101,10 @@ func (c *collector) task(t Task) error {
 	}
 	c.chunks[last] = append(c.chunks[last], t)
 	return nil
+}
+
+func tooManyTasks(most int) error {
+	return fmt.Errorf("trace: there are more than %d tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, %d bytes for each", most, 2*taskBytes)
 }
 
 // taskBytes is the size of a Task.

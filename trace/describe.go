@@ -89,8 +89,9 @@ func Describe(w *Workload) Description {
 
 // DescribeSource describes a trace, with Open's sources and options, as it is read:
 // tasks are not kept, so a trace may be larger than memory. What takes room is four
-// bytes for each job, and what reading the trace takes (see docs/traces.md).
-// OpenOptions.MaxTasks does not matter.
+// bytes for each job, and what reading the trace takes (see docs/traces.md): the
+// tasks of synthetic traces, and the containers of YARN, are held, and only there
+// OpenOptions.MaxTasks matters.
 func DescribeSource(ctx context.Context, source string, o OpenOptions) (Description, error) {
 	d := newDescriber()
 	a, err := read(ctx, source, o, &window{to: d, from: o.From, length: o.For})

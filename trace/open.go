@@ -61,10 +61,7 @@ func Sources() []string {
 // It holds about a hundred bytes for each task, twice that before it returns. When
 // ctx ends it returns its error.
 func Open(ctx context.Context, source string, o OpenOptions) (*Workload, error) {
-	c := &collector{most: o.MaxTasks}
-	if c.most == 0 {
-		c.most = DefaultMaxTasks
-	}
+	c := &collector{most: o.mostTasks()}
 	a, err := read(ctx, source, o, &window{to: c, from: o.From, length: o.For})
 	if err != nil {
 		return nil, err
@@ -73,6 +70,13 @@ func Open(ctx context.Context, source string, o OpenOptions) (*Workload, error) 
 		return nil, fmt.Errorf("%s: %w", source, errNoTasks)
 	}
 	return c.workload(a), nil
+}
+
+func (o *OpenOptions) mostTasks() int {
+	if o.MaxTasks == 0 {
+		return DefaultMaxTasks
+	}
+	return o.MaxTasks
 }
 
 // read reads a trace into a sink.

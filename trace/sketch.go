@@ -6,7 +6,7 @@ import "math"
 type Distribution struct {
 	N    int64   `json:"n"`
 	Mean float64 `json:"mean"`
-	// P50, P90 and P99 are quantiles, within 1 %. Max is exact.
+	// P50, P90 and P99 are quantiles, within 2 %. Max is exact.
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
@@ -19,12 +19,17 @@ type Distribution struct {
 type sketch struct {
 	n, zeros int64
 	sum, max float64
-	bins     [sketchBins]int64
+	bins     [sketchBins]sketchBin
+}
+
+type sketchBin struct {
+	n   int64
+	sum float64
 }
 
 const (
-	// sketchGrowth is the factor from one bin to the next: the middle of a bin is
-	// within 1 % of all that is in it.
+	// sketchGrowth is the factor from one bin to the next: the mean of a bin is within
+	// 2 % of all that is in it, and exact when all are equal.
 	sketchGrowth = 1.02
 	// sketchLeast is the first bin's lower bound; what is less counts as 0. The last
 	// bin reaches 1e19 and takes what is more.
@@ -42,7 +47,9 @@ func (s *sketch) add(v float64) {
 		s.zeros++
 		return
 	}
-	s.bins[min(int(math.Log(v/sketchLeast)*sketchScale), sketchBins-1)]++
+	b := &s.bins[min(int(math.Log(v/sketchLeast)*sketchScale), sketchBins-1)]
+	b.n++
+	b.sum += v
 }
 
 // quantile is the value that the share q of them does not exceed.
@@ -52,9 +59,10 @@ func (s *sketch) quantile(q float64) float64 {
 	if rank <= seen {
 		return 0
 	}
-	for i, n := range s.bins {
-		if seen += n; seen >= rank {
-			return min(s.max, sketchLeast*math.Pow(sketchGrowth, float64(i)+0.5))
+	for i := range s.bins {
+		b := &s.bins[i]
+		if seen += b.n; seen >= rank {
+			return b.sum / float64(b.n)
 		}
 	}
 	return s.max
