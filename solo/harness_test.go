@@ -118,6 +118,11 @@ func (b *bed) startWith(c *conn) error {
 	if err != nil {
 		return err
 	}
+	return b.serve(d)
+}
+
+// serve runs d and returns when it answers.
+func (b *bed) serve(d *Daemon) error {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
