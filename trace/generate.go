@@ -91,8 +91,8 @@ type DayArrival struct {
 	Rates []float64 `json:"rates"`
 	// Jobs of Large tasks and more come in waves, Waves of them, about as often as
 	// Rates says; 0 waves: they come like the others. The gaps between waves are
-	// equal when Jitter is 0 and vary by up to themselves when it is 1. The number of
-	// tasks in a wave varies lognormally by WaveSigma, and its jobs come within
+	// equal when Jitter is 0 and vary by up to themselves when it is 1. The work
+	// of a wave varies lognormally by WaveSigma, and its jobs come within
 	// WaveSeconds.
 	Large       int     `json:"large"`
 	Waves       int     `json:"waves"`
@@ -124,13 +124,15 @@ type DayCPUs struct {
 }
 
 // DayMemory is the memory of tasks, the same for all tasks of a job: lognormally
-// distributed between Least and Most bytes, with the given mean over tasks.
+// distributed between Least and Most bytes, with the given mean over tasks. WithCPUs
+// is the correlation of its logarithm with that of the CPUs.
 type DayMemory struct {
-	Note  string  `json:"note,omitempty"`
-	Mean  float64 `json:"mean"`
-	Sigma float64 `json:"sigma"`
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
+	Note     string  `json:"note,omitempty"`
+	Mean     float64 `json:"mean"`
+	Sigma    float64 `json:"sigma"`
+	Least    float64 `json:"least"`
+	Most     float64 `json:"most"`
+	WithCPUs float64 `json:"with_cpus"`
 	// GrowSeconds is the median time until a task holds all of it, with GrowSigma
 	// between jobs; a task of which that is more than it runs never does.
 	GrowSeconds float64 `json:"grow_seconds"`

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -23,30 +24,35 @@ func (g *bandGenerator) arrive(list []dayJob) {
 	}
 }
 
-// waves deals the jobs to waves: each goes to the one that is the furthest from its
-// number of tasks.
+// waves deals the jobs to waves, those with the most work first: each goes to the
+// one that is the furthest from its share of the work.
 func (g *bandGenerator) waves(list []dayJob) {
 	a := &g.band.Arrival
 	r := g.random(forWaves)
 	starts, weights := a.waveStarts(r)
-	total := 0.0
+	work, order := make([]float64, len(list)), make([]int, len(list))
+	all, weight := 0.0, 0.0
+	for i := range list {
+		order[i] = i
+		work[i] = float64(list[i].tasks) * list[i].cpus * list[i].run
+		all += work[i]
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(work[j], work[i]) })
 	for _, w := range weights {
-		total += w
+		weight += w
 	}
 	lack := make([]float64, len(weights))
-	for i := range list {
-		for w := range lack {
-			lack[w] += weights[w] / total * float64(list[i].tasks)
-		}
+	for w := range lack {
+		lack[w] = weights[w] / weight * all
 	}
-	for i := range list {
+	for _, i := range order {
 		to := 0
 		for w := range lack {
 			if lack[w] > lack[to] {
 				to = w
 			}
 		}
-		lack[to] -= float64(list[i].tasks)
+		lack[to] -= work[i]
 		list[i].submit = millisecond(g.within(starts[to]*g.length + r.Float64()*a.WaveSeconds))
 	}
 }

@@ -138,6 +138,7 @@ func (v *dayChecker) band(b *DayBand, priorities int) {
 	v.within("memory.most", m.Most, m.Least, 1<<50)
 	v.within("memory.mean", m.Mean, m.Least, m.Most)
 	v.within("memory.sigma", m.Sigma, 0, 5)
+	v.within("memory.with_cpus", m.WithCPUs, -1, 1)
 	v.within("memory.grow_seconds", m.GrowSeconds, 0, 1e6)
 	v.within("memory.grow_sigma", m.GrowSigma, 0, 5)
 	v.within("memory.dirty_share", m.DirtyShare, 0, 1)

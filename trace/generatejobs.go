@@ -181,13 +181,13 @@ func deal(r *rand.Rand, jobs []dayJob, tasks int, shares []float64) []int {
 func (g *bandGenerator) shape(list []dayJob, tasks int) {
 	b := g.band
 	points := newLattice(g.random(forShapes))
-	others := math.Sqrt(1 - b.CPUs.WithRun*b.CPUs.WithRun)
 	cpus := make([]float64, len(list))
 	memory := make([]float64, len(list))
 	for i := range list {
 		z := points.next()
-		cpus[i] = math.Exp(b.CPUs.Sigma * (b.CPUs.WithRun*z[0] + others*z[1]))
-		memory[i] = math.Exp(b.Memory.Sigma * z[2])
+		forCPUs := correlated(z[0], z[1], b.CPUs.WithRun)
+		cpus[i] = math.Exp(b.CPUs.Sigma * forCPUs)
+		memory[i] = math.Exp(b.Memory.Sigma * correlated(forCPUs, z[2], b.Memory.WithCPUs))
 		list[i].run = math.Exp(b.Run.JobSigma * z[0])
 		list[i].grow = b.Memory.GrowSeconds * math.Exp(b.Memory.GrowSigma*z[3])
 		list[i].dirty = min(1, b.Memory.DirtyShare*math.Exp(b.Memory.DirtySigma*z[4]))
@@ -199,6 +199,12 @@ func (g *bandGenerator) shape(list []dayJob, tasks int) {
 		list[i].cpus = math.Max(1e-4, math.Round(cpus[i]*1e4)/1e4)
 		list[i].memory = math.Max(1, math.Round(memory[i]/(1<<20))) * (1 << 20)
 	}
+}
+
+// correlated is a normally distributed number whose correlation with x is as given,
+// made of x and one that is independent of it.
+func correlated(x, independent, correlation float64) float64 {
+	return correlation*x + math.Sqrt(1-correlation*correlation)*independent
 }
 
 // scaleToSum multiplies the values of jobs by a common factor, and bounds them, such
@@ -225,8 +231,9 @@ func scaleToSum(list []dayJob, values []float64, want, least, most float64) {
 }
 
 // lattice is a sequence of points with normally distributed coordinates that fills
-// the space evenly, so that the few largest jobs, too, are a fair sample: an
-// additive recurrence by powers of the root of x^6 = x+1, from a random start.
+// each of them evenly, so that the few largest jobs, too, are a fair sample: an
+// additive recurrence by irrational steps (Richtmyer 1951), from a random start. The
+// first coordinate has the golden ratio, which is the most even.
 type lattice struct{ at [5]float64 }
 
 func newLattice(r *rand.Rand) *lattice {
@@ -237,13 +244,12 @@ func newLattice(r *rand.Rand) *lattice {
 	return &l
 }
 
-const latticeRoot = 1.1347241384015194
+// latticeSteps are fractions of the golden ratio and of the roots of 2, 3, 7 and 11.
+var latticeSteps = [5]float64{0.6180339887498949, 0.4142135623730951, 0.7320508075688772, 0.6457513110645907, 0.3166247903553998}
 
 func (l *lattice) next() (z [5]float64) {
-	step := 1.0
 	for i := range l.at {
-		step /= latticeRoot
-		l.at[i] += step
+		l.at[i] += latticeSteps[i]
 		if l.at[i] >= 1 {
 			l.at[i]--
 		}
