@@ -100,7 +100,6 @@ func (b *recordBound) Read(p []byte) (int, error) {
 
 // failure is an error of the reader with the line.
 func (c *csvReader) failure(err error) error {
-	line, _ := c.in.FieldPos(0)
 	var pe *csv.ParseError
 	switch {
 	case errors.Is(err, errLongRecord):
@@ -110,7 +109,7 @@ func (c *csvReader) failure(err error) error {
 	case errors.As(err, &pe):
 		return &SyntaxError{Line: pe.Line, Reason: pe.Err.Error()}
 	}
-	return fmt.Errorf("trace: after line %d: %w", line, err)
+	return fmt.Errorf("trace: after line %d: %w", c.line, err)
 }
 
 func (c *csvReader) header() error {

@@ -1,0 +1,432 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+)
+
+func ofEvents(list []GoogleEvent) func(yield func(GoogleEvent, error) bool) {
+	return func(yield func(GoogleEvent, error) bool) {
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func fold(t *testing.T, f *GoogleFold, list []GoogleEvent) []Task {
+	t.Helper()
+	var tasks []Task
+	for task, err := range f.Tasks(ofEvents(list)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// at makes an event of task 0 of a job, on machine 1, of half the largest machine.
+func at(seconds int, kind GoogleKind, job int64, p headrace.Priority) GoogleEvent {
+	return GoogleEvent{At: time.Duration(seconds) * time.Second, Job: job, Machine: 1, Kind: kind, Priority: p, CPUs: 0.5, Memory: 0.25}
+}
+
+func TestGoogleFold(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name   string
+		events []GoogleEvent
+		run    time.Duration
+		times  int32 // preempted
+		lost   time.Duration
+		counts GoogleCounts
+	}{
+		{"finished", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(3, GoogleSchedule, 7, 0), at(13, GoogleFinish, 7, 0)},
+			10 * s, 0, 0, GoogleCounts{Finished: 1}},
+		{"preempted", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(3, GoogleSchedule, 7, 0), at(13, GoogleEvict, 7, 0),
+			at(13, GoogleSubmit, 7, 0), at(18, GoogleSchedule, 8, 1), at(20, GoogleSchedule, 7, 0), at(24, GoogleFinish, 7, 0)},
+			4 * s, 1, 10 * s, GoogleCounts{Finished: 1, Evictions: 1, Preemptions: 1, Odd: 1, StillRunning: 1}},
+		{"evicted too long before", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(3, GoogleSchedule, 7, 0), at(13, GoogleEvict, 7, 0),
+			at(19, GoogleSchedule, 8, 1), at(19, GoogleFinish, 8, 1)},
+			10 * s, 0, 0, GoogleCounts{Evicted: 1, Evictions: 1, Odd: 1, Finished: 1}},
+		{"evicted for an equal", []GoogleEvent{at(1, GoogleSubmit, 7, 4), at(3, GoogleSchedule, 7, 4), at(13, GoogleEvict, 7, 4),
+			at(14, GoogleSchedule, 8, 4), at(15, GoogleFinish, 8, 1)},
+			10 * s, 0, 0, GoogleCounts{Evicted: 1, Evictions: 1, Odd: 1, Finished: 1}},
+		{"preempted, in the other order", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(3, GoogleSchedule, 7, 0), at(13, GoogleSchedule, 8, 9),
+			at(13, GoogleEvict, 7, 0), at(15, GoogleFinish, 8, 9)},
+			10 * s, 1, 10 * s, GoogleCounts{Evicted: 1, Evictions: 1, Preemptions: 1, Odd: 1, Finished: 1}},
+		{"failed, then killed: the longest", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleSchedule, 7, 0), at(9, GoogleFail, 7, 0),
+			at(9, GoogleSubmit, 7, 0), at(10, GoogleSchedule, 7, 0), at(12, GoogleKill, 7, 0)},
+			7 * s, 0, 0, GoogleCounts{Killed: 1}},
+		{"the last success", []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleSchedule, 7, 0), at(9, GoogleFinish, 7, 0),
+			at(20, GoogleSubmit, 7, 0), at(21, GoogleSchedule, 7, 0), at(24, GoogleFinish, 7, 0), at(25, GoogleSubmit, 7, 0), at(25, GoogleSchedule, 7, 0), at(99, GoogleLost, 7, 0)},
+			3 * s, 0, 0, GoogleCounts{Finished: 1}},
+		{"still running, from before", []GoogleEvent{at(0, GoogleSubmit, 7, 0), at(0, GoogleSchedule, 7, 0), at(50, GoogleUpdateRunning, 7, 0),
+			{At: After, Job: 7, Kind: GoogleFinish}},
+			50 * s, 0, 0, GoogleCounts{StillRunning: 1, Before: 1}},
+	} {
+		f := NewGoogleFold(GoogleOptions{CPUs: 10, Memory: 1 << 20, Assumed: Assumed{Dirty: 0.5}}, 0, 0)
+		tasks := fold(t, f, c.events)
+		i := slices.IndexFunc(tasks, func(k Task) bool { return f.JobID(k.Job) == 7 })
+		if i < 0 {
+			t.Errorf("%s: no task", c.name)
+			continue
+		}
+		k := tasks[i]
+		if k.Run != c.run || k.Preempted != c.times || k.Lost != c.lost || k.Submit != c.events[0].At || k.CPUs != 5 || k.Memory != 1<<18 || k.Dirty != 1<<17 {
+			t.Errorf("%s: %+v", c.name, k)
+		}
+		c.counts.Events = int64(len(c.events))
+		if f.Counts != c.counts {
+			t.Errorf("%s: %+v, want %+v", c.name, f.Counts, c.counts)
+		}
+	}
+}
+
+func TestGoogleFoldLeavesOut(t *testing.T) {
+	f := NewGoogleFold(GoogleOptions{}, 0, 0)
+	if got := fold(t, f, []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleKill, 7, 0), at(3, GoogleKill, 9, 0)}); len(got) > 0 || f.Counts.NeverRan != 1 || f.Counts.Odd != 1 {
+		t.Errorf("%+v, %+v", got, f.Counts)
+	}
+	// Again after more than an hour: another task.
+	f = NewGoogleFold(GoogleOptions{}, 0, 0)
+	one := []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleSchedule, 7, 0), at(4, GoogleFinish, 7, 0)}
+	two := slices.Clone(one)
+	for i := range two {
+		two[i].At += 4*time.Second + foldLinger
+	}
+	if got := fold(t, f, append(one, two...)); len(got) != 2 || got[0].Job != got[1].Job {
+		t.Errorf("%+v", got)
+	}
+	// The window, and no event after all of its tasks are done.
+	f = NewGoogleFold(GoogleOptions{}, time.Second, time.Hour)
+	var list []GoogleEvent
+	for i := range 6 * 3600 {
+		list = append(list, at(i, GoogleSubmit, int64(i), 0), at(i, GoogleSchedule, int64(i), 0), at(i+1, GoogleFinish, int64(i), 0))
+	}
+	slices.SortStableFunc(list, func(a, b GoogleEvent) int { return cmp.Compare(a.At, b.At) })
+	if got := fold(t, f, list); len(got) != 3600 || f.Counts.Events > 3*(2*3600+10) || len(f.Outcome.Hourly) != 1 || f.Outcome.Hourly[0].Scheduled != 3600 {
+		t.Errorf("%d tasks, %+v, %+v", len(got), f.Counts, f.Outcome.Hourly)
+	}
+}
+
+// randomEvents is the life of some tasks on few machines, with times that often are
+// equal.
+func randomEvents(r *rand.Rand) []GoogleEvent {
+	var list []GoogleEvent
+	for job := range int64(1 + r.IntN(4)) {
+		for task := range int32(1 + r.IntN(3)) {
+			now := time.Duration(r.IntN(20)) * time.Second
+			step := func() { now += time.Duration(r.IntN(5)) * time.Second }
+			e := GoogleEvent{Job: job, Task: task, Priority: headrace.Priority(r.IntN(4)), Class: uint8(r.IntN(4)), CPUs: 0.5, Memory: 0.5}
+			event := func(k GoogleKind, machine int64) {
+				e.At, e.Kind, e.Machine = now, k, machine
+				list = append(list, e)
+			}
+			for again := true; again; {
+				event(GoogleSubmit, 0)
+				step()
+				if r.IntN(8) == 0 {
+					event(GoogleKill, 0)
+					break
+				}
+				machine := 1 + r.Int64N(2)
+				event(GoogleSchedule, machine)
+				now += time.Duration(1+r.IntN(6)) * time.Second
+				end := []GoogleKind{GoogleEvict, GoogleEvict, GoogleEvict, GoogleFinish, GoogleFail, GoogleKill, GoogleLost, GoogleUpdateRunning}[r.IntN(8)]
+				event(end, machine)
+				again = end == GoogleEvict || end == GoogleFail || r.IntN(10) == 0 && end != GoogleUpdateRunning
+				now += time.Duration(r.IntN(3)) * time.Second
+				if r.IntN(30) == 0 {
+					now += foldLinger - 10*time.Second
+				}
+			}
+		}
+	}
+	// Events of one task at one time stay in order.
+	slices.SortStableFunc(list, func(a, b GoogleEvent) int { return cmp.Compare(a.At, b.At) })
+	return list
+}
+
+// oracleFold says what becomes of each task by looking at all events for each.
+func oracleFold(list []GoogleEvent) map[foldKey]Task {
+	tasks := map[foldKey]Task{}
+	end := list[len(list)-1].At
+	for _, first := range list {
+		key := foldKey{first.Job, first.Task}
+		if _, ok := tasks[key]; ok {
+			continue
+		}
+		k := Task{Index: key.task, Submit: first.At, Run: -1, CPUs: 16, Memory: 64 << 30}
+		from, longest, finished := time.Duration(-1), time.Duration(-1), time.Duration(-1)
+		for _, e := range list {
+			if (foldKey{e.Job, e.Task}) != key {
+				continue
+			}
+			k.Priority, k.Class = e.Priority, e.Class
+			switch e.Kind {
+			case GoogleSubmit, GoogleUpdateRunning:
+			case GoogleSchedule:
+				from = e.At
+			default:
+				if from < 0 {
+					continue
+				}
+				ran := e.At - from
+				from = -1
+				longest = max(longest, ran)
+				if e.Kind == GoogleFinish {
+					finished = ran
+				}
+				if e.Kind == GoogleEvict && slices.ContainsFunc(list, func(s GoogleEvent) bool {
+					return s.Kind == GoogleSchedule && s.Machine == e.Machine && s.Priority > e.Priority && s.At >= e.At && s.At <= e.At+5*time.Second
+				}) {
+					k.Preempted++
+					k.Lost += ran
+				}
+			}
+		}
+		if from >= 0 {
+			longest = max(longest, end-from)
+		}
+		if k.Run = finished; finished < 0 {
+			k.Run = longest
+		}
+		tasks[key] = k
+	}
+	for key, k := range tasks {
+		if k.Run < 0 {
+			delete(tasks, key)
+		}
+	}
+	return tasks
+}
+
+func TestGoogleFoldRandom(t *testing.T) {
+	preempted := 0
+	for seed := range uint64(3000) {
+		list := randomEvents(rand.New(rand.NewPCG(seed, 9)))
+		want := oracleFold(list)
+		f := NewGoogleFold(GoogleOptions{Assumed: Assumed{Dirty: -1}}, 0, 0)
+		got := map[foldKey]Task{}
+		outcome := newOutcome()
+		for _, k := range fold(t, f, list) {
+			preempted += int(k.Preempted)
+			outcome.add(&k, 0)
+			key := foldKey{f.JobID(k.Job), k.Index}
+			k.Job = 0
+			got[key] = k
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d:\ngot  %+v\nwant %+v\n%+v", seed, got, want, list)
+		}
+		scheduled, hourly := 0, Hour{}
+		for i := range f.Outcome.ByPriority {
+			scheduled += f.Outcome.ByPriority[i].Scheduled
+			f.Outcome.ByPriority[i].Scheduled = 0
+		}
+		for i := range f.Outcome.ByClass {
+			f.Outcome.ByClass[i].Scheduled = 0
+		}
+		for _, h := range f.Outcome.Hourly {
+			hourly.Scheduled += h.Scheduled
+			hourly.Preemptions += h.Preemptions
+		}
+		if hourly.Scheduled != scheduled || hourly.Preemptions != int(f.Counts.Preemptions) {
+			t.Fatalf("seed %d: %+v by the hour, scheduled %d, %+v", seed, hourly, scheduled, f.Counts)
+		}
+		f.Outcome.Hourly = nil
+		if !reflect.DeepEqual(f.Outcome, outcome) {
+			t.Fatalf("seed %d: %+v, want %+v", seed, f.Outcome, outcome)
+		}
+	}
+	if preempted < 1000 {
+		t.Errorf("only %d preemptions in all", preempted)
+	}
+}
+
+// TestGoogleFoldNeedsLittleMemory folds a million tasks of which few are there at a
+// time.
+func TestGoogleFoldNeedsLittleMemory(t *testing.T) {
+	f := NewGoogleFold(GoogleOptions{}, 0, 0)
+	n, most := 0, uint64(0)
+	var m runtime.MemStats
+	events := func(yield func(GoogleEvent, error) bool) {
+		for i := range 300_000 {
+			for k, kind := range []GoogleKind{GoogleSubmit, GoogleSchedule, GoogleEvict, GoogleSubmit, GoogleSchedule, GoogleFinish} {
+				e := at(i+k/2, kind, int64(i/1000), 0)
+				e.Task, e.Machine = int32(i%1000), int64(i%1000)
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	for range f.Tasks(events) {
+		if n++; n%50_000 == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
+	if n != 300_000 || most > 20<<20 {
+		t.Errorf("%d tasks, up to %d bytes on the heap", n, most)
+	}
+}
+
+const googleJobLines = `0,2,7,0,userhash=,3,jobhash1=,program+1=
+600000000,,7,1,userhash=,3,jobhash1=,program+1=
+700000000,,8,0,userhash=,,jobhash2=,
+`
+
+// googleTraceDir writes a trace as published, with a preemption.
+func googleTraceDir(t *testing.T) string {
+	dir := t.TempDir()
+	tasks := []string{
+		"0,2,7,0,1,0,u,3,9,0.5,0.5,0.1,0\n0,2,7,0,1,1,u,3,9,0.5,0.5,0.1,0\n",
+		"610000000,,8,3,,0,u,0,0,0.25,0.125,0.1,0\n620000000,,8,3,1,1,u,0,0,0.25,0.125,0.1,0\n640000000,,8,3,1,2,u,0,0,0.25,0.125,0.1,0\n" +
+			"641000000,,9,0,,0,u,1,11,1,1,0.1,0\n641000000,,9,0,1,1,u,1,11,1,1,0.1,0\n650000000,,9,0,1,4,u,1,11,1,1,0.1,0\n",
+	}
+	write := func(name string, b []byte) {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, text := range tasks {
+		write(fmt.Sprintf("task_events/part-%05d-of-00500.csv.gz", i), compressed(text))
+	}
+	write("job_events/part-00000-of-00500.csv.gz", compressed(googleJobLines))
+	return dir
+}
+
+func TestOpenGoogle(t *testing.T) {
+	dir := googleTraceDir(t)
+	w := open(t, "google2011:"+dir, OpenOptions{Google: GoogleOptions{CPUs: 16, Memory: 64 << 30, Assumed: Assumed{Dirty: -1}}})
+	want := []Task{
+		{Submit: 0, Run: 50 * time.Second, Priority: 9, Class: 3, CPUs: 8, Memory: 32 << 30},
+		{Job: 1, Index: 3, Submit: 10 * time.Second, Run: 20 * time.Second, CPUs: 4, Memory: 8 << 30, Preempted: 1, Lost: 20 * time.Second},
+		{Job: 2, Submit: 41 * time.Second, Run: 9 * time.Second, Priority: 11, Class: 1, CPUs: 16, Memory: 64 << 30},
+	}
+	if !slices.Equal(w.Tasks, want) || !slices.Equal(w.Jobs, []string{"7:program+1=", "8", "9"}) || !w.Recorded {
+		t.Errorf("%q\ngot  %+v\nwant %+v", w.Jobs, w.Tasks, want)
+	}
+	checkWorkload(t, w)
+	if h := w.Outcome.Hourly; len(h) != 1 || h[0] != (Hour{Scheduled: 3, Preemptions: 1}) {
+		t.Errorf("%+v", h)
+	}
+	d := Describe(w)
+	if d.Bands[0] != (Preempted{1, 1, 1, 1}) || d.Bands[2] != (Preempted{Tasks: 2, Scheduled: 2}) || len(d.Outcome.Hourly) != 1 {
+		t.Errorf("%+v", d.Bands)
+	}
+	w = open(t, "google2011:"+dir, OpenOptions{From: 10 * time.Second, For: 31 * time.Second})
+	if len(w.Tasks) != 1 || w.Tasks[0].Submit != 0 || w.Jobs[0] != "8" || w.Tasks[0].CPUs != 8 {
+		t.Errorf("%q %+v", w.Jobs, w.Tasks)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "job_events/part-00001-of-00500.csv"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), "google2011:"+dir, OpenOptions{}); err == nil || !strings.Contains(err.Error(), "job_events/part-00001-of-00500.csv: trace: line 1: 1 fields, want 8, separated by commas") {
+		t.Error(err)
+	}
+	for source, says := range map[string]string{
+		t.TempDir():     "there are no files task_events/part-*.csv.gz",
+		"google.go":     "is a file: want the directory that has task_events in it",
+		dir + "/absent": "no such file",
+	} {
+		if _, err := Open(t.Context(), "google2011:"+source, OpenOptions{}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+func TestReadGoogleJobs(t *testing.T) {
+	var got []GoogleJobEvent
+	for e, err := range ReadGoogleJobs(strings.NewReader(googleJobLines)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	want := []GoogleJobEvent{
+		{Job: 7, Class: 3, Name: "jobhash1=", LogicalName: "program+1=", Inferred: true},
+		{Job: 7, Kind: GoogleSchedule, Class: 3, Name: "jobhash1=", LogicalName: "program+1="},
+		{At: 100 * time.Second, Job: 8, Name: "jobhash2="},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	for text, says := range map[string]string{
+		"0,,7,0,u,3,a":        "trace: line 1: 7 fields, want 8, separated by commas",
+		"0,,7,9,u,3,a,b":      `trace: line 1: event type "9": more than 8`,
+		"0,,7,0,u,4,a,b":      `trace: line 1: scheduling class "4": more than 3`,
+		"0,,7,0,u,3,a,b\x00c": `trace: line 1: logical job name "b\x00c": has a control character`,
+	} {
+		for _, err := range ReadGoogleJobs(strings.NewReader(text)) {
+			if err == nil || err.Error() != says {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
+func FuzzReadGoogleJobs(f *testing.F) {
+	f.Add(googleJobLines)
+	f.Fuzz(func(t *testing.T, text string) {
+		for e, err := range ReadGoogleJobs(strings.NewReader(text)) {
+			if err == nil && (e.At < 0 || e.Kind >= googleKinds || e.Class >= classes) {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+}
+
+// FuzzGoogleFold folds whatever events there are.
+func FuzzGoogleFold(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 1, 1, 0, 0, 2, 2, 0, 0}, uint8(0), uint8(0))
+	f.Add([]byte{0, 0, 1, 0, 1, 1, 1, 9, 0, 2, 1, 0, 3, 1, 2, 7, 9, 4, 2, 7}, uint8(1), uint8(200))
+	f.Fuzz(func(t *testing.T, b []byte, from, length uint8) {
+		var list []GoogleEvent
+		now := time.Duration(0)
+		for ; len(b) >= 4; b = b[4:] {
+			now += time.Duration(b[0]) * time.Duration(b[0]) * 100 * time.Millisecond
+			list = append(list, GoogleEvent{At: now - time.Duration(b[3]>>4)*time.Second, Kind: GoogleKind(b[1] % uint8(googleKinds)), Job: int64(b[2] & 3), Task: int32(b[2] >> 6),
+				Machine: int64(b[2] >> 4 & 3), Priority: headrace.Priority(b[3] % 12), Class: b[3] & 3, CPUs: float64(b[1]) / 255})
+			list[len(list)-1].At = max(0, list[len(list)-1].At)
+		}
+		fold := NewGoogleFold(GoogleOptions{}, time.Duration(from)*time.Minute, time.Duration(length)*time.Minute)
+		c := &collector{most: len(list)}
+		var lost int64
+		for k, err := range fold.Tasks(ofEvents(list)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for int(k.Job) >= len(c.jobs) {
+				c.job("")
+			}
+			lost += int64(k.Preempted)
+			if err := c.task(k); err != nil {
+				t.Fatal("more tasks than events")
+			}
+		}
+		checkWorkload(t, c.workload(about{}))
+		if lost != fold.Counts.Preemptions || fold.Counts.Preemptions > fold.Counts.Evictions {
+			t.Fatalf("%d preemptions in tasks, %+v", lost, fold.Counts)
+		}
+	})
+}
