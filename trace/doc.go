@@ -1,10 +1,20 @@
-// Package trace reads traces of jobs: when each was submitted, how much it read,
-// moved and wrote. It knows the format of SWIM (the Statistical Workload Injector
-// for MapReduce), in which days of Facebook's clusters are published, and
-// carries one of these days with it (FacebookDay).
+// Package trace reads traces of clusters: which jobs and tasks were submitted when,
+// how long they ran, and what they read, moved and wrote.
 //
-// It also reads the events of tasks in the traces of Google's clusters, in the
-// format of 2011 (GoogleDir).
+// # Workloads
+//
+// A Workload is the tasks that a cluster is asked to run. Open makes one of any trace:
+// Google's events (clusterdata-2011-2), jobs of SWIM, records of YARN, a CSV of our own
+// (ReadCSV, WriteCSV), and generated days (Day). Describe says what is in it;
+// DescribeSource does so for traces that are larger than memory. What the formats are
+// and how tasks are made of them is in docs/traces.md.
+//
+// # Parts
+//
+// GoogleDir and GoogleJobsDir read the events of Google's traces, GoogleFold makes tasks
+// of them. Read reads jobs in the format of SWIM (the Statistical Workload Injector for
+// MapReduce), in which days of Facebook's clusters are published; one of these comes
+// with this package (FacebookDay).
 //
 // # Sequences
 //

@@ -37,7 +37,10 @@ const (
 	sketchBins  = 3257
 )
 
-var sketchScale = 1 / math.Log(sketchGrowth)
+var (
+	sketchScale = 1 / math.Log(sketchGrowth)
+	sketchFirst = math.Log(sketchLeast)
+)
 
 func (s *sketch) add(v float64) {
 	s.n++
@@ -47,7 +50,7 @@ func (s *sketch) add(v float64) {
 		s.zeros++
 		return
 	}
-	b := &s.bins[min(int(math.Log(v/sketchLeast)*sketchScale), sketchBins-1)]
+	b := &s.bins[max(0, min(int((math.Log(v)-sketchFirst)*sketchScale), sketchBins-1))]
 	b.n++
 	b.sum += v
 }
