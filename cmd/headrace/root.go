@@ -73,11 +73,13 @@ A task is named by its id, or by its name where only one task has it.`,
 	completeValues(root, "format", "table", "json")
 
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
-		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"})
+		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
+		&cobra.Group{ID: groupCluster, Title: "Simulation:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
 	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
+	addVerbs(root, groupCluster, traceVerb(a))
 	root.AddCommand(benchTaskVerb(), slowDiskVerb(a))
 	return root
 }
@@ -86,6 +88,7 @@ const (
 	groupTasks   = "tasks"
 	groupData    = "data"
 	groupMachine = "machine"
+	groupCluster = "cluster"
 )
 
 func addVerbs(root *cobra.Command, group string, verbs ...*cobra.Command) {
@@ -129,3 +132,18 @@ func (a *app) say(format string, args ...any) {
 
 // table writes a table for where standard output goes.
 func (a *app) table(t *report.Table) error { return t.WriteTerminal(a.out, terminalOf(a.out)) }
+
+// tables writes tables with a line between them.
+func (a *app) tables(tables []*report.Table) error {
+	for i, t := range tables {
+		if i > 0 {
+			if _, err := fmt.Fprintln(a.out); err != nil {
+				return err
+			}
+		}
+		if err := a.table(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"headrace/trace"
+)
+
+func traceVerb(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Look at traces of clusters, convert them, make them up",
+		Long: `Trace is about what headrace sim runs: the tasks that were submitted to a
+cluster. A SOURCE is one of these; without the format in front it is told by the
+name:
+
+` + sourceForms,
+		Example: `  headrace trace describe synthetic:google-day
+  headrace trace convert yarn:rm-logs --out tasks.csv.gz
+  headrace trace generate --seed 7 --out day.csv.gz`,
+		Args: noVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(traceDescribeVerb(a), traceConvertVerb(a), traceGenerateVerb(a))
+	return cmd
+}
+
+// csvFlag is where a trace is written to as CSV.
+type csvFlag struct{ path string }
+
+func (f *csvFlag) define(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "out", "", "a `FILE` for the trace as CSV, compressed if it ends in .gz; - for standard output")
+}
+
+func (f *csvFlag) check() error {
+	switch f.path {
+	case "":
+		return usageErrorf("--out is missing: name a file, such as tasks.csv.gz, or - for standard output")
+	case "-":
+		return nil
+	}
+	return f.file(nil).check()
+}
+
+func (f *csvFlag) file(w *trace.Workload) outFile {
+	return outFile{flag: "--out", path: f.path, write: func(to io.Writer) error {
+		if !strings.HasSuffix(f.path, ".gz") {
+			return trace.WriteCSV(to, w)
+		}
+		packed := gzip.NewWriter(to)
+		if err := trace.WriteCSV(packed, w); err != nil {
+			return err
+		}
+		return packed.Close()
+	}}
+}
+
+// write writes the trace where it belongs, and says how large it is.
+func (f *csvFlag) write(ctx context.Context, a *app, w *trace.Workload) error {
+	if f.path == "-" {
+		return trace.WriteCSV(untilDone{ctx, a.out}, w)
+	}
+	if err := writeFiles(ctx, f.file(w)); err != nil {
+		return nothingWritten(ctx, err)
+	}
+	a.say("%s: %s jobs, %s tasks", f.path, grouped(len(w.Jobs)), grouped(len(w.Tasks)))
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// completeLists completes a flag that takes several words with commas between
+// them; those that are there are not offered again.
+func completeLists(cmd *cobra.Command, flag string, values ...string) {
+	complete := func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before, word := "", typed
+		if i := strings.LastIndexByte(typed, ','); i >= 0 {
+			before, word = typed[:i+1], typed[i+1:]
+		}
+		var found []cobra.Completion
+		for _, v := range values {
+			if strings.HasPrefix(v, word) && !slices.Contains(strings.Split(before, ","), v) {
+				found = append(found, before+v)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // the flag is not there: a mistake in this program
+	}
+}
+
+// completeSource completes the name of a trace: formats, and files, with a format in
+// front or without.
+func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	format, path, found := strings.Cut(typed, ":")
+	if found = found && isFormat(format); !found {
+		format, path = "", typed
+	}
+	candidates := []string{"synthetic:google-day", "swim:facebook-day"}
+	if !found {
+		candidates = nil
+		for _, f := range traceFormats {
+			candidates = append(candidates, f+":")
+		}
+	}
+	completions := slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, typed) })
+	for _, name := range filesLike(path) {
+		if found {
+			name = format + ":" + name
+		}
+		completions = append(completions, name)
+	}
+	return completions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
+}
+
+// filesLike are the files and directories whose names begin with path.
+func filesLike(path string) []string {
+	names, err := filepath.Glob(escapeGlob(path) + "*")
+	if err != nil {
+		return nil
+	}
+	for i, name := range names {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			names[i] += "/"
+		}
+	}
+	return names
+}
+
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func completeSources(cmd *cobra.Command, flag string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, completeSource); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func traceConvertVerb(a *app) *cobra.Command {
+	var load loadFlags
+	var out csvFlag
+	cmd := &cobra.Command{
+		Use:   "convert SOURCE --out FILE",
+		Short: "Write a trace, or a part of it, as our CSV",
+		Long: `Convert reads a trace and writes it as CSV: one task a line, in a form that can be
+read, changed and simulated again. Headrace trace describe tells what is in it.`,
+		Example: `  headrace trace convert google2011:clusterdata-2011-2 --start 24h --for 24h --out day2.csv.gz
+  headrace trace convert swim:FB-2009_samples_24_times_1hr_0.tsv --out -`,
+		Args:              takes(1, 1, "the trace"),
+		ValidArgsFunction: completeSource,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			w, err := a.load(cmd.Context(), args[0], &load)
+			if err != nil {
+				return nothingWritten(cmd.Context(), err)
+			}
+			return out.write(cmd.Context(), a, w)
+		},
+	}
+	load.define(cmd)
+	out.define(cmd)
+	return cmd
+}
