@@ -108,7 +108,7 @@ func roundDown(v float64) float64 {
 
 // step is the least round number that is at least v.
 func (u Unit) step(v float64) float64 {
-	if u == UnitSeconds && v > 10 && v <= 10*86400 {
+	if (u == UnitSeconds || u == UnitHours) && v > 10 && v <= 10*86400 {
 		for _, s := range [...]float64{15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000} {
 			if s >= v {
 				return s
@@ -196,6 +196,11 @@ func (u Unit) tick(v float64) string {
 	switch u {
 	case UnitSeconds:
 		return secondsTick(v)
+	case UnitHours:
+		if v < 86400 {
+			return secondsTick(v)
+		}
+		return plain(round(v/3600)) + "h"
 	case UnitTenths:
 		return plain(round(v)) + "s"
 	case UnitBytes, UnitBytesPerSecond:

@@ -211,6 +211,9 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 		if hasBest && v == best {
 			class = "strong"
 		}
+		if g.Line != 0 {
+			class += " halo"
+		}
 		b.text(class, atStart, edge+6, mid+4, fit(clean(text), 12, left+width+groupGap-edge-6))
 		b.end()
 	}

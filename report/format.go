@@ -71,13 +71,14 @@ func Ratio(r float64) string {
 type Unit string
 
 // The units. UnitSeconds and UnitBytes are what they say; UnitTenths is seconds
-// too, never written as minutes, so that small differences of long times remain
-// visible; UnitPercent is a fraction of one; UnitRatio is how many times as
+// too, never written as minutes, and UnitHours is seconds that are never written as
+// days, so that small differences of long times remain visible; UnitPercent is a fraction of one; UnitRatio is how many times as
 // large.
 const (
 	UnitNone           Unit = ""
 	UnitSeconds        Unit = "seconds"
 	UnitTenths         Unit = "tenths of a second"
+	UnitHours          Unit = "hours"
 	UnitBytes          Unit = "bytes"
 	UnitBytesPerSecond Unit = "bytes/s"
 	UnitPercent        Unit = "percent"
@@ -96,6 +97,11 @@ func (u Unit) Format(v float64) string {
 		return Seconds(v)
 	case UnitTenths:
 		return fixed(v, 1) + "s"
+	case UnitHours:
+		if v < 86400-30 {
+			return Seconds(v)
+		}
+		return twoParts(math.Round(v/60), 60, "h", "m")
 	case UnitBytes:
 		return bytesOf(v)
 	case UnitBytesPerSecond:

@@ -75,6 +75,8 @@ func TestTicks(t *testing.T) {
 		{Axis{}, -3, 3, 6, "-3 -2 -1 0 1 2 3 "},
 		{Axis{}, 0.1, 0.3, 2, "0.1 0.2 0.3 "},
 		{Axis{Unit: UnitBytesPerSecond, Log: true}, 10e6, 3e9, 6, "10 MB/s 30 MB/s 100 MB/s 300 MB/s 1 GB/s 3 GB/s "},
+		{Axis{Unit: UnitHours}, 0, 100000, 4, "0 12h 24h "},
+		{Axis{Unit: UnitSeconds, Log: true}, 0.5, 100000, 4, "1s 10s 1m 10m 1h 10h 1d "},
 		{Axis{Log: true}, 1, 20, 6, "1 2 5 10 20 "},
 		{Axis{Log: true}, 1, 1e6, 6, "1 10 100 1000 10000 100000 1000000 "},
 	}

@@ -10,8 +10,10 @@ const (
 	paneGap   = 22.0
 	paneTop   = 26.0
 	paneBelow = 26.0
-	// marksOnCurve is on how many points of a curve its marker stands.
+	// marksOnCurve is on how many points of a curve its marker stands, unless it has
+	// no more than fewPoints.
 	marksOnCurve = 3
+	fewPoints    = 12
 )
 
 type panesDrawing struct {
@@ -156,14 +158,11 @@ func (d *panesDrawing) curve(s Series, st style, x, y scale, shift float64) bool
 			d.b.path("series", polyline(run))
 		}
 	}
-	last := -1
-	for k := range marksOnCurve {
-		i := min(int(float64(len(points))*(float64(k)+0.15+0.7*shift)/marksOnCurve), len(points)-1)
+	for _, i := range marked(len(points), shift) {
 		p := points[i]
-		if i == last || !d.Y.holds(p.Y) {
+		if !d.Y.holds(p.Y) {
 			continue
 		}
-		last = i
 		d.b.open("", clean(s.Name)+", "+d.X.Unit.Format(p.X)+": "+d.Y.Unit.Format(p.Y))
 		d.b.marker(st, x.at(p.X), y.at(p.Y))
 		d.b.circle("hit", x.at(p.X), y.at(p.Y), 9)
@@ -171,6 +170,21 @@ func (d *panesDrawing) curve(s Series, st style, x, y scale, shift float64) bool
 	}
 	d.b.end()
 	return true
+}
+
+// marked are the points of n that have a marker.
+func marked(n int, shift float64) []int {
+	var is []int
+	if n <= fewPoints {
+		for i := range n {
+			is = append(is, i)
+		}
+		return is
+	}
+	for k := range marksOnCurve {
+		is = append(is, min(int(float64(n)*(float64(k)+0.15+0.7*shift)/marksOnCurve), n-1))
+	}
+	return is
 }
 
 // runs are the paths of a curve, without points that would not be seen.
@@ -186,7 +200,7 @@ func (d *panesDrawing) runs(points []Point, x, y scale) (runs [][][2]float64, an
 		if n := len(run); n > 0 {
 			before := run[n-1]
 			last := i == len(points)-1 || !d.Y.holds(points[i+1].Y)
-			if !last && math.Abs(at[0]-before[0]) < 0.6 && math.Abs(at[1]-before[1]) < 0.6 {
+			if !last && math.Abs(at[0]-before[0]) < 0.8 && math.Abs(at[1]-before[1]) < 0.8 {
 				continue
 			}
 			if d.Cumulative && at[0]-before[0] >= 1 && before[1]-at[1] >= 1 {

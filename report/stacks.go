@@ -149,7 +149,7 @@ func (c *Stacks) draw(width float64, _ *styles) drawing {
 		if row.hasTarget() {
 			greatest = max(greatest, row.Target)
 		}
-		label = max(label, pixels(c.Unit.Format(row.whole()), 12.5)+10, pixels(c.Unit.Format(row.whole()), 12.5)+14+pixels(clean(row.Label), 12))
+		label = max(label, pixels(c.Unit.Format(row.whole()), 12.5)+pixels(clean(row.Label), 12)+20)
 	}
 	if greatest == 0 {
 		greatest = 1

@@ -1,0 +1,245 @@
+package page
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"headrace/report"
+	"headrace/sim"
+)
+
+// The units that report does not know.
+const (
+	unitCoreHours = report.Unit("core-h")
+	unitEnergy    = report.Unit("kWh")
+)
+
+// Tables are the results in figures, a row for each: waste and energy, what the
+// waste was, response of the jobs of each band, preemptions, what preemption moved,
+// and how inputs were read when there are any. They are for a terminal as well as
+// for a page.
+func Tables(results []*sim.Result) []*report.Table {
+	s := newSet(results)
+	if len(s.results) == 0 {
+		return nil
+	}
+	tables := []*report.Table{s.wasteTable(), s.causeTable()}
+	tables = append(tables, s.responseTables()...)
+	tables = append(tables, s.preemptionTable(), s.ioTable())
+	if t := s.readingTable(); t != nil {
+		tables = append(tables, t)
+	}
+	return tables
+}
+
+// column is a measure of a result as a column of a table.
+type column struct {
+	title  string
+	unit   report.Unit
+	better report.Better
+	of     func(*sim.Result) float64
+}
+
+// table has a row for each result, with its label in front.
+func (s set) table(title, note string, columns []column) *report.Table {
+	t := &report.Table{Title: title, Note: note, Columns: []report.Column{{Title: "policy", Flex: true}}}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, report.Column{Title: c.title, Align: report.Right, Better: c.better})
+	}
+	cells := make([][]report.Cell, len(columns))
+	for i, c := range columns {
+		cells[i] = c.cells(s.values(c.of))
+	}
+	for i, name := range s.labels {
+		row := []report.Cell{report.Str(name)}
+		for c := range columns {
+			row = append(row, cells[c][i])
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// cells write a column. Plain numbers have the same number of decimals in all of it.
+func (c column) cells(values []float64) []report.Cell {
+	greatest, integers := 0.0, true
+	for _, v := range values {
+		greatest = max(greatest, math.Abs(v))
+		integers = integers && (v == math.Trunc(v) || math.IsNaN(v))
+	}
+	decimals := 0
+	switch {
+	case integers || greatest >= 200:
+	case greatest >= 20:
+		decimals = 1
+	case greatest >= 0.1:
+		decimals = 2
+	default:
+		decimals = 4
+	}
+	cells := make([]report.Cell, len(values))
+	for i, v := range values {
+		cells[i] = report.Num(v, c.unit)
+		if c.unit == report.UnitNone && cells[i].Value != nil && math.Abs(v) < 1e15 {
+			whole, rest, _ := strings.Cut(strconv.FormatFloat(v, 'f', decimals, 64), ".")
+			cells[i].Text = group(whole)
+			if rest != "" {
+				cells[i].Text += "." + rest
+			}
+		}
+	}
+	return cells
+}
+
+func count(of func(sim.Counts) int) func(*sim.Result) float64 {
+	return func(r *sim.Result) float64 { return float64(of(r.Counts)) }
+}
+
+func size(of func(sim.IO) int64) func(*sim.Result) float64 {
+	return func(r *sim.Result) float64 { return float64(of(r.IO)) }
+}
+
+func (s set) wasteTable() *report.Table {
+	return s.table("Waste and energy",
+		"Wasted: time of CPUs that was held and brought nothing to its end, and its share of all time that was held. Busy: mean utilisation of the nodes over the makespan.",
+		[]column{
+			{"wasted core-h", report.UnitNone, report.Lower, wasted},
+			{"share", report.UnitPercent, report.Lower, wasteShare},
+			{"energy kWh", report.UnitNone, report.Lower, energy},
+			{"to " + s.refName, report.UnitRatio, "", s.toReference(energy)},
+			{"makespan", report.UnitHours, report.Lower, func(r *sim.Result) float64 { return r.Makespan }},
+			{"busy", report.UnitPercent, "", func(r *sim.Result) float64 { return r.Energy.Utilisation }},
+		})
+}
+
+// causes are the parts of the waste, in seconds, as a page colours them.
+var causes = []struct {
+	title string
+	kind  report.Kind
+	of    func(sim.Work) float64
+}{
+	{"killed", report.Lost, func(w sim.Work) float64 { return w.Killed }},
+	{"dump", report.Checkpointing, func(w sim.Work) float64 { return w.Dump }},
+	{"restore", report.Restoring, func(w sim.Work) float64 { return w.Restore }},
+	{"page-in", report.Suspended, func(w sim.Work) float64 { return w.PageIn }},
+	{"stop", report.Waiting, func(w sim.Work) float64 { return w.Stop }},
+}
+
+func (s set) causeTable() *report.Table {
+	hours := func(of func(sim.Work) float64) func(*sim.Result) float64 {
+		return func(r *sim.Result) float64 { return of(r.Work) / coreHour }
+	}
+	columns := []column{{"useful", report.UnitNone, "", hours(func(w sim.Work) float64 { return w.Useful })}}
+	for _, c := range causes {
+		columns = append(columns, column{c.title, report.UnitNone, "", hours(c.of)})
+	}
+	if reading := hours(func(w sim.Work) float64 { return w.Reading }); s.any(reading) {
+		columns = append(columns, column{"reading", report.UnitNone, "", reading})
+	}
+	return s.table("Where the time of the CPUs went, in core-hours",
+		"Killed: running that was thrown away. Dump, restore, page-in: standing still meanwhile. Stop: being stopped, killed and started.", columns)
+}
+
+// responseTables are one for each band, the most urgent last.
+func (s set) responseTables() []*report.Table {
+	var tables []*report.Table
+	for _, name := range s.bands {
+		of := func(f func(sim.Band) float64) func(*sim.Result) float64 {
+			return func(r *sim.Result) float64 { return f(band(r, name)) }
+		}
+		mean := func(r *sim.Result) float64 { return response(r, name) }
+		tables = append(tables, s.table("Response of "+name+" jobs", "", []column{
+			{"jobs", report.UnitNone, "", of(func(b sim.Band) float64 { return float64(b.Jobs) })},
+			{"mean", report.UnitSeconds, report.Lower, mean},
+			{"to " + s.refName, report.UnitRatio, "", s.toReference(mean)},
+			{"half within", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.5) })},
+			{"95 % within", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.95) })},
+			{"wasted core-h", report.UnitNone, "", of(func(b sim.Band) float64 { return b.Wasted / coreHour })},
+		}))
+	}
+	if len(tables) > 0 {
+		tables[len(tables)-1].Note = "Response: from the submission of a job's first task to the end of its last."
+	}
+	return tables
+}
+
+func perTask(r *sim.Result) float64 { return share(r.Counts.Preemptions(), r.Tasks) }
+
+func preemptedShare(r *sim.Result) float64 {
+	some, all := preempted(r.Outcome)
+	return share(some, all)
+}
+
+func (s set) preemptionTable() *report.Table {
+	return s.table("How tasks had to leave",
+		"Preempted: the share of the tasks that had to leave at least once. Incremental: checkpoints that built on another. Remote: restores on another node.",
+		[]column{
+			{"preempted", report.UnitPercent, "", preemptedShare},
+			{"per task", report.UnitNone, "", perTask},
+			{"kills", report.UnitNone, "", count(func(c sim.Counts) int { return c.Kills })},
+			{"suspends", report.UnitNone, "", count(func(c sim.Counts) int { return c.Suspends })},
+			{"checkpoints", report.UnitNone, "", count(func(c sim.Counts) int { return c.Checkpoints })},
+			{"incremental", report.UnitNone, "", count(func(c sim.Counts) int { return c.Incremental })},
+			{"restores", report.UnitNone, "", count(func(c sim.Counts) int { return c.Restores })},
+			{"remote", report.UnitNone, "", count(func(c sim.Counts) int { return c.Remote })},
+		})
+}
+
+// moved are what preemption moved and held.
+var moved = []column{
+	{"dumped", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Dumped })},
+	{"restored", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Restored })},
+	{"paged out", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.PagedOut })},
+	{"paged in", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.PagedIn })},
+	{"network", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Moved })},
+	{"stores busy", report.UnitPercent, report.Lower, func(r *sim.Result) float64 { return r.IO.StoreBusy }},
+	{"most stored", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.StorePeak })},
+}
+
+func (s set) ioTable() *report.Table {
+	columns := make([]column, len(moved))
+	for i, c := range moved {
+		c.better = ""
+		columns[i] = c
+	}
+	return s.table("What preemption moved",
+		"Stores busy: the share of the makespan in which the average store of checkpoints was. Most stored: on all nodes together.", columns)
+}
+
+// reading is a measure of results that have inputs.
+func reading(of func(*sim.ReadingResult) float64) func(*sim.Result) float64 {
+	return func(r *sim.Result) float64 {
+		if r.Reading == nil {
+			return missing
+		}
+		return of(r.Reading)
+	}
+}
+
+func fromMemory(r *sim.ReadingResult) float64 { return ratio(float64(r.FromMemory), float64(r.Bytes)) }
+
+func (s set) readingTable() *report.Table {
+	if !s.reads() {
+		return nil
+	}
+	return s.table("How inputs were read",
+		"From memory: the share that was there when it was wanted. Warmed: the share that warming had put there. Remote: from the disk of another node. Time: the mean of the tasks' reading.",
+		[]column{
+			{"read", report.UnitBytes, "", reading(func(r *sim.ReadingResult) float64 { return float64(r.Bytes) })},
+			{"from memory", report.UnitPercent, report.Higher, reading(fromMemory)},
+			{"warmed", report.UnitPercent, "", reading(func(r *sim.ReadingResult) float64 { return ratio(float64(r.Warmed), float64(r.Bytes)) })},
+			{"remote", report.UnitPercent, "", reading(func(r *sim.ReadingResult) float64 { return ratio(float64(r.Remote), float64(r.Bytes)) })},
+			{"time", report.UnitSeconds, report.Lower, reading(func(r *sim.ReadingResult) float64 { return r.Time })},
+		})
+}
+
+// reads reports whether some result has inputs.
+func (s set) reads() bool {
+	for _, r := range s.results {
+		if r.Reading != nil {
+			return true
+		}
+	}
+	return false
+}
