@@ -11,6 +11,8 @@ type bid struct {
 	victims int32
 	urgency int32
 	keys    float64
+	// missing is how much is missing on the node as it is; only for Cost.
+	missing float64
 }
 
 // sooner reports whether the policy prefers a to b: fewer victims, then less urgent
@@ -42,6 +44,11 @@ func (d *decision) planFor(u *task, nodes []*node) *plan {
 // changed on it since it was asked for one of u's class.
 func (d *decision) lowestBid(u *task, nodes []*node) *node {
 	bids := d.bids(u, nodes)
+	if u.class == nil || len(nodes) == 1 {
+		for _, n := range nodes {
+			bids[n.i].version = 0
+		}
+	}
 	var best *node
 	for _, n := range nodes {
 		b := &bids[n.i]
@@ -67,9 +74,6 @@ func (d *decision) bids(u *task, nodes []*node) []bid {
 	if len(d.scratch) < len(d.nodes) {
 		d.scratch = blank(d.scratch, len(d.nodes))
 	}
-	for _, n := range nodes {
-		d.scratch[n.i].version = 0
-	}
 	return d.scratch
 }
 
@@ -86,10 +90,8 @@ func blank(old []bid, n int) []bid {
 // ask finds out what n would take.
 func (d *decision) ask(u *task, n *node) bid {
 	if d.c.Policy == Cost {
-		f := found{acts: d.best[:0]}
-		d.single(u, n, &f)
-		d.best = f.acts
-		return bid{ok: f.ok, keys: f.cost.total}
+		f := d.single(u, n)
+		return bid{ok: f.ok, keys: f.cost.total, missing: d.missing(u, n)}
 	}
 	acts, ok := d.leaving(u, n)
 	b := bid{ok: ok, victims: int32(len(acts))}

@@ -87,26 +87,6 @@ func (d *decision) consider(u *task, n *node, f *found, acts []act, b balance, y
 	return true
 }
 
-// single finds the cheapest way to make room for u on n by at most one act.
-func (d *decision) single(u *task, n *node, f *found) {
-	start := d.balance(u, n)
-	d.consider(u, n, f, nil, start, &tally{}) // nothing but page-outs
-	options := d.options(n)
-	for i := range options {
-		o := &options[i]
-		if !d.usable(u, o) {
-			continue
-		}
-		b := start.with(o.act)
-		if !b.fits(n.swap) {
-			continue
-		}
-		y := d.add(tally{}, o)
-		d.one[0] = o.act
-		d.consider(u, n, f, d.one[:], b, &y)
-	}
-}
-
 // several looks for a cheaper way by several acts: by trying all sets where they
 // are few, else by greedy choice and improvement of what that finds. An act that makes room on its own, without
 // page-outs, need not be part of it: the set without the others would be cheaper. Nor need one that alone costs more than the
@@ -348,12 +328,13 @@ func (d *decision) cheapest(u *task, nodes []*node) *plan {
 		}
 	}
 	if n := d.lowestBid(u, nodes); n != nil {
-		f := found{acts: d.best[:0]}
-		d.single(u, n, &f)
-		d.best = f.acts
+		f := d.single(u, n)
 		better(n, &f)
 	}
 	for _, n := range d.nearest(u, nodes) {
+		if !d.conceivable(u, n) {
+			continue
+		}
 		var f found
 		if d.plan.n != nil {
 			f.cost, f.ok = d.plan.cost, true
@@ -367,16 +348,49 @@ func (d *decision) cheapest(u *task, nodes []*node) *plan {
 	return &d.plan
 }
 
-// nearest are those of the nodes where u comes nearest to fitting.
+// nearest are those of the nodes where u comes nearest to fitting, as far as sets of
+// several are looked for. All of them must have been asked (lowestBid). It is valid
+// until the next call.
 func (d *decision) nearest(u *task, nodes []*node) []*node {
 	if len(nodes) <= wideNodes {
 		return nodes
 	}
-	near := slices.Clone(nodes)
-	slices.SortStableFunc(near, func(a, b *node) int {
-		return cmp.Compare(d.missing(u, a), d.missing(u, b))
-	})
-	return near[:wideNodes]
+	bids := d.bids(u, nodes)
+	near := d.near[:0]
+	for _, n := range nodes {
+		missing := bids[n.i].missing
+		i := len(near)
+		for i > 0 && missing < bids[near[i-1].i].missing {
+			i--
+		}
+		if i < wideNodes {
+			near = slices.Insert(near[:min(len(near), wideNodes-1)], i, n)
+		}
+	}
+	d.near = near
+	return near
+}
+
+// conceivable reports whether u would fit on n if all that may leave for it did, as
+// far as that can be said without looking at how: it is never false when there is a
+// set of acts that makes room.
+func (d *decision) conceivable(u *task, n *node) bool {
+	const rounding = 1e-6
+	b := d.balance(u, n)
+	d.open(n)
+	for _, t := range n.running {
+		if !t.settled && (d.eligible(u, t) || shareKnown(t.TaskView)) {
+			b.cpus -= t.CPUs
+			b.mem -= held(t.TaskView)
+			b.pageable += t.pageable()
+		}
+	}
+	for _, t := range n.suspended {
+		if d.movable(u, t) {
+			b.mem -= t.Resident - t.paging
+		}
+	}
+	return b.cpus <= slack+rounding && b.short(n.swap) == 0
 }
 
 // missing is how much is missing on n for u, as a share of what u needs.
