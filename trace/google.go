@@ -149,16 +149,17 @@ func (p *parser) googleEvent(text []byte) (GoogleEvent, error) {
 
 // commas cuts a line into exactly as many fields as f has.
 func (p *parser) commas(text []byte, f [][]byte) error {
-	n := 0
-	for rest, more := text, true; more; n++ {
-		if n == len(f) {
-			n = bytes.Count(text, []byte(",")) + 1
-			break
+	last := len(f) - 1
+	for n := range f {
+		end := bytes.IndexByte(text, ',')
+		if n == last && end < 0 {
+			f[n] = text
+			return nil
 		}
-		f[n], rest, more = bytes.Cut(rest, []byte(","))
-	}
-	if n != len(f) {
-		return p.wrong("", nil, fmt.Sprintf("%d fields, want %d, separated by commas", n, len(f)))
+		if n == last || end < 0 {
+			return p.wrong("", nil, fmt.Sprintf("%d fields, want %d, separated by commas", n+1+bytes.Count(text, []byte(",")), len(f)))
+		}
+		f[n], text = text[:end], text[end+1:]
 	}
 	return nil
 }

@@ -311,6 +311,7 @@ func googleTraceDir(t *testing.T) string {
 	for i, text := range tasks {
 		write(fmt.Sprintf("task_events/part-%05d-of-00500.csv.gz", i), compressed(text))
 	}
+	write("machine_events/part-00000-of-00001.csv.gz", compressed("0,1,0,p,1,1\n0,2,0,p,0.5,0.25\n0,3,0,p,0.5,0.25\n0,4,0,p,,\n600000000,3,1,p,,\n600000000,2,2,p,0.5,0.5\n601000000,9,0,p,1,1\n"))
 	write("job_events/part-00000-of-00500.csv.gz", compressed(googleJobLines))
 	return dir
 }
@@ -327,6 +328,9 @@ func TestOpenGoogle(t *testing.T) {
 		t.Errorf("%q\ngot  %+v\nwant %+v", w.Jobs, w.Tasks, want)
 	}
 	checkWorkload(t, w)
+	if w.Cluster != (Cluster{Nodes: 3, CPUs: 12, Memory: 48 << 30}) {
+		t.Errorf("%+v", w.Cluster)
+	}
 	if h := w.Outcome.Hourly; len(h) != 1 || h[0] != (Hour{Scheduled: 3, Preemptions: 1}) {
 		t.Errorf("%+v", h)
 	}
@@ -383,6 +387,33 @@ func TestReadGoogleJobs(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestReadGoogleMachines(t *testing.T) {
+	for text, says := range map[string]string{
+		"0,1,0,p,1":       "trace: line 1: 5 fields, want 6, separated by commas",
+		"0,1,3,p,1,1":     `trace: line 1: event type "3": more than 2`,
+		"0,x,0,p,1,1":     `trace: line 1: machine ID "x": want a whole number, 0 or more`,
+		"0,1,0,p,1.5,1":   `trace: line 1: CPUs "1.5": want a number from 0 to 1`,
+		"0,1,0,p,1,1,1,1": "trace: line 1: 8 fields, want 6, separated by commas",
+	} {
+		for _, err := range ReadGoogleMachines(strings.NewReader(text)) {
+			if err == nil || err.Error() != says {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+}
+
+func FuzzReadGoogleMachines(f *testing.F) {
+	f.Add("0,1,0,p,1,1\n600000000,3,1,p,,\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for e, err := range ReadGoogleMachines(strings.NewReader(text)) {
+			if err == nil && (e.At < 0 || e.Kind >= googleMachineKinds || !(e.CPUs >= 0 && e.Memory <= 1)) {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
 }
 
 func FuzzReadGoogleJobs(f *testing.F) {

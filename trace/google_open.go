@@ -18,8 +18,11 @@ func (g GoogleOptions) withDefaults() GoogleOptions {
 // readGoogle reads a trace as published into a sink.
 func readGoogle(m *meter, name string, o OpenOptions, to sink) (about, error) {
 	a := about{Name: "google2011:" + name, Recorded: true}
-	if g := o.Google; g.CPUs < 0 || g.Memory < 0 {
+	if g := o.Google; !(g.CPUs >= 0 && g.CPUs <= 1e6) || g.Memory < 0 {
 		return a, fmt.Errorf("trace: a largest machine of %v CPUs and %d bytes: want positive numbers", g.CPUs, g.Memory)
+	}
+	if err := o.Google.check(); err != nil {
+		return a, err
 	}
 	if info, err := os.Stat(name); err != nil {
 		return a, fmt.Errorf("trace: %w", err)
@@ -55,6 +58,9 @@ func readGoogle(m *meter, name string, o OpenOptions, to sink) (about, error) {
 	}
 	a.Outcome = f.Outcome
 	f.notes(&a)
+	if a.Cluster, err = googleCluster(m, dir, f.o, o.From); err != nil {
+		return a, fmt.Errorf("%s: %w", name, err)
+	}
 	if _, ok := to.(*window).to.(*collector); ok {
 		logical, err := googleJobNames(m, dir)
 		if err != nil {

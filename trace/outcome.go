@@ -35,6 +35,20 @@ type Preempted struct {
 	Scheduled int `json:"scheduled,omitempty"`
 }
 
+// TaskShare is the share of the tasks that were ever preempted, 0 to 1.
+func (p Preempted) TaskShare() float64 { return share(p.Preempted, p.Tasks) }
+
+// Rate is the share of the schedulings that ended with a preemption, 0 to 1; 0 when
+// they are not known.
+func (p Preempted) Rate() float64 { return share(p.Preemptions, p.Scheduled) }
+
+func share(part, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(part) / float64(all)
+}
+
 func (p *Preempted) add(q Preempted) {
 	p.Tasks += q.Tasks
 	p.Preempted += q.Preempted
