@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/policy"
+	"headrace/sim"
+)
+
+// usualPolicies are compared unless something else is asked for.
+var usualPolicies = texts([]policy.Name{policy.Kill, policy.Wait, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost})
+
+// simFlags are what is tried on what, and where the results go.
+type simFlags struct {
+	trace             string
+	load              loadFlags
+	policies, storage []string
+	media             string
+	cluster           clusterFlags
+	jobs              uint
+	html, json        string
+	csv, cdf          string
+	from              string
+}
+
+func simVerb(a *app) *cobra.Command {
+	var f simFlags
+	cmd := &cobra.Command{
+		Use:   "sim --trace SOURCE",
+		Short: "Tell what policies and storage would do to a cluster's work",
+		Long: `Sim runs the tasks of a trace on a cluster that does not exist, under the very
+policies that run live, once for each policy and each kind of storage, and
+compares them: wasted work, response times, energy, what is written and read.
+It needs no daemon, no root and no cluster.
+
+A trace is one of these; without the format in front it is told by the name:
+
+` + sourceForms + `
+
+Kill and wait do not use storage and run once; suspend does only where swap is
+short. What storage and swap can do is measured, not assumed: see --media.`,
+		Example: `  headrace sim --trace synthetic:google-day --out report.html
+  headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
+  headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json
+  headrace sim --from results.json --out report.html`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.from != "" {
+				return a.simFrom(cmd.Context(), &f, cmd)
+			}
+			return a.sim(cmd.Context(), &f, cmd.Flags().Changed)
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+func (f *simFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.trace, "trace", "", "the `SOURCE` of the tasks: see above")
+	flags.StringSliceVar(&f.policies, "policy", usualPolicies, "the `POLICIES` to compare")
+	flags.StringSliceVar(&f.storage, "storage", nil, "the `MEDIA` that checkpoints are kept on: "+strings.Join(sim.DefaultMeasurements().Names(), ", ")+" (default: "+strings.Join(usualMedia, ", ")+")")
+	flags.StringVar(&f.media, "media", "", "a `FILE` with measurements of storage, to take instead of those that come with this program")
+	f.cluster.define(cmd)
+	f.load.define(cmd)
+	flags.UintVar(&f.jobs, "jobs", 0, "run this `NUMBER` at a time (default: as many as there are processors)")
+	flags.StringVar(&f.html, "out", "", "a `FILE` for the page")
+	flags.StringVar(&f.json, "json", "", "a `FILE` for all results, from which --from makes the report again")
+	flags.StringVar(&f.csv, "csv", "", "a `FILE` for the figures as CSV, a row for each run")
+	flags.StringVar(&f.cdf, "cdf", "", "a `FILE` for the distributions of response as CSV")
+	flags.StringVar(&f.from, "from", "", "run nothing: report on this `FILE`, written by --json")
+	completeLists(cmd, "policy", texts(policy.Names())...)
+	completeLists(cmd, "storage", sim.DefaultMeasurements().Names()...)
+	completeSources(cmd, "trace")
+}
+
+// sim runs everything and reports on it.
+func (a *app) sim(ctx context.Context, f *simFlags, changed func(string) bool) error {
+	measured, err := readMeasurements(f.media)
+	if err != nil {
+		return err
+	}
+	s := simulation{run: sim.Run}
+	if s.groups, err = f.plan(measured); err != nil {
+		return err
+	}
+	config, err := f.cluster.config(changed)
+	if err != nil {
+		return err
+	}
+	if err := f.checkFiles(); err != nil {
+		return err
+	}
+	if s.workload, err = a.load(ctx, f.trace, &f.load); err != nil {
+		return nothingWritten(ctx, err)
+	}
+	if err := f.cluster.place(&config, s.workload.Cluster); err != nil {
+		return err
+	}
+	config.Seed = f.load.seed
+	s.configure = func(r simRun) (sim.Config, error) {
+		c := config
+		c.Policy.Policy = r.policy
+		err := measured.Apply(&c, r.medium)
+		return c, err
+	}
+	s.jobs = f.runsAtATime(len(s.groups))
+	results, failed := a.watched(ctx, &s)
+	if len(results) == 0 {
+		return nothingWritten(ctx, failed)
+	}
+	return errors.Join(a.simReport(ctx, f, results, aboutSim(s.workload, measured)), failed)
+}
+
+// plan is what has to be run.
+func (f *simFlags) plan(measured sim.Measurements) ([][]simRun, error) {
+	policies, err := parsePolicies(f.policies)
+	if err != nil {
+		return nil, err
+	}
+	media, err := chooseMedia(measured.Names(), f.storage)
+	if err != nil {
+		return nil, err
+	}
+	return planRuns(policies, media), nil
+}
+
+// runsAtATime is how many groups of runs the machine has processors for. Memory is
+// no bound: a run holds little more than the tasks that wait or run at one time.
+func (f *simFlags) runsAtATime(groups int) int {
+	if f.jobs > 0 {
+		return min(int(f.jobs), groups)
+	}
+	return min(runtime.GOMAXPROCS(0), groups)
+}
+
+// watched runs a simulation, and shows how far it is.
+func (a *app) watched(ctx context.Context, s *simulation) ([]*sim.Result, error) {
+	bar := a.bar()
+	defer bar.Done()
+	s.watch = &simWatch{bar: bar, out: a.err, now: time.Now}
+	for _, group := range s.groups {
+		s.watch.todo += len(group)
+	}
+	return s.results(ctx)
+}

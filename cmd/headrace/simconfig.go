@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/policy"
+	"headrace/sim"
+	"headrace/trace"
+)
+
+// clusterFlags are the cluster and how it is run; what is not said is what the
+// trace says, or sim.DefaultConfig.
+type clusterFlags struct {
+	nodes                     uint
+	cores                     slots
+	memory, swap, store, net  size
+	idleWatts, peakWatts      float64
+	interval                  span
+	known, check              bool
+	victims                   string
+	minRun, ageing            rule
+	disk, shared, cache, warm size
+	replicas                  uint
+	lead                      span
+	byResidency               bool
+}
+
+func (f *clusterFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	d := sim.DefaultConfig()
+	flags.UintVar(&f.nodes, "nodes", 0, "the cluster has this `NUMBER` of nodes (default: as the trace says)")
+	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
+	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
+	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default "+sizeText(d.Node.Swap)+")")
+	flags.Var(&f.store, "store", "the room of a node for checkpoints (default "+sizeText(d.Node.Store)+")")
+	flags.Var(&f.net, "net", "what a node can send in a second; 0: tasks never move (default "+sizeText(int64(d.Node.Net))+")")
+	flags.Float64Var(&f.idleWatts, "idle-watts", d.Power.Idle, "the `WATTS` that a node draws when nothing runs")
+	flags.Float64Var(&f.peakWatts, "peak-watts", d.Power.Peak, "the `WATTS` that it draws when all CPUs are busy")
+	flags.Var(&f.interval, "interval", "the least time from one decision to the next (default "+d.Interval.String()+")")
+	flags.BoolVar(&f.known, "known", false, "tasks say how much of them is done")
+	flags.StringVar(&f.victims, "victims", "", "the `ORDER` of who makes room first: "+list(policy.VictimOrders())+" (default: by policy)")
+	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
+	flags.Var(&f.ageing, "ageing", "how long a task waits for its priority to rise by one; 0: no such rule (default 10m)")
+	flags.BoolVar(&f.check, "check", false, "verify while it runs that nothing is lost or used twice")
+	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
+	f.defineReading(cmd, d.Reading)
+}
+
+// defineReading defines what matters to tasks that have an input.
+func (f *clusterFlags) defineReading(cmd *cobra.Command, d sim.Reading) {
+	flags := cmd.Flags()
+	flags.Var(&f.disk, "disk", "inputs: what a disk reads in a second for one reader; 0: inputs take no time (default "+sizeText(int64(d.Disk))+")")
+	flags.Var(&f.shared, "disk-shared", "inputs: what it reads for several together when nobody puts them in order (default "+sizeText(int64(d.Shared))+")")
+	flags.UintVar(&f.replicas, "replicas", uint(d.Replicas), "inputs: a block lies on this `NUMBER` of nodes")
+	flags.Var(&f.cache, "cache", "inputs: the page cache of a node (default "+sizeText(d.Cache)+")")
+	flags.Var(&f.warm, "warm", "inputs: how much of that is filled ahead of readers; 0: nothing (default "+sizeText(d.Buffer)+")")
+	flags.Var(&f.lead, "lead", "inputs: how long before its tasks a job is announced, so that its input can be warmed")
+	flags.BoolVar(&f.byResidency, "by-residency", d.ByResidency, "inputs: tasks go where theirs is in memory")
+}
+
+func sizeText(n int64) string {
+	for _, u := range []struct {
+		name  string
+		bytes int64
+	}{{"T", 1 << 40}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if n > 0 && n%u.bytes == 0 {
+			return fmt.Sprint(n/u.bytes, u.name)
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// config is that of every run, without the cluster. changed tells which flags were
+// given.
+func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
+	c := sim.DefaultConfig()
+	c.Check, c.KnowShare = f.check, f.known
+	c.Power = sim.Power{Idle: f.idleWatts, Peak: f.peakWatts}
+	c.Policy.MinRun, c.Policy.Ageing = time.Duration(f.minRun), time.Duration(f.ageing)
+	c.Reading.ByResidency, c.Reading.Replicas, c.Reading.Lead = f.byResidency, int(f.replicas), time.Duration(f.lead)
+	for _, set := range []struct {
+		flag string
+		to   func()
+	}{
+		{"swap", func() { c.Node.Swap = int64(f.swap) }},
+		{"store", func() { c.Node.Store = int64(f.store) }},
+		{"net", func() { c.Node.Net = float64(f.net) }},
+		{"interval", func() { c.Interval = time.Duration(f.interval) }},
+		{"disk", func() { c.Reading.Disk = float64(f.disk) }},
+		{"disk-shared", func() { c.Reading.Shared = float64(f.shared) }},
+		{"cache", func() { c.Reading.Cache, c.Reading.Buffer = int64(f.cache), min(c.Reading.Buffer, int64(f.cache)) }},
+		{"warm", func() { c.Reading.Buffer = int64(f.warm) }},
+	} {
+		if changed(set.flag) {
+			set.to()
+		}
+	}
+	var err error
+	if c.Policy.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
+		return c, usageErrorf("--victims: %w", err)
+	}
+	if err := c.Policy.Validate(); err != nil {
+		return c, usageErrorf("%w", err)
+	}
+	return c, nil
+}
+
+// place says what cluster it is: the one that the trace ran on, but for what was given.
+func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
+	c.Nodes, c.Node.CPUs, c.Node.Memory = on.Nodes, on.CPUs, on.Memory
+	if f.nodes > 0 {
+		c.Nodes = int(f.nodes)
+	}
+	if f.cores > 0 {
+		c.Node.CPUs = float64(f.cores)
+	}
+	if f.memory > 0 {
+		c.Node.Memory = int64(f.memory)
+	}
+	var missing []string
+	for _, need := range []struct {
+		flag string
+		have bool
+	}{{"--nodes", c.Nodes > 0}, {"--cores", c.Node.CPUs > 0}, {"--memory", c.Node.Memory > 0}} {
+		if !need.have {
+			missing = append(missing, need.flag)
+		}
+	}
+	if len(missing) > 0 {
+		return usageErrorf("the trace does not say what cluster it is for: give %s", spoken(missing))
+	}
+	return nil
+}
+
+// spoken is a list as it is said: a, b and c.
+func spoken(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// parsePolicies reads the names of policies; each is taken once.
+func parsePolicies(names []string) ([]policy.Name, error) {
+	var policies []policy.Name
+	for _, name := range names {
+		p, err := policy.ParsePolicy(name)
+		if err != nil || name == "" {
+			return nil, usageErrorf("--policy %q: there are %s", name, list(policy.Names()))
+		}
+		if !slices.Contains(policies, p) {
+			policies = append(policies, p)
+		}
+	}
+	if len(policies) == 0 {
+		return nil, usageErrorf("--policy: name one or more of %s", list(policy.Names()))
+	}
+	return policies, nil
+}
+
+// readMeasurements is what is known of storage and of the costs of mechanisms:
+// from a file, or without one what comes with this program.
+func readMeasurements(path string) (sim.Measurements, error) {
+	if path == "" {
+		return sim.DefaultMeasurements(), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return sim.Measurements{}, fmt.Errorf("--media %s: there is no such file; headrace bench preempt --media writes one", path)
+		}
+		return sim.Measurements{}, fmt.Errorf("--media: %w", err)
+	}
+	defer f.Close()
+	m, err := sim.ReadMeasurements(f)
+	if err != nil {
+		return m, fmt.Errorf("--media %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// usualMedia are compared unless something else is asked for. What is measured on
+// one machine only (disk) is not among them.
+var usualMedia = []string{"hdd", "ssd", "nvm"}
+
+// chooseMedia takes those of the known media that are named. If none is, it takes the
+// usual ones, or all where those are not known.
+func chooseMedia(known, names []string) ([]string, error) {
+	if len(names) == 0 {
+		usual := slices.DeleteFunc(slices.Clone(usualMedia), func(m string) bool { return !slices.Contains(known, m) })
+		if len(usual) == 0 {
+			return known, nil
+		}
+		return usual, nil
+	}
+	var chosen []string
+	for _, name := range names {
+		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, strings.TrimSpace(name)) })
+		if i < 0 {
+			return nil, usageErrorf("--storage %q: there are %s; others can be described in a file for --media", name, strings.Join(known, ", "))
+		}
+		if !slices.Contains(chosen, known[i]) {
+			chosen = append(chosen, known[i])
+		}
+	}
+	return chosen, nil
+}

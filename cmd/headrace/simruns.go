@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"headrace/policy"
+	"headrace/sim"
+	"headrace/trace"
+)
+
+// A simRun is one policy on one medium.
+type simRun struct {
+	policy policy.Name
+	medium string
+	// alone: the medium makes no difference.
+	alone bool
+}
+
+func (r simRun) String() string {
+	if r.alone {
+		return string(r.policy)
+	}
+	return fmt.Sprintf("%s on %s", r.policy, r.medium)
+}
+
+// planRuns is what has to be run to compare the policies on the media, in the order
+// in which it is reported. Of the runs of a group those behind the first are only
+// needed when that made use of its medium.
+func planRuns(policies []policy.Name, media []string) [][]simRun {
+	var groups [][]simRun
+	for _, p := range policies {
+		runs := make([]simRun, len(media))
+		for i, m := range media {
+			runs[i] = simRun{policy: p, medium: m}
+		}
+		switch p {
+		case policy.Kill, policy.Wait:
+			runs[0].alone = true
+			groups = append(groups, runs[:1])
+		case policy.Suspend:
+			// It checkpoints where swap has no room, and until it does so for the first
+			// time the medium has no part in what happens.
+			groups = append(groups, runs)
+		default:
+			groups = append(groups, slices.Collect(slices.Chunk(runs, 1))...)
+		}
+	}
+	return groups
+}
+
+// A simulation is a workload and what is tried on it.
+type simulation struct {
+	workload *trace.Workload
+	groups   [][]simRun
+	// configure is the configuration of a run.
+	configure func(simRun) (sim.Config, error)
+	// jobs is how many runs there are at a time.
+	jobs  int
+	watch *simWatch
+	// run is sim.Run.
+	run func(context.Context, *trace.Workload, sim.Config, func(sim.Progress)) (*sim.Result, error)
+}
+
+// results runs everything, and returns the results in the order of the groups. What
+// becomes of one run does not depend on others: when some fail the error tells of
+// those, and the results are the others'. When ctx ends there are none.
+func (s *simulation) results(ctx context.Context) ([]*sim.Result, error) {
+	ended := make([]groupEnd, len(s.groups))
+	var pool errgroup.Group
+	pool.SetLimit(s.jobs)
+	for i, group := range s.groups {
+		pool.Go(func() error {
+			ended[i] = s.group(ctx, group)
+			return nil
+		})
+	}
+	pool.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var all groupEnd
+	for _, e := range ended {
+		all.results = append(all.results, e.results...)
+		all.failures = append(all.failures, e.failures...)
+	}
+	return all.results, all.err()
+}
+
+// groupEnd is what became of a group.
+type groupEnd struct {
+	results  []*sim.Result
+	failures []runFailure
+}
+
+type runFailure struct {
+	run simRun
+	err error
+}
+
+func (s *simulation) group(ctx context.Context, group []simRun) (e groupEnd) {
+	for i, run := range group {
+		if ctx.Err() != nil {
+			break
+		}
+		result, err := s.one(ctx, run)
+		if err != nil {
+			e.failures = append(e.failures, runFailure{run, err})
+			continue
+		}
+		if !run.alone && run.policy != policy.Suspend {
+			result.UsesMedium = true // also where it has made the policy do something else
+		}
+		e.results = append(e.results, result)
+		if i == 0 && !result.UsesMedium {
+			s.watch.skip(len(group) - 1)
+			break
+		}
+	}
+	return e
+}
+
+// err tells what went wrong, the same thing once.
+func (e groupEnd) err() error {
+	var said []string
+	runs := map[string][]string{}
+	for _, f := range e.failures {
+		text := f.err.Error()
+		if runs[text] == nil {
+			said = append(said, text)
+		}
+		runs[text] = append(runs[text], f.run.String())
+	}
+	if len(said) == 1 && len(e.results) == 0 {
+		return errors.New(said[0]) // it is not about one of them
+	}
+	var errs []error
+	for _, text := range said {
+		errs = append(errs, fmt.Errorf("%s: %s", spoken(runs[text]), text))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *simulation) one(ctx context.Context, run simRun) (*sim.Result, error) {
+	config, err := s.configure(run)
+	if err != nil {
+		return nil, err
+	}
+	watched := s.watch.begin(run)
+	result, err := s.run(ctx, s.workload, config, func(p sim.Progress) { s.watch.at(watched, p) })
+	s.watch.end(watched, result)
+	return result, err
+}
