@@ -180,8 +180,18 @@ func (l *loop) carryOut(o headrace.Order) {
 		l.bringBack(t, o, in)
 	case headrace.OrderPreempt:
 		l.preempt(t, o, in)
+		l.madeFor(o.For)
 	case headrace.OrderPageOut:
 		l.pageOut(t, o.PageOut)
+		l.madeFor(o.For)
+	}
+}
+
+// madeFor remembers that room is made for a task. A daemon that starts again does
+// not know it; then whoever comes first in the queue gets the room.
+func (l *loop) madeFor(id headrace.TaskID) {
+	if u := l.tasks[id]; u != nil {
+		u.room = true
 	}
 }
 
@@ -191,6 +201,7 @@ func (l *loop) bringBack(t *task, o headrace.Order, in *intent) {
 		l.warn("slots", "the policy wants to run a task for which there is no slot", "id", o.Task)
 		return
 	}
+	t.room = false
 	switch {
 	case o.Verb == headrace.OrderStart && t.rec.State == headrace.Pending:
 		l.start(t, in)

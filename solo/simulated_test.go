@@ -38,8 +38,8 @@ func (r *recording) note(v *headrace.View, orders []headrace.Order) {
 	var b strings.Builder
 	for _, t := range v.Tasks {
 		if !t.State.Final() {
-			fmt.Fprintf(&b, "[%s %s p%d %v cpus, starting %v, leaving %v, preempted %d, saved %v] ",
-				r.name(t.ID), t.State, t.Priority, t.CPUs, t.Starting, t.Leaving, t.Preemptions, t.Checkpoint != nil)
+			fmt.Fprintf(&b, "[%s %s p%d %v cpus, starting %v, leaving %v, preempted %d, saved %v, room %v] ",
+				r.name(t.ID), t.State, t.Priority, t.CPUs, t.Starting, t.Leaving, t.Preemptions, t.Checkpoint != nil, t.Room != "")
 		}
 	}
 	for _, o := range orders {

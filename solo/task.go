@@ -37,6 +37,8 @@ type task struct {
 	// note is why it waits, as the policy says.
 	note string
 
+	// room: others were made to leave for it since it last came to run.
+	room bool
 	// Until retryAt (boot time) orders of the policy are not carried out for the
 	// task, after failures many failures in a row.
 	retryAt  time.Duration

@@ -42,6 +42,9 @@ func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
 	if r.State != headrace.Pending || r.Op != nil {
 		v.Node = node
 	}
+	if t.room {
+		v.Room = node
+	}
 	if r.Op != nil {
 		switch r.Op.Kind {
 		case opStart, opResume, opRestore:
