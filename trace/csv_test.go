@@ -105,6 +105,22 @@ func TestCSVRoundTripOfADay(t *testing.T) {
 	}
 }
 
+// So does one of every kind of trace.
+func TestCSVRoundTripOfTraces(t *testing.T) {
+	for _, source := range []string{"swim:" + samplePlain, "swim:" + samplePaths, "yarn:testdata/yarn", "google2011:" + googleTraceDir(t)} {
+		w := open(t, source, OpenOptions{})
+		checkWorkload(t, w)
+		got, err := ReadCSV(strings.NewReader(writeCSV(t, w)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Name, got.Cluster, got.Outcome, got.Notes = w.Name, w.Cluster, w.Outcome, w.Notes
+		if !reflect.DeepEqual(normal(got), normal(w)) {
+			t.Errorf("%s: another one", source)
+		}
+	}
+}
+
 func TestReadCSVForms(t *testing.T) {
 	full := Task{Submit: 1500 * time.Millisecond, Run: time.Second, Priority: headrace.Normal, CPUs: 1, Memory: 1 << 30}
 	second := full

@@ -56,7 +56,7 @@ func TestSketch(t *testing.T) {
 }
 
 func TestDemand(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 14))
 		var d demand
 		type use struct {

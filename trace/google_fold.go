@@ -57,6 +57,9 @@ type GoogleCounts struct {
 	StillRunning int64 `json:"still_running"`
 	// NeverRan were left out.
 	NeverRan int64 `json:"never_ran"`
+	// AskNothing ask for no CPUs or no memory, or did so in a part of the trace that
+	// is missing.
+	AskNothing int64 `json:"ask_nothing"`
 	// Before were there before the trace began.
 	Before int64 `json:"before"`
 	// Evictions and Preemptions: all evictions, and those that were preemptions.
@@ -320,6 +323,9 @@ func (f *GoogleFold) count(t *foldTask) {
 	c := &f.Counts
 	if t.before {
 		c.Before++
+	}
+	if t.task.CPUs == 0 || t.task.Memory == 0 {
+		c.AskNothing++
 	}
 	switch {
 	case t.finished >= 0:

@@ -100,6 +100,11 @@ func TestGoogleFoldLeavesOut(t *testing.T) {
 	if got := fold(t, f, []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleKill, 7, 0), at(3, GoogleKill, 9, 0)}); len(got) > 0 || f.Counts.NeverRan != 1 || f.Counts.Odd != 1 {
 		t.Errorf("%+v, %+v", got, f.Counts)
 	}
+	// It is not known what it asks for.
+	f = NewGoogleFold(GoogleOptions{}, 0, 0)
+	if got := fold(t, f, []GoogleEvent{{Kind: GoogleSubmit}, {Kind: GoogleSchedule, Machine: 1}}); len(got) != 1 || f.Counts.AskNothing != 1 {
+		t.Errorf("%+v, %+v", got, f.Counts)
+	}
 	// Again after more than an hour: another task.
 	f = NewGoogleFold(GoogleOptions{}, 0, 0)
 	one := []GoogleEvent{at(1, GoogleSubmit, 7, 0), at(2, GoogleSchedule, 7, 0), at(4, GoogleFinish, 7, 0)}
@@ -257,14 +262,14 @@ func TestGoogleFoldRandom(t *testing.T) {
 	}
 }
 
-// TestGoogleFoldNeedsLittleMemory folds a million tasks of which few are there at a
+// TestGoogleFoldNeedsLittleMemory folds many tasks of which few are there at a
 // time.
 func TestGoogleFoldNeedsLittleMemory(t *testing.T) {
 	f := NewGoogleFold(GoogleOptions{}, 0, 0)
 	n, most := 0, uint64(0)
 	var m runtime.MemStats
 	events := func(yield func(GoogleEvent, error) bool) {
-		for i := range 300_000 {
+		for i := range 100_000 {
 			for k, kind := range []GoogleKind{GoogleSubmit, GoogleSchedule, GoogleEvict, GoogleSubmit, GoogleSchedule, GoogleFinish} {
 				e := at(i+k/2, kind, int64(i/1000), 0)
 				e.Task, e.Machine = int32(i%1000), int64(i%1000)
@@ -275,13 +280,13 @@ func TestGoogleFoldNeedsLittleMemory(t *testing.T) {
 		}
 	}
 	for range f.Tasks(events) {
-		if n++; n%50_000 == 0 {
+		if n++; n%20_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&m)
 			most = max(most, m.HeapAlloc)
 		}
 	}
-	if n != 300_000 || most > 20<<20 {
+	if n != 100_000 || most > 12<<20 {
 		t.Errorf("%d tasks, up to %d bytes on the heap", n, most)
 	}
 }

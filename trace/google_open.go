@@ -35,6 +35,12 @@ func readGoogle(m *meter, name string, o OpenOptions, to sink) (about, error) {
 		return a, fmt.Errorf("trace: %s: %w", name, err)
 	}
 	m.expect(dir, parts)
+	_, collects := to.(*window).to.(*collector)
+	for table, read := range map[string]bool{"machine_events": true, "job_events": collects} {
+		if more, err := googleParts(dir, table); err == nil && read {
+			m.expect(dir, more)
+		}
+	}
 	f := NewGoogleFold(o.Google, o.From, o.For)
 	events := func(yield func(GoogleEvent, error) bool) {
 		for e, err := range GoogleDir(dir) {
@@ -61,7 +67,7 @@ func readGoogle(m *meter, name string, o OpenOptions, to sink) (about, error) {
 	if a.Cluster, err = googleCluster(m, dir, f.o, o.From); err != nil {
 		return a, fmt.Errorf("%s: %w", name, err)
 	}
-	if _, ok := to.(*window).to.(*collector); ok {
+	if collects {
 		logical, err := googleJobNames(m, dir)
 		if err != nil {
 			return a, fmt.Errorf("%s: %w", name, err)
@@ -82,6 +88,7 @@ func (f *GoogleFold) notes(a *about) {
 		{c.Before, "tasks were there before the trace began: they have the running time that the trace saw"},
 		{c.StillRunning, "tasks were still running at the end of the trace: they have the longest running time seen"},
 		{c.Killed + c.Failed + c.Lost + c.Evicted, "tasks were killed, failed, were lost or evicted and never finished: they have their longest running time"},
+		{c.AskNothing, "tasks ask for no CPUs or no memory, or it is not known what they ask for"},
 		{c.NeverRan, "tasks never came to run: left out"},
 		{c.Evictions - c.Preemptions, "evictions were not followed by a more urgent task on the same machine: not counted as preemptions"},
 		{c.Odd, "events did not fit to what was there: ignored"},

@@ -75,6 +75,10 @@ func TestOpenProgressAndCancel(t *testing.T) {
 	if last.Read != last.Total || last.Total != 12*lines || last.Records != lines || calls < 4 {
 		t.Errorf("%d calls, the last one %+v", calls, last)
 	}
+	last = Progress{}
+	if _, err := Open(t.Context(), "google2011:"+googleTraceDir(t), OpenOptions{Progress: see}); err != nil || last.Records != 18 || last.Read > last.Total {
+		t.Errorf("%+v, %v", last, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	last = Progress{}
 	_, err = DescribeSource(ctx, "swim:"+name, OpenOptions{Progress: func(p Progress) {
