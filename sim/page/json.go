@@ -23,13 +23,28 @@ type file struct {
 	Results []*sim.Result `json:"results"`
 }
 
-// WriteJSON keeps results and what is known about them, for ReadJSON.
+// WriteJSON keeps results and what is known about them, for ReadJSON. There is a
+// line for each result.
 func WriteJSON(w io.Writer, results []*sim.Result, about About) error {
-	text, err := json.MarshalIndent(file{kind, version, about, given(results)}, "", " ")
+	known, err := json.Marshal(about)
 	if err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
-	if _, err := w.Write(append(text, '\n')); err != nil {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\"kind\": %q, \"version\": %d,\n\"about\": %s,\n\"results\": [", kind, version, known)
+	for i, r := range given(results) {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("write results: number %d (%q): %w", i+1, policyName(r), err)
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+		b.Write(text)
+	}
+	b.WriteString("\n]}\n")
+	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
 	return nil

@@ -43,6 +43,7 @@ func Page(results []*sim.Result, about About) *report.Page {
 	s.timeSection(p)
 	s.ioSection(p)
 	s.readingSection(p)
+	s.publishedSection(p)
 	s.workloadSection(p, about.Workload)
 	s.configSection(p, about)
 	return p
@@ -53,11 +54,23 @@ func (s set) intro() string {
 	r := s.results[0]
 	what := fmt.Sprintf("The workload %s, %s in %s, on %s. ",
 		code(r.Workload), many(r.Tasks, "task"), many(r.Jobs, "job"), s.cluster())
-	what += "Every row is one run of the same workload in simulated time, with the policy code that runs live; they differ in how tasks make room for more urgent ones"
-	if len(s.media) > 1 {
-		what += " and in what checkpoints are written to"
+	what += "Every row is one run of the same workload in simulated time, with the policy code that runs live. "
+	policies := map[string]bool{}
+	for _, r := range s.results {
+		policies[policyName(r)] = true
 	}
-	return strings.TrimSpace(what + ".\n\n" + s.choice())
+	switch {
+	case len(s.results) == 1:
+	case len(policies) > 1 && len(s.media) > 1:
+		what += "Runs differ in how tasks make room for more urgent ones, and in what checkpoints are written to."
+	case len(policies) > 1:
+		what += "Runs differ in how tasks make room for more urgent ones."
+	case len(s.media) > 1:
+		what += "Runs differ in what checkpoints are written to."
+	default:
+		what += "Runs differ in the configuration."
+	}
+	return strings.TrimSpace(strings.TrimSpace(what) + "\n\n" + s.choice())
 }
 
 // code sets a name as code, whatever it is.
@@ -78,6 +91,22 @@ func group(text string) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// coreHours are rounded to what a person can use.
+func coreHours(v float64) string {
+	if v >= 100 && v < 1e15 {
+		return grouped(int(v + 0.5))
+	}
+	return report.UnitNone.Format(math.Round(v*100) / 100)
+}
+
+// percent has two decimals where the share is small.
+func percent(v float64) string {
+	if v > 0 && v < 0.0095 {
+		return fine(v).Text
+	}
+	return report.Percent(v)
 }
 
 func (s set) cluster() string {
@@ -133,14 +162,14 @@ func (s set) figures() []report.Figure {
 	i, _ := s.chosen()
 	if i < 0 {
 		return append([]report.Figure{{
-			Value: report.Percent(wasteShare(ref)), Label: "of the CPU time is wasted",
-			Note: grouped(int(wasted(ref)+0.5)) + " core-hours" + s.publishedNote(publishedWaste(ref)),
+			Value: percent(wasteShare(ref)), Label: "of the CPU time is wasted",
+			Note: coreHours(wasted(ref)) + " core-hours" + s.publishedNote(publishedWaste(ref)),
 		}}, s.lonely()...)
 	}
 	r := s.results[i]
 	figures := []report.Figure{{
-		Value: report.Percent(wasteShare(r)), Label: "of the CPU time is wasted, instead of " + report.Percent(wasteShare(ref)),
-		Note: grouped(int(wasted(r)+0.5)) + " core-hours instead of " + grouped(int(wasted(ref)+0.5)), Tone: tone(wasteShare(r), wasteShare(ref)),
+		Value: percent(wasteShare(r)), Label: "of the CPU time is wasted, instead of " + percent(wasteShare(ref)),
+		Note: coreHours(wasted(r)) + " instead of " + coreHours(wasted(ref)) + " core-hours", Tone: tone(wasteShare(r), wasteShare(ref)),
 	}}
 	for k := len(s.bands) - 1; k >= 0; k-- {
 		if k > 0 && k < len(s.bands)-1 {
@@ -151,6 +180,13 @@ func (s set) figures() []report.Figure {
 			Value: change(response(r, b), response(ref, b)), Label: "mean response of " + b + " jobs",
 			Note: report.Seconds(response(r, b)) + " instead of " + report.Seconds(response(ref, b)),
 			Tone: tone(response(r, b), response(ref, b)*1.02),
+		})
+	}
+	if r.Reading != nil && ref.Reading != nil {
+		figures = append(figures, report.Figure{
+			Value: report.Percent(fromMemory(r.Reading)), Label: "of inputs read from memory, instead of " + report.Percent(fromMemory(ref.Reading)),
+			Note: report.Seconds(r.Reading.Time) + " to read, on average, instead of " + report.Seconds(ref.Reading.Time),
+			Tone: tone(fromMemory(ref.Reading), fromMemory(r.Reading)),
 		})
 	}
 	return append(figures, report.Figure{

@@ -64,11 +64,7 @@ func (s set) oftenPanes() *report.Panes {
 		if s.isGoogleDay() {
 			series := report.Series{Name: publishedName}
 			for n := 1; n <= trace.OftenTimes; n++ {
-				v, ok := publishedOften[n]
-				if !ok {
-					v = missing
-				}
-				series.Points = append(series.Points, report.Point{X: float64(n), Y: v})
+				series.Points = append(series.Points, report.Point{X: float64(n), Y: publishedOften(n)})
 			}
 			pane.Series = append(pane.Series, series)
 		}
@@ -162,12 +158,7 @@ func (s set) bandShares() *report.Table {
 		}
 		return sum
 	}
-	return s.shares("Preempted, by priority", names, of, func(i int) float64 {
-		if i == len(names)-1 {
-			return publishedAll
-		}
-		return publishedBands[names[i]]
-	})
+	return s.shares("Preempted, by priority", names, of, publishedBands)
 }
 
 // classShares is table 2: how sensitive to latency.
@@ -179,7 +170,7 @@ func (s set) classShares() *report.Table {
 		}
 		return trace.Preempted{}
 	}
-	return s.shares("Preempted, by sensitivity to latency", names, of, func(i int) float64 { return publishedClasses[i] })
+	return s.shares("Preempted, by sensitivity to latency", names, of, publishedClasses)
 }
 
 func plus(a, b trace.Preempted) trace.Preempted {

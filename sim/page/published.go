@@ -4,62 +4,103 @@ import (
 	"math"
 
 	"headrace/policy"
+	"headrace/report"
 	"headrace/sim"
+	"headrace/trace"
 )
 
-// What checkpoint-preemption published of its simulation (sections 2, 3.3.2 and
-// 4.2.1), for a synthetic day that resembles it. Numbers that are only in its
-// figures are not here.
-
-// publishedWaste is the share of what was used that was wasted.
-func publishedWaste(r *sim.Result) float64 {
-	switch r.Policy {
-	case policy.Kill:
-		return 0.35
-	case policy.Checkpoint:
-		return map[string]float64{"hdd": 0.146, "ssd": 0.111, "nvm": 0.085}[r.Medium]
-	}
-	return 0
-}
-
-// publishedResponse is the response of a band's jobs as a multiple of that under
-// kill; 0 where the paper has none in its text.
-func publishedResponse(r *sim.Result, band string) float64 {
-	switch {
-	case r.Policy == policy.Kill:
-		return 1
-	case r.Policy == policy.Checkpoint && r.Medium == "nvm":
-		return map[string]float64{"free": 1 - 0.74, "middle": 1 - 0.23}[band]
-	}
-	return 0
-}
-
-// publishedAdaptive is by how much adaptive shortens the response of a band's jobs,
-// compared with checkpoint.
-func publishedAdaptive(medium, band string) float64 {
-	return map[string]map[string]float64{
-		"hdd": {"free": 0.36, "middle": 0.55, "production": 0.29},
-		"ssd": {"free": 0.12, "middle": 0.17, "production": 0.08},
-		"nvm": {"free": 0.03, "middle": 0.08},
-	}[medium][band]
-}
-
-// publishedOften is the share of preempted tasks that were preempted at least so
-// often (figure 1c).
-var publishedOften = map[int]float64{1: 1, 2: 0.435, 10: 0.17}
-
-// publishedBands and publishedClasses are the shares of scheduled tasks that were
-// preempted (tables 1 and 2), publishedAll that of all.
-var (
-	publishedBands   = map[string]float64{"free": 0.2026, "middle": 0.0055, "production": 0.0102}
-	publishedClasses = []float64{0.1176, 0.1887, 0.0814, 0.1480}
-	publishedAll     = 0.124
-)
-
-// published is a value that is shown only when the workload is the paper's.
+// published is a value that is shown only when the workload is like the one of
+// checkpoint-preemption; 0 where the paper has no number.
 func (s set) published(v float64) float64 {
 	if !s.isGoogleDay() || v == 0 {
 		return math.NaN()
 	}
 	return v
+}
+
+// publishedWaste is the share of what was used that was wasted.
+func publishedWaste(r *sim.Result) float64 {
+	for _, w := range trace.PublishedDay().Wastes {
+		if w.Policy == string(r.Policy) && (w.Medium == r.Medium || w.Medium == "") {
+			return w.Share
+		}
+	}
+	return 0
+}
+
+// publishedChange is how a policy changes the response of a band's jobs, against
+// another on the same medium: -0.74 is 74 % shorter.
+func publishedChange(p, against policy.Name, medium, band string) float64 {
+	for _, r := range trace.PublishedDay().Responses {
+		if r.Policy == string(p) && r.Against == string(against) && r.Medium == medium && r.Band == band {
+			return r.Change
+		}
+	}
+	return 0
+}
+
+// publishedResponse is that against kill, as a multiple.
+func publishedResponse(r *sim.Result, band string) float64 {
+	if change := publishedChange(r.Policy, policy.Kill, r.Medium, band); change != 0 {
+		return 1 + change
+	}
+	return 0
+}
+
+// publishedOften is the share of preempted tasks that were preempted at least so
+// often (figure 1c).
+func publishedOften(times int) float64 {
+	p := trace.PublishedDay()
+	switch times {
+	case 1:
+		return 1
+	case 2:
+		return p.Repeated
+	case trace.OftenTimes:
+		return p.Often
+	}
+	return missing
+}
+
+// publishedBands are the rates of table 1, with that of all tasks behind them.
+func publishedBands(i int) float64 {
+	p := trace.PublishedDay()
+	if i < len(p.Bands) {
+		return p.Bands[i].Preempted
+	}
+	return p.Preempted
+}
+
+func publishedClasses(i int) float64 {
+	if p := trace.PublishedDay(); i < len(p.Classes) {
+		return p.Classes[i].Preempted
+	}
+	return missing
+}
+
+// publishedSection sets what killing did beside what the paper says of it.
+func (s set) publishedSection(p *report.Page) {
+	if !s.isGoogleDay() || s.reference.Policy != policy.Kill {
+		return
+	}
+	r := s.reference
+	scale := share(r.Tasks, trace.PublishedDay().Tasks)
+	t := &report.Table{
+		Title:   "Kill, beside checkpoint-preemption",
+		Note:    "What is in core-hours is taken for the size of the workload. Tables 1 and 2 and figure 1 of the paper are about a month of a real cluster, the rest about a simulated day.",
+		Columns: []report.Column{{Title: "", Flex: true}, right(publishedName), right("here"), {Title: "where"}},
+	}
+	for _, c := range trace.CompareOutcome(&r.Outcome, r.Work.Used()/coreHour, r.Work.Wasted()/coreHour, scale) {
+		show := func(v float64) report.Cell {
+			switch {
+			case c.Unit == "%":
+				return fine(v / 100)
+			case v >= 100:
+				return report.Str(grouped(int(v+0.5)) + " " + c.Unit)
+			}
+			return report.Num(v, report.Unit(c.Unit))
+		}
+		t.Add(report.Str(c.What), show(c.Published), show(c.Ours), report.Str(c.Source))
+	}
+	p.Add("How far this is like the published day", report.Block{Table: t})
 }

@@ -54,21 +54,30 @@ func (s set) responsePanes() *report.Panes {
 		X: report.Axis{Label: "response of jobs", Unit: report.UnitSeconds, Log: true}, Y: report.Axis{Label: "share of the jobs", Unit: report.UnitPercent},
 		Cumulative: true, Columns: len(facets),
 	}
-	if len(facets) == 1 {
-		panes.Columns = len(s.bands)
+	pane := func(b string, f facet) {
+		pane := report.Pane{Title: b}
+		if len(facets) > 1 {
+			pane.Title += ", " + f.name
+		}
+		for i, r := range f.results {
+			pane.Note = many(band(r, b).Jobs, "job")
+			pane.Series = append(pane.Series, report.Series{Name: f.names[i], Points: cumulative(band(r, b).Response)})
+		}
+		panes.Panes = append(panes.Panes, pane)
 	}
-	for _, b := range s.bands {
-		for _, f := range facets {
-			pane := report.Pane{Title: b}
-			if len(facets) > 1 {
-				pane.Title += ", " + f.name
+	// Either all media of a band stand beside each other, or all bands of a medium.
+	if len(facets) > 1 && len(facets) <= 3 {
+		for _, b := range s.bands {
+			for _, f := range facets {
+				pane(b, f)
 			}
-			for i, r := range f.results {
-				spread := band(r, b).Response
-				pane.Note = many(band(r, b).Jobs, "job")
-				pane.Series = append(pane.Series, report.Series{Name: f.names[i], Points: cumulative(spread)})
-			}
-			panes.Panes = append(panes.Panes, pane)
+		}
+		return panes
+	}
+	panes.Columns = len(s.bands)
+	for _, f := range facets {
+		for _, b := range s.bands {
+			pane(b, f)
 		}
 	}
 	return panes
@@ -106,7 +115,7 @@ func (s set) adaptiveSection(p *report.Page) {
 		for i, b := range s.bands {
 			g := &bars.Groups[i]
 			g.Values = append(g.Values, 1-ratio(response(adaptive, b), response(checkpoint, b)))
-			g.Targets = append(g.Targets, s.published(publishedAdaptive(medium, b)))
+			g.Targets = append(g.Targets, s.published(-publishedChange(policy.Adaptive, policy.Checkpoint, medium, b)))
 		}
 	}
 	if len(bars.Rows) > 0 && len(bars.Groups) > 0 {

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -38,12 +37,12 @@ func newSet(results []*sim.Result) set {
 			s.uses[r.Policy] = true
 		}
 	}
-	taken := map[string]int{}
 	for _, r := range results {
 		if !s.repeats(r) {
-			s.add(r, unique(taken, s.label(r)))
+			s.add(r)
 		}
 	}
+	s.labels = names(s.results, s.label)
 	for i, r := range s.results {
 		if s.reference == nil || r.Policy == policy.Kill && s.reference.Policy != policy.Kill {
 			s.reference, s.refName = r, s.labels[i]
@@ -52,9 +51,8 @@ func newSet(results []*sim.Result) set {
 	return s
 }
 
-func (s *set) add(r *sim.Result, label string) {
+func (s *set) add(r *sim.Result) {
 	s.results = append(s.results, r)
-	s.labels = append(s.labels, label)
 	for _, b := range r.Bands {
 		if b.Jobs > 0 && !slices.Contains(s.bands, b.Name) {
 			s.bands = append(s.bands, b.Name)
@@ -92,15 +90,6 @@ func (s set) label(r *sim.Result) string {
 	return policyName(r)
 }
 
-// unique adds a number to a name that is taken.
-func unique(taken map[string]int, name string) string {
-	taken[name]++
-	if n := taken[name]; n > 1 {
-		return unique(taken, fmt.Sprintf("%s (%d)", name, n))
-	}
-	return name
-}
-
 // A facet is what there is to compare on one medium.
 type facet struct {
 	// name is the medium, or empty when none makes a difference.
@@ -119,13 +108,12 @@ func (s set) facets() []facet {
 	var all []facet
 	for _, medium := range media {
 		f := facet{name: medium}
-		taken := map[string]int{}
 		for _, r := range s.results {
 			if !s.uses[r.Policy] || r.Medium == medium {
 				f.results = append(f.results, r)
-				f.names = append(f.names, unique(taken, policyName(r)))
 			}
 		}
+		f.names = names(f.results, policyName)
 		all = append(all, f)
 	}
 	return all
@@ -201,7 +189,16 @@ const (
 
 func wasted(r *sim.Result) float64     { return r.Work.Wasted() / coreHour }
 func wasteShare(r *sim.Result) float64 { return ratio(r.Work.Wasted(), r.Work.Used()) }
-func energy(r *sim.Result) float64     { return r.Energy.Joules / kilowattHour }
+
+// makespan is rounded as it is written, so that no run stands out by a millisecond.
+func makespan(r *sim.Result) float64 {
+	if r.Makespan < 3600 {
+		return r.Makespan
+	}
+	return math.Round(r.Makespan/60) * 60
+}
+
+func energy(r *sim.Result) float64 { return r.Energy.Joules / kilowattHour }
 
 // response is the mean response of a band's jobs, in seconds.
 func response(r *sim.Result, name string) float64 {

@@ -13,6 +13,8 @@ import (
 const (
 	unitCoreHours = report.Unit("core-h")
 	unitEnergy    = report.Unit("kWh")
+	// unitFine is a share with two decimals.
+	unitFine = report.Unit("%.")
 )
 
 // Tables are the results in figures, a row for each: waste and energy, what the
@@ -81,6 +83,9 @@ func (c column) cells(values []float64) []report.Cell {
 	cells := make([]report.Cell, len(values))
 	for i, v := range values {
 		cells[i] = report.Num(v, c.unit)
+		if c.unit == unitFine {
+			cells[i] = fine(v)
+		}
 		if c.unit == report.UnitNone && cells[i].Value != nil && math.Abs(v) < 1e15 {
 			whole, rest, _ := strings.Cut(strconv.FormatFloat(v, 'f', decimals, 64), ".")
 			cells[i].Text = group(whole)
@@ -105,10 +110,10 @@ func (s set) wasteTable() *report.Table {
 		"Wasted: time of CPUs that was held and brought nothing to its end, and its share of all time that was held. Busy: mean utilisation of the nodes over the makespan.",
 		[]column{
 			{"wasted core-h", report.UnitNone, report.Lower, wasted},
-			{"share", report.UnitPercent, report.Lower, wasteShare},
+			{"share", unitFine, report.Lower, wasteShare},
 			{"energy kWh", report.UnitNone, report.Lower, energy},
 			{"to " + s.refName, report.UnitRatio, "", s.toReference(energy)},
-			{"makespan", report.UnitHours, report.Lower, func(r *sim.Result) float64 { return r.Makespan }},
+			{"makespan", report.UnitHours, report.Lower, makespan},
 			{"busy", report.UnitPercent, "", func(r *sim.Result) float64 { return r.Energy.Utilisation }},
 		})
 }

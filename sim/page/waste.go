@@ -1,6 +1,8 @@
 package page
 
 import (
+	"slices"
+
 	"headrace/report"
 	"headrace/sim"
 )
@@ -17,7 +19,7 @@ func (s set) wasteSection(p *report.Page) {
 		stacks.Parts = append(stacks.Parts, report.Part{Name: c.title, Kind: c.kind})
 	}
 	for i, r := range s.results {
-		row := report.Stack{Name: s.labels[i], Target: s.published(publishedWaste(r)), Label: grouped(int(wasted(r)+0.5)) + " core-h"}
+		row := report.Stack{Name: s.labels[i], Target: s.published(publishedWaste(r)), Label: coreHours(wasted(r)) + " core-h"}
 		for _, c := range causes {
 			row.Values = append(row.Values, ratio(c.of(r.Work), r.Work.Used()))
 		}
@@ -30,7 +32,7 @@ func (s set) wasteSection(p *report.Page) {
 		Rows: s.labels,
 		Groups: []report.BarGroup{
 			s.group(column{"Energy", unitEnergy, report.Lower, energy}, true),
-			s.group(column{"Makespan", report.UnitHours, report.Lower, func(r *sim.Result) float64 { return r.Makespan }}, true),
+			s.group(column{"Makespan", report.UnitHours, report.Lower, makespan}, true),
 			s.group(column{"Nodes busy", report.UnitPercent, "", func(r *sim.Result) float64 { return r.Energy.Utilisation }}, false),
 		},
 	}
@@ -41,6 +43,9 @@ func (s set) wasteSection(p *report.Page) {
 // group is a measure as bars, with a line at the reference's if asked for.
 func (s set) group(c column, line bool) report.BarGroup {
 	g := report.BarGroup{Title: c.title, Unit: c.unit, Better: c.better, Values: s.values(c.of)}
+	if len(slices.Compact(slices.Clone(g.Values))) < 2 {
+		g.Better = "" // none is better than another
+	}
 	if v := c.of(s.reference); line && len(s.results) > 1 && v > 0 {
 		g.Line = v
 	}
