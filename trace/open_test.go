@@ -149,3 +149,17 @@ func BenchmarkGoogleFold(b *testing.B) {
 	}
 	b.ReportMetric(float64(3*n)/b.Elapsed().Seconds(), "events/s")
 }
+
+// TestDescribeNeedsLittleMemory describes more than a million tasks.
+func TestDescribeNeedsLittleMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	d, err := DescribeSource(t.Context(), "swim:facebook-day", OpenOptions{MaxTasks: 1, Swim: SwimOptions{Block: 16 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if all := after.TotalAlloc - before.TotalAlloc; d.Tasks < 1_000_000 || all > 8<<20 {
+		t.Errorf("%d bytes were allocated for %d tasks", all, d.Tasks)
+	}
+}
