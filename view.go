@@ -108,8 +108,19 @@ type InputView struct {
 	// Bytes is the size of all of them.
 	Bytes int64
 	// Resident is how much of it is in the page cache of the node that the task
-	// would run on, for whatever reason, as it was last measured.
+	// would run on, for whatever reason, as it was last measured. It counts only
+	// when At is empty.
 	Resident int64
+	// At is where its files are, when there are several nodes to choose from: one
+	// entry for each node that has any of them, in any order.
+	At []InputAt
+}
+
+// InputAt is what a node has of a task's input, in bytes, as it was last measured.
+type InputAt struct {
+	Node NodeID
+	// Local lies on the node's own disks, Resident is in its page cache.
+	Local, Resident int64
 }
 
 // Progress is the work that would be lost by a kill, and what is left.

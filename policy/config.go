@@ -99,8 +99,9 @@ type Config struct {
 	// It bounds the work of one decision. Default 100; negative: no bound.
 	Attempts int
 
-	// NoResidencyOrder leaves the tasks of a job in order of submission, whether
-	// their input is in memory or not. It is there to be compared with.
+	// NoResidencyOrder leaves the tasks of a job in order of submission, and chooses
+	// no node for a task, by what of its input is in memory. It is there to be
+	// compared with.
 	NoResidencyOrder bool
 }
 

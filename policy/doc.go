@@ -14,7 +14,8 @@
 // than the task they make room for, both as submitted.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
-// in memory, the largest share first (quartet, section 4.2). The places that the
+// in memory, the largest share first (quartet, section 4.2); where there are several
+// nodes (InputView.At), the share on the node that has the most. The places that the
 // job has in the queue stay its own, and no task is passed for longer than a step
 // of ageing by those that come after it. Config.NoResidencyOrder turns it off.
 //
@@ -34,6 +35,13 @@
 // what they have; suspended ones hold their resident memory. A task is never
 // started on what another still holds, but for the last part of a page-out
 // (Config.Overlap).
+//
+// A task that has not been begun and fits on several nodes goes to the one that has
+// the most of its input in memory, then to the one with the most of it on its own
+// disks, then to the first (quartet, section 4.2: memory-local, else node-local, else
+// anywhere). It does not wait for such a node while it fits on another. With
+// Config.NoResidencyOrder what is in memory does not count, what is on disk does.
+// Nodes on which others must leave are chosen by what that costs alone.
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it. Room that was made for a task by preemption is its

@@ -2,9 +2,9 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"headrace"
@@ -39,7 +39,7 @@ func (d *decision) residentFirst(lane []*task) {
 		if t.Job == "" || t.Input.Bytes <= 0 {
 			continue
 		}
-		t.local = memoryLocal(t.TaskView)
+		t.local = d.memoryLocal(t.TaskView)
 		g := group{t.Job, d.c.steps(t.Waiting)}
 		places[g] = append(places[g], i)
 	}
@@ -48,7 +48,7 @@ func (d *decision) residentFirst(lane []*task) {
 	}
 }
 
-func hasResident(t *task) bool { return t.Input.Resident > 0 }
+func hasResident(t *task) bool { return t.Input.Resident > 0 || len(t.Input.At) > 0 }
 
 // mostLocalFirst sorts the tasks of lane that stand at the given places.
 func mostLocalFirst(lane []*task, at []int) {
@@ -66,12 +66,24 @@ func mostLocalFirst(lane []*task, at []int) {
 	}
 }
 
-// memoryLocal is the share of the input of t that is resident on the node that
-// it would run on, 0 to 1.
-func memoryLocal(t *headrace.TaskView) float64 {
-	resident := max(0, min(t.Input.Resident, t.Input.Bytes))
-	return float64(resident) / float64(t.Input.Bytes)
+// memoryLocal is the share of the input of t that is resident on the node that it
+// would run on, 0 to 1: where it has several to choose from, on the one that has
+// the most.
+func (d *decision) memoryLocal(t *headrace.TaskView) float64 {
+	if len(t.Input.At) == 0 {
+		return share(t.Input.Resident, t.Input.Bytes)
+	}
+	most := int64(0)
+	for i := range t.Input.At {
+		if at := &t.Input.At[i]; at.Resident > most && d.nodeOf(at.Node) != nil {
+			most = at.Resident
+		}
+	}
+	return share(most, t.Input.Bytes)
 }
+
+// share is the share of all that part is, 0 to 1.
+func share(part, all int64) float64 { return float64(max(0, min(part, all))) / float64(all) }
 
 // steps is how many whole steps of ageing a wait is long.
 func (c Config) steps(waited time.Duration) time.Duration {
@@ -87,5 +99,8 @@ func (t *task) inMemory() string {
 	if !t.passes {
 		return ""
 	}
-	return fmt.Sprintf("; %.0f %% of its input is in memory, so it goes before others of its job", math.Floor(t.local*100))
+	return "; " + percent(t.local) + " of its input is in memory, so it goes before others of its job"
 }
+
+// percent is a share in words; one that is not whole is never said to be.
+func percent(share float64) string { return strconv.Itoa(int(math.Floor(share*100))) + " %" }

@@ -204,7 +204,7 @@ func (d *decision) begin(u *task, n *node) {
 		o.Delay, o.Reason = d.comeBack(u, n)
 	default:
 		o.Verb = headrace.OrderStart
-		o.Reason = "there is room" + u.inMemory()
+		o.Reason = "there is room" + d.attraction(u, n) + u.inMemory()
 	}
 	if u.eff > u.Priority {
 		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.eff.String()

@@ -26,6 +26,9 @@ func (d *decision) spots(u *task) (now *node, s spots) {
 	if d.fails(u, kindNow) {
 		return nil, spots{everywhere: true}
 	}
+	if n := d.nearestInput(u, d.fits); n != nil {
+		return n, spots{}
+	}
 	if n := d.firstFit(u); n != nil {
 		return n, spots{}
 	}
@@ -131,6 +134,11 @@ func (d *decision) fitsLater(u *task, s spots) *node {
 	fresh := !begun(u.TaskView)
 	if fresh && d.fails(u, kindLater) {
 		return nil
+	}
+	if fresh {
+		if n := d.nearestInput(u, d.laterHolds); n != nil {
+			return n
+		}
 	}
 	mem := d.leastDemand(u)
 	for i := d.coming.next(0, u.CPUs, mem); i >= 0; i = d.coming.next(i+1, u.CPUs, mem) {
