@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,11 @@ type column struct {
 func (s set) table(title, note string, columns []column) *report.Table {
 	t := &report.Table{Title: title, Note: note, Columns: []report.Column{{Title: "policy", Flex: true}}}
 	for _, c := range columns {
-		t.Columns = append(t.Columns, report.Column{Title: c.title, Align: report.Right, Better: c.better})
+		better := c.better
+		if same(s.values(c.of)) {
+			better = ""
+		}
+		t.Columns = append(t.Columns, report.Column{Title: c.title, Align: report.Right, Better: better})
 	}
 	cells := make([][]report.Cell, len(columns))
 	for i, c := range columns {
@@ -62,6 +67,9 @@ func (s set) table(title, note string, columns []column) *report.Table {
 	}
 	return t
 }
+
+// same reports whether no value is better than another.
+func same(values []float64) bool { return len(slices.Compact(slices.Clone(values))) < 2 }
 
 // cells write a column. Plain numbers have the same number of decimals in all of it.
 func (c column) cells(values []float64) []report.Cell {
@@ -193,23 +201,18 @@ func (s set) preemptionTable() *report.Table {
 
 // moved are what preemption moved and held.
 var moved = []column{
-	{"dumped", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Dumped })},
-	{"restored", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Restored })},
-	{"paged out", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.PagedOut })},
-	{"paged in", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.PagedIn })},
-	{"network", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.Moved })},
-	{"stores busy", report.UnitPercent, report.Lower, func(r *sim.Result) float64 { return r.IO.StoreBusy }},
-	{"most stored", report.UnitBytes, report.Lower, size(func(i sim.IO) int64 { return i.StorePeak })},
+	{"dumped", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.Dumped })},
+	{"restored", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.Restored })},
+	{"paged out", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.PagedOut })},
+	{"paged in", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.PagedIn })},
+	{"network", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.Moved })},
+	{"stores busy", report.UnitPercent, "", func(r *sim.Result) float64 { return r.IO.StoreBusy }},
+	{"most stored", report.UnitBytes, "", size(func(i sim.IO) int64 { return i.StorePeak })},
 }
 
 func (s set) ioTable() *report.Table {
-	columns := make([]column, len(moved))
-	for i, c := range moved {
-		c.better = ""
-		columns[i] = c
-	}
 	return s.table("What preemption moved",
-		"Stores busy: the share of the makespan in which the average store of checkpoints was. Most stored: on all nodes together.", columns)
+		"Stores busy: the share of the makespan in which the average store of checkpoints was. Most stored: on all nodes together.", moved)
 }
 
 // reading is a measure of results that have inputs.

@@ -1,8 +1,6 @@
 package page
 
 import (
-	"slices"
-
 	"headrace/report"
 	"headrace/sim"
 )
@@ -43,8 +41,8 @@ func (s set) wasteSection(p *report.Page) {
 // group is a measure as bars, with a line at the reference's if asked for.
 func (s set) group(c column, line bool) report.BarGroup {
 	g := report.BarGroup{Title: c.title, Unit: c.unit, Better: c.better, Values: s.values(c.of)}
-	if len(slices.Compact(slices.Clone(g.Values))) < 2 {
-		g.Better = "" // none is better than another
+	if same(g.Values) {
+		g.Better = ""
 	}
 	if v := c.of(s.reference); line && len(s.results) > 1 && v > 0 {
 		g.Line = v
