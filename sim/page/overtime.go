@@ -13,7 +13,7 @@ func (s set) timeSection(p *report.Page) {
 		y           report.Axis
 		of          func(*sim.Result) []report.Point
 	}{
-		{"CPUs held", "The share of all CPUs that tasks hold. What is wasted is held too, so that a higher curve is not more work done.",
+		{"CPUs held", "The share of all CPUs that tasks hold. What is wasted is held too, so that a higher curve is not more work done. Points are means of about a hundredth of the time.",
 			report.Axis{Label: "share of the CPUs", Unit: report.UnitPercent},
 			func(r *sim.Result) []report.Point { return steps(r.Load, r.Step) }},
 		{"Tasks that wait", "How many tasks want to run and do not: those that were never started, and those that had to leave. Lower is better.",
@@ -37,7 +37,7 @@ func (s set) timeSection(p *report.Page) {
 
 // overTime has a pane for each medium; nil when there is nothing to draw.
 func (s set) overTime(of func(*sim.Result) []report.Point) *report.Panes {
-	panes := &report.Panes{X: report.Axis{Label: "time since the first submission", Unit: report.UnitSeconds}}
+	panes := &report.Panes{X: report.Axis{Label: "time since the first submission", Unit: report.UnitSeconds}, Columns: 2}
 	found := false
 	for _, f := range s.facets() {
 		pane := report.Pane{Title: f.name}
@@ -55,7 +55,7 @@ func (s set) overTime(of func(*sim.Result) []report.Point) *report.Panes {
 }
 
 // mostSteps is how many points a curve over time has at most.
-const mostSteps = 240
+const mostSteps = 96
 
 // steps places means of equal parts of time in their middles. Of many parts,
 // neighbours are put together.
