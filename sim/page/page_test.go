@@ -72,7 +72,6 @@ func TestGolden(t *testing.T) {
 	golden(t, "reading.txt", tables(t, reads, report.Terminal{Width: 100, ASCII: true}))
 	golden(t, "reading.csv", render(t, func(w io.Writer) error { return WriteCSV(w, reads) }))
 	golden(t, "cdfs.csv", render(t, func(w io.Writer) error { return WriteCDFs(w, reads[:1]) }))
-	golden(t, "one.json", render(t, func(w io.Writer) error { return WriteJSON(w, reads[:1], inventedAbout()) }))
 }
 
 // odd are results that a page must survive.
