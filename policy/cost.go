@@ -164,7 +164,8 @@ type tally struct {
 	waste, weighted  float64
 }
 
-func (d *decision) add(y tally, o *option) tally {
+// count adds an option, its waste weighted and, if it is a checkpoint, so many bytes.
+func (y *tally) count(o *option, weighted float64, bytes int64) {
 	switch o.mech {
 	case headrace.Kill:
 		y.kill = max(y.kill, o.delay)
@@ -174,12 +175,20 @@ func (d *decision) add(y tally, o *option) tally {
 		y.wait = max(y.wait, o.delay)
 	case headrace.Checkpoint:
 		y.busy[o.store] += o.delay
-		y.bytes[o.store] += dumpBytes(o.t.TaskView, o.t.n.stores[o.store].StoreView)
+		y.bytes[o.store] += bytes
 		y.used |= 1 << o.store
 	}
 	y.waste += o.waste
-	y.weighted += o.waste * d.weight(o.t.Priority)
-	return y
+	y.weighted += weighted
+}
+
+// countAlone is count for an option of which nothing has been worked out yet.
+func (d *decision) countAlone(y *tally, o *option) {
+	var bytes int64
+	if o.mech == headrace.Checkpoint {
+		bytes = dumpBytes(o.t.TaskView, o.t.n.stores[o.store].StoreView)
+	}
+	y.count(o, o.waste*d.weight(o.t.Priority), bytes)
 }
 
 // delay is how long the urgent task waits for its room, but for page-outs.
@@ -223,7 +232,7 @@ func (d *decision) costOf(u *task, n *node, acts []act, page int64) cost {
 	var y tally
 	for _, a := range acts {
 		if a.store < maxStores {
-			y = d.add(y, &option{a, d.price(n, a)})
+			d.countAlone(&y, &option{a, d.price(n, a)})
 		}
 	}
 	return d.sum(u, n, &y, acts, page)

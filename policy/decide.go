@@ -59,8 +59,9 @@ type decision struct {
 	acts, prefs, best []act
 	one               [1]act
 	outs              []out
-	fresh, taken      []*task
-	pool              []*option
+	fresh             []*task
+	pool              pool
+	mix               mix
 	ends              []option
 	maybe, far, near  []*node
 }

@@ -52,14 +52,11 @@ func (d *decision) weigh(u *task, n *node, f *found, start balance, a act) {
 		return
 	}
 	o := option{a, d.price(n, a)}
-	delay := o.delay
-	if a.mech == headrace.Checkpoint {
-		delay += n.stores[a.store].queue
-	}
-	if f.ok && o.waste*d.weight(a.t.Priority)+delay*d.weight(u.Priority) > f.cost.total {
+	if f.ok && d.floor(u, n, &o) > f.cost.total {
 		return // page-outs only add to that
 	}
-	y := d.add(tally{}, &o)
+	var y tally
+	d.countAlone(&y, &o)
 	d.one[0] = a
 	c := d.sum(u, n, &y, d.one[:], b.page())
 	if f.ok && c.total >= f.cost.total && !(c.total == f.cost.total && d.listedBefore(a, f.acts)) {
