@@ -185,18 +185,22 @@ func preemptedShare(r *sim.Result) float64 {
 }
 
 func (s set) preemptionTable() *report.Table {
-	return s.table("How tasks had to leave",
-		"Preempted: the share of the tasks that had to leave at least once. Incremental: checkpoints that built on another. Remote: restores on another node.",
-		[]column{
-			{"preempted", report.UnitPercent, "", preemptedShare},
-			{"per task", report.UnitNone, "", perTask},
-			{"kills", report.UnitNone, "", count(func(c sim.Counts) int { return c.Kills })},
-			{"suspends", report.UnitNone, "", count(func(c sim.Counts) int { return c.Suspends })},
-			{"checkpoints", report.UnitNone, "", count(func(c sim.Counts) int { return c.Checkpoints })},
-			{"incremental", report.UnitNone, "", count(func(c sim.Counts) int { return c.Incremental })},
-			{"restores", report.UnitNone, "", count(func(c sim.Counts) int { return c.Restores })},
-			{"remote", report.UnitNone, "", count(func(c sim.Counts) int { return c.Remote })},
-		})
+	columns := []column{
+		{"preempted", report.UnitPercent, "", preemptedShare},
+		{"per task", report.UnitNone, "", perTask},
+		{"kills", report.UnitNone, "", count(func(c sim.Counts) int { return c.Kills })},
+		{"suspends", report.UnitNone, "", count(func(c sim.Counts) int { return c.Suspends })},
+		{"checkpoints", report.UnitNone, "", count(func(c sim.Counts) int { return c.Checkpoints })},
+		{"incremental", report.UnitNone, "", count(func(c sim.Counts) int { return c.Incremental })},
+		{"restores", report.UnitNone, "", count(func(c sim.Counts) int { return c.Restores })},
+		{"remote", report.UnitNone, "", count(func(c sim.Counts) int { return c.Remote })},
+	}
+	note := "Preempted: the share of the tasks that had to leave at least once. Incremental: checkpoints that built on another. Remote: restores on another node."
+	if noRoom := count(func(c sim.Counts) int { return c.NoRoom }); s.any(noRoom) {
+		columns = append(columns, column{"no room", report.UnitNone, "", noRoom})
+		note += " No room: called off because the store was full by then."
+	}
+	return s.table("How tasks had to leave", note, columns)
 }
 
 // moved are what preemption moved and held.
