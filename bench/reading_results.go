@@ -25,8 +25,11 @@ type Circumstances struct {
 	Machine    Machine   `json:"machine"`
 	Seed       uint64    `json:"seed"`
 	Repeats    int       `json:"repeats"`
-	// Disk is what was read from: a device, or a model and its parameters.
-	Disk string `json:"disk"`
+	// Disk is what was read from: a device, or a model and its parameters. Empty: an
+	// experiment that reads from none.
+	Disk string `json:"disk,omitempty"`
+	// More is what else a reader must know.
+	More []report.Fact `json:"more,omitempty"`
 	// Skipped is what was not run, Failures what was and has no numbers.
 	Skipped  []Skip   `json:"skipped,omitempty"`
 	Failures []string `json:"failures,omitempty"`
@@ -47,7 +50,10 @@ func (c *Circumstances) failed(format string, args ...any) {
 func (c *Circumstances) facts() []report.Fact {
 	facts := newReport(&Results{Command: c.Command, Started: c.Started, Took: c.Took, Complete: c.Complete,
 		Machine: c.Machine, Seed: c.Seed, Repeats: c.Repeats}).facts()
-	return append(facts, report.Fact{Name: "Disk", Value: c.Disk})
+	if c.Disk != "" {
+		facts = append(facts, report.Fact{Name: "Disk", Value: c.Disk})
+	}
+	return append(facts, c.More...)
 }
 
 // remarks are what was left out and what has failed, a line for each.

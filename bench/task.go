@@ -11,7 +11,7 @@ import (
 )
 
 // Task runs one workload in this process: args is its kind (parse, dirty,
-// kmeans, touch, map, consume) and its flags. The last line on standard output is
+// kmeans, touch, map, consume, simulate) and its flags. The last line on standard output is
 // "KIND SUM", where SUM depends on every byte the workload has computed and is the
 // same for the same flags. An error means that the workload found its memory or
 // its input other than it must be, or could not run.
@@ -47,6 +47,7 @@ var kinds = []kind{
 	{"disk", newDisk},
 	{"map", newMapper},
 	{"consume", newConsume},
+	{"simulate", newSimulation},
 }
 
 func taskKinds() []string {
