@@ -19,6 +19,9 @@ type mix struct {
 	stops, kills int
 	dumps        [maxStores]int
 	wait2        float64
+	pageable     byPriority
+	// tried are the sets that have been improved.
+	tried [][]int32
 	// best is the best that came of this set; order and before are buffers.
 	best   found
 	order  []int32
@@ -26,7 +29,7 @@ type mix struct {
 }
 
 func (m *mix) reset(p *pool) {
-	m.set = m.set[:0]
+	m.set, m.tried = m.set[:0], m.tried[:0]
 	m.taken = append(m.taken[:0], make([]bool, len(p.groups))...)
 }
 
@@ -44,7 +47,7 @@ func (m *mix) put(set []int32, p *pool) {
 // sum adds the set up.
 func (m *mix) sum(p *pool) {
 	m.b, m.y = p.start, tally{}
-	m.stops, m.kills, m.dumps, m.wait2 = 0, 0, [maxStores]int{}, 0
+	m.stops, m.kills, m.dumps, m.wait2, m.pageable = 0, 0, [maxStores]int{}, 0, p.pageable
 	for _, i := range m.set {
 		it := &p.items[i]
 		switch it.mech {
@@ -57,9 +60,27 @@ func (m *mix) sum(p *pool) {
 		case headrace.Wait:
 			m.wait2 = max(m.wait2, min(m.y.wait, it.delay))
 		}
+		m.pageable.add(it.t, it.pageable)
 		m.b = m.b.plus(it)
 		m.y.count(&it.option, it.weighted, it.bytes)
 	}
+}
+
+// again reports whether the set has been improved before, and remembers it.
+func (m *mix) again() bool {
+	for _, set := range m.tried {
+		if slices.Equal(set, m.set) {
+			return true
+		}
+	}
+	k := len(m.tried)
+	if k < cap(m.tried) {
+		m.tried = m.tried[:k+1]
+	} else {
+		m.tried = append(m.tried, nil)
+	}
+	m.tried[k] = append(m.tried[k][:0], m.set...)
+	return false
 }
 
 // A restriction names mechanisms that a first set does without. A delay is borne
@@ -104,6 +125,8 @@ func (d *decision) alone(it *item) float64 {
 
 // score says how greedy compares options: less is better.
 type score func(added, gained float64) float64
+
+var scores = []score{perRoom, total}
 
 func perRoom(added, gained float64) float64 { return added / gained }
 func total(added, _ float64) float64        { return added }
@@ -170,6 +193,9 @@ func (b balance) gain(next, start balance, swap int64) float64 {
 // cheaper, and keeps in f the cheapest that fits.
 func (d *decision) improve(p *pool, f *found) {
 	m := &d.mix
+	if m.again() {
+		return // with what came of it then
+	}
 	m.sum(p)
 	m.best = found{acts: m.best.acts[:0]}
 	d.acts = d.acts[:0]
@@ -326,13 +352,33 @@ func (d *decision) mayPay(p *pool, out, in *item) bool {
 		exact = false
 		paging := d.paging(n, page)
 		delay = max(delay, stop+paging.delay)
-		weighted += paging.waste * p.lightest
+		weighted += d.pagingWaste(p, out, in, page)
 	}
 	least := weighted + delay*p.weight
 	if exact {
 		return least < m.best.cost.total
 	}
 	return least < m.best.cost.total*(1+rounding)+rounding
+}
+
+// pagingWaste is the weighted waste of paging out so many bytes, those of the least
+// urgent tasks first, from the set with out replaced by in.
+func (d *decision) pagingWaste(p *pool, out, in *item, bytes int64) float64 {
+	pageable := d.mix.pageable
+	if out != nil {
+		pageable.add(out.t, -out.pageable)
+	}
+	if in != nil {
+		pageable.add(in.t, in.pageable)
+	}
+	var waste float64
+	for i := 0; bytes > 0 && i < len(pageable); i++ {
+		if some := min(bytes, pageable[i]); some > 0 {
+			waste += d.paging(p.n, some).waste * d.weights[i]
+			bytes -= some
+		}
+	}
+	return waste
 }
 
 // dumping is how long the dumps of the set take, with out replaced by in.

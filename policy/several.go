@@ -23,13 +23,17 @@ type pool struct {
 	n      *node
 	start  balance
 	weight float64 // of u
-	// lightest is the least weight of all that could be paged out.
-	lightest float64
+	// pageable is what could be paged out as it is, by priority.
+	pageable byPriority
 	items    []item
 	groups   []span
 	// free is, for each group, the most that it and those behind it can free.
 	free []balance
 }
+
+type byPriority [headrace.MaxPriority + 1]int64
+
+func (b *byPriority) add(t *task, bytes int64) { b[min(t.Priority, headrace.MaxPriority)] += bytes }
 
 // span is a range of items.
 type span struct{ from, to int32 }
@@ -53,7 +57,7 @@ func (d *decision) several(u *task, n *node, f *found) {
 	d.mix.reset(p)
 	d.improve(p, f)
 	for _, without := range restrictions {
-		for _, by := range []score{perRoom, total} {
+		for _, by := range scores {
 			if d.greedy(p, by, without) {
 				d.improve(p, f)
 			}
@@ -120,14 +124,11 @@ func (d *decision) worthwhile(u *task, n *node, f *found) bool {
 func (d *decision) gather(u *task, n *node, f *found) *pool {
 	p := &d.pool
 	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], free: p.free[:0]}
-	lowest := headrace.MaxPriority
-	for _, t := range n.running {
-		lowest = min(lowest, t.Priority)
-	}
 	for _, t := range n.suspended {
-		lowest = min(lowest, t.Priority)
+		if t != u && !t.settled {
+			p.pageable.add(t, t.pageable())
+		}
 	}
-	p.lightest = d.weight(lowest)
 	options := d.options(n)
 	for i := range options {
 		o := &options[i]
