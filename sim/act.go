@@ -23,6 +23,9 @@ func (e *engine) arrives(t *task, n *node, to phase) {
 	v.Waited = e.now - t.left
 	v.Starting = true
 	e.waiting--
+	if t.in != nil {
+		e.files.view.leave(t)
+	}
 	e.turn(t, to)
 	e.scheduled()
 }
@@ -33,7 +36,9 @@ func (e *engine) comes(t *task) {
 	v.State, v.Starting = headrace.Running, false
 	v.Waiting, v.Running = 0, 0
 	t.came = e.now
-	e.goOn(t)
+	if e.files == nil || !e.files.reads(t) {
+		e.goOn(t)
+	}
 }
 
 // goOn lets t run until its end.
@@ -45,6 +50,9 @@ func (e *engine) goOn(t *task) {
 // halt ends whatever t was about to do.
 func (e *engine) halt(t *task, to phase) {
 	t.gen++
+	if t.phase == reading {
+		e.files.stopReading(t)
+	}
 	e.turn(t, to)
 }
 
@@ -55,6 +63,9 @@ func (e *engine) leaves(t *task) {
 	t.v.Running = 0
 	t.left = e.now
 	e.waiting++
+	if t.in != nil {
+		e.files.view.enter(e.files, t)
+	}
 }
 
 func (e *engine) start(t *task, n *node) {
@@ -113,7 +124,8 @@ func (e *engine) killed(t *task) {
 	v := t.v
 	v.State = headrace.Pending
 	v.Resident, v.Swapped, v.Dirty = 0, 0, 0
-	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved
+	read, _ := t.readFor(e.now)
+	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved+read
 	e.leaves(t)
 	if v.Checkpoint == nil {
 		v.Node, t.node = "", nil
@@ -201,10 +213,12 @@ func (e *engine) dumped(t *task) {
 	suspended := v.State == headrace.Suspended
 	t.done = t.progress(e.now)
 	t.saved = t.done
+	t.in.save()
 	t.node.swapped -= v.Swapped
 	v.Checkpoint, v.State = c, headrace.Checkpointed
 	v.Resident, v.Swapped, v.Dirty = 0, 0, 0
-	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved
+	read, _ := t.readFor(e.now)
+	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved+read
 	if suspended { // it waits already
 		v.Leaving = false
 		return

@@ -99,6 +99,7 @@ func DefaultConfig() Config {
 		Node:     Node{CPUs: 16, Memory: 96 * gib, Swap: 96 * gib, Net: 125e6, Store: 2048 * gib},
 		Power:    Power{Idle: 100, Peak: 250},
 		Interval: 5 * time.Second,
+		Reading:  defaultReading(),
 	}
 	m := DefaultMeasurements()
 	if err := m.Apply(&c, m.Media[0].Name); err != nil {
@@ -127,6 +128,7 @@ func (c Config) Validate() error {
 	need(min(c.Costs.Start, c.Costs.Kill, c.Costs.Stop, c.Costs.Resume) >= 0 && c.Costs.Moving >= 0, "costs cannot be negative")
 	need(c.Power.Idle >= 0 && c.Power.Peak >= c.Power.Idle, "power %v to %v W: want 0 or more, and no less at the peak", c.Power.Idle, c.Power.Peak)
 	need(c.Interval >= 0, "interval %v: want 0 or more", c.Interval)
+	c.Reading.validate(need)
 	if err := c.Policy.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -162,5 +164,5 @@ func (c Config) check(w *trace.Workload) error {
 		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much",
 			big, len(w.Tasks), cpus, memory>>20, c.Node.CPUs, c.Node.Memory>>20)
 	}
-	return nil
+	return c.checkReading(w)
 }

@@ -77,6 +77,7 @@ func (e *engine) spend(t *task) {
 		e.busy += time
 		return // useful, unless it is lost
 	case reading:
+		t.in.took += took
 		work.Reading += time
 		e.busy += time
 		return
@@ -117,6 +118,15 @@ func (e *engine) lose(t *task) {
 	e.bands[t.band].wasted += time
 	t.v.Progress.Lost += lost
 	t.done = t.saved
+	if t.in == nil {
+		return
+	}
+	lost = e.files.loseReading(t)
+	time = float64(lost.Seconds() * float64(t.spec.CPUs))
+	e.r.Work.Reading -= time
+	e.r.Work.Killed += time
+	e.bands[t.band].wasted += time
+	t.v.Progress.Lost += lost
 }
 
 // scheduled counts that a task came to run, preempted that t had to leave.
@@ -156,7 +166,14 @@ func (e *engine) complete(t *task) {
 	e.r.Outcome.Times[min(t.v.Preemptions, trace.OftenTimes)]++
 	if e.left[spec.Job]--; e.left[spec.Job] == 0 {
 		b.jobs++
-		b.response = append(b.response, float32((e.now - e.first[spec.Job]).Seconds()))
+		response := (e.now - e.first[spec.Job]).Seconds()
+		b.response = append(b.response, float32(response))
+		if e.files != nil {
+			e.files.countJob(spec.Job, response)
+		}
+	}
+	if t.in != nil {
+		e.files.taskEnded(t)
 	}
 }
 
@@ -174,6 +191,9 @@ func (e *engine) conserved() error {
 		if n.tasks != 0 || n.swapped != 0 || n.stored != 0 || len(n.moves) != 0 || len(n.paging) != 0 {
 			return fmt.Errorf("sim: all tasks have ended, and %s still holds %d tasks, %d bytes of swap and %d of checkpoints", n.v.ID, n.tasks, n.swapped, n.stored)
 		}
+	}
+	if e.files != nil {
+		return e.files.conserved()
 	}
 	return nil
 }
@@ -195,6 +215,9 @@ func (e *engine) result() *Result {
 	}
 	r.Energy.Idle = e.c.Power.Idle * float64(e.c.Nodes) * r.Makespan
 	r.Energy.Joules = r.Energy.Idle + (e.c.Power.Peak-e.c.Power.Idle)*r.Energy.Utilisation*float64(e.c.Nodes)*r.Makespan
+	if e.files != nil {
+		r.Reading = e.files.result(r.Makespan)
+	}
 	r.UsesMedium = r.Counts.Checkpoints > 0
 	for i := range e.bands {
 		b := &e.bands[i]

@@ -42,7 +42,8 @@ type engine struct {
 	byTask  map[headrace.TaskID]*task
 	slots   []*task
 	free    []int32
-	waiting int // how many tasks wait
+	waiting int    // how many tasks wait
+	files   *files // nil when nothing is read
 
 	// decided is when the last decision was made; changed: something has happened
 	// since. stuck counts decisions in a row that ordered nothing while nothing was
@@ -66,6 +67,9 @@ func Run(ctx context.Context, w *trace.Workload, c Config, progress func(Progres
 		return nil, err
 	}
 	e := newEngine(w, c)
+	if err := e.openFiles(); err != nil {
+		return nil, err
+	}
 	if err := e.run(ctx, progress); err != nil {
 		return nil, err
 	}
@@ -135,6 +139,9 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 				}
 			}
 		}
+		if e.files != nil {
+			e.files.settle()
+		}
 	}
 	return nil
 }
@@ -194,6 +201,7 @@ func (e *engine) submit() {
 	}
 	t := e.slot()
 	t.spec, t.band, t.since, t.left = spec, band(spec.Priority), e.now, e.now
+	t.peak, t.grows = spec.Memory, time.Duration(float64(spec.Grow)*float64(time.Second))
 	t.at = len(e.order)
 	job := e.w.Jobs[spec.Job]
 	e.order = append(e.order, t)
@@ -204,6 +212,9 @@ func (e *engine) submit() {
 	})
 	t.v = &e.view.Tasks[t.at]
 	e.byTask[t.v.ID] = t
+	if e.files != nil {
+		e.files.beginInput(t)
+	}
 	e.waiting++
 	e.changed = true
 }
@@ -268,9 +279,22 @@ func (e *engine) happen(ev event) {
 		e.changed = true
 		e.stored(&e.nodes[ev.who])
 		return
+	case evDisk:
+		e.files.due(&e.files.nodes[ev.who].disk, ev.gen)
+		return
+	case evNet:
+		e.files.due(&e.files.nodes[ev.who].net, ev.gen)
+		return
+	case evAnnounced:
+		e.files.announced()
+		return
 	}
 	t := e.slots[ev.who]
 	if t.gen != ev.gen {
+		return
+	}
+	if ev.kind == evRead {
+		e.files.part(t, inMemory)
 		return
 	}
 	e.changed = true

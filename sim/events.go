@@ -10,7 +10,7 @@ const (
 	evBegun kind = iota
 	// evEnd: a task has run as long as it has to.
 	evEnd
-	// evRead: a task has read its input.
+	// evRead: a task has copied from memory what it reads now.
 	evRead
 	// evKilled, evStopped: a task that had to leave has done so.
 	evKilled
@@ -23,8 +23,12 @@ const (
 	evPaged
 	// evStored: a node's store is done with what was first in its queue.
 	evStored
-	// evDisk: something is due on a node's disk.
+	// evDisk, evNet: something that is read from a node's disk, or from the node over
+	// the network, is there.
 	evDisk
+	evNet
+	// evAnnounced: it is known what jobs will read.
+	evAnnounced
 )
 
 // event is something that happens at a time. who is a task's slot, or a node. An

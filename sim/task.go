@@ -29,6 +29,10 @@ const (
 // policy may know of it, is in its view; here is the rest.
 type task struct {
 	spec *trace.Task
+	// peak is the memory that it holds in the end, grows the running that it takes to
+	// get there: of spec, at hand because they are needed at each decision.
+	peak  int64
+	grows time.Duration
 	// v is its entry in the view, at is where; both change when the view is packed.
 	v  *headrace.TaskView
 	at int
@@ -43,11 +47,10 @@ type task struct {
 	came  time.Duration // when it was last started or brought back
 	left  time.Duration // when it was submitted or last had to leave
 
-	// done is the useful running until since, saved that in the last checkpoint. What
-	// it has read of its input is part of neither.
+	// done is the useful running until since, saved that in the last checkpoint. The
+	// time that it reads its input is part of neither.
 	done, saved time.Duration
-	// read: its input has been read, in this life.
-	read bool
+	in          *input // nil: it has nothing to read
 	// chain is how many checkpoints build on each other.
 	chain int
 	// writes is what the dump under way writes.
@@ -66,11 +69,10 @@ func (t *task) progress(now time.Duration) time.Duration {
 
 // memory is how much it holds, in memory or swap, when it has run so long.
 func (t *task) memory(progress time.Duration) int64 {
-	grow := float64(t.spec.Grow)
-	if ran := progress.Seconds(); ran < grow {
-		return max(min(t.spec.Memory, least), int64(float64(t.spec.Memory)*(ran/grow)))
+	if progress >= t.grows {
+		return t.peak
 	}
-	return t.spec.Memory
+	return max(min(t.peak, least), int64(float64(t.peak)*(float64(progress)/float64(t.grows))))
 }
 
 // least is what a task that grows begins with.
@@ -97,7 +99,8 @@ func (t *task) refresh(now time.Duration, knowShare bool) {
 	if v.State == headrace.Running {
 		v.Running = now - t.came
 		p := t.progress(now)
-		v.Progress.Wall, v.Progress.TotalWall = p-t.saved, p
+		read, readSince := t.readFor(now)
+		v.Progress.Wall, v.Progress.TotalWall = p-t.saved+readSince, p+read
 		v.Progress.CPU = v.Progress.Wall
 		v.Resident = t.memory(p)
 		v.Dirty = t.dirty(p)

@@ -37,6 +37,11 @@ func (e *engine) verify() error {
 		if v.Resident < 0 || v.Swapped < 0 || v.PagingOut < 0 || v.PagingOut > v.Resident || v.Dirty < 0 || v.Dirty > v.Resident+v.Swapped {
 			return wrong("%s has %d bytes resident, %d dirty, %d in swap and %d on the way there", v.ID, v.Resident, v.Dirty, v.Swapped, v.PagingOut)
 		}
+		if e.files != nil {
+			if err := e.files.verifyTask(t); err != nil {
+				return wrong("%v", err)
+			}
+		}
 		p := t.progress(e.now)
 		if p < t.saved || p > t.spec.Run {
 			return wrong("%s has run %v of %v, %v of it saved", v.ID, p, t.spec.Run, t.saved)
@@ -73,6 +78,11 @@ func (e *engine) verify() error {
 		}
 		if u.swapped != n.swapped || u.swapped > e.c.Node.Swap || u.stored != n.stored || u.stored > e.c.Node.Store {
 			return wrong("%s: %d bytes in swap, counted as %d, of %d; %d in checkpoints, counted as %d, of %d", n.v.ID, u.swapped, n.swapped, e.c.Node.Swap, u.stored, n.stored, e.c.Node.Store)
+		}
+	}
+	if e.files != nil {
+		if err := e.files.verify(); err != nil {
+			return wrong("%v", err)
 		}
 	}
 	return nil
