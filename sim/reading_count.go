@@ -1,6 +1,9 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // taskEnded counts t, which has ended.
 func (d *files) taskEnded(t *task) {
@@ -133,7 +136,7 @@ func (d *files) verifyWishes() error {
 	return nil
 }
 
-// verifyTask checks how far t has read.
+// verifyTask checks how far t has read, and what the policy is told of its input.
 func (d *files) verifyTask(t *task) error {
 	r := t.in
 	if r == nil {
@@ -144,6 +147,21 @@ func (d *files) verifyTask(t *task) error {
 	}
 	if at := d.bytesTo(r) + r.had; r.done != at || r.saved.done > r.done || r.at < r.last && (t.phase == running || t.done > 0) {
 		return fmt.Errorf("%s has read %d bytes, %d of them saved, and is at %d", t.v.ID, r.done, r.saved.done, at)
+	}
+	var buf [8]int32
+	for i, at := range t.v.Input.At {
+		var local, resident int64
+		for p := r.first; p < r.last; p++ {
+			if slices.Contains(d.replicasOf(p, buf[:0]), r.nodes[i]) {
+				local += d.all[p].bytes
+				if d.c.ByResidency && d.nodes[r.nodes[i]].cache.get(p) != nil {
+					resident += d.all[p].bytes
+				}
+			}
+		}
+		if at.Node != d.e.nodes[r.nodes[i]].v.ID || at.Local != local || at.Resident != resident {
+			return fmt.Errorf("%s: %+v, but %d bytes are there and %d in memory", t.v.ID, at, local, resident)
+		}
 	}
 	if r.fetch != nil && r.parts&onDisk != 0 && r.fetch.flow.place < 0 {
 		return fmt.Errorf("%s waits for a disk that does not read for it", t.v.ID)

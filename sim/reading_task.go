@@ -21,9 +21,7 @@ type input struct {
 	// under way.
 	there int64
 
-	// spots is where the input is while it waits and is listed.
-	spots  []spot
-	listed bool
+	nodes []int32 // those that the policy is told about
 }
 
 // place is how far a task has read.

@@ -125,7 +125,7 @@ func TestReadingByHand(t *testing.T) {
 }
 
 // TestReadingRemotely: a task on the first of two nodes reads what is on the second,
-// and the slower one of its disk and the network counts.
+// which is busy, and the slower one of its disk and the network counts.
 func TestReadingRemotely(t *testing.T) {
 	elsewhere := func(c Config) (file int32) {
 		for f := int32(1); ; f++ {
@@ -152,7 +152,7 @@ func TestReadingRemotely(t *testing.T) {
 		c := easyDisks(2, policy.Wait)
 		c.Node.Net = float64(tt.net * mb)
 		c.Reading.Cache, c.Reading.Buffer, c.Reading.Lead = 100*mb, tt.buffer*mb, 10*time.Second
-		r := run(t, readers(reader{submit: 10, file: elsewhere(c), input: 100}), c)
+		r := run(t, readers(reader{run: 5}, reader{run: 100}, reader{submit: 10, file: elsewhere(c), input: 100}), c)
 		near(t, fmt.Sprintf("%+v: time", tt), r.Reading.Time, tt.time)
 		if r.Reading.Remote != tt.remote || r.Reading.Network != 100*mb {
 			t.Errorf("%+v: %d bytes from the other disk, %d over the network", tt, r.Reading.Remote, r.Reading.Network)

@@ -1,10 +1,16 @@
 package sim
 
-// readingView keeps up to date what the policy may know of where the inputs of
-// tasks are that wait. A change in some memory is told to those only whom it
-// concerns: each piece has the list of the tasks that wait to read it.
+import (
+	"slices"
+
+	"headrace"
+)
+
+// readingView keeps up to date what the policy may know of where the inputs are of
+// tasks that wait to be started. A change in some memory is told to those only whom
+// it concerns: each piece has the list of the tasks that wait to read it. When
+// nobody goes by what is in memory, there are no such lists.
 type readingView struct {
-	on    bool
 	heads []int32 // of each piece, one more than an index into links; 0: nobody
 	links []link
 	free  []int32
@@ -19,94 +25,75 @@ type link struct {
 	next int32
 }
 
-// spot is how much of a task's input is on the disk of a node, and in its memory.
-type spot struct {
-	node            int32
-	local, resident int64
-}
-
 func (d *files) beginView() {
-	v := &d.view
-	if v.on = d.c.ByResidency; v.on {
-		v.heads = make([]int32, len(d.all))
-		v.local = make([]int64, len(d.nodes))
+	d.view.local = make([]int64, len(d.nodes))
+	if d.c.ByResidency {
+		d.view.heads = make([]int32, len(d.all))
 	}
 }
 
-// enter begins to tell the policy where the input of t is, which waits.
+// enter begins to tell the policy where the input of t is, if it waits to be started.
 func (v *readingView) enter(d *files, t *task) {
 	r := t.in
-	if !v.on || r == nil || r.at == r.last || r.listed {
+	if r == nil || t.v.State != headrace.Pending || t.v.Checkpoint != nil {
 		return
 	}
-	r.listed = true
 	var buf [8]int32
+	r.nodes = r.nodes[:0]
 	for p := r.first; p < r.last; p++ {
-		v.link(p, t.slot)
 		for _, n := range d.replicasOf(p, buf[:0]) {
 			if v.local[n] == 0 {
-				v.found = append(v.found, n)
+				r.nodes = append(r.nodes, n)
 			}
 			v.local[n] += d.all[p].bytes
 		}
 	}
-	r.spots = make([]spot, 0, len(v.found))
-	for _, n := range v.found {
-		r.spots = append(r.spots, spot{node: n, local: v.local[n]})
+	at := make([]headrace.InputAt, 0, len(r.nodes))
+	for _, n := range r.nodes {
+		at = append(at, headrace.InputAt{Node: d.e.nodes[n].v.ID, Local: v.local[n]})
 		v.local[n] = 0
 	}
-	v.found = v.found[:0]
+	t.v.Input.At = at
+	if v.heads == nil {
+		return
+	}
 	for p := r.first; p < r.last; p++ {
+		v.link(p, t.slot)
 		for _, n := range d.replicasOf(p, buf[:0]) {
 			if d.nodes[n].cache.get(p) != nil {
-				r.spot(n).resident += d.all[p].bytes
+				t.inputAt(n).Resident += d.all[p].bytes
 			}
 		}
 	}
-	r.show(t)
 }
 
 // leave ends it.
 func (v *readingView) leave(t *task) {
-	r := t.in
-	if r == nil || !r.listed {
+	if t.v.Input.At == nil {
 		return
 	}
-	r.listed, r.spots = false, nil
-	for p := r.first; p < r.last; p++ {
+	t.v.Input.At = nil
+	if v.heads == nil {
+		return
+	}
+	for p := t.in.first; p < t.in.last; p++ {
 		v.unlink(p, t.slot)
 	}
 }
 
 // changed tells those who wait for a piece that it is in the memory of n, or no more.
 func (v *readingView) changed(d *files, n *dataNode, piece int32, bytes int64) {
-	if !v.on {
+	if v.heads == nil {
 		return
 	}
 	for at := v.heads[piece]; at > 0; at = v.links[at-1].next {
-		t := d.e.slots[v.links[at-1].slot]
-		t.in.spot(n.i).resident += bytes
-		t.in.show(t)
+		d.e.slots[v.links[at-1].slot].inputAt(n.i).Resident += bytes
 	}
 }
 
-// spot finds the entry of a node, which is there.
-func (r *input) spot(node int32) *spot {
-	for i := range r.spots {
-		if r.spots[i].node == node {
-			return &r.spots[i]
-		}
-	}
-	return nil
-}
-
-// show puts it into the view of t.
-func (r *input) show(t *task) {
-	most := int64(0)
-	for i := range r.spots {
-		most = max(most, r.spots[i].resident)
-	}
-	t.v.Input.Resident = most
+// inputAt is what the policy is told of a node, which has some of the input of t.
+func (t *task) inputAt(node int32) *headrace.InputAt {
+	return &t.v.Input.At[slices.Index(t.in.nodes, node)]
 }
 
 func (v *readingView) link(piece, slot int32) {
