@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"headrace"
 )
@@ -83,18 +85,42 @@ func (d *decision) algorithm2(u *task) (n *node, stay bool) {
 		return d.unmeasured(u)
 	}
 	near := float64(u.Checkpoint.Bytes)/s.Read + s.queue
-	if !d.fits(u, local) {
-		if remote == nil {
-			return nil, false
+	if d.fits(u, local) {
+		if remote == nil || near <= far {
+			return local, false
 		}
-		near += d.drain(u, local)
-	} else if remote == nil || near <= far {
-		return local, false
+		return remote, false
 	}
-	if near <= far {
+	if remote != nil && d.drains(u, local, far, near) {
 		return nil, true
 	}
 	return remote, false
+}
+
+// drains reports whether u is expected to fit on n, because others have ended, early
+// enough for what takes so much time after that to be over by the given time.
+func (d *decision) drains(u *task, n *node, by, after float64) bool {
+	b := d.balance(u, n)
+	if b.fits(n.swap) {
+		return after <= by
+	}
+	d.open(n)
+	d.ends = d.ends[:0]
+	for _, t := range n.running {
+		if t.settled {
+			continue
+		}
+		if end := remaining(t.TaskView).Seconds(); after+end <= by {
+			d.ends = append(d.ends, option{act{t, headrace.Wait, -1}, price{delay: end}})
+		}
+	}
+	slices.SortStableFunc(d.ends, func(a, b option) int { return cmp.Compare(a.delay, b.delay) })
+	for _, o := range d.ends {
+		if b = b.with(o.act); b.fits(n.swap) {
+			return true
+		}
+	}
+	return false
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is

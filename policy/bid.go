@@ -6,8 +6,10 @@ package policy
 type bid struct {
 	// version is that of the node when this was found out; 0: never.
 	version uint32
-	// ok: there is a way.
-	ok      bool
+	// promising: there could be a way. ok: there is one, for Cost by a single act at
+	// most. barren: several were looked for as well, and not found.
+	promising, ok, barren bool
+
 	victims int32
 	urgency int32
 	keys    float64
@@ -27,36 +29,36 @@ func (a *bid) sooner(b *bid) bool {
 	return a.keys < b.keys
 }
 
-// planFor is the policy's plan for u on one of the nodes, or nil. It is valid until
+// planFor is the policy's plan for u on one of its spots, or nil. It is valid until
 // the next call.
-func (d *decision) planFor(u *task, nodes []*node) *plan {
-	if d.c.Policy == Cost {
-		return d.cheapest(u, nodes)
+func (d *decision) planFor(u *task, s spots) *plan {
+	bids := d.bids(u, s)
+	n := d.lowestBid(u, s, bids)
+	switch {
+	case d.c.Policy == Cost:
+		return d.cheapest(u, s, bids, n)
+	case n == nil:
+		return nil
 	}
-	if n := d.lowestBid(u, nodes); n != nil {
-		return d.named(u, n)
-	}
-	return nil
+	return d.named(u, n)
 }
 
-// lowestBid is the one of the nodes that the policy prefers, the first of those
-// that it likes as well, or nil. A node is asked again only when something has
-// changed on it since it was asked for one of u's class.
-func (d *decision) lowestBid(u *task, nodes []*node) *node {
-	bids := d.bids(u, nodes)
-	if u.class == nil || len(nodes) == 1 {
-		for _, n := range nodes {
-			bids[n.i].version = 0
-		}
-	}
+// lowestBid is the spot that the policy prefers, the first of those that it likes as
+// well, or nil.
+func (d *decision) lowestBid(u *task, s spots, bids []bid) *node {
 	var best *node
-	for _, n := range nodes {
-		b := &bids[n.i]
-		if version := d.versions[n.i]; b.version != version {
-			*b = d.ask(u, n)
-			b.version = version
+	if s.home != nil && d.ask(u, s.home, bids).ok {
+		best = s.home
+	}
+	if !s.several() {
+		return best
+	}
+	for i, n := range d.every {
+		b := &bids[i]
+		if b.version != d.versions[i] {
+			b = d.ask(u, n, bids)
 		}
-		if b.ok && (best == nil || b.sooner(&bids[best.i])) {
+		if b.ok && n != s.home && (best == nil || b.sooner(&bids[best.i])) && d.isSpot(u, s, n) {
 			best = n
 		}
 	}
@@ -64,15 +66,18 @@ func (d *decision) lowestBid(u *task, nodes []*node) *node {
 }
 
 // bids are what the nodes were found to take for u, indexed as the nodes are.
-func (d *decision) bids(u *task, nodes []*node) []bid {
-	if c := u.class; c != nil && len(nodes) > 1 {
+func (d *decision) bids(u *task, s spots) []bid {
+	if c := u.class; c != nil && s.several() {
 		if len(c.bids) == 0 {
 			c.bids = blank(c.bids, len(d.nodes))
 		}
 		return c.bids
 	}
-	if len(d.scratch) < len(d.nodes) {
+	if s.several() || len(d.scratch) < len(d.nodes) {
 		d.scratch = blank(d.scratch, len(d.nodes))
+	}
+	if s.home != nil {
+		d.scratch[s.home.i] = bid{}
 	}
 	return d.scratch
 }
@@ -87,19 +92,33 @@ func blank(old []bid, n int) []bid {
 	return old
 }
 
-// ask finds out what n would take.
-func (d *decision) ask(u *task, n *node) bid {
-	if d.c.Policy == Cost {
-		f := d.single(u, n)
-		return bid{ok: f.ok, keys: f.cost.total, missing: d.missing(u, n)}
+// ask is what n would take for u. A node is asked again only when something has
+// changed on it since it was asked for one of u's class.
+func (d *decision) ask(u *task, n *node, bids []bid) *bid {
+	b := &bids[n.i]
+	if b.version == d.versions[n.i] {
+		return b
 	}
-	acts, ok := d.leaving(u, n)
-	b := bid{ok: ok, victims: int32(len(acts))}
-	for _, a := range acts {
-		b.keys += a.t.rank
-		if d.c.Policy != Adaptive {
-			b.urgency += int32(a.t.Priority)
+	*b = bid{version: d.versions[n.i], promising: d.promising(u, n)}
+	switch {
+	case !b.promising:
+	case d.c.Policy == Cost:
+		f := d.single(u, n)
+		b.ok, b.keys, b.missing = f.ok, f.cost.total, d.missing(u, n)
+	default:
+		acts, ok := d.leaving(u, n)
+		b.ok, b.victims = ok, int32(len(acts))
+		for _, a := range acts {
+			b.keys += a.t.rank
+			if d.c.Policy != Adaptive {
+				b.urgency += int32(a.t.Priority)
+			}
 		}
 	}
 	return b
+}
+
+// promising reports whether there is anything on n that could make room for u.
+func (d *decision) promising(u *task, n *node) bool {
+	return possible(u, n) && (n.lowest < u.Priority || n.pageable > 0 || d.c.Policy == Cost && n.first >= 0)
 }

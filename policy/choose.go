@@ -70,7 +70,7 @@ func (d *decision) choose(u *task, n *node) Choice {
 		return ch
 	}
 	ch.Options = d.allOptions(u, n)
-	p := d.planFor(u, d.promising(u, []*node{n}))
+	p := d.planFor(u, spots{home: n})
 	if p == nil {
 		ch.Wait = d.c.Policy == Wait && possible(u, n)
 		return ch

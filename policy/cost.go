@@ -238,29 +238,6 @@ func (d *decision) costOf(u *task, n *node, acts []act, page int64) cost {
 	return d.sum(u, n, &y, acts, page)
 }
 
-// drain is how many seconds pass, as far as can be expected, until u fits on n
-// because others have ended.
-func (d *decision) drain(u *task, n *node) float64 {
-	b := d.balance(u, n)
-	if b.fits(n.swap) {
-		return 0
-	}
-	d.open(n)
-	d.ends = d.ends[:0]
-	for _, t := range n.running {
-		if !t.settled {
-			d.ends = append(d.ends, option{act{t, headrace.Wait, -1}, price{delay: remaining(t.TaskView).Seconds()}})
-		}
-	}
-	sortByDelay(d.ends)
-	for _, o := range d.ends {
-		if b = b.with(o.act); b.fits(n.swap) {
-			return o.delay
-		}
-	}
-	return math.Inf(1)
-}
-
 // duration turns seconds into a duration, cut to what one can hold.
 func duration(seconds float64) time.Duration {
 	const most = float64(math.MaxInt64 / int64(time.Second))

@@ -96,7 +96,7 @@ func (d *decision) search(u *task, s spots) *plan {
 			return nil
 		}
 	}
-	p := d.planFor(u, d.promising(u, d.list(u, s)))
+	p := d.planFor(u, s)
 	if p == nil && fresh {
 		d.failed.note(u, kindPlan)
 	}

@@ -86,28 +86,30 @@ func (d *decision) consider(u *task, n *node, f *found, acts []act, b balance, y
 	return true
 }
 
-// cheapest is the plan of the policy Cost for u on one of the given nodes, or nil
-// when nothing would make room.
-func (d *decision) cheapest(u *task, nodes []*node) *plan {
+// cheapest is the plan of the policy Cost for u on one of its spots, or nil when
+// nothing would make room; n is where a single act costs least.
+func (d *decision) cheapest(u *task, s spots, bids []bid, n *node) *plan {
 	d.plan.n = nil
 	better := func(n *node, f *found) {
 		if f.ok && (d.plan.n == nil || f.cost.total < d.plan.cost.total) {
 			d.plan = plan{n: n, acts: append(d.plan.acts[:0], f.acts...), page: f.page, cost: f.cost}
 		}
 	}
-	if n := d.lowestBid(u, nodes); n != nil {
+	if n != nil {
 		f := d.single(u, n)
 		better(n, &f)
 	}
-	for _, n := range d.nearest(u, nodes) {
-		if !d.conceivable(u, n) {
-			continue
-		}
+	for _, n := range d.nearest(u, s, bids) {
 		var f found
 		if d.plan.n != nil {
 			f.cost, f.ok = d.plan.cost, true
+		} else if bids[n.i].barren {
+			continue
 		}
-		d.several(u, n, &f)
+		if d.conceivable(u, n) {
+			d.several(u, n, &f)
+		}
+		bids[n.i].barren = !f.ok
 		better(n, &f)
 	}
 	if d.plan.n == nil {
@@ -116,23 +118,40 @@ func (d *decision) cheapest(u *task, nodes []*node) *plan {
 	return &d.plan
 }
 
-// nearest are those of the nodes where u comes nearest to fitting, as far as sets of
-// several are looked for. All of them must have been asked (lowestBid). It is valid
-// until the next call.
-func (d *decision) nearest(u *task, nodes []*node) []*node {
-	if len(nodes) <= wideNodes {
-		return nodes
-	}
-	bids := d.bids(u, nodes)
+// nearest are those of the spots where u comes nearest to fitting, as far as sets of
+// several are looked for; all promising ones where they are few. All of them must
+// have been asked. It is valid until the next call.
+func (d *decision) nearest(u *task, s spots, bids []bid) []*node {
 	near := d.near[:0]
-	for _, n := range nodes {
-		missing := bids[n.i].missing
+	few := true
+	add := func(n *node) {
+		if few && len(near) == wideNodes {
+			slices.SortStableFunc(near, func(a, b *node) int { return cmp.Compare(bids[a.i].missing, bids[b.i].missing) })
+			few = false
+		}
+		if few {
+			near = append(near, n)
+			return
+		}
 		i := len(near)
-		for i > 0 && missing < bids[near[i-1].i].missing {
+		for i > 0 && bids[n.i].missing < bids[near[i-1].i].missing {
 			i--
 		}
 		if i < wideNodes {
-			near = slices.Insert(near[:min(len(near), wideNodes-1)], i, n)
+			near = slices.Insert(near[:wideNodes-1], i, n)
+		}
+	}
+	if s.home != nil && bids[s.home.i].promising {
+		add(s.home)
+	}
+	if s.several() {
+		for i, n := range d.every {
+			if !bids[i].promising || n == s.home || !few && bids[i].missing >= bids[near[wideNodes-1].i].missing {
+				continue
+			}
+			if d.isSpot(u, s, n) {
+				add(n)
+			}
 		}
 	}
 	d.near = near
@@ -171,8 +190,4 @@ func (d *decision) missing(u *task, n *node) float64 {
 		m += float64(b.short(n.swap)) / float64(mem)
 	}
 	return m
-}
-
-func sortByDelay(options []option) {
-	slices.SortStableFunc(options, func(a, b option) int { return cmp.Compare(a.delay, b.delay) })
 }

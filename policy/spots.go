@@ -76,6 +76,14 @@ func (d *decision) anyRemote(u *task) bool {
 	return false
 }
 
+// several reports whether there may be more than the one spot at home.
+func (s spots) several() bool { return s.everywhere || s.away }
+
+// isSpot reports whether n is one of the spots other than home.
+func (d *decision) isSpot(u *task, s spots, n *node) bool {
+	return s.everywhere || s.away && u.n.Net > 0 && remote(u, n)
+}
+
 // none reports whether there is no spot for u at all.
 func (d *decision) none(u *task, s spots) bool {
 	return !s.everywhere && s.home == nil && !(s.away && d.anyRemote(u)) || len(d.nodes) == 0
@@ -128,7 +136,7 @@ func (d *decision) fitsLater(u *task, s spots) *node {
 	if s.home != nil && d.laterHolds(u, s.home) {
 		return s.home
 	}
-	if !s.everywhere && !s.away {
+	if !s.several() {
 		return nil
 	}
 	fresh := !begun(u.TaskView)
@@ -142,7 +150,7 @@ func (d *decision) fitsLater(u *task, s spots) *node {
 	}
 	mem := d.leastDemand(u)
 	for i := d.coming.next(0, u.CPUs, mem); i >= 0; i = d.coming.next(i+1, u.CPUs, mem) {
-		if n := &d.nodes[i]; d.laterHolds(u, n) && (s.everywhere || remote(u, n)) {
+		if n := &d.nodes[i]; d.laterHolds(u, n) && d.isSpot(u, s, n) {
 			return n
 		}
 	}
@@ -159,19 +167,4 @@ func (d *decision) laterHolds(u *task, n *node) bool {
 	}
 	_, own := d.own(u)
 	return n.later.holds(u.CPUs, mem-own)
-}
-
-// promising are the spots on which there is anything that could make room. It is
-// valid until the next call.
-func (d *decision) promising(u *task, spots []*node) []*node {
-	d.maybe = d.maybe[:0]
-	for _, n := range spots {
-		if !possible(u, n) {
-			continue
-		}
-		if n.lowest < u.Priority || n.pageable > 0 || d.c.Policy == Cost && n.first >= 0 {
-			d.maybe = append(d.maybe, n)
-		}
-	}
-	return d.maybe
 }
