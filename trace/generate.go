@@ -21,8 +21,8 @@ import (
 // wasted. The 22,000 cores then cannot be what runs at one time. They are the sum of
 // what all tasks ask for, 0.037 of a core each, which is what tasks of the public
 // trace ask for of a machine. It follows that a core that is asked for is needed
-// for 17 minutes on average. The average task runs for about 9, because those that
-// run longer ask for more.
+// for 17 minutes on average. The average task runs for less, about 13, because those
+// that run longer ask for more.
 //
 // A Day says how many cores and core-hours each band has, and the generator meets
 // these sums: what it draws is scaled until they are right. The shape of the
