@@ -23,9 +23,9 @@
 //
 // Results are on standard output, everything else (errors, hints, the daemon's
 // log) on standard error. --format json, before or after the verb, turns the
-// results of run, ps, show, warm, cache, disks, doctor, version and of the verbs
-// that change a task into JSON: the messages of wire/headrace.proto as the
-// daemon itself speaks them. The flag is not called --output because run --output FILE is where the
+// results of run, ps, show, warm, cache, disks, doctor, version, sim, trace
+// describe and of the verbs that change a task into JSON: the messages of
+// wire/headrace.proto as the daemon itself speaks them, where it is asked. The flag is not called --output because run --output FILE is where the
 // task writes. An error is one line that says what to do next. There are
 // colours only on a terminal, and none with NO_COLOR.
 //
@@ -36,7 +36,9 @@
 // tasks by name, follow.go outlasts restarts of the daemon, input.go reads the
 // flags about what a task reads, runwait.go and lines.go wait for several tasks, exit.go turns
 // errors into lines and exit codes, values.go reads flags, tools.go finds the
-// programs that the daemon needs, screen.go is about terminals.
+// programs that the daemon needs, screen.go is about terminals. traceload.go
+// opens traces, for trace and sim; simruns.go says which simulations are run, and
+// runs them, simfiles.go writes files whole or not at all.
 //
 // testdata/script runs against a fake daemon (TestScript), testdata/real against
 // the real one with real tasks (TestReal); go test -update rewrites the golden

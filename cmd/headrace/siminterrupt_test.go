@@ -114,13 +114,16 @@ func TestInterruptedReading(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := startHere(t, dir, args...)
-		late := time.AfterFunc(time.Minute, func() { os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0) })
-		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until it is open for reading
-		late.Stop()
+		// Open at both ends, so that neither side waits for the other.
+		w, err := os.OpenFile(pipe, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(w, endless); err != nil {
+		if err := w.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		// More than fits into the pipe: once it is written some of it has been read.
+		if _, err := io.WriteString(w, endless+strings.Repeat("low,20,10,0\n", 20_000)); err != nil {
 			t.Fatal(err)
 		}
 		r.interrupted()
