@@ -99,8 +99,11 @@ func (t *task) refresh(now time.Duration, knowShare bool) {
 	if v.State == headrace.Running {
 		v.Running = now - t.came
 		p := t.progress(now)
-		read, readSince := t.readFor(now)
-		v.Progress.Wall, v.Progress.TotalWall = p-t.saved+readSince, p+read
+		v.Progress.Wall, v.Progress.TotalWall = p-t.saved, p
+		if t.in != nil {
+			read, since := t.readFor(now)
+			v.Progress.Wall, v.Progress.TotalWall = v.Progress.Wall+since, p+read
+		}
 		v.Progress.CPU = v.Progress.Wall
 		v.Resident = t.memory(p)
 		v.Dirty = t.dirty(p)
