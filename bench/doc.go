@@ -20,7 +20,10 @@
 //     figures 1, 4, 5 and 8), a day of a cluster with its inputs cold, warmed and in
 //     memory (ignem, section IV), and two jobs on the same data (quartet, section 5).
 //     They read from a modelled hard disk (package slowdisk), or from a device.
-//   - Results, ReaderResults, WarmResults and OrderResults hold every single run. Tables, aims and the page are computed from
+//   - Sim runs those on simulated clusters (package sim): checkpoint-preemption's
+//     figures 3 and 5, what warming and order gain, how fast the simulator is, and how
+//     far it is off the daemon for the same small workload.
+//   - Results, ReaderResults, WarmResults, OrderResults and SimResults hold every single run. Tables, aims and the page are computed from
 //     them and from nothing else, so that a report can be made again from the file.
 //   - Read lets many readers read from one disk, with regions of their own and from
 //     a stream (veloxdfs, figures 1, 4, 5 and 8, for one node), on a device of this

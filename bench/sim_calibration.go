@@ -64,8 +64,9 @@ type Calibrated struct {
 	Checkpoints int     `json:"checkpoints"`
 }
 
-// calibrationPolicies are compared.
-var calibrationPolicies = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint, policy.Cost}
+// calibrationPolicies are compared. Where memory is plentiful cost does what suspend
+// does; adaptive is the one that has to choose.
+var calibrationPolicies = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost}
 
 // plannedTask is a task before its length is known.
 type plannedTask struct {

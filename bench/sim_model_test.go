@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"slices"
+
 	"headrace"
 	"headrace/sim"
 )
@@ -73,7 +75,7 @@ func modelSim() *SimResults {
 
 // modelSwim has jobs that gain from every second ahead and from every byte.
 func (r *SimResults) modelSwim() {
-	for _, p := range append([]SimPoint{{}}, swimPoints(false)...) {
+	for _, p := range slices.Concat([]SimPoint{{}}, warmPoints(false), residencyPoints(false)) {
 		gain := 0.0
 		switch {
 		case p.InMemory:

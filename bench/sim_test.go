@@ -268,32 +268,58 @@ func TestInterruptedDays(t *testing.T) {
 	}
 }
 
-// Where the simulator does not say how inputs were read there is nothing to compare,
-// and that is said.
 func TestQuickSwim(t *testing.T) {
 	o := simTest(t, simSwim)
 	if err := Sim(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	_, err := os.Stat(o.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
 	res := simResultsOf(t, o)
-	if len(res.points()) == 0 {
-		if len(res.Skipped) != 1 || !strings.Contains(res.Skipped[0].Why, "reading") {
-			t.Errorf("skipped: %v, want a reason", res.Skipped)
-		}
-		return
+	if want := 1 + len(warmPoints(true)) + len(residencyPoints(true)); len(res.points()) != want {
+		t.Fatalf("%d points, want %d; skipped: %v", len(res.points()), want, res.Skipped)
 	}
 	cold := res.at(SimPoint{})
 	for _, p := range res.points() {
-		if x := res.at(p); x.Reading == nil || x.Reading.Bytes != cold.Reading.Bytes {
-			t.Errorf("%v: %+v", p, x.Reading)
+		want := cold.Reading.Bytes
+		if p.Cache > 0 {
+			want *= 2
+		}
+		if x := res.at(p); x.Reading.Bytes != want || x.Took <= 0 {
+			t.Errorf("%v: %d bytes were read, want %d", p, x.Reading.Bytes, want)
+		}
+		if x := res.at(p); (p.InMemory || p.Buffer > 0) && x.Reading.Time >= cold.Reading.Time {
+			t.Errorf("%v: reading takes %g s, %g s cold", p, x.Reading.Time, cold.Reading.Time)
 		}
 	}
-	if warm := res.at(SimPoint{InMemory: true}); warm.Reading.Time >= cold.Reading.Time {
-		t.Errorf("reading takes %g s with all in memory, %g s cold", warm.Reading.Time, cold.Reading.Time)
+}
+
+// Where the simulator does not say how inputs were read there is nothing to compare,
+// and that is said.
+func TestSwimWithoutInputs(t *testing.T) {
+	o := simTest(t, simSwim)
+	path := filepath.Join(o.Dir, "tasks.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &trace.Workload{Jobs: []string{"a"}, Tasks: []trace.Task{{Run: time.Second, CPUs: 1, Memory: 1 << 20}}}
+	if err := errors.Join(trace.WriteCSV(f, w), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	o.Swim = "csv:" + path
+	if err := Sim(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if res := simResultsOf(t, o); len(res.Skipped) != 1 || !strings.Contains(res.Skipped[0].Why, "inputs") || len(res.Runs) != 0 {
+		t.Errorf("skipped: %v, want a reason", res.Skipped)
+	}
+}
+
+func TestAgain(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"a", "b"}, Tasks: []trace.Task{{Job: 0, File: 1}, {Job: 1, File: 2, Submit: 20}}}
+	got := again(w, 15)
+	want := []trace.Task{{Job: 0, File: 1}, {Job: 2, File: 1, Submit: 15}, {Job: 1, File: 2, Submit: 20}, {Job: 3, File: 2, Submit: 35}}
+	if !reflect.DeepEqual(got.Tasks, want) || len(got.Jobs) != 4 || len(w.Jobs) != 2 || len(w.Tasks) != 2 {
+		t.Errorf("%+v, want %+v", got.Tasks, want)
 	}
 }
 
