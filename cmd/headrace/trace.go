@@ -3,6 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 
@@ -69,6 +70,14 @@ func (f *csvFlag) write(ctx context.Context, a *app, w *trace.Workload) error {
 	if err := writeFiles(ctx, f.file(w)); err != nil {
 		return nothingWritten(ctx, err)
 	}
-	a.say("%s: %s jobs, %s tasks", f.path, grouped(len(w.Jobs)), grouped(len(w.Tasks)))
+	a.say("%s: %s jobs, %s tasks%s", f.path, grouped(len(w.Jobs)), grouped(len(w.Tasks)), meantFor(w.Cluster))
 	return nil
+}
+
+// meantFor are the flags of sim for the cluster of a trace, which is not in its CSV.
+func meantFor(c trace.Cluster) string {
+	if c.Nodes == 0 || c.CPUs == 0 || c.Memory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its cluster is --nodes %d --cores %v --memory %s", c.Nodes, c.CPUs, sizeText(c.Memory))
 }
