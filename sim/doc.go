@@ -23,11 +23,31 @@
 // A second checkpoint writes what has changed since the first; after MaxChain of
 // them everything is written anew.
 //
+// # Reading
+//
+// A task with an input reads it before it runs, and holds its CPUs meanwhile. See
+// Reading. Disks are shared by all who read at the same time (processor sharing): one
+// reader alone has all of a disk, several together have less between them, because
+// it seeks. What has been read from a disk is in the page cache of its node: the
+// blocks that were used last. Several tasks that want the same at the same time read
+// it once.
+//
+// Where a task reads follows from what a client of HDFS knows: in the memory of its
+// own node, from its own disk, or from a node that has a replica, over the network;
+// and in the memory of the node that has warmed a block, where the network has more
+// to give at the moment than its own disk. Disk and network work at the same time.
+//
+// Inputs are warmed by policy.NextWarm and policy.DropRef, as by the daemon (ignem,
+// section III): when a job is announced one replica of each of its blocks is wanted,
+// the first. Each node reads one block at a time ahead, and only while nobody else
+// reads from its disk. A block is kept until all tasks of all jobs that wanted it have
+// read it, or have begun to read it from elsewhere.
+//
 // # What is counted
 //
 // See Result. Waste is time of CPUs that were held and brought nothing to its end:
-// running that a kill threw away, and standing still in dumps, restores and
-// page-ins.
+// running and reading that a kill threw away, and standing still in dumps, restores
+// and page-ins. Reading that was not in vain is counted by itself.
 //
 // # Contracts
 //
@@ -37,5 +57,7 @@
 // goes, that no task is lost or in two places, that no resource is below zero or
 // above what there is, and that work is conserved: at the end every task has run
 // exactly as long as it had to, and all time of CPUs that was held is either
-// useful or counted as waste.
+// useful, or counted as reading or as waste; that page caches hold what they may, and
+// every task has read each byte of its input once, but for what a kill has thrown
+// away.
 package sim

@@ -342,6 +342,38 @@ func TestRandomReading(t *testing.T) {
 	}
 }
 
+// TestPolicySeesInputs: what the engine's planner orders is what Decide orders on the
+// view that it was shown, inputs and all.
+func TestPolicySeesInputs(t *testing.T) {
+	w := random(12, 200)
+	randomInputs(w, rand.New(rand.NewPCG(12, 5)))
+	for _, by := range []bool{false, true} {
+		c := easyDisks(4, policy.Cost)
+		c.Reading.Replicas, c.Reading.ByResidency = 2, by
+		c.Reading.Cache, c.Reading.Buffer, c.Reading.Lead = 500*mb, 200*mb, 10*time.Second
+		inputs, inMemory := 0, 0
+		c.Observe = func(at time.Duration, v *headrace.View, orders []headrace.Order) {
+			how := c.Policy
+			how.NoResidencyOrder = !by
+			if want := policy.Decide(*v, how); !slices.Equal(orders, want) {
+				t.Fatalf("at %v: %v, want %v", at, orders, want)
+			}
+			for _, x := range v.Tasks {
+				for _, in := range x.Input.At {
+					inputs++
+					if in.Resident > 0 {
+						inMemory++
+					}
+				}
+			}
+		}
+		run(t, w, c)
+		if inputs == 0 || (inMemory > 0) != by {
+			t.Errorf("by residency %v: %d inputs seen, %d in memory", by, inputs, inMemory)
+		}
+	}
+}
+
 // TestNoReading: without a disk inputs change nothing.
 func TestNoReading(t *testing.T) {
 	for seed := range uint64(5) {
