@@ -7,8 +7,8 @@ type bid struct {
 	// version is that of the node when this was found out; 0: never.
 	version uint32
 	// promising: there could be a way. ok: there is one, for Cost by a single act at
-	// most. barren: several were looked for as well, and not found.
-	promising, ok, barren bool
+	// most.
+	promising, ok bool
 
 	victims int32
 	urgency int32

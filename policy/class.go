@@ -12,8 +12,10 @@ type class struct {
 	refuted  [kinds]int
 	covered  [kinds]bool
 	clearing int
-	// bids is what each node would take, once asked.
-	bids []bid
+	// bids is what each node would take, once asked; searches what looking for sets of
+	// several victims came to.
+	bids     []bid
+	searches []search
 }
 
 // classKey is what a decision looks at. need is the memory that they need on
@@ -52,7 +54,7 @@ func (s *classes) of(k classKey) *class {
 		}
 		c = s.all[s.used]
 		s.used++
-		*c = class{classKey: k, bids: c.bids[:0]}
+		*c = class{classKey: k, bids: c.bids[:0], searches: c.searches[:0]}
 		s.byKey[k] = c
 	}
 	s.last = c

@@ -31,6 +31,11 @@ type task struct {
 	settled bool
 	// redeemed tasks have got the room that was made for them.
 	redeemed bool
+	// share: it says how much of it is done. guard is the highest aged priority
+	// against which it is protected. Both are known of tasks that run, once their
+	// node has been opened.
+	share bool
+	guard guard
 	// passes: it goes before tasks of its job that were submitted before it.
 	passes bool
 	// order is where in the orders its order stands, counted from 1.
@@ -68,6 +73,7 @@ type node struct {
 	// are those whose memory may be paged out.
 	running, suspended []*task
 	opened, linedUp    bool
+	shares             bool // some of running say how much of them is done
 	sorted             int
 	priced             bool
 	prices             []option

@@ -63,7 +63,7 @@ type decision struct {
 	pool              pool
 	mix               mix
 	ends              []option
-	maybe, far, near  []*node
+	far, near         []*node
 }
 
 // prepare makes a decision without a view.

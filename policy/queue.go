@@ -17,14 +17,32 @@ func (c Config) aged(p headrace.Priority, waited time.Duration) headrace.Priorit
 	return min(p+headrace.Priority(steps), headrace.MaxPriority)
 }
 
+// guard is the highest aged priority against which a running task is protected.
+type guard int8
+
+const (
+	unguarded guard = -1
+	guarded   guard = 127 // against all
+)
+
+// guardOf is how the running task v is protected now.
+func (c Config) guardOf(v *headrace.TaskView) guard {
+	switch {
+	case v.Preemptions > 0 && v.Running < c.MinRun:
+		return guarded
+	case v.Running < c.tenure(v):
+		return guard(c.aged(v.Priority, v.Waited))
+	}
+	return unguarded
+}
+
 // protected reports whether the running task v must not be preempted yet by a
 // task that stands in the queue with priority by.
 func (c Config) protected(v *headrace.TaskView, by headrace.Priority) bool {
-	if v.Preemptions > 0 && v.Running < c.MinRun {
-		return true
-	}
-	return v.Running < c.tenure(v) && by <= c.aged(v.Priority, v.Waited)
+	return c.guardOf(v).against(by)
 }
+
+func (g guard) against(by headrace.Priority) bool { return guard(min(by, headrace.MaxPriority)) <= g }
 
 // protection says in words why v is protected.
 func (c Config) protection(v *headrace.TaskView) string {

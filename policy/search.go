@@ -56,7 +56,7 @@ func (d *decision) usable(u *task, o *option) bool {
 		return false
 	case o.t.State == headrace.Suspended:
 		return d.movable(u, o.t)
-	case o.mech == headrace.Wait && shareKnown(o.t.TaskView):
+	case o.mech == headrace.Wait && o.t.share:
 		return true
 	}
 	return d.eligible(u, o.t)
@@ -99,23 +99,35 @@ func (d *decision) cheapest(u *task, s spots, bids []bid, n *node) *plan {
 		f := d.single(u, n)
 		better(n, &f)
 	}
+	memory := d.searches(u, s)
 	for _, n := range d.nearest(u, s, bids) {
 		var f found
 		if d.plan.n != nil {
 			f.cost, f.ok = d.plan.cost, true
-		} else if bids[n.i].barren {
-			continue
 		}
-		if d.conceivable(u, n) {
-			d.several(u, n, &f)
-		}
-		bids[n.i].barren = !f.ok
+		d.recall(u, n, memory, &f)
 		better(n, &f)
 	}
 	if d.plan.n == nil {
 		return nil
 	}
 	return &d.plan
+}
+
+// searches are what was found on the nodes by several, indexed as the nodes are; nil
+// for a task without a class.
+func (d *decision) searches(u *task, s spots) []search {
+	c := u.class
+	if c == nil || !s.several() {
+		return nil
+	}
+	if len(c.searches) == 0 {
+		c.searches = slices.Grow(c.searches, len(d.nodes))[:len(d.nodes)]
+		for i := range c.searches {
+			c.searches[i].version = 0
+		}
+	}
+	return c.searches
 }
 
 // nearest are those of the spots where u comes nearest to fitting, as far as sets of
@@ -164,8 +176,11 @@ func (d *decision) nearest(u *task, s spots, bids []bid) []*node {
 func (d *decision) conceivable(u *task, n *node) bool {
 	b := d.balance(u, n)
 	d.open(n)
+	if !n.yields(u) && b.cpus > slack+rounding {
+		return false
+	}
 	for _, t := range n.running {
-		if !t.settled && (d.eligible(u, t) || shareKnown(t.TaskView)) {
+		if !t.settled && (t.share || d.eligible(u, t)) {
 			b.cpus -= t.CPUs
 			b.mem -= held(t.TaskView)
 			b.pageable += t.pageable()

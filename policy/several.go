@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 
 	"headrace"
@@ -27,6 +28,9 @@ type pool struct {
 	pageable byPriority
 	items    []item
 	groups   []span
+	// The items are the same for all costs of the best known before that are more
+	// than above and at most upTo.
+	above, upTo float64
 	// free is, for each group, the most that it and those behind it can free.
 	free []balance
 }
@@ -38,22 +42,64 @@ func (b *byPriority) add(t *task, bytes int64) { b[min(t.Priority, headrace.MaxP
 // span is a range of items.
 type span struct{ from, to int32 }
 
-// several looks for a cheaper way by several acts: by trying all sets where they
-// are few, else by greedy choice and improvement of what that finds.
-func (d *decision) several(u *task, n *node, f *found) {
+// search is what several came to on one node for one class: found, when the best
+// known before costs more than above and at most upTo.
+type search struct {
+	version     uint32 // of the node
+	above, upTo float64
+	found       found
+}
+
+// recall is several for a task of u's class, from memory where that is possible.
+func (d *decision) recall(u *task, n *node, memory []search, f *found) {
+	before := math.Inf(1)
+	if f.ok {
+		before = f.cost.total
+	}
+	if memory == nil {
+		if d.conceivable(u, n) {
+			d.several(u, n, before, f)
+		}
+		return
+	}
+	m := &memory[n.i]
+	if m.version != d.versions[n.i] || !(m.above < before && before <= m.upTo) {
+		m.version, m.above, m.upTo = d.versions[n.i], math.Inf(-1), math.Inf(1)
+		m.found = found{acts: m.found.acts[:0]}
+		if d.conceivable(u, n) {
+			m.found.cost, m.found.ok = f.cost, f.ok
+			m.above, m.upTo = d.several(u, n, before, &m.found)
+		}
+	}
+	if m.found.ok && m.found.cost.total < before {
+		*f = m.found
+	}
+}
+
+// several looks for a way by several acts that costs less than f, which costs as
+// much as before says: by trying all sets where they are few, else by greedy choice
+// and improvement of what that finds. What it comes to is the same for all costs
+// before that are more than above and at most upTo.
+func (d *decision) several(u *task, n *node, before float64, f *found) (above, upTo float64) {
 	if !d.worthwhile(u, n, f) {
-		return
+		return math.Inf(-1), before
 	}
-	p := d.gather(u, n, f)
-	if len(p.items) < 2 {
-		return
-	}
-	if p.sets(d.allSets) {
+	p := d.gather(u, n, before)
+	if len(p.items) >= 2 && p.sets(d.allSets) {
 		p.sumUp()
 		d.acts = slices.Grow(d.acts[:0], len(p.groups))
 		d.exhaust(p, 0, p.start, &tally{}, d.acts, f)
-		return
+	} else if len(p.items) >= 2 {
+		d.improveAll(p, f)
 	}
+	if f.ok && f.cost.total < before {
+		return p.above, p.upTo
+	}
+	return p.above, before
+}
+
+// improveAll improves all first sets.
+func (d *decision) improveAll(p *pool, f *found) {
 	d.mix.reset(p)
 	d.improve(p, f)
 	for _, without := range restrictions {
@@ -97,7 +143,7 @@ func (d *decision) worthwhile(u *task, n *node, f *found) bool {
 		case t.settled:
 			continue
 		case !d.eligible(u, t):
-			if !shareKnown(t.TaskView) || !pays(act{t, headrace.Wait, -1}) {
+			if !t.share || !pays(act{t, headrace.Wait, -1}) {
 				continue
 			}
 		case t.NoSuspend == "" && pays(act{t, headrace.Suspend, -1}):
@@ -120,10 +166,10 @@ func (d *decision) worthwhile(u *task, n *node, f *found) bool {
 
 // gather makes the pool. An act that makes room on its own, without page-outs, need
 // not be part of a set: the set without the others would be cheaper. Nor need one
-// that alone costs more than the best known.
-func (d *decision) gather(u *task, n *node, f *found) *pool {
+// that alone costs as much as the best known before.
+func (d *decision) gather(u *task, n *node, before float64) *pool {
 	p := &d.pool
-	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], free: p.free[:0]}
+	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], free: p.free[:0], above: math.Inf(-1), upTo: math.Inf(1)}
 	for _, t := range n.suspended {
 		if t != u && !t.settled {
 			p.pageable.add(t, t.pageable())
@@ -132,10 +178,16 @@ func (d *decision) gather(u *task, n *node, f *found) *pool {
 	options := d.options(n)
 	for i := range options {
 		o := &options[i]
-		if !d.usable(u, o) || f.ok && d.floor(u, n, o) >= f.cost.total {
+		if !d.usable(u, o) {
+			continue
+		}
+		floor := d.floor(u, n, o)
+		if floor >= before {
+			p.upTo = min(p.upTo, floor)
 			continue
 		}
 		if b := p.start.with(o.act); !b.fits(n.swap) || b.page() > 0 {
+			p.above = max(p.above, floor)
 			p.add(d.item(n, o))
 		}
 	}

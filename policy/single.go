@@ -10,7 +10,11 @@ func (d *decision) single(u *task, n *node) found {
 	f := found{acts: d.best[:0]}
 	d.consider(u, n, &f, nil, start, &tally{}) // nothing but page-outs
 	d.open(n)
-	for _, t := range n.running {
+	running := n.running
+	if !n.yields(u) {
+		running = nil
+	}
+	for _, t := range running {
 		switch {
 		case t.settled || start.cpus-t.CPUs > slack:
 		case d.eligible(u, t):
@@ -20,7 +24,7 @@ func (d *decision) single(u *task, n *node) found {
 			d.weighDumps(u, n, &f, start, t)
 			d.weigh(u, n, &f, start, act{t, headrace.Kill, -1})
 			d.weigh(u, n, &f, start, act{t, headrace.Wait, -1})
-		case shareKnown(t.TaskView):
+		case t.share:
 			d.weigh(u, n, &f, start, act{t, headrace.Wait, -1})
 		}
 	}

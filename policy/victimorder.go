@@ -16,7 +16,8 @@ func (d *decision) open(n *node) {
 	n.opened = true
 	for i := n.first; i >= 0; i = d.next[i] {
 		t := d.enrol(int(i), n)
-		t.rank = d.rankOf(t)
+		t.rank, t.share, t.guard = d.rankOf(t), shareKnown(t.TaskView), d.c.guardOf(t.TaskView)
+		n.shares = n.shares || t.share
 		n.running = append(n.running, t)
 	}
 }

@@ -2,10 +2,15 @@ package policy
 
 import "headrace"
 
-// eligible reports whether the running task v may be preempted for u.
+// eligible reports whether v, which runs on a node that has been opened, may be
+// preempted for u.
 func (d *decision) eligible(u, v *task) bool {
-	return !v.settled && v.Priority < u.Priority && !d.c.protected(v.TaskView, u.eff)
+	return !v.settled && v.Priority < u.Priority && !v.guard.against(u.eff)
 }
+
+// yields reports whether any task that runs on n could be preempted for u, or waited
+// for by Cost.
+func (n *node) yields(u *task) bool { return n.lowest < u.Priority || n.shares }
 
 // movable reports whether the suspended task v may be turned into a checkpoint
 // for u, or for nobody in particular when u is nil.
