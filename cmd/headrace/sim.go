@@ -106,6 +106,9 @@ func (a *app) sim(ctx context.Context, f *simFlags, changed func(string) bool) e
 		return err
 	}
 	config.Seed = f.load.seed
+	if err := config.Validate(); err != nil {
+		return usageErrorf("%w", err)
+	}
 	s.configure = func(r simRun) (sim.Config, error) {
 		c := config
 		c.Policy.Policy = r.policy

@@ -103,6 +103,12 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 			set.to()
 		}
 	}
+	switch {
+	case c.Power.Idle > c.Power.Peak:
+		return c, usageErrorf("--idle-watts %v is more than --peak-watts %v", c.Power.Idle, c.Power.Peak)
+	case c.Reading.Buffer > c.Reading.Cache:
+		return c, usageErrorf("--warm %s is more than the page cache, --cache %s", sizeText(c.Reading.Buffer), sizeText(c.Reading.Cache))
+	}
 	var err error
 	if c.Policy.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
 		return c, usageErrorf("--victims: %w", err)
