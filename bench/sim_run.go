@@ -15,18 +15,14 @@ import (
 )
 
 // simConfig is the cluster that a workload was made for, with a medium as it was
-// measured. Swap, where the cluster has some, lies on the same medium.
+// measured. Swap lies on the same medium, because nothing else is said of it.
 func (s *simRunner) simConfig(w *trace.Workload, name policy.Name, medium string) (sim.Config, error) {
 	c := sim.DefaultConfig()
 	if k := w.Cluster; k.Nodes > 0 {
 		c.Nodes, c.Node.CPUs, c.Node.Memory = k.Nodes, k.CPUs, k.Memory
 	}
 	c.Policy.Policy, c.Seed = name, s.o.Seed
-	if err := s.media.Apply(&c, medium); err != nil {
-		return c, err
-	}
-	c.Node.SwapOut, c.Node.SwapIn = c.Medium.Write, c.Medium.Read
-	return c, nil
+	return c, s.media.Apply(&c, medium)
 }
 
 // simTask is one simulation of an experiment.

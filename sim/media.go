@@ -99,20 +99,3 @@ func (m Measurements) Apply(c *Config, medium string) error {
 	c.Costs = Costs{Start: m.Costs.Start, Stop: m.Costs.Stop, Kill: m.Costs.Kill, Resume: m.Costs.Resume, Moving: x.Moving}
 	return nil
 }
-
-// ReadMedia is ReadMeasurements for those who want the media only.
-func ReadMedia(r io.Reader) ([]Medium, error) {
-	m, err := ReadMeasurements(r)
-	return m.media(), err
-}
-
-// DefaultMedia are the media of DefaultMeasurements.
-func DefaultMedia() []Medium { return DefaultMeasurements().media() }
-
-func (m Measurements) media() []Medium {
-	var out []Medium
-	for _, x := range m.Media {
-		out = append(out, x.Medium)
-	}
-	return out
-}

@@ -91,7 +91,7 @@ func TestMeasurementsSurviveTheFile(t *testing.T) {
 // checkpoint-preemption, table 3, dumps 5 GB in 169, 43.7 and 2.92 s.
 func TestDefaultMediaAreThoseOfThePaper(t *testing.T) {
 	took := map[string]float64{"hdd": 169, "ssd": 43.7, "nvm": 2.92}
-	for _, m := range DefaultMedia() {
+	for _, m := range DefaultMeasurements().Media {
 		paper := took[m.Name]
 		if got := m.DumpOverhead.Seconds() + 5e9/m.Write; paper > 0 && (got < paper*0.7 || got > paper*1.3) {
 			t.Errorf("%s dumps 5 GB in %.1f s, the paper's in %.1f s", m.Name, got, paper)
