@@ -16,7 +16,6 @@ type readingView struct {
 	free  []int32
 
 	local []int64 // buffer: bytes on the disk of each node
-	found []int32 // buffer: the nodes that have any
 }
 
 // link is one entry of such a list.
