@@ -43,8 +43,8 @@ A trace is one of these; without the format in front it is told by the name:
 
 ` + sourceForms + `
 
-Kill and wait do not use storage and run once; suspend does only where swap is
-short. What storage and swap can do is measured, not assumed: see --media.`,
+Kill and wait do not use storage and run once. Swap lies on the storage, unless
+--swap-rate says how fast it is. What storage can do is measured: see --media.`,
 		Example: `  headrace sim --trace synthetic:google-day --out report.html
   headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
   headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json

@@ -19,18 +19,18 @@ import (
 // clusterFlags are the cluster and how it is run; what is not said is what the
 // trace says, or sim.DefaultConfig.
 type clusterFlags struct {
-	nodes                     uint
-	cores                     slots
-	memory, swap, store, net  size
-	idleWatts, peakWatts      float64
-	interval                  span
-	known, check              bool
-	victims                   string
-	minRun, ageing            rule
-	disk, shared, cache, warm size
-	replicas                  uint
-	lead                      span
-	byResidency               bool
+	nodes                              uint
+	cores                              slots
+	memory, swap, swapRate, store, net size
+	idleWatts, peakWatts               float64
+	interval                           span
+	known, check                       bool
+	victims                            string
+	minRun, ageing                     rule
+	disk, shared, cache, warm          size
+	replicas                           uint
+	lead                               span
+	byResidency                        bool
 }
 
 func (f *clusterFlags) define(cmd *cobra.Command) {
@@ -40,6 +40,7 @@ func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
 	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
 	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default "+sizeText(d.Node.Swap)+")")
+	flags.Var(&f.swapRate, "swap-rate", "what swap writes and reads in a second (default: as the storage; that is where swap lies)")
 	flags.Var(&f.store, "store", "the room of a node for checkpoints (default "+sizeText(d.Node.Store)+")")
 	flags.Var(&f.net, "net", "what a node can send in a second; 0: tasks never move (default "+sizeText(int64(d.Node.Net))+")")
 	flags.Float64Var(&f.idleWatts, "idle-watts", d.Power.Idle, "the `WATTS` that a node draws when nothing runs")
@@ -91,6 +92,7 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 		to   func()
 	}{
 		{"swap", func() { c.Node.Swap = int64(f.swap) }},
+		{"swap-rate", func() { c.Node.SwapOut, c.Node.SwapIn = float64(f.swapRate), float64(f.swapRate) }},
 		{"store", func() { c.Node.Store = int64(f.store) }},
 		{"net", func() { c.Node.Net = float64(f.net) }},
 		{"interval", func() { c.Interval = time.Duration(f.interval) }},

@@ -28,6 +28,14 @@ func (r simRun) String() string {
 	return fmt.Sprintf("%s on %s", r.policy, r.medium)
 }
 
+// depends reports whether the run would have gone otherwise on another medium. A
+// policy that weighs media depends on them even where it made no checkpoint because
+// of that.
+func (r simRun) depends(c sim.Config, result *sim.Result) bool {
+	swap := c.Node.SwapOut == 0 // it lies on the medium
+	return !r.alone && (r.policy != policy.Suspend || result.Counts.Checkpoints > 0 || swap && result.IO.PagedOut > 0)
+}
+
 // planRuns is what has to be run to compare the policies on the media, in the order
 // in which it is reported. Of the runs of a group those behind the first are only
 // needed when that made use of its medium.
@@ -43,8 +51,8 @@ func planRuns(policies []policy.Name, media []string) [][]simRun {
 			runs[0].alone = true
 			groups = append(groups, runs[:1])
 		case policy.Suspend:
-			// It checkpoints where swap has no room, and until it does so for the first
-			// time the medium has no part in what happens.
+			// Until it pages out or checkpoints for the first time, the medium has no part in
+			// what happens.
 			groups = append(groups, runs)
 		default:
 			groups = append(groups, slices.Collect(slices.Chunk(runs, 1))...)
@@ -112,9 +120,6 @@ func (s *simulation) group(ctx context.Context, group []simRun) (e groupEnd) {
 			e.failures = append(e.failures, runFailure{run, err})
 			continue
 		}
-		if !run.alone && run.policy != policy.Suspend {
-			result.UsesMedium = true // also where it has made the policy do something else
-		}
 		e.results = append(e.results, result)
 		if i == 0 && !result.UsesMedium {
 			s.watch.skip(len(group) - 1)
@@ -153,5 +158,9 @@ func (s *simulation) one(ctx context.Context, run simRun) (*sim.Result, error) {
 	watched := s.watch.begin(run)
 	result, err := s.run(ctx, s.workload, config, func(p sim.Progress) { s.watch.at(watched, p) })
 	s.watch.end(watched, result)
-	return result, err
+	if err != nil {
+		return nil, err
+	}
+	result.UsesMedium = run.depends(config, result)
+	return result, nil
 }

@@ -24,9 +24,9 @@ type fakeRuns struct {
 	began   []string
 	running atomic.Int32
 	most    atomic.Int32
-	uses    func(policy.Name) bool
-	fail    string          // the run that fails
-	meet    *sync.WaitGroup // all runs wait for each other
+	become  func(policy.Name, *sim.Result) // may be nil
+	fail    string                         // the run that fails
+	meet    *sync.WaitGroup                // all runs wait for each other
 }
 
 func (f *fakeRuns) run(ctx context.Context, w *trace.Workload, c sim.Config, progress func(sim.Progress)) (*sim.Result, error) {
@@ -49,7 +49,11 @@ func (f *fakeRuns) run(ctx context.Context, w *trace.Workload, c sim.Config, pro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &sim.Result{Policy: c.Policy.Policy, Medium: c.Medium.Name, UsesMedium: f.uses == nil || f.uses(c.Policy.Policy), Tasks: 2}, nil
+	r := &sim.Result{Policy: c.Policy.Policy, Medium: c.Medium.Name, Config: c, Tasks: 2}
+	if f.become != nil {
+		f.become(c.Policy.Policy, r)
+	}
+	return r, nil
 }
 
 func tryRuns(ctx context.Context, f *fakeRuns, jobs int, policies ...policy.Name) (found []string, said string, err error) {
@@ -72,7 +76,7 @@ func tryRuns(ctx context.Context, f *fakeRuns, jobs int, policies ...policy.Name
 func TestWhatIsRun(t *testing.T) {
 	for _, c := range []struct {
 		policies []policy.Name
-		swapped  bool // suspend finds room in swap
+		resident bool // what is suspended stays in memory
 		want     string
 	}{
 		{[]policy.Name{policy.Kill}, true, "kill on hdd"},
@@ -85,7 +89,11 @@ func TestWhatIsRun(t *testing.T) {
 		for jobs := 1; jobs <= 4; jobs++ {
 			// Only suspend is asked: that a policy did not checkpoint on a slow medium does not
 			// mean that it would not on a fast one.
-			f := &fakeRuns{uses: func(p policy.Name) bool { return p == policy.Suspend && !c.swapped }}
+			f := &fakeRuns{become: func(p policy.Name, r *sim.Result) {
+				if p == policy.Suspend && !c.resident {
+					r.IO.PagedOut = 1
+				}
+			}}
 			found, _, err := tryRuns(t.Context(), f, jobs, c.policies...)
 			if got := strings.Join(found, ", "); err != nil || got != c.want {
 				t.Errorf("%v, %d at a time: %s, %v, want %s", c.policies, jobs, got, err, c.want)
@@ -94,6 +102,31 @@ func TestWhatIsRun(t *testing.T) {
 			if n := len(slices.Compact(f.began)); n != len(found) {
 				t.Errorf("%v: %d results of %d runs", c.policies, len(found), n)
 			}
+		}
+	}
+}
+
+func TestWhatDependsOnTheMedium(t *testing.T) {
+	var checkpoints, pages sim.Result
+	checkpoints.Counts.Checkpoints = 1
+	pages.IO.PagedOut = 1
+	apart := sim.Config{Node: sim.Node{SwapOut: 1e9, SwapIn: 1e9}}
+	for _, c := range []struct {
+		run    simRun
+		config sim.Config
+		result sim.Result
+		want   bool
+	}{
+		{simRun{policy: policy.Kill, alone: true}, sim.Config{}, sim.Result{}, false},
+		{simRun{policy: policy.Cost}, sim.Config{}, sim.Result{}, true},
+		{simRun{policy: policy.Adaptive}, sim.Config{}, sim.Result{}, true},
+		{simRun{policy: policy.Suspend}, sim.Config{}, sim.Result{}, false},
+		{simRun{policy: policy.Suspend}, apart, checkpoints, true},
+		{simRun{policy: policy.Suspend}, sim.Config{}, pages, true},
+		{simRun{policy: policy.Suspend}, apart, pages, false},
+	} {
+		if got := c.run.depends(c.config, &c.result); got != c.want {
+			t.Errorf("%s: %v, want %v (%+v)", c.run.policy, got, c.want, c.result.IO)
 		}
 	}
 }
@@ -120,7 +153,7 @@ func TestARunThatFails(t *testing.T) {
 			t.Errorf("said %q of a run that failed", said)
 		}
 	}
-	found, _, err := tryRuns(t.Context(), &fakeRuns{fail: "suspend on hdd"}, 1, policy.Suspend)
+	found, _, err := tryRuns(t.Context(), &fakeRuns{fail: "suspend on hdd", become: func(_ policy.Name, r *sim.Result) { r.Counts.Checkpoints = 1 }}, 1, policy.Suspend)
 	if err == nil || err.Error() != "suspend on hdd: it fell over" || len(found) != 2 {
 		t.Errorf("%v, %v when the first of a group fails", found, err)
 	}
