@@ -121,9 +121,9 @@ func fitsRaw(v *headrace.View, t headrace.TaskView) bool {
 			continue
 		}
 		cpus, mem := use(t, n)
-		for _, o := range v.Tasks {
-			if o.Node == n.ID {
-				c, m := use(o, n)
+		for j := range v.Tasks {
+			if v.Tasks[j].Node == n.ID {
+				c, m := use(v.Tasks[j], n)
 				cpus, mem = cpus+c, mem+m
 			}
 		}
