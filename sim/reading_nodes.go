@@ -142,7 +142,8 @@ func (d *files) settle() {
 	d.touched = d.touched[:0]
 }
 
-// due: something has ended on b.
+// due: something has ended on b. All of it is in memory before anybody goes on, so
+// that nobody waits for what has ended.
 func (d *files) due(b *bandwidth, gen uint32) {
 	if b.gen != gen {
 		return
@@ -152,8 +153,15 @@ func (d *files) due(b *bandwidth, gen uint32) {
 	for _, f := range d.ended {
 		if f.f != nil {
 			d.fetched(f.f)
-		} else {
+		}
+	}
+	for _, f := range d.ended {
+		if f.f == nil {
 			d.part(f.t, overNet)
+			continue
+		}
+		for _, t := range f.f.readers {
+			d.part(t, onDisk)
 		}
 	}
 }
@@ -237,9 +245,6 @@ func (d *files) fetched(f *fetch) {
 	}
 	if f.wish != nil {
 		d.warmed(f)
-	}
-	for _, t := range f.readers {
-		d.part(t, onDisk)
 	}
 	d.look(n)
 }

@@ -40,7 +40,7 @@ func randomInputs(w *trace.Workload, r *rand.Rand) {
 // TestRandomReading runs random workloads with inputs under all policies with the
 // invariants checked, each twice.
 func TestRandomReading(t *testing.T) {
-	runs := 24
+	runs := 32
 	if testing.Short() {
 		runs = 6
 	}
