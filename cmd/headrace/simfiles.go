@@ -25,6 +25,8 @@ type outFile struct {
 func (o outFile) check() error {
 	info, err := os.Stat(o.path)
 	switch {
+	case o.path == "-":
+		return usageErrorf("%s -: standard output has the tables; name a file", o.flag)
 	case err == nil && info.IsDir():
 		return usageErrorf("%s %s: it is a directory; name a file in it", o.flag, o.path)
 	case err == nil && !info.Mode().IsRegular():

@@ -76,18 +76,27 @@ type simulation struct {
 
 // results runs everything, and returns the results in the order of the groups. What
 // becomes of one run does not depend on others: when some fail the error tells of
-// those, and the results are the others'. When ctx ends there are none.
+// those, and the results are the others'. When ctx ends there are none, and runs that
+// take long to notice are not waited for.
 func (s *simulation) results(ctx context.Context) ([]*sim.Result, error) {
 	ended := make([]groupEnd, len(s.groups))
-	var pool errgroup.Group
-	pool.SetLimit(s.jobs)
-	for i, group := range s.groups {
-		pool.Go(func() error {
-			ended[i] = s.group(ctx, group)
-			return nil
-		})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var pool errgroup.Group
+		pool.SetLimit(s.jobs)
+		for i, group := range s.groups {
+			pool.Go(func() error {
+				ended[i] = s.group(ctx, group)
+				return nil
+			})
+		}
+		pool.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	pool.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -172,6 +172,16 @@ func TestInterruptedRuns(t *testing.T) {
 	}
 }
 
+func TestInterruptDoesNotWaitForRuns(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fakeRuns{meet: new(sync.WaitGroup)}
+	f.meet.Add(2) // the run waits for another one
+	time.AfterFunc(0, cancel)
+	if found, _, err := tryRuns(ctx, f, 1, policy.Kill); found != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 func TestWatchOfRuns(t *testing.T) {
 	_, said, err := tryRuns(t.Context(), &fakeRuns{}, 1, policy.Kill, policy.Checkpoint)
 	want := "kill: 2 tasks in 0s, 0/s\ncheckpoint on hdd: 2 tasks in 0s, 0/s\ncheckpoint on ssd: 2 tasks in 0s, 0/s\ncheckpoint on nvm: 2 tasks in 0s, 0/s\n"
