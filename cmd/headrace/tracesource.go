@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"headrace/trace"
 )
 
 // sourceForms are how a trace can be named.
@@ -42,12 +44,18 @@ func (a *app) source(name string) (string, error) {
 	return format + ":" + name, nil
 }
 
+// carried are the traces that come with this program, with their formats.
+var carried = map[string]string{trace.GoogleDayName: "synthetic", "facebook-day": "swim"}
+
 func isFormat(s string) bool { return slices.Contains(traceFormats, s) }
 
 func guessFormat(name string) (string, error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if format := carried[name]; format != "" {
+			return format, nil
+		}
 		if format, rest, found := strings.Cut(name, ":"); found && rest != "" && !strings.Contains(format, "/") {
 			return "", usageErrorf("trace %s: there is no format %q; there are %s", name, format, strings.Join(traceFormats, ", "))
 		}
