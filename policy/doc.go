@@ -53,8 +53,9 @@
 // nobody else leaves for it. Room that was made for a task by preemption is its
 // own until it starts (TaskView.Room), even if others stand before it by then.
 // When nothing can be done for a task, what is free is kept for it on the node
-// where the least is missing; what is missing there can only become less. That is
-// done for the first such task that could go anywhere and for one on each node
+// where the least is missing; what is missing there can only become less. Where
+// suspended tasks hold it, and not what runs, none is kept: they have to run first.
+// That is done for the first such task that could go anywhere and for one on each node
 // that cannot; what it does not need, and all other nodes, are open to the tasks
 // behind it, and so is what those of them that may preempt make room for.
 //

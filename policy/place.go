@@ -127,7 +127,7 @@ func (d *decision) block(u *task, s spots) {
 		if n.kept != nil || !possible(u, n) {
 			continue
 		}
-		if m := d.missing(u, n); best == nil || m < least {
+		if m := d.missing(u, n); (best == nil || m < least) && d.mayFit(u, n) {
 			best, least = n, m
 		}
 	}
@@ -136,6 +136,23 @@ func (d *decision) block(u *task, s spots) {
 	}
 	d.keeping = d.keeping || anywhere
 	d.keep(u, best)
+}
+
+// mayFit reports whether u will fit on n once all that runs there has ended. If not,
+// suspended tasks hold what is missing and have to run first: to keep room from them
+// would have both wait for ever.
+func (d *decision) mayFit(u *task, n *node) bool {
+	b := d.balance(u, n)
+	if b.fits(n.swap) {
+		return true
+	}
+	d.open(n)
+	for _, t := range n.running {
+		if !t.settled {
+			b = b.with(act{t, headrace.Wait, -1})
+		}
+	}
+	return b.fits(n.swap)
 }
 
 // keep sets aside for u what is free on n, as far as u needs it.

@@ -42,7 +42,7 @@ func random(seed uint64, n int) *trace.Workload {
 // checked after each decision: memory, swap and stores are scarce, checkpoints move,
 // priorities age.
 func TestRandom(t *testing.T) {
-	runs := 35
+	runs := 120
 	if testing.Short() {
 		runs = 10
 	}
