@@ -68,6 +68,9 @@ type Calibrated struct {
 // does; adaptive is the one that has to choose.
 var calibrationPolicies = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost}
 
+// quickPolicies is how many of them SimOptions.Quick runs: those with one mechanism.
+const quickPolicies = 3
+
 // plannedTask is a task before its length is known.
 type plannedTask struct {
 	urgent           bool
@@ -181,10 +184,14 @@ func (c *calibrator) findPlace(ctx context.Context) error {
 
 func (c *calibrator) repeat(ctx context.Context) error {
 	failures := 0
+	policies := calibrationPolicies
+	if c.o.Quick {
+		policies = policies[:quickPolicies]
+	}
 	for repeat := range c.o.Repeats {
-		for order, i := range rand.New(rand.NewPCG(c.o.Seed, uint64(repeat))).Perm(len(calibrationPolicies)) {
-			name := calibrationPolicies[i]
-			share := (float64(repeat) + float64(order)/float64(len(calibrationPolicies))) / float64(c.o.Repeats)
+		for order, i := range rand.New(rand.NewPCG(c.o.Seed, uint64(repeat))).Perm(len(policies)) {
+			name := policies[i]
+			share := (float64(repeat) + float64(order)/float64(len(policies))) / float64(c.o.Repeats)
 			c.say(0.1+0.9*share, "repeat %d of %d: %s, live", repeat+1, c.o.Repeats, name)
 			run, err := c.once(ctx, name)
 			run.Repeat, run.Order, run.Policy = repeat, order, string(name)

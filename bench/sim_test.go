@@ -358,7 +358,7 @@ func TestQuickCalibration(t *testing.T) {
 	t.Logf("took %v", time.Since(start))
 	leftNothing(t, o.Dir)
 	res := simResultsOf(t, o)
-	for _, name := range calibrationPolicies {
+	for _, name := range calibrationPolicies[:quickPolicies] {
 		runs := res.calibrated(string(name))
 		if len(runs) != 1 {
 			t.Errorf("%s: %d runs", name, len(runs))
@@ -368,8 +368,12 @@ func TestQuickCalibration(t *testing.T) {
 		if name == "kill" && (x.Live.Kills != 1 || x.Sim.Kills != 1) || name == "checkpoint" && (x.Live.Checkpoints != 1 || x.Sim.Checkpoints != 1) {
 			t.Errorf("%s: live did %s, simulated %s", name, x.Live.did(), x.Sim.did())
 		}
-		if len(x.Live.Sojourns) != 2 || x.Live.Makespan < res.Calibration.work()*0.9 || x.Sim.Makespan < res.Calibration.work()*0.9 {
-			t.Errorf("%s: %+v with %g s of work", name, x, res.Calibration.work())
+		// How long it took live depends on what else the machine does.
+		if len(x.Live.Sojourns) != 2 || x.Live.Makespan < slices.Max(x.Live.Sojourns) {
+			t.Errorf("%s: live %+v", name, x.Live)
+		}
+		if work := res.Calibration.work(); len(x.Sim.Sojourns) != 2 || x.Sim.Makespan < work-1e-6 || x.Sim.Makespan > 3*work {
+			t.Errorf("%s: simulated %+v with %g s of work", name, x.Sim, work)
 		}
 	}
 }

@@ -48,6 +48,7 @@ and how far it is off the real daemon. Only calibration needs root.
 	}
 	experimentFlags(cmd, &o.RunOptions)
 	flags := cmd.Flags()
+	flags.Lookup("seed").Usage = "of the first day; the next ones have the numbers after it"
 	flags.Lookup("repeats").Usage = "how many seeds, and how often the calibration runs (default 5; 2 with --quick)"
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: 3, 5, cost, seeds, swim, speed, calibration (default: all)")
 	flags.StringVar(&o.Trace, "trace", "", "the `TRACE` of the day (default synthetic:google-day)")
