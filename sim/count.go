@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy"
 	"headrace/trace"
 )
 
@@ -198,6 +199,18 @@ func (e *engine) conserved() error {
 	return nil
 }
 
+// usesMedium reports whether the run could have gone otherwise on another medium. A
+// policy that weighs checkpoints depends on it even where it made none.
+func (e *engine) usesMedium() bool {
+	switch e.c.Policy.Policy {
+	case policy.Kill, policy.Wait:
+		return false
+	case policy.Suspend:
+		return e.r.Counts.Checkpoints > 0 || e.swapOnMedium && e.r.IO.PagedOut > 0
+	}
+	return true
+}
+
 // result is the whole.
 func (e *engine) result() *Result {
 	r := e.r
@@ -218,7 +231,7 @@ func (e *engine) result() *Result {
 	if e.files != nil {
 		r.Reading = e.files.result(r.Makespan)
 	}
-	r.UsesMedium = r.Counts.Checkpoints > 0
+	r.UsesMedium = e.usesMedium()
 	for i := range e.bands {
 		b := &e.bands[i]
 		r.Bands = append(r.Bands, Band{

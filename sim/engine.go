@@ -32,6 +32,8 @@ type engine struct {
 
 	queue   events
 	planner *policy.Planner
+	// swapOnMedium: nobody said how fast swap is, so it lies on the medium.
+	swapOnMedium bool
 	// view is what the policy sees; order its tasks, nil for those that have ended.
 	view  headrace.View
 	order []*task
@@ -80,7 +82,8 @@ func Run(ctx context.Context, w *trace.Workload, c Config, progress func(Progres
 }
 
 func newEngine(w *trace.Workload, c Config) *engine {
-	if c.Node.SwapOut == 0 {
+	swapOnMedium := c.Node.SwapOut == 0
+	if swapOnMedium {
 		c.Node.SwapOut = c.Medium.Write
 	}
 	if c.Node.SwapIn == 0 {
@@ -90,7 +93,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 		c: c, w: w, planner: policy.NewPlanner(c.Policy),
 		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
 		byTask:  map[headrace.TaskID]*task{},
-		decided: -c.Interval,
+		decided: -c.Interval, swapOnMedium: swapOnMedium,
 	}
 	e.view.Nodes = make([]headrace.NodeView, c.Nodes)
 	for i := range e.nodes {

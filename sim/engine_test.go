@@ -299,3 +299,28 @@ func TestSameBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestUsesMedium(t *testing.T) {
+	w := workload(
+		job{run: 100, memory: 600 * mb},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	)
+	roomy, onMedium := easy(1, policy.Suspend), easy(1, policy.Suspend)
+	roomy.Node.Memory = 2000 * mb
+	onMedium.Node.SwapOut, onMedium.Node.SwapIn = 0, 0
+	for what, tt := range map[string]struct {
+		c    Config
+		want bool
+	}{
+		"kill":                         {easy(1, policy.Kill), false},
+		"wait":                         {easy(1, policy.Wait), false},
+		"cost":                         {easy(1, policy.Cost), true},
+		"suspend, swap somewhere else": {easy(1, policy.Suspend), false},
+		"suspend, swap on the medium":  {onMedium, true},
+		"suspend, no need of swap":     {roomy, false},
+	} {
+		if r := run(t, w, tt.c); r.UsesMedium != tt.want {
+			t.Errorf("%s: %v, want %v", what, r.UsesMedium, tt.want)
+		}
+	}
+}

@@ -55,8 +55,6 @@ type task struct {
 	chain int
 	// writes is what the dump under way writes.
 	writes int64
-	// from is the node that its checkpoint is moved from.
-	from *node
 }
 
 // progress is the useful running until now.
@@ -86,11 +84,6 @@ func (t *task) dirty(progress time.Duration) int64 {
 	}
 	changed := int64(float64(t.spec.Dirty) * (progress - t.saved).Seconds())
 	return min(now, changed+now-t.memory(t.saved))
-}
-
-// waits reports whether it is to be brought to run when there is room.
-func (t *task) waits() bool {
-	return !t.v.Starting && !t.v.Leaving && t.v.State != headrace.Running
 }
 
 // refresh brings what time changes up to date in the view.

@@ -22,6 +22,7 @@ type clusterFlags struct {
 	nodes                              uint
 	cores                              slots
 	memory, swap, swapRate, store, net size
+	swapGiven                          bool
 	idleWatts, peakWatts               float64
 	interval                           span
 	known, check                       bool
@@ -39,7 +40,7 @@ func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags.UintVar(&f.nodes, "nodes", 0, "the cluster has this `NUMBER` of nodes (default: as the trace says)")
 	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
 	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
-	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default "+sizeText(d.Node.Swap)+")")
+	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default: as much as it has memory)")
 	flags.Var(&f.swapRate, "swap-rate", "what swap writes and reads in a second (default: as the storage; that is where swap lies)")
 	flags.Var(&f.store, "store", "the room of a node for checkpoints (default "+sizeText(d.Node.Store)+")")
 	flags.Var(&f.net, "net", "what a node can send in a second; 0: tasks never move (default "+sizeText(int64(d.Node.Net))+")")
@@ -91,7 +92,7 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 		flag string
 		to   func()
 	}{
-		{"swap", func() { c.Node.Swap = int64(f.swap) }},
+		{"swap", func() { c.Node.Swap, f.swapGiven = int64(f.swap), true }},
 		{"swap-rate", func() { c.Node.SwapOut, c.Node.SwapIn = float64(f.swapRate), float64(f.swapRate) }},
 		{"store", func() { c.Node.Store = int64(f.store) }},
 		{"net", func() { c.Node.Net = float64(f.net) }},
@@ -132,6 +133,9 @@ func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
 	}
 	if f.memory > 0 {
 		c.Node.Memory = int64(f.memory)
+	}
+	if !f.swapGiven {
+		c.Node.Swap = c.Node.Memory
 	}
 	var missing []string
 	for _, need := range []struct {

@@ -28,14 +28,6 @@ func (r simRun) String() string {
 	return fmt.Sprintf("%s on %s", r.policy, r.medium)
 }
 
-// depends reports whether the run would have gone otherwise on another medium. A
-// policy that weighs media depends on them even where it made no checkpoint because
-// of that.
-func (r simRun) depends(c sim.Config, result *sim.Result) bool {
-	swap := c.Node.SwapOut == 0 // it lies on the medium
-	return !r.alone && (r.policy != policy.Suspend || result.Counts.Checkpoints > 0 || swap && result.IO.PagedOut > 0)
-}
-
 // planRuns is what has to be run to compare the policies on the media, in the order
 // in which it is reported. Of the runs of a group those behind the first are only
 // needed when that made use of its medium.
@@ -167,9 +159,5 @@ func (s *simulation) one(ctx context.Context, run simRun) (*sim.Result, error) {
 	watched := s.watch.begin(run)
 	result, err := s.run(ctx, s.workload, config, func(p sim.Progress) { s.watch.at(watched, p) })
 	s.watch.end(watched, result)
-	if err != nil {
-		return nil, err
-	}
-	result.UsesMedium = run.depends(config, result)
-	return result, nil
+	return result, err
 }

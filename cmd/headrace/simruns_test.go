@@ -91,7 +91,7 @@ func TestWhatIsRun(t *testing.T) {
 			// mean that it would not on a fast one.
 			f := &fakeRuns{become: func(p policy.Name, r *sim.Result) {
 				if p == policy.Suspend && !c.resident {
-					r.IO.PagedOut = 1
+					r.UsesMedium = true
 				}
 			}}
 			found, _, err := tryRuns(t.Context(), f, jobs, c.policies...)
@@ -102,31 +102,6 @@ func TestWhatIsRun(t *testing.T) {
 			if n := len(slices.Compact(f.began)); n != len(found) {
 				t.Errorf("%v: %d results of %d runs", c.policies, len(found), n)
 			}
-		}
-	}
-}
-
-func TestWhatDependsOnTheMedium(t *testing.T) {
-	var checkpoints, pages sim.Result
-	checkpoints.Counts.Checkpoints = 1
-	pages.IO.PagedOut = 1
-	apart := sim.Config{Node: sim.Node{SwapOut: 1e9, SwapIn: 1e9}}
-	for _, c := range []struct {
-		run    simRun
-		config sim.Config
-		result sim.Result
-		want   bool
-	}{
-		{simRun{policy: policy.Kill, alone: true}, sim.Config{}, sim.Result{}, false},
-		{simRun{policy: policy.Cost}, sim.Config{}, sim.Result{}, true},
-		{simRun{policy: policy.Adaptive}, sim.Config{}, sim.Result{}, true},
-		{simRun{policy: policy.Suspend}, sim.Config{}, sim.Result{}, false},
-		{simRun{policy: policy.Suspend}, apart, checkpoints, true},
-		{simRun{policy: policy.Suspend}, sim.Config{}, pages, true},
-		{simRun{policy: policy.Suspend}, apart, pages, false},
-	} {
-		if got := c.run.depends(c.config, &c.result); got != c.want {
-			t.Errorf("%s: %v, want %v (%+v)", c.run.policy, got, c.want, c.result.IO)
 		}
 	}
 }
@@ -153,7 +128,7 @@ func TestARunThatFails(t *testing.T) {
 			t.Errorf("said %q of a run that failed", said)
 		}
 	}
-	found, _, err := tryRuns(t.Context(), &fakeRuns{fail: "suspend on hdd", become: func(_ policy.Name, r *sim.Result) { r.Counts.Checkpoints = 1 }}, 1, policy.Suspend)
+	found, _, err := tryRuns(t.Context(), &fakeRuns{fail: "suspend on hdd", become: func(_ policy.Name, r *sim.Result) { r.UsesMedium = true }}, 1, policy.Suspend)
 	if err == nil || err.Error() != "suspend on hdd: it fell over" || len(found) != 2 {
 		t.Errorf("%v, %v when the first of a group fails", found, err)
 	}
