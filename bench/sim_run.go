@@ -15,11 +15,11 @@ import (
 )
 
 // simConfig is the cluster that a workload was made for, with a medium as it was
-// measured. Swap lies on the same medium, because nothing else is said of it.
+// measured. Nodes have as much swap as memory, on the same medium.
 func (s *simRunner) simConfig(w *trace.Workload, name policy.Name, medium string) (sim.Config, error) {
 	c := sim.DefaultConfig()
 	if k := w.Cluster; k.Nodes > 0 {
-		c.Nodes, c.Node.CPUs, c.Node.Memory = k.Nodes, k.CPUs, k.Memory
+		c.Nodes, c.Node.CPUs, c.Node.Memory, c.Node.Swap = k.Nodes, k.CPUs, k.Memory, k.Memory
 	}
 	c.Policy.Policy, c.Seed = name, s.o.Seed
 	return c, s.media.Apply(&c, medium)
