@@ -55,6 +55,7 @@ bench: setup build ## the experiments, side by side in one run
 	bin/headrace bench read
 	bin/headrace bench warm
 	bin/headrace bench order
+	bin/headrace bench sim
 
 install: build ## install below PREFIX (/usr/local): binaries, systemd unit, completions
 	install -D -m 755 bin/headrace '$(bindir)/headrace'
