@@ -38,13 +38,19 @@ type task struct {
 	guard guard
 	// passes: it goes before tasks of its job that were submitted before it.
 	passes bool
+	// turned: it has had its turn in group, the tasks of its job with which it takes
+	// turns, if it does. warm: some of its input is in memory on a node of the view, known
+	// once the group's chances are listed.
+	turned, warm bool
+	group        *group
 	// order is where in the orders its order stands, counted from 1.
 	order int
 	// paging is PagingOut plus what this decision ordered.
 	paging int64
 	// rank is its place among victims by the victim order: the less the sooner.
 	rank float64
-	// local is the share of its input that is resident, if it has one.
+	// local is the share of its input that is resident, as InputView.Resident says, if
+	// that was asked for.
 	local float64
 }
 

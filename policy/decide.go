@@ -48,6 +48,7 @@ type decision struct {
 	explain bool
 	notes   []Note
 
+	groups   groups
 	classes  classes
 	failed   failures
 	attempts int
@@ -98,7 +99,13 @@ func (d *decision) decide(v *headrace.View) {
 		u.redeemed = u.Room != "" && d.redeem(u)
 	}
 	for _, u := range queue {
-		if !u.redeemed && !d.hopeless(u) {
+		if u.redeemed {
+			continue
+		}
+		if u.group != nil {
+			u = d.turn(u.group)
+		}
+		if !d.hopeless(u) {
 			d.place(u)
 		}
 	}

@@ -29,6 +29,10 @@ func (t *fitTree) reset(n int) {
 	}
 }
 
+// anywhere reports whether a node may have so much room: there are one with the CPUs
+// and one with the memory.
+func (t *fitTree) anywhere(cpus float64, mem int64) bool { return t.most[1].holds(cpus, mem) }
+
 func (t *fitTree) leaf(i int, r room) { t.most[t.leaves+i] = r }
 
 func (t *fitTree) build() {

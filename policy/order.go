@@ -16,9 +16,11 @@ import (
 // tasks of one priority, none of them begun, in order of submission.
 //
 // Quartet schedules a task to node N if it is memory-local to N, else if it is
-// memory-local to no other node. On one node that is: what is memory-local goes
-// first, then the others in their order. Here the share of the input that is
-// resident counts, the largest first, equal ones in their order.
+// memory-local to no other node. On one node (InputView.Resident) that is: what is
+// memory-local goes first, then the others in their order. Here the share of the
+// input that is resident counts, the largest first, equal ones in their order. Where
+// there are several nodes (InputView.At), it depends on where there is room: then
+// the tasks of a job take turns (turn).
 //
 // Only tasks of one job that have waited for the same number of steps of
 // Config.Ageing change places, among themselves. So no job gains or loses by what
@@ -27,59 +29,102 @@ import (
 // passed by all of its job. A task without an input, or without a job, stays where
 // it is.
 func (d *decision) residentFirst(lane []*task) {
-	if d.c.NoResidencyOrder || len(lane) < 2 || !slices.ContainsFunc(lane, hasResident) {
+	if d.c.NoResidencyOrder || len(lane) < 2 || !slices.ContainsFunc(lane, inputKnown) {
 		return
 	}
-	type group struct {
-		job   headrace.JobID
-		steps time.Duration
-	}
-	places := map[group][]int{}
+	from := d.groups.used
 	for i, t := range lane {
 		if t.Job == "" || t.Input.Bytes <= 0 {
 			continue
 		}
-		t.local = d.memoryLocal(t.TaskView)
-		g := group{t.Job, d.c.steps(t.Waiting)}
-		places[g] = append(places[g], i)
+		g := d.groups.of(groupKey{t.Job, d.c.steps(t.Waiting), t.eff})
+		g.tasks, g.places = append(g.tasks, t), append(g.places, i)
+		g.resident = g.resident || t.Input.Resident > 0
+		g.at = g.at || len(t.Input.At) > 0
 	}
-	for _, at := range places {
-		mostLocalFirst(lane, at)
+	for _, g := range d.groups.all[from:d.groups.used] {
+		switch {
+		case len(g.tasks) < 2:
+		case g.at:
+			for _, t := range g.tasks {
+				t.group = g
+			}
+		case g.resident:
+			g.mostLocalFirst(lane)
+		}
 	}
 }
 
-func hasResident(t *task) bool { return t.Input.Resident > 0 || len(t.Input.At) > 0 }
+// inputKnown reports whether something is known of where the input of t is.
+func inputKnown(t *task) bool { return t.Input.Resident > 0 || len(t.Input.At) > 0 }
 
-// mostLocalFirst sorts the tasks of lane that stand at the given places.
-func mostLocalFirst(lane []*task, at []int) {
-	tasks := make([]*task, len(at))
-	for k, i := range at {
-		tasks[k] = lane[i]
+// group is the tasks of a job that may change places among themselves.
+type group struct {
+	tasks  []*task // in order of submission
+	places []int   // of them in their lane
+	// resident and at: of one of them at least it is known how much is resident, or on
+	// which nodes.
+	resident, at bool
+	turns        turns
+}
+
+// groupKey is what tasks that may change places have in common.
+type groupKey struct {
+	job   headrace.JobID
+	steps time.Duration
+	eff   headrace.Priority
+}
+
+// groups are the groups of one decision.
+type groups struct {
+	byKey map[groupKey]*group
+	all   []*group // kept for their memory; used of them are in byKey
+	used  int
+
+	lastKey groupKey
+	last    *group
+}
+
+func (s *groups) forget() {
+	if s.byKey == nil {
+		s.byKey = map[groupKey]*group{}
+	}
+	clear(s.byKey)
+	s.used, s.last = 0, nil
+}
+
+func (s *groups) of(k groupKey) *group {
+	if s.last != nil && s.lastKey == k {
+		return s.last
+	}
+	g := s.byKey[k]
+	if g == nil {
+		if s.used == len(s.all) {
+			s.all = append(s.all, new(group))
+		}
+		g = s.all[s.used]
+		s.used++
+		*g = group{tasks: g.tasks[:0], places: g.places[:0], turns: g.turns.emptied()}
+		s.byKey[k] = g
+	}
+	s.lastKey, s.last = k, g
+	return g
+}
+
+// mostLocalFirst sorts the tasks of g in their lane by InputView.Resident.
+func (g *group) mostLocalFirst(lane []*task) {
+	tasks := g.tasks
+	for _, t := range tasks {
+		t.local = share(t.Input.Resident, t.Input.Bytes)
 	}
 	slices.SortStableFunc(tasks, func(a, b *task) int { return cmp.Compare(b.local, a.local) })
 	oldest := math.MaxInt // the first submitted of the tasks behind
-	for k := len(at) - 1; k >= 0; k-- {
+	for k := len(tasks) - 1; k >= 0; k-- {
 		t := tasks[k]
 		t.passes = oldest < t.i
 		oldest = min(oldest, t.i)
-		lane[at[k]] = t
+		lane[g.places[k]] = t
 	}
-}
-
-// memoryLocal is the share of the input of t that is resident on the node that it
-// would run on, 0 to 1: where it has several to choose from, on the one that has
-// the most.
-func (d *decision) memoryLocal(t *headrace.TaskView) float64 {
-	if len(t.Input.At) == 0 {
-		return share(t.Input.Resident, t.Input.Bytes)
-	}
-	most := int64(0)
-	for i := range t.Input.At {
-		if at := &t.Input.At[i]; at.Resident > most && d.nodeOf(at.Node) != nil {
-			most = at.Resident
-		}
-	}
-	return share(most, t.Input.Bytes)
 }
 
 // share is the share of all that part is, 0 to 1.
@@ -93,13 +138,18 @@ func (c Config) steps(waited time.Duration) time.Duration {
 	return max(0, waited) / c.Ageing
 }
 
-// inMemory says in words why t goes before others of its job; empty when it does
-// not.
-func (t *task) inMemory() string {
-	if !t.passes {
+// passing says in words why t goes before others of its job; empty when it does not.
+// attracted: it has been said what of its input is on the node to which it goes.
+func (t *task) passing(attracted bool) string {
+	switch {
+	case !t.passes:
 		return ""
+	case attracted:
+		return ", so it goes before others of its job"
+	case t.local > 0:
+		return "; " + percent(t.local) + " of its input is in memory, so it goes before others of its job"
 	}
-	return "; " + percent(t.local) + " of its input is in memory, so it goes before others of its job"
+	return "; others of its job have theirs in memory where there is no room"
 }
 
 // percent is a share in words; one that is not whole is never said to be.

@@ -221,7 +221,8 @@ func (d *decision) begin(u *task, n *node) {
 		o.Delay, o.Reason = d.comeBack(u, n)
 	default:
 		o.Verb = headrace.OrderStart
-		o.Reason = "there is room" + d.attraction(u, n) + u.inMemory()
+		attraction := d.attraction(u, n)
+		o.Reason = "there is room" + attraction + u.passing(attraction != "")
 	}
 	if u.eff > u.Priority {
 		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.eff.String()

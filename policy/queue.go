@@ -80,8 +80,8 @@ type line struct {
 
 // queue is the waiting tasks in the order in which they get what is free: aged
 // priority, then what was begun, then submission; but of the tasks of a job that
-// have not been begun those first whose input is resident. It is valid until the
-// next call.
+// have not been begun those first whose input is resident. Of those that take turns
+// (task.group) it is the places, not the order. It is valid until the next call.
 func (d *decision) queue() []*task {
 	lanes := &d.line.lanes
 	for i := range lanes {
@@ -95,6 +95,7 @@ func (d *decision) queue() []*task {
 		}
 		lanes[lane] = append(lanes[lane], t)
 	}
+	d.groups.forget()
 	d.line.all = d.line.all[:0]
 	for i, lane := range lanes {
 		if i%2 == 1 {

@@ -8,7 +8,7 @@ package policy
 //
 // Quartet runs a task on a node to which it is memory-local, else on one to which it
 // is node-local, else anywhere (section 4.2). There a block is in memory or not;
-// here, as in residentFirst, more goes before less.
+// here, as in residentFirst and turn, more goes before less.
 func (d *decision) nearestInput(u *task, fits func(*task, *node) bool) *node {
 	if len(u.Input.At) == 0 {
 		return nil
