@@ -298,8 +298,8 @@ func TestSecondOfTwoJobs(t *testing.T) {
 	}{
 		{400, false, 0.3, 0.5},
 		{800, false, 0, 0.04},
-		{400, true, 0.45, 1},
-		{800, true, 0.15, 0.75},
+		{400, true, 0.95, 1},
+		{800, true, 0.7, 0.751},
 	} {
 		if got := hits(tt.blocks, tt.by); got < tt.min || got > tt.max {
 			t.Errorf("%d blocks, what is in memory first: %v: %.3f hits, want %v to %v", tt.blocks, tt.by, got, tt.min, tt.max)
