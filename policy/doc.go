@@ -138,7 +138,7 @@
 // that waits is cheapest, nothing is ordered; Choose and Explain tell.
 //
 // Single victims are compared exhaustively. Sets of several are looked for on the
-// sixteen nodes where the least is missing: all sets where there are at most 2000
+// four nodes where the least is missing: all sets where there are at most 2000
 // on a node, otherwise by greedy choice and improvement, which on small random
 // instances finds the best set in 99 cases of 100 (TestCostAgainstOracle). Of more
 // than eight stores on a node the first eight are weighed.
