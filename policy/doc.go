@@ -24,8 +24,7 @@
 // nodes (InputView.At), it depends on where there is room, and is decided anew at each
 // place that the job has in the queue. It goes to a task with some of its input in
 // memory on a node on which it fits then; else to one whose input is in memory on no
-// node, if possible with some of it on the disks of a node on which it fits; else to
-// the first. So nobody reads from a disk what a node will have room to read from
+// node; else to the first. So nobody reads from a disk what a node will have room to read from
 // memory, as long as the job has something else to do. The places of a job stay its
 // own, and no task is passed for longer than a step of ageing by those that come after
 // it. Config.NoResidencyOrder turns it off: tasks stay in order of submission.

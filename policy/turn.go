@@ -9,10 +9,12 @@ import (
 // free at that moment (quartet, section 4.2):
 //
 //  1. one with some of its input in memory on a node on which it fits,
-//  2. else one whose input is in memory on no node, with some of it on the disks of a
-//     node on which it fits,
-//  3. else one whose input is in memory on no node,
-//  4. else any.
+//  2. else one whose input is in memory on no node,
+//  3. else any.
+//
+// Disks do not count here, only in the choice of a node: to look for a task that has
+// its input on a disk of the node with room was tried, and its disk was then read by
+// more tasks at once than others (headrace bench sim --only swim: jobs took longer).
 //
 // Where there are several, the one with the largest share of its input there, of
 // these the first submitted. What InputView.Resident says of a task without
@@ -52,26 +54,23 @@ func (d *decision) bestChance(g *group) *task {
 			return t
 		}
 	}
-	if t := d.firstOf(&s.memory); t != nil {
-		return t
-	}
-	return d.firstOf(&s.disk)
+	return d.firstOf(&s.memory)
 }
 
 // turns is how far the turns of a group have come. What has been passed over will not
 // be wanted again.
 type turns struct {
-	// memory and disk are the chances that are left to find some of an input in memory,
-	// and on disk while it is in memory nowhere; the best first, once those of all tasks
-	// are listed. next is the first task whose chances are not.
-	memory, disk []chance
-	next         int
-	listed       bool
+	// memory is the chances that are left to find some of an input in memory, the best
+	// first, once those of all tasks are listed. next is the first task whose chances
+	// are not.
+	memory []chance
+	next   int
+	listed bool
 	// first is the first task that may need a turn, cold the first of those whose input
 	// is in memory nowhere.
 	first, cold int
 
-	kept [2][]chance // the memory of both lists
+	kept []chance // the memory of the list
 }
 
 // chance is a node on which a task fits and has a share of its input; without a node,
@@ -122,27 +121,20 @@ func (d *decision) listChances(s *turns, t *task) (all bool) {
 
 // listNodes does that for a task with InputView.At.
 func (d *decision) listNodes(s *turns, t *task) (all bool) {
-	before := len(s.disk)
 	room := d.free.anywhere(t.CPUs, d.leastDemand(t))
 	for i := range t.Input.At {
 		at := &t.Input.At[i]
-		if at.Resident <= 0 && (at.Local <= 0 || t.warm || !room) {
+		if at.Resident <= 0 {
 			continue
 		}
 		n := d.nodeOf(at.Node)
 		if n == nil {
 			continue
 		}
-		fits := room && d.fits(t, n)
-		switch {
-		case at.Resident > 0:
-			t.warm, s.disk = true, s.disk[:before]
-			if fits {
-				s.memory = append(s.memory, chance{t, n, share(at.Resident, t.Input.Bytes)})
-				all = all || at.Resident >= t.Input.Bytes
-			}
-		case fits:
-			s.disk = append(s.disk, chance{t, n, share(at.Local, t.Input.Bytes)})
+		t.warm = true
+		if room && d.fits(t, n) {
+			s.memory = append(s.memory, chance{t, n, share(at.Resident, t.Input.Bytes)})
+			all = all || at.Resident >= t.Input.Bytes
 		}
 	}
 	return all
@@ -150,17 +142,16 @@ func (d *decision) listNodes(s *turns, t *task) (all bool) {
 
 // sort puts the best chances first.
 func (s *turns) sort() {
-	s.kept = [2][]chance{s.memory, s.disk}
+	s.kept = s.memory
 	slices.SortFunc(s.memory, betterChance)
-	slices.SortFunc(s.disk, betterChance)
 }
 
 // emptied is the same memory for another group.
 func (s *turns) emptied() turns {
 	if !s.listed {
-		s.kept = [2][]chance{s.memory, s.disk}
+		s.kept = s.memory
 	}
-	return turns{memory: s.kept[0][:0], disk: s.kept[1][:0]}
+	return turns{memory: s.kept[:0]}
 }
 
 // betterChance compares two of a list: by the shares, then by submission.

@@ -51,9 +51,9 @@ func TestTurns(t *testing.T) {
 		{"the second that wants a node lets others pass", 3,
 			[]headrace.TaskView{in("a", "j", at("n2", 100, 100)), in("b", "j", at("n2", 100, 100)), in("c", "j", at("n0", 0, 100)), in("d", "j")}, false,
 			"a>n2 c>n0 d>n1", "there is room, and 100 % of its input in memory"},
-		{"on disk where there is room, in memory nowhere", 1,
+		{"in memory nowhere: the first, on whatever disk", 1,
 			[]headrace.TaskView{in("a", "j", at("n9", 100, 100), at("n0", 0, 100)), in("b", "j"), in("c", "j", at("n0", 0, 70))}, false,
-			"c>n0", "there is room, and 70 % of its input on disk" + first},
+			"b>n0", "there is room; others of its job have theirs in memory where there is no room"},
 		{"on disk where there is none, in memory nowhere", 1,
 			[]headrace.TaskView{in("a", "j", at("n9", 100, 100), at("n0", 0, 100)), in("b", "j", at("n9", 0, 100))}, false,
 			"b>n0", "there is room; others of its job have theirs in memory where there is no room"},
@@ -124,9 +124,9 @@ func claimOf(t *headrace.TaskView, room, there func(headrace.NodeID) bool) claim
 		if t.Input.Resident > 0 {
 			return claim{1, min(t.Input.Resident, all), all}
 		}
-		return claim{3, 0, all}
+		return claim{2, 0, all}
 	}
-	var memory, disk int64
+	var memory int64
 	warm := false
 	for _, at := range t.Input.At {
 		if !there(at.Node) {
@@ -134,18 +134,16 @@ func claimOf(t *headrace.TaskView, room, there func(headrace.NodeID) bool) claim
 		}
 		warm = warm || at.Resident > 0
 		if room(at.Node) {
-			memory, disk = max(memory, min(at.Resident, all)), max(disk, min(at.Local, all))
+			memory = max(memory, min(at.Resident, all))
 		}
 	}
 	switch {
 	case memory > 0:
 		return claim{1, memory, all}
 	case warm:
-		return claim{4, 0, all}
-	case disk > 0:
-		return claim{2, disk, all}
+		return claim{3, 0, all}
 	}
-	return claim{3, 0, all}
+	return claim{2, 0, all}
 }
 
 // inputsAnywhere is nodes with some room, and tasks with inputs on some of them.
