@@ -1016,7 +1016,9 @@ type Task struct {
 	StdoutPath string   `protobuf:"bytes,61,opt,name=stdout_path,json=stdoutPath,proto3" json:"stdout_path,omitempty"`
 	StderrPath string   `protobuf:"bytes,62,opt,name=stderr_path,json=stderrPath,proto3" json:"stderr_path,omitempty"`
 	// What it reads; absent when it was given no input.
-	Input         *TaskInput `protobuf:"bytes,70,opt,name=input,proto3" json:"input,omitempty"`
+	Input *TaskInput `protobuf:"bytes,70,opt,name=input,proto3" json:"input,omitempty"`
+	// Set for a task whose scheduler is another one.
+	Hosting       *Hosting `protobuf:"bytes,80,opt,name=hosting,proto3" json:"hosting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,6 +1256,76 @@ func (x *Task) GetInput() *TaskInput {
 	return nil
 }
 
+func (x *Task) GetHosting() *Hosting {
+	if x != nil {
+		return x.Hosting
+	}
+	return nil
+}
+
+// Hosting tells whose task it is when its scheduler is not this daemon.
+type Hosting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// yarn.
+	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
+	// As that scheduler names it; the container's name is the task's id.
+	Application   string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	Queue         string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hosting) Reset() {
+	*x = Hosting{}
+	mi := &file_headrace_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hosting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hosting) ProtoMessage() {}
+
+func (x *Hosting) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hosting.ProtoReflect.Descriptor instead.
+func (*Hosting) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Hosting) GetScheduler() string {
+	if x != nil {
+		return x.Scheduler
+	}
+	return ""
+}
+
+func (x *Hosting) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *Hosting) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
 // TaskInput is what a task reads and how far it is. Bytes are those of the files
 // as they lie on the disk.
 type TaskInput struct {
@@ -1280,7 +1352,7 @@ type TaskInput struct {
 
 func (x *TaskInput) Reset() {
 	*x = TaskInput{}
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1364,7 @@ func (x *TaskInput) String() string {
 func (*TaskInput) ProtoMessage() {}
 
 func (x *TaskInput) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1377,7 @@ func (x *TaskInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskInput.ProtoReflect.Descriptor instead.
 func (*TaskInput) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{13}
+	return file_headrace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskInput) GetStream() string {
@@ -1394,14 +1466,17 @@ type Usage struct {
 	Running float64 `protobuf:"fixed64,10,opt,name=running,proto3" json:"running,omitempty"`
 	// Seconds spent by Headrace on the task's behalf in dumps and restores
 	// (processor time).
-	OverheadCpu   float64 `protobuf:"fixed64,11,opt,name=overhead_cpu,json=overheadCpu,proto3" json:"overhead_cpu,omitempty"`
+	OverheadCpu float64 `protobuf:"fixed64,11,opt,name=overhead_cpu,json=overheadCpu,proto3" json:"overhead_cpu,omitempty"`
+	// The work since the start or the last checkpoint, in seconds.
+	SinceSaveCpu  float64 `protobuf:"fixed64,12,opt,name=since_save_cpu,json=sinceSaveCpu,proto3" json:"since_save_cpu,omitempty"`
+	SinceSaveWall float64 `protobuf:"fixed64,13,opt,name=since_save_wall,json=sinceSaveWall,proto3" json:"since_save_wall,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1488,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1501,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{14}
+	return file_headrace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Usage) GetUserCpu() float64 {
@@ -1506,6 +1581,20 @@ func (x *Usage) GetOverheadCpu() float64 {
 	return 0
 }
 
+func (x *Usage) GetSinceSaveCpu() float64 {
+	if x != nil {
+		return x.SinceSaveCpu
+	}
+	return 0
+}
+
+func (x *Usage) GetSinceSaveWall() float64 {
+	if x != nil {
+		return x.SinceSaveWall
+	}
+	return 0
+}
+
 type CheckpointInfo struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Store   string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
@@ -1522,7 +1611,7 @@ type CheckpointInfo struct {
 
 func (x *CheckpointInfo) Reset() {
 	*x = CheckpointInfo{}
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1623,7 @@ func (x *CheckpointInfo) String() string {
 func (*CheckpointInfo) ProtoMessage() {}
 
 func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1636,7 @@ func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointInfo.ProtoReflect.Descriptor instead.
 func (*CheckpointInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{15}
+	return file_headrace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckpointInfo) GetStore() string {
@@ -1615,7 +1704,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1716,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1729,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{16}
+	return file_headrace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Event) GetAtMs() int64 {
@@ -1693,7 +1782,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1794,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1807,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{17}
+	return file_headrace_proto_rawDescGZIP(), []int{18}
 }
 
 type NodeInfo struct {
@@ -1753,7 +1842,7 @@ type NodeInfo struct {
 
 func (x *NodeInfo) Reset() {
 	*x = NodeInfo{}
-	mi := &file_headrace_proto_msgTypes[18]
+	mi := &file_headrace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1854,7 @@ func (x *NodeInfo) String() string {
 func (*NodeInfo) ProtoMessage() {}
 
 func (x *NodeInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[18]
+	mi := &file_headrace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1867,7 @@ func (x *NodeInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeInfo.ProtoReflect.Descriptor instead.
 func (*NodeInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{18}
+	return file_headrace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeInfo) GetVersion() string {
@@ -1915,21 +2004,26 @@ func (x *NodeInfo) GetStreams() uint32 {
 }
 
 type Store struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Dir           string                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
-	Write         float64                `protobuf:"fixed64,3,opt,name=write,proto3" json:"write,omitempty"`
-	Read          float64                `protobuf:"fixed64,4,opt,name=read,proto3" json:"read,omitempty"`
-	Free          int64                  `protobuf:"varint,5,opt,name=free,proto3" json:"free,omitempty"`
-	Used          int64                  `protobuf:"varint,6,opt,name=used,proto3" json:"used,omitempty"`
-	Compression   string                 `protobuf:"bytes,7,opt,name=compression,proto3" json:"compression,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Dir         string                 `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
+	Write       float64                `protobuf:"fixed64,3,opt,name=write,proto3" json:"write,omitempty"`
+	Read        float64                `protobuf:"fixed64,4,opt,name=read,proto3" json:"read,omitempty"`
+	Free        int64                  `protobuf:"varint,5,opt,name=free,proto3" json:"free,omitempty"`
+	Used        int64                  `protobuf:"varint,6,opt,name=used,proto3" json:"used,omitempty"`
+	Compression string                 `protobuf:"bytes,7,opt,name=compression,proto3" json:"compression,omitempty"`
+	// Seconds of a dump and of a restore that do not depend on the size.
+	DumpOverhead    float64 `protobuf:"fixed64,8,opt,name=dump_overhead,json=dumpOverhead,proto3" json:"dump_overhead,omitempty"`
+	RestoreOverhead float64 `protobuf:"fixed64,9,opt,name=restore_overhead,json=restoreOverhead,proto3" json:"restore_overhead,omitempty"`
+	// Seconds that a dump asked for now waits for others.
+	Queue         float64 `protobuf:"fixed64,10,opt,name=queue,proto3" json:"queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_headrace_proto_msgTypes[19]
+	mi := &file_headrace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2035,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[19]
+	mi := &file_headrace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2048,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{19}
+	return file_headrace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Store) GetName() string {
@@ -2006,6 +2100,1329 @@ func (x *Store) GetCompression() string {
 	return ""
 }
 
+func (x *Store) GetDumpOverhead() float64 {
+	if x != nil {
+		return x.DumpOverhead
+	}
+	return 0
+}
+
+func (x *Store) GetRestoreOverhead() float64 {
+	if x != nil {
+		return x.RestoreOverhead
+	}
+	return 0
+}
+
+func (x *Store) GetQueue() float64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+type PrepareRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The container's name: letters, digits, - and _. It becomes the task's id.
+	Id      string   `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Hosting *Hosting `protobuf:"bytes,2,opt,name=hosting,proto3" json:"hosting,omitempty"`
+	// For people.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The account that its processes run as.
+	User string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	// What its scheduler has set aside for it: processors, and bytes.
+	Cpus   float64 `protobuf:"fixed64,5,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Memory int64   `protobuf:"varint,6,opt,name=memory,proto3" json:"memory,omitempty"`
+	// 0 to 11.
+	Priority      uint32 `protobuf:"varint,7,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRequest) Reset() {
+	*x = PrepareRequest{}
+	mi := &file_headrace_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRequest) ProtoMessage() {}
+
+func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
+func (*PrepareRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PrepareRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetHosting() *Hosting {
+	if x != nil {
+		return x.Hosting
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetCpus() float64 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+type PrepareResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Arguments to put before those of the command.
+	Argv          []string `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareResponse) Reset() {
+	*x = PrepareResponse{}
+	mi := &file_headrace_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareResponse) ProtoMessage() {}
+
+func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
+func (*PrepareResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PrepareResponse) GetArgv() []string {
+	if x != nil {
+		return x.Argv
+	}
+	return nil
+}
+
+type ApplicationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scheduler     string                 `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
+	Application   string                 `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationRequest) Reset() {
+	*x = ApplicationRequest{}
+	mi := &file_headrace_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationRequest) ProtoMessage() {}
+
+func (x *ApplicationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationRequest.ProtoReflect.Descriptor instead.
+func (*ApplicationRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ApplicationRequest) GetScheduler() string {
+	if x != nil {
+		return x.Scheduler
+	}
+	return ""
+}
+
+func (x *ApplicationRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+type ApplicationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that have not ended.
+	Containers    []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationResponse) Reset() {
+	*x = ApplicationResponse{}
+	mi := &file_headrace_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationResponse) ProtoMessage() {}
+
+func (x *ApplicationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationResponse.ProtoReflect.Descriptor instead.
+func (*ApplicationResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ApplicationResponse) GetContainers() []*Container {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+// Container is a task of another scheduler, as its manager knows it.
+type Container struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The machine that it is on, by the name that the daemon there has.
+	Node    string   `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	User    string   `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Hosting *Hosting `protobuf:"bytes,4,opt,name=hosting,proto3" json:"hosting,omitempty"`
+	// As in Task.
+	State  string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	Doing  string `protobuf:"bytes,6,opt,name=doing,proto3" json:"doing,omitempty"`
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Held   bool   `protobuf:"varint,8,opt,name=held,proto3" json:"held,omitempty"`
+	// What the manager has ordered and the node has not yet done: suspend,
+	// checkpoint, resume; empty: nothing. When it is empty again and the state is
+	// still the old one, the order has failed; the reason says why.
+	Ordered string `protobuf:"bytes,9,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	// Nothing is heard of its node: the rest is what was true last.
+	Away        bool   `protobuf:"varint,10,opt,name=away,proto3" json:"away,omitempty"`
+	Preemptions uint32 `protobuf:"varint,11,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
+	// When the state began.
+	SinceMs       int64 `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Container) Reset() {
+	*x = Container{}
+	mi := &file_headrace_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Container) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Container) ProtoMessage() {}
+
+func (x *Container) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Container.ProtoReflect.Descriptor instead.
+func (*Container) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Container) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Container) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Container) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Container) GetHosting() *Hosting {
+	if x != nil {
+		return x.Hosting
+	}
+	return nil
+}
+
+func (x *Container) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Container) GetDoing() string {
+	if x != nil {
+		return x.Doing
+	}
+	return ""
+}
+
+func (x *Container) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Container) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
+}
+
+func (x *Container) GetOrdered() string {
+	if x != nil {
+		return x.Ordered
+	}
+	return ""
+}
+
+func (x *Container) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
+}
+
+func (x *Container) GetPreemptions() uint32 {
+	if x != nil {
+		return x.Preemptions
+	}
+	return 0
+}
+
+func (x *Container) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+type JoinRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The machine's name, different from all others'.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JoinRequest) Reset() {
+	*x = JoinRequest{}
+	mi := &file_headrace_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JoinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JoinRequest) ProtoMessage() {}
+
+func (x *JoinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
+func (*JoinRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *JoinRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *JoinRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// NodeOrder is something for a node to do. Its result comes with a report.
+type NodeOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 in a message that only shows that the connection is alive.
+	Number    uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// suspend, checkpoint or resume (which restores a checkpoint).
+	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
+	// checkpoint: where to; empty: the node chooses.
+	Store string `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`
+	// suspend: how much of its memory to write to swap.
+	PageOut int64  `protobuf:"varint,5,opt,name=page_out,json=pageOut,proto3" json:"page_out,omitempty"`
+	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What is expected, in seconds.
+	ExpectedDelay float64 `protobuf:"fixed64,7,opt,name=expected_delay,json=expectedDelay,proto3" json:"expected_delay,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeOrder) Reset() {
+	*x = NodeOrder{}
+	mi := &file_headrace_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeOrder) ProtoMessage() {}
+
+func (x *NodeOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
+func (*NodeOrder) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *NodeOrder) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *NodeOrder) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *NodeOrder) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *NodeOrder) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *NodeOrder) GetPageOut() int64 {
+	if x != nil {
+		return x.PageOut
+	}
+	return 0
+}
+
+func (x *NodeOrder) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *NodeOrder) GetExpectedDelay() float64 {
+	if x != nil {
+		return x.ExpectedDelay
+	}
+	return 0
+}
+
+type NodeReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Info  *NodeInfo              `protobuf:"bytes,2,opt,name=info,proto3" json:"info,omitempty"`
+	// All hosted tasks that have not ended, and those that have ended since the
+	// last report that was answered. Without history, command and environment.
+	Tasks         []*Task        `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Results       []*OrderResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeReport) Reset() {
+	*x = NodeReport{}
+	mi := &file_headrace_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeReport) ProtoMessage() {}
+
+func (x *NodeReport) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeReport.ProtoReflect.Descriptor instead.
+func (*NodeReport) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *NodeReport) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeReport) GetInfo() *NodeInfo {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *NodeReport) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *NodeReport) GetResults() []*OrderResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+type OrderResult struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Empty when it was carried out.
+	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderResult) Reset() {
+	*x = OrderResult{}
+	mi := &file_headrace_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderResult) ProtoMessage() {}
+
+func (x *OrderResult) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
+func (*OrderResult) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OrderResult) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *OrderResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type NodeReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeReportResponse) Reset() {
+	*x = NodeReportResponse{}
+	mi := &file_headrace_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeReportResponse) ProtoMessage() {}
+
+func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
+func (*NodeReportResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{30}
+}
+
+type PreemptRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that are to give way now, in the order in which their scheduler would
+	// preempt them.
+	Victims []*Victim `protobuf:"bytes,1,rep,name=victims,proto3" json:"victims,omitempty"`
+	// Only say what would be done.
+	Observe       bool `protobuf:"varint,2,opt,name=observe,proto3" json:"observe,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptRequest) Reset() {
+	*x = PreemptRequest{}
+	mi := &file_headrace_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptRequest) ProtoMessage() {}
+
+func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
+func (*PreemptRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PreemptRequest) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *PreemptRequest) GetObserve() bool {
+	if x != nil {
+		return x.Observe
+	}
+	return false
+}
+
+// Victim is a container that has to give way, and for whom.
+type Victim struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// The priority of whoever needs the room, 0 to 11; 0: that of an urgent task.
+	ForPriority   uint32 `protobuf:"varint,2,opt,name=for_priority,json=forPriority,proto3" json:"for_priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Victim) Reset() {
+	*x = Victim{}
+	mi := &file_headrace_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Victim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Victim) ProtoMessage() {}
+
+func (x *Victim) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Victim.ProtoReflect.Descriptor instead.
+func (*Victim) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Victim) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *Victim) GetForPriority() uint32 {
+	if x != nil {
+		return x.ForPriority
+	}
+	return 0
+}
+
+type PreemptResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each victim, in the same order.
+	Decisions     []*PreemptDecision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptResponse) Reset() {
+	*x = PreemptResponse{}
+	mi := &file_headrace_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptResponse) ProtoMessage() {}
+
+func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
+func (*PreemptResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PreemptResponse) GetDecisions() []*PreemptDecision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+type PreemptDecision struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// wait, suspend, checkpoint or kill (which the scheduler does itself); empty: it
+	// is not known here, and its scheduler does what it would do without us.
+	Mechanism string `protobuf:"bytes,2,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	Store     string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
+	// What is expected, in seconds.
+	Delay         float64 `protobuf:"fixed64,4,opt,name=delay,proto3" json:"delay,omitempty"`
+	Waste         float64 `protobuf:"fixed64,5,opt,name=waste,proto3" json:"waste,omitempty"`
+	Reason        string  `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptDecision) Reset() {
+	*x = PreemptDecision{}
+	mi := &file_headrace_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptDecision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptDecision) ProtoMessage() {}
+
+func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptDecision.ProtoReflect.Descriptor instead.
+func (*PreemptDecision) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PreemptDecision) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *PreemptDecision) GetMechanism() string {
+	if x != nil {
+		return x.Mechanism
+	}
+	return ""
+}
+
+func (x *PreemptDecision) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *PreemptDecision) GetDelay() float64 {
+	if x != nil {
+		return x.Delay
+	}
+	return 0
+}
+
+func (x *PreemptDecision) GetWaste() float64 {
+	if x != nil {
+		return x.Waste
+	}
+	return 0
+}
+
+func (x *PreemptDecision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResumeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Container     string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_headrace_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ResumeRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+type ResumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeResponse) Reset() {
+	*x = ResumeResponse{}
+	mi := &file_headrace_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeResponse) ProtoMessage() {}
+
+func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{36}
+}
+
+type ContainersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the last answer; 0: tell everything now.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Seconds to wait for a change, at most 30.
+	Wait          float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainersRequest) Reset() {
+	*x = ContainersRequest{}
+	mi := &file_headrace_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainersRequest) ProtoMessage() {}
+
+func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
+func (*ContainersRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ContainersRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ContainersRequest) GetWait() float64 {
+	if x != nil {
+		return x.Wait
+	}
+	return 0
+}
+
+type ContainersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Larger than the one asked about, unless nothing has changed. A manager that
+	// was started again begins at another number.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// All that have not ended.
+	Containers []*Container `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	// Nodes that have joined.
+	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainersResponse) Reset() {
+	*x = ContainersResponse{}
+	mi := &file_headrace_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainersResponse) ProtoMessage() {}
+
+func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
+func (*ContainersResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ContainersResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ContainersResponse) GetContainers() []*Container {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *ContainersResponse) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+type NodesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesRequest) Reset() {
+	*x = NodesRequest{}
+	mi := &file_headrace_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesRequest) ProtoMessage() {}
+
+func (x *NodesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
+func (*NodesRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{39}
+}
+
+type NodesResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Nodes      []*ManagedNode         `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Containers []*Container           `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	// The policy of the manager, and its version.
+	Policy        string `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	StartedMs     int64  `protobuf:"varint,5,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodesResponse) Reset() {
+	*x = NodesResponse{}
+	mi := &file_headrace_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodesResponse) ProtoMessage() {}
+
+func (x *NodesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
+func (*NodesResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *NodesResponse) GetNodes() []*ManagedNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *NodesResponse) GetContainers() []*Container {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *NodesResponse) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *NodesResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *NodesResponse) GetStartedMs() int64 {
+	if x != nil {
+		return x.StartedMs
+	}
+	return 0
+}
+
+type ManagedNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Info  *NodeInfo              `protobuf:"bytes,2,opt,name=info,proto3" json:"info,omitempty"`
+	// Nothing is heard of it since then; 0: it is there.
+	AwayMs        int64 `protobuf:"varint,3,opt,name=away_ms,json=awayMs,proto3" json:"away_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ManagedNode) Reset() {
+	*x = ManagedNode{}
+	mi := &file_headrace_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ManagedNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ManagedNode) ProtoMessage() {}
+
+func (x *ManagedNode) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
+func (*ManagedNode) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ManagedNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ManagedNode) GetInfo() *NodeInfo {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *ManagedNode) GetAwayMs() int64 {
+	if x != nil {
+		return x.AwayMs
+	}
+	return 0
+}
+
 type WarmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Paths []string               `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
@@ -2021,7 +3438,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[20]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +3450,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[20]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +3463,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{20}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -2079,7 +3496,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +3508,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +3521,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{21}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -2122,7 +3539,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +3551,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +3564,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{22}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 type ListWarmResponse struct {
@@ -2160,7 +3577,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +3589,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +3602,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{23}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -2242,7 +3659,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +3671,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +3684,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{24}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -2429,7 +3846,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +3858,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +3871,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{25}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -2482,7 +3899,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +3911,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +3924,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{26}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -2543,7 +3960,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2555,7 +3972,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2568,7 +3985,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{27}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -2629,7 +4046,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +4058,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +4071,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{28}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -2679,7 +4096,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +4108,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +4121,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{29}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -2753,7 +4170,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +4182,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +4195,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{30}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -2826,7 +4243,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +4255,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +4268,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{31}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -2873,7 +4290,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +4302,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +4315,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{32}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -2952,7 +4369,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +4381,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +4394,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{33}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Disk) GetName() string {
@@ -3088,7 +4505,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +4517,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +4530,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{34}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DiskReader) GetName() string {
@@ -3172,7 +4589,7 @@ type OpenStreamRequest struct {
 
 func (x *OpenStreamRequest) Reset() {
 	*x = OpenStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +4601,7 @@ func (x *OpenStreamRequest) String() string {
 func (*OpenStreamRequest) ProtoMessage() {}
 
 func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +4614,7 @@ func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamRequest.ProtoReflect.Descriptor instead.
 func (*OpenStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{35}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OpenStreamRequest) GetInput() *Input {
@@ -3230,7 +4647,7 @@ type GetStreamRequest struct {
 
 func (x *GetStreamRequest) Reset() {
 	*x = GetStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +4659,7 @@ func (x *GetStreamRequest) String() string {
 func (*GetStreamRequest) ProtoMessage() {}
 
 func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +4672,7 @@ func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStreamRequest.ProtoReflect.Descriptor instead.
 func (*GetStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{36}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetStreamRequest) GetId() string {
@@ -3275,7 +4692,7 @@ type ListStreamsRequest struct {
 
 func (x *ListStreamsRequest) Reset() {
 	*x = ListStreamsRequest{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +4704,7 @@ func (x *ListStreamsRequest) String() string {
 func (*ListStreamsRequest) ProtoMessage() {}
 
 func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +4717,7 @@ func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStreamsRequest.ProtoReflect.Descriptor instead.
 func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListStreamsRequest) GetAll() bool {
@@ -3319,7 +4736,7 @@ type ListStreamsResponse struct {
 
 func (x *ListStreamsResponse) Reset() {
 	*x = ListStreamsResponse{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +4748,7 @@ func (x *ListStreamsResponse) String() string {
 func (*ListStreamsResponse) ProtoMessage() {}
 
 func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +4761,7 @@ func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStreamsResponse.ProtoReflect.Descriptor instead.
 func (*ListStreamsResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListStreamsResponse) GetStreams() []*StreamInfo {
@@ -3363,7 +4780,7 @@ type CloseStreamRequest struct {
 
 func (x *CloseStreamRequest) Reset() {
 	*x = CloseStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +4792,7 @@ func (x *CloseStreamRequest) String() string {
 func (*CloseStreamRequest) ProtoMessage() {}
 
 func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +4805,7 @@ func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseStreamRequest.ProtoReflect.Descriptor instead.
 func (*CloseStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CloseStreamRequest) GetId() string {
@@ -3406,7 +4823,7 @@ type CloseStreamResponse struct {
 
 func (x *CloseStreamResponse) Reset() {
 	*x = CloseStreamResponse{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +4835,7 @@ func (x *CloseStreamResponse) String() string {
 func (*CloseStreamResponse) ProtoMessage() {}
 
 func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +4848,7 @@ func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseStreamResponse.ProtoReflect.Descriptor instead.
 func (*CloseStreamResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 type StreamInfo struct {
@@ -3464,7 +4881,7 @@ type StreamInfo struct {
 
 func (x *StreamInfo) Reset() {
 	*x = StreamInfo{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +4893,7 @@ func (x *StreamInfo) String() string {
 func (*StreamInfo) ProtoMessage() {}
 
 func (x *StreamInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +4906,7 @@ func (x *StreamInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInfo.ProtoReflect.Descriptor instead.
 func (*StreamInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StreamInfo) GetId() string {
@@ -3621,7 +5038,7 @@ type StreamConsumer struct {
 
 func (x *StreamConsumer) Reset() {
 	*x = StreamConsumer{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +5050,7 @@ func (x *StreamConsumer) String() string {
 func (*StreamConsumer) ProtoMessage() {}
 
 func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +5063,7 @@ func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamConsumer.ProtoReflect.Descriptor instead.
 func (*StreamConsumer) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StreamConsumer) GetIndex() uint32 {
@@ -3746,7 +5163,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\"\x10\n" +
-	"\x0eForgetResponse\"\xd5\x06\n" +
+	"\x0eForgetResponse\"\x85\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3783,7 +5200,12 @@ const file_headrace_proto_rawDesc = "" +
 	"stdoutPath\x12\x1f\n" +
 	"\vstderr_path\x18> \x01(\tR\n" +
 	"stderrPath\x12,\n" +
-	"\x05input\x18F \x01(\v2\x16.headrace.v1.TaskInputR\x05input\"\x86\x02\n" +
+	"\x05input\x18F \x01(\v2\x16.headrace.v1.TaskInputR\x05input\x12.\n" +
+	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\"_\n" +
+	"\aHosting\x12\x1c\n" +
+	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\"\x86\x02\n" +
 	"\tTaskInput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
@@ -3796,7 +5218,7 @@ const file_headrace_proto_rawDesc = "" +
 	"dealt_here\x18\b \x01(\x03R\tdealtHere\x12\x14\n" +
 	"\x05units\x18\t \x01(\rR\x05units\x12\x1a\n" +
 	"\bresident\x18\n" +
-	" \x01(\x03R\bresident\"\xcf\x02\n" +
+	" \x01(\x03R\bresident\"\x9d\x03\n" +
 	"\x05Usage\x12\x19\n" +
 	"\buser_cpu\x18\x01 \x01(\x01R\auserCpu\x12\x1d\n" +
 	"\n" +
@@ -3811,7 +5233,9 @@ const file_headrace_proto_rawDesc = "" +
 	"\tprocesses\x18\t \x01(\rR\tprocesses\x12\x18\n" +
 	"\arunning\x18\n" +
 	" \x01(\x01R\arunning\x12!\n" +
-	"\foverhead_cpu\x18\v \x01(\x01R\voverheadCpu\"\xe7\x01\n" +
+	"\foverhead_cpu\x18\v \x01(\x01R\voverheadCpu\x12$\n" +
+	"\x0esince_save_cpu\x18\f \x01(\x01R\fsinceSaveCpu\x12&\n" +
+	"\x0fsince_save_wall\x18\r \x01(\x01R\rsinceSaveWall\"\xe7\x01\n" +
 	"\x0eCheckpointInfo\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x19\n" +
 	"\btaken_ms\x18\x02 \x01(\x03R\atakenMs\x12!\n" +
@@ -3854,7 +5278,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\vwarm_budget\x18\x11 \x01(\x03R\n" +
 	"warmBudget\x12\x16\n" +
 	"\x06pinned\x18\x12 \x01(\x03R\x06pinned\x12\x18\n" +
-	"\astreams\x18\x13 \x01(\rR\astreams\"\xa1\x01\n" +
+	"\astreams\x18\x13 \x01(\rR\astreams\"\x87\x02\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x14\n" +
@@ -3862,7 +5286,104 @@ const file_headrace_proto_rawDesc = "" +
 	"\x04read\x18\x04 \x01(\x01R\x04read\x12\x12\n" +
 	"\x04free\x18\x05 \x01(\x03R\x04free\x12\x12\n" +
 	"\x04used\x18\x06 \x01(\x03R\x04used\x12 \n" +
-	"\vcompression\x18\a \x01(\tR\vcompression\"M\n" +
+	"\vcompression\x18\a \x01(\tR\vcompression\x12#\n" +
+	"\rdump_overhead\x18\b \x01(\x01R\fdumpOverhead\x12)\n" +
+	"\x10restore_overhead\x18\t \x01(\x01R\x0frestoreOverhead\x12\x14\n" +
+	"\x05queue\x18\n" +
+	" \x01(\x01R\x05queue\"\xc0\x01\n" +
+	"\x0ePrepareRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
+	"\ahosting\x18\x02 \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x12\n" +
+	"\x04cpus\x18\x05 \x01(\x01R\x04cpus\x12\x16\n" +
+	"\x06memory\x18\x06 \x01(\x03R\x06memory\x12\x1a\n" +
+	"\bpriority\x18\a \x01(\rR\bpriority\"%\n" +
+	"\x0fPrepareResponse\x12\x12\n" +
+	"\x04argv\x18\x01 \x03(\tR\x04argv\"T\n" +
+	"\x12ApplicationRequest\x12\x1c\n" +
+	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\"M\n" +
+	"\x13ApplicationResponse\x126\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
+	"containers\"\xb6\x02\n" +
+	"\tContainer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12.\n" +
+	"\ahosting\x18\x04 \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x14\n" +
+	"\x05doing\x18\x06 \x01(\tR\x05doing\x12\x16\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x12\n" +
+	"\x04held\x18\b \x01(\bR\x04held\x12\x18\n" +
+	"\aordered\x18\t \x01(\tR\aordered\x12\x12\n" +
+	"\x04away\x18\n" +
+	" \x01(\bR\x04away\x12 \n" +
+	"\vpreemptions\x18\v \x01(\rR\vpreemptions\x12\x19\n" +
+	"\bsince_ms\x18\f \x01(\x03R\asinceMs\";\n" +
+	"\vJoinRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xc5\x01\n" +
+	"\tNodeOrder\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x12\n" +
+	"\x04verb\x18\x03 \x01(\tR\x04verb\x12\x14\n" +
+	"\x05store\x18\x04 \x01(\tR\x05store\x12\x19\n" +
+	"\bpage_out\x18\x05 \x01(\x03R\apageOut\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
+	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\"\xa8\x01\n" +
+	"\n" +
+	"NodeReport\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
+	"\x04info\x18\x02 \x01(\v2\x15.headrace.v1.NodeInfoR\x04info\x12'\n" +
+	"\x05tasks\x18\x03 \x03(\v2\x11.headrace.v1.TaskR\x05tasks\x122\n" +
+	"\aresults\x18\x04 \x03(\v2\x18.headrace.v1.OrderResultR\aresults\";\n" +
+	"\vOrderResult\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x14\n" +
+	"\x12NodeReportResponse\"Y\n" +
+	"\x0ePreemptRequest\x12-\n" +
+	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\x12\x18\n" +
+	"\aobserve\x18\x02 \x01(\bR\aobserve\"I\n" +
+	"\x06Victim\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12!\n" +
+	"\ffor_priority\x18\x02 \x01(\rR\vforPriority\"M\n" +
+	"\x0fPreemptResponse\x12:\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1c.headrace.v1.PreemptDecisionR\tdecisions\"\xa7\x01\n" +
+	"\x0fPreemptDecision\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x1c\n" +
+	"\tmechanism\x18\x02 \x01(\tR\tmechanism\x12\x14\n" +
+	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
+	"\x05delay\x18\x04 \x01(\x01R\x05delay\x12\x14\n" +
+	"\x05waste\x18\x05 \x01(\x01R\x05waste\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"-\n" +
+	"\rResumeRequest\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\"\x10\n" +
+	"\x0eResumeResponse\"A\n" +
+	"\x11ContainersRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
+	"\x04wait\x18\x02 \x01(\x01R\x04wait\"|\n" +
+	"\x12ContainersResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x126\n" +
+	"\n" +
+	"containers\x18\x02 \x03(\v2\x16.headrace.v1.ContainerR\n" +
+	"containers\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"\x0e\n" +
+	"\fNodesRequest\"\xc8\x01\n" +
+	"\rNodesResponse\x12.\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x18.headrace.v1.ManagedNodeR\x05nodes\x126\n" +
+	"\n" +
+	"containers\x18\x02 \x03(\v2\x16.headrace.v1.ContainerR\n" +
+	"containers\x12\x16\n" +
+	"\x06policy\x18\x03 \x01(\tR\x06policy\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1d\n" +
+	"\n" +
+	"started_ms\x18\x05 \x01(\x03R\tstartedMs\"e\n" +
+	"\vManagedNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
+	"\x04info\x18\x02 \x01(\v2\x15.headrace.v1.NodeInfoR\x04info\x12\x17\n" +
+	"\aaway_ms\x18\x03 \x01(\x03R\x06awayMs\"M\n" +
 	"\vWarmRequest\x12\x14\n" +
 	"\x05paths\x18\x01 \x03(\tR\x05paths\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
@@ -4035,7 +5556,18 @@ const file_headrace_proto_rawDesc = "" +
 	"\x04Open\x12\x1e.headrace.v1.OpenStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12=\n" +
 	"\x03Get\x12\x1d.headrace.v1.GetStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12I\n" +
 	"\x04List\x12\x1f.headrace.v1.ListStreamsRequest\x1a .headrace.v1.ListStreamsResponse\x12J\n" +
-	"\x05Close\x12\x1f.headrace.v1.CloseStreamRequest\x1a .headrace.v1.CloseStreamResponse2F\n" +
+	"\x05Close\x12\x1f.headrace.v1.CloseStreamRequest\x1a .headrace.v1.CloseStreamResponse2\xa5\x01\n" +
+	"\vHostService\x12D\n" +
+	"\aPrepare\x12\x1b.headrace.v1.PrepareRequest\x1a\x1c.headrace.v1.PrepareResponse\x12P\n" +
+	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xa8\x03\n" +
+	"\x0eManagerService\x12:\n" +
+	"\x04Join\x12\x18.headrace.v1.JoinRequest\x1a\x16.headrace.v1.NodeOrder0\x01\x12B\n" +
+	"\x06Report\x12\x17.headrace.v1.NodeReport\x1a\x1f.headrace.v1.NodeReportResponse\x12D\n" +
+	"\aPreempt\x12\x1b.headrace.v1.PreemptRequest\x1a\x1c.headrace.v1.PreemptResponse\x12A\n" +
+	"\x06Resume\x12\x1a.headrace.v1.ResumeRequest\x1a\x1b.headrace.v1.ResumeResponse\x12M\n" +
+	"\n" +
+	"Containers\x12\x1e.headrace.v1.ContainersRequest\x1a\x1f.headrace.v1.ContainersResponse\x12>\n" +
+	"\x05Nodes\x12\x19.headrace.v1.NodesRequest\x1a\x1a.headrace.v1.NodesResponse2F\n" +
 	"\vNodeService\x127\n" +
 	"\x04Info\x12\x18.headrace.v1.InfoRequest\x1a\x15.headrace.v1.NodeInfoB\x14Z\x12headrace/wire;wireb\x06proto3"
 
@@ -4052,7 +5584,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -4070,112 +5602,163 @@ var file_headrace_proto_goTypes = []any{
 	(*VerbRequest)(nil),         // 13: headrace.v1.VerbRequest
 	(*ForgetResponse)(nil),      // 14: headrace.v1.ForgetResponse
 	(*Task)(nil),                // 15: headrace.v1.Task
-	(*TaskInput)(nil),           // 16: headrace.v1.TaskInput
-	(*Usage)(nil),               // 17: headrace.v1.Usage
-	(*CheckpointInfo)(nil),      // 18: headrace.v1.CheckpointInfo
-	(*Event)(nil),               // 19: headrace.v1.Event
-	(*InfoRequest)(nil),         // 20: headrace.v1.InfoRequest
-	(*NodeInfo)(nil),            // 21: headrace.v1.NodeInfo
-	(*Store)(nil),               // 22: headrace.v1.Store
-	(*WarmRequest)(nil),         // 23: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 24: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 25: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 26: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 27: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 28: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 29: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 30: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 31: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 32: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 33: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 34: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 35: headrace.v1.DisksSample
-	(*Disk)(nil),                // 36: headrace.v1.Disk
-	(*DiskReader)(nil),          // 37: headrace.v1.DiskReader
-	(*OpenStreamRequest)(nil),   // 38: headrace.v1.OpenStreamRequest
-	(*GetStreamRequest)(nil),    // 39: headrace.v1.GetStreamRequest
-	(*ListStreamsRequest)(nil),  // 40: headrace.v1.ListStreamsRequest
-	(*ListStreamsResponse)(nil), // 41: headrace.v1.ListStreamsResponse
-	(*CloseStreamRequest)(nil),  // 42: headrace.v1.CloseStreamRequest
-	(*CloseStreamResponse)(nil), // 43: headrace.v1.CloseStreamResponse
-	(*StreamInfo)(nil),          // 44: headrace.v1.StreamInfo
-	(*StreamConsumer)(nil),      // 45: headrace.v1.StreamConsumer
+	(*Hosting)(nil),             // 16: headrace.v1.Hosting
+	(*TaskInput)(nil),           // 17: headrace.v1.TaskInput
+	(*Usage)(nil),               // 18: headrace.v1.Usage
+	(*CheckpointInfo)(nil),      // 19: headrace.v1.CheckpointInfo
+	(*Event)(nil),               // 20: headrace.v1.Event
+	(*InfoRequest)(nil),         // 21: headrace.v1.InfoRequest
+	(*NodeInfo)(nil),            // 22: headrace.v1.NodeInfo
+	(*Store)(nil),               // 23: headrace.v1.Store
+	(*PrepareRequest)(nil),      // 24: headrace.v1.PrepareRequest
+	(*PrepareResponse)(nil),     // 25: headrace.v1.PrepareResponse
+	(*ApplicationRequest)(nil),  // 26: headrace.v1.ApplicationRequest
+	(*ApplicationResponse)(nil), // 27: headrace.v1.ApplicationResponse
+	(*Container)(nil),           // 28: headrace.v1.Container
+	(*JoinRequest)(nil),         // 29: headrace.v1.JoinRequest
+	(*NodeOrder)(nil),           // 30: headrace.v1.NodeOrder
+	(*NodeReport)(nil),          // 31: headrace.v1.NodeReport
+	(*OrderResult)(nil),         // 32: headrace.v1.OrderResult
+	(*NodeReportResponse)(nil),  // 33: headrace.v1.NodeReportResponse
+	(*PreemptRequest)(nil),      // 34: headrace.v1.PreemptRequest
+	(*Victim)(nil),              // 35: headrace.v1.Victim
+	(*PreemptResponse)(nil),     // 36: headrace.v1.PreemptResponse
+	(*PreemptDecision)(nil),     // 37: headrace.v1.PreemptDecision
+	(*ResumeRequest)(nil),       // 38: headrace.v1.ResumeRequest
+	(*ResumeResponse)(nil),      // 39: headrace.v1.ResumeResponse
+	(*ContainersRequest)(nil),   // 40: headrace.v1.ContainersRequest
+	(*ContainersResponse)(nil),  // 41: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 42: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 43: headrace.v1.NodesResponse
+	(*ManagedNode)(nil),         // 44: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 45: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 46: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 47: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 48: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 49: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 50: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 51: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 52: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 53: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 54: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 55: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 56: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 57: headrace.v1.DisksSample
+	(*Disk)(nil),                // 58: headrace.v1.Disk
+	(*DiskReader)(nil),          // 59: headrace.v1.DiskReader
+	(*OpenStreamRequest)(nil),   // 60: headrace.v1.OpenStreamRequest
+	(*GetStreamRequest)(nil),    // 61: headrace.v1.GetStreamRequest
+	(*ListStreamsRequest)(nil),  // 62: headrace.v1.ListStreamsRequest
+	(*ListStreamsResponse)(nil), // 63: headrace.v1.ListStreamsResponse
+	(*CloseStreamRequest)(nil),  // 64: headrace.v1.CloseStreamRequest
+	(*CloseStreamResponse)(nil), // 65: headrace.v1.CloseStreamResponse
+	(*StreamInfo)(nil),          // 66: headrace.v1.StreamInfo
+	(*StreamConsumer)(nil),      // 67: headrace.v1.StreamConsumer
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
 	4,  // 1: headrace.v1.RunRequest.input:type_name -> headrace.v1.Input
 	0,  // 2: headrace.v1.Input.split:type_name -> headrace.v1.Split
 	15, // 3: headrace.v1.ListResponse.tasks:type_name -> headrace.v1.Task
-	21, // 4: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
+	22, // 4: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
 	15, // 5: headrace.v1.WatchEvent.tasks:type_name -> headrace.v1.Task
 	2,  // 6: headrace.v1.LogsRequest.stream:type_name -> headrace.v1.Stream
 	2,  // 7: headrace.v1.LogChunk.stream:type_name -> headrace.v1.Stream
-	17, // 8: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
-	18, // 9: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
-	19, // 10: headrace.v1.Task.history:type_name -> headrace.v1.Event
-	16, // 11: headrace.v1.Task.input:type_name -> headrace.v1.TaskInput
-	0,  // 12: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
-	22, // 13: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
-	27, // 14: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	28, // 15: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	28, // 16: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	33, // 17: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	28, // 18: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	36, // 19: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	37, // 20: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	4,  // 21: headrace.v1.OpenStreamRequest.input:type_name -> headrace.v1.Input
-	44, // 22: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
-	0,  // 23: headrace.v1.StreamInfo.split:type_name -> headrace.v1.Split
-	45, // 24: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
-	3,  // 25: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	6,  // 26: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	7,  // 27: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	9,  // 28: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	11, // 29: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	13, // 30: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	13, // 31: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	13, // 32: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	13, // 33: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	13, // 34: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	13, // 35: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	23, // 36: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	24, // 37: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	25, // 38: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	29, // 39: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	31, // 40: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	34, // 41: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	38, // 42: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
-	39, // 43: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
-	40, // 44: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
-	42, // 45: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
-	20, // 46: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	5,  // 47: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	15, // 48: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	8,  // 49: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	10, // 50: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	12, // 51: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	15, // 52: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	15, // 53: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	15, // 54: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	15, // 55: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	15, // 56: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	14, // 57: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	27, // 58: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	27, // 59: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	26, // 60: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	30, // 61: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	32, // 62: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	35, // 63: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	44, // 64: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
-	44, // 65: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
-	41, // 66: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
-	43, // 67: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
-	21, // 68: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	47, // [47:69] is the sub-list for method output_type
-	25, // [25:47] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	18, // 8: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
+	19, // 9: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
+	20, // 10: headrace.v1.Task.history:type_name -> headrace.v1.Event
+	17, // 11: headrace.v1.Task.input:type_name -> headrace.v1.TaskInput
+	16, // 12: headrace.v1.Task.hosting:type_name -> headrace.v1.Hosting
+	0,  // 13: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
+	23, // 14: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
+	16, // 15: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
+	28, // 16: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
+	16, // 17: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
+	22, // 18: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
+	15, // 19: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
+	32, // 20: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
+	35, // 21: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	37, // 22: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	28, // 23: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	44, // 24: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	28, // 25: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	22, // 26: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	49, // 27: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	50, // 28: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	50, // 29: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	55, // 30: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	50, // 31: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	58, // 32: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	59, // 33: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	4,  // 34: headrace.v1.OpenStreamRequest.input:type_name -> headrace.v1.Input
+	66, // 35: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
+	0,  // 36: headrace.v1.StreamInfo.split:type_name -> headrace.v1.Split
+	67, // 37: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
+	3,  // 38: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	6,  // 39: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	7,  // 40: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	9,  // 41: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	11, // 42: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	13, // 43: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	13, // 44: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	13, // 45: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	13, // 46: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	13, // 47: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	13, // 48: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	45, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	46, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	47, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	51, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	53, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	56, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	60, // 55: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
+	61, // 56: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
+	62, // 57: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
+	64, // 58: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
+	24, // 59: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	26, // 60: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	29, // 61: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	31, // 62: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	34, // 63: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	38, // 64: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	40, // 65: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	42, // 66: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	21, // 67: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	5,  // 68: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	15, // 69: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	8,  // 70: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	10, // 71: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	12, // 72: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	15, // 73: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	15, // 74: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	15, // 75: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	15, // 76: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	15, // 77: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	14, // 78: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	49, // 79: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	49, // 80: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	48, // 81: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	52, // 82: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	54, // 83: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	57, // 84: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	66, // 85: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
+	66, // 86: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
+	63, // 87: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
+	65, // 88: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
+	25, // 89: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	27, // 90: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	30, // 91: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	33, // 92: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	36, // 93: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	39, // 94: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	41, // 95: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	43, // 96: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	22, // 97: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	68, // [68:98] is the sub-list for method output_type
+	38, // [38:68] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -4190,9 +5773,9 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   43,
+			NumMessages:   65,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   6,
 		},
 		GoTypes:           file_headrace_proto_goTypes,
 		DependencyIndexes: file_headrace_proto_depIdxs,

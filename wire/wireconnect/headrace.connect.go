@@ -36,6 +36,10 @@ const (
 	DataServiceName = "headrace.v1.DataService"
 	// StreamServiceName is the fully-qualified name of the StreamService service.
 	StreamServiceName = "headrace.v1.StreamService"
+	// HostServiceName is the fully-qualified name of the HostService service.
+	HostServiceName = "headrace.v1.HostService"
+	// ManagerServiceName is the fully-qualified name of the ManagerService service.
+	ManagerServiceName = "headrace.v1.ManagerService"
 	// NodeServiceName is the fully-qualified name of the NodeService service.
 	NodeServiceName = "headrace.v1.NodeService"
 )
@@ -90,6 +94,23 @@ const (
 	StreamServiceListProcedure = "/headrace.v1.StreamService/List"
 	// StreamServiceCloseProcedure is the fully-qualified name of the StreamService's Close RPC.
 	StreamServiceCloseProcedure = "/headrace.v1.StreamService/Close"
+	// HostServicePrepareProcedure is the fully-qualified name of the HostService's Prepare RPC.
+	HostServicePrepareProcedure = "/headrace.v1.HostService/Prepare"
+	// HostServiceApplicationProcedure is the fully-qualified name of the HostService's Application RPC.
+	HostServiceApplicationProcedure = "/headrace.v1.HostService/Application"
+	// ManagerServiceJoinProcedure is the fully-qualified name of the ManagerService's Join RPC.
+	ManagerServiceJoinProcedure = "/headrace.v1.ManagerService/Join"
+	// ManagerServiceReportProcedure is the fully-qualified name of the ManagerService's Report RPC.
+	ManagerServiceReportProcedure = "/headrace.v1.ManagerService/Report"
+	// ManagerServicePreemptProcedure is the fully-qualified name of the ManagerService's Preempt RPC.
+	ManagerServicePreemptProcedure = "/headrace.v1.ManagerService/Preempt"
+	// ManagerServiceResumeProcedure is the fully-qualified name of the ManagerService's Resume RPC.
+	ManagerServiceResumeProcedure = "/headrace.v1.ManagerService/Resume"
+	// ManagerServiceContainersProcedure is the fully-qualified name of the ManagerService's Containers
+	// RPC.
+	ManagerServiceContainersProcedure = "/headrace.v1.ManagerService/Containers"
+	// ManagerServiceNodesProcedure is the fully-qualified name of the ManagerService's Nodes RPC.
+	ManagerServiceNodesProcedure = "/headrace.v1.ManagerService/Nodes"
 	// NodeServiceInfoProcedure is the fully-qualified name of the NodeService's Info RPC.
 	NodeServiceInfoProcedure = "/headrace.v1.NodeService/Info"
 )
@@ -878,6 +899,368 @@ func (UnimplementedStreamServiceHandler) List(context.Context, *wire.ListStreams
 
 func (UnimplementedStreamServiceHandler) Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Close is not implemented"))
+}
+
+// HostServiceClient is a client for the headrace.v1.HostService service.
+type HostServiceClient interface {
+	// Prepare announces a container whose process is about to be started. Only root
+	// and the operators of the daemon may. What it answers is put before the
+	// container's command; when it fails, the command is run as if Headrace were not
+	// there. An announcement that nobody comes for is forgotten after some minutes.
+	Prepare(context.Context, *wire.PrepareRequest) (*wire.PrepareResponse, error)
+	// Application tells what the containers of an application are doing, on whatever
+	// machine they are; the caller sees their own. Its application master keeps them
+	// from being taken for dead while they do not run.
+	Application(context.Context, *wire.ApplicationRequest) (*wire.ApplicationResponse, error)
+}
+
+// NewHostServiceClient constructs a client for the headrace.v1.HostService service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewHostServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) HostServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	hostServiceMethods := wire.File_headrace_proto.Services().ByName("HostService").Methods()
+	return &hostServiceClient{
+		prepare: connect.NewClient[wire.PrepareRequest, wire.PrepareResponse](
+			httpClient,
+			baseURL+HostServicePrepareProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("Prepare")),
+			connect.WithClientOptions(opts...),
+		),
+		application: connect.NewClient[wire.ApplicationRequest, wire.ApplicationResponse](
+			httpClient,
+			baseURL+HostServiceApplicationProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("Application")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// hostServiceClient implements HostServiceClient.
+type hostServiceClient struct {
+	prepare     *connect.Client[wire.PrepareRequest, wire.PrepareResponse]
+	application *connect.Client[wire.ApplicationRequest, wire.ApplicationResponse]
+}
+
+// Prepare calls headrace.v1.HostService.Prepare.
+func (c *hostServiceClient) Prepare(ctx context.Context, req *wire.PrepareRequest) (*wire.PrepareResponse, error) {
+	response, err := c.prepare.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Application calls headrace.v1.HostService.Application.
+func (c *hostServiceClient) Application(ctx context.Context, req *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
+	response, err := c.application.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// HostServiceHandler is an implementation of the headrace.v1.HostService service.
+type HostServiceHandler interface {
+	// Prepare announces a container whose process is about to be started. Only root
+	// and the operators of the daemon may. What it answers is put before the
+	// container's command; when it fails, the command is run as if Headrace were not
+	// there. An announcement that nobody comes for is forgotten after some minutes.
+	Prepare(context.Context, *wire.PrepareRequest) (*wire.PrepareResponse, error)
+	// Application tells what the containers of an application are doing, on whatever
+	// machine they are; the caller sees their own. Its application master keeps them
+	// from being taken for dead while they do not run.
+	Application(context.Context, *wire.ApplicationRequest) (*wire.ApplicationResponse, error)
+}
+
+// NewHostServiceHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	hostServiceMethods := wire.File_headrace_proto.Services().ByName("HostService").Methods()
+	hostServicePrepareHandler := connect.NewUnaryHandlerSimple(
+		HostServicePrepareProcedure,
+		svc.Prepare,
+		connect.WithSchema(hostServiceMethods.ByName("Prepare")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceApplicationHandler := connect.NewUnaryHandlerSimple(
+		HostServiceApplicationProcedure,
+		svc.Application,
+		connect.WithSchema(hostServiceMethods.ByName("Application")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/headrace.v1.HostService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case HostServicePrepareProcedure:
+			hostServicePrepareHandler.ServeHTTP(w, r)
+		case HostServiceApplicationProcedure:
+			hostServiceApplicationHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedHostServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedHostServiceHandler struct{}
+
+func (UnimplementedHostServiceHandler) Prepare(context.Context, *wire.PrepareRequest) (*wire.PrepareResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.HostService.Prepare is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) Application(context.Context, *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.HostService.Application is not implemented"))
+}
+
+// ManagerServiceClient is a client for the headrace.v1.ManagerService service.
+type ManagerServiceClient interface {
+	// Join is called by a node and lasts as long as the node is there: the manager
+	// sends it orders. A second Join of the same node replaces the first.
+	Join(context.Context, *wire.JoinRequest) (*connect.ServerStreamForClient[wire.NodeOrder], error)
+	// Report tells what is true on a node: every second, and whenever something has
+	// changed that somebody waits for.
+	Report(context.Context, *wire.NodeReport) (*wire.NodeReportResponse, error)
+	// Preempt is called by the plug-in of a scheduler that has chosen containers to
+	// give way. It decides how each of them does, gives the nodes the orders, and
+	// answers without waiting until they are carried out: see Containers.
+	Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error)
+	// Resume has a suspended or checkpointed container go on, for which its
+	// scheduler has found room again.
+	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
+	// Containers tells what the containers are doing. With the version of the last
+	// answer it waits until something has changed, at most as long as asked.
+	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
+	// Nodes is for people.
+	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
+}
+
+// NewManagerServiceClient constructs a client for the headrace.v1.ManagerService service. By
+// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
+// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
+// connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewManagerServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) ManagerServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	managerServiceMethods := wire.File_headrace_proto.Services().ByName("ManagerService").Methods()
+	return &managerServiceClient{
+		join: connect.NewClient[wire.JoinRequest, wire.NodeOrder](
+			httpClient,
+			baseURL+ManagerServiceJoinProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Join")),
+			connect.WithClientOptions(opts...),
+		),
+		report: connect.NewClient[wire.NodeReport, wire.NodeReportResponse](
+			httpClient,
+			baseURL+ManagerServiceReportProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Report")),
+			connect.WithClientOptions(opts...),
+		),
+		preempt: connect.NewClient[wire.PreemptRequest, wire.PreemptResponse](
+			httpClient,
+			baseURL+ManagerServicePreemptProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Preempt")),
+			connect.WithClientOptions(opts...),
+		),
+		resume: connect.NewClient[wire.ResumeRequest, wire.ResumeResponse](
+			httpClient,
+			baseURL+ManagerServiceResumeProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Resume")),
+			connect.WithClientOptions(opts...),
+		),
+		containers: connect.NewClient[wire.ContainersRequest, wire.ContainersResponse](
+			httpClient,
+			baseURL+ManagerServiceContainersProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Containers")),
+			connect.WithClientOptions(opts...),
+		),
+		nodes: connect.NewClient[wire.NodesRequest, wire.NodesResponse](
+			httpClient,
+			baseURL+ManagerServiceNodesProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Nodes")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// managerServiceClient implements ManagerServiceClient.
+type managerServiceClient struct {
+	join       *connect.Client[wire.JoinRequest, wire.NodeOrder]
+	report     *connect.Client[wire.NodeReport, wire.NodeReportResponse]
+	preempt    *connect.Client[wire.PreemptRequest, wire.PreemptResponse]
+	resume     *connect.Client[wire.ResumeRequest, wire.ResumeResponse]
+	containers *connect.Client[wire.ContainersRequest, wire.ContainersResponse]
+	nodes      *connect.Client[wire.NodesRequest, wire.NodesResponse]
+}
+
+// Join calls headrace.v1.ManagerService.Join.
+func (c *managerServiceClient) Join(ctx context.Context, req *wire.JoinRequest) (*connect.ServerStreamForClient[wire.NodeOrder], error) {
+	return c.join.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Report calls headrace.v1.ManagerService.Report.
+func (c *managerServiceClient) Report(ctx context.Context, req *wire.NodeReport) (*wire.NodeReportResponse, error) {
+	response, err := c.report.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Preempt calls headrace.v1.ManagerService.Preempt.
+func (c *managerServiceClient) Preempt(ctx context.Context, req *wire.PreemptRequest) (*wire.PreemptResponse, error) {
+	response, err := c.preempt.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Resume calls headrace.v1.ManagerService.Resume.
+func (c *managerServiceClient) Resume(ctx context.Context, req *wire.ResumeRequest) (*wire.ResumeResponse, error) {
+	response, err := c.resume.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Containers calls headrace.v1.ManagerService.Containers.
+func (c *managerServiceClient) Containers(ctx context.Context, req *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	response, err := c.containers.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Nodes calls headrace.v1.ManagerService.Nodes.
+func (c *managerServiceClient) Nodes(ctx context.Context, req *wire.NodesRequest) (*wire.NodesResponse, error) {
+	response, err := c.nodes.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ManagerServiceHandler is an implementation of the headrace.v1.ManagerService service.
+type ManagerServiceHandler interface {
+	// Join is called by a node and lasts as long as the node is there: the manager
+	// sends it orders. A second Join of the same node replaces the first.
+	Join(context.Context, *wire.JoinRequest, *connect.ServerStream[wire.NodeOrder]) error
+	// Report tells what is true on a node: every second, and whenever something has
+	// changed that somebody waits for.
+	Report(context.Context, *wire.NodeReport) (*wire.NodeReportResponse, error)
+	// Preempt is called by the plug-in of a scheduler that has chosen containers to
+	// give way. It decides how each of them does, gives the nodes the orders, and
+	// answers without waiting until they are carried out: see Containers.
+	Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error)
+	// Resume has a suspended or checkpointed container go on, for which its
+	// scheduler has found room again.
+	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
+	// Containers tells what the containers are doing. With the version of the last
+	// answer it waits until something has changed, at most as long as asked.
+	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
+	// Nodes is for people.
+	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
+}
+
+// NewManagerServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	managerServiceMethods := wire.File_headrace_proto.Services().ByName("ManagerService").Methods()
+	managerServiceJoinHandler := connect.NewServerStreamHandlerSimple(
+		ManagerServiceJoinProcedure,
+		svc.Join,
+		connect.WithSchema(managerServiceMethods.ByName("Join")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServiceReportHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceReportProcedure,
+		svc.Report,
+		connect.WithSchema(managerServiceMethods.ByName("Report")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServicePreemptHandler := connect.NewUnaryHandlerSimple(
+		ManagerServicePreemptProcedure,
+		svc.Preempt,
+		connect.WithSchema(managerServiceMethods.ByName("Preempt")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServiceResumeHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceResumeProcedure,
+		svc.Resume,
+		connect.WithSchema(managerServiceMethods.ByName("Resume")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServiceContainersHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceContainersProcedure,
+		svc.Containers,
+		connect.WithSchema(managerServiceMethods.ByName("Containers")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServiceNodesHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceNodesProcedure,
+		svc.Nodes,
+		connect.WithSchema(managerServiceMethods.ByName("Nodes")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/headrace.v1.ManagerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case ManagerServiceJoinProcedure:
+			managerServiceJoinHandler.ServeHTTP(w, r)
+		case ManagerServiceReportProcedure:
+			managerServiceReportHandler.ServeHTTP(w, r)
+		case ManagerServicePreemptProcedure:
+			managerServicePreemptHandler.ServeHTTP(w, r)
+		case ManagerServiceResumeProcedure:
+			managerServiceResumeHandler.ServeHTTP(w, r)
+		case ManagerServiceContainersProcedure:
+			managerServiceContainersHandler.ServeHTTP(w, r)
+		case ManagerServiceNodesProcedure:
+			managerServiceNodesHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedManagerServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedManagerServiceHandler struct{}
+
+func (UnimplementedManagerServiceHandler) Join(context.Context, *wire.JoinRequest, *connect.ServerStream[wire.NodeOrder]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Join is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Report(context.Context, *wire.NodeReport) (*wire.NodeReportResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Report is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Preempt is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Resume is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Containers is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Nodes is not implemented"))
 }
 
 // NodeServiceClient is a client for the headrace.v1.NodeService service.
