@@ -1,0 +1,2 @@
+/** Plug-ins of MapReduce's application master. */
+package headrace.mapreduce;

@@ -1,0 +1,2 @@
+/** Plug-ins of Spark. */
+package headrace.spark;
