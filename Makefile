@@ -19,8 +19,14 @@ unitdir     := $(DESTDIR)$(PREFIX)/lib/systemd/system
 bashdir     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+jardir      := $(DESTDIR)$(PREFIX)/share/headrace
 
-.PHONY: help setup build demo test check bench install uninstall generate clean FORCE
+MVN  := mvn -B -ntp -f java/pom.xml
+jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar
+
+# The order of prerequisites is kept: setup comes before what it makes possible.
+.NOTPARALLEL:
+.PHONY: help setup build java demo test check bench install uninstall generate clean FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,22 +39,31 @@ build: bin/headrace bin/headrace-shim ## build bin/headrace and bin/headrace-shi
 bin/%: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
 
+java: java/target/built ## build the plug-ins' jars (java/*/target), when anything has changed
+
+java/target/built: $(shell find java -name target -prune -o -type f -print)
+	@command -v mvn >/dev/null || { echo 'Maven is missing; scripts/setup installs it' >&2; exit 1; }
+	$(MVN) -q package -DskipTests
+	@mkdir -p $(@D) && touch $@
+
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace demo
 
 # Else every process that the race detector watches sleeps a second at its end.
 test: export GORACE ?= atexit_sleep_ms=0
-test: setup build ## all tests with the race detector, then the Java ones where there are any
+test: setup build java ## all tests with the race detector, then the Java ones
 	$(GO) vet $(PKGS)
 	$(GO) test -json -race -timeout $(GO_TIMEOUT) $(TESTFLAGS) $(PKGS) | $(GO) run ./scripts/testcount
-	if [ -f java/pom.xml ]; then mvn -q -B -f java/pom.xml verify; fi
+	$(MVN) verify
 
-check: ## quick: formatting, vet, staticcheck, short tests
+check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt these: $$bad" >&2; exit 1; fi
 	$(GO) vet $(PKGS)
 	if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then $(GO) run $(STATICCHECK) $(PKGS); \
 	else echo "staticcheck left out: $(STATICCHECK) cannot be had (no network, and not in the module cache)" >&2; fi
 	$(GO) test -short -timeout $(GO_TIMEOUT) $(TESTFLAGS) $(PKGS)
+	if command -v mvn >/dev/null; then $(MVN) -q test-compile; \
+	else echo 'Java left out: there is no Maven (scripts/setup installs it)' >&2; fi
 
 bench: setup build ## the experiments, side by side in one run
 	bin/headrace bench preempt
@@ -57,10 +72,11 @@ bench: setup build ## the experiments, side by side in one run
 	bin/headrace bench order
 	bin/headrace bench sim
 
-install: build ## install below PREFIX (/usr/local): binaries, systemd unit, completions
+install: build java ## install below PREFIX (/usr/local): binaries, jars, systemd unit, completions
 	install -D -m 755 bin/headrace '$(bindir)/headrace'
 	install -D -m 755 bin/headrace-shim '$(bindir)/headrace-shim'
 	install -d '$(unitdir)' '$(bashdir)' '$(zshdir)' '$(fishdir)'
+	install -D -m 644 -t '$(jardir)' $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j)
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/headrace.service > '$(unitdir)/headrace.service'
 	bin/headrace completion bash > '$(bashdir)/headrace'
 	bin/headrace completion zsh > '$(zshdir)/_headrace'
@@ -69,10 +85,11 @@ install: build ## install below PREFIX (/usr/local): binaries, systemd unit, com
 
 uninstall: ## remove what install has put there; the state directory stays
 	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' '$(unitdir)/headrace.service' \
-	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish'
+	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish' \
+	  $(foreach j,$(jars),'$(jardir)/$j')
 
 generate: ## write the Go code of the protocol again from wire/headrace.proto
 	scripts/generate
 
 clean: ## remove what was built
-	rm -rf bin out
+	rm -rf bin out java/target java/*/target
