@@ -996,6 +996,8 @@ type Task struct {
 	SubmittedMs int64   `protobuf:"varint,20,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	StartedMs   int64   `protobuf:"varint,21,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
 	EndedMs     int64   `protobuf:"varint,22,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
+	// When it entered its state.
+	SinceMs int64 `protobuf:"varint,23,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	// Valid when ended: the exit code, or 128 + the signal.
 	ExitCode int32  `protobuf:"varint,30,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	Signal   int32  `protobuf:"varint,31,opt,name=signal,proto3" json:"signal,omitempty"`
@@ -1154,6 +1156,13 @@ func (x *Task) GetStartedMs() int64 {
 func (x *Task) GetEndedMs() int64 {
 	if x != nil {
 		return x.EndedMs
+	}
+	return 0
+}
+
+func (x *Task) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
 	}
 	return 0
 }
@@ -5163,7 +5172,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\"\x10\n" +
-	"\x0eForgetResponse\"\x85\a\n" +
+	"\x0eForgetResponse\"\xa0\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -5181,7 +5190,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\fsubmitted_ms\x18\x14 \x01(\x03R\vsubmittedMs\x12\x1d\n" +
 	"\n" +
 	"started_ms\x18\x15 \x01(\x03R\tstartedMs\x12\x19\n" +
-	"\bended_ms\x18\x16 \x01(\x03R\aendedMs\x12\x1b\n" +
+	"\bended_ms\x18\x16 \x01(\x03R\aendedMs\x12\x19\n" +
+	"\bsince_ms\x18\x17 \x01(\x03R\asinceMs\x12\x1b\n" +
 	"\texit_code\x18\x1e \x01(\x05R\bexitCode\x12\x16\n" +
 	"\x06signal\x18\x1f \x01(\x05R\x06signal\x12(\n" +
 	"\x05usage\x18( \x01(\v2\x12.headrace.v1.UsageR\x05usage\x12\x1a\n" +
