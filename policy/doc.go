@@ -142,6 +142,11 @@
 // instances finds the best set in 99 cases of 100 (TestCostAgainstOracle). Of more
 // than eight stores on a node the first eight are weighed.
 //
+// # Tasks of another scheduler
+//
+// GiveWay decides how a task leaves that its own scheduler has chosen. Its view has
+// one task that may leave, one that stands for what is to come, and the same policies.
+//
 // # Warming
 //
 // NextWarm says which block of which job's input is read into memory next on a

@@ -26,8 +26,9 @@ var rewrite = flag.Bool("rewrite", false, "write what is decided now into the sc
 //	set a running=1m leaving=true            changes a task
 //	decide                                   decides, and lists orders and notes
 //	choose u n1                              lists what is considered for task u
+//	giveway a high                           lists how task a leaves for something urgent
 //
-// The lines after decide or choose and ---- up to a blank line are what is
+// The lines after decide, choose or giveway and ---- up to a blank line are what is
 // expected. Sizes take K, M, G (powers of 1024), times as in Go.
 type scenario struct {
 	config Config
@@ -110,6 +111,9 @@ func (s *scenario) do(line string) (string, error) {
 	case f[0] == "choose" && len(f) == 3:
 		s.fresh = true
 		return s.choose(f[1], f[2])
+	case f[0] == "giveway" && len(f) == 3:
+		s.fresh = true
+		return s.giveWay(f[1], f[2])
 	}
 	return "", fmt.Errorf("cannot read %q", line)
 }

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"time"
+
+	"headrace"
+)
+
+// Verdict is how a task gives way that another scheduler has chosen for it.
+type Verdict struct {
+	// Mechanism is Wait when the task is not to give way now.
+	Mechanism headrace.Mechanism
+	// Store is where to, for Checkpoint.
+	Store string
+	// PageOut is how much of its memory to write to swap, for Suspend.
+	PageOut int64
+	// PageOuts write memory of other suspended tasks to swap besides.
+	PageOuts []headrace.Order
+	// Delay is how long it is expected to take until the room is there, Waste the work
+	// thrown away, in task time.
+	Delay, Waste time.Duration
+	// Reason is one line for a person.
+	Reason string
+}
+
+// GiveWay decides about a task that another scheduler has chosen to make room for
+// something of priority urgent: whether it leaves now, and how. It is Choose with one
+// possible victim. others are all other tasks of which it is known that they are on
+// the node.
+//
+// What is to come is taken to need what the victim has: its CPUs, and the memory that
+// it has requested, on a node without other free CPUs. Others that run stay; the
+// memory of those that are suspended may be paged out; those that are leaving leave
+// for somebody who will need the memory that they had requested. A node on which more
+// is requested than there is counts as just full: the room that the victim leaves is
+// enough for what comes.
+//
+// The scheduler's choice stands: an urgent priority that is not above the victim's
+// counts as one step above it. MinRun protects the victim as in Decide.
+//
+// The policies keep to what they may do. Kill, Adaptive and Cost always have a way
+// for a task that is not protected. Suspend and Checkpoint never kill: where neither
+// mechanism is possible they wait, and Reason says why. A scheduler that must have the
+// room all the same takes it as it would without us.
+//
+// A victim that does not run, or is leaving already, is to wait. c must be valid.
+func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.TaskView, urgent headrace.Priority, c Config) Verdict {
+	if victim.State != headrace.Running || victim.Leaving || victim.Starting {
+		return Verdict{Reason: "it does not run, or is leaving already"}
+	}
+	victim, u := opponents(victim, urgent)
+	tasks := []headrace.TaskView{u, victim}
+	used, claimed := held(&victim), int64(0)
+	for _, t := range others {
+		if t.ID == victim.ID || t.State.Final() {
+			continue
+		}
+		t.Node, t.CPUs = n.ID, 0
+		switch {
+		case t.Leaving:
+			claimed += t.MemoryRequest
+			used += residue(&t)
+		case t.Starting:
+			used += demand(&t, &n)
+		case t.State == headrace.Running:
+			t.Held = true
+			used += held(&t)
+		case t.State == headrace.Suspended:
+			t.Held = true
+			used += t.Resident - t.PagingOut
+		}
+		tasks = append(tasks, t)
+	}
+	victim.Node, tasks[1].Node = n.ID, n.ID
+	n.CPUs = victim.CPUs
+	n.Memory = max(n.Memory-claimed, used)
+	d := newDecision(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks}, c)
+	return d.giveWay()
+}
+
+// opponents are the victim and what it makes room for, with priorities of which the
+// second is higher.
+func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrace.TaskView) {
+	v = victim
+	v.Held = false
+	v.Priority = min(v.Priority, headrace.MaxPriority-1)
+	if v.CPUs <= 0 {
+		v.CPUs = 1
+	}
+	u = headrace.TaskView{
+		State: headrace.Pending, CPUs: v.CPUs, MemoryRequest: v.MemoryRequest,
+		Priority: min(max(urgent, v.Priority+1), headrace.MaxPriority),
+	}
+	if u.MemoryRequest <= 0 {
+		u.MemoryRequest = v.Resident
+	}
+	return v, u
+}
+
+// giveWay decides about the only task that may leave the only node for the first task
+// of the view, which waits.
+func (d *decision) giveWay() Verdict {
+	u, n := &d.tasks[0], &d.nodes[0]
+	u.eff = u.Priority
+	d.open(n)
+	v := n.running[0]
+	p := d.planFor(u, spots{home: n})
+	switch {
+	case p == nil:
+		return Verdict{Reason: d.whyNot(u, v)}
+	case p.waits():
+		left := remaining(v.TaskView)
+		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + short(left.Seconds())}
+	}
+	d.apply(u, p, "its scheduler needs the room")
+	var verdict Verdict
+	for _, o := range d.orders {
+		if o.Task != v.ID {
+			verdict.PageOuts = append(verdict.PageOuts, o)
+			continue
+		}
+		verdict.Mechanism, verdict.Store, verdict.PageOut, verdict.Reason = o.Mechanism, o.Store, o.PageOut, o.Reason
+	}
+	verdict.Delay, verdict.Waste = duration(p.cost.delay), duration(p.cost.waste)
+	return verdict
+}
