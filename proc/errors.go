@@ -19,6 +19,8 @@ var (
 	ErrNoSpace = errors.New("no space left")
 	// ErrState: the operation makes no sense in the task's state.
 	ErrState = errors.New("wrong state")
+	// ErrAbandoned: the process that the task was to run for went away; nothing runs.
+	ErrAbandoned = errors.New("whoever it was started for has gone")
 )
 
 // kindNames are the kinds as they travel between the daemon, the shim and its
@@ -26,6 +28,7 @@ var (
 var kindNames = map[string]error{
 	"gone": ErrGone, "not-checkpointable": ErrNotCheckpointable, "unsupported": ErrUnsupported,
 	"not-stopped": ErrNotStopped, "no-image": ErrNoImage, "no-space": ErrNoSpace, "state": ErrState,
+	"abandoned": ErrAbandoned,
 }
 
 // KindName returns the name under which the kind of an error travels; empty for

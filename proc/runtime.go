@@ -56,7 +56,11 @@ func (r *Runtime) Isolated() bool { return os.Geteuid() == 0 }
 // Stdio are pipes that a task gets as standard streams in place of what its
 // Spec says; nil ones are as the Spec says. The task's shim keeps them open while
 // the task is checkpointed, so whoever is at the other end does not notice.
-type Stdio struct{ In, Out, Err *os.File }
+//
+// Lifeline is the task's end of the lifeline of a Spec with Attached (package
+// proc/attach). The start then waits for the other end's word, some seconds, and
+// fails with ErrAbandoned if that does not come.
+type Stdio struct{ In, Out, Err, Lifeline *os.File }
 
 // Start starts a task from the beginning. When the command cannot be executed
 // the task has ended already and its Exit says why.

@@ -31,14 +31,41 @@ type Spec struct {
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups"`
 
+	// PIDVar names a variable of the environment that gets the pid of the command,
+	// as the task's processes know it; empty: none.
+	PIDVar string `json:"pid_var,omitempty"`
+	// Limits are set as far as the daemon's rights go. Resources that are not named
+	// have the daemon's own limits.
+	Limits []Limit `json:"limits,omitempty"`
+	// Nice is the niceness; nil: the daemon's.
+	Nice *int `json:"nice,omitempty"`
+	// OOMScoreAdj is what /proc/PID/oom_score_adj gets.
+	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
+
 	// Stdin is a path, opened as the user; empty for no input.
 	Stdin string `json:"stdin,omitempty"`
 	// Output is a path for standard output and error together, opened as the
 	// user and appended to. Empty: stdout and stderr in the task's directory.
 	Output string `json:"output,omitempty"`
+	// Stdout and Stderr are paths for each of them, opened as the user and appended
+	// to, where neither Output nor a pipe (Stdio) says otherwise.
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
+	// Attached: the task runs for a process that holds the other end of its lifeline
+	// (Stdio), and not beyond it. Such a task is restored by the supervisor that has
+	// the lifeline, or not at all.
+	Attached bool `json:"attached,omitempty"`
 	// Cgroups are directories of cgroups that the task is put in, at most one of
 	// each hierarchy.
 	Cgroups []string `json:"cgroups,omitempty"`
+}
+
+// Limit is a resource limit, as for setrlimit(2): a RLIMIT_ number and values in
+// its unit, math.MaxUint64 for none.
+type Limit struct {
+	Resource int    `json:"resource"`
+	Soft     uint64 `json:"soft"`
+	Hard     uint64 `json:"hard"`
 }
 
 // Exit is how a task ended. Code is the exit code, or 128 + Signal when it was
@@ -50,9 +77,12 @@ type Exit struct {
 	// 127 as a shell would have it.
 	StartError string `json:"start_error,omitempty"`
 	// Lost: the supervisor vanished without a record of the end.
-	Lost  bool      `json:"lost,omitempty"`
-	Usage Usage     `json:"usage"`
-	At    time.Time `json:"at"`
+	Lost bool `json:"lost,omitempty"`
+	// Abandoned: the process that it was attached to went away, and the task was
+	// ended for that reason, or, with a StartError, was not started.
+	Abandoned bool      `json:"abandoned,omitempty"`
+	Usage     Usage     `json:"usage"`
+	At        time.Time `json:"at"`
 }
 
 // Usage is what a task has used over all its incarnations.
