@@ -12,8 +12,8 @@ import (
 // runtimeOf adapts package proc to what the loop needs.
 type runtimeOf struct{ *proc.Runtime }
 
-func (r runtimeOf) Start(ctx context.Context, spec proc.Spec) (Task, error) {
-	t, err := r.Runtime.Start(ctx, spec)
+func (r runtimeOf) Start(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error) {
+	t, err := r.Runtime.StartWith(ctx, spec, stdio)
 	if err != nil {
 		return nil, err
 	}

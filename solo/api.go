@@ -32,6 +32,7 @@ type service struct {
 var (
 	_ wireconnect.TaskServiceHandler = (*service)(nil)
 	_ wireconnect.NodeServiceHandler = (*service)(nil)
+	_ wireconnect.HostServiceHandler = (*service)(nil)
 )
 
 func (s *service) handler() http.Handler {
@@ -42,6 +43,7 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
+	mux.Handle(wireconnect.NewHostServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewDataServiceHandler(s.data, opts...))
 	mux.Handle(wireconnect.NewStreamServiceHandler(streamService{s}, opts...))
 	return mux
@@ -212,7 +214,8 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		StartedMs: n.started.UnixMilli(),
 	}
 	for _, st := range n.stores {
-		w := &wire.Store{Name: st.Name, Dir: st.Dir, Write: st.Write, Read: st.Read, Free: max(0, st.free), Used: st.used}
+		w := &wire.Store{Name: st.Name, Dir: st.Dir, Write: st.Write, Read: st.Read, Free: max(0, st.free), Used: st.used,
+			DumpOverhead: st.DumpOverhead.Seconds(), RestoreOverhead: st.RestoreOverhead.Seconds(), Queue: st.queue.Seconds()}
 		if st.Compress {
 			w.Compression = "zstd"
 		}

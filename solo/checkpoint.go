@@ -177,6 +177,10 @@ func (l *loop) restoreFailed(t *task, idle Task, err error) {
 	if idle != nil {
 		l.attach(t, idle)
 	}
+	if t.hosted() {
+		l.hostedNotRestored(t, err)
+		return
+	}
 	again := !errors.Is(err, proc.ErrNoImage) && !errors.Is(err, proc.ErrUnsupported) && !errors.Is(err, proc.ErrState)
 	if again && t.failures+1 < maxRestoreFailures {
 		l.backOff(t)

@@ -49,6 +49,12 @@ type Config struct {
 	// its request says otherwise; 0: the default of package stream.
 	Buffer int64
 
+	// Operators are the users, besides root and the daemon's own, that may announce
+	// containers of another scheduler (wire.HostService).
+	Operators []uint32
+	// Cluster knows what is on other machines; nil: there is no manager.
+	Cluster Cluster
+
 	// Policy decides who runs and who has to leave, and how.
 	Policy policy.Config
 

@@ -31,6 +31,7 @@ type Daemon struct {
 	cfg   Config
 	parts parts
 	ready chan struct{}
+	host  Host
 }
 
 // parts are what the loop works with; tests replace them.
@@ -88,8 +89,11 @@ func newDaemon(cfg Config, p parts) (*Daemon, error) {
 	if err := cfg.complete(mem); err != nil {
 		return nil, err
 	}
-	return &Daemon{cfg: cfg, parts: p, ready: make(chan struct{})}, nil
+	return &Daemon{cfg: cfg, parts: p, ready: make(chan struct{}), host: Host{changed: make(chan struct{}, 1)}}, nil
 }
+
+// Host is the daemon as the agent of a cluster needs it.
+func (d *Daemon) Host() *Host { return &d.host }
 
 // Ready is closed when the daemon answers on its socket.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
@@ -221,14 +225,15 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
 		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
 		mail: make(chan func(), 256), dead: make(chan struct{}),
-		tasks:    map[headrace.TaskID]*task{},
-		dirty:    map[*task]struct{}{},
-		shown:    map[*task]struct{}{},
-		warmed:   map[string]bool{},
-		specs:    map[headrace.TaskID]*proc.Spec{},
-		littered: map[*task]time.Duration{},
-		warned:   map[string]time.Duration{},
-		started:  d.parts.clock.wall(),
+		tasks:     map[headrace.TaskID]*task{},
+		dirty:     map[*task]struct{}{},
+		shown:     map[*task]struct{}{},
+		warmed:    map[string]bool{},
+		announced: map[headrace.TaskID]announcement{},
+		specs:     map[headrace.TaskID]*proc.Spec{},
+		littered:  map[*task]time.Duration{},
+		warned:    map[string]time.Duration{},
+		started:   d.parts.clock.wall(),
 	}, nil
 }
 
@@ -274,6 +279,12 @@ func (d *Daemon) serve(ctx context.Context, l *loop, streams *stream.Engine) err
 		return err
 	}
 	defer stop()
+	stopAttach, err := d.listenAttach(l)
+	if err != nil {
+		close(l.dead)
+		return err
+	}
+	defer stopAttach()
 	l.log.Info("the daemon is up", "version", d.cfg.Version, "state", d.cfg.StateDir, "slots", d.cfg.Slots,
 		"memory", d.cfg.Memory, "policy", d.cfg.policyName())
 	close(d.ready)
@@ -369,6 +380,8 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 		return nil, err
 	}
 	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: &dataService{reading: l.reading, warming: l.warming}}
+	d.host.s = s
+	unfollowed := make(chan struct{})
 	l.warming.start()
 	base, cancel := context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
@@ -393,6 +406,11 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
 	}
 	var serving sync.WaitGroup
+	serving.Add(1)
+	go func() {
+		defer serving.Done()
+		d.host.follow(unfollowed)
+	}()
 	for i, srv := range servers {
 		serving.Add(1)
 		go func() {
@@ -405,6 +423,7 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 	return func() {
 		os.Remove(path)
 		cancel()
+		close(unfollowed)
 		for _, srv := range servers {
 			srv.Close()
 		}

@@ -24,6 +24,10 @@ func (l *loop) exitArrived(t *task, exit proc.Exit) {
 // happened, nil if there was none.
 func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 	if t.rec.State == headrace.Checkpointed {
+		if t.hosted() {
+			l.final(t, headrace.Killed, &exit, endedBy(t), false)
+			return
+		}
 		// Only the idle supervisor has gone.
 		l.detach(t)
 		return
@@ -40,6 +44,8 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 		l.final(t, headrace.Killed, &exit, "killed by a user", false)
 	case exit.Lost:
 		l.vanished(t, exit, "its supervisor was killed")
+	case exit.Abandoned:
+		l.final(t, headrace.Killed, &exit, endedBy(t), false)
 	case killing && !in.Late:
 		l.evicted(t, exit, in)
 	case exit.StartError != "":
@@ -56,6 +62,9 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 		l.final(t, headrace.Failed, &exit, reason, false)
 	}
 }
+
+// endedBy tells that the process that a hosted task was started for has gone.
+func endedBy(t *task) string { return "ended by " + t.rec.Hosting.Scheduler }
 
 // evicted puts a task that was killed to make room back into the queue.
 func (l *loop) evicted(t *task, exit proc.Exit, in *intent) {
@@ -86,7 +95,7 @@ func (l *loop) vanished(t *task, exit proc.Exit, why string) {
 
 // lose ends a task as lost. A checkpoint is kept for the user to decide.
 func (l *loop) lose(t *task, why string) {
-	if t.rec.Checkpoint != nil {
+	if t.rec.Checkpoint != nil && !t.hosted() {
 		t.rec.RanOn = true
 		l.final(t, headrace.Lost, nil, fmt.Sprintf(
 			"%s; to go on from its last checkpoint: headrace restore %s", why, t.rec.ID), true)

@@ -207,7 +207,7 @@ func (c *conn) begin(t *thing, id headrace.TaskID) *shim {
 	return s
 }
 
-func (c *conn) Start(_ context.Context, spec proc.Spec) (Task, error) {
+func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
 	var live Task
 	err := c.do("start", spec.ID, func(t *thing) error {
 		if t.starts > 0 && t.exit != nil {
@@ -283,6 +283,8 @@ func (c *conn) Remove(_ context.Context, id headrace.TaskID) error {
 		return nil
 	})
 }
+
+func (c *conn) Program() (string, error) { return "/headrace-shim", nil }
 
 func (c *conn) Logs(id headrace.TaskID) (string, string) {
 	dir := filepath.Join(c.dir, "tasks", string(id))

@@ -33,12 +33,13 @@ type bed struct {
 	mem   memoryInfo
 	view  func(headrace.View)
 
-	conn  *conn
-	tasks wireconnect.TaskServiceClient
-	node  wireconnect.NodeServiceClient
-	data  wireconnect.DataServiceClient
-	stop  context.CancelFunc
-	ended chan error
+	conn   *conn
+	daemon *Daemon
+	tasks  wireconnect.TaskServiceClient
+	node   wireconnect.NodeServiceClient
+	data   wireconnect.DataServiceClient
+	stop   context.CancelFunc
+	ended  chan error
 }
 
 func newBed(t *testing.T, pol policy.Name) *bed {
@@ -132,6 +133,7 @@ func (b *bed) serve(d *Daemon) error {
 		return err
 	case <-d.Ready():
 	}
+	b.daemon = d
 	b.stop, b.ended = stop, ended
 	client := wire.NewHTTPClient(d.Socket())
 	b.tasks = wireconnect.NewTaskServiceClient(client, wire.BaseURL)

@@ -12,10 +12,11 @@ import (
 // and are called concurrently, for one task one at a time. Package proc
 // implements it on the operating system.
 type Runtime interface {
-	// Start runs a task from the beginning. A command that cannot be executed is
+	// Start runs a task from the beginning, with the pipes of stdio in place of
+	// what the spec says; the caller may close them afterwards. A command that cannot be executed is
 	// no error: the Task has ended with an Exit that says so. After an error
 	// nothing of the task is running.
-	Start(ctx context.Context, spec proc.Spec) (Task, error)
+	Start(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error)
 	// Attach finds a task whose supervisor is alive, else it fails with
 	// proc.ErrGone.
 	Attach(ctx context.Context, id headrace.TaskID) (Task, error)
@@ -29,6 +30,9 @@ type Runtime interface {
 	Reset(ctx context.Context, spec proc.Spec) error
 	// Remove forgets a task's directory.
 	Remove(ctx context.Context, id headrace.TaskID) error
+	// Program is the path of headrace-shim as the tasks run it, which any user may
+	// execute.
+	Program() (string, error)
 	// Logs are the files in which the task's output is kept.
 	Logs(id headrace.TaskID) (stdout, stderr string)
 }

@@ -28,6 +28,8 @@ type loop struct {
 	reading *reading
 	streams Streams
 	warming *warming // nil: nothing is kept in memory
+	// announced are containers that will be started soon.
+	announced map[headrace.TaskID]announcement
 	// warmed are the inputs of tasks that are being kept in memory (inputKey).
 	warmed map[string]bool
 	// watching counts the files of waiting tasks that are followed; following: a
@@ -315,12 +317,18 @@ func (l *loop) inactive(t *task) {
 	l.unwatch(t)
 }
 
-// reactivate is the opposite.
-func (l *loop) reactivate(t *task) {
+// removeEnded takes an ended task out of the list of these.
+func (l *loop) removeEnded(t *task) {
 	if i := slices.Index(l.ended, t); i >= 0 {
 		l.ended = slices.Delete(l.ended, i, i+1)
 		l.endedStates[t.rec.State]--
 	}
+	delete(l.littered, t)
+}
+
+// reactivate is the opposite of inactive.
+func (l *loop) reactivate(t *task) {
+	l.removeEnded(t)
 	at, _ := slices.BinarySearchFunc(l.active, t.rec.Order, func(x *task, order uint64) int {
 		switch {
 		case x.rec.Order < order:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/proc"
+	"headrace/proc/attach"
 )
 
 // begin records an operation and, once the record is durable, runs work outside
@@ -73,7 +73,8 @@ func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 func (l *loop) start(t *task, in *intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
-	spec := l.specOf(t)
+	spec, files := l.specOf(t), t.files
+	t.files = attach.Files{}
 	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		var live Task
@@ -87,8 +88,9 @@ func (l *loop) start(t *task, in *intent) {
 			err = l.rt.Reset(ctx, spec)
 		}
 		if err == nil {
-			live, err = l.rt.Start(ctx, spec)
+			live, err = l.rt.Start(ctx, spec, files.Stdio())
 		}
+		files.Close()
 		took, at := watch()
 		return func() error {
 			t.rec.ImageDirs = left
@@ -124,6 +126,10 @@ const maxStartFailures = 5
 // not the fault of the command.
 func (l *loop) startFailed(t *task, err error) error {
 	l.log.Error("starting a task failed", "id", t.rec.ID, "err", err)
+	if t.hosted() {
+		l.final(t, headrace.Failed, nil, "could not be started here; it runs without Headrace: "+err.Error(), false)
+		return err
+	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
 		l.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
 		return err
@@ -302,11 +308,7 @@ func (l *loop) forget(t *task, c *call) {
 			}
 			delete(l.tasks, id)
 			l.leaveStream(t)
-			delete(l.littered, t)
-			if i := slices.Index(l.ended, t); i >= 0 {
-				l.ended = slices.Delete(l.ended, i, i+1)
-				l.endedStates[t.rec.State]--
-			}
+			l.removeEnded(t)
 			l.deleted = append(l.deleted, id)
 			return nil
 		}

@@ -81,6 +81,9 @@ type record struct {
 	// Input is what it reads, nil if nobody said; replaced, never changed.
 	Input *input `json:"input,omitempty"`
 
+	// Hosting is set for a task whose scheduler is another one.
+	Hosting *hosting `json:"hosting,omitempty"`
+
 	NoCheckpoint string `json:"no_checkpoint,omitempty"`
 	NoSuspend    string `json:"no_suspend,omitempty"`
 
@@ -110,8 +113,9 @@ type intent struct {
 	Grace   time.Duration   `json:"grace,omitempty"`
 	// Late: the task had ended before it was killed.
 	Late bool `json:"-"`
-	// Again: an earlier daemon had asked for it already.
-	Again bool `json:"-"`
+	// Again: an earlier daemon had asked for it already; Hosted: of a hosted task.
+	Again  bool `json:"-"`
+	Hosted bool `json:"-"`
 	// Began is a boot time, AtMs the wall clock's.
 	Began  time.Duration `json:"began"`
 	AtMs   int64         `json:"at_ms"`

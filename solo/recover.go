@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/proc/attach"
 )
 
 const (
@@ -71,6 +72,7 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	if err := l.reconcileStreams(); err != nil {
 		return err
 	}
+	l.endUnsupervised(same)
 	for _, t := range l.active {
 		l.warmSoon(t)
 	}
@@ -237,7 +239,7 @@ func (l *loop) gone(t *task, in *intent, f finding, same bool) {
 // after the other, and refuses what is done already.
 func (l *loop) settle(t *task, in *intent) {
 	again := *in
-	again.Again = true
+	again.Again, again.Hosted = true, t.hosted()
 	t.rec.Op = nil
 	switch in.Kind {
 	case opKill:
@@ -283,10 +285,13 @@ func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats,
 	if err != nil && !errors.Is(err, proc.ErrState) {
 		l.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
 	}
-	began := l.clk.boot()
+	began, patience := l.clk.boot(), startSeen
+	if in.Hosted {
+		patience = attach.GoTimeout
+	}
 	for {
 		stats, err := live.Stats(ctx)
-		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < startSeen
+		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < patience
 		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
 			return stats, err
 		}
@@ -319,7 +324,12 @@ func (l *loop) settledAs(t *task, in *intent, stats proc.Stats, im *image, err e
 		l.left(t, in, headrace.Suspend)
 	case headrace.Checkpointed:
 		if in.Kind == opStart {
-			// A supervisor without a command: the next start replaces it.
+			// A supervisor without a command: the next start replaces it, or, where
+			// there will be none, whoever it was made for has given it up.
+			if t.hosted() {
+				l.kill(t, &intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
+				return nil
+			}
 			l.detach(t)
 			return nil
 		}

@@ -18,13 +18,16 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
 		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Reason: snap.reason(),
 		Cpus: r.CPUs, Memory: r.Memory, Held: r.Held,
-		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs,
+		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
 		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
 		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend,
 	}
 	if r.Op != nil {
 		t.Doing = r.Op.Kind
+	}
+	if h := r.Hosting; h != nil {
+		t.Hosting = &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
 	}
 	if r.Exit != nil {
 		t.ExitCode, t.Signal = int32(r.Exit.Code), int32(r.Exit.Signal)
@@ -90,5 +93,6 @@ func wireUsage(snap *snapshot) *wire.Usage {
 		Resident: now.Resident, Swapped: now.Swapped, Dirty: now.Dirty, MaxResident: u.MaxResident,
 		ReadBytes: u.ReadBytes, WrittenBytes: u.WrittenBytes, Processes: uint32(max(0, now.Processes)),
 		Running: u.Running.Seconds(), OverheadCpu: u.OverheadCPU.Seconds(),
+		SinceSaveCpu: now.SinceSaveCPU.Seconds(), SinceSaveWall: now.SinceSaveWall.Seconds(),
 	}
 }

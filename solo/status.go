@@ -27,6 +27,8 @@ type storeStatus struct {
 	StoreConfig
 	measure
 	free, used int64
+	// queue is how long a dump that is asked for now waits.
+	queue time.Duration
 }
 
 // nodeStatus is recomputed when somebody may look: once a turn that changed
@@ -44,7 +46,7 @@ func (l *loop) nodeStatus() nodeStatus {
 		s.states[t.rec.State]++
 		if t.holdsSlot() {
 			s.slotsUsed += t.rec.CPUs
-		} else if !t.rec.Held {
+		} else if !t.rec.Held && !t.hosted() {
 			s.waiting++
 		}
 		if t.known {
@@ -54,8 +56,11 @@ func (l *loop) nodeStatus() nodeStatus {
 			used[c.Dir] += c.ToRead
 		}
 	}
+	now := l.clk.boot()
 	for _, st := range l.stores {
-		s.stores = append(s.stores, storeStatus{StoreConfig: st.StoreConfig, measure: st.measure, free: st.free, used: used[st.Dir]})
+		s.stores = append(s.stores, storeStatus{
+			StoreConfig: st.StoreConfig, measure: st.measure, free: st.free, used: used[st.Dir], queue: st.queue(now),
+		})
 	}
 	return s
 }

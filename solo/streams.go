@@ -58,7 +58,9 @@ func (t *task) streamOf() string {
 // attempt.
 func (l *loop) specOf(t *task) proc.Spec {
 	spec := t.spec
-	spec.Cgroups = l.cgroups
+	if !t.hosted() { // its scheduler has chosen
+		spec.Cgroups = l.cgroups
+	}
 	if id := t.streamOf(); id != "" {
 		spec.Under = []string{
 			"consume", "--socket", l.cfg.streamSocket(), "--stream", id,

@@ -6,6 +6,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/proc/attach"
 )
 
 // task is what the loop knows of one task. Only the loop touches it.
@@ -14,6 +15,9 @@ type task struct {
 	spec proc.Spec
 	// waiting is what is known of the files that it will open itself.
 	waiting waitingInput
+
+	// files are the descriptors that a hosted task came with, until it is started.
+	files attach.Files
 
 	// live is the connection to its supervisor, nil without one. detached is
 	// closed when live is given up.
@@ -67,8 +71,12 @@ const (
 	opForget  = "forgetting"
 )
 
-// holdsSlot tells whether the task's processors are taken.
+// holdsSlot tells whether the task's processors are taken. Those of a hosted task
+// are its scheduler's business.
 func (t *task) holdsSlot() bool {
+	if t.hosted() {
+		return false
+	}
 	if t.rec.State == headrace.Running {
 		return true
 	}

@@ -30,6 +30,10 @@ const (
 	verbBringBack
 	verbKill
 	verbForget
+	// What the scheduler of a hosted task wants.
+	verbOrderSuspend
+	verbOrderCheckpoint
+	verbOrderResume
 )
 
 // call is a request of a user.
@@ -39,6 +43,11 @@ type call struct {
 	by    viewer
 	grace time.Duration
 	store string
+	// Of an order.
+	reason  string
+	delay   time.Duration
+	pageOut int64
+
 	reply chan reply // has room for the one reply
 }
 
@@ -132,6 +141,8 @@ func (l *loop) perform(t *task, c *call) {
 		l.bringBackFor(t, c)
 	case t.rec.State.Final():
 		l.answer(one, t, errEnded(t))
+	case c.verb >= verbOrderSuspend:
+		l.order(t, c)
 	case c.verb == verbSuspend:
 		l.suspendFor(t, c)
 	case c.verb == verbCheckpoint:
@@ -195,6 +206,10 @@ func (l *loop) bringBackFor(t *task, c *call) {
 		t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
 	}
 	l.succeeded(t)
+	if t.hosted() {
+		l.released(t, c)
+		return
+	}
 	t.rec.Reason = waitsForSlot
 	l.touch(t)
 	l.redecide = true
@@ -287,7 +302,9 @@ func (l *loop) admit(t *task) {
 	l.meta.Order++
 	l.metaDirty = true
 	t.rec.Order = l.meta.Order
-	t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
+	if !t.hosted() {
+		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
+	}
 	t.spec.ID = t.rec.ID
 	t.rec.State = headrace.Pending
 	t.rec.SubmittedMs = l.clk.wall().UnixMilli()

@@ -21,6 +21,9 @@ func (l *loop) view() headrace.View {
 		Tasks: make([]headrace.TaskView, 0, len(l.active)),
 	}
 	for _, t := range l.active {
+		if t.hosted() {
+			continue
+		}
 		waitingAlone := t.rec.State == headrace.Pending || t.rec.State == headrace.Checkpointed
 		if waitingAlone && t.op == nil && now < t.retryAt {
 			// It holds nothing, and nothing may be tried with it now.

@@ -1,0 +1,100 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace/internal/linux"
+	"headrace/proc/attach"
+)
+
+// attachTime bounds how long a command may take to be started.
+const attachTime = 30 * time.Second
+
+// listenAttach takes in the processes of hosted tasks. The function it returns
+// closes the socket and waits until nobody is served any more; what was started
+// goes on.
+func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
+	path := d.cfg.attachSocket()
+	socket, err := listenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	listener := &peerListener{UnixListener: socket, conns: map[uint32]int{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Add(1)
+	go func() {
+		defer serving.Done()
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				if !errors.Is(err, net.ErrClosed) {
+					l.log.Error("taking in containers stopped", "err", err)
+				}
+				return
+			}
+			serving.Add(1)
+			go func() {
+				defer serving.Done()
+				defer conn.Close()
+				l.serveAttach(ctx, conn.(*peerConn).Conn.(*net.UnixConn))
+			}()
+		}
+	}()
+	return func() {
+		os.Remove(path)
+		cancel()
+		socket.Close()
+		serving.Wait()
+	}, nil
+}
+
+// serveAttach starts the command of one process that has connected. Whatever goes
+// wrong, that process runs the command itself.
+func (l *loop) serveAttach(ctx context.Context, conn *net.UnixConn) {
+	q, files, from, err := attach.Receive(conn)
+	if err != nil {
+		l.warn("attach", "a process that wanted to be a container was not understood", "err", err)
+		attach.Answer(conn, attach.Reply{Error: err.Error()}) // one that has gone needs no answer
+		return
+	}
+	a := arrival{Request: q, from: from, files: files}
+	if a.cgroups, err = foreignCgroups(from.PID); err != nil {
+		l.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, attachTime)
+	defer cancel()
+	answer := attach.Reply{}
+	if err := l.submitHosted(ctx, a); err != nil {
+		answer.Error = err.Error()
+		l.log.Warn("a container runs without Headrace", "id", q.ID, "err", err)
+	}
+	attach.Answer(conn, answer)
+}
+
+// foreignCgroups are the cgroups that a process is in and the daemon is not: what
+// its scheduler has set up for it.
+func foreignCgroups(pid int) ([]string, error) {
+	own, err := linux.CgroupDirs(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := linux.CgroupDirs(pid)
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for hierarchy, dir := range theirs {
+		if own[hierarchy] != dir {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	return dirs, nil
+}

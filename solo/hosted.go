@@ -1,0 +1,261 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"headrace"
+	"headrace/proc/attach"
+	"headrace/wire"
+)
+
+// hosting is durable of a task whose scheduler is another one. The loop neither
+// starts such a task nor makes it leave: it came with its process, and its
+// scheduler gives the orders. It has no second life: without its supervisor, or
+// without the process that it was started for, it has ended.
+type hosting struct {
+	Scheduler   string `json:"scheduler"`
+	Application string `json:"application,omitempty"`
+	Queue       string `json:"queue,omitempty"`
+}
+
+func (t *task) hosted() bool { return t.rec.Hosting != nil }
+
+// announcement is a container that will be started soon.
+type announcement struct {
+	task *task // all but the command
+	// at is a boot time.
+	at time.Duration
+}
+
+const (
+	// announcedFor is how long an announcement is good for.
+	announcedFor = 10 * time.Minute
+	// maxAnnounced bounds those that nobody has come for.
+	maxAnnounced = 10000
+	maxHostedID  = 128
+)
+
+var (
+	hostedID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+	ownID    = regexp.MustCompile(`^t[0-9]+$`)
+)
+
+// newHosted turns an announcement into a task without a command, or says what is
+// wrong with it. It may block, in the user database.
+func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
+	h := q.Hosting
+	switch {
+	case len(q.Id) > maxHostedID || !hostedID.MatchString(q.Id) || ownID.MatchString(q.Id):
+		return nil, refusal("%.140q cannot be a container's name: give letters, digits, - and _", q.Id)
+	case h == nil || h.Scheduler == "":
+		return nil, refusal("container %s: name its scheduler", q.Id)
+	}
+	labels := []*wire.RunRequest{{Name: q.Name, Job: h.Application}, {Name: h.Scheduler, Job: h.Queue}}
+	for _, l := range labels {
+		if err := checkLabels(l); err != nil {
+			return nil, err
+		}
+	}
+	t := &task{}
+	// What its scheduler gives is not measured against the slots here.
+	unbounded := &Config{Slots: 1e6, Memory: 1 << 60}
+	if err := fillResources(t, &wire.RunRequest{Priority: q.Priority, Cpus: q.Cpus, Memory: q.Memory}, unbounded); err != nil {
+		return nil, err
+	}
+	as := &wire.RunRequest{User: q.User}
+	if by.uid != 0 || q.User == "" {
+		as.User = ""
+		if err := sameUser(q.User, by); err != nil {
+			return nil, err
+		}
+	}
+	if err := fillIdentity(t, as, by); err != nil {
+		return nil, err
+	}
+	t.rec.ID, t.rec.Name = headrace.TaskID(q.Id), q.Name
+	t.rec.Job = headrace.JobID(h.Application)
+	t.rec.Hosting = &hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
+	if t.rec.Name == "" {
+		t.rec.Name = q.Id
+	}
+	return t, nil
+}
+
+// sameUser refuses an operator that is not root and names another account.
+func sameUser(name string, by caller) error {
+	if name == "" {
+		return nil
+	}
+	who, err := lookUp(name)
+	if err != nil {
+		return err
+	}
+	if uid, err := parseID(who.Uid); err != nil || uid != by.uid {
+		return fmt.Errorf("%w: only root may announce containers of another user (%s)", errDenied, name)
+	}
+	return nil
+}
+
+// announce remembers a container until its process comes.
+func (l *loop) announce(t *task) error {
+	now := l.clk.boot()
+	if len(l.announced) >= maxAnnounced {
+		for id, a := range l.announced {
+			if now-a.at > announcedFor {
+				delete(l.announced, id)
+			}
+		}
+	}
+	if len(l.announced) >= maxAnnounced {
+		return fmt.Errorf("%w: %d containers are announced and have not come", errBusy, len(l.announced))
+	}
+	l.announced[t.rec.ID] = announcement{task: t, at: now}
+	return nil
+}
+
+// arrival is the process of an announced container, and what it wants to run.
+type arrival struct {
+	attach.Request
+	from  attach.Peer
+	files attach.Files
+	// cgroups are those that it is in and the daemon is not.
+	cgroups []string
+}
+
+// admitHosted takes in a container whose process has come, and starts its
+// command. The call is answered when that runs.
+func (l *loop) admitHosted(a arrival, c *call) {
+	t, err := l.arrived(a)
+	if err != nil {
+		a.files.Close()
+		l.later(func() { c.reply <- reply{err: err} })
+		return
+	}
+	delete(l.announced, t.rec.ID)
+	t.files = a.files
+	l.admit(t)
+	l.start(t, &intent{Reason: "started by " + t.rec.Hosting.Scheduler})
+	t.op.calls = append(t.op.calls, c)
+}
+
+// arrived is the announced task with its command, or why it cannot be run here.
+func (l *loop) arrived(a arrival) (*task, error) {
+	id, from := headrace.TaskID(a.ID), a.from
+	expected, ok := l.announced[id]
+	switch {
+	case !ok || l.clk.boot()-expected.at > announcedFor:
+		return nil, fmt.Errorf("%w: container %.140q has not been announced, or too long ago", errNotFound, a.ID)
+	case from.UID != expected.task.rec.UID && from.UID != 0:
+		return nil, fmt.Errorf("%w: container %s belongs to another user", errDenied, id)
+	}
+	if err := l.refuses(1); err != nil {
+		return nil, err
+	}
+	t := expected.task
+	if old := l.tasks[id]; old != nil {
+		if !old.rec.State.Final() || old.op != nil {
+			return nil, fmt.Errorf("%w: container %s runs already", errState, id)
+		}
+		l.succeed(t, old)
+	}
+	t.spec = a.Spec(from)
+	t.spec.Cgroups = a.cgroups
+	t.rec.UID = from.UID
+	return t, nil
+}
+
+// succeed makes t take the place of an ended task with the same id: a container
+// that is launched again.
+func (l *loop) succeed(t, old *task) {
+	t.rec.Starts, t.rec.ImageDirs, t.rec.SeenExit = old.rec.Starts, old.rec.ImageDirs, old.rec.SeenExit
+	l.removeEnded(old)
+}
+
+// order is what the scheduler of a hosted task wants of it.
+func (l *loop) order(t *task, c *call) {
+	in := &intent{Reason: c.reason, Delay: c.delay, PageOut: c.pageOut}
+	state := t.rec.State
+	switch {
+	case !t.hosted():
+		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", errState, t.rec.ID))
+	case t.live == nil || state == headrace.Pending:
+		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", errState, t.rec.ID))
+	case c.verb == verbOrderSuspend && state == headrace.Running:
+		l.suspend(t, in, c)
+	case c.verb == verbOrderCheckpoint && state != headrace.Checkpointed:
+		st, err := l.chooseStore(c.store, t)
+		if err != nil {
+			l.answer([]*call{c}, t, err)
+			return
+		}
+		l.checkpoint(t, in, st, c)
+	case c.verb == verbOrderResume && state != headrace.Running:
+		l.resumeHosted(t, in, c)
+	default: // it is so already
+		l.answer([]*call{c}, t, nil)
+	}
+}
+
+func (l *loop) resumeHosted(t *task, in *intent, c *call) {
+	switch {
+	case t.rec.Held:
+		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", errState, t.rec.ID, t.rec.ID))
+		return
+	case t.rec.State == headrace.Suspended:
+		l.resume(t, in)
+	default:
+		l.restore(t, in)
+	}
+	t.op.calls = append(t.op.calls, c)
+}
+
+// released lets a hosted task go on that a user had held: at once where no
+// manager is, else when its scheduler has room for it.
+func (l *loop) released(t *task, c *call) {
+	if l.cfg.Cluster == nil {
+		l.resumeHosted(t, &intent{Reason: "a user asked for it"}, c)
+		return
+	}
+	t.rec.Reason = "waits until " + t.rec.Hosting.Scheduler + " has room for it"
+	l.touch(t)
+	l.answer([]*call{c}, t, nil)
+}
+
+// hostedNotRestored leaves it to the scheduler whether it tries again.
+func (l *loop) hostedNotRestored(t *task, err error) {
+	t.rec.Reason = "could not be restored: " + err.Error()
+	if t.live == nil {
+		l.final(t, headrace.Lost, nil, t.rec.Reason+"; its supervisor is gone", false)
+	}
+}
+
+// endUnsupervised ends hosted tasks that have no supervisor after a start of the
+// daemon: nothing of them can come back.
+func (l *loop) endUnsupervised(same bool) {
+	why := "its supervisor was gone when the daemon came back"
+	if !same {
+		why = "the machine was restarted"
+	}
+	for _, t := range append([]*task(nil), l.active...) {
+		if t.hosted() && t.live == nil && t.op == nil {
+			l.final(t, headrace.Lost, nil, why, false)
+		}
+	}
+}
+
+// submitHosted hands a container to the loop and waits until it runs.
+func (l *loop) submitHosted(ctx context.Context, a arrival) error {
+	c := &call{reply: make(chan reply, 1)}
+	l.post(func() { l.admitHosted(a, c) })
+	select {
+	case r := <-c.reply:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.dead:
+		return errStopping
+	}
+}

@@ -1,0 +1,459 @@
+package solo
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/proc"
+	"headrace/proc/attach"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// hostBed is a bed that plays a NodeManager, and the agent of a cluster.
+type hostBed struct {
+	*bed
+	host wireconnect.HostServiceClient
+}
+
+func newHostBed(t *testing.T) *hostBed {
+	b := &hostBed{bed: newBed(t, policy.Cost)}
+	b.start()
+	return b
+}
+
+func (b *hostBed) start() {
+	b.t.Helper()
+	b.bed.start()
+	b.host = wireconnect.NewHostServiceClient(wire.NewHTTPClient(wire.SocketPath(b.cfg.StateDir)), wire.BaseURL)
+}
+
+func announced(id string) *wire.PrepareRequest {
+	return &wire.PrepareRequest{
+		Id: id, Hosting: &wire.Hosting{Scheduler: "yarn", Application: "application_1", Queue: "root.low"},
+		Name: "map 3", Cpus: 4, Memory: 1 << 30, Priority: 2,
+	}
+}
+
+func (b *hostBed) prepare(id string) {
+	b.t.Helper()
+	r, err := b.host.Prepare(b.ctx(), announced(id))
+	if err != nil {
+		b.t.Fatal("prepare:", err)
+	}
+	want := "/headrace-shim attach -socket " + filepath.Join(b.cfg.StateDir, "attach.sock") + " -id " + id + " --"
+	if got := strings.Join(r.Argv, " "); got != want {
+		b.t.Errorf("argv %q, want %q", got, want)
+	}
+}
+
+// arrive is the process of a container that comes; it returns the daemon's answer.
+func (b *hostBed) arrive(id string) string {
+	b.t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(b.cfg.StateDir, "attach.sock"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer conn.Close()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { unix.Close(pair[0]) })
+	defer unix.Close(pair[1])
+	body, err := json.Marshal(attach.Request{ID: id, Argv: []string{"work"}, Env: []string{}, Cwd: "/", Umask: 0o22})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix(frame, unix.UnixRights(pair[1]), nil); err != nil {
+		b.t.Fatal(err)
+	}
+	conn.SetReadDeadline(time.Now().Add(patience))
+	answer, err := io.ReadAll(conn)
+	if err != nil || len(answer) < 4 {
+		b.t.Fatalf("answer %q, %v", answer, err)
+	}
+	var r attach.Reply
+	if err := json.Unmarshal(answer[4:], &r); err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Error
+}
+
+// launch announces a container and has its process come.
+func (b *hostBed) launch(id string) headrace.TaskID {
+	b.t.Helper()
+	b.prepare(id)
+	if why := b.arrive(id); why != "" {
+		b.t.Fatalf("container %s: %s", id, why)
+	}
+	return headrace.TaskID(id)
+}
+
+func (b *hostBed) order(id headrace.TaskID, verb string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return b.daemon.Host().Do(ctx, &wire.NodeOrder{Number: 1, Container: string(id), Verb: verb, Reason: "yarn wants it"})
+}
+
+func (b *hostBed) mustOrder(id headrace.TaskID, verb string) {
+	b.t.Helper()
+	if err := b.order(id, verb); err != nil {
+		b.t.Fatalf("%s %s: %v", verb, id, err)
+	}
+}
+
+func (b *hostBed) is(id headrace.TaskID, state headrace.TaskState) *wire.Task {
+	b.t.Helper()
+	t := b.get(id)
+	if t.State != state.String() {
+		b.t.Fatalf("container %s is %s (%s), want %s", id, t.State, t.Reason, state)
+	}
+	return t
+}
+
+const someContainer = "container_e17_1763700000000_0001_01_000002"
+
+func TestHostedLife(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	task := b.is(id, headrace.Running)
+	if h := task.Hosting; h == nil || h.Application != "application_1" || task.Job != "application_1" || task.Cpus != 4 {
+		t.Errorf("%v", task)
+	}
+	b.mustOrder(id, "suspend")
+	if task := b.is(id, headrace.Suspended); task.Held || task.Preemptions != 1 || task.Reason != "yarn wants it" {
+		t.Errorf("suspended: %v", task)
+	}
+	b.mustOrder(id, "suspend") // it is so already
+	b.mustOrder(id, "checkpoint")
+	b.is(id, headrace.Checkpointed)
+	b.mustOrder(id, "resume")
+	b.is(id, headrace.Running)
+	b.mustOrder(id, "resume")
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "resume")
+	b.finish(id, 3)
+	if task := b.awaitState(id, headrace.Failed); task.ExitCode != 3 {
+		t.Errorf("ended: %v", task)
+	}
+	if err := b.order(id, "suspend"); err == nil {
+		t.Error("an ended container was suspended")
+	}
+}
+
+// The daemon's own policy leaves containers alone, and gives their processors to
+// nobody's disadvantage.
+func TestHostedAreNotScheduledHere(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	local := b.run(headrace.Production)
+	b.awaitState(local, headrace.Running)
+	b.is(id, headrace.Running)
+	b.mustOrder(id, "suspend")
+	b.finish(local, 0)
+	b.awaitState(local, headrace.Done)
+	second := b.run(headrace.Free)
+	b.awaitState(second, headrace.Running)
+	b.is(id, headrace.Suspended) // nobody but its scheduler brings it back
+	b.finish(second, 0)
+}
+
+func TestHostedHeldByAUser(t *testing.T) {
+	b := newHostBed(t)
+	b.cfg.Cluster = farCluster{}
+	b.shutdown()
+	b.start()
+	id := b.launch(someContainer)
+	verb := &wire.VerbRequest{Id: string(id)}
+	if _, err := b.tasks.Suspend(b.ctx(), verb); err != nil {
+		t.Fatal(err)
+	}
+	if !b.is(id, headrace.Suspended).Held {
+		t.Error("not held")
+	}
+	if err := b.order(id, "resume"); err == nil || !strings.Contains(err.Error(), "held by a user") {
+		t.Errorf("resumed by its scheduler while held: %v", err)
+	}
+	if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+		t.Fatal(err)
+	}
+	if task := b.is(id, headrace.Suspended); task.Held || !strings.Contains(task.Reason, "yarn") {
+		t.Errorf("released: %v", task)
+	}
+	b.mustOrder(id, "resume")
+	b.is(id, headrace.Running)
+}
+
+// Without a manager there is nobody else who would bring it back.
+func TestHostedReleasedWithoutManager(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	verb := &wire.VerbRequest{Id: string(id)}
+	for _, leave := range []func(context.Context, *wire.VerbRequest) (*wire.Task, error){b.tasks.Suspend, b.tasks.Checkpoint} {
+		if _, err := leave(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		}
+		b.is(id, headrace.Running)
+	}
+}
+
+func TestHostedRefused(t *testing.T) {
+	b := newHostBed(t)
+	if why := b.arrive("container_nobody_knows"); !strings.Contains(why, "not been announced") {
+		t.Errorf("unannounced: %q", why)
+	}
+	id := b.launch(someContainer)
+	if why := b.arrive(someContainer); !strings.Contains(why, "not been announced") {
+		t.Errorf("an announcement was used twice: %q", why)
+	}
+	b.prepare(someContainer)
+	if why := b.arrive(someContainer); !strings.Contains(why, "runs already") {
+		t.Errorf("a second process: %q", why)
+	}
+	b.is(id, headrace.Running)
+	for _, bad := range []func(*wire.PrepareRequest){
+		func(q *wire.PrepareRequest) { q.Id = "t7" },
+		func(q *wire.PrepareRequest) { q.Id = "../x" },
+		func(q *wire.PrepareRequest) { q.Id = "" },
+		func(q *wire.PrepareRequest) { q.Id = strings.Repeat("x", 200) },
+		func(q *wire.PrepareRequest) { q.Hosting = nil },
+		func(q *wire.PrepareRequest) { q.Cpus = -1 },
+		func(q *wire.PrepareRequest) { q.Priority = 12 },
+		func(q *wire.PrepareRequest) { q.User = "no such user here" },
+		func(q *wire.PrepareRequest) { q.Hosting.Queue = "a\nb" },
+	} {
+		q := announced("container_x")
+		bad(q)
+		if _, err := b.host.Prepare(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+	local := b.run(headrace.Low)
+	b.awaitState(local, headrace.Running)
+	if err := b.order(local, "suspend"); err == nil {
+		t.Error("a local task took an order")
+	}
+	if err := b.order(id, "dance"); err == nil {
+		t.Error("an unknown order was taken")
+	}
+	if err := b.order("container_y", "suspend"); err == nil {
+		t.Error("an unknown container took an order")
+	}
+}
+
+// A container that is launched again has the same name.
+func TestHostedAgain(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "resume")
+	b.finish(id, 1)
+	b.awaitState(id, headrace.Failed)
+	b.launch(someContainer)
+	b.is(id, headrace.Running)
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	b.shutdown()
+	b.start()
+	all, err := b.tasks.List(b.ctx(), &wire.ListRequest{All: true})
+	if err != nil || len(all.Tasks) != 1 {
+		t.Errorf("records of one container: %v, %v", all, err)
+	}
+}
+
+// awaitNoImages waits until no checkpoint of a task is left.
+func (b *hostBed) awaitNoImages(id headrace.TaskID) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		n := 0
+		b.world.with(id, func(x *thing) {
+			for _, list := range x.images {
+				n += len(list)
+			}
+		})
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%d checkpoints of %s are left", n, id)
+		}
+	}
+}
+
+// abandon is the death of the process that a container was started for.
+func (b *hostBed) abandon(id headrace.TaskID) {
+	b.world.mu.Lock()
+	defer b.world.mu.Unlock()
+	b.world.end(b.world.thing(id), proc.Exit{Code: 137, Signal: 9, Abandoned: true})
+}
+
+func TestHostedKilledByItsScheduler(t *testing.T) {
+	for _, verb := range []string{"", "suspend", "checkpoint"} {
+		b := newHostBed(t)
+		id := b.launch(someContainer)
+		if verb != "" {
+			b.mustOrder(id, verb)
+		}
+		b.abandon(id)
+		if task := b.awaitState(id, headrace.Killed); !strings.Contains(task.Reason, "ended by yarn") {
+			t.Errorf("after %q: %v", verb, task)
+		}
+		b.awaitNoImages(id)
+	}
+}
+
+// In whatever state a container is, a daemon that dies finds it again; a container
+// whose supervisor is gone has ended.
+func TestHostedRecovery(t *testing.T) {
+	states := map[string]headrace.TaskState{"": headrace.Running, "suspend": headrace.Suspended, "checkpoint": headrace.Checkpointed}
+	for verb, state := range states {
+		for _, survives := range []bool{true, false} {
+			b := newHostBed(t)
+			id := b.launch(someContainer)
+			if verb != "" {
+				b.mustOrder(id, verb)
+			}
+			b.crash()
+			if !survives {
+				b.world.vanish(id)
+			}
+			b.start()
+			if !survives {
+				b.awaitState(id, headrace.Lost)
+				b.awaitNoImages(id)
+				continue
+			}
+			b.awaitState(id, state)
+			b.mustOrder(id, "resume")
+			b.is(id, headrace.Running)
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		}
+	}
+}
+
+func TestHostedAfterReboot(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.crash()
+	b.world.reboot()
+	b.boot = "boot-2"
+	b.start()
+	if task := b.awaitState(id, headrace.Lost); !strings.Contains(task.Reason, "restarted") {
+		t.Errorf("%v", task)
+	}
+}
+
+// An order fails, and the container is as it was: its scheduler learns both.
+func TestHostedOrderFails(t *testing.T) {
+	b := newHostBed(t)
+	var broken atomic.Bool
+	b.shutdown()
+	b.conn = &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if broken.Load() && op == "resume" {
+			return os.ErrPermission
+		}
+		return nil
+	}}
+	if err := b.startWith(b.conn); err != nil {
+		t.Fatal(err)
+	}
+	id := b.launch(someContainer)
+	b.world.with(id, func(x *thing) { x.noDump = os.ErrPermission })
+	if err := b.order(id, "checkpoint"); err == nil {
+		t.Error("no error")
+	}
+	if task := b.is(id, headrace.Running); task.NoCheckpoint == "" {
+		t.Errorf("%v", task)
+	}
+	b.world.with(id, func(x *thing) { x.noDump = nil })
+	b.mustOrder(id, "suspend")
+	broken.Store(true)
+	if err := b.order(id, "resume"); err == nil {
+		t.Error("no error")
+	}
+	broken.Store(false)
+	b.is(id, headrace.Suspended)
+	b.mustOrder(id, "resume")
+}
+
+func TestHostFacts(t *testing.T) {
+	b := newHostBed(t)
+	local := b.run(headrace.Low)
+	b.awaitState(local, headrace.Running)
+	host := b.daemon.Host()
+	id := b.launch(someContainer)
+	awaitNews(t, host)
+	info, tasks := host.Facts()
+	if len(tasks) != 1 || tasks[0].Id != someContainer || tasks[0].SinceMs == 0 || len(info.Stores) != 1 || info.Stores[0].DumpOverhead <= 0 {
+		t.Errorf("%v %v", info, tasks)
+	}
+	b.mustOrder(id, "suspend")
+	awaitNews(t, host)
+	b.mustOrder(id, "resume")
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	if _, tasks := host.Facts(); len(tasks) != 1 || tasks[0].State != "done" {
+		t.Errorf("after its end: %v", tasks)
+	}
+}
+
+func awaitNews(t *testing.T, h *Host) {
+	t.Helper()
+	select {
+	case <-h.Changed():
+	case <-time.After(patience):
+		t.Fatal("no change was signalled")
+	}
+}
+
+// farCluster is a manager that knows of one container elsewhere.
+type farCluster struct{}
+
+func (farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
+	return []*wire.Container{
+		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application}},
+	}, nil
+}
+
+func TestApplication(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "suspend")
+	q := &wire.ApplicationRequest{Scheduler: "yarn", Application: "application_1"}
+	r, err := b.host.Application(b.ctx(), q)
+	if err != nil || len(r.Containers) != 1 || r.Containers[0].State != "suspended" {
+		t.Fatalf("%v, %v", r, err)
+	}
+	r, err = b.host.Application(b.ctx(), &wire.ApplicationRequest{Scheduler: "yarn", Application: "application_2"})
+	if err != nil || len(r.Containers) != 0 {
+		t.Fatalf("another application: %v, %v", r, err)
+	}
+	b.cfg.Cluster = farCluster{}
+	b.shutdown()
+	b.start()
+	r, err = b.host.Application(b.ctx(), q)
+	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != "container_far" {
+		t.Fatalf("with a manager: %v, %v", r, err)
+	}
+}

@@ -1,0 +1,201 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+)
+
+// Cluster knows about containers on other machines. It must be safe for
+// concurrent use.
+type Cluster interface {
+	// Application lists the containers of an application that have not ended, on
+	// whatever machine.
+	Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error)
+}
+
+// attachSocket is where the processes of hosted tasks announce themselves.
+func (c *Config) attachSocket() string { return filepath.Join(c.StateDir, "attach.sock") }
+
+// Prepare announces a container.
+func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.PrepareResponse, error) {
+	by, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !by.viewer().all && !slices.Contains(s.loop.cfg.Operators, by.uid) {
+		return nil, coded(errors.Join(errDenied, errors.New("only root and the daemon's operators may announce containers; see headrace node --operator")))
+	}
+	t, err := newHosted(q, by)
+	if err != nil {
+		return nil, coded(err)
+	}
+	program, err := s.loop.rt.Program()
+	if err != nil {
+		return nil, coded(err)
+	}
+	answer := make(chan error, 1)
+	s.loop.post(func() { answer <- s.loop.announce(t) })
+	select {
+	case err = <-answer:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.loop.dead:
+		err = errStopping
+	}
+	if err != nil {
+		return nil, coded(err)
+	}
+	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil
+}
+
+// Application tells what the caller's containers are doing.
+func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
+	by, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res := &wire.ApplicationResponse{}
+	if s.loop.cfg.Cluster == nil {
+		res.Containers = s.hostedHere(by.viewer(), q)
+		return res, nil
+	}
+	all, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application)
+	if err != nil {
+		return nil, coded(err)
+	}
+	name := ""
+	if !by.viewer().all {
+		name = userName(by.uid)
+	}
+	for _, c := range all {
+		if by.viewer().all || c.User == name {
+			res.Containers = append(res.Containers, c)
+		}
+	}
+	return res, nil
+}
+
+// hostedHere are the containers of an application on this machine.
+func (s *service) hostedHere(v viewer, q *wire.ApplicationRequest) []*wire.Container {
+	var all []*wire.Container
+	for _, snap := range s.board.list(v, false) {
+		h := snap.rec.Hosting
+		if h == nil || h.Scheduler != q.Scheduler || h.Application != q.Application {
+			continue
+		}
+		t := s.wireTask(snap, false)
+		all = append(all, &wire.Container{
+			Id: t.Id, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
+			Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs,
+		})
+	}
+	return all
+}
+
+// since is when the task entered its state, in milliseconds of the wall clock.
+func (s *snapshot) since() int64 {
+	for i := len(s.rec.History) - 1; i >= 0; i-- {
+		if e := s.rec.History[i]; e.State == s.rec.State.String() {
+			return e.AtMs
+		}
+	}
+	return s.rec.SubmittedMs
+}
+
+// Host is the daemon as the agent of a cluster sees it. Its methods are safe for
+// concurrent use, and may be called once Ready is closed.
+type Host struct {
+	s       *service
+	changed chan struct{}
+}
+
+// endedFor is how long an ended task is told of.
+const endedFor = time.Minute
+
+// Facts are the machine and its hosted tasks: those that have not ended, and those
+// that have ended in the last minute. Without command and history.
+func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
+	now := h.s.loop.clk.wall().UnixMilli()
+	var tasks []*wire.Task
+	for _, snap := range h.s.board.list(viewer{all: true}, true) {
+		recent := !snap.rec.State.Final() || now-snap.rec.EndedMs < endedFor.Milliseconds()
+		if snap.rec.Hosting == nil || !recent {
+			continue
+		}
+		t := h.s.wireTask(snap, false)
+		t.Argv = nil
+		tasks = append(tasks, t)
+	}
+	return h.s.nodeInfo(), tasks
+}
+
+// Changed has an element when the state of a hosted task has changed since it was
+// last taken.
+func (h *Host) Changed() <-chan struct{} { return h.changed }
+
+// Do carries out an order and returns when it is done, which may take as long as
+// a dump. It goes on when ctx ends.
+func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
+	verbs := map[string]verb{"suspend": verbOrderSuspend, "checkpoint": verbOrderCheckpoint, "resume": verbOrderResume}
+	v, ok := verbs[o.Verb]
+	if !ok {
+		return refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
+	}
+	_, err := h.s.loop.ask(ctx, &call{
+		verb: v, id: headrace.TaskID(o.Container), by: viewer{all: true}, store: o.Store,
+		reason: o.Reason, pageOut: max(0, o.PageOut), delay: time.Duration(o.ExpectedDelay * float64(time.Second)),
+	})
+	return err
+}
+
+// follow signals changes of state until stop is closed. What is measured every
+// second is not a change.
+func (h *Host) follow(stop <-chan struct{}) {
+	w, end := h.s.board.watch(viewer{all: true}, "")
+	defer end()
+	seen := map[headrace.TaskID]string{}
+	for {
+		select {
+		case <-w.wake:
+		case <-stop:
+			return
+		}
+		changed, forgotten := w.take()
+		news := false
+		for _, snap := range changed {
+			if snap.rec.Hosting == nil {
+				continue
+			}
+			if is := snap.gist(); seen[snap.rec.ID] != is {
+				seen[snap.rec.ID], news = is, true
+			}
+		}
+		for _, id := range forgotten {
+			delete(seen, id)
+		}
+		if news {
+			select {
+			case h.changed <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// gist is what somebody far away waits for.
+func (s *snapshot) gist() string {
+	g := s.rec.State.String()
+	if s.rec.Op != nil {
+		g += " " + s.rec.Op.Kind
+	}
+	if s.rec.Held {
+		g += " held"
+	}
+	return g
+}
