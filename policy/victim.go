@@ -10,8 +10,11 @@ import (
 type Verdict struct {
 	// Mechanism is Wait when the task is not to give way now.
 	Mechanism headrace.Mechanism
-	// Store is where to, for Checkpoint.
+	// Store is where to, for Checkpoint; Bytes is what the dump writes there, and Dump
+	// how long it takes once it is its turn.
 	Store string
+	Bytes int64
+	Dump  time.Duration
 	// PageOut is how much of its memory to write to swap, for Suspend.
 	PageOut int64
 	// PageOuts write memory of other suspended tasks to swap besides.
@@ -26,7 +29,7 @@ type Verdict struct {
 // GiveWay decides about a task that another scheduler has chosen to make room for
 // something of priority urgent: whether it leaves now, and how. It is Choose with one
 // possible victim. others are all other tasks of which it is known that they are on
-// the node.
+// the node, in order of submission; the victim may be among them.
 //
 // What is to come is taken to need what the victim has: its CPUs, and the memory that
 // it has requested, on a node without other free CPUs. Others that run stay; the
@@ -49,10 +52,13 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 		return Verdict{Reason: "it does not run, or is leaving already"}
 	}
 	victim, u := opponents(victim, urgent)
-	tasks := []headrace.TaskView{u, victim}
+	victim.Node = n.ID
+	tasks := []headrace.TaskView{u}
 	used, claimed := held(&victim), int64(0)
+	there := false
 	for _, t := range others {
-		if t.ID == victim.ID || t.State.Final() {
+		if t.ID == victim.ID {
+			tasks, there = append(tasks, victim), true
 			continue
 		}
 		t.Node, t.CPUs = n.ID, 0
@@ -71,7 +77,9 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 		}
 		tasks = append(tasks, t)
 	}
-	victim.Node, tasks[1].Node = n.ID, n.ID
+	if !there {
+		tasks = append(tasks, victim)
+	}
 	n.CPUs = victim.CPUs
 	n.Memory = max(n.Memory-claimed, used)
 	d := newDecision(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks}, c)
@@ -112,8 +120,14 @@ func (d *decision) giveWay() Verdict {
 		left := remaining(v.TaskView)
 		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + short(left.Seconds())}
 	}
-	d.apply(u, p, "its scheduler needs the room")
 	var verdict Verdict
+	for _, a := range p.acts {
+		if a.mech == headrace.Checkpoint {
+			s := n.stores[a.store].StoreView
+			verdict.Bytes, verdict.Dump = dumpBytes(a.t.TaskView, s), duration(dump(a.t.TaskView, s))
+		}
+	}
+	d.apply(u, p, "its scheduler needs the room")
 	for _, o := range d.orders {
 		if o.Task != v.ID {
 			verdict.PageOuts = append(verdict.PageOuts, o)

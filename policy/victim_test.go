@@ -43,7 +43,7 @@ func (s *scenario) giveWay(id, urgent string) (string, error) {
 // of it what the policy prefers.
 func TestGiveWayAgainstChoose(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(6000) {
+	for seed := range uint64(12000) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		victim, n, others := randomVictim(r)
 		c := randomConfig(r)
@@ -72,6 +72,9 @@ func TestGiveWayAgainstChoose(t *testing.T) {
 		}
 		if d := got.Delay - want.Delay; d.Abs() > time.Millisecond {
 			t.Fatalf("seed %d: delay %v, want %v", seed, got.Delay, want.Delay)
+		}
+		if dump := got.Delay - storeOf(n, got.Store).Queue - got.Dump; got.Mechanism == headrace.Checkpoint && got.Dump > 0 && pages == 0 && dump.Abs() > time.Millisecond {
+			t.Fatalf("seed %d: the dump takes %v, of a delay of %v", seed, got.Dump, got.Delay)
 		}
 		seen[fmt.Sprint(c.resolved().Policy, " ", got.Mechanism)]++
 		if pages > 0 {

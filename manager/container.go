@@ -1,0 +1,177 @@
+package manager
+
+import (
+	"strings"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+)
+
+// container is one that has not ended, as its node has reported it last.
+type container struct {
+	id   string
+	node *node
+	task *wire.Task
+	// state is the one in task; seen is when it was first heard of.
+	state headrace.TaskState
+	seen  time.Time
+	// order is the outstanding order, nil without one; paging one that only writes
+	// memory to swap.
+	order, paging *order
+	// failed says why the last order has come to nothing; it is shown until the
+	// container does something else.
+	failed string
+	// cannot says which mechanism is not to be tried again, and why.
+	cannot map[headrace.Mechanism]refusal
+	// killed is until when its scheduler is expected to kill it, as was decided.
+	killed time.Time
+	// told is the mechanism that was decided last, for the log.
+	told string
+	// public is what Containers tells. It is replaced, never changed.
+	public *wire.Container
+}
+
+type refusal struct {
+	why   string
+	until time.Time
+}
+
+// show brings public up to date.
+func (c *cluster) show(k *container) {
+	t := k.task
+	p := &wire.Container{
+		Id: k.id, Node: k.node.name, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
+		Held: t.Held, Away: k.node.away, Preemptions: t.Preemptions, SinceMs: t.SinceMs,
+	}
+	if k.order != nil {
+		p.Ordered = k.order.wire.Verb
+	}
+	if k.failed != "" && k.order == nil {
+		p.Reason = k.failed
+	}
+	if !same(k.public, p) {
+		k.public = p
+		c.stale = true
+	}
+}
+
+func same(a, b *wire.Container) bool {
+	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && sameHosting(a.Hosting, b.Hosting) &&
+		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
+		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs
+}
+
+func sameHosting(a, b *wire.Hosting) bool {
+	return a.GetScheduler() == b.GetScheduler() && a.GetApplication() == b.GetApplication() && a.GetQueue() == b.GetQueue()
+}
+
+// remove forgets a container that has ended. Orders for it are over.
+func (c *cluster) remove(k *container) {
+	if time.Now().Before(k.killed) || k.order != nil && k.order.decision != nil {
+		c.claimed(k)
+	}
+	for _, o := range []*order{k.order, k.paging} {
+		if o != nil {
+			c.over(o, "ended")
+		}
+	}
+	delete(k.node.holds, k.id)
+	if c.containers[k.id] == k {
+		delete(c.containers, k.id)
+	}
+	c.stale = true
+}
+
+// claimed keeps the room that k has made for somebody who will need as much.
+func (c *cluster) claimed(k *container) {
+	if k.task.Memory > 0 {
+		k.node.claims = append(k.node.claims, claim{k.task.Memory, time.Now().Add(c.cfg.timing.claim)})
+	}
+}
+
+// come takes back what was kept for somebody who has come.
+func (n *node) come(memory int64) {
+	for i := range n.claims {
+		some := min(memory, n.claims[i].bytes)
+		n.claims[i].bytes -= some
+		memory -= some
+	}
+}
+
+// report enters what is true on a node.
+func (c *cluster) report(r *wire.NodeReport) error {
+	defer c.lock()()
+	n := c.nodes[r.Node]
+	if n == nil || n.stream == nil {
+		return errNotJoined
+	}
+	now := time.Now()
+	n.heard, n.info = now, r.Info
+	if n.info == nil {
+		n.info = &wire.NodeInfo{}
+	}
+	c.setAway(n, false)
+	var full error
+	told := make(map[string]bool, len(r.Tasks))
+	for _, t := range r.Tasks {
+		state, err := headrace.ParseTaskState(t.State)
+		if err != nil || state.Final() || t.Hosting == nil {
+			continue // what is not told is removed
+		}
+		told[t.Id] = true
+		if err := c.update(n, t, state, now); err != nil {
+			full = err
+		}
+	}
+	for id, k := range n.holds {
+		if !told[id] {
+			c.remove(k)
+		}
+	}
+	for _, res := range r.Results {
+		c.result(n, res)
+	}
+	c.counts.reports.Inc()
+	return full
+}
+
+// update enters one container.
+func (c *cluster) update(n *node, t *wire.Task, state headrace.TaskState, now time.Time) error {
+	k := c.containers[t.Id]
+	if k != nil && k.node != n {
+		if !k.node.away {
+			if now.Sub(n.warned) > time.Minute {
+				n.warned = now
+				c.cfg.Log.Warn("two nodes report a container of the same name; the first counts", "container", t.Id, "first", k.node.name, "second", n.name)
+			}
+			return nil
+		}
+		c.remove(k)
+		k = nil
+	}
+	if k == nil {
+		if len(c.containers) >= maxContainers {
+			return errFull
+		}
+		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
+		c.containers[t.Id], n.holds[t.Id] = k, k
+		n.come(t.Memory)
+	}
+	if state != k.state || t.SinceMs != k.task.SinceMs {
+		k.state, k.seen, k.failed, k.told = state, now, "", ""
+	} else if t.Doing != k.task.Doing {
+		k.failed = ""
+	}
+	k.task = t
+	c.show(k)
+	return nil
+}
+
+// clean cuts what people wrote to what is reasonable.
+func clean(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

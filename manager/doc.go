@@ -1,0 +1,38 @@
+// Package manager is the daemon of a cluster whose scheduler is another one, such as
+// YARN: it knows what the nodes report, decides by package policy how containers give
+// way that the scheduler has chosen, and has the nodes do it.
+//
+// # State
+//
+// All that it knows comes from its callers. Nodes join by a stream, on which they get
+// orders, and report every second; after a restart of the manager they tell it again.
+// Orders that were given before are then not known any more; what they have come to is
+// in the reports.
+//
+// An order is outstanding from the moment it is given until its result comes with a
+// report, its container has ended, its node is away, or its time is over. At most one
+// per container is; meanwhile the container's field ordered names it. When a node joins
+// again before it counts as away, it gets its outstanding orders again, by the same
+// numbers, and knows by these which it has had.
+//
+// A node is away when it has had no stream for a moment, or has sent no report for
+// some seconds. Of its containers the last that was heard is shown. A node that has
+// been away for an hour is forgotten.
+//
+// # Versions
+//
+// Every change of what Containers tells raises the version, which begins at the wall
+// clock in microseconds. A caller that waits is answered some milliseconds after the
+// first change, so that changes that come together are told together.
+//
+// # Concurrency
+//
+// One mutex guards everything (cluster); it is held while the policy decides, never
+// while something is sent or received. Messages that have been handed out are never
+// changed.
+//
+// # Trust
+//
+// Whoever presents the token may do everything; nobody else may do anything but ask
+// whether the manager is there. What callers send is bounded, not believed to be sane.
+package manager

@@ -1,0 +1,184 @@
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"headrace/policy"
+)
+
+// MinToken is how many bytes a token has at least.
+const MinToken = 16
+
+// Config is what a manager is told. Listen and Token must be set.
+type Config struct {
+	// Listen is host:port; port 0 means a free one.
+	Listen string
+	// Token is what every caller has to present.
+	Token string
+	// Cert and Key are files in PEM for TLS; both or none.
+	Cert, Key string
+	// Policy decides how containers give way.
+	Policy policy.Config
+	// Version is shown to callers.
+	Version string
+	// Log gets structured messages; nil: none.
+	Log *slog.Logger
+
+	timing timing
+}
+
+// timing is how long things last; tests make it shorter.
+type timing struct {
+	// alive is how often a stream shows that it is alive; send is how long a node may
+	// take to accept a message.
+	alive, send time.Duration
+	// away is how long a node may be without a stream, silent how long without a report.
+	away, silent time.Duration
+	// forget is when a node is forgotten that is away.
+	forget time.Duration
+	// look is how often all this is looked at.
+	look time.Duration
+	// gather is how long a caller of Containers waits for more after a change.
+	gather time.Duration
+	// claim is for how long room that was made counts as taken though nobody has come.
+	claim time.Duration
+	// patience is how long an order may take beyond ten times what is expected.
+	patience time.Duration
+	// spare is for how long a mechanism is not tried again that has failed.
+	spare time.Duration
+}
+
+var usualTiming = timing{
+	alive: 3 * time.Second, send: 10 * time.Second,
+	away: 3 * time.Second, silent: 6 * time.Second, forget: time.Hour,
+	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
+	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute,
+}
+
+// Manager serves ManagerService.
+type Manager struct {
+	cfg     Config
+	tls     *tls.Config
+	cluster *cluster
+	counts  *counters
+	ready   chan struct{}
+	addr    net.Addr // valid once ready
+	// stopping ends everything that waits.
+	stopping chan struct{}
+}
+
+// New checks a configuration and reads the certificate.
+func New(cfg Config) (*Manager, error) {
+	if _, _, err := net.SplitHostPort(cfg.Listen); err != nil {
+		return nil, fmt.Errorf("listen on %q: %w; give HOST:PORT, such as 127.0.0.1:7411", cfg.Listen, err)
+	}
+	if len(cfg.Token) < MinToken {
+		return nil, fmt.Errorf("the token has %d bytes; it must have at least %d", len(cfg.Token), MinToken)
+	}
+	if err := cfg.Policy.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Policy.Policy == "" {
+		cfg.Policy.Policy = policy.Cost
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.timing == (timing{}) {
+		cfg.timing = usualTiming
+	}
+	m := &Manager{cfg: cfg, counts: newCounters(), ready: make(chan struct{}), stopping: make(chan struct{})}
+	switch {
+	case (cfg.Cert == "") != (cfg.Key == ""):
+		return nil, errors.New("a certificate and its key go together; give both or none")
+	case cfg.Cert != "":
+		pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate %s and its key %s: %w", cfg.Cert, cfg.Key, err)
+		}
+		m.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	m.cluster = newCluster(&m.cfg, m.counts)
+	return m, nil
+}
+
+// Ready is closed when the manager answers.
+func (m *Manager) Ready() <-chan struct{} { return m.ready }
+
+// Addr is where the manager answers; it is valid once it is ready.
+func (m *Manager) Addr() net.Addr { return m.addr }
+
+// Run serves until ctx ends, which is no error, or serving is impossible. It may be
+// called once.
+func (m *Manager) Run(ctx context.Context) error {
+	socket, err := net.Listen("tcp", m.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("serve the cluster: %w; choose another address with --listen", err)
+	}
+	m.addr = socket.Addr()
+	if m.tls != nil {
+		socket = tls.NewListener(socket, withProtocols(m.tls))
+	}
+	base, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{
+		Handler: m.handler(), Protocols: protocols, BaseContext: func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(m.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	var work sync.WaitGroup
+	work.Go(func() { m.cluster.watch(m.stopping) })
+	stopped := context.AfterFunc(ctx, func() {
+		close(m.stopping)
+		m.shutDown(server, cancel)
+	})
+	m.announce()
+	close(m.ready)
+	err = server.Serve(socket)
+	if stopped() { // serving has ended by itself
+		close(m.stopping)
+		server.Close()
+	} else {
+		err = nil
+	}
+	work.Wait()
+	if err != nil {
+		return fmt.Errorf("serve the cluster: %w", err)
+	}
+	return nil
+}
+
+// shutDown lets requests that are being answered finish, but not for long.
+func (m *Manager) shutDown(server *http.Server, cancel context.CancelFunc) {
+	soon, done := context.WithTimeout(context.Background(), 2*time.Second)
+	defer done()
+	if server.Shutdown(soon) != nil {
+		cancel()
+		server.Close()
+	}
+}
+
+func (m *Manager) announce() {
+	m.cfg.Log.Info("the manager is up", "address", m.addr.String(), "tls", m.tls != nil, "policy", m.cfg.Policy.Policy, "version", m.cfg.Version)
+	if host, ok := m.addr.(*net.TCPAddr); ok && m.tls == nil && !host.IP.IsLoopback() {
+		m.cfg.Log.Warn("the token crosses the network unencrypted; --tls-cert and --tls-key protect it")
+	}
+}
+
+func withProtocols(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = []string{"h2", "http/1.1"}
+	return c
+}

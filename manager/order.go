@@ -1,0 +1,125 @@
+package manager
+
+import (
+	"time"
+
+	"headrace"
+	"headrace/wire"
+)
+
+// The verbs of orders.
+const (
+	suspendVerb    = "suspend"
+	checkpointVerb = "checkpoint"
+	resumeVerb     = "resume"
+)
+
+// order is something that a node was told to do and of which no result is known.
+type order struct {
+	wire  *wire.NodeOrder
+	of    *container
+	given time.Time
+	until time.Time
+	// decision is what was answered, nil for a resume and for a page-out.
+	decision *wire.PreemptDecision
+	// bytes is what a checkpoint writes and dump how long that takes; swapped what was
+	// in swap when memory was ordered out.
+	bytes   int64
+	dump    time.Duration
+	swapped int64
+}
+
+// leavingBy is how the container leaves by the order.
+func (o *order) leavingBy() headrace.Mechanism {
+	if o.wire.Verb == checkpointVerb {
+		return headrace.Checkpoint
+	}
+	return headrace.Suspend
+}
+
+// give hands an order to the node of its container, which must be there. The caller
+// has put it where it belongs in the container.
+func (c *cluster) give(o *order) {
+	c.lastOrder++
+	o.wire.Number, o.wire.Container = c.lastOrder, o.of.id
+	o.given = time.Now()
+	o.until = o.given.Add(10*seconds(o.wire.ExpectedDelay) + c.cfg.timing.patience)
+	c.orders[o.wire.Number] = o
+	o.of.failed = ""
+	c.counts.ordered.WithLabelValues(o.wire.Verb).Inc()
+	c.show(o.of)
+	if s := o.of.node.stream; s != nil {
+		s.poke()
+	}
+}
+
+// drop forgets an order; its container shows why unless it does what it should. how
+// is for the metrics.
+func (c *cluster) drop(o *order, why, how string) {
+	c.over(o, how)
+	if o.of.order == nil && !o.reached() {
+		o.of.failed = why
+	}
+	c.show(o.of)
+}
+
+// fail is drop for an order that is not to be given again soon.
+func (c *cluster) fail(o *order, why, how string) {
+	k := o.of
+	if o.decision != nil {
+		if k.cannot == nil {
+			k.cannot = map[headrace.Mechanism]refusal{}
+		}
+		k.cannot[o.leavingBy()] = refusal{why, time.Now().Add(c.cfg.timing.spare)}
+	}
+	c.drop(o, o.wire.Verb+" failed: "+why, how)
+}
+
+// over takes the order away from where it is.
+func (c *cluster) over(o *order, how string) {
+	delete(c.orders, o.wire.Number)
+	if o.of.order == o {
+		o.of.order = nil
+	}
+	if o.of.paging == o {
+		o.of.paging = nil
+	}
+	c.counts.done.WithLabelValues(o.wire.Verb, how).Inc()
+}
+
+// reached reports whether the container is in the state that the order was for.
+func (o *order) reached() bool {
+	switch o.wire.Verb {
+	case suspendVerb:
+		return o.of.state == headrace.Suspended
+	case checkpointVerb:
+		return o.of.state == headrace.Checkpointed
+	}
+	return o.of.state == headrace.Running
+}
+
+// result enters what has become of an order of n.
+func (c *cluster) result(n *node, r *wire.OrderResult) {
+	o := c.orders[r.Number]
+	if o == nil || o.of.node != n {
+		return // of a manager before this one, or late
+	}
+	k := o.of
+	log := c.cfg.Log.With("container", k.id, "node", n.name, "verb", o.wire.Verb, "number", r.Number)
+	if r.Error != "" {
+		log.Warn("an order was not carried out", "err", r.Error)
+		c.fail(o, r.Error, "failed")
+		return
+	}
+	took := time.Since(o.given)
+	c.counts.took.WithLabelValues(o.wire.Verb).Observe(took.Seconds())
+	log.Info("an order was carried out", "took", took.Round(time.Millisecond))
+	if o.decision != nil {
+		c.claimed(k)
+	}
+	c.over(o, "done")
+	if !o.reached() {
+		k.failed = o.wire.Verb + " was carried out, but it is " + k.state.String() + " again"
+	}
+	c.show(k)
+}

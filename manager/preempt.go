@@ -1,0 +1,219 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// urgent is the priority of whoever needs the room when the scheduler does not say.
+const urgent = headrace.High
+
+var (
+	errUnknown = errors.New("it is not known here")
+	errAway    = errors.New("nothing is heard of its node")
+)
+
+// preempt decides about victims and gives the orders, unless it is only to observe.
+func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptDecision {
+	defer c.lock()()
+	began := time.Now()
+	scenes := map[*node]*scene{}
+	decisions := make([]*wire.PreemptDecision, 0, len(victims))
+	for _, v := range victims {
+		d := c.decide(v, observe, scenes, began)
+		c.counts.decided(d.Mechanism, observe)
+		decisions = append(decisions, d)
+	}
+	c.counts.deciding.Observe(time.Since(began).Seconds())
+	return decisions
+}
+
+// decide is about one victim.
+func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, now time.Time) *wire.PreemptDecision {
+	k, err := c.reach(v.Container)
+	if err != nil {
+		return &wire.PreemptDecision{Container: v.Container, Reason: err.Error()}
+	}
+	if d := k.settled(now); d != nil {
+		return d
+	}
+	n := k.node
+	s := scenes[n]
+	if s == nil {
+		s = c.scene(n, now)
+		scenes[n] = s
+	}
+	priority := urgent
+	if v.ForPriority > 0 {
+		priority = headrace.Priority(min(v.ForPriority, uint32(headrace.MaxPriority)))
+	}
+	t := &s.tasks[s.at[k.id]]
+	if d := s.answers[k.id]; d != nil {
+		return d
+	}
+	verdict := policy.GiveWay(*t, s.node, s.tasks, priority, c.cfg.Policy)
+	d := k.decision(verdict)
+	s.answers[k.id] = d
+	c.log(k, d, observe)
+	if verdict.Mechanism == headrace.Wait {
+		return d
+	}
+	t.Leaving, t.LeavingBy, t.PagingOut = true, verdict.Mechanism, verdict.PageOut
+	s.fill(verdict.Store, verdict.Bytes, verdict.Dump)
+	for _, o := range verdict.PageOuts {
+		s.tasks[s.at[string(o.Task)]].PagingOut += o.PageOut
+	}
+	if !observe {
+		c.order(k, &verdict, d)
+	}
+	return d
+}
+
+// reach is the container of that name, if its node can be told something.
+func (c *cluster) reach(id string) (*container, error) {
+	k := c.containers[id]
+	switch {
+	case k == nil:
+		return nil, errUnknown
+	case k.node.away:
+		return nil, errAway
+	}
+	return k, nil
+}
+
+// settled is the answer about a container about which there is nothing to decide, else
+// nil.
+func (k *container) settled(now time.Time) *wire.PreemptDecision {
+	wait := func(why string) *wire.PreemptDecision { return k.decision(policy.Verdict{Reason: why}) }
+	switch {
+	case k.order != nil && k.order.decision != nil:
+		return k.order.decision
+	case k.order != nil:
+		return wait("it is just being brought back")
+	}
+	switch d := doings[k.task.Doing]; {
+	case d.leaving && d.by == headrace.Kill:
+		return wait("it is being killed")
+	case d.leaving:
+		return k.decision(policy.Verdict{Mechanism: d.by, Reason: "somebody else has it do so already"})
+	case d.starting:
+		return wait("it is just coming to run")
+	}
+	switch {
+	case k.state == headrace.Suspended:
+		return k.decision(policy.Verdict{Mechanism: headrace.Suspend, Reason: "it is suspended already"})
+	case k.state == headrace.Checkpointed:
+		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})
+	case k.state == headrace.Pending:
+		return &wire.PreemptDecision{Container: k.id, Reason: "it has not been started"}
+	case now.Before(k.killed):
+		return k.decision(policy.Verdict{Mechanism: headrace.Kill, Reason: "it was to be killed a moment ago"})
+	}
+	return nil
+}
+
+func (k *container) decision(v policy.Verdict) *wire.PreemptDecision {
+	return &wire.PreemptDecision{
+		Container: k.id, Mechanism: v.Mechanism.String(), Store: v.Store,
+		Delay: v.Delay.Seconds(), Waste: v.Waste.Seconds(), Reason: v.Reason,
+	}
+}
+
+// order gives the node what the verdict takes.
+func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision) {
+	for _, p := range v.PageOuts {
+		c.pageOut(c.containers[string(p.Task)], p)
+	}
+	if v.Mechanism == headrace.Kill {
+		k.killed = time.Now().Add(c.cfg.timing.claim)
+		return
+	}
+	k.order = &order{
+		of: k, decision: d, bytes: v.Bytes, dump: v.Dump, swapped: k.task.GetUsage().GetSwapped(),
+		wire: &wire.NodeOrder{
+			Verb: v.Mechanism.String(), Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(),
+		},
+	}
+	c.give(k.order)
+}
+
+// pageOut has memory of a suspended container written to swap, unless that is being
+// done already.
+func (c *cluster) pageOut(k *container, p headrace.Order) {
+	if k == nil || k.paging != nil || k.order != nil || k.state != headrace.Suspended {
+		return
+	}
+	k.paging = &order{
+		of: k, swapped: k.task.GetUsage().GetSwapped(),
+		wire: &wire.NodeOrder{Verb: suspendVerb, PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds()},
+	}
+	c.give(k.paging)
+}
+
+// log writes a line for a decision; one for several in a row that are to wait.
+func (c *cluster) log(k *container, d *wire.PreemptDecision, observe bool) {
+	told := d.Mechanism
+	if observe {
+		told = "would " + told
+	}
+	if told == k.told && d.Mechanism == headrace.Wait.String() || observe && told == k.told {
+		return
+	}
+	k.told = told
+	c.cfg.Log.Info("preempt", "container", k.id, "node", k.node.name, "mechanism", told, "store", d.Store,
+		"delay", seconds(d.Delay).Round(time.Millisecond), "waste", seconds(d.Waste).Round(time.Millisecond), "reason", d.Reason)
+}
+
+// resume has a container go on.
+func (c *cluster) resume(id string) error {
+	defer c.lock()()
+	k, err := c.reach(id)
+	if err != nil {
+		return err
+	}
+	d := doings[k.task.Doing]
+	switch {
+	case k.order != nil && k.order.wire.Verb == resumeVerb:
+		return nil
+	case k.order != nil:
+		return fmt.Errorf("%w: the order to %s it is not done yet; ask again when it is", errState, k.order.wire.Verb)
+	case d.starting:
+		return nil
+	case d.leaving:
+		return fmt.Errorf("%w: it is %s; ask again when that is done", errState, k.task.Doing)
+	case k.state == headrace.Running:
+		return nil
+	case k.state != headrace.Suspended && k.state != headrace.Checkpointed:
+		return fmt.Errorf("%w: it is %s", errState, k.state)
+	case k.task.Held:
+		return fmt.Errorf("%w: a user holds it; headrace resume %s on its machine ends that", errState, k.id)
+	}
+	k.order = &order{of: k, wire: &wire.NodeOrder{Verb: resumeVerb, Reason: "its scheduler has room for it again", ExpectedDelay: c.comeBack(k).Seconds()}}
+	c.give(k.order)
+	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state)
+	return nil
+}
+
+var errState = errors.New("it cannot be resumed now")
+
+// comeBack is how long a container is expected to take to run again.
+func (c *cluster) comeBack(k *container) time.Duration {
+	p := k.task.Checkpoint
+	if k.state != headrace.Checkpointed || p == nil {
+		if in := amount(k.node.info.SwapIn); in > 0 {
+			return seconds(float64(k.task.GetUsage().GetSwapped()) / in)
+		}
+		return 0
+	}
+	for _, s := range k.node.info.Stores {
+		if read := amount(s.Read); s.Name == p.Store && read > 0 {
+			return seconds(s.RestoreOverhead) + seconds(float64(p.TotalBytes)/read)
+		}
+	}
+	return 0
+}

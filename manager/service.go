@@ -1,0 +1,218 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// Bounds on what callers send.
+const (
+	maxWait    = 30 * time.Second
+	maxName    = 255
+	maxText    = 2000
+	maxTasks   = 20_000
+	maxStores  = 64
+	maxVictims = 20_000
+)
+
+// service answers the protocol.
+type service struct{ m *Manager }
+
+var _ wireconnect.ManagerServiceHandler = (*service)(nil)
+
+// Join sends orders as long as the node is there.
+func (s *service) Join(ctx context.Context, q *wire.JoinRequest, out *connect.ServerStream[wire.NodeOrder]) error {
+	if err := checkName("node", q.Node); err != nil {
+		return err
+	}
+	c := s.m.cluster
+	st, err := c.join(q.Node, clean(q.Version, maxName))
+	if err != nil {
+		return connect.NewError(connect.CodeResourceExhausted, err)
+	}
+	send := func(o *wire.NodeOrder) error {
+		sendBy(ctx, s.m.cfg.timing.send)
+		return out.Send(o)
+	}
+	why := s.feed(ctx, st, send)
+	c.leave(st, why)
+	if errors.Is(why, errReplaced) {
+		return connect.NewError(connect.CodeAborted, why)
+	}
+	return connect.NewError(connect.CodeUnavailable, why)
+}
+
+// feed sends what there is to send, until the stream ends.
+func (s *service) feed(ctx context.Context, st *stream, send func(*wire.NodeOrder) error) error {
+	alive := time.NewTicker(s.m.cfg.timing.alive)
+	defer alive.Stop()
+	err := send(&wire.NodeOrder{})
+	for err == nil {
+		select {
+		case <-st.wake:
+			for _, o := range s.m.cluster.next(st) {
+				if err = send(o); err != nil {
+					break
+				}
+			}
+		case <-alive.C:
+			err = send(&wire.NodeOrder{})
+		case <-st.over:
+			return st.why
+		case <-ctx.Done():
+			return errors.New("the node has gone")
+		case <-s.m.stopping:
+			return errors.New("the manager is stopping")
+		}
+	}
+	return err
+}
+
+// Report takes in what is true on a node.
+func (s *service) Report(ctx context.Context, q *wire.NodeReport) (*wire.NodeReportResponse, error) {
+	if err := checkReport(q); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil { // nobody waits any more; a newer one may have come
+		return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
+	}
+	switch err := s.m.cluster.report(q); {
+	case errors.Is(err, errNotJoined):
+		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
+	case err != nil:
+		return nil, connect.NewError(connect.CodeResourceExhausted, err)
+	}
+	return &wire.NodeReportResponse{}, nil
+}
+
+// Preempt decides how containers give way.
+func (s *service) Preempt(_ context.Context, q *wire.PreemptRequest) (*wire.PreemptResponse, error) {
+	if len(q.Victims) > maxVictims {
+		return nil, invalid("%d victims; name at most %d at once", len(q.Victims), maxVictims)
+	}
+	for _, v := range q.Victims {
+		if v.ForPriority > uint32(headrace.MaxPriority) {
+			return nil, invalid("priority %d; give a number from 0 to %d", v.ForPriority, headrace.MaxPriority)
+		}
+	}
+	return &wire.PreemptResponse{Decisions: s.m.cluster.preempt(q.Victims, q.Observe)}, nil
+}
+
+// Resume has a container go on.
+func (s *service) Resume(_ context.Context, q *wire.ResumeRequest) (*wire.ResumeResponse, error) {
+	err := s.m.cluster.resume(q.Container)
+	if err == nil {
+		return &wire.ResumeResponse{}, nil
+	}
+	code := connect.CodeFailedPrecondition
+	switch {
+	case errors.Is(err, errUnknown):
+		code = connect.CodeNotFound
+	case errors.Is(err, errAway):
+		code = connect.CodeUnavailable
+	}
+	return nil, connect.NewError(code, fmt.Errorf("container %q: %w", clean(q.Container, maxName), err))
+}
+
+// Containers tells what the containers are doing.
+func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	res, changed := s.m.cluster.tell()
+	wait := min(seconds(q.Wait), maxWait)
+	if res.Version != q.Version || wait <= 0 {
+		return res, nil
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	select {
+	case <-changed:
+		s.gather(ctx)
+		res, _ = s.m.cluster.tell()
+	case <-over.C:
+	case <-s.m.stopping:
+	case <-ctx.Done():
+		return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
+	}
+	return res, nil
+}
+
+// gather waits a moment for what changes together.
+func (s *service) gather(ctx context.Context) {
+	select {
+	case <-time.After(s.m.cfg.timing.gather):
+	case <-ctx.Done():
+	}
+}
+
+// Nodes is for people.
+func (s *service) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
+	return s.m.cluster.people(), nil
+}
+
+func invalid(format string, args ...any) error {
+	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
+}
+
+// checkName refuses what is no name of a node or a container.
+func checkName(what, name string) error {
+	odd := strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:", r))
+	})
+	if name == "" || len(name) > maxName || odd {
+		return invalid("%q is not the name of a %s; give letters, digits, - _ . and :, at most %d", clean(name, maxName), what, maxName)
+	}
+	return nil
+}
+
+// checkReport refuses what cannot be meant, and cuts texts that are too long.
+func checkReport(r *wire.NodeReport) error {
+	if err := checkName("node", r.Node); err != nil {
+		return err
+	}
+	if len(r.Tasks) > maxTasks || len(r.Results) > maxTasks || len(r.Info.GetStores()) > maxStores {
+		return invalid("a report of %d tasks, %d results and %d stores; give at most %d, %d and %d",
+			len(r.Tasks), len(r.Results), len(r.Info.GetStores()), maxTasks, maxTasks, maxStores)
+	}
+	for _, t := range r.Tasks {
+		if err := checkTask(t); err != nil {
+			return err
+		}
+	}
+	for _, res := range r.Results {
+		res.Error = clean(res.Error, maxText)
+	}
+	return nil
+}
+
+func checkTask(t *wire.Task) error {
+	if t.Hosting == nil {
+		return nil // it is none of ours
+	}
+	if err := checkName("container", t.Id); err != nil {
+		return err
+	}
+	if _, err := headrace.ParseTaskState(t.State); err != nil {
+		return invalid("container %s: %v", t.Id, err)
+	}
+	if math.IsNaN(t.Cpus) || t.Memory < 0 {
+		return invalid("container %s: %v CPUs and %d bytes of memory are no amounts", t.Id, t.Cpus, t.Memory)
+	}
+	// What is not needed is not kept.
+	t.Argv, t.History, t.Input, t.StdoutPath, t.StderrPath, t.Name, t.Job = nil, nil, nil, "", "", "", ""
+	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue} {
+		*s = clean(*s, maxName)
+	}
+	for _, s := range []*string{&t.Reason, &t.NoSuspend, &t.NoCheckpoint} {
+		*s = clean(*s, maxText)
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// Host is the daemon of the machine. All methods may be called concurrently.
+type Host interface {
+	// Facts are the machine and its hosted tasks: all that have not ended, and those
+	// that have ended of late, a minute at least. The agent changes neither. What Do
+	// has done when it returns is in them.
+	Facts() (*wire.NodeInfo, []*wire.Task)
+	// Changed is signalled, with a capacity of 1, when the state of a hosted task has
+	// changed.
+	Changed() <-chan struct{}
+	// Do carries out an order and returns when that is done, which may take minutes.
+	// To suspend what is suspended writes page_out bytes of it to swap; apart from that,
+	// what is so already is no error. When ctx ends the daemon is stopping: Do returns
+	// soon.
+	Do(ctx context.Context, order *wire.NodeOrder) error
+}
+
+// Config is what an agent is told. Manager, Token and Name must be set.
+type Config struct {
+	// Manager is http://HOST:PORT or https://HOST:PORT.
+	Manager string
+	Token   string
+	// Name is that of this machine, different from all others'.
+	Name    string
+	Version string
+	// CA is a file in PEM with the certificates that the manager's is checked against;
+	// empty: those of the system.
+	CA string
+	// Log gets structured messages; nil: none.
+	Log *slog.Logger
+
+	timing timing
+}
+
+// timing is how long things last; tests make it shorter.
+type timing struct {
+	// every is the time between reports when nothing happens.
+	every time.Duration
+	// call is how long the manager may take to answer; silent how long it may send
+	// nothing on the stream.
+	call, silent time.Duration
+	// retry is the first pause before another attempt, most the longest.
+	retry, most time.Duration
+	// fresh is how long an answer of Application is used again; stale how long if the
+	// manager gives no other.
+	fresh, stale time.Duration
+}
+
+var usualTiming = timing{
+	every: time.Second, call: 5 * time.Second, silent: 10 * time.Second,
+	retry: 100 * time.Millisecond, most: 5 * time.Second, fresh: time.Second, stale: 2 * time.Minute,
+}
+
+// Agent speaks to the manager.
+type Agent struct {
+	cfg    Config
+	host   Host
+	client wireconnect.ManagerServiceClient
+	http   *http.Client
+	orders *orders
+	apps   applications
+	// fault is what is wrong with the connection, for the log; see say.
+	mu    sync.Mutex
+	fault string
+	ended map[string]bool // containers whose end was told and answered
+}
+
+// New checks a configuration. Nothing is sent before Run.
+func New(cfg Config, host Host) (*Agent, error) {
+	u, err := url.Parse(cfg.Manager)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		return nil, fmt.Errorf("manager %q: give its address as http://HOST:PORT or https://HOST:PORT", cfg.Manager)
+	}
+	if cfg.Token == "" {
+		return nil, errors.New("there is no token; give the file that the manager has with --token-file")
+	}
+	if cfg.Name == "" {
+		return nil, errors.New("this machine has no name; give one with --name")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.timing == (timing{}) {
+		cfg.timing = usualTiming
+	}
+	transport := &http.Transport{
+		Proxy:               nil, // the manager is in the cluster
+		DialContext:         (&net.Dialer{Timeout: cfg.timing.call}).DialContext,
+		TLSHandshakeTimeout: cfg.timing.call, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
+	}
+	if cfg.CA != "" {
+		if u.Scheme != "https" {
+			return nil, fmt.Errorf("manager %s: certificates are for https://", cfg.Manager)
+		}
+		if transport.TLSClientConfig, err = trust(cfg.CA); err != nil {
+			return nil, err
+		}
+	}
+	a := &Agent{cfg: cfg, host: host, http: &http.Client{Transport: transport}, ended: map[string]bool{}}
+	a.client = wireconnect.NewManagerServiceClient(withToken{a.http, "Bearer " + cfg.Token}, u.Scheme+"://"+u.Host,
+		connect.WithReadMaxBytes(maxAnswer))
+	a.orders = newOrders(host, cfg.Log)
+	a.apps.turn = make(chan struct{}, 1)
+	return a, nil
+}
+
+// maxAnswer is the largest message that is read, in bytes.
+const maxAnswer = 512 << 20
+
+func trust(file string) (*tls.Config, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read the certificates: there are none in PEM in %s", file)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// withToken adds the token to requests.
+type withToken struct {
+	client *http.Client
+	header string
+}
+
+// Do sends a request.
+func (w withToken) Do(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", w.header)
+	return w.client.Do(r)
+}
+
+// Run speaks to the manager until ctx ends. Then it waits for the orders that are being
+// carried out. It may be called once.
+func (a *Agent) Run(ctx context.Context) {
+	defer a.http.CloseIdleConnections()
+	defer a.orders.wait()
+	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := a.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		a.say(err)
+		if time.Since(began) > a.cfg.timing.most {
+			pause.reset()
+		}
+		if connect.CodeOf(err) == connect.CodeAborted || connect.CodeOf(err) == connect.CodeUnauthenticated {
+			pause.longest() // at once would be no better
+		}
+		select {
+		case <-time.After(pause.next()):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// session joins and reports, until either is over.
+func (a *Agent) session(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(a.cfg.timing.silent, func() { cancel(errSilent) })
+	defer silence.Stop()
+	stream, err := a.client.Join(ctx, &wire.JoinRequest{Node: a.cfg.Name, Version: a.cfg.Version})
+	if err != nil {
+		return cause(ctx, err)
+	}
+	var reporting sync.WaitGroup
+	defer reporting.Wait()
+	defer cancel(nil)
+	for first := true; stream.Receive(); first = false {
+		silence.Reset(a.cfg.timing.silent)
+		if first {
+			reporting.Go(func() { cancel(a.report(ctx)) })
+		}
+		if o := stream.Msg(); o.Number != 0 {
+			a.orders.begin(o)
+		}
+	}
+	err = stream.Err()
+	if err == nil {
+		err = errors.New("the manager has ended the stream")
+	}
+	err = cause(ctx, err)
+	cancel(nil)
+	stream.Close()
+	return err
+}
+
+var errSilent = errors.New("the manager is silent")
+
+// cause is why ctx ended, if it is why err happened.
+func cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil && !errors.Is(c, context.Canceled) {
+		return c
+	}
+	return err
+}
+
+// say writes one line when the connection is lost, and, by well, one when it is back.
+func (a *Agent) say(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fault := "gone"
+	switch connect.CodeOf(err) {
+	case connect.CodeAborted:
+		fault = "name"
+	case connect.CodeUnauthenticated:
+		fault = "token"
+	}
+	if fault == a.fault {
+		a.cfg.Log.Debug("the manager cannot be reached", "manager", a.cfg.Manager, "err", err)
+		return
+	}
+	a.fault = fault
+	switch fault {
+	case "name":
+		a.cfg.Log.Warn("another node has this one's name; give each its own with --name", "name", a.cfg.Name)
+	case "token":
+		a.cfg.Log.Warn("the manager does not accept the token; give the file that it has", "manager", a.cfg.Manager)
+	default:
+		a.cfg.Log.Warn("the manager cannot be reached; containers go on, and it is tried again", "manager", a.cfg.Manager, "err", err)
+	}
+}
+
+// well is when a report was answered.
+func (a *Agent) well() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fault != "" {
+		a.cfg.Log.Info("the manager is back", "manager", a.cfg.Manager)
+	}
+	a.fault = ""
+}
