@@ -71,6 +71,9 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Task, error) {
 // StartWith is Start with pipes for standard streams. They can be closed when it
 // has returned.
 func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
+	if spec.Attached != (stdio.Lifeline != nil) {
+		return nil, opError("start", spec.ID, errors.New("an attached task, and only that, has a lifeline"))
+	}
 	if err := r.prepare(spec); err != nil {
 		return nil, opError("start", spec.ID, err)
 	}
@@ -78,7 +81,15 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 	if err != nil {
 		return nil, opError("start", spec.ID, err)
 	}
-	if err := t.call(ctx, "start", nil, nil); err != nil && !errors.Is(err, ErrGone) {
+	err = t.call(ctx, "start", nil, nil)
+	if errors.Is(err, ErrGone) { // it has ended already
+		<-t.Exited()
+		err = nil
+		if e := t.Exit(); e.Abandoned && e.StartError != "" {
+			err = ErrAbandoned
+		}
+	}
+	if err != nil {
 		t.Kill(ctx, time.Millisecond)
 		return nil, opError("start", spec.ID, err)
 	}
@@ -90,7 +101,11 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Task, RestoreResult, error) {
 	var res RestoreResult
 	t, err := r.Attach(ctx, spec.ID)
-	if errors.Is(err, ErrGone) {
+	switch {
+	case !errors.Is(err, ErrGone):
+	case spec.Attached:
+		err = fmt.Errorf("%w, with its supervisor", ErrAbandoned)
+	default:
 		if err = r.prepare(spec); err == nil {
 			t, err = r.launch(ctx, spec.ID, Stdio{})
 		}
@@ -247,9 +262,9 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 	}
 	defer readyR.Close()
 	files := []*os.File{readyW}
-	for i, f := range []*os.File{stdio.In, stdio.Out, stdio.Err} {
+	for i, f := range []*os.File{stdio.In, stdio.Out, stdio.Err, stdio.Lifeline} {
 		if f != nil {
-			args = append(args, "-"+[]string{"stdin", "stdout", "stderr"}[i], strconv.Itoa(3+len(files)))
+			args = append(args, "-"+[]string{"stdin", "stdout", "stderr", "lifeline"}[i], strconv.Itoa(3+len(files)))
 			files = append(files, f)
 		}
 	}

@@ -47,8 +47,7 @@ type Spec struct {
 	// Output is a path for standard output and error together, opened as the
 	// user and appended to. Empty: stdout and stderr in the task's directory.
 	Output string `json:"output,omitempty"`
-	// Stdout and Stderr are paths for each of them, opened as the user and appended
-	// to, where neither Output nor a pipe (Stdio) says otherwise.
+	// Stdout and Stderr are, without an Output, such paths for one of them each.
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
 	// Attached: the task runs for a process that holds the other end of its lifeline

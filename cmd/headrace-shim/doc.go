@@ -1,4 +1,5 @@
-// Headrace-shim supervises the processes of one task (package proc/shim), and
-// as headrace-shim consume feeds its command from a stream (package
-// stream/consumer).
+// Headrace-shim supervises the processes of one task (package proc/shim). As
+// headrace-shim attach it has a command run as a task and stays in its place
+// (package proc/attach), and as headrace-shim consume it feeds a task's command from
+// a stream (package stream/consumer).
 package main

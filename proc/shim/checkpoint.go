@@ -163,6 +163,7 @@ func (s *supervisor) killDumped() error {
 		}
 		time.Sleep(pause)
 	}
+	s.lifeline.again()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.phase, s.expectEnd, s.selfStopped, s.initDied = empty, false, nil, false

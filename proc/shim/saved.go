@@ -171,14 +171,11 @@ func openForWriting(pid int, fd string) bool {
 	return false
 }
 
-// markLogs marks the task's own logs, or the output file of its spec.
+// markLogs marks the task's own logs, and the output files of its spec.
 func (s *supervisor) markLogs(files map[[2]uint64]openFile) {
-	s.mu.Lock()
-	output := s.spec.Output
-	s.mu.Unlock()
-	for _, path := range []string{stdoutFile, stderrFile, output} {
+	for _, path := range s.logPaths() {
 		var st unix.Stat_t
-		if path == "" || unix.Stat(path, &st) != nil {
+		if unix.Stat(path, &st) != nil {
 			continue
 		}
 		key := [2]uint64{uint64(st.Dev), st.Ino}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -86,16 +87,18 @@ func makeProgressFile(spec proc.Spec) error {
 	return f.Close()
 }
 
+// logPaths are the files that its standard output and error may go to.
+func (s *supervisor) logPaths() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	paths := []string{stdoutFile, stderrFile, s.spec.Output, s.spec.Stdout, s.spec.Stderr}
+	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
+}
+
 // syncLogs makes durable what the task has written: the record of its end must
 // not outlive it.
 func (s *supervisor) syncLogs() {
-	s.mu.Lock()
-	output := s.spec.Output
-	s.mu.Unlock()
-	for _, path := range []string{stdoutFile, stderrFile, output} {
-		if path == "" {
-			continue
-		}
+	for _, path := range s.logPaths() {
 		f, err := linux.OpenRegular(path, os.O_RDONLY)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) {
 			continue // removed, or a pipe or device, which cannot be durable

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/crash"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/control"
@@ -38,6 +40,7 @@ type supervisor struct {
 	criu     string      // path of CRIU; empty: there is none
 	isolated bool        // pid 1 of a pid namespace of its own
 	pipes    [3]*os.File // standard streams that are pipes from outside
+	lifeline *lifeline   // of an attached task, else nil
 	reaper   *reaper
 	listener *net.UnixListener
 
@@ -48,6 +51,9 @@ type supervisor struct {
 	phase   phase
 	spec    proc.Spec
 	initPID int
+	// commandGroup is the command's process group, also while the task is dumped; 0
+	// before the start.
+	commandGroup int
 	// expectEnd: the death of init is part of a dump or of a failed restore.
 	expectEnd bool
 	initDied  bool
@@ -79,6 +85,7 @@ func supervise(args []string) error {
 	fl.IntVar(&stdio[0], "stdin", -1, "descriptor of a pipe to be standard input")
 	fl.IntVar(&stdio[1], "stdout", -1, "descriptor of a pipe to be standard output")
 	fl.IntVar(&stdio[2], "stderr", -1, "descriptor of a pipe to be standard error")
+	lifelineFD := fl.Int("lifeline", -1, "descriptor of the lifeline of an attached task")
 	isolated := fl.Bool("isolated", false, "this is pid 1 of a new pid and mount namespace")
 	if err := fl.Parse(args); err != nil {
 		return err
@@ -108,6 +115,9 @@ func supervise(args []string) error {
 	if err := s.takePipes(stdio); err != nil {
 		return err
 	}
+	if err := s.takeLifeline(*lifelineFD); err != nil {
+		return err
+	}
 	s.reaper = newReaper(s.died)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
@@ -122,11 +132,16 @@ func supervise(args []string) error {
 	ready := os.NewFile(errorFD, "ready")
 	fmt.Fprintln(ready, "ready")
 	ready.Close()
+	s.lifeline.watch(s)
 
 	failed := make(chan error, 1)
 	go func() { failed <- control.Serve(context.Background(), s.listener, s.handle) }()
 	select {
 	case <-s.endedCh:
+		s.mu.Lock()
+		exit := s.exit
+		s.mu.Unlock()
+		s.lifeline.end(exit)
 		// Whoever waits for the end gets the answer before the socket closes; the
 		// record is on disk already.
 		s.op.Lock()
@@ -255,19 +270,37 @@ func (s *supervisor) start() error {
 		return err
 	}
 	defer reportR.Close()
+	if err := s.lifeline.awaitGo(); err != nil {
+		reportW.Close()
+		return err
+	}
 	err = s.startInit(spec, append(fds(files), reportW.Fd()))
 	reportW.Close()
 	if err != nil {
 		return err
 	}
 	defer close(s.startRead)
-	var failure startFailure
-	if json.NewDecoder(reportR).Decode(&failure) == nil {
+	s.readReport(reportR)
+	crash.Here("shim.started")
+	return nil
+}
+
+// readReport takes in how the start went; it returns when the command runs, or
+// cannot.
+func (s *supervisor) readReport(r io.Reader) {
+	for dec := json.NewDecoder(r); ; {
+		var report startReport
+		if dec.Decode(&report) != nil {
+			return
+		}
 		s.mu.Lock()
-		s.exit = proc.Exit{Code: failure.Code, StartError: failure.Text}
+		if report.PID != 0 {
+			s.commandGroup = report.PID
+		} else {
+			s.exit.Code, s.exit.StartError = report.Code, report.Text
+		}
 		s.mu.Unlock()
 	}
-	return nil
 }
 
 func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
@@ -325,7 +358,7 @@ func (s *supervisor) finish() {
 
 // recordEnd writes the record of the end. Callers hold mu.
 func (s *supervisor) recordEnd() {
-	if s.exit.StartError == "" {
+	if s.exit.StartError == "" && s.exit.Signal == 0 {
 		var st commandStatus
 		b, err := os.ReadFile(commandExit)
 		if err == nil {

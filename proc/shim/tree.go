@@ -339,6 +339,7 @@ func (s *supervisor) cont() error {
 	s.phase, s.selfStopped = running, nil
 	s.acct.resumed()
 	s.mu.Unlock()
+	s.lifeline.again()
 	return s.contAllBut(self)
 }
 
@@ -375,15 +376,9 @@ func (s *supervisor) kill(ctx context.Context, grace time.Duration) error {
 	s.mu.Unlock()
 	s.op.Lock()
 	defer s.op.Unlock()
-	s.mu.Lock()
-	if s.phase == empty {
-		s.exit = proc.Exit{StartError: "killed before it ran"}
-		if s.initPID != 0 || s.acct.before != (proc.Usage{}) {
-			s.exit.StartError = ""
-		}
-		s.recordEnd()
+	if s.currentPhase() == empty {
+		s.endEmpty(unix.SIGKILL)
 	}
-	s.mu.Unlock()
 	s.terminate(grace)
 	<-s.endedCh
 	return nil

@@ -1,0 +1,159 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// runExec becomes the command of the spec in the task's directory. What needs the
+// daemon's rights comes first; everything that is the user's to name is opened
+// after it has become the user.
+func runExec(args []string) error {
+	if len(args) != 1 {
+		return errors.New("want the task's directory")
+	}
+	runtime.LockOSThread() // niceness is the thread's, and this one becomes the command
+	unix.CloseOnExec(errorFD)
+	spec, err := readSpec(args[0])
+	if err == nil {
+		err = prepareExec(spec)
+	}
+	if err != nil {
+		reportStartFailure(126, err)
+		return err
+	}
+	code, err := linux.Become(spec.Argv)
+	reportStartFailure(code, err)
+	return err
+}
+
+func prepareExec(spec proc.Spec) error {
+	raiseLimits(spec.Limits)
+	if spec.Nice != nil {
+		unix.Setpriority(unix.PRIO_PROCESS, 0, *spec.Nice) // as far as the rights go
+	}
+	// What the supervisor protects itself with is not for the command. Lowering it
+	// again is what may be refused.
+	os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(spec.OOMScoreAdj)), 0)
+	if err := becomeUser(spec); err != nil {
+		return err
+	}
+	if err := unix.Chdir(spec.Cwd); err != nil {
+		return fmt.Errorf("start in directory %s: %w (does it exist, and may the user enter it?)", spec.Cwd, err)
+	}
+	if err := openUserFiles(spec); err != nil {
+		return err
+	}
+	if spec.PIDVar != "" {
+		if err := os.Setenv(spec.PIDVar, strconv.Itoa(os.Getpid())); err != nil {
+			return err
+		}
+	}
+	setLimits(spec.Limits)
+	return nil
+}
+
+// raiseLimits makes room below the hard limits for what setLimits will set when
+// this process has lost its rights. The soft limits stay: this program itself may
+// need more than the command is to have.
+func raiseLimits(limits []proc.Limit) {
+	for _, l := range limits {
+		var now unix.Rlimit
+		if unix.Prlimit(0, l.Resource, nil, &now) == nil && l.Hard > now.Max {
+			unix.Prlimit(0, l.Resource, &unix.Rlimit{Cur: now.Cur, Max: l.Hard}, nil) // needs CAP_SYS_RESOURCE
+		}
+	}
+}
+
+// setLimits sets the limits as far as the hard limits allow.
+func setLimits(limits []proc.Limit) {
+	for _, l := range limits {
+		var now unix.Rlimit
+		if unix.Prlimit(0, l.Resource, nil, &now) != nil {
+			continue // a resource that this kernel does not know
+		}
+		hard := min(l.Hard, now.Max)
+		unix.Prlimit(0, l.Resource, &unix.Rlimit{Cur: min(l.Soft, hard), Max: hard}, nil)
+	}
+}
+
+// becomeUser gives up root for the task's user.
+func becomeUser(spec proc.Spec) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	groups := make([]int, len(spec.Groups))
+	for i, g := range spec.Groups {
+		groups[i] = int(g)
+	}
+	if err := syscall.Setgroups(groups); err != nil {
+		return os.NewSyscallError("setgroups", err)
+	}
+	if err := syscall.Setresgid(int(spec.GID), int(spec.GID), int(spec.GID)); err != nil {
+		return os.NewSyscallError("setresgid", err)
+	}
+	if err := syscall.Setresuid(int(spec.UID), int(spec.UID), int(spec.UID)); err != nil {
+		return os.NewSyscallError("setresuid", err)
+	}
+	// /proc/self is the user's again, for paths such as /dev/stdout.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err)
+	}
+	return nil
+}
+
+func openUserFiles(spec proc.Spec) error {
+	unix.Umask(int(spec.Umask))
+	if spec.Stdin != "" {
+		// Not blocking: a named pipe without a writer must not hold up the start.
+		fd, err := unix.Open(spec.Stdin, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		if err != nil {
+			return fmt.Errorf("open %s for standard input: %w", spec.Stdin, err)
+		}
+		if err := unix.SetNonblock(fd, false); err != nil {
+			return err
+		}
+		if err := move(fd, 0); err != nil {
+			return err
+		}
+	}
+	if spec.Output != "" {
+		if err := openOutput(spec.Output, 1); err != nil {
+			return err
+		}
+		return unix.Dup3(1, 2, 0)
+	}
+	for i, path := range []string{spec.Stdout, spec.Stderr} {
+		if path == "" {
+			continue
+		}
+		if err := openOutput(path, 1+i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func openOutput(path string, to int) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOCTTY, 0o666)
+	if err != nil {
+		return fmt.Errorf("open %s for output: %w", path, err)
+	}
+	return move(fd, to)
+}
+
+func move(fd, to int) error {
+	if err := unix.Dup3(fd, to, 0); err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
