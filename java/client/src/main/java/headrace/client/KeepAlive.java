@@ -1,0 +1,135 @@
+package headrace.client;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.LinkedHashSet;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Keeps an application's framework from taking containers for dead that are alive and only do not run: every few
+ * seconds it asks the daemon of this machine which of them are suspended or checkpointed, on whatever machine, and
+ * tells the framework. Containers on a machine that nothing is heard of are left out.
+ *
+ * <p>It has a daemon thread of its own. Whatever fails there is logged once, until it works again, and meanwhile the
+ * framework hears nothing: its own time-outs apply.
+ */
+public final class KeepAlive implements AutoCloseable {
+    /** Far below any time-out of a framework, and little to ask of a daemon. */
+    static final Duration INTERVAL = Duration.ofSeconds(3);
+
+    private static final String METHOD = "headrace.v1.HostService/Application";
+    private static final Set<String> STOPPED = Set.of("suspended", "checkpointed");
+    private static final Set<String> STOPPING = Set.of("suspending", "checkpointing", "resuming", "restoring");
+    private static final Logger LOG = LoggerFactory.getLogger(KeepAlive.class);
+
+    /** What takes containers for dead that it does not hear of. */
+    public interface Framework {
+        /**
+         * These containers are alive. Called by one thread.
+         *
+         * @param containers never empty
+         */
+        void alive(Set<String> containers) throws Exception;
+    }
+
+    private final NodeSocket node;
+    private final ObjectNode request;
+    private final Framework framework;
+    private final Duration interval;
+    private final Thread thread;
+    private boolean failing;
+
+    private KeepAlive(NodeSocket node, String application, Framework framework, Duration interval) {
+        this.node = node;
+        this.request = NodeSocket.message().put("scheduler", "yarn").put("application", application);
+        this.framework = framework;
+        this.interval = interval;
+        this.thread = new Thread(this::run, "headrace keep-alive");
+        thread.setDaemon(true);
+    }
+
+    /** @param application as YARN writes it: application_... */
+    public static KeepAlive start(NodeSocket node, String application, Framework framework) {
+        return start(node, application, framework, INTERVAL);
+    }
+
+    static KeepAlive start(NodeSocket node, String application, Framework framework, Duration interval) {
+        KeepAlive keepAlive = new KeepAlive(node, application, framework, interval);
+        keepAlive.thread.start();
+        return keepAlive;
+    }
+
+    private void run() {
+        try {
+            while (!Thread.currentThread().isInterrupted()) {
+                round();
+                Thread.sleep(interval.toMillis());
+            }
+        } catch (InterruptedException e) {
+            // Closed.
+            return;
+        }
+    }
+
+    /** Catches everything: in some frameworks an error that leaves a thread ends the whole process. */
+    private void round() throws InterruptedException {
+        try {
+            Set<String> stopped = stopped(node.call(METHOD, request));
+            if (!stopped.isEmpty()) {
+                framework.alive(stopped);
+            }
+            if (failing) {
+                LOG.info("Suspended containers are kept from being taken for dead again");
+            }
+            failing = false;
+        } catch (Throwable e) {
+            if (e instanceof InterruptedException || Thread.currentThread().isInterrupted()) {
+                throw new InterruptedException();
+            }
+            failed(e);
+        }
+    }
+
+    private void failed(Throwable e) {
+        if (failing) {
+            LOG.debug("Suspended containers are not kept from being taken for dead", e);
+            return;
+        }
+        failing = true;
+        if (e instanceof IOException) {
+            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out are"
+                + " taken for dead: {}", e.getMessage());
+        } else {
+            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out are"
+                + " taken for dead", e);
+        }
+    }
+
+    private static Set<String> stopped(JsonNode answer) {
+        Set<String> ids = new LinkedHashSet<>();
+        for (JsonNode container : answer.path("containers")) {
+            boolean stopped = STOPPED.contains(container.path("state").asText())
+                || STOPPING.contains(container.path("doing").asText());
+            if (stopped && !container.path("away").asBoolean()) {
+                ids.add(container.path("id").asText());
+            }
+        }
+        return ids;
+    }
+
+    /** Ends the thread, without waiting for it. */
+    @Override
+    public void close() {
+        thread.interrupt();
+    }
+
+    /** Whether the thread ends in that time. */
+    boolean ends(Duration limit) throws InterruptedException {
+        thread.join(limit.toMillis());
+        return !thread.isAlive();
+    }
+}

@@ -1,0 +1,138 @@
+package headrace.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class KeepAliveTest {
+    private static final String APPLICATION = "application_1_0001";
+    private static final Duration SHORT = Duration.ofMillis(5);
+
+    @TempDir
+    Path dir;
+    private Path socket;
+    private final BlockingQueue<Set<String>> alive = new LinkedBlockingQueue<>();
+    private final BlockingQueue<String> requests = new LinkedBlockingQueue<>();
+    private volatile String answer = "{}";
+
+    @BeforeEach
+    void setUp() {
+        socket = dir.resolve("s");
+    }
+
+    private UnixServer daemon() throws Exception {
+        return UnixServer.answering(socket, request -> {
+            requests.add(request);
+            return UnixServer.http("200 OK", answer);
+        });
+    }
+
+    private KeepAlive keepAlive(KeepAlive.Framework framework) {
+        return KeepAlive.start(new NodeSocket(socket, Duration.ofSeconds(10)), APPLICATION, framework, SHORT);
+    }
+
+    private static <T> T next(BlockingQueue<T> queue) throws InterruptedException {
+        T value = queue.poll(30, TimeUnit.SECONDS);
+        assertNotNull(value, "nothing came in 30 s");
+        return value;
+    }
+
+    private void awaitRounds(int count) throws InterruptedException {
+        requests.clear();
+        for (int i = 0; i <= count; i++) {
+            next(requests);
+        }
+    }
+
+    @Test
+    void asksForTheApplication() throws Exception {
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
+            String request = next(requests);
+            assertTrue(request.startsWith("POST /headrace.v1.HostService/Application "), request);
+            assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"" + APPLICATION + "\"}"), request);
+        }
+    }
+
+    @Test
+    void tellsWhoDoesNotRun() throws Exception {
+        answer = """
+            {"containers": [
+              {"id": "runs", "state": "running"},
+              {"id": "suspended", "state": "suspended"},
+              {"id": "checkpointed", "state": "checkpointed", "ordered": "resume"},
+              {"id": "dumped", "state": "running", "doing": "checkpointing"},
+              {"id": "resumed", "state": "suspended", "doing": "resuming"},
+              {"id": "lost", "state": "suspended", "away": true},
+              {"id": "killed", "state": "running", "doing": "killing"}]}""";
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
+            Set<String> want = Set.of("suspended", "checkpointed", "dumped", "resumed");
+            assertEquals(want, next(alive));
+            assertEquals(want, next(alive));
+        }
+    }
+
+    @Test
+    void isSilentWhenAllRun() throws Exception {
+        answer = "{\"containers\": [{\"id\": \"runs\", \"state\": \"running\"}]}";
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
+            awaitRounds(3);
+            assertNull(alive.poll());
+        }
+    }
+
+    @Test
+    void outlivesADaemonThatIsAwayOrWrong() throws Exception {
+        answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}]}";
+        try (KeepAlive keepAlive = keepAlive(alive::add)) {
+            try (UnixServer daemon = daemon()) {
+                next(alive);
+            }
+            try (UnixServer wrong = UnixServer.answering(socket, request -> {
+                requests.add(request);
+                return "HTTP/1.0 500 Oh\r\n\r\nno JSON";
+            })) {
+                awaitRounds(2);
+            }
+            alive.clear();
+            try (UnixServer daemon = daemon()) {
+                assertEquals(Set.of("c"), next(alive));
+            }
+        }
+    }
+
+    @Test
+    void outlivesAFrameworkThatThrows() throws Exception {
+        answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}]}";
+        KeepAlive.Framework broken = containers -> {
+            alive.add(containers);
+            throw new NoSuchMethodError("of another version");
+        };
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(broken)) {
+            next(alive);
+            next(alive);
+        }
+    }
+
+    @Test
+    void endsWhenClosed() throws Exception {
+        try (UnixServer daemon = daemon()) {
+            KeepAlive keepAlive = keepAlive(alive::add);
+            next(requests);
+            keepAlive.close();
+            assertTrue(keepAlive.ends(Duration.ofSeconds(30)), "the thread still runs 30 s after it was closed");
+        }
+    }
+}
