@@ -1,0 +1,151 @@
+package headrace.yarn.nm;
+
+import headrace.client.NodeSocket;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.ApplicationConstants.Environment;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.server.api.ContainerType;
+import org.apache.hadoop.yarn.server.nodemanager.Context;
+import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Announces containers to the daemon and has their launch scripts run its program. An application master is left
+ * alone. Whatever goes wrong with the daemon, the container starts as it would without Headrace; the log tells
+ * it once, until it works again. May be used by several threads at once.
+ */
+final class LaunchWrapper {
+    static final String SOCKET = "headrace.node.socket";
+    static final String TIMEOUT_MS = "headrace.node.timeout-ms";
+    static final int DEFAULT_TIMEOUT_MS = 1000;
+
+    private static final Logger LOG = LoggerFactory.getLogger(LaunchWrapper.class);
+
+    /** Writes the script that the NodeManager would run without us, and may close the stream. */
+    interface Script {
+        void write(OutputStream out) throws IOException;
+    }
+
+    private final NodeSocket node;
+    private final Function<ContainerId, Container> containers;
+    private final AtomicBoolean failing = new AtomicBoolean();
+
+    /** @param node null: no container is announced */
+    LaunchWrapper(NodeSocket node, Function<ContainerId, Container> containers) {
+        this.node = node;
+        this.containers = containers;
+    }
+
+    /** With properties that cannot be used it says so and leaves all containers alone. */
+    static LaunchWrapper create(Configuration conf, Context context) {
+        return new LaunchWrapper(node(conf), id -> context.getContainers().get(id));
+    }
+
+    private static NodeSocket node(Configuration conf) {
+        try {
+            Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            Duration timeout = Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS));
+            NodeSocket node = new NodeSocket(socket, timeout);
+            LOG.info("Containers are started under Headrace, whose daemon is asked at {} for {} ms at most",
+                socket, timeout.toMillis());
+            return node;
+        } catch (IllegalArgumentException e) {
+            LOG.warn("All containers are started without Headrace, because {} or {} cannot be used: {}",
+                SOCKET, TIMEOUT_MS, e.getMessage());
+            return null;
+        }
+    }
+
+    /**
+     * Writes the launch script of a container and closes the stream, also after a failure.
+     *
+     * @param environment of the container, as the NodeManager has made it
+     * @param account that the container's processes run as
+     * @throws IOException what the stock script or the stream throws, nothing else
+     */
+    void write(OutputStream out, Map<String, String> environment, List<String> command, String account, Script stock)
+            throws IOException {
+        try (out) {
+            ByteArrayOutputStream buffer = new ByteArrayOutputStream();
+            stock.write(buffer);
+            String script = buffer.toString(StandardCharsets.UTF_8);
+            String wrapped = wrap(script, environment, command, account);
+            out.write(wrapped == null ? buffer.toByteArray() : wrapped.getBytes(StandardCharsets.UTF_8));
+        }
+    }
+
+    /** Announces a container that is started again with the script that it has. */
+    void announceAgain(Container container, String account) {
+        if (node != null && isTask(container)) {
+            prefix(container, account);
+        }
+    }
+
+    /** Returns null when the script is to stay as it is. */
+    private String wrap(String script, Map<String, String> environment, List<String> command, String account) {
+        Container container = node == null ? null : container(environment);
+        if (container == null || !isTask(container)) {
+            return null;
+        }
+        List<String> prefix = prefix(container, account);
+        if (prefix == null) {
+            return null;
+        }
+        String wrapped = LaunchScript.withPrefix(script, command, prefix).orElse(null);
+        if (wrapped == null) {
+            failed("the launch script does not end as it does in the releases of Hadoop that Headrace knows");
+            return null;
+        }
+        if (failing.compareAndSet(true, false)) {
+            LOG.info("Containers are started under Headrace again");
+        }
+        return wrapped;
+    }
+
+    private Container container(Map<String, String> environment) {
+        try {
+            return containers.apply(ContainerId.fromString(environment.get(Environment.CONTAINER_ID.name())));
+        } catch (RuntimeException e) {
+            failed("a container cannot be told from its environment: " + e);
+            return null;
+        }
+    }
+
+    private static boolean isTask(Container container) {
+        return container.getContainerTokenIdentifier().getContainerType() == ContainerType.TASK;
+    }
+
+    /** Returns null when the daemon does not take the container. */
+    private List<String> prefix(Container container, String account) {
+        try {
+            String name = CommandName.of(container.getLaunchContext().getCommands());
+            return new Announcement(container.getContainerId(), name, account, container.getResource()).send(node);
+        } catch (InterruptedIOException e) {
+            LOG.debug("The start of {} was interrupted", container.getContainerId(), e);
+        } catch (IOException | RuntimeException e) {
+            failed(e.getMessage() == null ? e.toString() : e.getMessage());
+        }
+        return null;
+    }
+
+    private void failed(String why) {
+        if (failing.compareAndSet(false, true)) {
+            LOG.warn("Containers are started without Headrace for now, so they can be killed but not suspended: {}",
+                why);
+        } else {
+            LOG.debug("A container is started without Headrace: {}", why);
+        }
+    }
+}

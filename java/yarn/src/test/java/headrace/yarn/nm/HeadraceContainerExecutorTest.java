@@ -1,0 +1,277 @@
+package headrace.yarn.nm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.client.UnixServer;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.UnaryOperator;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.api.ContainerType;
+import org.apache.hadoop.yarn.server.nodemanager.ContainerExecutor;
+import org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor;
+import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
+import org.apache.log4j.AppenderSkeleton;
+import org.apache.log4j.Level;
+import org.apache.log4j.Logger;
+import org.apache.log4j.spi.LoggingEvent;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** With a daemon made of fixed answers. */
+@Timeout(120)
+class HeadraceContainerExecutorTest {
+    private static final List<String> COMMAND = List.of("echo", "hello");
+    private static final String GOOD = UnixServer.http("200 OK", "{\"argv\":[\"/opt/shim\",\"attach\",\"--\"]}");
+    private static final String REFUSAL = UnixServer.http("403 Forbidden",
+        "{\"code\":\"permission_denied\",\"message\":\"only operators may\"}");
+
+    @TempDir
+    Path dir;
+    private final Logger log = Logger.getLogger(LaunchWrapper.class);
+    private final BlockingQueue<String> requests = new LinkedBlockingQueue<>();
+    private final List<String> warnings = new ArrayList<>();
+    private final ContainerId task = Fakes.containerId(2);
+    private final ContainerId master = Fakes.containerId(1);
+    private HeadraceContainerExecutor executor;
+
+    private final AppenderSkeleton appender = new AppenderSkeleton() {
+        @Override
+        protected void append(LoggingEvent event) {
+            if (event.getLevel().isGreaterOrEqual(Level.WARN)) {
+                warnings.add(event.getRenderedMessage());
+            }
+        }
+
+        @Override
+        public void close() {
+        }
+
+        @Override
+        public boolean requiresLayout() {
+            return false;
+        }
+    };
+
+    @BeforeEach
+    void setUp() throws IOException {
+        log.addAppender(appender);
+        log.setLevel(Level.WARN);
+        log.setAdditivity(false);
+        executor = executor(configuration());
+    }
+
+    @AfterEach
+    void tearDown() {
+        log.removeAppender(appender);
+        log.setAdditivity(true);
+    }
+
+    private Configuration configuration() {
+        Configuration conf = new YarnConfiguration();
+        conf.set("headrace.node.socket", dir.resolve("s").toString());
+        conf.setInt("headrace.node.timeout-ms", 30_000);
+        return conf;
+    }
+
+    private HeadraceContainerExecutor executor(Configuration conf) throws IOException {
+        HeadraceContainerExecutor made = new HeadraceContainerExecutor();
+        made.setConf(conf);
+        made.init(Fakes.context(Fakes.container(task, ContainerType.TASK, COMMAND),
+            Fakes.container(master, ContainerType.APPLICATION_MASTER, COMMAND)));
+        return made;
+    }
+
+    private UnixServer daemon(UnaryOperator<String> answer) throws IOException {
+        return UnixServer.answering(dir.resolve("s"), request -> {
+            requests.add(request.substring(request.indexOf("\r\n\r\n") + 4));
+            return answer.apply(request);
+        });
+    }
+
+    private String script(ContainerExecutor from, Map<String, String> environment) throws IOException {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        Fakes.writeScript(from, out, environment, COMMAND, dir);
+        return out.toString(StandardCharsets.UTF_8);
+    }
+
+    private String stock(ContainerId id) throws IOException {
+        DefaultContainerExecutor plain = new DefaultContainerExecutor();
+        plain.setConf(new YarnConfiguration());
+        return script(plain, Fakes.environment(id));
+    }
+
+    private String wrapped() throws IOException {
+        return stock(task).replace("exec /bin/bash -c \"echo hello\"\n",
+            "exec '/opt/shim' 'attach' '--' /bin/bash -c \"echo hello\"\n");
+    }
+
+    private void assertStock(ContainerId id) throws IOException {
+        assertEquals(stock(id), script(executor, Fakes.environment(id)));
+    }
+
+    private void assertOneWarning(String part) {
+        assertEquals(1, warnings.size(), warnings.toString());
+        assertTrue(warnings.get(0).contains(part), warnings.toString());
+    }
+
+    @Test
+    void announcesATaskAndWrapsItsCommand() throws Exception {
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            assertEquals(wrapped(), script(executor, Fakes.environment(task)));
+        }
+        assertEquals("{\"id\":\"" + task + "\","
+            + "\"hosting\":{\"scheduler\":\"yarn\",\"application\":\"application_1700000000000_0007\"},"
+            + "\"name\":\"echo\",\"user\":\"" + System.getProperty("user.name") + "\",\"cpus\":2,"
+            + "\"memory\":\"1610612736\"}", requests.take());
+        assertEquals(List.of(), warnings);
+    }
+
+    @Test
+    void leavesAnApplicationMasterAlone() throws Exception {
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            assertStock(master);
+        }
+        assertTrue(requests.isEmpty());
+        assertEquals(List.of(), warnings);
+    }
+
+    @Test
+    void announcesAgainATaskThatIsStartedAgain() throws Exception {
+        LaunchWrapper wrapper = LaunchWrapper.create(configuration(), Fakes.context());
+        Container container = Fakes.container(task, ContainerType.TASK, COMMAND);
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            wrapper.announceAgain(container, "ada");
+            wrapper.announceAgain(Fakes.container(master, ContainerType.APPLICATION_MASTER, COMMAND), "ada");
+        }
+        wrapper.announceAgain(container, "ada"); // nobody is there
+        assertEquals(1, requests.size());
+        assertTrue(requests.take().contains(task.toString()));
+        assertOneWarning("without Headrace");
+    }
+
+    @Test
+    void warnsOnceUntilItWorksAgain() throws Exception {
+        assertStock(task);
+        assertStock(task);
+        assertOneWarning(dir.resolve("s").toString());
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            assertEquals(wrapped(), script(executor, Fakes.environment(task)));
+        }
+        assertStock(task);
+        assertEquals(2, warnings.size());
+    }
+
+    @Test
+    void startsARefusedContainerWithoutHeadrace() throws Exception {
+        try (UnixServer daemon = daemon(request -> REFUSAL)) {
+            assertStock(task);
+        }
+        assertOneWarning("only operators may");
+    }
+
+    @Test
+    void startsAContainerWithoutHeadraceAfterABadAnswer() throws Exception {
+        for (String answer : List.of("{}", "{\"argv\":[]}", "{\"argv\":[\"\"]}", "{\"argv\":\"x\"}",
+            "{\"argv\":[\"a\\u0000b\"]}", "[]", "no")) {
+            try (UnixServer daemon = daemon(request -> UnixServer.http("200 OK", answer))) {
+                assertStock(task);
+            }
+        }
+        assertEquals(7, requests.size());
+        assertEquals(1, warnings.size());
+    }
+
+    @Test
+    void startsAContainerWithoutHeadraceWhenTheDaemonIsSilent() throws Exception {
+        Configuration conf = configuration();
+        conf.setInt("headrace.node.timeout-ms", 50);
+        executor = executor(conf);
+        CountDownLatch done = new CountDownLatch(1);
+        try (UnixServer daemon = new UnixServer(dir.resolve("s"), (in, out) -> done.await())) {
+            assertStock(task);
+        } finally {
+            done.countDown();
+        }
+        assertOneWarning("50 ms");
+    }
+
+    @Test
+    void startsAContainerThatItCannotTellWithoutHeadrace() throws Exception {
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            assertStock(Fakes.containerId(99));
+            for (String id : List.of("", "container_x")) {
+                Map<String, String> environment = Fakes.environment(task);
+                environment.put("CONTAINER_ID", id);
+                assertFalse(script(executor, environment).contains("/opt/shim"));
+            }
+        }
+        assertTrue(requests.isEmpty());
+        assertEquals(1, warnings.size());
+    }
+
+    @Test
+    void startsEverythingWithoutHeadraceWhenItsPropertiesAreBad() throws Exception {
+        for (String timeout : List.of("0", "-1", "soon")) {
+            Configuration conf = configuration();
+            conf.set("headrace.node.timeout-ms", timeout);
+            executor = executor(conf);
+            assertOneWarning("headrace.node.timeout-ms");
+            assertStock(task);
+            assertOneWarning("headrace.node.timeout-ms");
+            warnings.clear();
+        }
+    }
+
+    @Test
+    void anInterruptedStartIsNoFailureOfTheDaemon() throws Exception {
+        CountDownLatch done = new CountDownLatch(1);
+        try (UnixServer daemon = new UnixServer(dir.resolve("s"), (in, out) -> done.await())) {
+            String stock = stock(task);
+            Thread.currentThread().interrupt();
+            String script = script(executor, Fakes.environment(task));
+            assertTrue(Thread.interrupted());
+            assertEquals(stock, script);
+        } finally {
+            done.countDown();
+        }
+        assertEquals(List.of(), warnings);
+    }
+
+    @Test
+    void passesOnWhatTheStockScriptThrowsAndClosesTheStream() throws Exception {
+        LaunchWrapper wrapper = LaunchWrapper.create(configuration(), Fakes.context());
+        boolean[] closed = new boolean[1];
+        ByteArrayOutputStream out = new ByteArrayOutputStream() {
+            @Override
+            public void close() {
+                closed[0] = true;
+            }
+        };
+        IOException cause = new IOException("no links");
+        assertSame(cause, assertThrows(IOException.class,
+            () -> wrapper.write(out, Fakes.environment(task), COMMAND, "ada", script -> {
+                throw cause;
+            })));
+        assertTrue(closed[0]);
+        assertEquals(0, out.size());
+        assertEquals(List.of(), warnings);
+    }
+}
