@@ -1,0 +1,214 @@
+package yarn
+
+import (
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// properties are those of one of Hadoop's configuration files.
+type properties map[string]string
+
+// write makes the file, sorted by name.
+func (p properties) write(path string) error {
+	var b strings.Builder
+	b.WriteString("<configuration>\n")
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		b.WriteString("  <property><name>")
+		xml.EscapeText(&b, []byte(name))
+		b.WriteString("</name><value>")
+		xml.EscapeText(&b, []byte(p[name]))
+		b.WriteString("</value></property>\n")
+	}
+	b.WriteString("</configuration>\n")
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// writeConfig makes the configuration of the ResourceManager, which the clients
+// use too, and of each NodeManager.
+func (c *Cluster) writeConfig() error {
+	if err := c.writeConfigDir(c.confDir(), c.site()); err != nil {
+		return err
+	}
+	for _, n := range c.nodes {
+		if err := c.writeConfigDir(n.confDir(), c.nodeSite(n)); err != nil {
+			return err
+		}
+	}
+	return c.capacity().write(filepath.Join(c.confDir(), "capacity-scheduler.xml"))
+}
+
+func (c *Cluster) writeConfigDir(dir string, site properties) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	core := properties{
+		"fs.defaultFS":   "file:///",
+		"hadoop.tmp.dir": filepath.Join(c.Dir, "tmp"),
+		// Whoever asks over HTTP is who they say: KillApp needs a user.
+		"hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
+	}
+	for name, p := range map[string]properties{"yarn-site.xml": site, "core-site.xml": core, "mapred-site.xml": c.mapred()} {
+		if err := p.write(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, "log4j.properties"), []byte(log4j), 0o644)
+}
+
+const log4j = `log4j.rootLogger=INFO,stderr
+log4j.logger.http.requests=OFF
+log4j.appender.stderr=org.apache.log4j.ConsoleAppender
+log4j.appender.stderr.target=System.err
+log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
+log4j.appender.stderr.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1}: %m%n
+`
+
+// site is yarn-site.xml without what is different for each NodeManager.
+func (c *Cluster) site() properties {
+	heartbeat := strconv.FormatInt(c.o.Heartbeat.Milliseconds(), 10)
+	p := properties{
+		// Application masters find the ResourceManager by the configuration.
+		"yarn.application.classpath": c.confDir() + "," + filepath.Join(c.o.Jars.Lib, "*"),
+
+		"yarn.resourcemanager.hostname":                           c.rmHost(),
+		"yarn.resourcemanager.bind-host":                          c.rmHost(),
+		"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": heartbeat,
+		"yarn.resourcemanager.recovery.enabled":                   "true",
+		"yarn.resourcemanager.work-preserving-recovery.enabled":   "true",
+		// How long a restarted ResourceManager waits for the nodes before it schedules.
+		"yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "1000",
+		"yarn.resourcemanager.store.class":                                 "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore",
+		"yarn.resourcemanager.fs.state-store.uri":                          "file://" + filepath.Join(c.Dir, "rmstore"),
+		"yarn.resourcemanager.connect.retry-interval.ms":                   "500",
+
+		"yarn.scheduler.minimum-allocation-mb":  "128",
+		"yarn.scheduler.maximum-allocation-mb":  strconv.Itoa(c.o.Memory),
+		"yarn.cluster.max-application-priority": "10",
+
+		"yarn.nodemanager.heartbeat.interval-ms":                   heartbeat,
+		"yarn.client.application-client-protocol.poll-interval-ms": "100",
+		"yarn.client.nodemanager-connect.max-wait-ms":              "60000",
+		"yarn.client.nodemanager-connect.retry-interval-ms":        "500",
+	}
+	c.addScheduler(p)
+	maps.Copy(p, c.ports)
+	maps.Copy(p, c.o.Properties)
+	return p
+}
+
+const (
+	stockScheduler    = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+	stockPreemption   = "org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity.ProportionalCapacityPreemptionPolicy"
+	headraceScheduler = "headrace.yarn.rm.HeadraceScheduler"
+	headracePolicy    = "headrace.yarn.rm.HeadracePreemptionPolicy"
+	headraceExecutor  = "headrace.yarn.nm.HeadraceContainerExecutor"
+	headraceTree      = "headrace.yarn.nm.HeadraceProcessTree"
+)
+
+// addScheduler configures who schedules and who preempts. Preemption is made to be
+// quick and to take all that it is entitled to: what the cluster is for.
+func (c *Cluster) addScheduler(p properties) {
+	const capacity = "yarn.resourcemanager.monitor.capacity.preemption."
+	p["yarn.resourcemanager.scheduler.monitor.enable"] = strconv.FormatBool(c.o.Mode != Wait)
+	p[capacity+"monitoring_interval"] = "500"
+	p[capacity+"max_wait_before_kill"] = "1000"
+	p[capacity+"total_preemption_per_round"] = "1.0"
+	p[capacity+"natural_termination_factor"] = "1.0"
+	p[capacity+"max_ignored_over_capacity"] = "0.0"
+	if c.o.IntraQueue {
+		p[capacity+"intra-queue-preemption.enabled"] = "true"
+		p[capacity+"intra-queue-preemption.minimum-threshold"] = "0.0"
+		p[capacity+"intra-queue-preemption.max-allowable-limit"] = "1.0"
+	}
+	p["yarn.resourcemanager.scheduler.class"] = stockScheduler
+	p["yarn.resourcemanager.scheduler.monitor.policies"] = stockPreemption
+	if c.o.Mode == Headrace {
+		p["yarn.resourcemanager.scheduler.class"] = headraceScheduler
+		p["yarn.resourcemanager.scheduler.monitor.policies"] = headracePolicy
+		p["headrace.manager.url"] = c.managerURL()
+		p["headrace.manager.token-file"] = c.tokenFile()
+	}
+}
+
+// nodeSite is yarn-site.xml of a NodeManager.
+func (c *Cluster) nodeSite(n *node) properties {
+	p := c.site()
+	own := properties{
+		"yarn.nodemanager.hostname":                             n.host,
+		"yarn.nodemanager.bind-host":                            n.host,
+		"yarn.nodemanager.local-dirs":                           n.path("local"),
+		"yarn.nodemanager.log-dirs":                             n.path("logs"),
+		"yarn.nodemanager.resource.memory-mb":                   strconv.Itoa(c.o.Memory),
+		"yarn.nodemanager.resource.cpu-vcores":                  strconv.Itoa(c.o.VCores),
+		"yarn.nodemanager.vmem-check-enabled":                   "false",
+		"yarn.nodemanager.container-monitor.interval-ms":        "1000",
+		"yarn.nodemanager.disk-health-checker.enable":           "false",
+		"yarn.nodemanager.env-whitelist":                        "JAVA_HOME," + marker,
+		"yarn.nodemanager.aux-services":                         "mapreduce_shuffle",
+		"yarn.nodemanager.aux-services.mapreduce_shuffle.class": "org.apache.hadoop.mapred.ShuffleHandler",
+		// Containers outlive a NodeManager that is killed.
+		"yarn.nodemanager.recovery.enabled":    "true",
+		"yarn.nodemanager.recovery.supervised": "true",
+		"yarn.nodemanager.recovery.dir":        n.path("recovery"),
+		// Logs of containers stay until the cluster is gone.
+		"yarn.nodemanager.log.retain-seconds": "86400",
+	}
+	if c.o.Mode == Headrace {
+		own["yarn.nodemanager.container-executor.class"] = headraceExecutor
+		own["yarn.nodemanager.container-monitor.process-tree.class"] = headraceTree
+		own["headrace.node.socket"] = n.socket()
+	}
+	maps.Copy(p, own)
+	maps.Copy(p, n.ports)
+	maps.Copy(p, c.o.Properties)
+	return p
+}
+
+// capacity is capacity-scheduler.xml.
+func (c *Cluster) capacity() properties {
+	const scheduler, root = "yarn.scheduler.capacity.", "yarn.scheduler.capacity.root."
+	p := properties{
+		scheduler + "maximum-am-resource-percent": "1.0",
+		scheduler + "node-locality-delay":         "0",
+		scheduler + "resource-calculator":         "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator",
+	}
+	var names []string
+	for _, q := range c.o.Queues {
+		names = append(names, q.Name)
+		p[root+q.Name+".capacity"] = strconv.Itoa(q.Capacity)
+		p[root+q.Name+".maximum-capacity"] = "100"
+		p[root+q.Name+".user-limit-factor"] = "100"
+		p[root+q.Name+".ordering-policy"] = "fifo"
+	}
+	p[root+"queues"] = strings.Join(names, ",")
+	return p
+}
+
+// mapred is mapred-site.xml, with small JVMs.
+func (c *Cluster) mapred() properties {
+	jvm := func(heap int) string {
+		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(smallJVM, " "))
+	}
+	return properties{
+		"mapreduce.framework.name":                      "yarn",
+		"mapreduce.shuffle.port":                        "0",
+		"mapreduce.application.classpath":               filepath.Join(c.o.Jars.Lib, "*"),
+		"mapreduce.jobhistory.address":                  "",
+		"yarn.app.mapreduce.am.staging-dir":             filepath.Join(c.Dir, "staging"),
+		"yarn.app.mapreduce.am.resource.mb":             "512",
+		"yarn.app.mapreduce.am.command-opts":            jvm(256),
+		"mapreduce.map.memory.mb":                       "512",
+		"mapreduce.map.java.opts":                       jvm(256),
+		"mapreduce.reduce.memory.mb":                    "512",
+		"mapreduce.reduce.java.opts":                    jvm(256),
+		"mapreduce.task.io.sort.mb":                     "32",
+		"mapreduce.client.progressmonitor.pollinterval": "200",
+		"mapreduce.job.reduce.slowstart.completedmaps":  "1.0",
+	}
+}

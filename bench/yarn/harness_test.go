@@ -1,0 +1,163 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// binariesDir is where the programs are that binaries has built; empty: nowhere.
+var binariesDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(binariesDir)
+	os.Exit(code)
+}
+
+var build = sync.OnceValue(func() (err error) {
+	if binariesDir, err = os.MkdirTemp("", "headrace-built"); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-o", binariesDir, "headrace/cmd/headrace", "headrace/cmd/headrace-shim")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// keepEnv names the variable with a directory in which the clusters of tests keep
+// what they have written, logs above all; empty: nowhere.
+const keepEnv = "HEADRACE_YARN_KEEP"
+
+// startTest starts a cluster that ends with the test. What is then left of it fails
+// the test.
+func startTest(t *testing.T, o Options) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a YARN cluster; not with -short")
+	}
+	jars, err := Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	o.Jars, o.Dir = jars, t.TempDir()
+	if keep := os.Getenv(keepEnv); keep != "" {
+		o.Dir, o.Keep = keep, true
+	}
+	if o.Mode == Headrace {
+		if err := build(); err != nil {
+			t.Fatal(err)
+		}
+		o.Binary = filepath.Join(binariesDir, "headrace")
+	}
+	c, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// within is a context for one step of a test.
+func within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s not done in %v", t.Name(), limit))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// A stepsRun is a running job whose tasks do steps.
+type stepsRun struct {
+	*Run
+	steps Steps
+}
+
+// shell starts a job of our own application master that does steps.
+func shell(t *testing.T, c *Cluster, job ShellJob, count int, each time.Duration) *stepsRun {
+	t.Helper()
+	s := must(c.NewSteps(job.Name, count, each))(t)
+	job.Command = s.Command()
+	return &stepsRun{must(c.Shell(job))(t), s}
+}
+
+// awaitSteps returns when so many are done in all tasks together.
+func (r *stepsRun) awaitSteps(t *testing.T, n int) {
+	t.Helper()
+	err := await(within(t, time.Minute), fmt.Sprintf("wait for %d steps", n), time.Minute, func(context.Context) (bool, error) {
+		if r.Ended() {
+			return false, &fatal{r.client.problem()}
+		}
+		done, err := r.steps.Done()
+		return done >= n, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// succeed waits for the end and checks that every task has done every step.
+func (r *stepsRun) succeed(t *testing.T, tasks int) {
+	t.Helper()
+	if err := r.Succeed(within(t, 2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	attempts := must(r.steps.Attempts())(t)
+	if len(attempts) != tasks {
+		t.Errorf("%d tasks have done anything, want %d", len(attempts), tasks)
+	}
+	for task, all := range attempts {
+		best := 0
+		for _, a := range all {
+			best = max(best, len(a.Done))
+		}
+		if best != r.steps.Count {
+			t.Errorf("task %s has done %d of %d steps", task, best, r.steps.Count)
+		}
+	}
+}
+
+// idle fails unless the cluster's accounting is as before any application.
+func idle(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.AwaitIdle(within(t, time.Minute)); err != nil {
+		t.Error(err)
+	}
+	m := must(c.Metrics(t.Context()))(t)
+	if m.AllocatedMB != 0 || m.ReservedMB != 0 || m.PendingMB != 0 || m.AllocatedVCores != 0 || m.AvailableMB != m.TotalMB {
+		t.Errorf("the cluster is not as it was: %+v", m)
+	}
+	for name, q := range must(c.QueueUse(t.Context()))(t) {
+		if q.UsedMB != 0 || q.UsedVCores != 0 || q.PendingMB != 0 || q.ReservedMB != 0 || q.Containers != 0 || q.AMUsedMB != 0 {
+			t.Errorf("queue %s is not as it was: %+v", name, q)
+		}
+		for user, mb := range q.Users {
+			if mb != 0 {
+				t.Errorf("queue %s: user %s still uses %d MB", name, user, mb)
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package yarn
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Mode says what happens when room is needed that others have.
+type Mode int
+
+const (
+	// Kill is YARN's own preemption.
+	Kill Mode = iota
+	// Wait is YARN without preemption.
+	Wait
+	// Headrace is YARN's own preemption with Headrace's plug-ins.
+	Headrace
+)
+
+func (m Mode) String() string {
+	switch m {
+	case Kill:
+		return "kill"
+	case Wait:
+		return "wait"
+	case Headrace:
+		return "headrace"
+	}
+	return fmt.Sprintf("mode %d", int(m))
+}
+
+// Options describes a cluster. The zero value is a cluster with stock preemption,
+// one NodeManager of 2 GB and the queues low and high.
+type Options struct {
+	Mode Mode
+	// Jars as from Find; nil: Find is called.
+	Jars *Jars
+	// Dir is where the cluster makes its private directory; empty: os.TempDir.
+	Dir string
+	// Keep leaves the directory when the cluster stops.
+	Keep bool
+
+	// Nodes is how many NodeManagers; 0: 1.
+	Nodes int
+	// Memory and VCores of one NodeManager, for YARN to give out; 0: 2048 MB, 8.
+	Memory, VCores int
+	// Heartbeat of the NodeManagers; 0: 200 ms.
+	Heartbeat time.Duration
+	// Queues below root; nil: LowAndHigh.
+	Queues []Queue
+	// IntraQueue lets applications of higher priority preempt others of their queue.
+	IntraQueue bool
+	// Properties are added to yarn-site.xml, or replace those there.
+	Properties map[string]string
+
+	// Binary is headrace; the shim is beside it. Needed for the mode Headrace.
+	Binary string
+	// NoDaemons leaves manager and node daemons out in the mode Headrace: they may be
+	// started later.
+	NoDaemons bool
+	// Policy of the manager; empty: its default.
+	Policy string
+	// ManagerFlags and NodeFlags are added to the command lines.
+	ManagerFlags, NodeFlags []string
+}
+
+// Queue is one of the capacity scheduler's.
+type Queue struct {
+	Name string
+	// Capacity is the share that it is entitled to in percent; all add up to 100. It
+	// may use everything that others do not.
+	Capacity int
+}
+
+// LowAndHigh are two queues: almost everything belongs to high, and low may use it
+// as long as high does not.
+func LowAndHigh() []Queue {
+	return []Queue{{Name: "low", Capacity: 10}, {Name: "high", Capacity: 90}}
+}
+
+func (o *Options) complete() error {
+	if o.Jars == nil {
+		jars, err := Find()
+		if err != nil {
+			return err
+		}
+		o.Jars = jars
+	}
+	if o.Dir == "" {
+		o.Dir = os.TempDir()
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return err
+	}
+	o.Dir = dir
+	o.Nodes = orDefault(o.Nodes, 1)
+	o.Memory = orDefault(o.Memory, 2048)
+	o.VCores = orDefault(o.VCores, 8)
+	o.Heartbeat = orDefault(o.Heartbeat, 200*time.Millisecond)
+	if o.Queues == nil {
+		o.Queues = LowAndHigh()
+	}
+	if o.Nodes < 1 || o.Nodes > 200 {
+		return fmt.Errorf("%d NodeManagers: want 1 to 200", o.Nodes)
+	}
+	if o.Mode == Headrace {
+		return o.completeHeadrace()
+	}
+	return nil
+}
+
+func (o *Options) completeHeadrace() error {
+	if o.Binary == "" {
+		return errors.New("no headrace binary is given")
+	}
+	binary, err := filepath.Abs(o.Binary)
+	if err != nil {
+		return err
+	}
+	o.Binary = binary
+	if _, err := os.Stat(o.Jars.Plugin); err != nil {
+		return fmt.Errorf("the plug-in for YARN is not there (%s): run make java", o.Jars.Plugin)
+	}
+	return nil
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}

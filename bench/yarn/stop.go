@@ -1,0 +1,182 @@
+package yarn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settleTime is how long containers get to end after their application was killed.
+const settleTime = 15 * time.Second
+
+// Stop ends the applications as YARN does it, then the daemons, and removes the
+// directory. What is left then, processes or mounts, is ended too, and is an error:
+// it should have gone with its application. Stop may be called again.
+func (c *Cluster) Stop() error {
+	if c.stopped() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	err := c.settle(ctx)
+	// Hadoop's daemons take seconds to end, and there is nothing for them to do.
+	for _, p := range c.hadoop() {
+		err = errors.Join(err, p.kill())
+	}
+	for _, p := range c.ours() {
+		err = errors.Join(err, p.stop())
+	}
+	left, lost := c.leftovers()
+	if len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("left behind by the cluster: %s", strings.Join(left, ", ")))
+	}
+	return errors.Join(err, lost, c.Abandon())
+}
+
+// Abandon ends everything at once and removes the directory.
+func (c *Cluster) Abandon() error {
+	if c.stopped() {
+		return nil
+	}
+	var errs []error
+	for _, p := range append(c.hadoop(), c.ours()...) {
+		errs = append(errs, p.kill())
+	}
+	errs = append(errs, c.sweep())
+	c.http.CloseIdleConnections()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if c.o.Keep {
+		return nil
+	}
+	return os.RemoveAll(c.Dir)
+}
+
+func (c *Cluster) stopped() bool {
+	_, err := os.Stat(c.Dir)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// hadoop are the clients and daemons of YARN in the order in which they are ended.
+func (c *Cluster) hadoop() []*process {
+	c.mu.Lock()
+	all := append([]*process(nil), c.clients...)
+	c.mu.Unlock()
+	for _, n := range c.nodes {
+		all = append(all, n.nm)
+	}
+	return append(all, c.rm)
+}
+
+// ours are the daemons of Headrace.
+func (c *Cluster) ours() []*process {
+	var all []*process
+	for _, n := range c.nodes {
+		all = append(all, n.agent)
+	}
+	if c.manager != nil {
+		all = append(all, c.manager.process)
+	}
+	return all
+}
+
+// settle kills the applications and returns when no container is left. Without the
+// daemons that it needs, there is nothing to wait for.
+func (c *Cluster) settle(ctx context.Context) error {
+	if c.rm == nil || c.rm.gone() || c.runningNodes() == 0 {
+		return nil
+	}
+	apps, err := c.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range apps {
+		if !a.Ended() {
+			if err := c.KillApp(ctx, a.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return c.AwaitIdle(ctx)
+}
+
+// AwaitIdle returns when no container is running or has anything allocated, and no
+// process of a container is left.
+func (c *Cluster) AwaitIdle(ctx context.Context) error {
+	return await(ctx, "wait until nothing runs", settleTime, func(ctx context.Context) (bool, error) {
+		m, err := c.Metrics(ctx)
+		if err != nil {
+			return false, err
+		}
+		if m.AllocatedContainers+m.ReservedContainers+m.PendingContainers > 0 || m.RunningApps > 0 {
+			return false, fmt.Errorf("%+v", m)
+		}
+		left, err := c.leftovers()
+		if len(left) > 0 {
+			err = fmt.Errorf("left: %s", strings.Join(left, ", "))
+		}
+		return err == nil, err
+	})
+}
+
+// leftovers are the processes that are neither daemons nor clients, and mounts.
+func (c *Cluster) leftovers() ([]string, error) {
+	pids, err := belonging(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int]bool{}
+	for _, p := range append(c.hadoop(), c.ours()...) {
+		if p != nil {
+			known[p.cmd.Process.Pid] = true
+		}
+	}
+	left, err := mountsBelow(c.Dir)
+	for _, pid := range pids {
+		if !known[pid] {
+			left = append(left, describeProcess(pid))
+		}
+	}
+	return left, err
+}
+
+// sweep ends every process of the cluster and undoes every mount.
+func (c *Cluster) sweep() error {
+	const rounds = 5 // a process that is being killed may have just made another
+	for range rounds {
+		pids, err := belonging(c.Dir)
+		if err != nil {
+			return err
+		}
+		if len(pids) == 0 {
+			break
+		}
+		if err := endAll(pids); err != nil {
+			return err
+		}
+	}
+	mounts, err := mountsBelow(c.Dir)
+	for _, m := range mounts {
+		if e := unix.Unmount(m, 0); e != nil {
+			err = errors.Join(err, fmt.Errorf("unmount %s: %w", m, e))
+		}
+	}
+	return err
+}
+
+// Logs are the ends of all logs, for a person who has to find out what went wrong.
+func (c *Cluster) Logs() string {
+	var b strings.Builder
+	files, _ := filepath.Glob(filepath.Join(c.Dir, "log", "*.log"))
+	for _, f := range files {
+		fmt.Fprintf(&b, "---- %s\n%s\n", filepath.Base(f), tailOf(f))
+	}
+	return b.String()
+}
