@@ -140,21 +140,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	var work sync.WaitGroup
 	work.Go(func() { m.cluster.watch(m.stopping) })
-	stopped := context.AfterFunc(ctx, func() {
+	over := make(chan struct{})
+	work.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
 		close(m.stopping)
 		m.shutDown(server, cancel)
 	})
 	m.announce()
 	close(m.ready)
 	err = server.Serve(socket)
-	if stopped() { // serving has ended by itself
-		close(m.stopping)
-		server.Close()
-	} else {
-		err = nil
-	}
+	close(over)
 	work.Wait()
-	if err != nil {
+	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the cluster: %w", err)
 	}
 	return nil

@@ -2,15 +2,9 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"sync"
 	"time"
 
@@ -74,12 +68,12 @@ var usualTiming = timing{
 
 // Agent speaks to the manager.
 type Agent struct {
-	cfg    Config
-	host   Host
-	client wireconnect.ManagerServiceClient
-	http   *http.Client
-	orders *orders
-	apps   applications
+	cfg       Config
+	host      Host
+	client    wireconnect.ManagerServiceClient
+	transport *http.Transport
+	orders    *orders
+	apps      applications
 	// fault is what is wrong with the connection, for the log; see say.
 	mu    sync.Mutex
 	fault string
@@ -88,13 +82,6 @@ type Agent struct {
 
 // New checks a configuration. Nothing is sent before Run.
 func New(cfg Config, host Host) (*Agent, error) {
-	u, err := url.Parse(cfg.Manager)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, fmt.Errorf("manager %q: give its address as http://HOST:PORT or https://HOST:PORT", cfg.Manager)
-	}
-	if cfg.Token == "" {
-		return nil, errors.New("there is no token; give the file that the manager has with --token-file")
-	}
 	if cfg.Name == "" {
 		return nil, errors.New("this machine has no name; give one with --name")
 	}
@@ -104,58 +91,20 @@ func New(cfg Config, host Host) (*Agent, error) {
 	if cfg.timing == (timing{}) {
 		cfg.timing = usualTiming
 	}
-	transport := &http.Transport{
-		Proxy:               nil, // the manager is in the cluster
-		DialContext:         (&net.Dialer{Timeout: cfg.timing.call}).DialContext,
-		TLSHandshakeTimeout: cfg.timing.call, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
+	client, transport, err := dial(cfg.Manager, cfg.Token, cfg.CA, cfg.timing.call)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.CA != "" {
-		if u.Scheme != "https" {
-			return nil, fmt.Errorf("manager %s: certificates are for https://", cfg.Manager)
-		}
-		if transport.TLSClientConfig, err = trust(cfg.CA); err != nil {
-			return nil, err
-		}
-	}
-	a := &Agent{cfg: cfg, host: host, http: &http.Client{Transport: transport}, ended: map[string]bool{}}
-	a.client = wireconnect.NewManagerServiceClient(withToken{a.http, "Bearer " + cfg.Token}, u.Scheme+"://"+u.Host,
-		connect.WithReadMaxBytes(maxAnswer))
+	a := &Agent{cfg: cfg, host: host, client: client, transport: transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
 	a.apps.turn = make(chan struct{}, 1)
 	return a, nil
 }
 
-// maxAnswer is the largest message that is read, in bytes.
-const maxAnswer = 512 << 20
-
-func trust(file string) (*tls.Config, error) {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificates: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the certificates: there are none in PEM in %s", file)
-	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
-}
-
-// withToken adds the token to requests.
-type withToken struct {
-	client *http.Client
-	header string
-}
-
-// Do sends a request.
-func (w withToken) Do(r *http.Request) (*http.Response, error) {
-	r.Header.Set("Authorization", w.header)
-	return w.client.Do(r)
-}
-
 // Run speaks to the manager until ctx ends. Then it waits for the orders that are being
 // carried out. It may be called once.
 func (a *Agent) Run(ctx context.Context) {
-	defer a.http.CloseIdleConnections()
+	defer a.transport.CloseIdleConnections()
 	defer a.orders.wait()
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
 	for ctx.Err() == nil {

@@ -88,18 +88,30 @@ func cmdPrinted(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: printed NAME REGEXP")
 	}
+	awaitText(ts, args, func(b *background) *output { return &b.out })
+}
+
+func cmdWrote(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: wrote NAME REGEXP")
+	}
+	awaitText(ts, args, func(b *background) *output { return &b.errOut })
+}
+
+// awaitText waits for args[1] in what the background process args[0] writes.
+func awaitText(ts *testscript.TestScript, args []string, where func(*background) *output) {
 	want, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	deadline := time.After(time.Minute)
 	for {
-		text, more := stateIn(ts).background[args[0]].out.read()
+		text, more := where(stateIn(ts).background[args[0]]).read()
 		if want.MatchString(text) {
 			return
 		}
 		select {
 		case <-more:
 		case <-deadline:
-			ts.Fatalf("%s has not printed %s:\n%s", args[0], args[1], text)
+			ts.Fatalf("%s has not written %s:\n%s", args[0], args[1], text)
 		}
 	}
 }

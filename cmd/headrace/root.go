@@ -74,11 +74,13 @@ A task is named by its id, or by its name where only one task has it.`,
 
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
 		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
+		&cobra.Group{ID: groupManaged, Title: "Cluster:"},
 		&cobra.Group{ID: groupCluster, Title: "Simulation:"})
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
 	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
+	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a))
 	addVerbs(root, groupCluster, simVerb(a), traceVerb(a))
 	root.AddCommand(benchTaskVerb(), slowDiskVerb(a))
 	return root
@@ -88,6 +90,7 @@ const (
 	groupTasks   = "tasks"
 	groupData    = "data"
 	groupMachine = "machine"
+	groupManaged = "managed"
 	groupCluster = "cluster"
 )
 

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 //	status N prog arg...        run it; its exit code must be N
 //	start NAME prog arg...      run it in the background
 //	printed NAME REGEXP         wait until its standard output so far matches
+//	wrote NAME REGEXP           likewise its standard error
 //	interrupt NAME              send it SIGINT
 //	finish NAME N               wait for it; its exit code must be N
 //	fake watched ID             wait until somebody watches the task
@@ -66,7 +67,7 @@ func TestScript(t *testing.T) {
 		Setup:               setupFake,
 		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
+			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "wrote": cmdWrote, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
 		},
 	})
 }

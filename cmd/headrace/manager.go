@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/manager"
+	"headrace/policy"
+)
+
+// defaultManager is where a manager listens unless it is told otherwise.
+const defaultManager = "127.0.0.1:7411"
+
+type managerFlags struct {
+	listen, tokenFile, cert, key string
+	policy                       string
+	minRun                       rule
+	level                        level
+}
+
+func managerVerb(a *app) *cobra.Command {
+	var f managerFlags
+	cmd := &cobra.Command{
+		Use:   "manager",
+		Short: "The daemon of a cluster: decide how its containers give way",
+		Long: `Manager is the daemon of a cluster that another scheduler runs, such as YARN. Its
+nodes (headrace node) report to it; the scheduler's plug-in asks it how containers
+are to give way, and has them go on later. It decides by --policy, for each of
+them, with what their node has measured.
+
+It keeps nothing on disk and may be stopped, killed and started again at any time:
+the nodes tell it again. While it is not there, the scheduler does what it would do
+without it.
+
+Every caller must have the token. The file is made if it is not there; nodes and
+schedulers need a copy. Without --tls-cert and --tls-key the token crosses the
+network as it is. http://ADDRESS/metrics is for Prometheus (from other machines
+with the token), /healthz tells whether it is there.`,
+		Example: `  headrace manager &
+  headrace manager --listen 0.0.0.0:7411 --token-file /etc/headrace/token --policy suspend
+  headrace cluster`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.manager(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", defaultManager, "the `HOST:PORT` to listen on")
+	tokenFlag(cmd, &f.tokenFile)
+	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how containers give way: "+list(policy.Names()))
+	flags.Var(&f.minRun, "min-run", "how long a container that came back runs before it gives way again; 0: no such rule (default 5s)")
+	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate in PEM, to serve https")
+	flags.StringVar(&f.key, "tls-key", "", "the `FILE` with its key")
+	flags.Var(&f.level, "log-level", "debug, info, warn or error")
+	completeValues(cmd, "policy", texts(policy.Names())...)
+	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+	return cmd
+}
+
+func (a *app) manager(ctx context.Context, f *managerFlags) error {
+	c := manager.Config{
+		Listen: f.listen, Cert: f.cert, Key: f.key, Version: version,
+		Policy: policy.Config{MinRun: time.Duration(f.minRun)},
+		Log:    slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
+	}
+	var err error
+	if c.Policy.Policy, err = policy.ParsePolicy(f.policy); err != nil {
+		return usageErrorf("--policy: %w", err)
+	}
+	if (f.cert == "") != (f.key == "") {
+		return usageErrorf("--tls-cert and --tls-key go together")
+	}
+	if err := checkAddress(f.listen); err != nil {
+		return err
+	}
+	if c.Token, err = a.madeToken(f.tokenFile); err != nil {
+		return err
+	}
+	m, err := manager.New(c)
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"headrace/node"
+	"headrace/solo"
+	"headrace/wire"
+)
+
+type nodeFlags struct {
+	soloFlags
+	manager, tokenFile, ca, name string
+	operators                    []string
+}
+
+func nodeVerb(a *app) *cobra.Command {
+	var f nodeFlags
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "The daemon of a machine in a cluster: containers can give way",
+		Long: `Node is headrace solo on a machine of a cluster that another scheduler runs, such
+as YARN. The scheduler's agent on the machine, run by an --operator, announces
+containers; their commands then run as tasks. The node reports them to the manager,
+and suspends, checkpoints and resumes them as the manager says. ps, top, suspend,
+checkpoint and the other verbs work on them as on other tasks, by the containers'
+names.
+
+Its own tasks are scheduled as by headrace solo; give --slots and --memory so that
+both have room. Containers do not need the daemon, nor the manager: either may be
+stopped, killed and started again at any time.`,
+		Example: `  headrace node --manager http://rm.example:7411 --token-file /etc/headrace/token --operator yarn
+  headrace node --manager https://rm.example:7411 --ca /etc/headrace/ca.pem --name $(hostname -f) --operator yarn`,
+		Args:              takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.node(cmd.Context(), &f)
+		},
+	}
+	f.define(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.manager, "manager", "", "where the manager is, such as http://`HOST:PORT`; must be given")
+	tokenFlag(cmd, &f.tokenFile)
+	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
+	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers, its own; may be repeated")
+	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
+	return cmd
+}
+
+func (a *app) node(ctx context.Context, f *nodeFlags) error {
+	if f.manager == "" {
+		return usageErrorf("--manager is missing: say where the manager is, such as http://HOST:PORT")
+	}
+	operators, err := userIDs(f.operators)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+	agent := node.Config{Manager: f.manager, Name: f.name, Version: version, CA: f.ca, Log: log}
+	if agent.Token, err = a.token(f.tokenFile); err != nil {
+		return err
+	}
+	if agent.Name == "" {
+		if agent.Name, err = os.Hostname(); err != nil {
+			return fmt.Errorf("find out the name of this machine: %w; give one with --name", err)
+		}
+	}
+	config, err := f.config(a.stateDir, log)
+	if err != nil {
+		return err
+	}
+	config.Operators = operators
+	return runNode(ctx, config, agent)
+}
+
+// cluster is what the daemon asks the agent, which in turn needs the daemon.
+type cluster struct{ agent *node.Agent }
+
+// Application tells about containers on other machines.
+func (c *cluster) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {
+	return c.agent.Application(ctx, scheduler, application)
+}
+
+// runNode runs the daemon and, as long as that is up, the agent.
+func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
+	far := &cluster{}
+	config.Cluster = far
+	daemon, err := solo.New(config)
+	if err != nil {
+		return err
+	}
+	if far.agent, err = node.New(agent, daemon.Host()); err != nil {
+		return usageErrorf("%w", err)
+	}
+	agentCtx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-daemon.Ready():
+			far.agent.Run(agentCtx)
+		case <-agentCtx.Done():
+		}
+	}()
+	err = daemon.Run(ctx)
+	stop()
+	<-ended
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// userIDs looks users up, by name or number.
+func userIDs(names []string) ([]uint32, error) {
+	var ids []uint32
+	for _, name := range names {
+		id := name
+		if who, err := user.Lookup(name); err == nil {
+			id = who.Uid
+		}
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, usageErrorf("--operator %q: there is no such user on this machine", name)
+		}
+		ids = append(ids, uint32(n))
+	}
+	return ids, nil
+}
+
+// checkAddress refuses what is no HOST:PORT.
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n > 65535 {
+		return usageErrorf("--listen %q: want HOST:PORT, such as %s", s, defaultManager)
+	}
+	return nil
+}

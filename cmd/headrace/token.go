@@ -1,0 +1,125 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"headrace/manager"
+	"headrace/wire"
+)
+
+// tokenName is the file in the state directory that is used when no other is named.
+const tokenName = "cluster-token"
+
+// tokenBytes is how many random bytes a token is made of.
+const tokenBytes = 32
+
+func tokenFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "token-file", "", "the `FILE` with the cluster's token, readable by its owner only (default: "+tokenName+" in the state directory)")
+}
+
+// tokenFile is the file with the token.
+func (a *app) tokenFile(flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	dir, err := wire.StateDirForDaemon(a.stateDir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, tokenName), nil
+}
+
+// token is what the file holds.
+func (a *app) token(flag string) (string, error) {
+	file, err := a.tokenFile(flag)
+	if err != nil {
+		return "", err
+	}
+	return readToken(file)
+}
+
+// madeToken is token for the one program that makes the file when it is not there.
+func (a *app) madeToken(flag string) (string, error) {
+	file, err := a.tokenFile(flag)
+	if err != nil {
+		return "", err
+	}
+	made, err := makeToken(file)
+	if err != nil {
+		return "", err
+	}
+	if made {
+		a.say("a token was made in %s; nodes and schedulers need a copy of that file", file)
+	}
+	return readToken(file)
+}
+
+// readToken refuses a file that others than its owner can read.
+func readToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no token in %s; copy the file that headrace manager has made, or name it with --token-file", file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the token in %s can be read by others; chmod 600 it, and make a new one if it was so for long", file)
+	}
+	const most = 4096
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	odd := strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
+	if len(token) < manager.MinToken || len(raw) > most || odd {
+		return "", fmt.Errorf("there is no token in %s: want one line of %d to %d printable characters; remove the file to have headrace manager make one", file, manager.MinToken, most)
+	}
+	return token, nil
+}
+
+// makeToken makes the file, complete or not at all, unless it is there.
+func makeToken(file string) (made bool, err error) {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
+	}
+	random := make([]byte, tokenBytes)
+	rand.Read(random)
+	f, err := os.CreateTemp(dir, ".token-*") // mode 0600
+	if err != nil {
+		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintln(f, hex.EncodeToString(random))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return false, fmt.Errorf("make a token: %w", err)
+	}
+	err = os.Link(f.Name(), file)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil // somebody else was quicker
+	}
+	if err != nil {
+		return false, fmt.Errorf("make a token: %w", err)
+	}
+	return true, nil
+}
