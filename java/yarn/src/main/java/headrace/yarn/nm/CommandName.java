@@ -7,12 +7,12 @@ import java.util.Set;
 final class CommandName {
     private static final Set<String> WITH_VALUE = Set.of("-cp", "-classpath", "--class-path", "-p", "--module-path",
         "--add-opens", "--add-exports", "--add-modules", "-m", "--module");
-    private static final int LONGEST = 60;
+    private static final int LONGEST = 50;
 
     private CommandName() {
     }
 
-    /** The program's file name; of Java the main class without its package, or the jar. Never empty. */
+    /** The program's file name; of Java the main class without its package, or the jar. Never empty, no control characters. */
     static String of(List<String> command) {
         String[] words = String.join(" ", command).trim().split("\\s+");
         int first = 0;
@@ -20,11 +20,16 @@ final class CommandName {
             first++;
         }
         String program = file(words[first]);
-        String name = program.equals("java") ? mainClass(words, first + 1, program) : program;
-        if (name.isEmpty()) {
-            return "container";
-        }
-        return name.length() > LONGEST ? name.substring(0, LONGEST) : name;
+        String name = printable(program.equals("java") ? mainClass(words, first + 1, program) : program);
+        return name.isEmpty() ? "container" : name;
+    }
+
+    private static String printable(String name) {
+        return name.codePoints()
+            .filter(c -> !Character.isISOControl(c) && Character.getType(c) != Character.SURROGATE)
+            .limit(LONGEST)
+            .collect(StringBuilder::new, StringBuilder::appendCodePoint, StringBuilder::append)
+            .toString();
     }
 
     private static String mainClass(String[] words, int from, String otherwise) {
