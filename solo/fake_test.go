@@ -161,7 +161,10 @@ type conn struct {
 
 var errCut = errors.New("this daemon is dead")
 
+// cut waits for an effect that has begun: none follows it.
 func (c *conn) cut() {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = true
@@ -182,10 +185,11 @@ func (c *conn) do(op string, id headrace.TaskID, f func(t *thing) error) error {
 			return err
 		}
 	}
+	c.world.mu.Lock()
 	if c.dead() {
+		c.world.mu.Unlock()
 		return errCut
 	}
-	c.world.mu.Lock()
 	err := f(c.thing(id))
 	c.countRunning()
 	c.world.mu.Unlock()
