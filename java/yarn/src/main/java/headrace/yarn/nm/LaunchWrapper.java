@@ -15,6 +15,7 @@ import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationConstants.Environment;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.apache.hadoop.yarn.server.nodemanager.Context;
 import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
@@ -30,6 +31,7 @@ final class LaunchWrapper {
     static final String SOCKET = "headrace.node.socket";
     static final String TIMEOUT_MS = "headrace.node.timeout-ms";
     static final int DEFAULT_TIMEOUT_MS = 1000;
+    private static final String PROCESS_TREE = YarnConfiguration.NM_CONTAINER_MON_PROCESS_TREE;
 
     private static final Logger LOG = LoggerFactory.getLogger(LaunchWrapper.class);
 
@@ -54,6 +56,11 @@ final class LaunchWrapper {
     }
 
     private static NodeSocket node(Configuration conf) {
+        if (!measuresContainers(conf)) {
+            LOG.warn("All containers are started without Headrace, because the NodeManager would measure the wrong"
+                + " processes and kill containers for it: set {} to {}", PROCESS_TREE, HeadraceProcessTree.class.getName());
+            return null;
+        }
         try {
             Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
             Duration timeout = Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS));
@@ -66,6 +73,13 @@ final class LaunchWrapper {
                 SOCKET, TIMEOUT_MS, e.getMessage());
             return null;
         }
+    }
+
+    private static boolean measuresContainers(Configuration conf) {
+        boolean monitored = conf.getBoolean(YarnConfiguration.NM_CONTAINER_MONITOR_ENABLED,
+            YarnConfiguration.DEFAULT_NM_CONTAINER_MONITOR_ENABLED);
+        Class<?> tree = conf.getClass(PROCESS_TREE, Object.class);
+        return !monitored || HeadraceProcessTree.class.isAssignableFrom(tree);
     }
 
     /**

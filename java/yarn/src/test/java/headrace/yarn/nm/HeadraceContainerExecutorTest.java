@@ -25,6 +25,8 @@ import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.apache.hadoop.yarn.server.nodemanager.ContainerExecutor;
 import org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor;
 import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
+import org.apache.hadoop.yarn.util.ProcfsBasedProcessTree;
+import org.apache.hadoop.yarn.util.ResourceCalculatorProcessTree;
 import org.apache.log4j.AppenderSkeleton;
 import org.apache.log4j.Level;
 import org.apache.log4j.Logger;
@@ -39,6 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(120)
 class HeadraceContainerExecutorTest {
     private static final List<String> COMMAND = List.of("echo", "hello");
+    private static final String PROCESS_TREE = "yarn.nodemanager.container-monitor.process-tree.class";
     private static final String GOOD = UnixServer.http("200 OK", "{\"argv\":[\"/opt/shim\",\"attach\",\"--\"]}");
     private static final String REFUSAL = UnixServer.http("403 Forbidden",
         "{\"code\":\"permission_denied\",\"message\":\"only operators may\"}");
@@ -88,6 +91,7 @@ class HeadraceContainerExecutorTest {
         Configuration conf = new YarnConfiguration();
         conf.set("headrace.node.socket", dir.resolve("s").toString());
         conf.setInt("headrace.node.timeout-ms", 30_000);
+        conf.set(PROCESS_TREE, HeadraceProcessTree.class.getName());
         return conf;
     }
 
@@ -238,6 +242,24 @@ class HeadraceContainerExecutorTest {
             assertOneWarning("headrace.node.timeout-ms");
             warnings.clear();
         }
+    }
+
+    @Test
+    void startsEverythingWithoutHeadraceWhenTheWrongProcessesWouldBeMeasured() throws Exception {
+        Configuration conf = configuration();
+        conf.unset(PROCESS_TREE);
+        executor = executor(conf);
+        assertOneWarning(HeadraceProcessTree.class.getName());
+        conf.setClass(PROCESS_TREE, ProcfsBasedProcessTree.class, ResourceCalculatorProcessTree.class);
+        executor = executor(conf);
+        assertEquals(2, warnings.size());
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            assertStock(task);
+            conf.setBoolean("yarn.nodemanager.container-monitor.enabled", false);
+            executor = executor(conf);
+            assertEquals(wrapped(), script(executor, Fakes.environment(task)));
+        }
+        assertEquals(2, warnings.size());
     }
 
     @Test
