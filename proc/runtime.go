@@ -78,19 +78,18 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 		return nil, opError("start", spec.ID, err)
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
-	if err != nil {
-		return nil, opError("start", spec.ID, err)
-	}
-	err = t.call(ctx, "start", nil, nil)
-	if errors.Is(err, ErrGone) { // it has ended already
-		<-t.Exited()
-		err = nil
-		if e := t.Exit(); e.Abandoned && e.StartError != "" {
-			err = ErrAbandoned
+	if err == nil {
+		if err = t.call(ctx, "start", nil, nil); errors.Is(err, ErrGone) {
+			err = nil // it has ended already
 		}
 	}
+	if e, ok, _ := r.ExitOf(spec.ID); ok && e.Abandoned && e.StartError != "" {
+		err = ErrAbandoned // whatever came of asking
+	}
 	if err != nil {
-		t.Kill(ctx, time.Millisecond)
+		if t != nil {
+			t.Kill(ctx, time.Millisecond)
+		}
 		return nil, opError("start", spec.ID, err)
 	}
 	return t, nil

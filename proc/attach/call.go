@@ -148,19 +148,35 @@ func awaitReady(conn *net.UnixConn, line *os.File, deadline time.Time) (int, err
 		pid int
 		err error
 	}
-	results := make(chan result, 2)
+	ready, refused := make(chan result, 1), make(chan error, 1)
 	go func() {
 		pid, err := readReady(l.(*net.UnixConn))
-		results <- result{pid, err}
+		ready <- result{pid, err}
 	}()
 	go func() {
 		if err := readReply(conn); err != nil {
-			results <- result{0, err}
+			refused <- err
 		}
 	}()
-	r := <-results
-	return r.pid, r.err
+	select {
+	case err := <-refused:
+		return 0, err
+	case r := <-ready:
+		if r.err == nil {
+			return r.pid, nil
+		}
+		select { // the daemon may know why
+		case err := <-refused:
+			return 0, err
+		case <-time.After(answerLag):
+			return 0, r.err
+		}
+	}
 }
+
+// answerLag is how much later than the end of the lifeline the daemon's answer may
+// come.
+const answerLag = 100 * time.Millisecond
 
 // readReady reads the supervisor's first message, and who has sent it.
 func readReady(line *net.UnixConn) (int, error) {

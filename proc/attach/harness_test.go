@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
-	"headrace/internal/crash"
 	"headrace/internal/criu"
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -194,6 +193,7 @@ func (w *world) attachWith(change func(*exec.Cmd), argv ...string) *container {
 	if change != nil {
 		change(c.cmd)
 	}
+	c.cmd.WaitDelay = 10 * time.Second // whatever else holds the pipes
 	w.must(c.cmd.Start())
 	go func() {
 		c.cmd.Wait() // how it ended is in ProcessState
@@ -341,6 +341,3 @@ func (w *world) restore(s proc.Spec) *proc.Task {
 	w.must(err)
 	return t
 }
-
-// crashing has programs started from now on die at a crash point.
-func (w *world) crashing(point string) { w.Setenv(crash.Env, point) }

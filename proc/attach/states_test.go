@@ -54,7 +54,7 @@ var states = []headrace.TaskState{headrace.Running, headrace.Suspended, headrace
 // When attach is killed, nothing is left, whatever the task was doing.
 func TestKilled(t *testing.T) {
 	for _, state := range states {
-		t.Run(string(state), func(t *testing.T) {
+		t.Run(state.String(), func(t *testing.T) {
 			w := newWorld(t, run)
 			if state == headrace.Checkpointed {
 				w.needCheckpoints()
@@ -114,7 +114,7 @@ func TestKilledDuringDump(t *testing.T) {
 // TERM stays pending while a task is suspended, and ends one that is checkpointed.
 func TestTerminated(t *testing.T) {
 	for _, state := range states {
-		t.Run(string(state), func(t *testing.T) {
+		t.Run(state.String(), func(t *testing.T) {
 			w := newWorld(t, run)
 			if state == headrace.Checkpointed {
 				w.needCheckpoints()
@@ -161,7 +161,7 @@ func TestTerminatedThenKilled(t *testing.T) {
 // Other signals reach a task when it goes on.
 func TestSignalsWait(t *testing.T) {
 	for _, state := range states[1:] {
-		t.Run(string(state), func(t *testing.T) {
+		t.Run(state.String(), func(t *testing.T) {
 			w := newWorld(t, run)
 			if state == headrace.Checkpointed {
 				w.needCheckpoints()
@@ -280,7 +280,7 @@ public class Count {
 // whoever waited.
 func TestSupervisorKilled(t *testing.T) {
 	for _, state := range states {
-		t.Run(string(state), func(t *testing.T) {
+		t.Run(state.String(), func(t *testing.T) {
 			w := newWorld(t, run)
 			if state == headrace.Checkpointed {
 				w.needCheckpoints()
@@ -308,7 +308,7 @@ func TestSupervisorKilled(t *testing.T) {
 // The daemon's kill ends attach as well.
 func TestKilledByTheDaemon(t *testing.T) {
 	for _, state := range states {
-		t.Run(string(state), func(t *testing.T) {
+		t.Run(state.String(), func(t *testing.T) {
 			w := newWorld(t, run)
 			if state == headrace.Checkpointed {
 				w.needCheckpoints()

@@ -1,0 +1,199 @@
+package attach_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/crash"
+	"headrace/proc"
+	"headrace/proc/attach"
+)
+
+// once is a command that tells how often it has run.
+var once = []string{"/bin/bash", "-c", "echo ran >> runs; exit 3"}
+
+func (w *world) runs() int { return strings.Count(w.read("runs"), "ran\n") }
+
+// short makes attach give up early.
+func short(cmd *exec.Cmd) {
+	cmd.Args = append(cmd.Args[:2:2], append([]string{"-timeout", "300ms"}, cmd.Args[2:]...)...)
+}
+
+// Where there is no daemon, or none that is any good, the command runs alone, and
+// one line says why.
+func TestWithoutHelp(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle handler
+		why    string
+	}{
+		"no socket":             {nil, "no such file"},
+		"closes at once":        {func(*world, *net.UnixConn) {}, ""},
+		"closes after the size": {func(_ *world, conn *net.UnixConn) { conn.Read(make([]byte, 4)) }, ""},
+		"closes after the request": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			files.Close()
+		}, "closed"},
+		"forgets the lifeline only": {func(w *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			files.Close()
+			conn.Read(make([]byte, 1))
+		}, "went away"},
+		"refuses": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			attach.Answer(conn, attach.Reply{Error: "nobody announced c1"})
+			files.Close()
+		}, "refused: nobody announced c1"},
+		"answers nonsense": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			conn.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'})
+			files.Close()
+		}, ""},
+		"announces too much": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			conn.Write([]byte{255, 255, 255, 255})
+			conn.Read(make([]byte, 1))
+			files.Close()
+		}, "more than"},
+		"says nothing": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			conn.Read(make([]byte, 1))
+			files.Close()
+		}, "in time"},
+		"does not even read": {func(_ *world, conn *net.UnixConn) {
+			time.Sleep(time.Second)
+		}, "in time"},
+		"takes it and says no more": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			attach.Answer(conn, attach.Reply{})
+			conn.Read(make([]byte, 1))
+			files.Close()
+		}, "in time"},
+		"nonsense on the lifeline": {func(_ *world, conn *net.UnixConn) {
+			_, files, _, _ := attach.Receive(conn)
+			files.Lifeline.WriteString(`{"exit":0}` + "\n")
+			conn.Read(make([]byte, 1))
+			files.Close()
+		}, "before the start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, c.handle)
+			a := w.attachWith(short, once...)
+			if code := a.wait(); code != 3 || w.runs() != 1 {
+				t.Errorf("code %d after %d runs; %s", code, w.runs(), &a.stderr)
+			}
+			said := a.stderr.String()
+			if strings.Count(said, "\n") != 1 || !strings.Contains(said, c.why) || !strings.HasSuffix(said, "the command runs without Headrace\n") {
+				t.Errorf("said %q, want one line with %q", said, c.why)
+			}
+		})
+	}
+}
+
+// A daemon that starts the task when attach has given up starts nothing.
+func TestTooLate(t *testing.T) {
+	gone := make(chan struct{})
+	w := newWorld(t, func(w *world, conn *net.UnixConn) {
+		q, files, peer, err := attach.Receive(conn)
+		w.started <- started{request: q, peer: peer, err: err}
+		<-gone
+		_, err = w.rt.StartWith(w.ctx, q.Spec(peer), files.Stdio())
+		files.Close()
+		w.started <- started{err: err}
+	})
+	a := w.attachWith(func(cmd *exec.Cmd) {
+		short(cmd)
+		cmd.Stdout, cmd.Stderr = nil, nil // else the daemon holds their pipes
+	}, once...)
+	if code := a.wait(); code != 3 || w.runs() != 1 {
+		t.Errorf("code %d after %d runs", code, w.runs())
+	}
+	w.result()
+	close(gone)
+	if s := w.result(); !errors.Is(s.err, proc.ErrAbandoned) {
+		t.Errorf("the start: %v, want %v", s.err, proc.ErrAbandoned)
+	}
+	w.awaitNothingLeft()
+	if w.runs() != 1 {
+		t.Errorf("the command ran %d times", w.runs())
+	}
+}
+
+// A supervisor does not wait for go for ever.
+func TestNoGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	t.Parallel()
+	w := newWorld(t, nil)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.must(err)
+	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	defer near.Close()
+	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+	_, err = w.rt.StartWith(w.ctx, spec, proc.Stdio{Lifeline: far})
+	far.Close()
+	if !errors.Is(err, proc.ErrAbandoned) || w.runs() != 0 {
+		t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrAbandoned)
+	}
+	if _, err := near.WriteString(`{"go":true}` + "\n"); err == nil {
+		t.Error("the supervisor still listens")
+	}
+}
+
+// Whoever dies when, the command runs once or, after go, at most once; if attach
+// lives it runs, or attach says that it was killed.
+func TestCrashes(t *testing.T) {
+	for _, c := range []struct {
+		point string
+		// code of attach; runs at least and at most
+		code, least, most int
+	}{
+		{"attach.connected", 137, 0, 0},
+		{"attach.sent", 137, 0, 0},
+		{"attach.ready", 137, 0, 0},
+		{"attach.go", 137, 0, 1},
+		{"shim.before-ready", 3, 1, 1},
+		{"shim.go", 137, 0, 0},
+		{"shim.started", 137, 0, 1},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			w := newWorld(t, run)
+			if strings.HasPrefix(c.point, "shim.") {
+				t.Setenv(crash.Env, c.point) // supervisors get this process's environment
+			}
+			a := w.attachWith(func(cmd *exec.Cmd) {
+				if strings.HasPrefix(c.point, "attach.") {
+					cmd.Env = append(cmd.Env, crash.Env+"="+c.point)
+				}
+			}, "/bin/bash", "-c", "echo ran >> runs; "+map[bool]string{true: "exit 3", false: "sleep 1000"}[c.code == 3])
+			if code := a.wait(); code != c.code {
+				t.Errorf("code %d, want %d; %s", code, c.code, &a.stderr)
+			}
+			w.awaitNothingLeft()
+			if n := w.runs(); n < c.least || n > c.most {
+				t.Errorf("%d runs, want %d to %d", n, c.least, c.most)
+			}
+			w.await("the end of the supervisor", func() bool { return w.supervisor() == 0 })
+		})
+	}
+}
+
+// The supervisor dies between ready and go. Attach finds out before it has sent go,
+// or afterwards; it cannot know which when it learns of it.
+func TestCrashOfReadySupervisor(t *testing.T) {
+	w := newWorld(t, run)
+	t.Setenv(crash.Env, "shim.ready")
+	a := w.attach(once...)
+	code := a.wait()
+	if runs := w.runs(); !(code == 3 && runs == 1 || code == 137 && runs == 0) {
+		t.Errorf("code %d after %d runs", code, runs)
+	}
+	w.awaitNothingLeft()
+}
