@@ -1,0 +1,357 @@
+package manager
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/policy"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// stuckJoin joins and reads nothing of what comes.
+func stuckJoin(t *testing.T, s *site, name string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"node":%q}`, name)
+	frame := append([]byte{0, 0, 0, 0, byte(len(body))}, body...)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s",
+		wireconnect.ManagerServiceJoinProcedure, testToken, len(frame), frame)
+	end := time.Now().Add(patience)
+	for {
+		s.cluster.mu.Lock()
+		n := s.cluster.nodes[name]
+		joined := n != nil && n.stream != nil
+		s.cluster.mu.Unlock()
+		if joined {
+			return conn
+		}
+		if time.Now().After(end) {
+			t.Fatal("the node does not join")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestStrangers: nobody gets anything without the token.
+func TestStrangers(t *testing.T) {
+	s := start(t, nil)
+	s.machine("n1", task("c1"))
+	for _, token := range []string{"", "x", testToken + "0", testToken[:31], strings.ToUpper(testToken)} {
+		api := s.client(token)
+		ctx := context.Background()
+		calls := map[string]func() error{
+			"report":     func() error { _, err := api.Report(ctx, &wire.NodeReport{Node: "n1"}); return err },
+			"preempt":    func() error { _, err := api.Preempt(ctx, &wire.PreemptRequest{}); return err },
+			"resume":     func() error { _, err := api.Resume(ctx, &wire.ResumeRequest{Container: "c1"}); return err },
+			"containers": func() error { _, err := api.Containers(ctx, &wire.ContainersRequest{}); return err },
+			"nodes":      func() error { _, err := api.Nodes(ctx, &wire.NodesRequest{}); return err },
+			"join": func() error {
+				stream, err := api.Join(ctx, &wire.JoinRequest{Node: "n1"})
+				if err == nil {
+					for stream.Receive() {
+						t.Error("a stranger got an order")
+					}
+					err = stream.Err()
+				}
+				return err
+			},
+		}
+		for name, call := range calls {
+			if err := call(); connect.CodeOf(err) != connect.CodeUnauthenticated {
+				t.Errorf("%s with the token %q: %v", name, token, err)
+			}
+		}
+	}
+	if s.container("c1") == nil {
+		t.Error("a stranger has changed something")
+	}
+	if n := s.log.count("refused"); n != 1 {
+		t.Errorf("%d lines about strangers:\n%s", n, s.log)
+	}
+	if strings.Contains(s.log.String(), testToken) {
+		t.Error("the token is in the log")
+	}
+}
+
+// post is a request as a plug-in that knows only HTTP and JSON makes it.
+func (s *site) post(t *testing.T, method, body string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest("POST", s.url()+"/headrace.v1.ManagerService/"+method, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+func TestPlainHTTP(t *testing.T) {
+	s := start(t, nil)
+	s.machine("n1", task("c1"))
+	for _, c := range []struct {
+		method, body string
+		status       int
+		want         string
+	}{
+		{"Containers", `{}`, 200, `"id":"c1"`},
+		{"Containers", `{"version":"1","wait":0.1}`, 200, `"nodes":1`},
+		{"Containers", `{"version":1,"wait":"NaN"}`, 200, `"id":"c1"`},
+		{"Preempt", `{"victims":[{"container":"c1"},{"container":"zzz"}],"observe":true}`, 200, `"mechanism":"suspend"`},
+		{"Preempt", `{"victims":[{"container":"c1","forPriority":12}]}`, 400, "from 0 to 11"},
+		{"Resume", `{"container":"c1"}`, 200, `{}`},
+		{"Resume", `{"container":"zzz"}`, 404, "not known here"},
+		{"Report", `{"node":"n2"}`, 400, "join"},
+		{"Report", `{"node":"a b"}`, 400, "not the name of a node"},
+		{"Report", `{"node":"n1","tasks":[{"id":"c/1","state":"running","hosting":{}}]}`, 400, "not the name of a container"},
+		{"Report", `{"node":"n1","tasks":[{"id":"c1","state":"walking","hosting":{}}]}`, 400, "walking"},
+		{"Report", `{"node":"n1","tasks":[{"id":"c1","state":"running","hosting":{},"cpus":"NaN"}]}`, 400, "no amounts"},
+		{"Report", `{"node":"n1","tasks":[{"id":"c1","state":"running","hosting":{},"memory":"-1"}]}`, 400, "no amounts"},
+		{"Nodes", `{}`, 200, `"policy":"suspend"`},
+		{"Nodes", `{`, 400, ""},
+	} {
+		status, body := s.post(t, c.method, c.body)
+		if status != c.status || !strings.Contains(strings.ReplaceAll(body, `": `, `":`), c.want) {
+			t.Errorf("%s %s: %d %s, want %d with %s", c.method, c.body, status, body, c.status, c.want)
+		}
+	}
+	if status, _ := s.post(t, "Nodes", `{}`, "Authorization", "Basic "+testToken); status != 401 {
+		t.Errorf("another scheme: status %d", status)
+	}
+	if status, _ := s.post(t, "Nodes", `x`, "Authorization", "", "Content-Type", "text/plain"); status != 401 {
+		t.Errorf("another type, no token: status %d", status)
+	}
+}
+
+// TestLongPoll: a change is told at once, and only then.
+func TestLongPoll(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"))
+	defer m.keep()()
+	version := s.containers(0, 0).Version
+	began := time.Now()
+	if res := s.containers(version, 0.3); res.Version != version || time.Since(began) < 300*time.Millisecond || len(res.Containers) != 1 {
+		t.Errorf("nothing changed: %v after %v", res, time.Since(began))
+	}
+	got := make(chan *wire.ContainersResponse, 1)
+	go func() {
+		res, _ := s.api.Containers(context.Background(), &wire.ContainersRequest{Version: version, Wait: 25})
+		got <- res
+	}()
+	began = time.Now()
+	s.preempt("c1")
+	select {
+	case res := <-got:
+		if res.Version <= version || res.Containers[0].Ordered != "suspend" {
+			t.Errorf("%v", res)
+		}
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("told after %v", d)
+		}
+	case <-time.After(patience):
+		t.Fatal("the change is not told")
+	}
+	// A stopping manager answers those who wait.
+	version = s.containers(0, 0).Version
+	go func() {
+		res, _ := s.api.Containers(context.Background(), &wire.ContainersRequest{Version: version, Wait: 25})
+		got <- res
+	}()
+	time.Sleep(20 * time.Millisecond) // most likely it waits by now; both ways it is answered, or refused
+	s.stop()
+	select {
+	case <-got:
+	case <-time.After(patience):
+		t.Fatal("nobody is answered when the manager stops")
+	}
+}
+
+// TestNothingNew: measurements alone are no change.
+func TestNothingNew(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"))
+	version := s.containers(0, 0).Version
+	for i := range 10 {
+		m.set("c1", func(t *wire.Task) { t.Usage.Resident, t.Progress = int64(i), float64(i)/10 })
+		m.report()
+	}
+	if v := s.containers(0, 0).Version; v != version {
+		t.Errorf("version %d, was %d", v, version)
+	}
+}
+
+func TestMetricsAndHealth(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"), task("c2"))
+	s.preempt("c1")
+	m.finish(m.order(), "")
+	get := func(path string) string {
+		res, err := http.Get(s.url() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return fmt.Sprint(res.StatusCode, " ", string(b))
+	}
+	if got := get("/healthz"); got != "200 ok\n" {
+		t.Errorf("health: %q", got)
+	}
+	metrics := get("/metrics")
+	for _, want := range []string{
+		`headrace_manager_nodes{away="false"} 1`, `headrace_manager_containers{state="suspended"} 1`, `headrace_manager_containers{state="running"} 1`,
+		`headrace_manager_decisions_total{mechanism="suspend",observe="false"} 1`, `headrace_manager_orders_total{verb="suspend"} 1`,
+		`headrace_manager_orders_over_total{how="done",verb="suspend"} 1`, `headrace_manager_orders_outstanding 0`,
+		`headrace_manager_order_seconds_count{verb="suspend"} 1`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	if !strings.HasPrefix(get("/other"), "404") {
+		t.Error("anything is served")
+	}
+	// From other machines only with the token.
+	h := s.handler()
+	for token, want := range map[string]int{"": 401, testToken: 200} {
+		r, _ := http.NewRequest("GET", "/metrics", nil)
+		r.RemoteAddr = "192.0.2.1:999"
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := &recorder{header: http.Header{}}
+		h.ServeHTTP(w, r)
+		if w.status != want {
+			t.Errorf("metrics from elsewhere with the token %q: %d", token, w.status)
+		}
+	}
+}
+
+type recorder struct {
+	header http.Header
+	status int
+	bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(s int)   { r.status = s }
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = 200
+	}
+	return r.Buffer.Write(b)
+}
+
+func TestConfigErrors(t *testing.T) {
+	good := Config{Listen: "127.0.0.1:0", Token: testToken}
+	for want, change := range map[string]func(*Config){
+		"HOST:PORT":       func(c *Config) { c.Listen = "here" },
+		"at least":        func(c *Config) { c.Token = "short" },
+		"unknown policy":  func(c *Config) { c.Policy.Policy = policy.Name("best") },
+		"go together":     func(c *Config) { c.Cert = "x" },
+		"read the certif": func(c *Config) { c.Cert, c.Key = "/nowhere", "/nowhere" },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	s := start(t, nil)
+	taken := good
+	taken.Listen = s.Addr().String()
+	m, err := New(taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "--listen") {
+		t.Errorf("a second manager: %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	cert, key, pool := certificate(t)
+	s := start(t, func(c *Config) { c.Cert, c.Key = cert, key })
+	for _, h2 := range []bool{false, true} {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: h2}
+		defer transport.CloseIdleConnections()
+		api := wireconnect.NewManagerServiceClient(tokenClient{&http.Client{Transport: transport}, testToken}, "https://"+s.Addr().String())
+		if _, err := api.Nodes(context.Background(), &wire.NodesRequest{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.client(testToken).Nodes(context.Background(), &wire.NodesRequest{}); err == nil {
+		t.Error("it also answers without TLS")
+	}
+}
+
+// certificate makes one for 127.0.0.1.
+func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, b []byte) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool = x509.NewCertPool()
+	pool.AddCert(parsed)
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", keyDER), pool
+}

@@ -1,0 +1,251 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+)
+
+// TestStreamLost: a node that comes back at once gets its outstanding orders again, by
+// the same numbers, and nobody notices.
+func TestStreamLost(t *testing.T) {
+	noLeaks(t)
+	s := start(t, func(c *Config) { c.timing.away = patience })
+	m := s.machine("n1", task("c1"), task("c2"))
+	defer m.keep()()
+	s.preempt("c1", "c2")
+	first := []*wire.NodeOrder{m.order(), m.order()}
+	m.leave()
+	<-m.over
+	if err := untilLost(s, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.container("c1"); c.Ordered != "suspend" || c.Away {
+		t.Fatalf("while the stream is lost: %v", c)
+	}
+	m.join()
+	for _, o := range first {
+		if again := m.order(); again.Number != o.Number || again.Container != o.Container || again.Verb != o.Verb {
+			t.Fatalf("%v comes again as %v", o, again)
+		}
+	}
+	m.finish(first[0], "")
+	s.until("c1", "suspended", func(c *wire.Container) bool { return c.State == "suspended" && c.Ordered == "" })
+}
+
+// untilLost waits until the manager has noticed.
+func untilLost(s *site, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		s.cluster.mu.Lock()
+		gone := s.cluster.nodes[name].stream == nil
+		s.cluster.mu.Unlock()
+		if gone {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+// TestAway: orders of a node that is away are over, its containers are shown as they
+// were, and its return is the truth.
+func TestAway(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"), task("c2"))
+	stop := m.keep()
+	s.preempt("c1")
+	o := m.order()
+	stop()
+	m.leave()
+	c := s.until("c1", "away", func(c *wire.Container) bool { return c.Away })
+	if c.Ordered != "" || c.State != "running" || c.Reason != "" {
+		t.Fatalf("away: %v", c)
+	}
+	if n := s.containers(0, 0).Nodes; n != 0 {
+		t.Errorf("%d nodes are there", n)
+	}
+	wantDecision(t, s.preempt("c1")[0], "", "nothing is heard")
+	_, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"})
+	if connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("resume: %v", err)
+	}
+	// It had begun the order, and ends it meanwhile.
+	m.join()
+	if c := s.container("c1"); !c.Away {
+		t.Error("it is not away before it has reported")
+	}
+	m.finish(o, "")
+	c = s.container("c1")
+	if c.Away || c.State != "suspended" || c.Ordered != "" {
+		t.Fatalf("back: %v", c)
+	}
+	if len(m.orders) != 0 {
+		t.Error("an order came again that was over")
+	}
+}
+
+// TestSilent: a stream without reports is no sign of life.
+func TestSilent(t *testing.T) {
+	noLeaks(t)
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"))
+	err := <-m.over
+	if err == nil || !strings.Contains(err.Error(), "no report") {
+		t.Fatalf("the stream ended with %v", err)
+	}
+	s.until("c1", "away", func(c *wire.Container) bool { return c.Away })
+	if err := m.tryReport(); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("a report without a stream: %v", err)
+	}
+}
+
+// TestReplaced: the second of two nodes of one name has it.
+func TestReplaced(t *testing.T) {
+	noLeaks(t)
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"))
+	defer m.keep()()
+	s.preempt("c1")
+	first := m.order()
+	old := m.over
+	m.join()
+	if err := <-old; connect.CodeOf(err) != connect.CodeAborted || !strings.Contains(err.Error(), "name") {
+		t.Fatalf("the first stream ended with %v", err)
+	}
+	if o := m.order(); o.Number != first.Number {
+		t.Fatalf("the second stream got %v, not %v", o, first)
+	}
+	if n := s.containers(0, 0).Nodes; n != 1 {
+		t.Errorf("%d nodes", n)
+	}
+}
+
+// TestLate: an order that is not answered is over some time, unless it is being done.
+func TestLate(t *testing.T) {
+	s := start(t, func(c *Config) { c.timing.patience = 300 * time.Millisecond })
+	m := s.machine("n1", task("c1"), task("c2"))
+	m.set("c2", func(t *wire.Task) { t.Doing = "" })
+	defer m.keep()()
+	s.preempt("c1", "c2")
+	m.order()
+	m.order()
+	began := time.Now()
+	c := s.until("c1", "given up", func(c *wire.Container) bool { return c.Ordered == "" })
+	if !strings.Contains(c.Reason, "has not done it in time") || time.Since(began) < 300*time.Millisecond {
+		t.Fatalf("%v after %v", c, time.Since(began))
+	}
+}
+
+func TestBusyIsNotLate(t *testing.T) {
+	s := start(t, func(c *Config) { c.timing.patience = 100 * time.Millisecond })
+	m := s.machine("n1", task("c1"))
+	s.preempt("c1")
+	o := m.order()
+	m.set("c1", func(t *wire.Task) { t.Doing = "suspending" })
+	m.report()
+	end := o.ExpectedDelay*10 + 0.1
+	defer m.keep()()
+	deadline := time.Now().Add(time.Duration((end + 0.5) * float64(time.Second)))
+	for time.Now().Before(deadline) {
+		if c := s.container("c1"); c.Ordered != "suspend" {
+			t.Fatalf("%v", c)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestForget: a node that is away for long is forgotten with its containers.
+func TestForget(t *testing.T) {
+	s := start(t, func(c *Config) { c.timing.forget = 300 * time.Millisecond })
+	m := s.machine("n1", task("c1"))
+	m.leave()
+	s.until("c1", "forgotten", func(c *wire.Container) bool { return c == nil })
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	if len(s.cluster.nodes)+len(s.cluster.containers)+len(s.cluster.orders) != 0 {
+		t.Errorf("left: %v", s.cluster)
+	}
+}
+
+// TestRestart: a manager that is started again knows everything once the nodes have
+// come back, and its versions are others.
+func TestRestart(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("n1", task("c1"))
+	s.preempt("c1")
+	o := m.order()
+	before := s.containers(0, 0).Version
+	addr := s.Addr().String()
+	s.stop()
+	if err := <-m.over; connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("the stream ended with %v", err)
+	}
+	s = start(t, func(c *Config) { c.Listen = addr })
+	res := s.containers(before, 5) // is answered at once
+	if res.Version <= before || len(res.Containers) != 0 {
+		t.Fatalf("after the start: %v, before %d", res, before)
+	}
+	m.s = s
+	m.join()
+	m.finish(o, "") // of the manager before
+	c := s.container("c1")
+	if c.State != "suspended" || c.Ordered != "" || c.Preemptions != 1 {
+		t.Fatalf("%v", c)
+	}
+	wantDecision(t, s.preempt("c1")[0], "suspend", "already")
+	s.preempt("c1")
+	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); err != nil {
+		t.Fatal(err)
+	}
+	if again := m.order(); again.Number <= o.Number {
+		t.Errorf("the number %d was used before (%d)", again.Number, o.Number)
+	}
+}
+
+// TestStuckNode: a node that reads nothing does not hold up anybody, and its stream
+// does not last for ever.
+func TestStuckNode(t *testing.T) {
+	s := start(t, func(c *Config) { c.timing.send, c.timing.spare, c.timing.silent = 300*time.Millisecond, 1, patience })
+	other := s.machine("n2", task("c2"))
+	defer other.keep()()
+	conn := stuckJoin(t, s, "n1")
+	defer conn.Close()
+	m := &machine{s: s, name: "n1", info: &wire.NodeInfo{Memory: 1000 * gb, Stores: []*wire.Store{{Name: "disk", Write: 1e9, Read: 1e9, Free: 1000 * gb}}}}
+	var ids []string
+	for i := range 200 {
+		k := task(fmt.Sprint("k", i))
+		k.NoSuspend = strings.Repeat("x", maxText)
+		m.tasks, ids = append(m.tasks, k), append(ids, k.Id)
+	}
+	m.report()
+	// As many orders, with as much in them, as it takes to fill what the kernel holds.
+	end := time.Now().Add(patience)
+	for lost := false; !lost; {
+		if time.Now().After(end) {
+			t.Fatal("the stream of the node that reads nothing does not end")
+		}
+		for _, d := range s.preempt(ids...) {
+			if d.Mechanism == "checkpoint" && len(d.Reason) < maxText {
+				t.Fatalf("%s: %s, %.100s", d.Container, d.Mechanism, d.Reason)
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // for the sender to take them
+		var failed []*wire.OrderResult
+		for _, o := range s.outstandingOf("n1") {
+			failed = append(failed, &wire.OrderResult{Number: o.wire.Number, Error: "not now"})
+		}
+		lost = m.tryReport(failed...) != nil
+	}
+	s.preempt("c2")
+	if o := other.order(); o.Container != "c2" {
+		t.Fatalf("order %v", o)
+	}
+}
