@@ -1,0 +1,342 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+)
+
+func stateOf(r *wire.NodeReport, id string) string {
+	for _, t := range r.Tasks {
+		if t.Id == id {
+			return t.State
+		}
+	}
+	return ""
+}
+
+func TestOrders(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1", "c2")
+	run(t, f, h, nil)
+	f.until("joined and reported", func() bool { return f.joins == 1 && len(f.last().Tasks) == 2 && f.last().Info.GetSlots() == 2 })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"}, &wire.NodeOrder{Number: 8, Container: "c9", Verb: "suspend"})
+	f.until("both results", func() bool {
+		good, _ := f.resultOf(7)
+		bad, _ := f.resultOf(8)
+		return good != nil && bad != nil
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	good, times := f.resultOf(7)
+	bad, _ := f.resultOf(8)
+	if good.Error != "" || times != 1 || !strings.Contains(bad.Error, "no container c9") {
+		t.Errorf("results %v (%d times) and %v", good, times, bad)
+	}
+	for _, r := range f.reports {
+		for _, o := range r.Results {
+			if o.Number == 7 && stateOf(r, "c1") != "suspended" {
+				t.Errorf("the result came with the state %s", stateOf(r, "c1"))
+			}
+		}
+	}
+}
+
+// TestChanges are reported at once, others every now and then.
+func TestChanges(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	run(t, f, h, func(c *Config) { c.timing.every = patience; c.timing.silent = 2 * patience })
+	f.until("a report", func() bool { return len(f.reports) == 1 })
+	h.set("c1", "suspended")
+	f.until("the change", func() bool { return stateOf(f.last(), "c1") == "suspended" })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "resume"})
+	f.until("the result", func() bool { _, n := f.resultOf(7); return n == 1 })
+}
+
+// TestEnded: the end of a container is told until it was heard, and then no more.
+func TestEnded(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	f.refuse = connect.NewError(connect.CodeUnavailable, errors.New("not now"))
+	run(t, f, h, nil)
+	h.set("c1", "done")
+	f.until("tried twice", func() bool { return f.joins > 2 })
+	f.change(func() { f.refuse = nil })
+	f.until("two reports", func() bool { return len(f.reports) >= 2 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if stateOf(f.reports[0], "c1") != "done" || len(f.reports[1].Tasks) != 0 {
+		t.Errorf("reports %v", f.reports[:2])
+	}
+}
+
+// TestLostStream: an order that was begun is finished and told; one that comes again
+// is not done again.
+func TestLostStream(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1")
+	h.hold = make(chan struct{})
+	_, log, _ := run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	o := &wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"}
+	f.send(o)
+	f.until("begun", func() bool { return h.times(7) == 1 })
+	f.change(func() { f.end <- connect.NewError(connect.CodeUnavailable, errors.New("lost")) })
+	f.until("joined again", func() bool { return f.joins == 2 })
+	f.send(o, o)
+	n := 0
+	f.until("more reports", func() bool { n = len(f.reports); return true })
+	f.until("more reports", func() bool { return len(f.reports) > n+1 })
+	close(h.hold)
+	f.until("the result", func() bool { r, _ := f.resultOf(7); return r != nil })
+	if n := h.times(7); n != 1 {
+		t.Errorf("the order was done %d times", n)
+	}
+	if log.count("level=WARN") != 1 || log.count("the manager is back") != 1 {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// TestRestart: a manager that dies, also while orders are carried out, is found again;
+// one line says that it is gone and one that it is back.
+func TestRestart(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1")
+	h.hold = make(chan struct{})
+	_, log, _ := run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "checkpoint"})
+	f.until("begun", func() bool { return h.times(7) == 1 })
+	f.stop()
+	close(h.hold)
+	for end := time.Now().Add(patience); log.count("cannot be reached") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the agent does not notice")
+		}
+	}
+	time.Sleep(4 * quick.most) // several attempts, of which nothing is to be seen
+	f.start()
+	f.until("the result", func() bool { r, _ := f.resultOf(7); return r != nil && stateOf(f.last(), "c1") == "checkpointed" })
+	for end := time.Now().Add(patience); log.count("is back") == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if log.count("level=WARN") != 1 || log.count("is back") != 1 {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// TestSilentManager: a stream on which nothing comes is given up.
+func TestSilentManager(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1")
+	run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	f.change(func() { f.mute = true })
+	f.until("joined again", func() bool { return f.joins > 1 })
+	f.change(func() { f.mute = false })
+	n := 0
+	f.until("", func() bool { n = len(f.reports); return true })
+	f.until("reports again", func() bool { return len(f.reports) > n })
+}
+
+// TestSlowManager: a report that is not answered in time ends the session, and its
+// results are told again.
+func TestSlowManager(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1")
+	run(t, f, h, func(c *Config) { c.timing.call = 100 * time.Millisecond })
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	slow := make(chan struct{})
+	f.change(func() { f.slow = slow })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"})
+	f.until("the result is told twice", func() bool { _, n := f.resultOf(7); return n >= 2 })
+	f.change(func() { f.slow = nil })
+	close(slow)
+	var n, told int
+	f.until("", func() bool { n = len(f.reports); return true })
+	f.until("answered reports", func() bool { return len(f.reports) > n+2 })
+	f.until("", func() bool { _, told = f.resultOf(7); n = len(f.reports); return true })
+	f.until("more reports", func() bool { return len(f.reports) > n+2 })
+	f.until("", func() bool { _, n = f.resultOf(7); return true })
+	if n != told {
+		t.Errorf("the result is told again after it was answered: %d times, then %d", told, n)
+	}
+}
+
+func TestWrongToken(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	_, log, stop := run(t, f, h, func(c *Config) { c.Token = "another one altogether" })
+	for end := time.Now().Add(patience); log.count("does not accept the token") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("log:\n%s", log)
+		}
+	}
+	time.Sleep(4 * quick.most)
+	stop()
+	if n := log.count("\n"); n != 1 || f.joins != 0 {
+		t.Errorf("%d joins, log:\n%s", f.joins, log)
+	}
+}
+
+func TestTwoOfOneName(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	f.joining = connect.NewError(connect.CodeAborted, errors.New("another one"))
+	_, log, stop := run(t, f, h, nil)
+	f.until("tried again", func() bool { return f.joins > 2 })
+	stop()
+	if log.count("another node has this one's name") != 1 || log.count("\n") != 1 {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// TestStop: the end of the agent ends the orders that are being carried out.
+func TestStop(t *testing.T) {
+	noLeaks(t)
+	f, h := newManager(t), newHost("c1")
+	h.hold = make(chan struct{})
+	_, _, stop := run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "checkpoint"})
+	f.until("begun", func() bool { return h.times(7) == 1 })
+	stop()
+	if h.stopped != 1 {
+		t.Error("the order was not ended")
+	}
+}
+
+// TestManyOrders: thousands at once, each once; too many at once fail with a reason.
+func TestManyOrders(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	h.hold = make(chan struct{})
+	run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	const n = 1500
+	var all []*wire.NodeOrder
+	for i := range n {
+		all = append(all, &wire.NodeOrder{Number: uint64(i + 1), Container: "c1", Verb: "suspend"})
+	}
+	f.send(all...)
+	f.until("refusals", func() bool { r, _ := f.resultOf(n); return r != nil })
+	close(h.hold)
+	f.until("all results", func() bool {
+		got := map[uint64]bool{}
+		for _, r := range f.reports {
+			for _, o := range r.Results {
+				got[o.Number] = true
+				if (o.Number > maxUnderWay) != strings.Contains(o.Error, "too many") {
+					f.t.Errorf("%v", o)
+				}
+			}
+		}
+		return len(got) == n
+	})
+}
+
+func TestSeenIsBounded(t *testing.T) {
+	h := newHost("c1")
+	o := newOrders(h, slog.New(slog.DiscardHandler))
+	for i := range uint64(maxSeen + 100) {
+		o.begin(&wire.NodeOrder{Number: i + 1, Container: "c1", Verb: "suspend"})
+		o.work.Wait()
+	}
+	if len(o.seen) != maxSeen || len(o.recent) != maxSeen || o.seen[1] || !o.seen[maxSeen+100] {
+		t.Errorf("%d numbers are remembered", len(o.seen))
+	}
+}
+
+func TestApplication(t *testing.T) {
+	f, h := newManager(t), newHost()
+	f.have = []*wire.Container{
+		{Id: "c1", Hosting: &wire.Hosting{Scheduler: "yarn", Application: "a1"}},
+		{Id: "c2", Hosting: &wire.Hosting{Scheduler: "yarn", Application: "a2"}},
+		{Id: "c3", Hosting: &wire.Hosting{Scheduler: "other", Application: "a1"}},
+	}
+	a, _, _ := run(t, f, h, nil)
+	ask := func() ([]*wire.Container, error) { return a.Application(context.Background(), "yarn", "a1") }
+	for range 20 {
+		got, err := ask()
+		if err != nil || len(got) != 1 || got[0].Id != "c1" {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	f.mu.Lock()
+	asked := f.asked
+	f.mu.Unlock()
+	if asked > 3 {
+		t.Errorf("20 questions became %d", asked)
+	}
+	// While the manager is away the last answer counts, for some time.
+	f.stop()
+	time.Sleep(2 * quick.fresh)
+	if got, err := ask(); err != nil || len(got) != 1 {
+		t.Errorf("without the manager: %v, %v", got, err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(quick.fresh) {
+		if _, err := ask(); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("an old answer counts for ever")
+		}
+	}
+	f.start()
+	for end := time.Now().Add(patience); ; time.Sleep(quick.fresh) {
+		if got, err := ask(); err == nil && len(got) == 1 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("after its return: %v, %v", got, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	time.Sleep(2 * quick.fresh)
+	if _, err := a.Application(ctx, "yarn", "a1"); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has gone: %v", err)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := Config{Manager: "http://h:1", Token: testToken, Name: "n1"}
+	for want, change := range map[string]func(*Config){
+		"https://HOST:PORT": func(c *Config) { c.Manager = "h:1" },
+		"http://HOST:PORT":  func(c *Config) { c.Manager = "http://h:1/path" },
+		"no token":          func(c *Config) { c.Token = "" },
+		"no name":           func(c *Config) { c.Name = "" },
+		"are for https":     func(c *Config) { c.CA = empty },
+		"there are none":    func(c *Config) { c.Manager, c.CA = "https://h:1", empty },
+		"no such file":      func(c *Config) { c.Manager, c.CA = "https://h:1", filepath.Join(dir, "none") },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c, newHost()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	b := backoff{first: 100 * time.Millisecond, most: 5 * time.Second}
+	want := b.first
+	for range 20 {
+		if d := b.next(); d < want/2 || d > want {
+			t.Errorf("%v, want up to %v", d, want)
+		}
+		want = min(2*want, b.most)
+	}
+	b.reset()
+	if d := b.next(); d > b.first {
+		t.Errorf("%v after a reset", d)
+	}
+}
