@@ -35,6 +35,12 @@ public final class ShellMaster {
     YarnClient client = YarnClient.createYarnClient();
     client.init(conf);
     client.start();
+    System.exit(run(client, conf, job, events) ? 0 : 1);
+  }
+
+  /** Submits a job and returns when it has ended, whether every task has ended with 0. */
+  static boolean run(YarnClient client, YarnConfiguration conf, ShellJob job, Events events)
+      throws YarnException, IOException, InterruptedException {
     ApplicationId id = submit(client, job);
     events.tell("submitted", "application", id.toString(), "name", job.name());
     awaitAttempt(client, id);
@@ -44,7 +50,7 @@ public final class ShellMaster {
     master.addToken(client.getAMRMToken(id));
     boolean good = master.doAs((PrivilegedExceptionAction<Boolean>) () -> new ShellTasks(conf, job, events).run());
     events.tell("finished", "application", id.toString(), "good", good);
-    System.exit(good ? 0 : 1);
+    return good;
   }
 
   private static ApplicationId submit(YarnClient client, ShellJob job) throws YarnException, IOException {

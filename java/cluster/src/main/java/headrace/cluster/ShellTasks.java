@@ -18,6 +18,7 @@ import org.apache.hadoop.yarn.api.records.UpdatedContainer;
 import org.apache.hadoop.yarn.client.api.AMRMClient;
 import org.apache.hadoop.yarn.client.api.AMRMClient.ContainerRequest;
 import org.apache.hadoop.yarn.client.api.NMClient;
+import org.apache.hadoop.yarn.client.api.NMTokenCache;
 import org.apache.hadoop.yarn.exceptions.YarnException;
 
 /** The tasks of a {@link ShellJob} and their containers. One thread. */
@@ -40,6 +41,10 @@ final class ShellTasks {
   ShellTasks(Configuration conf, ShellJob job, Events events) {
     this.job = job;
     this.events = events;
+    // Of this job alone: tokens are kept by node, and others may have containers there.
+    NMTokenCache tokens = new NMTokenCache();
+    scheduler.setNMTokenCache(tokens);
+    nodes.setNMTokenCache(tokens);
     scheduler.init(conf);
     nodes.init(conf);
     // What still runs when this process ends is the scheduler's business.
@@ -50,6 +55,15 @@ final class ShellTasks {
   boolean run() throws YarnException, IOException, InterruptedException {
     scheduler.start();
     nodes.start();
+    try {
+      return runTasks();
+    } finally {
+      nodes.stop();
+      scheduler.stop();
+    }
+  }
+
+  private boolean runTasks() throws YarnException, IOException, InterruptedException {
     scheduler.registerApplicationMaster("localhost", 0, "");
     events.tell("registered");
     for (int task = 0; task < job.tasks(); task++) {
