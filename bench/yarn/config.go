@@ -66,7 +66,7 @@ log4j.logger.http.requests=OFF
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
-log4j.appender.stderr.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1}: %m%n
+log4j.appender.stderr.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c: %m%n
 `
 
 // site is yarn-site.xml without what is different for each NodeManager.

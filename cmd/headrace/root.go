@@ -80,7 +80,7 @@ A task is named by its id, or by its name where only one task has it.`,
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
 	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
-	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a))
+	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a), yarnVerb(a))
 	addVerbs(root, groupCluster, simVerb(a), traceVerb(a))
 	root.AddCommand(benchTaskVerb(), slowDiskVerb(a))
 	return root
