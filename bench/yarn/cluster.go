@@ -49,6 +49,7 @@ type node struct {
 	ports properties
 	nm    *process
 	agent *process // headrace node
+	flags []string // of its command line, as StartDaemons was given them
 }
 
 // Start returns when all NodeManagers are registered and, in the mode Headrace, the

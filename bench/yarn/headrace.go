@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"headrace/wire"
@@ -92,16 +92,13 @@ func (c *Cluster) launchNode(i int) (err error) {
 	n := c.nodes[i]
 	args := []string{"node", "--manager", c.managerURL(), "--token-file", c.tokenFile(), "--name", n.host,
 		"--state-dir", n.stateDir()}
-	n.agent, err = c.headrace(fmt.Sprint("node", i), append(args, c.o.NodeFlags...))
+	n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags))
 	return err
 }
 
 // headrace starts a daemon of Headrace.
 func (c *Cluster) headrace(name string, args []string) (*process, error) {
-	cmd := exec.Command(c.o.Binary, args...)
-	cmd.Dir = c.Dir
-	cmd.Env = c.environment()
-	return startProcess("headrace "+name, c.logFile("headrace-"+name), cmd)
+	return startProcess("headrace "+name, c.logFile("headrace-"+name), c.command(c.o.Binary, args))
 }
 
 // awaitJoined returns when so many nodes have joined the manager.

@@ -56,6 +56,9 @@ type Options struct {
 	// Properties are added to yarn-site.xml, or replace those there.
 	Properties map[string]string
 
+	// Wrap is put before the command of every process, which it must become (exec).
+	Wrap []string
+
 	// Binary is headrace; the shim is beside it. Needed for the mode Headrace.
 	Binary string
 	// NoDaemons leaves manager and node daemons out in the mode Headrace: they may be

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -134,7 +135,13 @@ func (c *Cluster) java(heap int, class string, path []string, args ...string) *e
 	all := append([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM...)
 	all = append(all, "-Dhadoop.log.dir="+c.Dir, "-Djava.io.tmpdir="+filepath.Join(c.Dir, "tmp"),
 		"-cp", strings.Join(path, ":"), class)
-	cmd := exec.Command(c.o.Jars.Java, append(all, args...)...)
+	return c.command(c.o.Jars.Java, append(all, args...))
+}
+
+// command is one of a process of the cluster.
+func (c *Cluster) command(name string, args []string) *exec.Cmd {
+	all := append(append(slices.Clone(c.o.Wrap), name), args...)
+	cmd := exec.Command(all[0], all[1:]...)
 	cmd.Dir = c.Dir
 	cmd.Env = c.environment()
 	return cmd

@@ -58,11 +58,8 @@ type Run struct {
 // Shell runs a job by our own application master, which takes no room in the cluster
 // and starts again what YARN has taken away.
 func (c *Cluster) Shell(job ShellJob) (*Run, error) {
-	args := []string{"--name", job.Name, "--queue", orDefault(job.Queue, "default"), "--priority", strconv.Itoa(job.Priority),
-		"--tasks", strconv.Itoa(orDefault(job.Containers, 1)), "--memory", strconv.Itoa(orDefault(job.Memory, 128)),
-		"--command", job.Command}
 	path := []string{c.confDir(), c.o.Jars.Cluster, filepath.Join(c.o.Jars.Lib, "*")}
-	return c.client(job.Name, c.java(clientHeap, "headrace.cluster.ShellMaster", path, args...))
+	return c.client(job.Name, c.java(clientHeap, "headrace.cluster.ShellMaster", path, shellArguments(job)...))
 }
 
 // DistributedShell runs a job by YARN's own example of an application master, which
@@ -195,7 +192,7 @@ func (r *Run) Output() string {
 type Event struct {
 	AtMs int64 `json:"atMs"`
 	// Event is submitted, registered, started, completed, updated, asked-to-release
-	// or finished.
+	// or finished; of Masters also ready, and broken.
 	Event       string `json:"event"`
 	Application string `json:"application"`
 	Task        int    `json:"task"`
@@ -205,6 +202,8 @@ type Event struct {
 	Exit        int    `json:"exit"`
 	Diagnostics string `json:"diagnostics"`
 	Good        bool   `json:"good"`
+	// Reason why it is broken.
+	Reason string `json:"reason"`
 }
 
 // At is when it happened.
