@@ -1,0 +1,77 @@
+package headrace.yarn.rm;
+
+import java.util.AbstractSet;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity.ProportionalCapacityPreemptionPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceScheduler;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * YARN's own preemption, which passes over containers that are put aside. Those that are about to be go on being
+ * chosen, so that nobody else is for the same demand. To be named in
+ * {@code yarn.resourcemanager.scheduler.monitor.policies}.
+ */
+public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPolicy {
+    private static final Logger LOG = LoggerFactory.getLogger(HeadracePreemptionPolicy.class);
+
+    private HeadraceScheduler scheduler;
+
+    @Override
+    public void init(Configuration conf, RMContext context, ResourceScheduler resourceScheduler) {
+        super.init(conf, context, resourceScheduler);
+        if (resourceScheduler instanceof HeadraceScheduler headrace) {
+            scheduler = headrace;
+        } else {
+            LOG.warn("YARN's preemption stays as it is: yarn.resourcemanager.scheduler.class must be {}",
+                HeadraceScheduler.class.getName());
+        }
+    }
+
+    @Override
+    public synchronized void editSchedule() {
+        if (scheduler != null) {
+            getToPreemptContainers().keySet().removeIf(c -> scheduler.reconsiders(c.getContainerId()));
+        }
+        super.editSchedule();
+    }
+
+    @Override
+    public Set<ContainerId> getKillableContainers() {
+        Set<ContainerId> killable = super.getKillableContainers();
+        return scheduler == null ? killable : new Either(scheduler.demoted(), killable == null ? Set.of() : killable);
+    }
+
+    // Asked for each container of the cluster, and only what it contains: not to be copied.
+    private static final class Either extends AbstractSet<ContainerId> {
+        private final Set<ContainerId> one;
+        private final Set<ContainerId> other;
+
+        Either(Set<ContainerId> one, Set<ContainerId> other) {
+            this.one = one;
+            this.other = other;
+        }
+
+        @Override
+        public boolean contains(Object id) {
+            return one.contains(id) || other.contains(id);
+        }
+
+        @Override
+        public Iterator<ContainerId> iterator() {
+            Set<ContainerId> all = new HashSet<>(one);
+            all.addAll(other);
+            return all.iterator();
+        }
+
+        @Override
+        public int size() {
+            return (int) one.stream().filter(id -> !other.contains(id)).count() + other.size();
+        }
+    }
+}

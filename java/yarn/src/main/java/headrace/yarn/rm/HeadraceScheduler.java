@@ -1,0 +1,149 @@
+package headrace.yarn.rm;
+
+import java.util.List;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.exceptions.YarnException;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeRemovedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.ReleaseContainerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+
+/**
+ * The CapacityScheduler, whose preemption suspends and checkpoints. To be named in
+ * {@code yarn.resourcemanager.scheduler.class}, together with {@link HeadracePreemptionPolicy}.
+ */
+public class HeadraceScheduler extends CapacityScheduler {
+    private final Ledger ledger = new Ledger(this);
+    private final Plugin plugin = new Plugin(this, ledger);
+
+    @Override
+    public void serviceInit(Configuration conf) throws Exception {
+        super.serviceInit(conf);
+        plugin.init(conf);
+    }
+
+    @Override
+    public void serviceStart() throws Exception {
+        super.serviceStart();
+        plugin.start();
+    }
+
+    @Override
+    public void serviceStop() throws Exception {
+        plugin.stop();
+        super.serviceStop();
+    }
+
+    @Override
+    public void markContainerForPreemption(ApplicationAttemptId attempt, RMContainer container) {
+        Runnable stock = () -> super.markContainerForPreemption(attempt, container);
+        if (!plugin.takes(container, stock)) {
+            stock.run();
+        }
+    }
+
+    @Override
+    public void markContainerForKillable(RMContainer container) {
+        Runnable stock = () -> super.markContainerForKillable(container);
+        if (!plugin.takes(container, stock)) {
+            stock.run();
+        }
+    }
+
+    /** The NodeManager is told nothing of the updates made here. */
+    @Override
+    public boolean shouldContainersBeAutoUpdated() {
+        return !plugin.active() && super.shouldContainersBeAutoUpdated();
+    }
+
+    @Override
+    public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> ask, List<SchedulingRequest> requests,
+            List<ContainerId> release, List<String> blacklistAdditions, List<String> blacklistRemovals,
+            ContainerUpdates updates) {
+        Allocation allocation =
+            super.allocate(attempt, ask, requests, release, blacklistAdditions, blacklistRemovals, updates);
+        return ledger.scrub(attempt, allocation);
+    }
+
+    @Override
+    @SuppressWarnings({"rawtypes", "unchecked"})
+    public boolean tryCommit(Resource cluster, ResourceCommitRequest proposal, boolean updatePending) {
+        ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = proposal;
+        if (!ledger.refuses(request)) {
+            return super.tryCommit(cluster, proposal, updatePending);
+        }
+        if (!request.getContainersToAllocate().isEmpty()) {
+            request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer()
+                .getSchedulerApplicationAttempt().decUnconfirmedRes(request.getTotalAllocatedResource());
+        }
+        return false;
+    }
+
+    @Override
+    public void handle(SchedulerEvent event) {
+        if (event instanceof NodeRemovedSchedulerEvent removed) {
+            ledger.reveal(removed.getRemovedRMNode().getNodeID());
+        }
+        if (plugin.active() && event instanceof ReleaseContainerEvent release && ledger.discards(release.getContainer())) {
+            return;
+        }
+        super.handle(event);
+    }
+
+    @Override
+    public String moveApplication(ApplicationId application, String queue) throws YarnException {
+        writeLock.lock();
+        try {
+            return ledger.move(application, () -> super.moveApplication(application, queue));
+        } finally {
+            writeLock.unlock();
+        }
+    }
+
+    /** The containers that {@link HeadracePreemptionPolicy} must not choose, because they use nothing. */
+    Set<ContainerId> demoted() {
+        return ledger.demoted();
+    }
+
+    /** Whether the preemption policy is to treat a container that it has chosen before as if it had not. */
+    boolean reconsiders(ContainerId container) {
+        return plugin.reconsiders(container);
+    }
+
+    <T> T exclusively(Supplier<T> work) {
+        writeLock.lock();
+        try {
+            return work.get();
+        } finally {
+            writeLock.unlock();
+        }
+    }
+
+    void update(SchedulerApplicationAttempt attempt, ContainerUpdates updates) {
+        handleContainerUpdates(attempt, updates);
+    }
+
+    Pace pace() {
+        return Pace.STANDARD;
+    }
+
+    /** For tests. */
+    Plugin plugin() {
+        return plugin;
+    }
+}

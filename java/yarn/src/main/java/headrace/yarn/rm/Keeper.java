@@ -1,0 +1,327 @@
+package headrace.yarn.rm;
+
+import headrace.yarn.rm.Suspension.Phase;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Brings the ResourceManager in line with what the manager says that the containers are doing, and has those that are
+ * put aside go on when there is room. What the manager says is the truth: there is nothing to recover after a restart.
+ */
+final class Keeper implements Runnable, Victims.Outcome {
+    private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
+    private static final int RESUMES = 3;
+    private static final int MOST_DOUBLINGS = 5;
+
+    private final HeadraceScheduler scheduler;
+    private final Ledger ledger;
+    private final Pace pace;
+    private final Resumes resumes;
+    private final Map<ContainerId, Suspension> suspensions = new ConcurrentHashMap<>();
+    private final Set<ContainerId> reconsidered = ConcurrentHashMap.newKeySet();
+    // Put aside by a person although they keep their resources; said once of each.
+    private final Set<ContainerId> unsuitable = ConcurrentHashMap.newKeySet();
+    private final Object news = new Object();
+    private volatile Told told = Told.NOTHING;
+    private Told seen = Told.NOTHING;
+
+    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Pace pace) {
+        this.scheduler = scheduler;
+        this.ledger = ledger;
+        this.pace = pace;
+        this.resumes = new Resumes(manager, pace);
+    }
+
+    /** Milliseconds that only go forward. */
+    static long clock() {
+        return System.nanoTime() / 1_000_000;
+    }
+
+    /** Whether a container gives way, or has given way and does not go on yet: YARN must not preempt it. */
+    boolean keeps(ContainerId id) {
+        Suspension suspension = suspensions.get(id);
+        return suspension != null && suspension.phase != Phase.RUNNING;
+    }
+
+    boolean reconsiders(ContainerId id) {
+        return reconsidered.remove(id);
+    }
+
+    Phase phase(ContainerId id) {
+        Suspension suspension = suspensions.get(id);
+        return suspension == null ? null : suspension.phase;
+    }
+
+    void tell(Told news) {
+        synchronized (this.news) {
+            told = news;
+            this.news.notifyAll();
+        }
+    }
+
+    @Override
+    public void ordered(ContainerId id) {
+        suspensions.compute(id, (key, known) -> known != null && known.phase != Phase.RUNNING
+            ? known : again(known, new Suspension(id, Phase.ORDERED, clock())));
+    }
+
+    private static Suspension again(Suspension known, Suspension next) {
+        next.rounds = known == null ? 0 : known.rounds;
+        next.resumedMs = known == null ? 0 : known.resumedMs;
+        return next;
+    }
+
+    @Override
+    public void left(ContainerId id) {
+        reconsidered.add(id);
+    }
+
+    @Override
+    public void run() {
+        try {
+            while (!Thread.currentThread().isInterrupted()) {
+                synchronized (news) {
+                    if (told == seen) {
+                        news.wait(pace.tick());
+                    }
+                    seen = told;
+                }
+                round(seen, clock());
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } finally {
+            resumes.stop();
+        }
+    }
+
+    private void round(Told seen, long now) {
+        for (RemoteContainer remote : seen.containers().values()) {
+            guarded(remote.id(), () -> settle(remote, seen.asOfMs(), now));
+        }
+        for (Suspension suspension : suspensions.values()) {
+            guarded(suspension.id, () -> proceed(suspension, seen, now));
+        }
+        if (seen.reachable()) {
+            candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
+        }
+        ledger.refund(now);
+        reconsidered.removeIf(ledger::gone);
+        unsuitable.removeIf(ledger::gone);
+    }
+
+    private static void guarded(ContainerId id, Runnable work) {
+        try {
+            work.run();
+        } catch (RuntimeException e) {
+            LOG.warn("{}: its state in the ResourceManager could not be brought in line", id, e);
+        }
+    }
+
+    /** What follows from what the manager says of a container. */
+    private void settle(RemoteContainer remote, long asOf, long now) {
+        Suspension s = suspensions.get(remote.id());
+        if (s == null || s.phase == Phase.RUNNING) {
+            if (remote.parked() && !unsuitable.contains(remote.id())) {
+                park(remote, s, now);
+            }
+            return;
+        }
+        switch (s.phase) {
+            case ORDERED -> {
+                if (remote.parked()) {
+                    park(remote, s, now);
+                } else if (remote.running() && (s.seenBusy || asOf > s.sinceMs)) {
+                    fail(s, remote.reason());
+                }
+                s.seenBusy |= remote.busy();
+            }
+            case PARKED -> s.urgent = remote.running();
+            case ASKED -> {
+                s.urgent = remote.running();
+                if (remote.parked() && remote.held()) {
+                    withdraw(s, now);
+                }
+            }
+            case RESUMING -> settleResume(s, remote, asOf, now);
+            default -> throw new IllegalStateException(s.phase.toString());
+        }
+    }
+
+    private void settleResume(Suspension s, RemoteContainer remote, long asOf, long now) {
+        if (remote.running()) {
+            LOG.info("{} goes on", s.id);
+            s.enter(Phase.RUNNING, now);
+            s.resumedMs = now;
+            reconsidered.add(s.id);
+        } else if (remote.parked() && remote.held()) {
+            park(remote, s, now);
+        } else if (remote.parked() && s.delivered && (s.seenBusy || asOf > s.deliveredMs)) {
+            s.failures++;
+            s.delivered = false;
+            s.seenBusy = false;
+            s.notBeforeMs = now + pace.retry();
+            LOG.warn("{} does not go on ({} of {} attempts): {}", s.id, s.failures, RESUMES, remote.reason());
+            if (s.failures == RESUMES) {
+                LOG.warn("{} is killed, because it cannot go on", s.id);
+                suspensions.remove(s.id);
+                ledger.kill(s.id);
+            }
+        }
+        s.seenBusy |= s.delivered && remote.busy();
+    }
+
+    private void park(RemoteContainer remote, Suspension known, long now) {
+        switch (ledger.demote(remote.id(), now)) {
+            case DONE -> {
+                Suspension s = known == null ? new Suspension(remote.id(), Phase.PARKED, now) : known;
+                boolean soon = s.resumedMs != 0 && now - s.resumedMs < pace.soon();
+                s.rounds = soon ? Math.min(s.rounds + 1, MOST_DOUBLINGS) : 0;
+                s.enter(Phase.PARKED, now);
+                s.notBeforeMs = now + (pace.parked() << s.rounds);
+                suspensions.put(remote.id(), s);
+                reconsidered.add(remote.id());
+                LOG.info("{} is {}: its resources are free", remote.id(), remote.state());
+            }
+            case NEVER -> {
+                unsuitable.add(remote.id());
+                if (known != null) {
+                    suspensions.remove(remote.id());
+                }
+                LOG.info("{} is {} but keeps its resources", remote.id(), remote.state());
+            }
+            default -> { } // not yet, or it has ended
+        }
+    }
+
+    private void fail(Suspension s, String reason) {
+        LOG.warn("{} does not give way: {}", s.id, reason);
+        suspensions.remove(s.id, s);
+        reconsidered.add(s.id);
+    }
+
+    /** What follows from what has happened in the ResourceManager, and from time. */
+    private void proceed(Suspension s, Told seen, long now) {
+        if (ledger.gone(s.id)) {
+            suspensions.remove(s.id, s);
+            ledger.forget(s.id);
+            return;
+        }
+        RemoteContainer remote = seen.containers().get(s.id);
+        long age = now - s.sinceMs;
+        switch (s.phase) {
+            case ORDERED -> {
+                boolean silent = remote == null || remote.away() || !seen.reachable();
+                if (silent && age > pace.silent()) {
+                    fail(s, "nothing is heard of it");
+                }
+            }
+            case ASKED -> {
+                if (ledger.promoted(s.id)) {
+                    s.enter(Phase.RESUMING, now);
+                    s.notBeforeMs = now;
+                    LOG.info("{} has its resources again", s.id);
+                    resumes.deliver(s);
+                } else if (ledger.lost(s.id) || !s.urgent && age > pace.ask() && !stillDue(s)) {
+                    withdraw(s, now);
+                }
+            }
+            case RESUMING -> proceedResume(s, remote, now);
+            case RUNNING -> {
+                if (age > 5 * pace.soon()) {
+                    suspensions.remove(s.id, s);
+                }
+            }
+            default -> { }
+        }
+    }
+
+    private void proceedResume(Suspension s, RemoteContainer remote, long now) {
+        boolean undelivered = s.undeliveredMs != 0 && now - s.undeliveredMs > pace.undelivered();
+        if (undelivered && !s.calling && remote != null && remote.parked()) {
+            LOG.warn("{} cannot be told to go on; others may have its room", s.id);
+            park(remote, s, now);
+            s.notBeforeMs = now + pace.undelivered();
+        } else if (!s.delivered && now >= s.notBeforeMs) {
+            resumes.deliver(s);
+        }
+    }
+
+    // An ask that keeps its node stays as long as its queue is owed the resources.
+    private boolean stillDue(Suspension s) {
+        List<Ask> others = ledger.asks();
+        Ask own = others.stream().filter(a -> a.key().container().getContainerId().equals(s.id)).findFirst().orElse(null);
+        if (own == null || !own.reserve()) {
+            return false;
+        }
+        RMContainer container = scheduler.getRMContainer(s.id);
+        return container != null
+            && Room.of(container, scheduler, others.stream().filter(a -> a != own).toList()).share();
+    }
+
+    private void withdraw(Suspension s, long now) {
+        if (ledger.promoted(s.id)) {
+            return; // served meanwhile; the next round goes on from there
+        }
+        ledger.withdraw(s.id);
+        s.enter(Phase.PARKED, now);
+        s.notBeforeMs = now + pace.retry();
+    }
+
+    private List<Suspension> candidates(Told seen, long now) {
+        return suspensions.values().stream()
+            .filter(s -> s.phase == Phase.PARKED && now >= s.notBeforeMs)
+            .filter(s -> mayGoOn(s, seen.containers().get(s.id)))
+            .sorted(Comparator.comparing((Suspension s) -> !s.urgent)
+                .thenComparing(s -> -priority(s))
+                .thenComparing(s -> s.askedMs)
+                .thenComparing(s -> s.sinceMs)
+                .thenComparing(s -> s.id))
+            .toList();
+    }
+
+    private static boolean mayGoOn(Suspension s, RemoteContainer remote) {
+        return remote != null && !remote.away() && (s.urgent || remote.parked() && !remote.held());
+    }
+
+    private int priority(Suspension s) {
+        FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(s.id);
+        return app == null ? 0 : app.getPriority().getPriority();
+    }
+
+    /** Asks for the resources of a container when it is its turn. */
+    private void resume(Suspension s, long now) {
+        RMContainer container = scheduler.getRMContainer(s.id);
+        if (container == null) {
+            return;
+        }
+        Room room = Room.of(container, scheduler, ledger.asks());
+        if (!s.urgent && !room.fits() && !room.share()) {
+            s.contestedMs = 0;
+            return;
+        }
+        if (!s.urgent && room.contested() && !patient(s, now)) {
+            return;
+        }
+        if (ledger.ask(s.id, s.urgent || !room.fits())) {
+            s.askedMs = now;
+            s.enter(Phase.ASKED, now);
+        }
+    }
+
+    // Who is more urgent may be unable to take the room; then the order of the scheduler decides after a while.
+    private boolean patient(Suspension s, long now) {
+        if (s.contestedMs == 0) {
+            s.contestedMs = now;
+        }
+        return now - s.contestedMs > pace.contested();
+    }
+}

@@ -1,0 +1,123 @@
+package headrace.yarn.rm;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Puts the parts of the plug-in together and has its threads. When it is off, or its configuration is of no use, there
+ * are no threads and no network, and YARN does what it always does.
+ */
+final class Plugin {
+    private static final Logger LOG = LoggerFactory.getLogger(Plugin.class);
+    private static final long STOP_MS = 2000;
+
+    private final HeadraceScheduler scheduler;
+    private final Ledger ledger;
+    private final List<Thread> threads = new ArrayList<>();
+    private Settings settings;
+    private volatile Victims victims;
+    private volatile Keeper keeper;
+
+    Plugin(HeadraceScheduler scheduler, Ledger ledger) {
+        this.scheduler = scheduler;
+        this.ledger = ledger;
+    }
+
+    void init(Configuration conf) {
+        try {
+            settings = Settings.from(conf);
+        } catch (IllegalArgumentException e) {
+            LOG.warn("Preemption kills, as without Headrace: {}", e.getMessage());
+        }
+    }
+
+    /** Whether containers may be suspended. */
+    boolean active() {
+        return settings != null && settings.mode() == Settings.Mode.ON;
+    }
+
+    void start() {
+        if (settings == null || settings.mode() == Settings.Mode.OFF) {
+            return;
+        }
+        Pace pace = scheduler.pace();
+        ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
+        Keeper newKeeper = new Keeper(scheduler, ledger, manager, pace);
+        Victims newVictims = new Victims(manager, settings, pace, newKeeper);
+        run("headrace-victims", newVictims);
+        if (active()) {
+            run("headrace-keeper", newKeeper);
+            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell));
+            keeper = newKeeper;
+        }
+        victims = newVictims;
+        LOG.info("Preemption asks the manager at {}, mode {}", settings.manager(), settings.mode());
+    }
+
+    private void run(String name, Runnable work) {
+        Thread thread = new Thread(work, name);
+        thread.setDaemon(true);
+        thread.setUncaughtExceptionHandler((t, e) -> LOG.error("{} has ended; start the ResourceManager again", name, e));
+        threads.add(thread);
+        thread.start();
+    }
+
+    void stop() throws InterruptedException {
+        victims = null;
+        keeper = null;
+        threads.forEach(Thread::interrupt);
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
+        for (Thread thread : threads) {
+            thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime())));
+        }
+        threads.clear();
+    }
+
+    /**
+     * Called by the dispatcher for a container that YARN preempts. Never blocks.
+     *
+     * @param stock what YARN does with it
+     * @return whether it is taken over; stock is then run later, or not at all
+     */
+    boolean takes(RMContainer container, Runnable stock) {
+        Victims to = victims;
+        if (to == null) {
+            return false;
+        }
+        ContainerId id = container.getContainerId();
+        if (settings.mode() == Settings.Mode.OBSERVE_ONLY) {
+            to.offer(id, stock);
+            return false;
+        }
+        Keeper by = keeper;
+        if (by != null && by.keeps(id)) {
+            return true; // gives way already
+        }
+        boolean suitable = container.getState() == RMContainerState.RUNNING
+            && container.getExecutionType() == ExecutionType.GUARANTEED && ledger.eligible(container);
+        if (suitable) {
+            to.offer(id, stock);
+        }
+        return suitable;
+    }
+
+    /** @see HeadraceScheduler#reconsiders */
+    boolean reconsiders(ContainerId id) {
+        Keeper by = keeper;
+        return by != null && by.reconsiders(id);
+    }
+
+    /** For tests: where a container is, or null. */
+    Suspension.Phase phase(ContainerId id) {
+        Keeper by = keeper;
+        return by == null ? null : by.phase(id);
+    }
+}

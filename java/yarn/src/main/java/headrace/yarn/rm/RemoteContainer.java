@@ -1,0 +1,22 @@
+package headrace.yarn.rm;
+
+import org.apache.hadoop.yarn.api.records.ContainerId;
+
+/**
+ * A container as the manager knows it.
+ *
+ * @param busy something is ordered or being done; what comes of it is not known yet
+ * @param held a person has suspended it and decides when it goes on
+ * @param away nothing is heard of its node; the rest is what was true last
+ */
+record RemoteContainer(ContainerId id, String state, boolean busy, boolean held, boolean away, String reason) {
+
+    /** Does not run, and will not by itself: suspended, or checkpointed durably. */
+    boolean parked() {
+        return !busy && (state.equals("suspended") || state.equals("checkpointed"));
+    }
+
+    boolean running() {
+        return !busy && state.equals("running");
+    }
+}

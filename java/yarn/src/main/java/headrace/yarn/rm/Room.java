@@ -1,0 +1,101 @@
+package headrace.yarn.rm;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Predicate;
+import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractLeafQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
+import org.apache.hadoop.yarn.util.resource.Resources;
+
+/**
+ * What there is for a demoted container now.
+ *
+ * @param fits its node has room for it that is not kept for anybody
+ * @param share its queue has less than it is guaranteed, also with the container
+ * @param contested somebody who is more urgent waits, perhaps for this room
+ */
+record Room(boolean fits, boolean share, boolean contested) {
+    static final Room NONE = new Room(false, false, false);
+
+    static Room of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
+        FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
+        FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(container.getContainerId());
+        if (node == null || node.getRMNode().getState() != NodeState.RUNNING || app == null || app.isStopped()) {
+            return NONE;
+        }
+        return new Survey(scheduler, node, app, asks).room(container.getContainer().getResource());
+    }
+
+    private record Survey(HeadraceScheduler scheduler, FiCaSchedulerNode node, FiCaSchedulerApp app, List<Ask> asks) {
+
+        Room room(Resource needed) {
+            boolean fits = node.getReservedContainer() == null
+                && Resources.fitsIn(calculator(), needed, minus(node.getUnallocatedResource(), asked(a -> a.node() == node)));
+            boolean keeping = asks.stream().anyMatch(a -> a.node() == node && a.reserve());
+            boolean share = !keeping && guarantees(needed);
+            return new Room(fits, share, outranked() || !share && underserved());
+        }
+
+        private boolean guarantees(Resource needed) {
+            AbstractLeafQueue own = app.getCSLeafQueue();
+            Resource after = Resources.add(Resources.add(used(own), asked(a -> a.key().app().getCSLeafQueue() == own)), needed);
+            return Resources.fitsIn(calculator(), after, own.getEffectiveCapacity(node.getPartition()));
+        }
+
+        // In its own queue, by the priority of applications.
+        private boolean outranked() {
+            return app.getCSLeafQueue().getApplications().stream()
+                .filter(other -> other != app && other.getPriority().getPriority() > app.getPriority().getPriority())
+                .anyMatch(other -> some(minus(other.getAppAttemptResourceUsage().getPending(node.getPartition()),
+                    asked(a -> a.key().app() == other))));
+        }
+
+        // Elsewhere, by what the queues are guaranteed.
+        private boolean underserved() {
+            return leaves(scheduler.getRootQueue(), new ArrayList<>()).stream()
+                .filter(queue -> queue != app.getCSLeafQueue())
+                .filter(queue -> Resources.lessThan(calculator(), scheduler.getClusterResource(), used(queue),
+                    queue.getEffectiveCapacity(node.getPartition())))
+                .anyMatch(queue -> some(minus(queue.getQueueResourceUsage().getPending(node.getPartition()),
+                    asked(a -> a.key().app().getCSLeafQueue() == queue))));
+        }
+
+        private static List<AbstractLeafQueue> leaves(CSQueue queue, List<AbstractLeafQueue> found) {
+            if (queue instanceof AbstractLeafQueue leaf) {
+                found.add(leaf);
+            } else if (queue.getChildQueues() != null) {
+                queue.getChildQueues().forEach(child -> leaves(child, found));
+            }
+            return found;
+        }
+
+        private Resource used(CSQueue queue) {
+            return queue.getQueueResourceUsage().getUsed(node.getPartition());
+        }
+
+        // By asks of ours that the scheduler has not served.
+        private Resource asked(Predicate<Ask> which) {
+            Resource sum = Resources.clone(Resources.none());
+            asks.stream().filter(which).forEach(a -> Resources.addTo(sum, a.resource()));
+            return sum;
+        }
+
+        private static Resource minus(Resource all, Resource part) {
+            return Resources.subtract(all, part);
+        }
+
+        private boolean some(Resource amount) {
+            return calculator().isAnyMajorResourceAboveZero(amount);
+        }
+
+        private ResourceCalculator calculator() {
+            return scheduler.getResourceCalculator();
+        }
+    }
+}

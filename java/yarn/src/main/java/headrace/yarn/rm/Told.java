@@ -1,0 +1,14 @@
+package headrace.yarn.rm;
+
+import java.util.Map;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+
+/**
+ * What the manager has said last.
+ *
+ * @param asOfMs it was true then, or at a later time
+ * @param reachable false: the manager does not answer now
+ */
+record Told(Map<ContainerId, RemoteContainer> containers, long asOfMs, boolean reachable) {
+    static final Told NOTHING = new Told(Map.of(), Long.MIN_VALUE, false);
+}

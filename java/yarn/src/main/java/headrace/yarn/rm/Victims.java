@@ -1,0 +1,141 @@
+package headrace.yarn.rm;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Collects the containers that YARN preempts and has the manager say how each of them gives way. */
+final class Victims implements Runnable {
+    private static final Logger LOG = LoggerFactory.getLogger(Victims.class);
+
+    /** What is done with the answers. Called by the thread of Victims. */
+    interface Outcome {
+        /** It is being suspended or checkpointed. */
+        void ordered(ContainerId id);
+
+        /** Nothing happens to it now; YARN may choose it again at once. */
+        void left(ContainerId id);
+    }
+
+    private record Victim(ContainerId id, Runnable stock) {
+    }
+
+    private final ManagerClient manager;
+    private final Settings settings;
+    private final Pace pace;
+    private final Outcome outcome;
+    private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
+    private final Set<ContainerId> asking = ConcurrentHashMap.newKeySet();
+    private final Warnings warnings;
+
+    Victims(ManagerClient manager, Settings settings, Pace pace, Outcome outcome) {
+        this.manager = manager;
+        this.settings = settings;
+        this.pace = pace;
+        this.outcome = outcome;
+        boolean kill = settings.fallback() == Settings.Fallback.KILL;
+        this.warnings = new Warnings(LOG, observing() ? "What would be done is not known"
+            : kill ? "Containers are killed by YARN" : "Nothing is preempted");
+    }
+
+    private boolean observing() {
+        return settings.mode() == Settings.Mode.OBSERVE_ONLY;
+    }
+
+    /**
+     * Takes a container on; never blocks. One that is being asked about already is not asked about again.
+     *
+     * @param stock what YARN would do with it; run later if the answer is so
+     */
+    void offer(ContainerId id, Runnable stock) {
+        if (asking.add(id)) {
+            waiting.add(new Victim(id, stock));
+        }
+    }
+
+    @Override
+    public void run() {
+        try {
+            while (!Thread.currentThread().isInterrupted()) {
+                List<Victim> batch = gather();
+                try {
+                    decide(batch);
+                } finally {
+                    batch.forEach(victim -> asking.remove(victim.id()));
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private List<Victim> gather() throws InterruptedException {
+        List<Victim> batch = new ArrayList<>();
+        batch.add(waiting.take());
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pace.gather());
+        Victim next;
+        while ((next = waiting.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) != null) {
+            batch.add(next);
+        }
+        return batch;
+    }
+
+    private void decide(List<Victim> batch) {
+        List<ManagerClient.Decision> decisions;
+        try {
+            decisions = manager.preempt(batch.stream().map(Victim::id).toList(), observing());
+            warnings.works();
+        } catch (IOException | RuntimeException e) {
+            if (!Thread.currentThread().isInterrupted()) {
+                warnings.fails(e.getMessage());
+                batch.forEach(this::fallBack);
+            }
+            return;
+        }
+        for (int i = 0; i < batch.size(); i++) {
+            apply(batch.get(i), decisions.get(i));
+        }
+    }
+
+    private void apply(Victim victim, ManagerClient.Decision decision) {
+        if (observing()) {
+            String mechanism = decision.mechanism().isEmpty() ? "kill (it is not known to the manager)" : decision.mechanism();
+            LOG.info("{} is preempted by YARN; Headrace would: {} {}", victim.id(), mechanism, decision.reason());
+        } else if (decision.parks()) {
+            LOG.info("{} gives way: {}; {}", victim.id(), decision.mechanism(), decision.reason());
+            outcome.ordered(victim.id());
+        } else if (decision.mechanism().equals("wait")) {
+            LOG.debug("{} is left alone: {}", victim.id(), decision.reason());
+            outcome.left(victim.id());
+        } else {
+            stock(victim);
+        }
+    }
+
+    private void fallBack(Victim victim) {
+        if (observing()) {
+            return;
+        }
+        if (settings.fallback() == Settings.Fallback.KILL) {
+            stock(victim);
+        } else {
+            outcome.left(victim.id());
+        }
+    }
+
+    private static void stock(Victim victim) {
+        try {
+            victim.stock().run();
+        } catch (RuntimeException e) {
+            LOG.warn("{} could not be preempted", victim.id(), e);
+        }
+    }
+}

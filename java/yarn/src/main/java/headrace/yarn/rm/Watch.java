@@ -1,0 +1,73 @@
+package headrace.yarn.rm;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.slf4j.LoggerFactory;
+
+/** Asks the manager again and again what the containers are doing, until its thread is interrupted. */
+final class Watch implements Runnable {
+    // Of two answers, for the case that something changes all the time.
+    private static final long LEAST_DISTANCE_MS = 20;
+
+    private final ManagerClient manager;
+    private final Pace pace;
+    private final LongSupplier clock;
+    private final Consumer<Told> listener;
+    private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
+        "What the containers are doing is not known; none is suspended or resumed meanwhile");
+
+    private long version;
+    private Map<ContainerId, RemoteContainer> containers = Map.of();
+
+    Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener) {
+        this.manager = manager;
+        this.pace = pace;
+        this.clock = clock;
+        this.listener = listener;
+    }
+
+    @Override
+    public void run() {
+        long asOf = Long.MIN_VALUE;
+        while (!Thread.currentThread().isInterrupted()) {
+            long asked = clock.getAsLong();
+            boolean answered = ask();
+            asOf = answered ? asked : asOf;
+            listener.accept(new Told(containers, asOf, answered));
+            pause(answered ? LEAST_DISTANCE_MS : pace.retry());
+        }
+    }
+
+    private boolean ask() {
+        try {
+            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(pace.poll()));
+            if (version == 0 || answer.version() != version) {
+                Map<ContainerId, RemoteContainer> all = new HashMap<>();
+                answer.containers().forEach(c -> all.put(c.id(), c));
+                containers = all;
+                version = answer.version();
+            }
+            warnings.works();
+            return true;
+        } catch (IOException | RuntimeException e) {
+            if (!Thread.currentThread().isInterrupted()) {
+                warnings.fails(e.getMessage());
+            }
+            version = 0;
+            return false;
+        }
+    }
+
+    private static void pause(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,205 @@
+package headrace.yarn.rm;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.sun.net.httpserver.HttpExchange;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+
+/** A manager without nodes: it answers as it is told, and keeps the states that it is told. */
+final class FakeManager implements AutoCloseable {
+    static final String TOKEN = "a-token";
+
+    static final class State {
+        String state = "running";
+        String doing = "";
+        String ordered = "";
+        String reason = "";
+        boolean held;
+        boolean away;
+    }
+
+    final Path tokenFile;
+    private final HttpServer server;
+    private final ExecutorService threads = Executors.newCachedThreadPool();
+    private final ObjectMapper json = new ObjectMapper();
+    private final Map<String, State> states = new LinkedHashMap<>();
+    private final List<String> asked = new ArrayList<>();
+    private final List<String> resumed = new ArrayList<>();
+    private long version = 1000;
+    private int preempts;
+    private int observed;
+    private String mechanism = "suspend";
+    private boolean prompt = true;
+    private boolean down;
+    private boolean closed;
+
+    FakeManager(Path dir) throws IOException {
+        tokenFile = Files.writeString(dir.resolve("token"), TOKEN + "\n");
+        Files.setPosixFilePermissions(tokenFile, PosixFilePermissions.fromString("rw-------"));
+        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.setExecutor(threads);
+        server.createContext("/headrace.v1.ManagerService/", this::answer);
+        server.start();
+    }
+
+    String url() {
+        return "http://127.0.0.1:" + server.getAddress().getPort();
+    }
+
+    /** What Preempt says from now on. */
+    synchronized void decides(String answer) {
+        mechanism = answer;
+    }
+
+    /** Whether orders are carried out at once; else they stay ordered until {@link #set}. */
+    synchronized void carriesOut(boolean atOnce) {
+        prompt = atOnce;
+    }
+
+    /** Whether every call fails. */
+    synchronized void down(boolean fails) {
+        down = fails;
+        notifyAll();
+    }
+
+    /** Forgets everything, as a manager does that is started again. */
+    synchronized void restart() {
+        states.clear();
+        version = 5;
+        notifyAll();
+    }
+
+    interface Change {
+        void on(State state);
+    }
+
+    synchronized void set(ContainerId id, Change change) {
+        change.on(states.computeIfAbsent(id.toString(), name -> new State()));
+        version++;
+        notifyAll();
+    }
+
+    synchronized List<String> asked() {
+        return List.copyOf(asked);
+    }
+
+    synchronized List<String> resumed() {
+        return List.copyOf(resumed);
+    }
+
+    synchronized int preempts() {
+        return preempts;
+    }
+
+    synchronized int observed() {
+        return observed;
+    }
+
+    private void answer(HttpExchange exchange) throws IOException {
+        try (exchange) {
+            JsonNode request = json.readTree(exchange.getRequestBody());
+            String method = exchange.getRequestURI().getPath().replaceAll(".*/", "");
+            boolean known = ("Bearer " + TOKEN).equals(exchange.getRequestHeaders().getFirst("Authorization"));
+            ObjectNode answer = known ? answer(method, request) : null;
+            int status = !known ? 401 : answer == null ? 503 : 200;
+            byte[] body = (answer == null ? "{\"message\":\"no\"}" : answer.toString()).getBytes(StandardCharsets.UTF_8);
+            exchange.getResponseHeaders().set("Content-Type", "application/json");
+            exchange.sendResponseHeaders(status, body.length);
+            exchange.getResponseBody().write(body);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private synchronized ObjectNode answer(String method, JsonNode request) throws InterruptedException {
+        if (down) {
+            return null;
+        }
+        return switch (method) {
+            case "Preempt" -> preempt(request);
+            case "Resume" -> resume(request.path("container").asText());
+            case "Containers" -> containers(request);
+            default -> throw new IllegalArgumentException(method);
+        };
+    }
+
+    private ObjectNode preempt(JsonNode request) {
+        boolean observe = request.path("observe").asBoolean();
+        preempts++;
+        ObjectNode answer = json.createObjectNode();
+        ArrayNode decisions = answer.putArray("decisions");
+        for (JsonNode victim : request.path("victims")) {
+            String id = victim.path("container").asText();
+            asked.add(id);
+            observed += observe ? 1 : 0;
+            decisions.addObject().put("container", id).put("mechanism", mechanism).put("reason", "a test");
+            if (!observe && (mechanism.equals("suspend") || mechanism.equals("checkpoint"))) {
+                order(id, mechanism, mechanism + "ed");
+            }
+        }
+        return answer;
+    }
+
+    private ObjectNode resume(String id) {
+        if (!states.containsKey(id)) {
+            return null;
+        }
+        resumed.add(id);
+        order(id, "resume", "running");
+        return json.createObjectNode();
+    }
+
+    private void order(String id, String verb, String result) {
+        State state = states.computeIfAbsent(id, name -> new State());
+        if (prompt) {
+            state.state = result;
+        } else {
+            state.ordered = verb;
+        }
+        version++;
+        notifyAll();
+    }
+
+    private ObjectNode containers(JsonNode request) throws InterruptedException {
+        long known = request.path("version").asLong();
+        long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
+        while (!closed && !down && known == version && System.nanoTime() < deadline) {
+            wait(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
+        }
+        if (down) {
+            return null;
+        }
+        ObjectNode answer = json.createObjectNode().put("version", Long.toString(version));
+        ArrayNode list = answer.putArray("containers");
+        states.forEach((id, state) -> list.addObject().put("id", id).put("state", state.state).put("doing", state.doing)
+            .put("ordered", state.ordered).put("held", state.held).put("away", state.away).put("reason", state.reason)
+            .putObject("hosting").put("scheduler", "yarn"));
+        return answer;
+    }
+
+    @Override
+    public void close() {
+        synchronized (this) {
+            closed = true;
+            notifyAll();
+        }
+        server.stop(0);
+        threads.shutdownNow();
+    }
+}

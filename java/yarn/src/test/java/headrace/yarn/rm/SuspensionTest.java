@@ -1,0 +1,243 @@
+package headrace.yarn.rm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.yarn.rm.Suspension.Phase;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** One container, preempted and brought back, in a real scheduler. */
+@Timeout(120)
+class SuspensionTest {
+    @TempDir
+    Path dir;
+    private FakeManager manager;
+    private TestCluster cluster;
+    private MockNM node;
+    private MockAM am;
+    private List<ContainerId> ids;
+    private Accounts before;
+
+    @BeforeEach
+    void start() throws Exception {
+        manager = new FakeManager(dir);
+        cluster = new TestCluster(TestCluster.conf(manager));
+        node = cluster.node("127.0.0.1:1001", 8);
+        am = cluster.application("low", node);
+        ids = cluster.containers(am, node, 3);
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        before = Accounts.of(cluster);
+    }
+
+    @AfterEach
+    void stop() {
+        cluster.close();
+        manager.close();
+    }
+
+    @Test
+    void resourcesAreFreedAndTakenAgain() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true); // keeps it from going on
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.await("freed", () -> free() == 5);
+        assertEquals(ExecutionType.OPPORTUNISTIC, cluster.container(id).getExecutionType());
+        assertEquals(3 * TestCluster.GB, cluster.app(am).getCurrentConsumption().getMemorySize());
+        assertEquals(3, cluster.scheduler().getRootQueueMetrics().getAllocatedContainers());
+        assertTrue(am.allocate(new ArrayList<>(), new ArrayList<>()).getUpdatedContainers().isEmpty());
+
+        manager.set(id, s -> s.held = false);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertEquals(List.of(id.toString()), manager.resumed());
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+        AllocateResponse response = am.allocate(new ArrayList<>(), new ArrayList<>());
+        assertTrue(response.getUpdatedContainers().isEmpty(), response.toString());
+        assertEquals(null, response.getPreemptionMessage());
+    }
+
+    private long free() {
+        return cluster.scheduler().getNode(node.getNodeId()).getUnallocatedResource().getMemorySize() / TestCluster.GB;
+    }
+
+    @Test
+    void resourcesAreKeptUntilTheDumpIsDone() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.decides("checkpoint");
+        manager.carriesOut(false);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.ORDERED);
+        manager.set(id, s -> s.doing = "checkpointing");
+        for (int i = 0; i < 20; i++) {
+            cluster.preempt(am, id);
+            cluster.scheduler().markContainerForKillable(cluster.container(id));
+            cluster.beat();
+        }
+        assertEquals(before, Accounts.of(cluster));
+        assertEquals(1, manager.asked().size());
+        manager.set(id, s -> {
+            s.state = "checkpointed";
+            s.doing = "";
+            s.ordered = "";
+            s.held = true;
+        });
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.await("freed", () -> free() == 5);
+    }
+
+    @Test
+    void tenRoundsLeaveNothingBehind() throws Exception {
+        ContainerId id = ids.get(1);
+        for (int i = 0; i < 10; i++) {
+            int round = i;
+            cluster.preempt(am, id);
+            cluster.await("put aside", () -> manager.resumed().size() == round + 1);
+            cluster.awaitPhase(id, Phase.RUNNING);
+        }
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
+    @Test
+    void anOrderThatFailsIsForgottenAndTheContainerMayBeChosenAgain() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.carriesOut(false);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.ORDERED);
+        manager.set(id, s -> s.ordered = "");
+        cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
+        assertTrue(cluster.scheduler().reconsiders(id));
+        assertEquals(before, Accounts.of(cluster));
+        manager.carriesOut(true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
+    @Test
+    void whatAPersonSuspendsIsFreedAndWaitsForThem() throws Exception {
+        ContainerId id = ids.get(0);
+        manager.set(id, s -> {
+            s.state = "suspended";
+            s.held = true;
+        });
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.await("freed", () -> free() == 5);
+        for (int i = 0; i < 50; i++) {
+            cluster.beat();
+        }
+        assertTrue(manager.resumed().isEmpty());
+        manager.set(id, s -> s.held = false);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
+    @Test
+    void whatRunsWithoutResourcesGetsThemFirst() throws Exception {
+        ContainerId id = ids.get(0);
+        manager.set(id, s -> {
+            s.state = "suspended";
+            s.held = true;
+        });
+        cluster.awaitPhase(id, Phase.PARKED);
+        manager.set(id, s -> {
+            s.state = "running";
+            s.held = false;
+        });
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+        cluster.awaitPhase(id, Phase.RUNNING);
+    }
+
+    @Test
+    void aMasterIsNeverSuspended() throws Exception {
+        ContainerId master = ContainerId.newContainerId(am.getApplicationAttemptId(), 1);
+        cluster.await("master runs", () -> {
+            node.nodeHeartbeat(am.getApplicationAttemptId(), 1, ContainerState.RUNNING);
+            return cluster.container(master).getState() == RMContainerState.RUNNING;
+        });
+        cluster.scheduler().markContainerForPreemption(am.getApplicationAttemptId(), cluster.container(master));
+        assertTrue(manager.asked().isEmpty());
+        assertNotEquals(null, am.allocate(new ArrayList<>(), new ArrayList<>()).getPreemptionMessage());
+        Accounts running = Accounts.of(cluster);
+        manager.set(master, s -> {
+            s.state = "suspended";
+            s.held = true;
+        });
+        for (int i = 0; i < 20; i++) {
+            cluster.beat();
+        }
+        assertEquals(running, Accounts.of(cluster));
+    }
+
+    @Test
+    void whatCannotGoOnIsKilledAsYarnKills() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        manager.carriesOut(false);
+        manager.set(id, s -> s.held = false);
+        for (int i = 1; i <= 3; i++) {
+            int attempt = i;
+            cluster.await("resume " + i, () -> manager.resumed().size() == attempt);
+            manager.set(id, s -> {
+                s.ordered = "";
+                s.reason = "the checkpoint is damaged";
+            });
+        }
+        List<Integer> exits = new ArrayList<>();
+        cluster.await("its master hears of it", () -> {
+            am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses()
+                .forEach(s -> exits.add(s.getExitStatus()));
+            return !exits.isEmpty();
+        });
+        assertEquals(List.of(ContainerExitStatus.PREEMPTED), exits);
+        cluster.finish(am, node, id);
+        cluster.await("freed", () -> free() == 5);
+        assertEquals(null, cluster.scheduler().plugin().phase(id));
+    }
+
+    @Test
+    void aContainerThatEndsWhilePutAsideIsForgotten() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.finish(am, node, id);
+        cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
+        assertTrue(cluster.scheduler().demoted().isEmpty());
+        cluster.await("freed once", () -> free() == 5);
+        assertEquals(3, cluster.scheduler().getRootQueueMetrics().getAllocatedContainers());
+        assertEquals(3 * TestCluster.GB, cluster.app(am).getCurrentConsumption().getMemorySize());
+    }
+
+    @Test
+    void aReleasedContainerIsForgottenWhilePutAside() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        am.allocate(new ArrayList<>(), List.of(id));
+        cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
+        cluster.finish(am, node, id);
+        assertEquals(5, free());
+        assertFalse(cluster.scheduler().demoted().contains(id));
+    }
+}
