@@ -58,7 +58,7 @@ type timing struct {
 
 var usualTiming = timing{
 	alive: 3 * time.Second, send: 10 * time.Second,
-	away: 3 * time.Second, silent: 6 * time.Second, forget: time.Hour,
+	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
 	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute,
 }

@@ -197,7 +197,12 @@ func startAgent(t *testing.T, addr, name string, h node.Host) *started {
 
 func clusterClient(t *testing.T, addr string) wireconnect.ManagerServiceClient {
 	t.Helper()
-	c, err := node.NewClient("http://"+addr, clusterToken, "")
+	return clientWith(t, addr, clusterToken)
+}
+
+func clientWith(t *testing.T, addr, token string) wireconnect.ManagerServiceClient {
+	t.Helper()
+	c, err := node.NewClient("http://"+addr, token, "")
 	if err != nil {
 		t.Fatal(err)
 	}
