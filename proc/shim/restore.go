@@ -109,9 +109,32 @@ func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions,
 	return sv, dir, done, nil
 }
 
-// restoreFrom runs CRIU. The tree comes back stopped, as a child of this
-// process, and is continued here.
+// restoreAttempts bounds how often a restore is tried that fails because a JVM
+// outside removes the counters of one in the task.
+const restoreAttempts = 5
+
+// restoreFrom brings the task back from an image.
 func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string) error {
+	for attempt := 1; ; attempt++ {
+		if err := putBack(sv.PerfData); err != nil {
+			return err
+		}
+		err := s.tryRestore(spec, sv, images)
+		if err == nil || attempt == restoreAttempts || len(missing(sv.PerfData)) == 0 || s.isKilled() {
+			return err
+		}
+	}
+}
+
+func (s *supervisor) isKilled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.killing
+}
+
+// tryRestore runs CRIU. The tree comes back stopped, as a child of this process,
+// and is continued here.
+func (s *supervisor) tryRestore(spec proc.Spec, sv saved, images string) error {
 	os.Remove(commandExit)
 	os.Remove(exitFile) // of an earlier end: the task is not over
 	s.mu.Lock()

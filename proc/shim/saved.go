@@ -33,6 +33,8 @@ type saved struct {
 	Pipes [3]string `json:"pipes"`
 	// Files are the regular files that were open for writing.
 	Files []openFile `json:"files"`
+	// PerfData are the counters of Java virtual machines.
+	PerfData []perfData `json:"perf_data,omitempty"`
 }
 
 const savedVersion = 1
@@ -77,6 +79,9 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 		if err != nil && !linux.Gone(err) {
 			return saved{}, err
 		}
+	}
+	if sv.PerfData, err = perfDataOf(tree); err != nil {
+		return saved{}, err
 	}
 	s.markLogs(files)
 	if sv.Pipes, err = s.pipeNames(); err != nil {

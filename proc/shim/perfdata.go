@@ -1,0 +1,118 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+)
+
+// perfData is a file that a Java virtual machine has mapped for its counters,
+// /tmp/hsperfdata_USER/PID. Every JVM that starts removes those of its user for
+// which it sees no process; for a JVM outside of the task's pid namespace that is
+// nearly always so. A file that is removed while the task is dumped would be
+// missed at the restore, so a checkpoint carries it.
+type perfData struct {
+	Path    string `json:"path"`
+	UID     uint32 `json:"uid"`
+	GID     uint32 `json:"gid"`
+	Content []byte `json:"content"`
+}
+
+// maxPerfData is much more than a JVM uses by default (32 KiB).
+const maxPerfData = 1 << 20
+
+// A line of /proc/PID/maps: the range, and the path of a file that is still there.
+var perfDataLine = regexp.MustCompile(`(?m)^(\S+) rw-s \S+ \S+ [0-9]+ +(/tmp/hsperfdata_[^/\n]+/[0-9]+)$`)
+
+// perfDataOf reads the files that the processes of a stopped tree have mapped.
+func perfDataOf(tree []linux.Stat) ([]perfData, error) {
+	var out []perfData
+	for _, p := range tree {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
+		if linux.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range perfDataLine.FindAllSubmatch(maps, -1) {
+			d := perfData{Path: string(m[2])}
+			if err := d.read(fmt.Sprintf("/proc/%d/map_files/%s", p.PID, m[1])); err != nil {
+				return nil, fmt.Errorf("read %s: %w", d.Path, err)
+			}
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// read reads the file that is mapped, whatever is at its path.
+func (d *perfData) read(mapped string) error {
+	f, err := os.Open(mapped)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	d.UID, d.GID = st.Uid, st.Gid
+	d.Content, err = io.ReadAll(io.LimitReader(f, maxPerfData))
+	return err
+}
+
+// missing are those of the files that are gone.
+func missing(list []perfData) (out []perfData) {
+	for _, d := range list {
+		if _, err := os.Lstat(d.Path); errors.Is(err, os.ErrNotExist) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// putBack makes the files that are gone again, with the rights of their owners and
+// no others: the directory is theirs.
+func putBack(list []perfData) error {
+	for _, d := range missing(list) {
+		dir := filepath.Dir(d.Path)
+		if !strings.HasPrefix(dir, "/tmp/hsperfdata_") || filepath.Dir(dir) != "/tmp" {
+			return fmt.Errorf("%s is not a file of a JVM's counters", d.Path)
+		}
+		err := linux.AsUser(linux.Credentials{UID: d.UID, GID: d.GID}, d.write)
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("put back the counters of a JVM: %w", err)
+		}
+	}
+	return nil
+}
+
+// write makes the file.
+func (d perfData) write() error {
+	dir := filepath.Dir(d.Path)
+	if err := unix.Mkdir(dir, 0o755); err != nil && err != unix.EEXIST {
+		return &os.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(at)
+	fd, err := unix.Openat(at, filepath.Base(d.Path), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &os.PathError{Op: "create", Path: d.Path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), d.Path)
+	_, err = io.Copy(f, bytes.NewReader(d.Content))
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,116 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+)
+
+func TestPerfDataLine(t *testing.T) {
+	const maps = `7f0000000000-7f0000008000 rw-s 00000000 fe:01 1234567                    /tmp/hsperfdata_yarn/448700
+7f0000010000-7f0000018000 rw-s 00000000 fe:01 1234568                    /tmp/hsperfdata_yarn/448701 (deleted)
+7f0000020000-7f0000028000 r--s 00000000 fe:01 1234569                    /tmp/hsperfdata_yarn/448702
+7f0000030000-7f0000038000 rw-s 00000000 fe:01 1234570                    /var/tmp/hsperfdata_yarn/448703
+7f0000040000-7f0000048000 rw-s 00000000 fe:01 1234571                    /tmp/hsperfdata_yarn/../../etc/9
+7f0000050000-7f0000058000 rw-p 00000000 00:00 0
+`
+	m := perfDataLine.FindAllStringSubmatch(maps, -1)
+	if len(m) != 1 || m[0][1] != "7f0000000000-7f0000008000" || m[0][2] != "/tmp/hsperfdata_yarn/448700" {
+		t.Errorf("%q", m)
+	}
+}
+
+func TestPerfData(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may look at what a process has mapped")
+	}
+	dir, err := os.MkdirTemp("/tmp", "hsperfdata_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	const uid = 12345
+	if err := os.Chown(dir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "4711")
+	cmd := exec.Command("python3", "-c", `
+import mmap, sys
+f = open(sys.argv[1], "w+b"); f.write(b"x" * 32768); f.flush()
+m = mmap.mmap(f.fileno(), 32768); f.close(); m[0:5] = b"count"
+print("ready", flush=True); sys.stdin.read()`, path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = fmt.Fscanln(out, new(string))
+	}
+	if err == nil {
+		err = os.Chown(path, uid, uid)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := []linux.Stat{{PID: cmd.Process.Pid}}
+	list, err := perfDataOf(tree)
+	if err != nil || len(list) != 1 || list[0].Path != path || len(list[0].Content) != 32768 || list[0].UID != uid {
+		t.Fatalf("%d files, %v", len(list), err)
+	}
+	if err := putBack(list); err != nil {
+		t.Errorf("put back what is there: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if len(missing(list)) != 1 {
+		t.Error("a removed file is not missed")
+	}
+	if gone, err := perfDataOf(tree); err != nil || len(gone) != 0 {
+		t.Errorf("of a removed file: %d, %v", len(gone), err)
+	}
+	if err := putBack(list); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Stat(path, &st)
+	}
+	if err != nil || string(b[:6]) != "countx" || st.Uid != uid || st.Mode&0o777 != 0o600 {
+		t.Errorf("%.10q of %d, mode %o, %v", b, st.Uid, st.Mode, err)
+	}
+
+	// The directory is its owner's to turn into something else.
+	os.RemoveAll(dir)
+	victim := t.TempDir()
+	if err := os.Symlink(victim, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := putBack(list); err == nil {
+		t.Error("followed a symbolic link")
+	}
+	os.Remove(dir)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := putBack(list); err == nil {
+		t.Error("wrote to a directory of somebody else")
+	}
+	list[0].Path = filepath.Join(victim, "4711")
+	if err := putBack(list); err == nil {
+		t.Error("wrote a file elsewhere")
+	}
+}
