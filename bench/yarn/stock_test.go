@@ -10,6 +10,7 @@ import (
 // What stock preemption does is what Headrace is compared with: a container is
 // killed, what it has done is lost, and it starts again.
 func TestStockKill(t *testing.T) {
+	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
 	low.awaitSteps(t, 40)
@@ -32,6 +33,7 @@ func TestStockKill(t *testing.T) {
 }
 
 func TestWaitWaits(t *testing.T) {
+	t.Parallel()
 	c := startTest(t, Options{Mode: Wait})
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 50, 100*time.Millisecond)
 	low.awaitSteps(t, 10)
@@ -51,6 +53,7 @@ func TestWaitWaits(t *testing.T) {
 
 // The applications that others bring, on two NodeManagers.
 func TestApplications(t *testing.T) {
+	t.Parallel()
 	c := startTest(t, Options{Mode: Kill, Nodes: 2})
 	t.Run("DistributedShell", func(t *testing.T) {
 		s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
@@ -91,6 +94,7 @@ func TestApplications(t *testing.T) {
 
 // An application that is killed leaves nothing, and what YARN does not end is found.
 func TestLeftovers(t *testing.T) {
+	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
 	run := must(c.Shell(ShellJob{Name: "runaway", Queue: "low", Command: "setsid -f sleep 600; sleep 600"}))(t)
 	must(run.Await(within(t, time.Minute), "started", 1))(t)

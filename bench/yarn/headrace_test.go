@@ -1,0 +1,284 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/wire"
+)
+
+// awaitState returns the containers in a state when there are exactly so many.
+func awaitState(t *testing.T, c *Cluster, state string, want int) []string {
+	t.Helper()
+	var ids []string
+	err := c.AwaitTasks(within(t, time.Minute), fmt.Sprintf("%d containers to be %s", want, state), time.Minute, func(tasks []*wire.Task) bool {
+		ids = nil
+		for _, task := range tasks {
+			if task.State == state && task.Doing == "" {
+				ids = append(ids, task.Id)
+			}
+		}
+		return len(ids) == want
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// shortestPause is less than a container is suspended in these tests, and more than
+// it may stand still on a busy machine.
+const shortestPause = 1500 * time.Millisecond
+
+// inPlace fails unless every task has done its work in one container, without
+// losing a step, and so many have paused.
+func (r *stepsRun) inPlace(t *testing.T, paused int) {
+	t.Helper()
+	if lost := must(r.steps.Lost())(t); lost != 0 {
+		t.Errorf("%d steps were lost", lost)
+	}
+	long := 0
+	for task, attempts := range must(r.steps.Attempts())(t) {
+		if len(attempts) != 1 {
+			t.Errorf("task %s has run in %d containers, want 1", task, len(attempts))
+		}
+		if attempts[0].LongestPause() > shortestPause {
+			long++
+		}
+	}
+	if long != paused {
+		t.Errorf("%d tasks have paused, want %d", long, paused)
+	}
+	for _, e := range r.Events() {
+		if e.Event == "completed" && e.Exit != 0 || e.Event == "updated" {
+			t.Errorf("the application master has seen %+v", e)
+		}
+	}
+}
+
+// A fill is a low job that leaves no room, and an urgent one that has taken some of
+// it and keeps it until it is killed.
+type fill struct {
+	low, high *stepsRun
+	// suspended are the containers that have given way.
+	gave []string
+}
+
+// giveWay starts both and returns when a container of the low one is in the state.
+func giveWay(t *testing.T, c *Cluster, name, state string) *fill {
+	t.Helper()
+	f := &fill{low: shell(t, c, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)}
+	f.low.awaitSteps(t, 20)
+	f.high = shell(t, c, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000, 100*time.Millisecond)
+	f.gave = awaitState(t, c, state, 1)
+	f.high.awaitSteps(t, 5)
+	return f
+}
+
+// over ends the urgent job and waits for the low one.
+func (f *fill) over(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.KillApp(t.Context(), must(f.high.ID(t.Context()))(t)); err != nil {
+		t.Fatal(err)
+	}
+	f.low.succeed(t, 2)
+	f.low.inPlace(t, 1)
+	idle(t, c)
+}
+
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend"})
+	t.Run("in place", func(t *testing.T) { suspendInPlace(t, c) })
+	t.Run("DistributedShell", func(t *testing.T) { suspendDistributedShell(t, c) })
+	t.Run("MapReduce", func(t *testing.T) { suspendMapReduce(t, c) })
+	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, c) })
+}
+
+func suspendInPlace(t *testing.T, c *Cluster) {
+	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
+	low.awaitSteps(t, 20)
+	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
+	awaitState(t, c, "suspended", 1)
+	high.succeed(t, 1)
+	low.succeed(t, 2)
+	low.inPlace(t, 1)
+	idle(t, c)
+}
+
+// The application master has a container in the queue that gives way, and keeps it.
+func suspendDistributedShell(t *testing.T, c *Cluster) {
+	s := must(c.NewSteps("ds-low", 60, 100*time.Millisecond))(t)
+	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), s}
+	low.awaitSteps(t, 20)
+	high := shell(t, c, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10, 100*time.Millisecond)
+	suspended := awaitState(t, c, "suspended", 2)
+	for _, id := range suspended {
+		if strings.HasSuffix(id, "_000001") {
+			t.Errorf("the application master is suspended: %s", id)
+		}
+	}
+	high.succeed(t, 1)
+	low.succeed(t, 2)
+	low.inPlace(t, 2)
+	app := must(c.App(t.Context(), must(low.ID(t.Context()))(t)))(t)
+	if app.FinalStatus != "SUCCEEDED" || app.PreemptedMasters != 0 || app.PreemptedContainers != 0 {
+		t.Errorf("the application: %+v", app)
+	}
+	idle(t, c)
+}
+
+// A job of MapReduce gives way in the middle of its map tasks, and its result is
+// right.
+func suspendMapReduce(t *testing.T, c *Cluster) {
+	dir := filepath.Join(c.Dir, "wordcount")
+	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
+	if err := os.MkdirAll(in, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const files, lines = 2, 400_000
+	line := "the quick brown fox jumps over the lazy dog\n"
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(in, fmt.Sprint(i)), []byte(strings.Repeat(line, lines)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	low := must(c.MapReduce(MapReduceJob{Name: "words", Queue: "low", Args: []string{"wordcount", in, out},
+		Properties: map[string]string{"mapreduce.input.fileinputformat.split.minsize": "1000000000"}}))(t)
+	// The master has the first container; the map tasks come after it.
+	awaitState(t, c, "running", files)
+	high := shell(t, c, ShellJob{Name: "mr-high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
+	awaitState(t, c, "suspended", 1)
+	high.succeed(t, 1)
+	if err := low.Succeed(within(t, 2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	result, err := os.ReadFile(filepath.Join(out, "part-r-00000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("brown\t%[1]d\ndog\t%[1]d\nfox\t%[1]d\njumps\t%[1]d\nlazy\t%[1]d\nover\t%[1]d\nquick\t%[1]d\nthe\t%[2]d\n", files*lines, 2*files*lines)
+	if string(result) != want {
+		t.Errorf("counted:\n%swant:\n%s", result, want)
+	}
+	app := must(c.App(t.Context(), must(low.ID(t.Context()))(t)))(t)
+	if app.PreemptedContainers != 0 || app.PreemptedMasters != 0 {
+		t.Errorf("the application: %+v", app)
+	}
+	idle(t, c)
+}
+
+func killSuspended(t *testing.T, c *Cluster) {
+	f := giveWay(t, c, "kill", "suspended")
+	for _, r := range []*stepsRun{f.low, f.high} {
+		if err := c.KillApp(t.Context(), must(r.ID(t.Context()))(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle(t, c)
+	for _, task := range must(c.Tasks(t.Context(), 0))(t) {
+		if task.EndedMs == 0 {
+			t.Errorf("task %s is still %s", task.Id, task.State)
+		}
+	}
+}
+
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint"})
+	f := giveWay(t, c, "checkpoint", "checkpointed")
+	for _, id := range f.gave {
+		if left := processesOf(t, c, id); len(left) > 0 {
+			t.Logf("a checkpointed container keeps: %v", left)
+		}
+	}
+	f.over(t, c)
+}
+
+// processesOf are the processes whose environment names a container.
+func processesOf(t *testing.T, c *Cluster, container string) []string {
+	t.Helper()
+	var found []string
+	for _, pid := range must(belonging(c.Dir))(t) {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err == nil && strings.Contains(string(env), "CONTAINER_ID="+container) {
+			found = append(found, describeProcess(pid))
+		}
+	}
+	return found
+}
+
+// The plug-ins without Headrace: stock preemption, and nobody warns twice.
+func TestWithoutDaemons(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
+	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60, 100*time.Millisecond)
+	low.awaitSteps(t, 80)
+	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10, 100*time.Millisecond)
+	high.succeed(t, 3)
+	low.succeed(t, 4)
+	if lost := must(low.steps.Lost())(t); lost < 20 {
+		t.Errorf("%d steps were lost; want at least 20, as with stock preemption", lost)
+	}
+	idle(t, c)
+	for _, log := range []string{"rm", "nm0"} {
+		warnings := ourWarnings(t, c.logFile(log))
+		if len(warnings) == 0 {
+			t.Errorf("%s.log has no warning of ours", log)
+		}
+		for class, n := range warnings {
+			if n != 1 {
+				t.Errorf("%s.log has %d warnings of %s, want 1", log, n, class)
+			}
+		}
+	}
+}
+
+// ourWarnings counts the warnings and errors of each of Headrace's classes in a log.
+func ourWarnings(t *testing.T, path string) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for line := range strings.Lines(string(must(os.ReadFile(path))(t))) {
+		f := strings.Fields(line)
+		if len(f) > 2 && (f[1] == "WARN" || f[1] == "ERROR") && strings.HasPrefix(f[2], "headrace.") {
+			t.Log(strings.TrimSpace(line))
+			n[f[2]]++
+		}
+	}
+	return n
+}
+
+// Each of the daemons is killed while a container is suspended.
+func TestSurvival(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend"})
+	ctx := func(t *testing.T) context.Context { return within(t, 2*time.Minute) }
+	for _, victim := range []struct {
+		name        string
+		kill, start func(t *testing.T) error
+	}{
+		{"node", func(*testing.T) error { return c.KillNode(0) }, func(t *testing.T) error { return c.StartNode(ctx(t), 0) }},
+		{"manager", func(*testing.T) error { return c.KillManager() }, func(t *testing.T) error { return c.StartManager(ctx(t)) }},
+		{"NodeManager", func(*testing.T) error { return c.KillNM(0) }, func(t *testing.T) error { return c.StartNM(ctx(t), 0) }},
+		{"ResourceManager", func(*testing.T) error { return c.KillRM() }, func(t *testing.T) error { return c.StartRM(ctx(t)) }},
+	} {
+		t.Run(victim.name, func(t *testing.T) {
+			f := giveWay(t, c, victim.name, "suspended")
+			if err := victim.kill(t); err != nil {
+				t.Fatal(err)
+			}
+			if err := victim.start(t); err != nil {
+				t.Fatal(err)
+			}
+			if gave := awaitState(t, c, "suspended", 1); gave[0] != f.gave[0] {
+				t.Errorf("%s is suspended, before it was %s", gave[0], f.gave[0])
+			}
+			f.over(t, c)
+		})
+	}
+}
