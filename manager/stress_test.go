@@ -1,0 +1,179 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// TestStress has nodes come, report, carry out orders or not, and go, while schedulers
+// ask for everything at once; then it checks that all accounts agree.
+func TestStress(t *testing.T) {
+	noLeaks(t)
+	s := start(t, func(c *Config) {
+		c.Policy = policy.Config{Policy: policy.Cost, MinRun: policy.None}
+		c.timing.away, c.timing.silent, c.timing.spare, c.timing.claim = 20*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
+		c.timing.patience = 50 * time.Millisecond
+	})
+	over, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var work sync.WaitGroup
+	names := func(r *rand.Rand) string { return fmt.Sprintf("c%d.%d", r.IntN(6), r.IntN(8)) }
+	for i := range 4 {
+		work.Go(func() { shakyNode(over, s, i) })
+	}
+	for i := range uint64(4) {
+		work.Go(func() {
+			r := rand.New(rand.NewPCG(i, 5))
+			var version uint64
+			for over.Err() == nil {
+				switch r.IntN(4) {
+				case 0:
+					s.api.Preempt(over, &wire.PreemptRequest{Observe: r.IntN(4) == 0, Victims: []*wire.Victim{
+						{Container: names(r), ForPriority: r.Uint32N(12)}, {Container: names(r)}, {Container: names(r)},
+					}})
+				case 1, 2:
+					s.api.Resume(over, &wire.ResumeRequest{Container: names(r)})
+				case 3:
+					if res, err := s.api.Containers(over, &wire.ContainersRequest{Version: version, Wait: 0.05}); err == nil {
+						if res.Version < version {
+							t.Errorf("version %d after %d", res.Version, version)
+						}
+						version = res.Version
+					}
+				}
+				s.consistent(t)
+			}
+		})
+	}
+	work.Wait()
+	s.consistent(t)
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	if s.cluster.lastOrder-uint64(s.cluster.began.UnixMicro()) < 20 {
+		t.Error("next to nothing was ordered")
+	}
+}
+
+// shakyNode joins again and again, and does some of what it is told.
+func shakyNode(over context.Context, s *site, i int) {
+	r := rand.New(rand.NewPCG(uint64(i), 6))
+	api := s.client(testToken)
+	var tasks []*wire.Task
+	for j := range 8 {
+		tasks = append(tasks, task(fmt.Sprintf("c%d.%d", i, j)))
+	}
+	for over.Err() == nil {
+		ctx, leave := context.WithTimeout(over, time.Duration(10+r.IntN(300))*time.Millisecond)
+		stream, err := api.Join(ctx, &wire.JoinRequest{Node: fmt.Sprint("n", i)})
+		if err != nil {
+			leave()
+			continue
+		}
+		orders := make(chan *wire.NodeOrder, 100)
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			for stream.Receive() {
+				if stream.Msg().Number != 0 {
+					orders <- stream.Msg()
+				}
+			}
+		})
+		for ctx.Err() == nil {
+			rep := &wire.NodeReport{Node: fmt.Sprint("n", i), Info: &wire.NodeInfo{Memory: 32 * gb, SwapFree: gb, SwapOut: 1e9, SwapIn: 1e9,
+				Stores: []*wire.Store{{Name: "disk", Write: 1e9, Read: 1e9, Free: 100 * gb}}}}
+			select {
+			case o := <-orders:
+				rep.Results = append(rep.Results, carryOut(r, o, tasks))
+			case <-time.After(time.Duration(r.IntN(5)) * time.Millisecond):
+			}
+			for _, t := range tasks {
+				if r.IntN(10) > 0 { // now and then one ends, and another of its name begins
+					c := task(t.Id)
+					c.State, c.SinceMs = t.State, t.SinceMs
+					rep.Tasks = append(rep.Tasks, c)
+				}
+			}
+			api.Report(ctx, rep)
+		}
+		leave()
+		for drained := false; !drained; {
+			done := make(chan struct{})
+			go func() { reading.Wait(); close(done) }()
+			for waiting := true; waiting; {
+				select {
+				case <-orders:
+				case <-done:
+					waiting, drained = false, true
+				}
+			}
+		}
+		stream.Close()
+	}
+}
+
+func carryOut(r *rand.Rand, o *wire.NodeOrder, tasks []*wire.Task) *wire.OrderResult {
+	res := &wire.OrderResult{Number: o.Number}
+	if r.IntN(4) == 0 {
+		res.Error = "not today"
+		return res
+	}
+	for _, t := range tasks {
+		if t.Id == o.Container {
+			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+			t.SinceMs++
+		}
+	}
+	return res
+}
+
+// consistent checks that orders, containers and nodes agree.
+func (s *site) consistent(t *testing.T) {
+	c := s.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	outstanding, holds := 0, 0
+	for name, n := range c.nodes {
+		holds += len(n.holds)
+		for id, k := range n.holds {
+			if k.node != n || k.id != id || c.containers[id] != k {
+				t.Errorf("%s holds %s, which is elsewhere", name, id)
+			}
+			for _, o := range []*order{k.order, k.paging} {
+				if o == nil {
+					continue
+				}
+				outstanding++
+				if o.of != k || c.orders[o.wire.Number] != o || n.away {
+					t.Errorf("order %d of %s is in disorder", o.wire.Number, id)
+				}
+			}
+			ordered := ""
+			if k.order != nil {
+				ordered = k.order.wire.Verb
+			}
+			if k.public.Ordered != ordered || k.public.State != k.state.String() || k.public.Away != n.away || k.state > headrace.Checkpointed {
+				t.Errorf("%s is shown as %v", id, k.public)
+			}
+		}
+	}
+	if outstanding != len(c.orders) || holds != len(c.containers) {
+		t.Errorf("%d orders of %d, %d containers of %d", outstanding, len(c.orders), holds, len(c.containers))
+	}
+	var there uint32
+	for _, n := range c.nodes {
+		if !n.away {
+			there++
+		}
+	}
+	if there != c.joined {
+		t.Errorf("%d nodes are there, %d are counted", there, c.joined)
+	}
+}
