@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -24,6 +25,7 @@ final class Keeper implements Runnable, Victims.Outcome {
     private final HeadraceScheduler scheduler;
     private final Ledger ledger;
     private final Pace pace;
+    private final AtomicBoolean stopping;
     private final Resumes resumes;
     private final Map<ContainerId, Suspension> suspensions = new ConcurrentHashMap<>();
     private final Set<ContainerId> reconsidered = ConcurrentHashMap.newKeySet();
@@ -33,10 +35,11 @@ final class Keeper implements Runnable, Victims.Outcome {
     private volatile Told told = Told.NOTHING;
     private Told seen = Told.NOTHING;
 
-    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Pace pace) {
+    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Pace pace, AtomicBoolean stopping) {
         this.scheduler = scheduler;
         this.ledger = ledger;
         this.pace = pace;
+        this.stopping = stopping;
         this.resumes = new Resumes(manager, pace);
     }
 
@@ -87,7 +90,7 @@ final class Keeper implements Runnable, Victims.Outcome {
     @Override
     public void run() {
         try {
-            while (!Thread.currentThread().isInterrupted()) {
+            while (!stopping.get()) {
                 synchronized (news) {
                     if (told == seen) {
                         news.wait(pace.tick());

@@ -3,6 +3,7 @@ package headrace.yarn.rm;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
@@ -22,6 +23,8 @@ final class Plugin {
     private final HeadraceScheduler scheduler;
     private final Ledger ledger;
     private final List<Thread> threads = new ArrayList<>();
+    // Interrupts alone do not do: YARN's dispatcher swallows them.
+    private final AtomicBoolean stopping = new AtomicBoolean();
     private Settings settings;
     private volatile Victims victims;
     private volatile Keeper keeper;
@@ -50,12 +53,12 @@ final class Plugin {
         }
         Pace pace = scheduler.pace();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
-        Keeper newKeeper = new Keeper(scheduler, ledger, manager, pace);
-        Victims newVictims = new Victims(manager, settings, pace, newKeeper);
+        Keeper newKeeper = new Keeper(scheduler, ledger, manager, pace, stopping);
+        Victims newVictims = new Victims(manager, settings, pace, newKeeper, stopping);
         run("headrace-victims", newVictims);
         if (active()) {
             run("headrace-keeper", newKeeper);
-            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell));
+            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping));
             keeper = newKeeper;
         }
         victims = newVictims;
@@ -73,6 +76,7 @@ final class Plugin {
     void stop() throws InterruptedException {
         victims = null;
         keeper = null;
+        stopping.set(true);
         threads.forEach(Thread::interrupt);
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
         for (Thread thread : threads) {

@@ -8,6 +8,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,15 +33,17 @@ final class Victims implements Runnable {
     private final Settings settings;
     private final Pace pace;
     private final Outcome outcome;
+    private final AtomicBoolean stopping;
     private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
     private final Set<ContainerId> asking = ConcurrentHashMap.newKeySet();
     private final Warnings warnings;
 
-    Victims(ManagerClient manager, Settings settings, Pace pace, Outcome outcome) {
+    Victims(ManagerClient manager, Settings settings, Pace pace, Outcome outcome, AtomicBoolean stopping) {
         this.manager = manager;
         this.settings = settings;
         this.pace = pace;
         this.outcome = outcome;
+        this.stopping = stopping;
         boolean kill = settings.fallback() == Settings.Fallback.KILL;
         this.warnings = new Warnings(LOG, observing() ? "What would be done is not known"
             : kill ? "Containers are killed by YARN" : "Nothing is preempted");
@@ -64,7 +67,7 @@ final class Victims implements Runnable {
     @Override
     public void run() {
         try {
-            while (!Thread.currentThread().isInterrupted()) {
+            while (!stopping.get()) {
                 List<Victim> batch = gather();
                 try {
                     decide(batch);
@@ -94,7 +97,7 @@ final class Victims implements Runnable {
             decisions = manager.preempt(batch.stream().map(Victim::id).toList(), observing());
             warnings.works();
         } catch (IOException | RuntimeException e) {
-            if (!Thread.currentThread().isInterrupted()) {
+            if (!stopping.get()) {
                 warnings.fails(e.getMessage());
                 batch.forEach(this::fallBack);
             }

@@ -4,12 +4,13 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.slf4j.LoggerFactory;
 
-/** Asks the manager again and again what the containers are doing, until its thread is interrupted. */
+/** Asks the manager again and again what the containers are doing. */
 final class Watch implements Runnable {
     // Of two answers, for the case that something changes all the time.
     private static final long LEAST_DISTANCE_MS = 20;
@@ -18,23 +19,26 @@ final class Watch implements Runnable {
     private final Pace pace;
     private final LongSupplier clock;
     private final Consumer<Told> listener;
+    private final AtomicBoolean stopping;
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
         "What the containers are doing is not known; none is suspended or resumed meanwhile");
 
     private long version;
     private Map<ContainerId, RemoteContainer> containers = Map.of();
 
-    Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener) {
+    Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener,
+            AtomicBoolean stopping) {
         this.manager = manager;
         this.pace = pace;
         this.clock = clock;
         this.listener = listener;
+        this.stopping = stopping;
     }
 
     @Override
     public void run() {
         long asOf = Long.MIN_VALUE;
-        while (!Thread.currentThread().isInterrupted()) {
+        while (!stopping.get()) {
             long asked = clock.getAsLong();
             boolean answered = ask();
             asOf = answered ? asked : asOf;
@@ -55,7 +59,7 @@ final class Watch implements Runnable {
             warnings.works();
             return true;
         } catch (IOException | RuntimeException e) {
-            if (!Thread.currentThread().isInterrupted()) {
+            if (!stopping.get()) {
                 warnings.fails(e.getMessage());
             }
             version = 0;
@@ -63,7 +67,7 @@ final class Watch implements Runnable {
         }
     }
 
-    private static void pause(long millis) {
+    private static void pause(long millis) { // or until the plug-in stops
         try {
             Thread.sleep(millis);
         } catch (InterruptedException e) {

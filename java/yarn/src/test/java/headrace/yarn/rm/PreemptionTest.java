@@ -1,0 +1,247 @@
+package headrace.yarn.rm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.yarn.rm.Suspension.Phase;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** YARN's own policy chooses the victims. */
+@Timeout(120)
+class PreemptionTest {
+    @TempDir
+    Path dir;
+    private FakeManager manager;
+    private Configuration conf;
+    private TestCluster cluster;
+    private MockNM node;
+    private MockAM low;
+    private List<ContainerId> ids;
+    private Accounts before;
+
+    @BeforeEach
+    void prepare() throws Exception {
+        manager = new FakeManager(dir);
+        conf = TestCluster.conf(manager);
+        TestCluster.preempts(conf);
+    }
+
+    /** A node of 8 GB, and an application in the queue low that has 7 GB in containers and 1 GB for its master. */
+    private void start() throws Exception {
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 8);
+        low = cluster.application("low", node);
+        ids = cluster.containers(low, node, 7);
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        before = Accounts.of(cluster);
+    }
+
+    @AfterEach
+    void stop() {
+        if (cluster != null) {
+            cluster.close();
+        }
+        manager.close();
+    }
+
+    @Test
+    void anUrgentApplicationGetsItsRoomAndTheOthersGoOnAfterwards() throws Exception {
+        start();
+        MockAM high = master("high", 0);
+        List<ContainerId> urgent = cluster.containers(high, node, 3);
+        assertEquals(4, cluster.scheduler().demoted().size());
+        assertEquals(8, new HashSet<>(cluster.app(low).getLiveContainers()).size());
+        steady(20);
+        assertEquals(4, manager.asked().size(), "more victims than needed: " + manager.asked());
+        assertTrue(manager.resumed().isEmpty());
+
+        end(high, urgent);
+        cluster.await("all go on", () -> manager.resumed().size() == 4);
+        cluster.await("accounts as before", () -> lowOnly(Accounts.of(cluster)).equals(lowOnly(before)));
+    }
+
+    private MockAM master(String queue, int priority) throws Exception {
+        Masters masters = new Masters(cluster, node);
+        return masters.start(queue, priority);
+    }
+
+    private void end(MockAM am, List<ContainerId> containers) throws Exception {
+        for (ContainerId id : containers) {
+            cluster.finish(am, node, id);
+        }
+        am.unregisterAppAttempt();
+        node.nodeHeartbeat(am.getApplicationAttemptId(), 1, ContainerState.COMPLETE);
+        cluster.rm.drainEvents();
+    }
+
+    private void steady(int beats) throws Exception {
+        for (int i = 0; i < beats; i++) {
+            cluster.beat();
+            Thread.sleep(20); // so that YARN's policy has its rounds
+        }
+    }
+
+    private Accounts lowOnly(Accounts all) {
+        all.values().keySet().removeIf(k -> k.startsWith("app ") && !k.contains(low.getApplicationAttemptId().toString())
+            || k.startsWith("user user in root.high"));
+        return all;
+    }
+
+    @Test
+    void nobodyElseIsChosenWhileADumpIsUnderWay() throws Exception {
+        start();
+        manager.decides("checkpoint");
+        manager.carriesOut(false);
+        MockAM high = submitted("high", 0);
+        cluster.await("a victim", () -> manager.asked().size() == 1);
+        steady(60); // several rounds of the policy, and more than it waits before it kills
+        assertEquals(1, manager.asked().size(), manager.asked().toString());
+        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        ContainerId victim = ContainerId.fromString(manager.asked().get(0));
+        manager.set(victim, s -> {
+            s.ordered = "";
+            s.state = "checkpointed";
+        });
+        cluster.awaitPhase(victim, Phase.PARKED);
+        cluster.await("the master starts", () -> high(high) != null);
+    }
+
+    private MockAM submitted(String queue, int priority) throws Exception {
+        return new Masters(cluster, node).submit(queue, priority);
+    }
+
+    private Object high(MockAM am) {
+        return cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId())
+            .getCurrentAppAttempt().getMasterContainer();
+    }
+
+    @Test
+    void whatTheManagerDoesNotKnowIsKilledByYarn() throws Exception {
+        manager.decides("");
+        start();
+        submitted("high", 0);
+        Set<ContainerId> preempted = new HashSet<>();
+        cluster.await("killed", () -> {
+            low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses()
+                .forEach(s -> preempted.add(s.getContainerId()));
+            return preempted.size() == 1;
+        });
+        assertTrue(cluster.scheduler().demoted().isEmpty());
+    }
+
+    @Test
+    void withoutAnAnswerTheFallbackDecides() throws Exception {
+        conf.set(Settings.FALLBACK, "wait");
+        start();
+        manager.down(true);
+        submitted("high", 0);
+        steady(60);
+        assertEquals(before.values().get("node 127.0.0.1:1001"), Accounts.of(cluster).values().get("node 127.0.0.1:1001"));
+        manager.down(false);
+        cluster.await("asked once it is back", () -> cluster.scheduler().demoted().size() == 1);
+    }
+
+    @Test
+    void aManagerThatDoesNotAnswerDoesNotKeepYarnFromKilling() throws Exception {
+        start();
+        manager.down(true);
+        submitted("high", 0);
+        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        assertTrue(cluster.scheduler().demoted().isEmpty());
+    }
+
+    @Test
+    void whatTheManagerLeavesAloneIsAskedAboutAgain() throws Exception {
+        manager.decides("wait");
+        start();
+        submitted("high", 0);
+        cluster.await("asked again", () -> manager.asked().size() >= 3);
+        assertEquals(8, cluster.app(low).getLiveContainers().size());
+    }
+
+    @Test
+    void observingOnlySaysWhatWouldBeDone() throws Exception {
+        conf.set(Settings.MODE, "observe-only");
+        start();
+        submitted("high", 0);
+        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        assertTrue(manager.observed() > 0);
+        assertEquals(manager.observed(), manager.asked().size());
+        assertTrue(cluster.scheduler().demoted().isEmpty());
+    }
+
+    @Test
+    void offMeansThatNothingIsAskedAndNoThreadIsThere() throws Exception {
+        conf.set(Settings.MODE, "off");
+        start();
+        assertTrue(threads().isEmpty(), threads().toString());
+        submitted("high", 0);
+        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        assertEquals(0, manager.preempts());
+    }
+
+    @Test
+    void withoutAManagerItIsYarnAsItIs() throws Exception {
+        conf.unset(Settings.URL);
+        start();
+        assertTrue(threads().isEmpty(), threads().toString());
+        submitted("high", 0);
+        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+    }
+
+    private static List<String> threads() {
+        return Thread.getAllStackTraces().keySet().stream().map(Thread::getName)
+            .filter(name -> name.startsWith("headrace")).toList();
+    }
+
+    @Test
+    void inAQueueTheHigherPriorityGoesFirst() throws Exception {
+        conf.setBoolean("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled", true);
+        conf.set("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.preemption-order-policy",
+            "priority_first");
+        conf.setFloat("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.minimum-threshold", 0.1f);
+        conf.setFloat("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.max-allowable-limit", 1.0f);
+        conf.setInt("yarn.cluster.max-application-priority", 10);
+        TestCluster.queue(conf, "low", 100);
+        TestCluster.queue(conf, "high", 0);
+        start();
+        MockAM first = master("low", 5);
+        List<ContainerId> urgent = cluster.containers(first, node, 2);
+        steady(20);
+        assertEquals(3, cluster.scheduler().demoted().size());
+        assertTrue(manager.resumed().isEmpty(), "room is taken from who is more urgent");
+        end(first, urgent);
+        cluster.await("all go on", () -> manager.resumed().size() == 3);
+        cluster.await("accounts as before", () -> lowOnly(Accounts.of(cluster)).equals(lowOnly(before)));
+    }
+
+    @Test
+    void aSuspendedContainerIsNotFoundOnItsNode() throws Exception {
+        start();
+        FiCaSchedulerNode place = cluster.scheduler().getNode(node.getNodeId());
+        ContainerId id = ids.get(6);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(low, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        assertTrue(place.getCopiedListOfRunningContainers().stream().noneMatch(c -> c.getContainerId().equals(id)));
+        manager.set(id, s -> s.held = false);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertTrue(place.getCopiedListOfRunningContainers().stream().anyMatch(c -> c.getContainerId().equals(id)));
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+}
