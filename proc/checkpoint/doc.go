@@ -50,6 +50,7 @@
 //	checkpoint.before-rename    the manifest is durable under a temporary name
 //	checkpoint.before-dirsync   the manifest has its name
 //	checkpoint.committed        everything is durable
+//	checkpoint.import           an imported image is about to get its manifest (passed once per image)
 //	checkpoint.collect          an image lost its manifest and is about to be removed (passed once per image)
 //
 // CRIU takes the contents of an image on trust; with a truncated pages file its
