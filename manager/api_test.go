@@ -320,6 +320,31 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// TestGRPC: what speaks HTTP/2 without TLS is served as well.
+func TestGRPC(t *testing.T) {
+	s := start(t, nil)
+	s.machine("n1", task("c1"))
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols}
+	defer transport.CloseIdleConnections()
+	api := wireconnect.NewManagerServiceClient(tokenClient{&http.Client{Transport: transport}, testToken}, s.url(), connect.WithGRPC())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if res, err := api.Containers(ctx, &wire.ContainersRequest{}); err != nil || len(res.Containers) != 1 {
+		t.Fatalf("%v, %v", res, err)
+	}
+	stream, err := api.Join(ctx, &wire.JoinRequest{Node: "n2"})
+	if err != nil || !stream.Receive() {
+		t.Fatalf("%v, %v", err, stream.Err())
+	}
+	stream.Close()
+	stranger := wireconnect.NewManagerServiceClient(tokenClient{&http.Client{Transport: transport}, "x"}, s.url(), connect.WithGRPC())
+	if _, err := stranger.Nodes(ctx, &wire.NodesRequest{}); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("a stranger: %v", err)
+	}
+}
+
 // certificate makes one for 127.0.0.1.
 func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -29,7 +30,8 @@ const (
 func (m *Manager) handler() http.Handler {
 	g := &guard{want: sha256.Sum256([]byte(m.cfg.Token)), log: m.cfg.Log, counts: m.counts}
 	mux := http.NewServeMux()
-	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest))
+	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
+		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster
 	mux.Handle(path, g.protect(withDeadlines(api)))
 	metrics := promhttp.HandlerFor(m.counts.registry(m.cluster), promhttp.HandlerOpts{})
 	mux.Handle("GET /metrics", g.protectUnlessLocal(metrics))
