@@ -65,14 +65,11 @@ func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
 	if err := fillResources(t, &wire.RunRequest{Priority: q.Priority, Cpus: q.Cpus, Memory: q.Memory}, unbounded); err != nil {
 		return nil, err
 	}
-	as := &wire.RunRequest{User: q.User}
-	if by.uid != 0 || q.User == "" {
-		as.User = ""
-		if err := sameUser(q.User, by); err != nil {
-			return nil, err
-		}
+	owner, err := accountOf(q.User, by)
+	if err != nil {
+		return nil, err
 	}
-	if err := fillIdentity(t, as, by); err != nil {
+	if err := fillIdentity(t, &wire.RunRequest{}, owner); err != nil {
 		return nil, err
 	}
 	t.rec.ID, t.rec.Name = headrace.TaskID(q.Id), q.Name
@@ -84,19 +81,23 @@ func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
 	return t, nil
 }
 
-// sameUser refuses an operator that is not root and names another account.
-func sameUser(name string, by caller) error {
+// accountOf is who a container will run as: the named account, else the caller. To
+// be announced gives nobody rights: the process that comes must be that account's,
+// and brings the command.
+func accountOf(name string, by caller) (caller, error) {
 	if name == "" {
-		return nil
+		return by, nil
 	}
 	who, err := lookUp(name)
 	if err != nil {
-		return err
+		return by, err
 	}
-	if uid, err := parseID(who.Uid); err != nil || uid != by.uid {
-		return fmt.Errorf("%w: only root may announce containers of another user (%s)", errDenied, name)
+	uid, err := parseID(who.Uid)
+	if err != nil {
+		return by, err
 	}
-	return nil
+	gid, err := parseID(who.Gid)
+	return caller{uid: uid, gid: gid}, err
 }
 
 // announce remembers a container until its process comes.
@@ -185,6 +186,9 @@ func (l *loop) order(t *task, c *call) {
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", errState, t.rec.ID))
 	case c.verb == verbOrderSuspend && state == headrace.Running:
 		l.suspend(t, in, c)
+	case c.verb == verbOrderSuspend && state == headrace.Suspended && c.pageOut > 0:
+		l.pageOut(t, c.pageOut)
+		t.op.calls = append(t.op.calls, c)
 	case c.verb == verbOrderCheckpoint && state != headrace.Checkpointed:
 		st, err := l.chooseStore(c.store, t)
 		if err != nil {

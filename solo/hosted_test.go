@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -260,6 +261,36 @@ func TestHostedRefused(t *testing.T) {
 	}
 }
 
+// An announcement is for the processes of one account, whoever made it.
+func TestHostedOwner(t *testing.T) {
+	other := caller{uid: 54321, gid: 54321} // an operator
+	q := announced("container_owned")
+	q.User = "root"
+	mine, err := newHosted(q, other)
+	if err != nil || os.Geteuid() == 0 && mine.rec.UID != 0 {
+		t.Fatalf("announced for root: %v, %v", mine, err)
+	}
+	q.User = ""
+	theirs, err := newHosted(q, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not root: every container belongs to the daemon's user")
+	}
+	if theirs.rec.UID != other.uid {
+		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
+	}
+	l := &loop{announced: map[headrace.TaskID]announcement{}, clk: systemClock{}}
+	if err := l.announce(mine); err != nil {
+		t.Fatal(err)
+	}
+	stranger := arrival{Request: attach.Request{ID: q.Id}, from: attach.Peer{UID: other.uid}}
+	if _, err := l.arrived(stranger); !errors.Is(err, errDenied) {
+		t.Errorf("a stranger's process: %v", err)
+	}
+}
+
 // A container that is launched again has the same name.
 func TestHostedAgain(t *testing.T) {
 	b := newHostBed(t)
@@ -456,4 +487,25 @@ func TestApplication(t *testing.T) {
 	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != "container_far" {
 		t.Fatalf("with a manager: %v, %v", r, err)
 	}
+}
+
+// TestHostedPageOut: to suspend what is suspended already writes memory to swap.
+func TestHostedPageOut(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	b.await(id, "measured", func(w *wire.Task) bool { return w.Usage.Resident > 0 })
+	b.mustOrder(id, "suspend")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	order := &wire.NodeOrder{Number: 2, Container: string(id), Verb: "suspend", PageOut: 20 << 20, Reason: "its memory is needed"}
+	if err := b.daemon.Host().Do(ctx, order); err != nil {
+		t.Fatal(err)
+	}
+	history := b.get(id).History
+	if e := history[len(history)-1]; e.State != "paged out" || e.Bytes != 20<<20 {
+		t.Errorf("the last event is %v", e)
+	}
+	b.is(id, headrace.Suspended)
+	b.mustOrder(id, "resume")
+	b.is(id, headrace.Running)
 }

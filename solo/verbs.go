@@ -111,6 +111,9 @@ func (l *loop) serve(t *task, c *call) {
 		t.queue = append([]*call{c}, t.queue...)
 		return
 	}
+	if c.verb == verbOrderResume && t.op.kind == opPageOut {
+		t.op.cancel()
+	}
 	t.queue = append(t.queue, c)
 }
 
