@@ -53,6 +53,6 @@ final class CommandName {
     }
 
     private static String plain(String word) {
-        return word.replaceAll("[\"'\\\\]", "");
+        return word.replaceAll("[\"'\\\\;&|()]", "");
     }
 }

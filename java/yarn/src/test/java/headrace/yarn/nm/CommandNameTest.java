@@ -16,7 +16,8 @@ class CommandNameTest {
         "java -jar /x/app.jar a                                                                   | app.jar",
         "java --add-opens a/b=ALL-UNNAMED -version                                                | java",
         "\"$SHELL\" script.sh                                                                     | $SHELL",
-        "(while true; do :; done)                                                                 | (while",
+        "(while true; do :; done)                                                                 | while",
+        "id; pwd                                                                                  | id",
         "/                                                                                        | container",
         "A=1                                                                                      | A=1",
     })

@@ -24,6 +24,7 @@ import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.apache.hadoop.yarn.server.nodemanager.ContainerExecutor;
 import org.apache.hadoop.yarn.server.nodemanager.Context;
 import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
+import org.apache.hadoop.yarn.server.nodemanager.containermanager.resourceplugin.ResourcePluginManager;
 
 /** What tests need of a NodeManager. */
 final class Fakes {
@@ -50,7 +51,7 @@ final class Fakes {
         for (Container container : containers) {
             all.put(container.getContainerId(), container);
         }
-        return proxy(Context.class, Map.of("getContainers", all));
+        return proxy(Context.class, Map.of("getContainers", all, "getResourcePluginManager", new ResourcePluginManager()));
     }
 
     private static <T> T proxy(Class<T> type, Map<String, Object> answers) {

@@ -3,13 +3,16 @@ package headrace.yarn.nm;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.UnixServer;
 import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -22,6 +25,30 @@ class HeadraceLinuxContainerExecutorTest {
         assertEquals("guest", HeadraceLinuxContainerExecutor.account(conf, "ada"));
         conf.setBoolean(YarnConfiguration.NM_NONSECURE_MODE_LIMIT_USERS, false);
         assertEquals("ada", HeadraceLinuxContainerExecutor.account(conf, "ada"));
+    }
+
+    /** Hadoop's native program is not asked for more than whether it is set up. */
+    @Test
+    void announcesATaskWithTheAccountThatItRunsAs(@TempDir Path dir) throws Exception {
+        Configuration conf = new YarnConfiguration();
+        conf.set(YarnConfiguration.NM_LINUX_CONTAINER_EXECUTOR_PATH, "/bin/true");
+        conf.set("headrace.node.socket", dir.resolve("s").toString());
+        conf.setInt("headrace.node.timeout-ms", 30_000);
+        conf.set(YarnConfiguration.NM_CONTAINER_MON_PROCESS_TREE, HeadraceProcessTree.class.getName());
+        HeadraceLinuxContainerExecutor executor = new HeadraceLinuxContainerExecutor();
+        executor.setConf(conf);
+        executor.init(Fakes.context(Fakes.container(Fakes.containerId(2), ContainerType.TASK, List.of("echo", "x"))));
+        AtomicReference<String> seen = new AtomicReference<>();
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        try (UnixServer daemon = UnixServer.answering(dir.resolve("s"), request -> {
+            seen.set(request);
+            return UnixServer.http("200 OK", "{\"argv\":[\"/opt/shim\"]}");
+        })) {
+            Fakes.writeScript(executor, out, Fakes.environment(Fakes.containerId(2)), List.of("echo", "x"), dir);
+        }
+        assertTrue(seen.get().contains("\"user\":\"nobody\""), seen.get());
+        String script = out.toString(StandardCharsets.UTF_8);
+        assertTrue(script.endsWith("\nexec '/opt/shim' /bin/bash -c \"echo x\"\n"), script);
     }
 
     @Test
