@@ -509,3 +509,18 @@ func TestHostedPageOut(t *testing.T) {
 	b.mustOrder(id, "resume")
 	b.is(id, headrace.Running)
 }
+
+// TestFactsWithoutCRIU: the manager is told what this machine cannot do.
+func TestFactsWithoutCRIU(t *testing.T) {
+	b := newHostBed(t)
+	b.launch(someContainer)
+	for _, criu := range []string{"/criu", ""} {
+		b.cfg.CRIU = criu
+		b.shutdown()
+		b.start()
+		_, tasks := b.daemon.Host().Facts()
+		if len(tasks) != 1 || (tasks[0].NoCheckpoint == "") != (criu != "") {
+			t.Errorf("with CRIU %q: %v", criu, tasks)
+		}
+	}
+}

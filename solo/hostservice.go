@@ -130,6 +130,9 @@ func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 		}
 		t := h.s.wireTask(snap, false)
 		t.Argv = nil
+		if h.s.loop.cfg.CRIU == "" && t.NoCheckpoint == "" {
+			t.NoCheckpoint = whyNoCRIU
+		}
 		tasks = append(tasks, t)
 	}
 	return h.s.nodeInfo(), tasks

@@ -120,6 +120,8 @@ func (t *task) dirty() int64 {
 	return min(d, t.stats.Resident+t.stats.Swapped)
 }
 
+const whyNoCRIU = "CRIU is not there; see: headrace doctor"
+
 // obstacles are the reasons against suspending and checkpointing that hold now.
 func (t *task) obstacles(now time.Duration, noCRIU bool) (suspend, checkpoint string) {
 	suspend, checkpoint = t.rec.NoSuspend, t.rec.NoCheckpoint
@@ -130,7 +132,7 @@ func (t *task) obstacles(now time.Duration, noCRIU bool) (suspend, checkpoint st
 		checkpoint = ""
 	}
 	if noCRIU && checkpoint == "" {
-		checkpoint = "CRIU is not there; see: headrace doctor"
+		checkpoint = whyNoCRIU
 	}
 	return suspend, checkpoint
 }
