@@ -33,13 +33,14 @@ func parseMark(s string) (mark, error) {
 }
 
 // meter tells how much of a workload is done: to the daemon through the file
-// that it names in the environment, and to the harness by marks. It keeps no file
+// that it names in the environment, and to the harness by marks and by an account. It keeps no file
 // open, so that a checkpoint never depends on one.
 type meter struct {
-	path  string
-	marks []mark
-	last  time.Time
-	err   error
+	path    string
+	marks   []mark
+	account account
+	last    time.Time
+	err     error
 }
 
 func newMeter(marks []mark) *meter {
@@ -56,6 +57,7 @@ func (m *meter) set(share float64) {
 		m.keep(os.WriteFile(k.path, nil, 0o600))
 		return true
 	})
+	m.keep(m.account.set(share))
 	if m.path == "" {
 		return
 	}
@@ -76,7 +78,7 @@ func (m *meter) close() error {
 func (m *meter) keep(err error) {
 	if err != nil {
 		m.err = errors.Join(m.err, fmt.Errorf("tell the progress: %w", err))
-		m.path = ""
+		m.path, m.account.path = "", ""
 	}
 }
 

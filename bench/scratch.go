@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/bench/yarn"
 )
 
 // scratchPrefix begins the name of everything that this package makes outside
@@ -97,6 +99,7 @@ func sweep(parent string) error {
 func removeScratch(dir string) error {
 	err := errors.Join(
 		liftThrottles(dir),
+		yarn.EndProcesses(dir),
 		endProcesses(dir),
 		dropSwaps(dir),
 		dropMounts(dir),

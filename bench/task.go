@@ -66,6 +66,8 @@ func runTask(k kind, args []string, out io.Writer) error {
 		marks = append(marks, mk)
 		return err
 	})
+	var book account
+	fs.StringVar(&book.path, "account", "", "FILE: write down the share that is done and the processor time so far")
 	w := k.new(fs)
 	fs.SetOutput(io.Discard)
 	if err := fs.Parse(args); err != nil {
@@ -80,6 +82,7 @@ func runTask(k kind, args []string, out io.Writer) error {
 		return fmt.Errorf("bench-task %s: unexpected %q", k.name, fs.Arg(0))
 	}
 	m := newMeter(marks)
+	m.account = book
 	sum, err := w.run(m)
 	if err == nil {
 		err = m.close()

@@ -19,7 +19,7 @@ func benchVerb(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(benchPreemptVerb(a), benchReadVerb(a), benchWarmVerb(a), benchOrderVerb(a), benchSimVerb(a))
+	cmd.AddCommand(benchPreemptVerb(a), benchReadVerb(a), benchWarmVerb(a), benchOrderVerb(a), benchSimVerb(a), benchYarnVerb(a))
 	return cmd
 }
 
