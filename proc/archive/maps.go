@@ -1,0 +1,162 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+)
+
+// Needs is what the processes of a stopped task need at the same paths.
+type Needs struct {
+	// Mapped are the files that they have mapped: programs and libraries.
+	Mapped []string
+	// Open are the regular files, directories and FIFOs that they have open, and
+	// their working and root directories.
+	Open []string
+	// Writing are those of Open that are open for writing, or mapped shared and
+	// writable. They must be carried: see Carried.Outside.
+	Writing []string
+}
+
+// Observe looks at the processes of a task. Files that were deleted are in the
+// images (CRIU's ghost files) and left out, as are those of kernel file systems.
+func Observe(pids []int) (Needs, error) {
+	sets := [3]map[string]bool{{}, {}, {}}
+	for _, pid := range pids {
+		if err := observe(pid, sets); err != nil {
+			return Needs{}, fmt.Errorf("files of process %d: %w", pid, err)
+		}
+	}
+	return Needs{sorted(sets[0]), sorted(sets[1]), sorted(sets[2])}, nil
+}
+
+func sorted(set map[string]bool) []string {
+	list := make([]string, 0, len(set))
+	for s := range set {
+		list = append(list, s)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func observe(pid int, sets [3]map[string]bool) error {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return err
+	}
+	for _, m := range parseMaps(b) {
+		if realFile(m.path) {
+			sets[0][m.path] = true
+			if m.written {
+				sets[2][m.path] = true
+			}
+		}
+	}
+	for _, link := range []string{"cwd", "root"} {
+		p, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, link))
+		if err != nil {
+			return err
+		}
+		if p != "/" {
+			sets[1][p] = true
+		}
+	}
+	return observeOpen(pid, sets)
+}
+
+func observeOpen(pid int, sets [3]map[string]bool) error {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		link := filepath.Join(dir, e.Name())
+		target, err := os.Readlink(link)
+		if linux.Gone(err) || errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if !filepath.IsAbs(target) || unix.Stat(link, &st) != nil || st.Nlink == 0 || !realFile(target) {
+			continue
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG, unix.S_IFDIR, unix.S_IFIFO:
+		default:
+			continue
+		}
+		sets[1][target] = true
+		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name()))
+		if err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFREG && forWriting(string(info)) {
+			sets[2][target] = true
+		}
+	}
+	return nil
+}
+
+// forWriting reads the flags in /proc/PID/fdinfo/FD.
+func forWriting(info string) bool {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, "flags:"); ok {
+			flags, err := strconv.ParseUint(strings.TrimSpace(v), 8, 64)
+			return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
+		}
+	}
+	return false
+}
+
+// realFile leaves out what is not at its path: deleted, or made by the kernel.
+func realFile(path string) bool {
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, " (deleted)") {
+		return false
+	}
+	for _, p := range []string{"/proc/", "/sys/", "/memfd:", "/anon_hugepage", "/SYSV", "/dev/zero", "/dev/null", "/[aio]"} {
+		if strings.HasPrefix(path, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// A mapping is a line of /proc/PID/maps that has a file.
+type mapping struct {
+	path    string
+	written bool // shared and writable
+}
+
+func parseMaps(b []byte) []mapping {
+	var list []mapping
+	sc := bufio.NewScanner(bytes.NewReader(b))
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		// address perms offset dev inode path; the path may have spaces.
+		rest, fields := sc.Text(), [5]string{}
+		for i := range fields {
+			fields[i], rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
+		}
+		path := unescapeMaps(strings.TrimLeft(rest, " "))
+		if perms := fields[1]; path != "" && len(perms) == 4 {
+			list = append(list, mapping{path, perms[1] == 'w' && perms[3] == 's'})
+		}
+	}
+	return list
+}
+
+// unescapeMaps undoes the kernel's only escape there, that of a line feed.
+func unescapeMaps(s string) string { return strings.ReplaceAll(s, `\012`, "\n") }
