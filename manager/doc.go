@@ -7,7 +7,8 @@
 // All that it knows comes from its callers. Nodes join by a stream, on which they get
 // orders, and report every second; after a restart of the manager they tell it again.
 // Orders that were given before are then not known any more; what they have come to is
-// in the reports.
+// in the reports. For some seconds after its start a container that is not known is one
+// whose node has not come back yet: it is to wait, not to be given up.
 //
 // An order is outstanding from the moment it is given until its result comes with a
 // report, its container has ended, its node is away, or its time is over. At most one

@@ -54,13 +54,15 @@ type timing struct {
 	patience time.Duration
 	// spare is for how long a mechanism is not tried again that has failed.
 	spare time.Duration
+	// settle is how long after the start of the manager nodes may still be coming back.
+	settle time.Duration
 }
 
 var usualTiming = timing{
 	alive: 3 * time.Second, send: 10 * time.Second,
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
-	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute,
+	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
 }
 
 // Manager serves ManagerService.

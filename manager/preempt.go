@@ -16,6 +16,7 @@ const urgent = headrace.High
 var (
 	errUnknown = errors.New("it is not known here")
 	errAway    = errors.New("nothing is heard of its node")
+	errEarly   = errors.New("it is not known yet: the manager was started only just now")
 )
 
 // preempt decides about victims and gives the orders, unless it is only to observe.
@@ -37,7 +38,11 @@ func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptD
 func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, now time.Time) *wire.PreemptDecision {
 	k, err := c.reach(v.Container)
 	if err != nil {
-		return &wire.PreemptDecision{Container: v.Container, Reason: err.Error()}
+		d := &wire.PreemptDecision{Container: v.Container, Reason: err.Error()}
+		if err == errEarly {
+			d.Mechanism = headrace.Wait.String()
+		}
+		return d
 	}
 	if d := k.settled(now); d != nil {
 		return d
@@ -78,6 +83,8 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 func (c *cluster) reach(id string) (*container, error) {
 	k := c.containers[id]
 	switch {
+	case k == nil && time.Since(c.began) < c.cfg.timing.settle:
+		return nil, errEarly
 	case k == nil:
 		return nil, errUnknown
 	case k.node.away:

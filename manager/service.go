@@ -118,7 +118,7 @@ func (s *service) Resume(_ context.Context, q *wire.ResumeRequest) (*wire.Resume
 	switch {
 	case errors.Is(err, errUnknown):
 		code = connect.CodeNotFound
-	case errors.Is(err, errAway):
+	case errors.Is(err, errAway), errors.Is(err, errEarly):
 		code = connect.CodeUnavailable
 	}
 	return nil, connect.NewError(code, fmt.Errorf("container %q: %w", clean(q.Container, maxName), err))

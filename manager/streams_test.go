@@ -188,7 +188,11 @@ func TestRestart(t *testing.T) {
 	if err := <-m.over; connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("the stream ended with %v", err)
 	}
-	s = start(t, func(c *Config) { c.Listen = addr })
+	s = start(t, func(c *Config) { c.Listen, c.timing.settle = addr, time.Hour })
+	wantDecision(t, s.preempt("c1")[0], "wait", "not known yet")
+	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("resume before the node is back: %v", err)
+	}
 	res := s.containers(before, 5) // is answered at once
 	if res.Version <= before || len(res.Containers) != 0 {
 		t.Fatalf("after the start: %v, before %d", res, before)
