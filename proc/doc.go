@@ -19,6 +19,10 @@
 // Without root there are no namespaces: the shim is only the subreaper of the
 // tree. Such a task can be suspended and killed, not checkpointed.
 //
+// A task may be attached to a process that stays where the command would be (Spec,
+// Attached; package proc/attach): the two end together, and a checkpoint of such a
+// task is restored by the shim that has taken it.
+//
 // # Files
 //
 // A task's directory holds its logs (stdout, stderr), the socket on which its

@@ -4,12 +4,14 @@
 //	headrace-shim supervise   owns the task: logs, exit code, accounting; pid 1
 //	                          of the task's pid namespace; answers the daemon
 //	headrace-shim init        the root of the dumped tree: session leader, reaper
-//	headrace-shim exec        becomes the user, opens the user's files, and
-//	                          becomes the command
+//	headrace-shim exec        sets limits, becomes the user, opens the user's
+//	                          files, and becomes the command
 //	headrace-shim dump        runs CRIU and the page server for one checkpoint, so
 //	                          that nothing that goes wrong there can end the task
 //	headrace-shim swap-probe  measures swap with memory of its own
 //
 // The supervisor takes no decisions. It does one operation on its tree at a
-// time; a kill interrupts a dump.
+// time; a kill interrupts a dump. That of an attached task (package attach) asks
+// before it starts the command, passes signals on, and ends the task when whoever
+// it is attached to has gone.
 package shim

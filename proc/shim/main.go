@@ -40,6 +40,11 @@ func Main(args []string) int {
 func usage() int {
 	fmt.Fprint(os.Stderr, `headrace-shim supervises one task of Headrace. The daemon starts it; there is
 nothing to do with it by hand. To see a task's processes: headrace show ID.
+
+  headrace-shim attach -socket SOCKET -id ID [-timeout 5s] -- COMMAND [ARG ...]
+
+runs COMMAND as a task of the daemon that listens on SOCKET, in the place of this
+process; without such a daemon it becomes COMMAND.
 `)
 	return 2
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -109,9 +110,9 @@ func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions,
 	return sv, dir, done, nil
 }
 
-// restoreAttempts bounds how often a restore is tried that fails because a JVM
-// outside removes the counters of one in the task.
-const restoreAttempts = 5
+// restoreAttempts bounds how often a restore is tried that may succeed the next
+// time.
+const restoreAttempts = 6
 
 // restoreFrom brings the task back from an image.
 func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string) error {
@@ -120,10 +121,20 @@ func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string) error 
 			return err
 		}
 		err := s.tryRestore(spec, sv, images)
-		if err == nil || attempt == restoreAttempts || len(missing(sv.PerfData)) == 0 || s.isKilled() {
+		if err == nil || attempt == restoreAttempts || !transient(err, sv) || s.isKilled() {
 			return err
 		}
+		fmt.Fprintf(os.Stderr, "restore, attempt %d: %v; it is tried again\n", attempt, err)
+		time.Sleep(5 * time.Millisecond << attempt)
 	}
+}
+
+// transient reports whether what made a restore fail passes. A JVM outside may have
+// removed the counters of one in the task at that moment. And the number of a thread
+// that has ended is given back later than the process is reaped that it belonged to
+// (Linux 6.15 and later), on a busy machine long enough to be in the way.
+func transient(err error, sv saved) bool {
+	return len(missing(sv.PerfData)) > 0 || strings.Contains(err.Error(), "Unable to create a thread: -17")
 }
 
 func (s *supervisor) isKilled() bool {
