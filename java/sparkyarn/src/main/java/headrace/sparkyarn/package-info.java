@@ -1,0 +1,2 @@
+/** Applications of Spark, as tests submit them to YARN. */
+package headrace.sparkyarn;
