@@ -32,14 +32,14 @@ func (m *Manager) handler() http.Handler {
 	mux := http.NewServeMux()
 	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
 		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster
-	mux.Handle(path, g.protect(withDeadlines(api)))
+	mux.Handle(path, g.protect(api))
 	metrics := promhttp.HandlerFor(m.counts.registry(m.cluster), promhttp.HandlerOpts{})
 	mux.Handle("GET /metrics", g.protectUnlessLocal(metrics))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("ok\n"))
 	})
-	return mux
+	return withDeadlines(mux)
 }
 
 // guard lets in those who have the token. Safe for concurrent use.

@@ -182,6 +182,13 @@ func checkReport(r *wire.NodeReport) error {
 		return invalid("a report of %d tasks, %d results and %d stores; give at most %d, %d and %d",
 			len(r.Tasks), len(r.Results), len(r.Info.GetStores()), maxTasks, maxTasks, maxStores)
 	}
+	if i := r.Info; i != nil {
+		i.Version, i.Hostname, i.Policy = clean(i.Version, maxName), clean(i.Hostname, maxName), clean(i.Policy, maxName)
+		i.Residency, i.ResidencyWhy = clean(i.Residency, maxName), clean(i.ResidencyWhy, maxText)
+	}
+	for _, st := range r.Info.GetStores() {
+		st.Name, st.Dir, st.Compression = clean(st.Name, maxName), clean(st.Dir, maxText), clean(st.Compression, maxName)
+	}
 	for _, t := range r.Tasks {
 		if err := checkTask(t); err != nil {
 			return err
