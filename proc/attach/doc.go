@@ -3,7 +3,7 @@
 // parent what the command would be: it ends when the command ends, with its exit
 // code, passes signals on, and when it is killed no process of the command is left.
 // When the daemon is not there, refuses or is slow, attach becomes the command
-// itself.
+// itself. The one difference: as a task the command has no standard input.
 //
 // # Request
 //
