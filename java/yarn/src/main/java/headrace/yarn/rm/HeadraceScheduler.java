@@ -97,12 +97,32 @@ public class HeadraceScheduler extends CapacityScheduler {
     @Override
     public void handle(SchedulerEvent event) {
         if (event instanceof NodeRemovedSchedulerEvent removed) {
-            ledger.reveal(removed.getRemovedRMNode().getNodeID());
+            exclusively(() -> {
+                ledger.reveal(removed.getRemovedRMNode().getNodeID());
+                super.handle(event);
+                return null;
+            });
+            return;
         }
         if (plugin.active() && event instanceof ReleaseContainerEvent release && ledger.discards(release.getContainer())) {
             return;
         }
         super.handle(event);
+    }
+
+    // Of all that ends containers only this is done without a lock; nothing may be demoted in the middle of it.
+    @Override
+    protected void releaseContainers(List<ContainerId> containers, SchedulerApplicationAttempt attempt) {
+        if (containers.isEmpty() || !plugin.active()) {
+            super.releaseContainers(containers, attempt);
+            return;
+        }
+        readLock.lock();
+        try {
+            super.releaseContainers(containers, attempt);
+        } finally {
+            readLock.unlock();
+        }
     }
 
     @Override

@@ -1,0 +1,112 @@
+package headrace.yarn.rm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class ManagerClientTest {
+    private static final ContainerId ID = ContainerId.fromString("container_1_0001_01_000002");
+
+    @TempDir
+    Path dir;
+    private FakeManager manager;
+    private ManagerClient client;
+
+    @BeforeEach
+    void start() throws IOException {
+        manager = new FakeManager(dir);
+        client = client(manager.url());
+    }
+
+    private ManagerClient client(String url) {
+        return new ManagerClient(URI.create(url), manager.tokenFile, Duration.ofSeconds(5));
+    }
+
+    @AfterEach
+    void stop() {
+        manager.close();
+    }
+
+    @Test
+    void containersAreReadAndWaitedFor() throws IOException {
+        manager.set(ID, s -> {
+            s.state = "checkpointed";
+            s.held = true;
+        });
+        ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10));
+        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, "")), all.containers());
+        assertTrue(all.containers().get(0).parked());
+        ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50));
+        assertEquals(all.version(), same.version());
+        manager.set(ID, s -> s.ordered = "resume");
+        ManagerClient.Answer next = client.containers(all.version(), Duration.ofSeconds(10));
+        assertFalse(next.containers().get(0).parked());
+    }
+
+    @Test
+    void decisionsAreInTheOrderOfTheVictims() throws IOException {
+        ContainerId other = ContainerId.fromString("container_1_0001_01_000003");
+        List<ManagerClient.Decision> decisions = client.preempt(List.of(ID, other), false);
+        assertEquals(2, decisions.size());
+        assertTrue(decisions.get(0).parks());
+        assertEquals(List.of(ID.toString(), other.toString()), manager.asked());
+    }
+
+    @Test
+    void aTokenThatEverybodyCanReadIsNotUsed() throws IOException {
+        Files.setPosixFilePermissions(manager.tokenFile, PosixFilePermissions.fromString("rw-r--r--"));
+        IOException e = assertThrows(IOException.class, () -> client.resume(ID));
+        assertTrue(e.getMessage().contains("chmod"), e.getMessage());
+    }
+
+    @Test
+    void aNewTokenIsFound() throws IOException {
+        Files.writeString(manager.tokenFile, "old");
+        assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO));
+        Files.writeString(manager.tokenFile, FakeManager.TOKEN);
+        assertEquals(List.of(), client.containers(0, Duration.ZERO).containers());
+    }
+
+    @Test
+    void whoIsNotThereIsNamed() {
+        String url = "http://127.0.0.1:1";
+        IOException e = assertThrows(IOException.class, () -> client(url).resume(ID));
+        assertTrue(e.getMessage().contains(url), e.getMessage());
+    }
+
+    @Test
+    void settingsThatAreOfNoUseSayWhatToDo() {
+        Configuration conf = new Configuration(false);
+        assertTrue(refused(conf).contains(Settings.URL));
+        conf.set(Settings.URL, "manager");
+        assertTrue(refused(conf).contains("http://"));
+        conf.set(Settings.URL, "http://manager:7411");
+        assertTrue(refused(conf).contains(Settings.TOKEN_FILE));
+        conf.set(Settings.TOKEN_FILE, "/etc/headrace/token");
+        assertEquals(new Settings(Settings.Mode.ON, URI.create("http://manager:7411"), Path.of("/etc/headrace/token"),
+            Duration.ofSeconds(2), Settings.Fallback.KILL), Settings.from(conf));
+        conf.set(Settings.MODE, "observe_only");
+        assertTrue(refused(conf).contains("on, observe-only, off"));
+    }
+
+    private static String refused(Configuration conf) {
+        return assertThrows(IllegalArgumentException.class, () -> Settings.from(conf)).getMessage();
+    }
+}

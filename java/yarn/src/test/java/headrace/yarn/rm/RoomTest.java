@@ -1,0 +1,223 @@
+package headrace.yarn.rm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.yarn.rm.Suspension.Phase;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** When the scheduler is asked for the resources of a container, and what comes of it. */
+@Timeout(120)
+class RoomTest {
+    @TempDir
+    Path dir;
+    private FakeManager manager;
+    private Configuration conf;
+    private TestCluster cluster;
+    private MockNM node;
+    private MockAM am;
+
+    @BeforeEach
+    void prepare() throws Exception {
+        manager = new FakeManager(dir);
+        conf = TestCluster.conf(manager);
+    }
+
+    private List<ContainerId> start(int count) throws Exception {
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 8);
+        am = cluster.application("low", node);
+        List<ContainerId> ids = cluster.containers(am, node, count);
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        return ids;
+    }
+
+    private void hold(ContainerId id) throws Exception {
+        manager.set(id, s -> {
+            s.state = "suspended";
+            s.held = true;
+        });
+        cluster.awaitPhase(id, Phase.PARKED);
+    }
+
+    @AfterEach
+    void stop() {
+        if (cluster != null) {
+            cluster.close();
+        }
+        manager.close();
+    }
+
+    @Test
+    void anAskThatIsNotServedIsTakenBack() throws Exception {
+        conf.setInt("yarn.scheduler.capacity.root.low.maximum-capacity", 50);
+        ContainerId id = start(3).get(1);
+        hold(id);
+        ContainerId other = cluster.containers(am, node, 1).get(0); // the queue has all that it may have
+        Accounts full = Accounts.of(cluster);
+        manager.set(id, s -> s.held = false);
+        for (int i = 0; i < 3; i++) {
+            cluster.awaitPhase(id, Phase.ASKED);
+            cluster.awaitPhase(id, Phase.PARKED);
+            assertEquals(full, Accounts.of(cluster));
+        }
+        cluster.finish(am, node, other);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertEquals(0, cluster.scheduler().getRootQueueMetrics().getPendingContainers());
+    }
+
+    @Test
+    void aFullNodeIsNotAskedFor() throws Exception {
+        ContainerId id = start(7).get(1);
+        hold(id);
+        ContainerId other = cluster.containers(am, node, 1).get(0);
+        manager.set(id, s -> s.held = false);
+        for (int i = 0; i < 60; i++) {
+            cluster.beat();
+            assertEquals(Phase.PARKED, cluster.scheduler().plugin().phase(id));
+        }
+        cluster.finish(am, node, other);
+        cluster.awaitPhase(id, Phase.RUNNING);
+    }
+
+    @Test
+    void aQueueIsGivenBackItsShare() throws Exception {
+        TestCluster.preempts(conf);
+        TestCluster.queue(conf, "low", 50);
+        TestCluster.queue(conf, "high", 50);
+        conf.setBoolean("yarn.resourcemanager.monitor.capacity.preemption.select_based_on_reserved_containers", true);
+        List<ContainerId> ids = start(2);
+        ContainerId id = ids.get(1);
+        hold(id);
+        MockAM high = new Masters(cluster, node).start("high", 0);
+        List<ContainerId> more = cluster.containers(high, node, 5);
+        more.forEach(c -> manager.set(c, s -> s.state = "running"));
+        manager.set(id, s -> s.held = false);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertEquals(1, manager.asked().size(), manager.asked().toString());
+        assertTrue(more.contains(ContainerId.fromString(manager.asked().get(0))));
+        QueueMetrics m = cluster.scheduler().getRootQueueMetrics();
+        cluster.await("nothing is reserved or pending", () -> m.getReservedMB() == 0 && m.getPendingMB() == 0);
+    }
+
+    @Test
+    void anAskForAShareIsTakenBackWithItsReservation() throws Exception {
+        conf.setInt(YarnConfiguration.RM_SCHEDULER_MINIMUM_ALLOCATION_MB, 512);
+        TestCluster.queue(conf, "low", 50);
+        TestCluster.queue(conf, "high", 50);
+        ContainerId id = start(2).get(1);
+        hold(id);
+        MockAM high = new Masters(cluster, node).start("high", 0);
+        List<ContainerId> more = cluster.containers(high, node, 4);
+        high.allocate("*", 512, 1, new ArrayList<>());
+        cluster.await("512 MB are left, too little for one", () -> cluster.scheduler().getRootQueueMetrics().getAvailableMB() == 512);
+        cluster.await("the master has its container",
+            () -> !high.allocate(new ArrayList<>(), new ArrayList<>()).getAllocatedContainers().isEmpty());
+        cluster.node("127.0.0.2:1002", 8); // there must be room somewhere, or YARN reserves nothing
+        cluster.beat();
+        Accounts full = Accounts.of(cluster);
+        manager.set(id, s -> s.held = false);
+        cluster.await("reserved", () -> cluster.scheduler().getRootQueueMetrics().getReservedContainers() == 1);
+        assertEquals(Phase.ASKED, cluster.scheduler().plugin().phase(id));
+        manager.set(id, s -> s.held = true);
+        cluster.awaitPhase(id, Phase.PARKED);
+        assertEquals(full, Accounts.of(cluster));
+        manager.set(id, s -> s.held = false);
+        cluster.await("reserved again", () -> cluster.scheduler().getRootQueueMetrics().getReservedContainers() == 1);
+        cluster.finish(high, node, more.get(0));
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertEquals(0, cluster.scheduler().getRootQueueMetrics().getReservedContainers());
+        assertEquals(0, cluster.scheduler().getRootQueueMetrics().getPendingContainers());
+    }
+
+    @Test
+    void anotherNodeOfTheSameHostIsNotTaken() throws Exception {
+        List<ContainerId> ids = start(2);
+        MockNM other = cluster.node("127.0.0.1:1002", 8);
+        cluster.beat();
+        Accounts before = Accounts.of(cluster);
+        ContainerId id = ids.get(0);
+        hold(id);
+        cluster.nodes.remove(node);
+        manager.set(id, s -> s.held = false);
+        for (int i = 0; i < 50; i++) {
+            cluster.beat();
+        }
+        assertEquals(8 * TestCluster.GB, cluster.scheduler().getNode(other.getNodeId()).getUnallocatedResource().getMemorySize());
+        cluster.nodes.add(node);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
+    @Test
+    void theMasterSeesNothingOfIt() throws Exception {
+        ContainerId id = start(2).get(1);
+        for (int i = 1; i <= 3; i++) {
+            int round = i;
+            cluster.preempt(am, id);
+            cluster.await("on again", () -> {
+                AllocateResponse response = am.allocate(new ArrayList<>(), new ArrayList<>());
+                assertTrue(response.getUpdatedContainers().isEmpty(), response.toString());
+                assertTrue(response.getUpdateErrors().isEmpty(), response.toString());
+                assertTrue(response.getAllocatedContainers().isEmpty(), response.toString());
+                assertTrue(response.getCompletedContainersStatuses().isEmpty(), response.toString());
+                assertNull(response.getPreemptionMessage());
+                return manager.resumed().size() == round && cluster.scheduler().plugin().phase(id) == Phase.RUNNING;
+            });
+        }
+    }
+
+    @Test
+    void itsMasterCanChangeItAfterwards() throws Exception {
+        ContainerId id = start(2).get(1);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        AllocateResponse response = am.sendContainerResizingRequest(List.of(UpdateContainerRequest.newInstance(0, id,
+            ContainerUpdateType.INCREASE_RESOURCE, Resource.newInstance(2 * TestCluster.GB, 1), null)));
+        assertTrue(response.getUpdateErrors().isEmpty(), response.toString());
+        List<Integer> versions = new ArrayList<>();
+        cluster.await("larger", () -> {
+            am.allocate(new ArrayList<>(), new ArrayList<>()).getUpdatedContainers()
+                .forEach(u -> versions.add(u.getContainer().getVersion()));
+            return !versions.isEmpty();
+        });
+        assertEquals(List.of(1), versions);
+        assertEquals(2 * TestCluster.GB, cluster.container(id).getAllocatedResource().getMemorySize());
+    }
+
+    @Test
+    void timePutAsideIsNotCharged() throws Exception {
+        ContainerId id = start(1).get(0);
+        hold(id);
+        RMApp app = cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
+        long from = System.nanoTime();
+        long charged = charged(app);
+        cluster.await("some seconds", () -> System.nanoTime() - from > 3_000_000_000L);
+        double seconds = (System.nanoTime() - from) / 1e9;
+        double containers = (charged(app) - charged) / seconds / TestCluster.GB;
+        assertEquals(1, containers, 0.6, "the master alone runs");
+    }
+
+    private static long charged(RMApp app) {
+        return app.getCurrentAppAttempt().getRMAppAttemptMetrics().getAggregateAppResourceUsage().getMemorySeconds();
+    }
+}
