@@ -28,6 +28,8 @@ type YarnOptions struct {
 	Workloads int
 	// Jars are Hadoop's and ours; nil: yarn.Find.
 	Jars *yarn.Jars
+	// Version is that of the program, for the report.
+	Version string
 }
 
 // YarnExperiments are the names that YarnOptions.Only takes.
@@ -119,6 +121,7 @@ func (o *YarnOptions) measure(ctx context.Context, res *YarnResults) (err error)
 	if res.Circumstances, err = o.circumstances(experimentYarn); err != nil {
 		return err
 	}
+	res.Machine.Headrace = o.Version
 	progress := o.progress()
 	defer progress.Done()
 	h := o.harness(progress)

@@ -28,7 +28,7 @@ directory).
 		Args:              takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Output = a.benchOutput()
+			o.Output, o.Version = a.benchOutput(), version
 			return bench.Yarn(cmd.Context(), o)
 		},
 	}
