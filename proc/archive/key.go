@@ -118,6 +118,9 @@ func newNormalizer(l Launch) *normalizer {
 	} {
 		for _, dir := range strings.Split(env[d.variable], ",") {
 			n.replace(dir, d.placeholder)
+			if top, _, ok := strings.Cut(dir, "/usercache/"); ok {
+				n.replace(top, "{NM_LOCAL_DIR}")
+			}
 		}
 	}
 	n.replace(env["CONTAINER_ID"], "{CONTAINER}")
