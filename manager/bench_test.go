@@ -83,7 +83,7 @@ func BenchmarkPreempt(b *testing.B) {
 
 // TestBig: 10,000 containers are no trouble, over a real connection.
 func TestBig(t *testing.T) {
-	s := start(t, func(c *Config) { c.timing.silent = patience })
+	s := start(t, nil)
 	const nodes, each = 100, 100
 	c := s.cluster
 	_, reports := bigSite(nodes, each, policy.Suspend)

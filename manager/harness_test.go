@@ -26,7 +26,7 @@ const (
 )
 
 var quick = timing{
-	alive: 50 * time.Millisecond, send: 2 * time.Second, away: 150 * time.Millisecond, silent: 600 * time.Millisecond,
+	alive: 50 * time.Millisecond, send: 2 * time.Second, away: 150 * time.Millisecond, silent: patience,
 	forget: time.Hour, look: 20 * time.Millisecond, gather: time.Millisecond, claim: 10 * time.Second, patience: 10 * time.Second, spare: time.Minute,
 }
 

@@ -95,7 +95,7 @@ func TestAway(t *testing.T) {
 // TestSilent: a stream without reports is no sign of life.
 func TestSilent(t *testing.T) {
 	noLeaks(t)
-	s := start(t, nil)
+	s := start(t, func(c *Config) { c.timing.silent = 400 * time.Millisecond })
 	m := s.machine("n1", task("c1"))
 	err := <-m.over
 	if err == nil || !strings.Contains(err.Error(), "no report") {
@@ -217,7 +217,7 @@ func TestRestart(t *testing.T) {
 // TestStuckNode: a node that reads nothing does not hold up anybody, and its stream
 // does not last for ever.
 func TestStuckNode(t *testing.T) {
-	s := start(t, func(c *Config) { c.timing.send, c.timing.spare, c.timing.silent = 300*time.Millisecond, 1, patience })
+	s := start(t, func(c *Config) { c.timing.send, c.timing.spare = 300*time.Millisecond, 1 })
 	other := s.machine("n2", task("c2"))
 	defer other.keep()()
 	conn := stuckJoin(t, s, "n1")

@@ -25,7 +25,7 @@ const (
 )
 
 var quick = timing{
-	every: 50 * time.Millisecond, call: time.Second, silent: 500 * time.Millisecond,
+	every: 50 * time.Millisecond, call: patience, silent: patience,
 	retry: 5 * time.Millisecond, most: 50 * time.Millisecond, fresh: 50 * time.Millisecond, stale: 300 * time.Millisecond,
 }
 

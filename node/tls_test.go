@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,9 +23,10 @@ func TestTLS(t *testing.T) {
 	mux := http.NewServeMux()
 	path, handler := wireconnect.NewManagerServiceHandler(f)
 	mux.Handle(path, handler)
-	server := httptest.NewTLSServer(mux)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	t.Cleanup(server.Close)
-	server.Config.ErrorLog = nil
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
 	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {

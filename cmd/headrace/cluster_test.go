@@ -26,7 +26,7 @@ import (
 
 const (
 	clusterToken    = "0123456789abcdef0123456789abcdef"
-	clusterPatience = 30 * time.Second
+	clusterPatience = time.Minute
 )
 
 // machineRoom is the daemon of a machine with containers that do as they are told.
@@ -271,7 +271,7 @@ func TestClusterRound(t *testing.T) {
 		}
 		awaitContainer(t, api, "c1", "running", inState("running"))
 		t.Logf("suspended after %v, back after %v", took, time.Since(began))
-		if took > time.Second {
+		if took > 10*time.Second {
 			t.Errorf("to suspend took %v", took)
 		}
 	}
