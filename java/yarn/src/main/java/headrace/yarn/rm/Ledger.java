@@ -71,8 +71,13 @@ final class Ledger {
         }
     }
 
+    // An answer to an application master takes no longer.
+    private static final long REPLY_MS = 5000;
+
     private final HeadraceScheduler scheduler;
     private final Map<ContainerId, Entry> entries = new ConcurrentHashMap<>();
+    // When they were promoted. An answer to a master that has found out about it first may still be under way.
+    private final Map<ContainerId, Long> promoted = new ConcurrentHashMap<>();
     // Updates that an application master has asked for itself and that came out with ours.
     private final Map<ApplicationAttemptId, List<Container>> strays = new HashMap<>();
 
@@ -186,6 +191,7 @@ final class Ledger {
             Container container = entry.container.getContainer();
             container.setVersion(entry.version);
             container.setContainerToken(entry.token);
+            promoted.put(id, Keeper.clock());
             entries.remove(id);
             return true;
         });
@@ -245,11 +251,13 @@ final class Ledger {
     }
 
     /**
-     * Gives back to the applications the memory- and core-seconds that they are charged for demoted containers.
+     * Gives back to the applications the memory- and core-seconds that they are charged for demoted containers. To be
+     * called every second or more often.
      *
      * @param nowMs by the clock that demote was called with
      */
     void refund(long nowMs) {
+        promoted.values().removeIf(then -> nowMs - then > REPLY_MS);
         for (Entry entry : entries.values()) {
             long millis = (nowMs - entry.refundedMs) / 1000 * 1000; // YARN counts whole seconds
             entry.refundedMs += millis;
@@ -389,19 +397,19 @@ final class Ledger {
 
     /** Takes out of an answer to an application master what is only the ResourceManager's business, and adds strays. */
     Allocation scrub(ApplicationAttemptId attempt, Allocation allocation) {
-        List<Container> promoted = allocation.getPromotedContainers();
-        List<Container> demoted = allocation.getDemotedContainers();
-        if (promoted == null || demoted == null) {
+        List<Container> ups = allocation.getPromotedContainers();
+        List<Container> downs = allocation.getDemotedContainers();
+        if (ups == null || downs == null) {
             return allocation; // nothing is given out
         }
-        promoted.removeIf(c -> entries.containsKey(c.getId()));
-        demoted.removeIf(c -> entries.containsKey(c.getId()));
+        ups.removeIf(c -> entries.containsKey(c.getId()) || promoted.containsKey(c.getId()));
+        downs.removeIf(c -> entries.containsKey(c.getId()));
         List<Container> own;
         synchronized (strays) {
             own = strays.remove(attempt);
         }
         for (Container container : own == null ? List.<Container>of() : own) {
-            (container.getExecutionType() == ExecutionType.GUARANTEED ? promoted : demoted).add(container);
+            (container.getExecutionType() == ExecutionType.GUARANTEED ? ups : downs).add(container);
         }
         return allocation;
     }
