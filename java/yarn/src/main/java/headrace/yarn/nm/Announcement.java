@@ -18,7 +18,7 @@ record Announcement(ContainerId container, String name, String account, Resource
     private static final String METHOD = "headrace.v1.HostService/Prepare";
 
     /**
-     * @return what to put before the container's command
+     * @return what to put before the container's command, the absolute path of a program first
      * @throws IOException when the daemon does not take the container
      */
     List<String> send(NodeSocket node) throws IOException {
@@ -27,8 +27,8 @@ record Announcement(ContainerId container, String name, String account, Resource
         for (JsonNode argument : argv) {
             prefix.add(argument.asText());
         }
-        if (prefix.isEmpty() || prefix.get(0).isEmpty() || prefix.stream().anyMatch(a -> a.indexOf('\0') >= 0)) {
-            throw new IOException(METHOD + ": the answer holds no command: " + argv);
+        if (prefix.isEmpty() || !prefix.get(0).startsWith("/") || prefix.stream().anyMatch(a -> a.indexOf('\0') >= 0)) {
+            throw new IOException(METHOD + ": the answer holds no program with an absolute path: " + argv);
         }
         return prefix;
     }

@@ -2,6 +2,7 @@ package headrace.yarn.nm;
 
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /** The script that the NodeManager writes for a container. Its last line executes the container's command. */
 final class LaunchScript {
@@ -10,7 +11,8 @@ final class LaunchScript {
 
     /**
      * Puts a command before the one that the script executes, which becomes its last arguments. All else stays as it
-     * is, so that variables are expanded by the same shell at the same moment.
+     * is, so that variables are expanded by the same shell at the same moment. Should the program not be there when the
+     * script runs, which may be much later when a container is launched again, then the script does what it did.
      *
      * @param command the container's command, as it was given to the NodeManager's executor
      * @param prefix program and arguments, not empty, no null bytes
@@ -22,13 +24,11 @@ final class LaunchScript {
         if (!script.endsWith("\n" + last)) {
             return Optional.empty();
         }
-        StringBuilder wrapped = new StringBuilder(script);
-        wrapped.setLength(script.length() - last.length());
-        wrapped.append("exec ");
-        for (String argument : prefix) {
-            wrapped.append(quoted(argument)).append(' ');
-        }
-        return Optional.of(wrapped.append(run).toString());
+        String arguments = prefix.stream().map(LaunchScript::quoted).collect(Collectors.joining(" "));
+        return Optional.of(script.substring(0, script.length() - last.length())
+            + "headrace=(" + arguments + ")\n"
+            + "[ -x \"${headrace[0]}\" ] || headrace=()\n"
+            + "exec \"${headrace[@]}\" " + run);
     }
 
     private static String quoted(String argument) {

@@ -124,7 +124,8 @@ class HeadraceContainerExecutorTest {
 
     private String wrapped() throws IOException {
         return stock(task).replace("exec /bin/bash -c \"echo hello\"\n",
-            "exec '/opt/shim' 'attach' '--' /bin/bash -c \"echo hello\"\n");
+            "headrace=('/opt/shim' 'attach' '--')\n[ -x \"${headrace[0]}\" ] || headrace=()\n"
+                + "exec \"${headrace[@]}\" /bin/bash -c \"echo hello\"\n");
     }
 
     private void assertStock(ContainerId id) throws IOException {
@@ -194,12 +195,12 @@ class HeadraceContainerExecutorTest {
     @Test
     void startsAContainerWithoutHeadraceAfterABadAnswer() throws Exception {
         for (String answer : List.of("{}", "{\"argv\":[]}", "{\"argv\":[\"\"]}", "{\"argv\":\"x\"}",
-            "{\"argv\":[\"a\\u0000b\"]}", "[]", "no")) {
+            "{\"argv\":[\"/a\\u0000b\"]}", "{\"argv\":[\"shim\"]}", "[]", "no")) {
             try (UnixServer daemon = daemon(request -> UnixServer.http("200 OK", answer))) {
                 assertStock(task);
             }
         }
-        assertEquals(7, requests.size());
+        assertEquals(8, requests.size());
         assertEquals(1, warnings.size());
     }
 

@@ -37,6 +37,7 @@ class LaunchScriptTest {
             List.of("echo out; echo err 1>&2; exit 3"),
             List.of("echo x\nexec /bin/bash -c \\\"echo y\\\""),
             List.of("cat /dev/null; echo \u00e4\u00f6\u00fc"),
+            List.of("echo $# \\\"$@\\\" $0 $1; exit $#"),
             List.of("kill -9 \\$\\$"));
     }
 
@@ -82,6 +83,14 @@ class LaunchScriptTest {
 
     @ParameterizedTest
     @MethodSource("commands")
+    void doesWhatTheStockScriptDoesWhenTheProgramHasGone(List<String> command) throws Exception {
+        String script = stock(command);
+        List<String> prefix = List.of(dir.resolve("my shim").toString(), "attach", "--");
+        assertEquals(run(script), run(LaunchScript.withPrefix(script, command, prefix).orElseThrow()));
+    }
+
+    @ParameterizedTest
+    @MethodSource("commands")
     void passesArgumentsAsTheyAre(List<String> command) throws Exception {
         String script = stock(command);
         Path shim = program("printf '%s\\0' \"$@\" > '" + dir.resolve("seen") + "'\n");
@@ -95,13 +104,15 @@ class LaunchScriptTest {
     }
 
     @Test
-    void changesOnlyTheLastLine() throws Exception {
+    void changesOnlyTheEnd() throws Exception {
         List<String> command = List.of("echo", "x");
         String script = stock(command);
         String last = "exec /bin/bash -c \"echo x\"\n";
         assertTrue(script.endsWith("\n" + last), script);
         assertEquals(script.substring(0, script.length() - last.length())
-                + "exec '/opt/shim' 'it'\\''s' /bin/bash -c \"echo x\"\n",
+                + "headrace=('/opt/shim' 'it'\\''s')\n"
+                + "[ -x \"${headrace[0]}\" ] || headrace=()\n"
+                + "exec \"${headrace[@]}\" /bin/bash -c \"echo x\"\n",
             LaunchScript.withPrefix(script, command, List.of("/opt/shim", "it's")).orElseThrow());
     }
 
