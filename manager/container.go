@@ -86,7 +86,7 @@ func (c *cluster) remove(k *container) {
 // claimed keeps the room that k has made for somebody who will need as much.
 func (c *cluster) claimed(k *container) {
 	if k.task.Memory > 0 {
-		k.node.claims = append(k.node.claims, claim{k.task.Memory, time.Now().Add(c.cfg.timing.claim)})
+		k.node.claims = append(k.node.claims, claim{bytesOf(k.task.Memory), time.Now().Add(c.cfg.timing.claim)})
 	}
 }
 
@@ -156,7 +156,7 @@ func (c *cluster) update(n *node, t *wire.Task, state headrace.TaskState, now ti
 		}
 		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
 		c.containers[t.Id], n.holds[t.Id] = k, k
-		n.come(t.Memory)
+		n.come(bytesOf(t.Memory))
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
 		k.state, k.seen, k.failed, k.told = state, now, "", ""

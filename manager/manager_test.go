@@ -2,6 +2,9 @@ package manager
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +285,51 @@ func TestSettled(t *testing.T) {
 		_, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: id})
 		if got := connect.CodeOf(err); err != nil && got != code || err == nil && code != 0 {
 			t.Errorf("resume %s: %v, want %v", id, err, code)
+		}
+	}
+}
+
+// TestHostileNumbers: whatever a node reports, there is a decision.
+func TestHostileNumbers(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	number := func() int64 {
+		return []int64{0, 1, -1, math.MaxInt64, math.MinInt64, gb, 1 << 50}[r.IntN(7)]
+	}
+	share := func() float64 {
+		return []float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e300, 1e-300, 0.5}[r.IntN(9)]
+	}
+	for i, p := range slices.Repeat(policy.Names(), 300) {
+		c, reports := bigSite(1, 4, p)
+		rep := reports[0]
+		rep.Info = &wire.NodeInfo{Memory: number(), MemoryUsed: number(), SwapFree: number(), SwapOut: share(), SwapIn: share()}
+		for range r.IntN(3) {
+			rep.Info.Stores = append(rep.Info.Stores, &wire.Store{Name: "s", Write: share(), Read: share(), Free: number(),
+				DumpOverhead: share(), RestoreOverhead: share(), Queue: share()})
+		}
+		for _, k := range rep.Tasks {
+			k.Memory, k.Progress, k.LostWall, k.SinceMs, k.Priority = number(), share(), share(), number(), r.Uint32()
+			k.Cpus = share()
+			k.Usage = &wire.Usage{Resident: number(), Swapped: number(), Dirty: number(), Running: share(), SinceSaveWall: share(), SinceSaveCpu: share()}
+			if r.IntN(2) == 0 {
+				k.Checkpoint = &wire.CheckpointInfo{Store: "s", TotalBytes: number()}
+			}
+			k.State = []string{"running", "running", "suspended", "checkpointed"}[r.IntN(4)]
+		}
+		if err := checkReport(rep); err != nil {
+			continue
+		}
+		if err := c.report(rep); err != nil {
+			t.Fatal(err)
+		}
+		var victims []*wire.Victim
+		for _, k := range rep.Tasks {
+			victims = append(victims, &wire.Victim{Container: k.Id, ForPriority: r.Uint32N(12)})
+		}
+		for _, d := range c.preempt(victims, r.IntN(2) == 0) {
+			sane := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
+			if d.Mechanism == "" || d.Reason == "" || !sane(d.Delay) || !sane(d.Waste) {
+				t.Fatalf("round %d, %s: %v of\n%v", i, p, d, rep)
+			}
 		}
 	}
 }

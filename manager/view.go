@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func (c *cluster) scene(n *node, now time.Time) *scene {
 		}
 	}
 	// What others on the machine hold is not there for containers.
-	s.node.Memory = max(0, s.node.Memory-max(0, n.info.MemoryUsed-ours))
+	s.node.Memory = max(0, s.node.Memory-max(0, bytesOf(n.info.MemoryUsed)-ours))
 	return s
 }
 
@@ -62,7 +61,7 @@ func (s *scene) fill(store string, bytes int64, dump time.Duration) {
 func (c *cluster) nodeView(n *node, now time.Time) headrace.NodeView {
 	i := n.info
 	v := headrace.NodeView{
-		ID: headrace.NodeID(n.name), Memory: max(0, i.Memory), SwapFree: max(0, i.SwapFree),
+		ID: headrace.NodeID(n.name), Memory: bytesOf(i.Memory), SwapFree: bytesOf(i.SwapFree),
 		SwapOut: amount(i.SwapOut), SwapIn: amount(i.SwapIn),
 	}
 	for _, k := range n.claims {
@@ -75,7 +74,7 @@ func (c *cluster) nodeView(n *node, now time.Time) headrace.NodeView {
 		v.Stores = append(v.Stores, headrace.StoreView{
 			Name: s.Name, Write: amount(s.Write), Read: amount(s.Read),
 			DumpOverhead: seconds(s.DumpOverhead), RestoreOverhead: seconds(s.RestoreOverhead),
-			Free: max(0, s.Free), Queue: max(0, seconds(s.Queue)-since),
+			Free: bytesOf(s.Free), Queue: max(0, seconds(s.Queue)-since),
 		})
 	}
 	return v
@@ -97,7 +96,7 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 	v := headrace.TaskView{
 		ID: headrace.TaskID(k.id), Node: headrace.NodeID(k.node.name), State: k.state,
 		Priority: headrace.Priority(min(t.Priority, uint32(headrace.MaxPriority))),
-		CPUs:     amount(t.Cpus), MemoryRequest: max(0, t.Memory),
+		CPUs:     amount(t.Cpus), MemoryRequest: bytesOf(t.Memory),
 		Preemptions: int(t.Preemptions), Held: t.Held, NoSuspend: t.NoSuspend, NoCheckpoint: t.NoCheckpoint,
 	}
 	c.measured(k, &v, now)
@@ -131,7 +130,7 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 		}
 	}
 	if p := t.Checkpoint; p != nil {
-		v.Checkpoint = &headrace.CheckpointView{Store: p.Store, Bytes: max(0, p.TotalBytes)}
+		v.Checkpoint = &headrace.CheckpointView{Store: p.Store, Bytes: bytesOf(p.TotalBytes)}
 	}
 	return v
 }
@@ -142,8 +141,8 @@ func (c *cluster) measured(k *container, v *headrace.TaskView, now time.Time) {
 	if u == nil {
 		u = &wire.Usage{}
 	}
-	v.Resident, v.Swapped = max(0, u.Resident), max(0, u.Swapped)
-	v.Dirty = min(max(0, u.Dirty), v.Resident+v.Swapped)
+	v.Resident, v.Swapped = bytesOf(u.Resident), bytesOf(u.Swapped)
+	v.Dirty = min(bytesOf(u.Dirty), v.Resident+v.Swapped)
 	p := headrace.Progress{
 		CPU: seconds(u.SinceSaveCpu), Wall: seconds(u.SinceSaveWall), TotalWall: seconds(u.Running), Lost: seconds(t.LostWall), Share: -1,
 	}
@@ -167,12 +166,16 @@ func (c *cluster) measured(k *container, v *headrace.TaskView, now time.Time) {
 	v.Progress = p
 }
 
-// amount is x, or 0 when it is no amount.
+// bytesOf is n within reason: no negative number, and so small that those of all
+// containers of a node can be added up.
+func bytesOf(n int64) int64 { return min(max(0, n), 1<<47) }
+
+// amount is x within reason, and 0 when it is no amount.
 func amount(x float64) float64 {
-	if !(x > 0) || math.IsInf(x, 0) {
+	if !(x > 0) {
 		return 0
 	}
-	return x
+	return min(x, 1e15)
 }
 
 // seconds is x as a duration, at most a year.

@@ -92,8 +92,8 @@ func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrac
 	v = victim
 	v.Held = false
 	v.Priority = min(v.Priority, headrace.MaxPriority-1)
-	if v.CPUs <= 0 {
-		v.CPUs = 1
+	if !(v.CPUs > 2*slack) {
+		v.CPUs = 1 // how many makes no difference
 	}
 	u = headrace.TaskView{
 		State: headrace.Pending, CPUs: v.CPUs, MemoryRequest: v.MemoryRequest,
