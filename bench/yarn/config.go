@@ -50,6 +50,9 @@ func (c *Cluster) writeConfigDir(dir string, site properties) error {
 	core := properties{
 		"fs.defaultFS":   "file:///",
 		"hadoop.tmp.dir": filepath.Join(c.Dir, "tmp"),
+		// A daemon that was started again is soon found.
+		"ipc.client.connect.retry.interval": "200",
+		"ipc.client.connect.max.retries":    "50",
 		// Whoever asks over HTTP is who they say: KillApp needs a user.
 		"hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
 	}
@@ -85,7 +88,9 @@ func (c *Cluster) site() properties {
 		"yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "1000",
 		"yarn.resourcemanager.store.class":                                 "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore",
 		"yarn.resourcemanager.fs.state-store.uri":                          "file://" + filepath.Join(c.Dir, "rmstore"),
-		"yarn.resourcemanager.connect.retry-interval.ms":                   "500",
+		// Else all clusters of a machine have the same in /tmp.
+		"yarn.node-attribute.fs-store.root-dir":          "file://" + filepath.Join(c.Dir, "node-attributes"),
+		"yarn.resourcemanager.connect.retry-interval.ms": "500",
 
 		"yarn.scheduler.minimum-allocation-mb":  "128",
 		"yarn.scheduler.maximum-allocation-mb":  strconv.Itoa(c.o.Memory),
@@ -123,6 +128,7 @@ func (c *Cluster) addScheduler(p properties) {
 	p[capacity+"max_ignored_over_capacity"] = "0.0"
 	if c.o.IntraQueue {
 		p[capacity+"intra-queue-preemption.enabled"] = "true"
+		p[capacity+"intra-queue-preemption.preemption-order-policy"] = "priority_first"
 		p[capacity+"intra-queue-preemption.minimum-threshold"] = "0.0"
 		p[capacity+"intra-queue-preemption.max-allowable-limit"] = "1.0"
 	}

@@ -48,7 +48,8 @@ func (c *Cluster) NewSteps(job string, count int, each time.Duration) (Steps, er
 	return s, os.WriteFile(s.script(), []byte(stepsScript), 0o755)
 }
 
-func (s Steps) script() string { return filepath.Join(filepath.Dir(s.Dir), "steps.sh") }
+// script is one for each job: a shell reads it while it runs.
+func (s Steps) script() string { return s.Dir + ".sh" }
 
 // Command is the line for a ShellJob.
 func (s Steps) Command() string {

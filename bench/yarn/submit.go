@@ -191,8 +191,8 @@ func (r *Run) Output() string {
 // Event is what our own application master tells.
 type Event struct {
 	AtMs int64 `json:"atMs"`
-	// Event is submitted, registered, started, completed, updated, asked-to-release
-	// or finished; of Masters also ready, and broken.
+	// Event is submitted, registered, started, refused, completed, updated,
+	// asked-to-release or finished; of Masters also ready, and broken.
 	Event       string `json:"event"`
 	Application string `json:"application"`
 	Task        int    `json:"task"`

@@ -4,10 +4,12 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationConstants;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
@@ -24,6 +26,10 @@ import org.apache.hadoop.yarn.exceptions.YarnException;
 /** The tasks of a {@link ShellJob} and their containers. One thread. */
 final class ShellTasks {
   private static final long HEARTBEAT_MS = 100;
+
+  /** Exit statuses of containers that have ended by no fault of their own. */
+  private static final Set<Integer> TAKEN_AWAY = Set.of(ContainerExitStatus.PREEMPTED, ContainerExitStatus.ABORTED,
+      ContainerExitStatus.DISKS_FAILED, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER);
 
   private final ShellJob job;
   private final Events events;
@@ -107,7 +113,7 @@ final class ShellTasks {
     }
   }
 
-  private void allocated(Container container) throws YarnException, IOException {
+  private void allocated(Container container) {
     ContainerRequest request = asked.remove(container.getAllocationRequestId());
     if (request == null) {
       scheduler.releaseAssignedContainer(container.getId());
@@ -115,8 +121,16 @@ final class ShellTasks {
     }
     scheduler.removeContainerRequest(request);
     int task = askedFor.remove(container.getAllocationRequestId());
+    try {
+      nodes.startContainer(container, launch(task));
+    } catch (YarnException | IOException e) {
+      // Its NodeManager is not there, or was started anew in between.
+      events.tell("refused", "task", task, "container", container.getId().toString(), "diagnostics", e.toString());
+      scheduler.releaseAssignedContainer(container.getId());
+      ask(task);
+      return;
+    }
     running.put(container.getId(), task);
-    nodes.startContainer(container, launch(task));
     events.tell("started", "task", task, "container", container.getId().toString(),
         "node", container.getNodeId().toString());
   }
@@ -136,8 +150,7 @@ final class ShellTasks {
     }
     events.tell("completed", "task", task, "container", status.getContainerId().toString(),
         "exit", status.getExitStatus(), "diagnostics", status.getDiagnostics().strip());
-    if (status.getExitStatus() < 0) {
-      // YARN has taken it away: preempted, its node lost, or never started.
+    if (TAKEN_AWAY.contains(status.getExitStatus())) {
       ask(task);
       return;
     }
