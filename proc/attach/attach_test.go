@@ -195,7 +195,13 @@ while :; do sleep 0.01; done`)
 
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT} {
 		ready := fmt.Sprint("ready", int(sig))
-		c = w.attach("/bin/bash", "-c", "ulimit -c 0; echo > "+ready+"; exec sleep 1000")
+		// Not by a shell, which ignores some signals until it has become a command.
+		c = w.attach("python3", "-c", `
+import resource, signal, sys, time
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print(file=open(sys.argv[1], "w"), flush=True)
+time.sleep(1000)`, ready)
 		w.awaitText(ready, "\n")
 		task := c.task()
 		c.signal(sig)
