@@ -35,18 +35,20 @@ func (c *Cluster) node(t *testing.T, do func(context.Context, wireconnect.TaskSe
 	return must(do(within(t, time.Minute), wireconnect.NewTaskServiceClient(client, wire.BaseURL)))(t)
 }
 
-// A standstill is a container that a user has suspended.
+// A standstill is a container that a user has put aside.
 type standstill struct {
-	c     *Cluster
-	id    string
+	c  *Cluster
+	id string
+	// suspended or checkpointed.
+	state string
 	since time.Time
 }
 
-// suspendAt suspends the container that is the first to write something to a log.
-func suspendAt(t *testing.T, c *Cluster, r *Run, file, text string) *standstill {
+// aside puts the container aside that is the first to write something to a log.
+func aside(t *testing.T, c *Cluster, r *Run, state, file, text string) *standstill {
 	t.Helper()
 	app := must(r.ID(within(t, time.Minute)))(t)
-	s := &standstill{c: c}
+	s := &standstill{c: c, state: state}
 	err := await(t.Context(), fmt.Sprintf("wait for %q in %s of %s", text, file, app), 2*time.Minute, func(context.Context) (bool, error) {
 		if r.Ended() {
 			return false, &fatal{r.client.problem()}
@@ -63,11 +65,18 @@ func suspendAt(t *testing.T, c *Cluster, r *Run, file, text string) *standstill 
 	if err != nil {
 		t.Fatal(err)
 	}
+	if why := s.task(t).NoCheckpoint; why != "" && s.state == "checkpointed" {
+		t.Logf("%s is suspended, not checkpointed: %s", s.id, why)
+		s.state = "suspended"
+	}
 	task := c.node(t, func(ctx context.Context, node wireconnect.TaskServiceClient) (*wire.Task, error) {
+		if s.state == "checkpointed" {
+			return node.Checkpoint(ctx, &wire.VerbRequest{Id: s.id})
+		}
 		return node.Suspend(ctx, &wire.VerbRequest{Id: s.id})
 	})
-	if task.State != "suspended" {
-		t.Fatalf("%s is %s after its suspension", s.id, task.State)
+	if task.State != s.state {
+		t.Fatalf("%s is %s, not %s", s.id, task.State, s.state)
 	}
 	s.since = time.Now()
 	return s
@@ -91,11 +100,11 @@ func (s *standstill) awaitEnd(t *testing.T) {
 	}
 }
 
-// outlast returns when the container has been suspended for so long.
+// outlast returns when the container has been aside for so long.
 func (s *standstill) outlast(t *testing.T, limit time.Duration) {
 	t.Helper()
-	err := await(t.Context(), "wait while "+s.id+" is suspended", limit+time.Minute, func(context.Context) (bool, error) {
-		if task := s.task(t); task.State != "suspended" {
+	err := await(t.Context(), "wait while "+s.id+" is "+s.state, limit+time.Minute, func(context.Context) (bool, error) {
+		if task := s.task(t); task.State != s.state {
 			return false, &fatal{fmt.Errorf("after %v it is %s (%s)", time.Since(s.since), task.State, task.Reason)}
 		}
 		return time.Since(s.since) > limit, nil
@@ -105,9 +114,12 @@ func (s *standstill) outlast(t *testing.T, limit time.Duration) {
 	}
 }
 
-func (s *standstill) resume(t *testing.T) {
+func (s *standstill) goOn(t *testing.T) {
 	t.Helper()
 	s.c.node(t, func(ctx context.Context, node wireconnect.TaskServiceClient) (*wire.Task, error) {
+		if s.state == "checkpointed" {
+			return node.Restore(ctx, &wire.VerbRequest{Id: s.id})
+		}
 		return node.Resume(ctx, &wire.VerbRequest{Id: s.id})
 	})
 }
@@ -125,8 +137,8 @@ func tasksHad(t *testing.T, c *Cluster, r *Run) int {
 	return n
 }
 
-// Two map tasks are suspended for longer than mapreduce.task.timeout. The one whose
-// job has the plug-in goes on afterwards.
+// Map tasks are put aside for longer than mapreduce.task.timeout. Those whose job has
+// the plug-in go on afterwards.
 func TestTimeoutOfMapReduce(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
@@ -135,18 +147,23 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
 		"headrace.node.socket":                    c.nodes[0].socket(),
 	}
-	kept, lost := startWords(t, c, "kept", with), startWords(t, c, "lost", nil)
+	suspended, checkpointed := startWords(t, c, "suspended", with), startWords(t, c, "checkpointed", with)
+	lost := startWords(t, c, "lost", nil)
 	// A map task logs this when it has its input and begins.
-	const begins = "Processing split"
-	keptMap := suspendAt(t, c, kept.Run, "syslog", begins)
-	lostMap := suspendAt(t, c, lost.Run, "syslog", begins)
+	const file, begins = "syslog", "Processing split"
+	maps := []*standstill{
+		aside(t, c, suspended.Run, "suspended", file, begins),
+		aside(t, c, checkpointed.Run, "checkpointed", file, begins),
+	}
+	lostMap := aside(t, c, lost.Run, "suspended", file, begins)
 
 	lostMap.awaitEnd(t)
-	keptMap.outlast(t, 2*taskTimeout)
-	keptMap.resume(t)
-	kept.succeed(t)
-	lost.succeed(t)
-	for r, want := range map[*words]int{kept: 2, lost: 3} {
+	for _, m := range maps {
+		m.outlast(t, 2*taskTimeout)
+		m.goOn(t)
+	}
+	for r, want := range map[*words]int{suspended: 2, checkpointed: 2, lost: 3} {
+		r.succeed(t)
 		if n := tasksHad(t, c, r.Run); n != want {
 			t.Errorf("job %s has had %d containers, want %d", r.name, n, want)
 		}
@@ -199,8 +216,8 @@ func (w *words) succeed(t *testing.T) {
 	}
 }
 
-// Two executors of Spark are suspended for longer than spark.network.timeout. The one
-// whose driver has the plug-in goes on afterwards.
+// Executors of Spark are put aside for longer than spark.network.timeout. Those whose
+// driver has the plug-in go on afterwards.
 func TestTimeoutOfSpark(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
@@ -210,14 +227,21 @@ func TestTimeoutOfSpark(t *testing.T) {
 		"spark.rpc.io.connectionTimeout":    "600s",
 		"spark.hadoop.headrace.node.socket": c.nodes[0].socket(),
 	}
-	kept, lost := startSlowSum(t, c, "kept", with), startSlowSum(t, c, "lost", nil)
-	keptExecutor := suspendAt(t, c, kept, "stdout", "task begins")
-	lostExecutor := suspendAt(t, c, lost, "stdout", "task begins")
+	suspended, checkpointed := startSlowSum(t, c, "suspended", with), startSlowSum(t, c, "checkpointed", with)
+	lost := startSlowSum(t, c, "lost", nil)
+	const file, begins = "stdout", "task begins"
+	executors := []*standstill{
+		aside(t, c, suspended, "suspended", file, begins),
+		aside(t, c, checkpointed, "checkpointed", file, begins),
+	}
+	lostExecutor := aside(t, c, lost, "suspended", file, begins)
 
 	lostExecutor.awaitEnd(t)
-	keptExecutor.outlast(t, 2*taskTimeout)
-	keptExecutor.resume(t)
-	for r, want := range map[*Run]int{kept: 1, lost: 2} {
+	for _, e := range executors {
+		e.outlast(t, 2*taskTimeout)
+		e.goOn(t)
+	}
+	for r, want := range map[*Run]int{suspended: 1, checkpointed: 1, lost: 2} {
 		if err := r.Succeed(within(t, 3*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
