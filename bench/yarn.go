@@ -18,11 +18,12 @@ type YarnOptions struct {
 	RunOptions
 	// Only names the experiments, of YarnExperiments. Empty: all.
 	Only []string
-	// Policies are those to compare, of YarnPolicies. Empty: all.
+	// Policies are those to compare, of YarnPolicies. Empty: all, but wait with pairs
+	// only.
 	Policies []string
-	// Scale makes tasks longer, and the gaps between jobs; 0: 1. With 2 the pair is a
-	// task of 20 s and an urgent one of 6 s, with 2.5 the workload takes about four
-	// minutes under each policy.
+	// Scale makes tasks longer, and the gaps between jobs; 0: 1. With 2.5 a pair is
+	// tasks of 20 s and urgent ones of 5 s, and the workload takes about four minutes
+	// under each policy.
 	Scale float64
 	// Workloads is how often the workload runs under each policy; 0: 1.
 	Workloads int
@@ -55,9 +56,6 @@ func (o *YarnOptions) complete() error {
 	}
 	if len(o.Only) == 0 {
 		o.Only = YarnExperiments
-	}
-	if len(o.Policies) == 0 {
-		o.Policies = YarnPolicies
 	}
 	if o.Scale == 0 {
 		o.Scale = 1
@@ -172,4 +170,9 @@ func (b *yarnBench) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (o *YarnOptions) wants(policy string) bool { return slices.Contains(o.Policies, policy) }
+// chosen are those of the given policies that were asked for, or all.
+func (o *YarnOptions) chosen(policies ...string) []string {
+	return slices.DeleteFunc(slices.Clone(YarnPolicies), func(p string) bool {
+		return len(o.Policies) > 0 && !slices.Contains(o.Policies, p) || !slices.Contains(policies, p)
+	})
+}

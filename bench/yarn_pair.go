@@ -26,10 +26,7 @@ func (b *yarnBench) pairs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, policy := range []string{"wait", "kill", "suspend", "checkpoint", "cost"} {
-			if !b.o.wants(policy) {
-				continue
-			}
+		for _, policy := range b.o.chosen("wait", "kill", "suspend", "checkpoint", "cost") {
 			entries = append(entries, yarnEntry{
 				setup: yarnSetup{mode: modeOf(policy), nodes: 1, memory: pairMemory}, policy: policy, store: pairStore(policy), kind: c.Name,
 				run: func(ctx context.Context, b *yarnBench) (YarnRun, error) {

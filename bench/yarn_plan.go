@@ -33,7 +33,7 @@ type PairCase struct {
 }
 
 func (o *YarnOptions) pairPlan() *PairPlan {
-	low, urgent, bytes := 10*o.Scale, 3*o.Scale, int64(1<<30)
+	low, urgent, bytes := 8*o.Scale, 2*o.Scale, int64(1<<30)
 	if o.Quick {
 		low, urgent, bytes = 4*o.Scale, 1*o.Scale, 128<<20
 	}
@@ -102,15 +102,15 @@ type workloadShape struct {
 }
 
 // workloadFrom is the first job of the day that is taken.
-const workloadFrom = 3000
+const workloadFrom = 500
 
 func (o *YarnOptions) workloadPlan() (*WorkloadPlan, error) {
 	p := &WorkloadPlan{Trace: trace.FacebookDayName, From: workloadFrom, Slots: workloadSlots, Bytes: 300 << 20,
-		Low: 5 * o.Scale, High: 1.5 * o.Scale}
-	shape := workloadShape{jobs: 40, tasks: 52, most: 4, highs: 18, span: 75 * o.Scale}
+		Low: 6 * o.Scale, High: 1 * o.Scale}
+	shape := workloadShape{jobs: 40, tasks: 46, most: 3, highs: 28, span: 75 * o.Scale}
 	if o.Quick {
 		p.Bytes, p.Low, p.High = 32<<20, 2*o.Scale, 0.7*o.Scale
-		shape = workloadShape{jobs: 10, tasks: 13, most: 3, highs: 4, span: 12 * o.Scale}
+		shape = workloadShape{jobs: 10, tasks: 13, most: 3, highs: 6, span: 12 * o.Scale}
 	}
 	return p, p.fill(shape, o.Seed)
 }

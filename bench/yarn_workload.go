@@ -28,7 +28,11 @@ func (b *yarnBench) workloads(ctx context.Context) error {
 	plan.Low, plan.High = low.alone, high.alone
 	b.res.Workload = plan
 	var entries []yarnEntry
-	for _, policy := range b.o.Policies {
+	policies := []string{"kill", "suspend", "checkpoint", "adaptive", "cost"}
+	if len(b.o.Policies) > 0 {
+		policies = YarnPolicies
+	}
+	for _, policy := range b.o.chosen(policies...) {
 		for _, store := range b.storesOf(policy) {
 			entries = append(entries, yarnEntry{
 				setup: yarnSetup{mode: modeOf(policy), nodes: workloadSlots, memory: workloadMemory}, policy: policy, store: store,
