@@ -12,7 +12,7 @@ final class CommandName {
     private CommandName() {
     }
 
-    /** The program's file name; of Java the main class without its package, or the jar. Never empty, no control characters. */
+    /** The program's file name; of Java the main class, or the jar. Never empty, no control characters. */
     static String of(List<String> command) {
         String[] words = String.join(" ", command).trim().split("\\s+");
         int first = 0;

@@ -58,7 +58,8 @@ final class LaunchWrapper {
     private static NodeSocket node(Configuration conf) {
         if (!measuresContainers(conf)) {
             LOG.warn("All containers are started without Headrace, because the NodeManager would measure the wrong"
-                + " processes and kill containers for it: set {} to {}", PROCESS_TREE, HeadraceProcessTree.class.getName());
+                + " processes and kill containers for it: set {} to {}",
+                PROCESS_TREE, HeadraceProcessTree.class.getName());
             return null;
         }
         try {

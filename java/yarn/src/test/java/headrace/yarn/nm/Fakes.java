@@ -51,7 +51,8 @@ final class Fakes {
         for (Container container : containers) {
             all.put(container.getContainerId(), container);
         }
-        return proxy(Context.class, Map.of("getContainers", all, "getResourcePluginManager", new ResourcePluginManager()));
+        return proxy(Context.class, Map.of("getContainers", all,
+            "getResourcePluginManager", new ResourcePluginManager()));
     }
 
     private static <T> T proxy(Class<T> type, Map<String, Object> answers) {

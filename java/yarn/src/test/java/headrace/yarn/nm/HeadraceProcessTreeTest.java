@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 class HeadraceProcessTreeTest {
     private static final long JIFFY = ProcfsBasedProcessTree.JIFFY_LENGTH_IN_MILLIS;
     private static final String[] ATTACHED =
-        {"/opt/headrace/headrace-shim", "attached", "-shim-pid", "200", "-id", "c", "-fd", "3", "--", "/bin/bash", "-c", "x"};
+        {"/opt/headrace/headrace-shim", "attached", "-shim-pid", "200", "-id", "c", "-fd", "3", "--", "/bin/bash"};
 
     @TempDir
     Path dir;
