@@ -33,6 +33,7 @@ func Wait(args []string) int {
 	runtime.GOMAXPROCS(1) // it only waits
 	unix.CloseOnExec(*fd)
 	os.WriteFile("/proc/self/comm", []byte("headrace-attach"), 0) // for people
+	surviveBrokenOutput()
 	signals := make(chan os.Signal, 64)
 	for _, sig := range forwarded {
 		if !signal.Ignored(sig) {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ func Run(args []string) int {
 		fmt.Fprintln(os.Stderr, "headrace-shim attach: there is no command; give one after --")
 		return usageCode
 	}
+	surviveBrokenOutput()
 	line, supervisor, err := c.hand()
 	if err == nil {
 		crash.Here("attach.ready")
@@ -39,6 +41,10 @@ func Run(args []string) int {
 	}
 	return alone(c.argv, err)
 }
+
+// surviveBrokenOutput keeps this process from dying of SIGPIPE when nobody reads what
+// it says on standard error. A program that it executes is not affected.
+func surviveBrokenOutput() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // alone becomes the command, without a task.
 func alone(argv []string, why error) int {

@@ -96,6 +96,41 @@ func TestWithoutHelp(t *testing.T) {
 	}
 }
 
+// Nobody reads standard error: attach has something to say, but must not die of it,
+// and the command must not survive what it would have died of.
+func TestBrokenOutput(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		code   int
+	}{"silent": {"exit 3", 3}, "speaking": {"while :; do echo x >&2 || exit 4; done", 128 + int(unix.SIGPIPE)}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			r, broken, err := os.Pipe()
+			w.must(err)
+			r.Close()
+			defer broken.Close()
+			a := w.attachWith(func(cmd *exec.Cmd) { cmd.Stderr = broken }, "/bin/bash", "-c", c.script)
+			if code := a.wait(); code != c.code {
+				t.Errorf("code %d, want %d", code, c.code)
+			}
+		})
+	}
+	t.Run("lost", func(t *testing.T) {
+		w := newWorld(t, run)
+		r, broken, err := os.Pipe()
+		w.must(err)
+		defer broken.Close()
+		a := w.attachWith(func(cmd *exec.Cmd) { cmd.Stderr = broken }, "/bin/bash", "-c", "echo > ready; exec sleep 1000")
+		w.awaitText("ready", "\n")
+		a.task()
+		r.Close()
+		w.must(unix.Kill(w.supervisor(), unix.SIGKILL))
+		if code := a.wait(); code != 137 {
+			t.Errorf("code %d", code)
+		}
+	})
+}
+
 // A daemon that starts the task when attach has given up starts nothing.
 func TestTooLate(t *testing.T) {
 	gone := make(chan struct{})
