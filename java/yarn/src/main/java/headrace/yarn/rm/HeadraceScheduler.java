@@ -22,12 +22,16 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.ReleaseContainerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The CapacityScheduler, whose preemption suspends and checkpoints. To be named in
  * {@code yarn.resourcemanager.scheduler.class}, together with {@link HeadracePreemptionPolicy}.
  */
 public class HeadraceScheduler extends CapacityScheduler {
+    private static final Logger LOG = LoggerFactory.getLogger(HeadraceScheduler.class);
+
     private final Ledger ledger = new Ledger(this);
     private final Plugin plugin = new Plugin(this, ledger);
 
@@ -52,7 +56,7 @@ public class HeadraceScheduler extends CapacityScheduler {
     @Override
     public void markContainerForPreemption(ApplicationAttemptId attempt, RMContainer container) {
         Runnable stock = () -> super.markContainerForPreemption(attempt, container);
-        if (!plugin.takes(container, stock)) {
+        if (!guarded(() -> plugin.takes(container, stock), false)) {
             stock.run();
         }
     }
@@ -60,7 +64,7 @@ public class HeadraceScheduler extends CapacityScheduler {
     @Override
     public void markContainerForKillable(RMContainer container) {
         Runnable stock = () -> super.markContainerForKillable(container);
-        if (!plugin.takes(container, stock)) {
+        if (!guarded(() -> plugin.takes(container, stock), false)) {
             stock.run();
         }
     }
@@ -77,14 +81,14 @@ public class HeadraceScheduler extends CapacityScheduler {
             ContainerUpdates updates) {
         Allocation allocation =
             super.allocate(attempt, ask, requests, release, blacklistAdditions, blacklistRemovals, updates);
-        return ledger.scrub(attempt, allocation);
+        return guarded(() -> ledger.scrub(attempt, allocation), allocation);
     }
 
     @Override
     @SuppressWarnings({"rawtypes", "unchecked"})
     public boolean tryCommit(Resource cluster, ResourceCommitRequest proposal, boolean updatePending) {
         ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = proposal;
-        if (!ledger.refuses(request)) {
+        if (!guarded(() -> ledger.refuses(request), false)) {
             return super.tryCommit(cluster, proposal, updatePending);
         }
         if (!request.getContainersToAllocate().isEmpty()) {
@@ -98,13 +102,14 @@ public class HeadraceScheduler extends CapacityScheduler {
     public void handle(SchedulerEvent event) {
         if (event instanceof NodeRemovedSchedulerEvent removed) {
             exclusively(() -> {
-                ledger.reveal(removed.getRemovedRMNode().getNodeID());
+                guarded(() -> ledger.reveal(removed.getRemovedRMNode().getNodeID()), 0);
                 super.handle(event);
                 return null;
             });
             return;
         }
-        if (plugin.active() && event instanceof ReleaseContainerEvent release && ledger.discards(release.getContainer())) {
+        if (plugin.active() && event instanceof ReleaseContainerEvent release
+                && guarded(() -> ledger.discards(release.getContainer()), false)) {
             return;
         }
         super.handle(event);
@@ -132,6 +137,16 @@ public class HeadraceScheduler extends CapacityScheduler {
             return ledger.move(application, () -> super.moveApplication(application, queue));
         } finally {
             writeLock.unlock();
+        }
+    }
+
+    // An exception of ours would end the ResourceManager.
+    private <T> T guarded(Supplier<T> ours, T otherwise) {
+        try {
+            return ours.get();
+        } catch (RuntimeException e) {
+            LOG.error("Headrace is passed over here", e);
+            return otherwise;
         }
     }
 

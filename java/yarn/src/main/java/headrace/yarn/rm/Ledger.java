@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
@@ -136,8 +137,10 @@ final class Ledger {
             }
             Entry entry = new Entry(container, nowMs);
             entries.put(id, entry); // before the update, for the master not to see it
-            update(app, container, ContainerUpdateType.DEMOTE_EXECUTION_TYPE);
-            keepStrays(app, app.pullNewlyDemotedContainers());
+            keepStrays(app, inContext(app, () -> {
+                update(app, container, ContainerUpdateType.DEMOTE_EXECUTION_TYPE);
+                return app.pullNewlyDemotedContainers();
+            }));
             if (container.getExecutionType() != ExecutionType.OPPORTUNISTIC) {
                 entries.remove(id);
                 return Outcome.LATER;
@@ -183,7 +186,8 @@ final class Ledger {
             }
             Ask ask = entry.ask;
             if (ask != null && !ask.key().pending() && !isGuaranteed(entry)) {
-                keepStrays(ask.key().app(), ask.key().app().pullNewlyPromotedContainers());
+                FiCaSchedulerApp app = ask.key().app();
+                keepStrays(app, inContext(app, app::pullNewlyPromotedContainers));
             }
             if (!isGuaranteed(entry)) {
                 return false;
@@ -271,11 +275,17 @@ final class Ledger {
         }
     }
 
-    /** Has the scheduler find all containers of a node that it is about to remove, for it to end them. */
-    void reveal(NodeId node) {
-        scheduler.exclusively(() -> {
-            entries.values().stream().filter(e -> e.container.getContainer().getNodeId().equals(node)).forEach(this::show);
-            return null;
+    /**
+     * Has the scheduler find all containers of a node that it is about to remove, for it to end them.
+     *
+     * @return how many were not to be found
+     */
+    int reveal(NodeId node) {
+        return scheduler.exclusively(() -> {
+            List<Entry> hidden = entries.values().stream()
+                .filter(e -> e.hidden && e.container.getContainer().getNodeId().equals(node)).toList();
+            hidden.forEach(this::show);
+            return hidden.size();
         });
     }
 
@@ -362,9 +372,6 @@ final class Ledger {
     }
 
     private void update(FiCaSchedulerApp app, RMContainer container, ContainerUpdateType type) {
-        if (app.getOpportunisticContainerContext() == null) {
-            app.setOpportunisticContainerContext(contextOf(app));
-        }
         boolean demote = type == ContainerUpdateType.DEMOTE_EXECUTION_TYPE;
         UpdateContainerRequest request = UpdateContainerRequest.newInstance(container.getContainer().getVersion(),
             container.getContainerId(), type, null, demote ? ExecutionType.OPPORTUNISTIC : ExecutionType.GUARANTEED);
@@ -373,7 +380,22 @@ final class Ledger {
         scheduler.update(app, updates);
     }
 
-    // Without opportunistic containers in the ResourceManager an application has no context for updates.
+    // Without opportunistic containers in the ResourceManager an application has no context for updates. It is given
+    // one meanwhile only, so that nobody else carries them out.
+    private static <T> T inContext(FiCaSchedulerApp app, Supplier<T> work) {
+        app.getWriteLock().lock();
+        OpportunisticContainerContext own = app.getOpportunisticContainerContext();
+        try {
+            if (own == null) {
+                app.setOpportunisticContainerContext(contextOf(app));
+            }
+            return work.get();
+        } finally {
+            app.setOpportunisticContainerContext(own);
+            app.getWriteLock().unlock();
+        }
+    }
+
     private static OpportunisticContainerContext contextOf(FiCaSchedulerApp app) {
         OpportunisticContainerContext context = new OpportunisticContainerContext();
         context.setContainerIdGenerator(new ContainerIdGenerator() {

@@ -51,6 +51,14 @@ final class Plugin {
         if (settings == null || settings.mode() == Settings.Mode.OFF) {
             return;
         }
+        try {
+            startThreads();
+        } catch (RuntimeException e) {
+            LOG.error("Preemption kills, as without Headrace", e);
+        }
+    }
+
+    private void startThreads() {
         Pace pace = scheduler.pace();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
         Keeper newKeeper = new Keeper(scheduler, ledger, manager, pace, stopping);
