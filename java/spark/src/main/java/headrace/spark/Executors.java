@@ -4,6 +4,7 @@ import headrace.client.KeepAlive;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.Heartbeat;
 import org.apache.spark.HeartbeatResponse;
 import org.apache.spark.SparkEnv;
@@ -31,7 +32,7 @@ final class Executors extends SparkListener implements KeepAlive.Framework {
     private static final String RECEIVER = "HeartbeatReceiver";
     private static final ClassTag<HeartbeatResponse> RESPONSE = ClassTag$.MODULE$.apply(HeartbeatResponse.class);
     private static final RpcTimeout TIMEOUT =
-        new RpcTimeout(new FiniteDuration(10, java.util.concurrent.TimeUnit.SECONDS), "the driver's answer to itself");
+        new RpcTimeout(new FiniteDuration(10, TimeUnit.SECONDS), "Headrace's plug-in");
 
     private final SparkEnv env;
     private final Map<String, String> executorByContainer = new ConcurrentHashMap<>();
@@ -61,14 +62,24 @@ final class Executors extends SparkListener implements KeepAlive.Framework {
         blockManagers.put(event.blockManagerId().executorId(), event.blockManagerId());
     }
 
+    /** @throws Exception the last of those with which the driver has not taken a heartbeat; it has been sent the rest */
     @Override
-    public void alive(Set<String> containers) {
+    public void alive(Set<String> containers) throws Exception {
+        Exception failure = null;
         for (String container : containers) {
             String executor = executorByContainer.get(container);
             BlockManagerId blockManager = executor == null ? null : blockManagers.get(executor);
-            if (blockManager != null) {
-                heartbeat(executor, blockManager);
+            if (blockManager == null) {
+                continue;
             }
+            try {
+                heartbeat(executor, blockManager);
+            } catch (Exception e) {
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            throw failure;
         }
     }
 
