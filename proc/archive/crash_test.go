@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,11 @@ func TestCrashChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("claimed")
+	if what == "fetch" {
+		if _, err := unpackAll(t, c, Root{Path: filepath.Join(filepath.Dir(where), "r")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := c.Use(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +179,53 @@ func TestCrashOfClaim(t *testing.T) {
 			}
 			if c.after == "" {
 				empty(t, a)
+			}
+		})
+	}
+}
+
+// TestCrashOfFetch: when a claimant dies while it makes files, the next one on the
+// same machine can use what is whole, and finds nothing half made.
+func TestCrashOfFetch(t *testing.T) {
+	for _, point := range []string{"archive.making", "archive.made", "archive.making:2", "archive.made:2", "archive.before-use"} {
+		t.Run(point, func(t *testing.T) {
+			p := newDir(t)
+			a := newArchive(t, p, Options{})
+			top := filepath.Dir(p.String())
+			root := Root{Path: filepath.Join(top, "r")}
+			layout(t, top, "r/d/one", "r/d/two", "r/d/link@one")
+			carried, err := Carry(t.Context(), []Wanted{{filepath.Join(top, "r/d"), true}}, []Root{root})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := a.Put(t.Context(), NewID(), describe("k"), func(w *Writer) error { return w.AddFiles(carried) }); err != nil {
+				t.Fatal(err)
+			}
+			want := tree(t, root.Path)
+			if err := os.RemoveAll(filepath.Join(top, "r/d")); err != nil {
+				t.Fatal(err)
+			}
+			crashAt(t, p, "fetch", point)
+			for _, line := range tree(t, root.Path) {
+				if strings.Contains(line, ".headrace-") || strings.HasPrefix(line, "d d") {
+					continue // a name that nobody looks for; a directory without its time
+				}
+				if !slices.Contains(want, line) {
+					t.Errorf("left: %s", line)
+				}
+			}
+			sweep(t, a, Ages{Claim: -time.Hour}, Swept{Offered: 1})
+			c, err := a.Claim(t.Context(), Want{Key: testKey("k"), UID: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unpackAll(t, c, root); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range want {
+				if !strings.HasPrefix(line, "d d") && !slices.Contains(tree(t, root.Path), line) {
+					t.Errorf("missing: %s", line)
+				}
 			}
 		})
 	}

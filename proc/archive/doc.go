@@ -108,5 +108,7 @@
 //	archive.claimed          it was claimed
 //	archive.before-use       it is about to be used
 //	archive.used             it is used
+//	archive.making           a file that goes along has its contents, not its name (passed many times)
+//	archive.made             it has its name (passed many times)
 //	archive.discarded        an entry has left its state and is about to be removed
 package archive

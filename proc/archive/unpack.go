@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/crash"
 )
 
 // An unpacker recreates files below roots. It replaces nothing.
@@ -104,6 +106,7 @@ func (u *unpacker) regular(root Root, rel string, f File, data *Contents) error 
 	}
 	defer file.Close()
 	err = data.WriteToFile(file)
+	crash.Here("archive.making")
 	if err == nil {
 		err = root.as(func() error { return place(root, temporary, rel, file, f) })
 	}
@@ -111,6 +114,7 @@ func (u *unpacker) regular(root Root, rel string, f File, data *Contents) error 
 		return errors.Join(err, root.as(func() error { return removeAt(root, temporary, 0) }))
 	}
 	u.made = append(u.made, f)
+	crash.Here("archive.made")
 	return nil
 }
 
