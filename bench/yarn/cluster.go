@@ -18,7 +18,7 @@ import (
 const dirPrefix = "headrace-yarn-"
 
 // startTime is how long all daemons together get until they are ready.
-const startTime = 120 * time.Second
+const startTime = 3 * time.Minute
 
 // A Cluster is a running one. Its methods may be called by several goroutines; those
 // that kill and start daemons only by one at a time.

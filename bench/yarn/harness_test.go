@@ -72,6 +72,10 @@ func startTest(t *testing.T, o Options) *Cluster {
 	return c
 }
 
+// patience is how long a test waits for something that may take long on a busy
+// machine.
+const patience = 3 * time.Minute
+
 // within is a context for one step of a test.
 func within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
@@ -107,7 +111,7 @@ func shell(t *testing.T, c *Cluster, job ShellJob, count int, each time.Duration
 // awaitSteps returns when so many are done in all tasks together.
 func (r *stepsRun) awaitSteps(t *testing.T, n int) {
 	t.Helper()
-	err := await(within(t, time.Minute), fmt.Sprintf("wait for %d steps", n), time.Minute, func(context.Context) (bool, error) {
+	err := await(within(t, patience), fmt.Sprintf("wait for %d steps", n), patience, func(context.Context) (bool, error) {
 		if r.Ended() {
 			return false, &fatal{r.client.problem()}
 		}
@@ -122,7 +126,7 @@ func (r *stepsRun) awaitSteps(t *testing.T, n int) {
 // succeed waits for the end and checks that every task has done every step.
 func (r *stepsRun) succeed(t *testing.T, tasks int) {
 	t.Helper()
-	if err := r.Succeed(within(t, 2*time.Minute)); err != nil {
+	if err := r.Succeed(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	attempts := must(r.steps.Attempts())(t)
@@ -143,7 +147,7 @@ func (r *stepsRun) succeed(t *testing.T, tasks int) {
 // idle fails unless the cluster's accounting is as before any application.
 func idle(t *testing.T, c *Cluster) {
 	t.Helper()
-	if err := c.AwaitIdle(within(t, time.Minute)); err != nil {
+	if err := c.AwaitIdle(within(t, patience)); err != nil {
 		t.Error(err)
 	}
 	m := must(c.Metrics(t.Context()))(t)

@@ -74,7 +74,11 @@ func (c *Cluster) StartManager(ctx context.Context) (err error) {
 }
 
 // KillManager ends it with SIGKILL.
-func (c *Cluster) KillManager() error { return c.manager.process.kill() }
+func (c *Cluster) KillManager() error {
+	err := c.manager.process.kill()
+	c.manager.process = nil
+	return err
+}
 
 // StartNode starts the node daemon beside NodeManager i, and returns when it has
 // joined the manager.
@@ -86,7 +90,11 @@ func (c *Cluster) StartNode(ctx context.Context, i int) error {
 }
 
 // KillNode ends it with SIGKILL.
-func (c *Cluster) KillNode(i int) error { return c.nodes[i].agent.kill() }
+func (c *Cluster) KillNode(i int) error {
+	err := c.nodes[i].agent.kill()
+	c.nodes[i].agent = nil
+	return err
+}
 
 func (c *Cluster) launchNode(i int) (err error) {
 	n := c.nodes[i]

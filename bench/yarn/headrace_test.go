@@ -16,7 +16,7 @@ import (
 func awaitState(t *testing.T, c *Cluster, state string, want int) []string {
 	t.Helper()
 	var ids []string
-	err := c.AwaitTasks(within(t, time.Minute), fmt.Sprintf("%d containers to be %s", want, state), time.Minute, func(tasks []*wire.Task) bool {
+	err := c.AwaitTasks(within(t, patience), fmt.Sprintf("%d containers to be %s", want, state), patience, func(tasks []*wire.Task) bool {
 		ids = nil
 		for _, task := range tasks {
 			if task.State == state && task.Doing == "" {
@@ -155,7 +155,7 @@ func suspendMapReduce(t *testing.T, c *Cluster) {
 	high := shell(t, c, ShellJob{Name: "mr-high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
 	awaitState(t, c, "suspended", 1)
 	high.succeed(t, 1)
-	if err := low.Succeed(within(t, 2*time.Minute)); err != nil {
+	if err := low.Succeed(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	result, err := os.ReadFile(filepath.Join(out, "part-r-00000"))
@@ -257,7 +257,7 @@ func ourWarnings(t *testing.T, path string) map[string]int {
 func TestSurvival(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend"})
-	ctx := func(t *testing.T) context.Context { return within(t, 2*time.Minute) }
+	ctx := func(t *testing.T) context.Context { return within(t, patience) }
 	for _, victim := range []struct {
 		name        string
 		kill, start func(t *testing.T) error

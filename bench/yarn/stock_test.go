@@ -73,7 +73,7 @@ func TestApplications(t *testing.T) {
 	})
 	t.Run("MapReduce", func(t *testing.T) {
 		run := must(c.MapReduce(MapReduceJob{Name: "pi", Queue: "low", Args: []string{"pi", "2", "100"}}))(t)
-		if err := run.Succeed(within(t, 2*time.Minute)); err != nil {
+		if err := run.Succeed(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		if out := run.Output(); !strings.Contains(out, "Estimated value of Pi is 3.1") {
@@ -82,7 +82,7 @@ func TestApplications(t *testing.T) {
 	})
 	t.Run("failing command", func(t *testing.T) {
 		run := must(c.Shell(ShellJob{Name: "bad", Queue: "high", Command: "exit 3"}))(t)
-		if code := must(run.Wait(within(t, time.Minute)))(t); code != 1 {
+		if code := must(run.Wait(within(t, patience)))(t); code != 1 {
 			t.Errorf("exit code %d of a job whose task failed", code)
 		}
 		if e := must(run.Await(t.Context(), "completed", 1))(t); e.Exit != 3 {
@@ -97,8 +97,8 @@ func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
 	run := must(c.Shell(ShellJob{Name: "runaway", Queue: "low", Command: "setsid -f sleep 600; sleep 600"}))(t)
-	must(run.Await(within(t, time.Minute), "started", 1))(t)
-	err := await(within(t, time.Minute), "wait for the processes", time.Minute, func(context.Context) (bool, error) {
+	must(run.Await(within(t, patience), "started", 1))(t)
+	err := await(within(t, patience), "wait for the processes", patience, func(context.Context) (bool, error) {
 		left, err := c.leftovers()
 		return strings.Count(strings.Join(left, "\n"), "(sleep 600)") == 2, err
 	})
