@@ -81,7 +81,7 @@ public class HeadraceScheduler extends CapacityScheduler {
             ContainerUpdates updates) {
         Allocation allocation =
             super.allocate(attempt, ask, requests, release, blacklistAdditions, blacklistRemovals, updates);
-        return guarded(() -> ledger.scrub(attempt, allocation), allocation);
+        return guarded(() -> ledger.answers().scrub(attempt, allocation), allocation);
     }
 
     @Override

@@ -1,13 +1,11 @@
 package headrace.yarn.rm;
 
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
-import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -24,7 +22,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
@@ -72,15 +69,9 @@ final class Ledger {
         }
     }
 
-    // An answer to an application master takes no longer.
-    private static final long REPLY_MS = 5000;
-
     private final HeadraceScheduler scheduler;
     private final Map<ContainerId, Entry> entries = new ConcurrentHashMap<>();
-    // When they were promoted. An answer to a master that has found out about it first may still be under way.
-    private final Map<ContainerId, Long> promoted = new ConcurrentHashMap<>();
-    // Updates that an application master has asked for itself and that came out with ours.
-    private final Map<ApplicationAttemptId, List<Container>> strays = new HashMap<>();
+    private final Answers answers = new Answers();
 
     Ledger(HeadraceScheduler scheduler) {
         this.scheduler = scheduler;
@@ -89,6 +80,11 @@ final class Ledger {
     /** The containers whose resources are freed, among them those that are asked for again. Live, safe for all threads. */
     Set<ContainerId> demoted() {
         return entries.keySet();
+    }
+
+    /** What application masters hear of updates. */
+    Answers answers() {
+        return answers;
     }
 
     /** The asks that the scheduler has not served. */
@@ -136,13 +132,15 @@ final class Ledger {
                 return Outcome.NEVER;
             }
             Entry entry = new Entry(container, nowMs);
-            entries.put(id, entry); // before the update, for the master not to see it
-            keepStrays(app, inContext(app, () -> {
+            answers.ours(id);
+            entries.put(id, entry);
+            answers.keep(app.getApplicationAttemptId(), inContext(app, () -> {
                 update(app, container, ContainerUpdateType.DEMOTE_EXECUTION_TYPE);
                 return app.pullNewlyDemotedContainers();
             }));
             if (container.getExecutionType() != ExecutionType.OPPORTUNISTIC) {
                 entries.remove(id);
+                answers.settled(id);
                 return Outcome.LATER;
             }
             hide(entry);
@@ -187,7 +185,7 @@ final class Ledger {
             Ask ask = entry.ask;
             if (ask != null && !ask.key().pending() && !isGuaranteed(entry)) {
                 FiCaSchedulerApp app = ask.key().app();
-                keepStrays(app, inContext(app, app::pullNewlyPromotedContainers));
+                answers.keep(app.getApplicationAttemptId(), inContext(app, app::pullNewlyPromotedContainers));
             }
             if (!isGuaranteed(entry)) {
                 return false;
@@ -195,8 +193,8 @@ final class Ledger {
             Container container = entry.container.getContainer();
             container.setVersion(entry.version);
             container.setContainerToken(entry.token);
-            promoted.put(id, Keeper.clock());
             entries.remove(id);
+            answers.settled(id);
             return true;
         });
     }
@@ -234,6 +232,7 @@ final class Ledger {
     void forget(ContainerId id) {
         scheduler.exclusively(() -> {
             Entry entry = entries.remove(id);
+            answers.settled(id);
             if (entry != null && entry.ask != null) {
                 entry.ask.withdraw(scheduler);
             }
@@ -261,7 +260,6 @@ final class Ledger {
      * @param nowMs by the clock that demote was called with
      */
     void refund(long nowMs) {
-        promoted.values().removeIf(then -> nowMs - then > REPLY_MS);
         for (Entry entry : entries.values()) {
             long millis = (nowMs - entry.refundedMs) / 1000 * 1000; // YARN counts whole seconds
             entry.refundedMs += millis;
@@ -405,35 +403,6 @@ final class Ledger {
             }
         });
         return context;
-    }
-
-    private void keepStrays(FiCaSchedulerApp app, List<Container> updated) {
-        for (Container container : updated) {
-            if (container != null && !entries.containsKey(container.getId())) {
-                synchronized (strays) {
-                    strays.computeIfAbsent(app.getApplicationAttemptId(), a -> new ArrayList<>()).add(container);
-                }
-            }
-        }
-    }
-
-    /** Takes out of an answer to an application master what is only the ResourceManager's business, and adds strays. */
-    Allocation scrub(ApplicationAttemptId attempt, Allocation allocation) {
-        List<Container> ups = allocation.getPromotedContainers();
-        List<Container> downs = allocation.getDemotedContainers();
-        if (ups == null || downs == null) {
-            return allocation; // nothing is given out
-        }
-        ups.removeIf(c -> entries.containsKey(c.getId()) || promoted.containsKey(c.getId()));
-        downs.removeIf(c -> entries.containsKey(c.getId()));
-        List<Container> own;
-        synchronized (strays) {
-            own = strays.remove(attempt);
-        }
-        for (Container container : own == null ? List.<Container>of() : own) {
-            (container.getExecutionType() == ExecutionType.GUARANTEED ? ups : downs).add(container);
-        }
-        return allocation;
     }
 
     /**
