@@ -27,8 +27,9 @@ type yarnBench struct {
 	setup   yarnSetup // of the cluster
 	daemons string    // policy and store of Headrace's; empty: there are none
 
-	places map[string]yarnPlace // stores
-	runs   int                  // so far; numbers names
+	places    map[string]yarnPlace // stores
+	storeDirs []string             // of the daemons, for checkpoints
+	runs      int                  // so far; numbers names
 }
 
 // yarnSetup is a cluster that can serve several runs.
@@ -48,11 +49,15 @@ const (
 // heartbeatHere is that of the NodeManagers.
 const heartbeatHere = 200 * time.Millisecond
 
-// yarnProperties change YARN's defaults where an experiment on a small cluster needs
-// it: a queue may have a little more than it is entitled to, because containers are
-// large.
+// yarnProperties change YARN's defaults where jobs of high priority would not have it
+// on a small cluster. A queue may have a little more than it is entitled to, because
+// containers are large. And the queue of high priority gets what becomes free: by
+// YARN's default a container that was just killed would be started again, because its
+// queue has nothing any more, and killed again.
 var yarnProperties = map[string]string{
 	"yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity": "0.2",
+	"yarn.scheduler.capacity.root.ordering-policy":                               "priority-utilization",
+	"yarn.scheduler.capacity.root.high.priority":                                 "1",
 }
 
 // minRunHere is how long a container that came back runs at least; tasks are short
@@ -89,7 +94,7 @@ func (b *yarnBench) ready(ctx context.Context, s yarnSetup, policy, store string
 		return nil
 	}
 	if b.daemons != "" {
-		if err := b.cluster.StopDaemons(); err != nil {
+		if err := errors.Join(b.cluster.StopDaemons(), b.dropStores()); err != nil {
 			return err
 		}
 	}
@@ -123,7 +128,7 @@ func (b *yarnBench) stop() error {
 	if b.cluster == nil {
 		return nil
 	}
-	err := b.cluster.Stop()
+	err := errors.Join(b.cluster.Stop(), b.dropStores())
 	b.cluster, b.masters = nil, nil
 	return err
 }
@@ -133,7 +138,7 @@ func (b *yarnBench) abandon() error {
 	if b.cluster == nil {
 		return nil
 	}
-	err := b.cluster.Abandon()
+	err := errors.Join(b.cluster.Abandon(), b.dropStores())
 	b.cluster, b.masters = nil, nil
 	return err
 }
@@ -208,7 +213,9 @@ func (b *yarnBench) once(ctx context.Context, e yarnEntry) (YarnRun, error) {
 	if err := b.ready(ctx, e.setup, e.policy, e.store); err != nil {
 		return YarnRun{}, errors.Join(err, b.abandon())
 	}
+	warm := b.cool(e.store)
 	r, err := e.run(ctx, b)
+	warm()
 	if err == nil {
 		err = b.cluster.AwaitIdle(ctx)
 	}
