@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"headrace/policy"
 	"headrace/wire"
@@ -128,6 +129,8 @@ type machine struct {
 	s      *site
 	name   string
 	info   *wire.NodeInfo
+	one    sync.Mutex // is held while a report is sent
+	mu     sync.Mutex // guards tasks once keep was called
 	tasks  []*wire.Task
 	orders chan *wire.NodeOrder
 	over   chan error
@@ -185,7 +188,12 @@ func (m *machine) report(results ...*wire.OrderResult) {
 }
 
 func (m *machine) tryReport(results ...*wire.OrderResult) error {
-	_, err := m.s.api.Report(context.Background(), &wire.NodeReport{Node: m.name, Info: m.info, Tasks: m.tasks, Results: results})
+	m.one.Lock() // an agent sends one report after the other
+	defer m.one.Unlock()
+	m.mu.Lock()
+	r := proto.CloneOf(&wire.NodeReport{Node: m.name, Info: m.info, Tasks: m.tasks, Results: results})
+	m.mu.Unlock()
+	_, err := m.s.api.Report(context.Background(), r)
 	return err
 }
 
@@ -240,6 +248,8 @@ func (s *site) outstandingOf(name string) []*order {
 }
 
 func (m *machine) set(id string, change func(*wire.Task)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, t := range m.tasks {
 		if t.Id == id {
 			change(t)
