@@ -23,7 +23,10 @@
 //   - Sim runs those on simulated clusters (package sim): checkpoint-preemption's
 //     figures 3 and 5, what warming and order gain, how fast the simulator is, and how
 //     far it is off the daemon for the same small workload.
-//   - Results, ReaderResults, WarmResults, OrderResults and SimResults hold every single run. Tables, aims and the page are computed from
+//   - Yarn runs those on a real YARN cluster (package bench/yarn), with its own
+//     preemption and with Headrace's: a pair of jobs (os-assisted-preemption, section
+//     IV) and a workload (checkpoint-preemption, figures 8 to 12).
+//   - Results, ReaderResults, WarmResults, OrderResults, SimResults and YarnResults hold every single run. Tables, aims and the page are computed from
 //     them and from nothing else, so that a report can be made again from the file.
 //   - Read lets many readers read from one disk, with regions of their own and from
 //     a stream (veloxdfs, figures 1, 4, 5 and 8, for one node), on a device of this
