@@ -15,7 +15,7 @@ import (
 
 // taskTimeout is the time after which a framework takes a task for dead that it does
 // not hear of: much less than usual, and more than a task is silent on a busy machine.
-const taskTimeout = 20 * time.Second
+const taskTimeout = 30 * time.Second
 
 // frameworkJar is the plug-in for a framework.
 func frameworkJar(t *testing.T, c *Cluster, framework string) string {
@@ -149,8 +149,8 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	}
 	suspended, checkpointed := startWords(t, c, "suspended", with), startWords(t, c, "checkpointed", with)
 	lost := startWords(t, c, "lost", nil)
-	// A map task logs this when it has its input and begins.
-	const file, begins = "syslog", "Processing split"
+	// A map task logs this in the middle of its work, when it has told of some of it.
+	const file, begins = "syslog", "Spilling map output"
 	maps := []*standstill{
 		aside(t, c, suspended.Run, "suspended", file, begins),
 		aside(t, c, checkpointed.Run, "checkpointed", file, begins),

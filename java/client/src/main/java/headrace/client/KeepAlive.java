@@ -3,6 +3,7 @@ package headrace.client;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.Set;
@@ -20,6 +21,8 @@ import org.slf4j.LoggerFactory;
 public final class KeepAlive implements AutoCloseable {
     /** Far below any time-out of a framework, and little to ask of a daemon. */
     static final Duration INTERVAL = Duration.ofSeconds(3);
+    /** For an answer: nobody waits for it. */
+    private static final Duration PATIENCE = Duration.ofSeconds(10);
 
     private static final String METHOD = "headrace.v1.HostService/Application";
     private static final Set<String> STOPPED = Set.of("suspended", "checkpointed");
@@ -52,9 +55,12 @@ public final class KeepAlive implements AutoCloseable {
         thread.setDaemon(true);
     }
 
-    /** @param application as YARN writes it: application_... */
-    public static KeepAlive start(NodeSocket node, String application, Framework framework) {
-        return start(node, application, framework, INTERVAL);
+    /**
+     * @param socket of the daemon
+     * @param application as YARN writes it: application_...
+     */
+    public static KeepAlive start(Path socket, String application, Framework framework) {
+        return start(new NodeSocket(socket, PATIENCE), application, framework, INTERVAL);
     }
 
     static KeepAlive start(NodeSocket node, String application, Framework framework, Duration interval) {

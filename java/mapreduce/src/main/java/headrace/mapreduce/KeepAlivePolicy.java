@@ -3,7 +3,6 @@ package headrace.mapreduce;
 import headrace.client.KeepAlive;
 import headrace.client.NodeSocket;
 import java.nio.file.Path;
-import java.time.Duration;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.checkpoint.TaskCheckpointID;
@@ -25,8 +24,6 @@ public final class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
     /** The class of the policy that it leaves preemption to. */
     static final String INNER = "headrace.mapreduce.preemption.policy";
     static final String SOCKET = "headrace.node.socket";
-    static final String TIMEOUT_MS = "headrace.node.timeout-ms";
-    static final int DEFAULT_TIMEOUT_MS = 1000;
 
     private static final Logger LOG = LoggerFactory.getLogger(KeepAlivePolicy.class);
 
@@ -50,15 +47,11 @@ public final class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
     public void init(AppContext context) {
         inner.init(context);
         try {
-            KeepAlive.start(node(), context.getApplicationID().toString(), new Attempts(context));
+            Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            KeepAlive.start(socket, context.getApplicationID().toString(), new Attempts(context));
         } catch (RuntimeException | LinkageError e) {
             LOG.warn("Tasks that are suspended for longer than mapreduce.task.timeout are taken for dead", e);
         }
-    }
-
-    private NodeSocket node() {
-        Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
-        return new NodeSocket(socket, Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS)));
     }
 
     @Override

@@ -3,9 +3,7 @@ package headrace.spark;
 import headrace.client.KeepAlive;
 import headrace.client.NodeSocket;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.Map;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
@@ -16,8 +14,6 @@ import org.slf4j.LoggerFactory;
 final class KeepAliveDriver implements DriverPlugin {
     /** In Hadoop's configuration, which {@code spark.hadoop.headrace.node.socket} sets as well. */
     static final String SOCKET = "headrace.node.socket";
-    static final String TIMEOUT_MS = "headrace.node.timeout-ms";
-    static final int DEFAULT_TIMEOUT_MS = 1000;
 
     private static final Logger LOG = LoggerFactory.getLogger(KeepAliveDriver.class);
 
@@ -60,15 +56,11 @@ final class KeepAliveDriver implements DriverPlugin {
             return;
         }
         try {
-            keepAlive = KeepAlive.start(node(spark.hadoopConfiguration()), application, executors);
+            Path socket = Path.of(spark.hadoopConfiguration().getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            keepAlive = KeepAlive.start(socket, application, executors);
         } catch (RuntimeException | LinkageError e) {
             failed(e);
         }
-    }
-
-    private static NodeSocket node(Configuration conf) {
-        Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
-        return new NodeSocket(socket, Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS)));
     }
 
     private static void failed(Throwable e) {
