@@ -365,6 +365,8 @@ final class Ledger {
         if (node != null && entry.hidden && !entry.container.completed()) {
             node.allocateContainer(entry.container);
             node.containerStarted(entry.container.getContainerId());
+            scheduler.getRMContext().getAllocationTagsManager().addContainer(node.getNodeID(),
+                entry.container.getContainerId(), entry.container.getAllocationTags()); // the node has taken them away
             entry.hidden = false;
         }
     }
