@@ -195,6 +195,7 @@ func TestAttemptAddsUp(t *testing.T) {
 	var r YarnRun
 	r.add(a)
 	r.add(&attempt{started: at, ended: at.Add(2 * time.Second), cpu: 1.5, exit: yarn.Preempted})
+	r.add(&attempt{started: at, ended: at.Add(time.Second), exit: yarn.Preempted})
 	near := func(what string, got, want float64) {
 		if math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", what, got, want)
@@ -203,10 +204,10 @@ func TestAttemptAddsUp(t *testing.T) {
 	near("all", r.TaskCPU, 7.5)
 	near("lost", r.LostCPU, 1.5)
 	near("wasted", r.wasted(), 1.8)
-	near("held", r.HeldTime, 13-1.95-2+2)
+	near("held", r.HeldTime, 13-1.95-2+2+1)
 	near("idle", r.IdleTime, 0.05+0.01+1+0.5)
-	near("lost time", r.LostTime, 2)
-	if want := (YarnCounts{Killed: 1, Suspended: 1, Checkpointed: 1}); r.Counts != want || r.Dumped != 5 || r.Restored != 7 {
+	near("lost time", r.LostTime, 2+1)
+	if want := (YarnCounts{Killed: 1, Suspended: 1, Checkpointed: 1, Unstarted: 1}); r.Counts != want || r.Dumped != 5 || r.Restored != 7 {
 		t.Errorf("%v, %d and %d bytes", r.Counts, r.Dumped, r.Restored)
 	}
 	if when, ok := a.firstSuspended(); !ok || when.UnixMilli() != 104_050 {
@@ -223,7 +224,7 @@ func TestYarnVerify(t *testing.T) {
 	}{
 		{"wait", YarnCounts{}, true}, {"wait", YarnCounts{Killed: 1}, false},
 		{"kill", YarnCounts{Killed: 1}, true}, {"kill", YarnCounts{}, false},
-		{"suspend", YarnCounts{Suspended: 2}, true}, {"suspend", YarnCounts{}, false}, {"suspend", YarnCounts{Suspended: 2, Killed: 1}, false},
+		{"suspend", YarnCounts{Suspended: 2, Unstarted: 1}, true}, {"suspend", YarnCounts{Unstarted: 1}, false}, {"suspend", YarnCounts{}, false}, {"suspend", YarnCounts{Suspended: 2, Killed: 1}, false},
 		{"checkpoint", YarnCounts{Checkpointed: 1}, true}, {"checkpoint", YarnCounts{Checkpointed: 1, Suspended: 1}, false},
 		{"cost", YarnCounts{Suspended: 1, Killed: 1}, true},
 	} {

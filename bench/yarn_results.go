@@ -69,6 +69,9 @@ type YarnCounts struct {
 	Killed       int `json:"killed"`
 	Suspended    int `json:"suspended"`
 	Checkpointed int `json:"checkpointed"`
+	// Unstarted are those that were killed before they did anything: YARN had chosen
+	// them before their processes were there.
+	Unstarted int `json:"unstarted,omitempty"`
 }
 
 func (c YarnCounts) String() string {
@@ -76,7 +79,7 @@ func (c YarnCounts) String() string {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{c.Killed, "killed"}, {c.Suspended, "suspended"}, {c.Checkpointed, "checkpointed"}} {
+	}{{c.Killed, "killed"}, {c.Suspended, "suspended"}, {c.Checkpointed, "checkpointed"}, {c.Unstarted, "taken before they began"}} {
 		if x.n == 0 {
 			continue
 		}
@@ -243,6 +246,7 @@ func (rs yarnRuns) summed() YarnCounts {
 		sum.Killed += r.Counts.Killed
 		sum.Suspended += r.Counts.Suspended
 		sum.Checkpointed += r.Counts.Checkpointed
+		sum.Unstarted += r.Counts.Unstarted
 	}
 	return sum
 }

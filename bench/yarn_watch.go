@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"headrace"
 	"headrace/bench/yarn"
 	"headrace/sim"
@@ -53,6 +55,10 @@ type attempt struct {
 
 // killed reports whether YARN has taken it away.
 func (a *attempt) killed() bool { return a.exit < 0 }
+
+// unstarted reports whether YARN has taken it away before it did anything: there was
+// nothing yet to be suspended or lost.
+func (a *attempt) unstarted() bool { return a.killed() && a.cpu == 0 }
 
 func (b *yarnBench) watchRun() (*yarnWatch, error) {
 	w := &yarnWatch{b: b, dir: filepath.Join(b.h.disk.dir, fmt.Sprint("run", b.runs))}
@@ -192,7 +198,8 @@ func (w *yarnWatch) read(ctx context.Context, j *watchedJob) error {
 				return err
 			}
 			if w.b.setup.mode == yarn.Headrace {
-				if a.task, err = w.b.cluster.TaskOf(ctx, a.node, a.container); err != nil {
+				a.task, err = w.b.cluster.TaskOf(ctx, a.node, a.container)
+				if err != nil && !(a.unstarted() && connect.CodeOf(err) == connect.CodeNotFound) {
 					return fmt.Errorf("%w: container %s did not run under Headrace: %w", errWrong, a.container, err)
 				}
 			}
@@ -228,7 +235,10 @@ func (r *YarnRun) add(a *attempt) {
 		r.Counts.Checkpointed += checkpointed
 	}
 	r.HeldTime += held
-	if a.killed() {
+	if a.unstarted() {
+		r.Counts.Unstarted++
+		r.LostTime += held
+	} else if a.killed() {
 		r.Counts.Killed++
 		r.LostCPU += a.cpu
 		r.LostTime += held
@@ -284,6 +294,7 @@ func (a *attempt) firstSuspended() (time.Time, bool) {
 // verify fails unless containers have given way as the policy wants it, and only so.
 func (w *yarnWatch) verify(r YarnRun, policy string) error {
 	c := r.Counts
+	c.Unstarted = 0
 	bad := func(want string) error {
 		return fmt.Errorf("%w: under the policy %s %v; want %s", errWrong, policy, c, want)
 	}
@@ -318,7 +329,7 @@ func (w *yarnWatch) verifyKills() error {
 	for _, j := range w.jobs {
 		for _, attempts := range j.attempts {
 			for _, a := range attempts {
-				if a.killed() && !decided[a.container] {
+				if a.killed() && !a.unstarted() && !decided[a.container] {
 					return fmt.Errorf("%w: container %s was killed, which the manager had not decided", errWrong, a.container)
 				}
 			}
