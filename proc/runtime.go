@@ -95,6 +95,30 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 	return t, nil
 }
 
+// Hold makes the supervisor of a task with Attached and returns when the other end
+// of the lifeline has said that the command may start. It is started with
+// Task.Start, or restored from somebody else's checkpoint with Task.RestoreMoved.
+// The pipes can be closed when Hold has returned.
+func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
+	if !spec.Attached || stdio.Lifeline == nil {
+		return nil, opError("hold", spec.ID, errors.New("only an attached task can be held"))
+	}
+	if err := r.prepare(spec); err != nil {
+		return nil, opError("hold", spec.ID, err)
+	}
+	t, err := r.launch(ctx, spec.ID, stdio)
+	if err == nil {
+		err = t.call(ctx, "hold", nil, nil)
+	}
+	if err != nil {
+		if t != nil {
+			t.Kill(ctx, time.Millisecond)
+		}
+		return nil, opError("hold", spec.ID, err)
+	}
+	return t, nil
+}
+
 // Restore brings a task back from a checkpoint, under its waiting shim if there
 // is one.
 func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Task, RestoreResult, error) {
@@ -175,6 +199,9 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 // of the user's stays.
 func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 	if err := r.end(ctx, id); err != nil {
+		return opError("remove", id, err)
+	}
+	if err := removeStandIn(r.TaskDir(id)); err != nil {
 		return opError("remove", id, err)
 	}
 	return os.RemoveAll(r.TaskDir(id))

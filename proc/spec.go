@@ -167,6 +167,9 @@ type RestoreOptions struct {
 	RanOn bool `json:"ran_on,omitempty"`
 	// Scratch is a directory for decompression.
 	Scratch string `json:"scratch,omitempty"`
+	// MovedFrom is the directory of the task that the checkpoint was taken of, when
+	// that was another one, maybe on another machine: shim.Portable.TaskDir.
+	MovedFrom string `json:"moved_from,omitempty"`
 }
 
 // RestoreResult tells what was restored.

@@ -102,6 +102,24 @@ func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult,
 // Resume continues a suspended task.
 func (t *Task) Resume(ctx context.Context) error { return t.verb(ctx, "resume", nil, nil) }
 
+// Start starts the command of a task that is held (Runtime.Hold).
+func (t *Task) Start(ctx context.Context) error {
+	err := t.call(ctx, "start", nil, nil)
+	if err == nil || errors.Is(err, ErrGone) { // it has ended already
+		return nil
+	}
+	return opError("start", t.ID, err)
+}
+
+// RestoreMoved brings a held task to life from a checkpoint that was taken of
+// another one (RestoreOptions.MovedFrom) and is in the store as its own. After an
+// error nothing runs, and the task is held as before.
+func (t *Task) RestoreMoved(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
+	var r RestoreResult
+	err := t.verb(ctx, "restore", o, &r)
+	return r, err
+}
+
 // PageOut writes about the given number of bytes of a suspended task's memory
 // to swap and returns how much left memory.
 func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {

@@ -111,11 +111,16 @@ func (l *lifeline) take(set uint64) (signals []syscall.Signal) {
 	return signals
 }
 
-// awaitGo asks the other side whether the command may start. After an error it
-// never may.
+// awaitGo asks the other side whether the command may start, unless it has said so
+// before. After an error it never may.
 func (l *lifeline) awaitGo() error {
 	if l == nil {
 		return nil
+	}
+	select {
+	case <-l.started:
+		return nil
+	default:
 	}
 	crash.Here("shim.before-ready")
 	l.conn.SetWriteDeadline(time.Now().Add(lastWord))

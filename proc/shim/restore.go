@@ -40,6 +40,11 @@ func (s *supervisor) restore(ctx context.Context, o proc.RestoreOptions) (proc.R
 	if err != nil {
 		return res, err
 	}
+	if o.MovedFrom != "" {
+		if err := s.standInFor(o.MovedFrom, spec); err != nil {
+			return res, err
+		}
+	}
 	last := o.Last
 	for _, im := range images {
 		last = max(last, im.Seq)
@@ -189,6 +194,9 @@ func (s *supervisor) adopt(sv saved, tree []linux.Stat) error {
 	s.expectEnd, s.phase = false, stopped
 	s.startRead = make(chan struct{})
 	close(s.startRead)
+	if s.commandGroup == 0 {
+		s.commandGroup = sv.CommandGroup
+	}
 	s.selfStopped = make(map[int]bool)
 	for _, pid := range sv.SelfStopped {
 		s.selfStopped[pid] = true

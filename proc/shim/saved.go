@@ -15,6 +15,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/proc"
+	"headrace/proc/archive"
 )
 
 // saved is what a checkpoint carries besides CRIU's images: the supervisor's own
@@ -33,6 +34,12 @@ type saved struct {
 	Pipes [3]string `json:"pipes"`
 	// Files are the regular files that were open for writing.
 	Files []openFile `json:"files"`
+	// CommandGroup is the command's process group; 0: unknown.
+	CommandGroup int `json:"command_group,omitempty"`
+	// TaskDir is the task's directory as its processes know it.
+	TaskDir string `json:"task_dir,omitempty"`
+	// Needs are of an attached task, which may go on on another machine.
+	Needs *archive.Needs `json:"needs,omitempty"`
 	// PerfData are the counters of Java virtual machines.
 	PerfData []perfData `json:"perf_data,omitempty"`
 }
@@ -64,7 +71,8 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 		return saved{}, err
 	}
 	s.mu.Lock()
-	sv := saved{Version: savedVersion, BootID: boot, InitPID: s.initPID, Usage: st.Usage}
+	sv := saved{Version: savedVersion, BootID: boot, InitPID: s.initPID, Usage: st.Usage,
+		CommandGroup: s.commandGroup, TaskDir: s.knownAs}
 	for pid := range s.selfStopped {
 		sv.SelfStopped = append(sv.SelfStopped, pid)
 	}
@@ -84,6 +92,11 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 		return saved{}, err
 	}
 	s.markLogs(files)
+	if s.spec.Attached {
+		if err := sv.describeNeeds(tree); err != nil {
+			return saved{}, err
+		}
+	}
 	if sv.Pipes, err = s.pipeNames(); err != nil {
 		return saved{}, err
 	}

@@ -37,6 +37,7 @@ const (
 // supervisor owns one task's processes.
 type supervisor struct {
 	dir      string
+	knownAs  string      // dir as the task's processes know it: they may have been moved
 	criu     string      // path of CRIU; empty: there is none
 	isolated bool        // pid 1 of a pid namespace of its own
 	pipes    [3]*os.File // standard streams that are pipes from outside
@@ -109,7 +110,7 @@ func supervise(args []string) error {
 	}
 	defer lock.Close()
 	s := &supervisor{
-		dir: *dir, criu: *criu, isolated: *isolated,
+		dir: *dir, knownAs: *dir, criu: *criu, isolated: *isolated,
 		endedCh: make(chan struct{}),
 	}
 	if err := s.takePipes(stdio); err != nil {
@@ -212,6 +213,8 @@ func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (a
 	switch op {
 	case "start":
 		return nil, s.start()
+	case "hold":
+		return nil, s.hold()
 	case "restore":
 		var o proc.RestoreOptions
 		if err := json.Unmarshal(args, &o); err != nil {
@@ -240,6 +243,16 @@ func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (a
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown operation %q (is the supervisor older than the daemon?)", op)
+}
+
+// hold asks the other end of the lifeline whether the command may start.
+func (s *supervisor) hold() error {
+	s.op.Lock()
+	defer s.op.Unlock()
+	if p := s.currentPhase(); p != empty {
+		return fmt.Errorf("%w: the task has processes or has ended", proc.ErrState)
+	}
+	return s.lifeline.awaitGo()
 }
 
 // start starts the command of the spec in the task's directory. A command that

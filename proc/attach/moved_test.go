@@ -1,0 +1,252 @@
+package attach_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"headrace/proc"
+	"headrace/proc/archive"
+	"headrace/proc/attach"
+	"headrace/proc/checkpoint"
+	"headrace/proc/shim"
+)
+
+// removal takes a checkpointed container from one machine to another: two daemons
+// with state directories of their own.
+type removal struct {
+	from, to *world
+	archive  *archive.Archive
+	// roots are carried along.
+	roots []archive.Root
+}
+
+const (
+	movedKey = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	newName  = "c2"
+)
+
+func newRemoval(t *testing.T) *removal {
+	r := &removal{from: newWorld(t, run).needCheckpoints()}
+	r.to = newWorld(t, nil).needCheckpoints()
+	r.to.dir = r.from.dir // what is at the same path on all machines
+	place := t.TempDir()
+	if err := os.Chmod(place, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, err := archive.Dir(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.archive, err = archive.New(t.Context(), p, []byte(strings.Repeat("secret", 8)), archive.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// image is the newest checkpoint of a task in a store.
+func image(t *testing.T, dir, task string) *checkpoint.Image {
+	t.Helper()
+	s, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := s.Images(task)
+	if err != nil || len(images) == 0 {
+		t.Fatalf("no checkpoint of %s: %v", task, err)
+	}
+	return images[len(images)-1]
+}
+
+// pack puts the checkpoint of c1 into the archive.
+func (r *removal) pack() (taskDir string) {
+	t := r.from.T
+	t.Helper()
+	im := image(t, r.from.store, "c1")
+	portable, err := shim.PortableOf(im.Meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wanted []archive.Wanted
+	for _, path := range portable.Needs.Open {
+		wanted = append(wanted, archive.Wanted{Path: path})
+	}
+	carried, err := archive.Carry(t.Context(), wanted, r.roots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.archive.Put(t.Context(), archive.NewID(), archive.Description{Key: movedKey, By: "from", Container: "c1"}, func(w *archive.Writer) error {
+		if err := w.AddImage(im); err != nil {
+			return err
+		}
+		return w.AddFiles(carried)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return portable.TaskDir
+}
+
+// arrive handles a container that is to go on with what is in the archive. spoil may
+// change the images; a restore that fails is followed by a start.
+func (r *removal) arrive(taskDir string, spoil func(store string)) handler {
+	return func(w *world, conn *net.UnixConn) {
+		q, files, peer, err := attach.Receive(conn)
+		s := started{request: q, peer: peer, err: err}
+		defer func() { w.started <- s }()
+		if err != nil {
+			return
+		}
+		defer files.Close()
+		s.spec = q.Spec(peer)
+		if s.task, s.err = w.rt.Hold(w.ctx, s.spec, files.Stdio()); s.err != nil {
+			return
+		}
+		attach.Answer(conn, attach.Reply{})
+		if s.err = r.fetch(string(s.spec.ID)); s.err != nil {
+			return
+		}
+		if spoil != nil {
+			spoil(w.store)
+		}
+		_, err = s.task.RestoreMoved(w.ctx, proc.RestoreOptions{Store: w.store, MovedFrom: taskDir})
+		if err != nil {
+			w.Logf("the restore failed: %v", err)
+			s.err = s.task.Start(w.ctx)
+		}
+	}
+}
+
+func (r *removal) fetch(id string) error {
+	c, err := r.archive.Claim(r.to.ctx, archive.Want{Key: movedKey, Claimant: "to." + id})
+	if err != nil {
+		return err
+	}
+	store, err := checkpoint.Open(r.to.store, checkpoint.Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := c.Fetch(r.to.ctx, archive.Target{Store: store, Task: id, Roots: r.roots}); err != nil {
+		return err
+	}
+	if err := c.Use(r.to.ctx); err != nil {
+		return err
+	}
+	return c.Remove(r.to.ctx)
+}
+
+// attachNew starts the command in a new container on the other machine.
+func (r *removal) attachNew(argv ...string) *container {
+	return r.to.attachWith(func(cmd *exec.Cmd) {
+		for i, a := range cmd.Args {
+			if a == "c1" {
+				cmd.Args[i] = newName
+			}
+		}
+	}, argv...)
+}
+
+// A container that was checkpointed goes on in another container of another daemon,
+// and does there what any container does.
+func TestMoved(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not there")
+	}
+	r := newRemoval(t)
+	command := []string{"python3", "-c", counter}
+	c := r.from.attach(command...)
+	task := c.task()
+	r.from.awaitText("count", "\n10\n")
+	r.from.checkpoint(task)
+	taskDir := r.pack()
+	if c.signal(9); c.wait() != 137 {
+		t.Error("the old container has not ended")
+	}
+	r.from.end(task)
+	before := r.from.read("count")
+
+	r.to.serve(r.arrive(taskDir, nil))
+	n := r.attachNew(command...)
+	moved := n.task()
+	r.to.awaitText("count", "\n20\n")
+	r.to.checkpoint(moved) // in place, of what was moved
+	if _, _, err := r.to.rt.Restore(r.to.ctx, proc.Spec{ID: newName, Attached: true}, proc.RestoreOptions{Store: r.to.store}); err != nil {
+		t.Fatal(err)
+	}
+	if code := n.wait(); code != 9 {
+		t.Errorf("exit code %d", code)
+	}
+	if got := r.to.read("count"); got != numbers(40) {
+		t.Errorf("not one number each: %q", got)
+	}
+	if c.stdout.String()+n.stdout.String() != numbers(40) || !strings.HasPrefix(before, c.stdout.String()) {
+		t.Errorf("output %q, then %q", c.stdout.String(), n.stdout.String())
+	}
+	r.to.awaitNothingLeft()
+	if err := r.to.rt.Remove(r.to.ctx, newName); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be restored is started from the beginning, once.
+func TestMovedButBroken(t *testing.T) {
+	r := newRemoval(t)
+	command := []string{"/bin/bash", "-c", `echo run >> runs; read -t 0.01; until [ -e go ]; do sleep 0.01; done; exit 4`}
+	c := r.from.attach(command...)
+	task := c.task()
+	r.from.awaitText("runs", "run\n")
+	r.from.checkpoint(task)
+	taskDir := r.pack()
+	c.signal(9)
+	r.from.end(task)
+
+	r.to.serve(r.arrive(taskDir, func(store string) {
+		pages, _ := filepath.Glob(filepath.Join(store, newName, "*", "pages-*.img"))
+		if len(pages) == 0 {
+			t.Error("there are no images")
+			return
+		}
+		if err := os.Truncate(pages[0], 4096); err != nil {
+			t.Error(err)
+		}
+	}))
+	n := r.attachNew(command...)
+	n.task()
+	r.to.awaitText("runs", "run\nrun\n")
+	r.to.must(os.WriteFile(r.to.path("go"), nil, 0o644))
+	if code := n.wait(); code != 4 {
+		t.Errorf("exit code %d", code)
+	}
+	if got := r.to.read("runs"); got != "run\nrun\n" {
+		t.Errorf("runs: %q", got)
+	}
+}
+
+// A container that is given up while it is held runs nothing.
+func TestHeldAndAbandoned(t *testing.T) {
+	w := newWorld(t, nil)
+	w.serve(func(w *world, conn *net.UnixConn) {
+		q, files, peer, err := attach.Receive(conn)
+		s := started{err: err}
+		if err == nil {
+			s.task, s.err = w.rt.Hold(w.ctx, q.Spec(peer), files.Stdio())
+			files.Close()
+		}
+		w.started <- s
+	})
+	c := w.attach("/bin/bash", "-c", "echo run >> runs")
+	task := c.task()
+	c.signal(9)
+	if e := w.end(task); !e.Abandoned {
+		t.Errorf("%+v", e)
+	}
+	if err := task.Start(w.ctx); err != nil {
+		t.Errorf("a start afterwards: %v", err)
+	}
+	if got := w.read("runs"); got != "" {
+		t.Errorf("it ran: %q", got)
+	}
+}
