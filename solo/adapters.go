@@ -20,6 +20,14 @@ func (r runtimeOf) Start(ctx context.Context, spec proc.Spec, stdio proc.Stdio) 
 	return t, nil
 }
 
+func (r runtimeOf) Hold(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error) {
+	t, err := r.Runtime.Hold(ctx, spec, stdio)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
 func (r runtimeOf) Attach(ctx context.Context, id headrace.TaskID) (Task, error) {
 	t, err := r.Runtime.Attach(ctx, id)
 	if err != nil {

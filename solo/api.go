@@ -213,6 +213,9 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		SwapTotal: n.swapTotal, SwapFree: n.swapFree, SwapOut: n.swapOut, SwapIn: n.swapIn,
 		StartedMs: n.started.UnixMilli(),
 	}
+	if e := s.loop.cfg.Elsewhere; e != nil {
+		info.Archive = e.String()
+	}
 	for _, st := range n.stores {
 		w := &wire.Store{Name: st.Name, Dir: st.Dir, Write: st.Write, Read: st.Read, Free: max(0, st.free), Used: st.used,
 			DumpOverhead: st.DumpOverhead.Seconds(), RestoreOverhead: st.RestoreOverhead.Seconds(), Queue: st.queue.Seconds()}

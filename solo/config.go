@@ -55,6 +55,10 @@ type Config struct {
 	// Cluster knows what is on other machines; nil: there is no manager.
 	Cluster Cluster
 
+	// Elsewhere is where checkpoints of containers go that are to go on on another
+	// machine; nil: nowhere.
+	Elsewhere Elsewhere
+
 	// Policy decides who runs and who has to leave, and how.
 	Policy policy.Config
 

@@ -38,6 +38,7 @@ type thing struct {
 	swapped   int64
 	ratio     float64
 	noDump    error
+	noRestore error
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -227,6 +228,16 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 	return live, err
 }
 
+func (c *conn) Hold(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
+	var live Task
+	err := c.do("hold", spec.ID, func(t *thing) error {
+		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
+		t.shim.state = headrace.Checkpointed // no processes
+		return nil
+	})
+	return live, err
+}
+
 func (c *conn) Attach(_ context.Context, id headrace.TaskID) (Task, error) {
 	var live Task
 	err := c.do("attach", id, func(t *thing) error {
@@ -394,6 +405,34 @@ func (f *fakeTask) PageIn(context.Context) (n int64, err error) {
 		return nil
 	})
 	return n, err
+}
+
+func (f *fakeTask) Start(context.Context) error {
+	return f.do("start held", func(t *thing) error {
+		if err := f.want(headrace.Checkpointed); err != nil {
+			return err
+		}
+		t.starts++
+		f.s.state = headrace.Running
+		return nil
+	})
+}
+
+func (f *fakeTask) RestoreMoved(_ context.Context, o proc.RestoreOptions) (r proc.RestoreResult, err error) {
+	err = f.do("restore moved", func(t *thing) error {
+		if err := f.want(headrace.Checkpointed); err != nil {
+			return err
+		}
+		images := t.images[o.Store]
+		if len(images) == 0 || t.noRestore != nil {
+			return errors.Join(proc.ErrNoImage, t.noRestore)
+		}
+		im := images[len(images)-1]
+		f.s.state = headrace.Running
+		r = proc.RestoreResult{Seq: im.Seq, Read: im.ToRead}
+		return nil
+	})
+	return r, err
 }
 
 func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r proc.CheckpointResult, err error) {

@@ -196,6 +196,8 @@ func (l *loop) order(t *task, c *call) {
 			return
 		}
 		l.checkpoint(t, in, st, c)
+	case c.verb == verbOrderArchive:
+		l.archive(t, in, c)
 	case c.verb == verbOrderResume && state != headrace.Running:
 		l.resumeHosted(t, in, c)
 	default: // it is so already
@@ -207,6 +209,9 @@ func (l *loop) resumeHosted(t *task, in *intent, c *call) {
 	switch {
 	case t.rec.Held:
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", errState, t.rec.ID, t.rec.ID))
+		return
+	case t.rec.Sent != nil:
+		l.takeBack(t, in, c, func() { l.resumeHosted(t, in, c) })
 		return
 	case t.rec.State == headrace.Suspended:
 		l.resume(t, in)

@@ -40,7 +40,11 @@ func newHostBed(t *testing.T) *hostBed {
 func (b *hostBed) start() {
 	b.t.Helper()
 	b.bed.start()
-	b.host = wireconnect.NewHostServiceClient(wire.NewHTTPClient(wire.SocketPath(b.cfg.StateDir)), wire.BaseURL)
+	b.host = hostClient(b.cfg.StateDir)
+}
+
+func hostClient(stateDir string) wireconnect.HostServiceClient {
+	return wireconnect.NewHostServiceClient(wire.NewHTTPClient(wire.SocketPath(stateDir)), wire.BaseURL)
 }
 
 func announced(id string) *wire.PrepareRequest {

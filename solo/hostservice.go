@@ -92,7 +92,7 @@ func (s *service) hostedHere(v viewer, q *wire.ApplicationRequest) []*wire.Conta
 		t := s.wireTask(snap, false)
 		all = append(all, &wire.Container{
 			Id: t.Id, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
-			Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs,
+			Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
 		})
 	}
 	return all
@@ -145,7 +145,7 @@ func (h *Host) Changed() <-chan struct{} { return h.changed }
 // Do carries out an order and returns when it is done, which may take as long as
 // a dump. It goes on when ctx ends.
 func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
-	verbs := map[string]verb{"suspend": verbOrderSuspend, "checkpoint": verbOrderCheckpoint, "resume": verbOrderResume}
+	verbs := map[string]verb{"suspend": verbOrderSuspend, "checkpoint": verbOrderCheckpoint, "resume": verbOrderResume, "archive": verbOrderArchive}
 	v, ok := verbs[o.Verb]
 	if !ok {
 		return refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
@@ -199,6 +199,9 @@ func (s *snapshot) gist() string {
 	}
 	if s.rec.Held {
 		g += " held"
+	}
+	if s.rec.Sent != nil && s.rec.Sent.Done {
+		g += " archived"
 	}
 	return g
 }

@@ -30,6 +30,9 @@ type Runtime interface {
 	Reset(ctx context.Context, spec proc.Spec) error
 	// Remove forgets a task's directory.
 	Remove(ctx context.Context, id headrace.TaskID) error
+	// Hold makes the supervisor of a hosted task; its command is started, or restored,
+	// afterwards.
+	Hold(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error)
 	// Program is the path of headrace-shim as the tasks run it, which any user may
 	// execute.
 	Program() (string, error)
@@ -39,6 +42,8 @@ type Runtime interface {
 
 // Task is a task that has a supervisor. See proc.Task for the contracts.
 type Task interface {
+	Start(ctx context.Context) error
+	RestoreMoved(ctx context.Context, opts proc.RestoreOptions) (proc.RestoreResult, error)
 	Suspend(ctx context.Context, grace time.Duration) (proc.SuspendResult, error)
 	Resume(ctx context.Context) error
 	PageOut(ctx context.Context, bytes int64) (int64, error)

@@ -75,9 +75,15 @@ func (l *loop) start(t *task, in *intent) {
 	t.rec.Starts++
 	spec, files := l.specOf(t), t.files
 	t.files = attach.Files{}
+	var p Parcel
+	var st *store
+	if t.hosted() {
+		p, st = l.expect(t)
+	}
 	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		var live Task
+		var from arrivedFrom
 		var err error
 		// A new attempt must not be taken for the continuation of old images.
 		left := removeImages(l.img, dirs, spec.ID, l.log)
@@ -88,7 +94,7 @@ func (l *loop) start(t *task, in *intent) {
 			err = l.rt.Reset(ctx, spec)
 		}
 		if err == nil {
-			live, err = l.rt.Start(ctx, spec, files.Stdio())
+			live, from, err = l.startHere(ctx, spec, files.Stdio(), p, st)
 		}
 		files.Close()
 		took, at := watch()
@@ -100,6 +106,9 @@ func (l *loop) start(t *task, in *intent) {
 			l.succeeded(t)
 			l.attach(t, live)
 			t.rec.Forfeit = false
+			if why := l.came(t, from); why != "" {
+				in.Reason = why
+			}
 			if exit, over := ended(live); over && exit.StartError != "" {
 				l.exited(t, exit, nil)
 				return nil

@@ -81,6 +81,9 @@ type record struct {
 	// Input is what it reads, nil if nobody said; replaced, never changed.
 	Input *input `json:"input,omitempty"`
 
+	// Sent is set while the checkpoint of a hosted task is, or may be, where others can
+	// take it.
+	Sent *sent `json:"sent,omitempty"`
 	// Hosting is set for a task whose scheduler is another one.
 	Hosting *hosting `json:"hosting,omitempty"`
 

@@ -11,7 +11,6 @@ import (
 
 	"headrace"
 	"headrace/proc"
-	"headrace/proc/attach"
 )
 
 const (
@@ -273,6 +272,10 @@ const startSeen = time.Second
 func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
+	case opStart:
+		if in.Hosted { // whoever waits for it has been told that it would be
+			err = live.Start(ctx)
+		}
 	case opSuspend:
 		_, err = live.Suspend(ctx, in.Grace)
 	case opResume:
@@ -285,13 +288,10 @@ func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats,
 	if err != nil && !errors.Is(err, proc.ErrState) {
 		l.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
 	}
-	began, patience := l.clk.boot(), startSeen
-	if in.Hosted {
-		patience = attach.GoTimeout
-	}
+	began := l.clk.boot()
 	for {
 		stats, err := live.Stats(ctx)
-		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < patience
+		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < startSeen
 		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
 			return stats, err
 		}

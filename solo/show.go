@@ -27,6 +27,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		t.Doing = r.Op.Kind
 	}
 	if h := r.Hosting; h != nil {
+		t.Archived = r.Sent != nil && r.Sent.Done
 		t.Hosting = &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
 	}
 	if r.Exit != nil {

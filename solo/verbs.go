@@ -34,6 +34,7 @@ const (
 	verbOrderSuspend
 	verbOrderCheckpoint
 	verbOrderResume
+	verbOrderArchive
 )
 
 // call is a request of a user.

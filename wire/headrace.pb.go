@@ -1020,7 +1020,9 @@ type Task struct {
 	// What it reads; absent when it was given no input.
 	Input *TaskInput `protobuf:"bytes,70,opt,name=input,proto3" json:"input,omitempty"`
 	// Set for a task whose scheduler is another one.
-	Hosting       *Hosting `protobuf:"bytes,80,opt,name=hosting,proto3" json:"hosting,omitempty"`
+	Hosting *Hosting `protobuf:"bytes,80,opt,name=hosting,proto3" json:"hosting,omitempty"`
+	// Its checkpoint waits where other machines find it (ManagerService.Release).
+	Archived      bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1270,6 +1272,13 @@ func (x *Task) GetHosting() *Hosting {
 		return x.Hosting
 	}
 	return nil
+}
+
+func (x *Task) GetArchived() bool {
+	if x != nil {
+		return x.Archived
+	}
+	return false
 }
 
 // Hosting tells whose task it is when its scheduler is not this daemon.
@@ -1844,7 +1853,9 @@ type NodeInfo struct {
 	WarmBudget int64 `protobuf:"varint,17,opt,name=warm_budget,json=warmBudget,proto3" json:"warm_budget,omitempty"`
 	Pinned     int64 `protobuf:"varint,18,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Streams that are open.
-	Streams       uint32 `protobuf:"varint,19,opt,name=streams,proto3" json:"streams,omitempty"`
+	Streams uint32 `protobuf:"varint,19,opt,name=streams,proto3" json:"streams,omitempty"`
+	// Where checkpoints go that other machines may take; empty: nowhere.
+	Archive       string `protobuf:"bytes,20,opt,name=archive,proto3" json:"archive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2010,6 +2021,13 @@ func (x *NodeInfo) GetStreams() uint32 {
 		return x.Streams
 	}
 	return 0
+}
+
+func (x *NodeInfo) GetArchive() string {
+	if x != nil {
+		return x.Archive
+	}
+	return ""
 }
 
 type Store struct {
@@ -2390,7 +2408,10 @@ type Container struct {
 	Away        bool   `protobuf:"varint,10,opt,name=away,proto3" json:"away,omitempty"`
 	Preemptions uint32 `protobuf:"varint,11,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
 	// When the state began.
-	SinceMs       int64 `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	SinceMs int64 `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	// Its checkpoint waits where other machines find it. Its scheduler may end it: the
+	// command goes on from there where it is started next.
+	Archived      bool `protobuf:"varint,13,opt,name=archived,proto3" json:"archived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2509,6 +2530,13 @@ func (x *Container) GetSinceMs() int64 {
 	return 0
 }
 
+func (x *Container) GetArchived() bool {
+	if x != nil {
+		return x.Archived
+	}
+	return false
+}
+
 type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The machine's name, different from all others'.
@@ -2568,7 +2596,8 @@ type NodeOrder struct {
 	// 0 in a message that only shows that the connection is alive.
 	Number    uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
-	// suspend, checkpoint or resume (which restores a checkpoint).
+	// suspend, checkpoint, resume (which restores a checkpoint) or archive (which puts
+	// the checkpoint where other machines find it).
 	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
 	// checkpoint: where to; empty: the node chooses.
 	Store string `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`
@@ -3140,6 +3169,129 @@ func (*ResumeResponse) Descriptor() ([]byte, []int) {
 	return file_headrace_proto_rawDescGZIP(), []int{36}
 }
 
+type ReleaseRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// How long it is still expected to wait for room on its own machine, in seconds.
+	Wait          float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_headrace_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReleaseRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ReleaseRequest) GetWait() float64 {
+	if x != nil {
+		return x.Wait
+	}
+	return 0
+}
+
+type ReleaseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It is being checkpointed or archived, or is archived.
+	Ordered bool   `protobuf:"varint,1,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	Reason  string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What is expected until it goes on here and elsewhere, in seconds.
+	Here          float64 `protobuf:"fixed64,3,opt,name=here,proto3" json:"here,omitempty"`
+	Elsewhere     float64 `protobuf:"fixed64,4,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_headrace_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ReleaseResponse) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
+}
+
+func (x *ReleaseResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ReleaseResponse) GetHere() float64 {
+	if x != nil {
+		return x.Here
+	}
+	return 0
+}
+
+func (x *ReleaseResponse) GetElsewhere() float64 {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return 0
+}
+
 type ContainersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the last answer; 0: tell everything now.
@@ -3152,7 +3304,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3316,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3329,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ContainersRequest) GetVersion() uint64 {
@@ -3209,7 +3361,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3373,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3386,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -3266,7 +3418,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3430,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3443,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{41}
 }
 
 type NodesResponse struct {
@@ -3308,7 +3460,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3472,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3485,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -3383,7 +3535,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3395,7 +3547,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3408,7 +3560,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -3447,7 +3599,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3611,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3624,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -3505,7 +3657,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3517,7 +3669,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3530,7 +3682,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -3548,7 +3700,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3560,7 +3712,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3573,7 +3725,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 type ListWarmResponse struct {
@@ -3586,7 +3738,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3750,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3763,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -3668,7 +3820,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3832,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3845,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -3855,7 +4007,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3867,7 +4019,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3880,7 +4032,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -3908,7 +4060,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4072,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4085,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -3969,7 +4121,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4133,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4146,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -4055,7 +4207,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4067,7 +4219,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4080,7 +4232,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -4105,7 +4257,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4269,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4282,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -4179,7 +4331,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4191,7 +4343,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4204,7 +4356,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -4252,7 +4404,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4416,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4429,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -4299,7 +4451,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4463,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4476,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -4378,7 +4530,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4542,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4555,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Disk) GetName() string {
@@ -4514,7 +4666,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4526,7 +4678,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4539,7 +4691,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DiskReader) GetName() string {
@@ -4598,7 +4750,7 @@ type OpenStreamRequest struct {
 
 func (x *OpenStreamRequest) Reset() {
 	*x = OpenStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4610,7 +4762,7 @@ func (x *OpenStreamRequest) String() string {
 func (*OpenStreamRequest) ProtoMessage() {}
 
 func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4623,7 +4775,7 @@ func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamRequest.ProtoReflect.Descriptor instead.
 func (*OpenStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OpenStreamRequest) GetInput() *Input {
@@ -4656,7 +4808,7 @@ type GetStreamRequest struct {
 
 func (x *GetStreamRequest) Reset() {
 	*x = GetStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4668,7 +4820,7 @@ func (x *GetStreamRequest) String() string {
 func (*GetStreamRequest) ProtoMessage() {}
 
 func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4681,7 +4833,7 @@ func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStreamRequest.ProtoReflect.Descriptor instead.
 func (*GetStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GetStreamRequest) GetId() string {
@@ -4701,7 +4853,7 @@ type ListStreamsRequest struct {
 
 func (x *ListStreamsRequest) Reset() {
 	*x = ListStreamsRequest{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4713,7 +4865,7 @@ func (x *ListStreamsRequest) String() string {
 func (*ListStreamsRequest) ProtoMessage() {}
 
 func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4726,7 +4878,7 @@ func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStreamsRequest.ProtoReflect.Descriptor instead.
 func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListStreamsRequest) GetAll() bool {
@@ -4745,7 +4897,7 @@ type ListStreamsResponse struct {
 
 func (x *ListStreamsResponse) Reset() {
 	*x = ListStreamsResponse{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4757,7 +4909,7 @@ func (x *ListStreamsResponse) String() string {
 func (*ListStreamsResponse) ProtoMessage() {}
 
 func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4770,7 +4922,7 @@ func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStreamsResponse.ProtoReflect.Descriptor instead.
 func (*ListStreamsResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListStreamsResponse) GetStreams() []*StreamInfo {
@@ -4789,7 +4941,7 @@ type CloseStreamRequest struct {
 
 func (x *CloseStreamRequest) Reset() {
 	*x = CloseStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4801,7 +4953,7 @@ func (x *CloseStreamRequest) String() string {
 func (*CloseStreamRequest) ProtoMessage() {}
 
 func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4814,7 +4966,7 @@ func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseStreamRequest.ProtoReflect.Descriptor instead.
 func (*CloseStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CloseStreamRequest) GetId() string {
@@ -4832,7 +4984,7 @@ type CloseStreamResponse struct {
 
 func (x *CloseStreamResponse) Reset() {
 	*x = CloseStreamResponse{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +4996,7 @@ func (x *CloseStreamResponse) String() string {
 func (*CloseStreamResponse) ProtoMessage() {}
 
 func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +5009,7 @@ func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseStreamResponse.ProtoReflect.Descriptor instead.
 func (*CloseStreamResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 type StreamInfo struct {
@@ -4890,7 +5042,7 @@ type StreamInfo struct {
 
 func (x *StreamInfo) Reset() {
 	*x = StreamInfo{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4902,7 +5054,7 @@ func (x *StreamInfo) String() string {
 func (*StreamInfo) ProtoMessage() {}
 
 func (x *StreamInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4915,7 +5067,7 @@ func (x *StreamInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamInfo.ProtoReflect.Descriptor instead.
 func (*StreamInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StreamInfo) GetId() string {
@@ -5047,7 +5199,7 @@ type StreamConsumer struct {
 
 func (x *StreamConsumer) Reset() {
 	*x = StreamConsumer{}
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5059,7 +5211,7 @@ func (x *StreamConsumer) String() string {
 func (*StreamConsumer) ProtoMessage() {}
 
 func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5072,7 +5224,7 @@ func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamConsumer.ProtoReflect.Descriptor instead.
 func (*StreamConsumer) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
+	return file_headrace_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StreamConsumer) GetIndex() uint32 {
@@ -5172,7 +5324,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\"\x10\n" +
-	"\x0eForgetResponse\"\xa0\a\n" +
+	"\x0eForgetResponse\"\xbc\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -5211,7 +5363,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\vstderr_path\x18> \x01(\tR\n" +
 	"stderrPath\x12,\n" +
 	"\x05input\x18F \x01(\v2\x16.headrace.v1.TaskInputR\x05input\x12.\n" +
-	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\"_\n" +
+	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
+	"\barchived\x18Q \x01(\bR\barchived\"_\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
@@ -5262,7 +5415,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x0eexpected_delay\x18\x04 \x01(\x01R\rexpectedDelay\x12\x12\n" +
 	"\x04took\x18\x05 \x01(\x01R\x04took\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\r\n" +
-	"\vInfoRequest\"\xa9\x04\n" +
+	"\vInfoRequest\"\xc3\x04\n" +
 	"\bNodeInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -5288,7 +5441,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\vwarm_budget\x18\x11 \x01(\x03R\n" +
 	"warmBudget\x12\x16\n" +
 	"\x06pinned\x18\x12 \x01(\x03R\x06pinned\x12\x18\n" +
-	"\astreams\x18\x13 \x01(\rR\astreams\"\x87\x02\n" +
+	"\astreams\x18\x13 \x01(\rR\astreams\x12\x18\n" +
+	"\aarchive\x18\x14 \x01(\tR\aarchive\"\x87\x02\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x14\n" +
@@ -5317,7 +5471,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
-	"containers\"\xb6\x02\n" +
+	"containers\"\xd2\x02\n" +
 	"\tContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -5331,7 +5485,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\x04away\x18\n" +
 	" \x01(\bR\x04away\x12 \n" +
 	"\vpreemptions\x18\v \x01(\rR\vpreemptions\x12\x19\n" +
-	"\bsince_ms\x18\f \x01(\x03R\asinceMs\";\n" +
+	"\bsince_ms\x18\f \x01(\x03R\asinceMs\x12\x1a\n" +
+	"\barchived\x18\r \x01(\bR\barchived\";\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\xc5\x01\n" +
@@ -5370,7 +5525,15 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\"-\n" +
 	"\rResumeRequest\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\"\x10\n" +
-	"\x0eResumeResponse\"A\n" +
+	"\x0eResumeResponse\"B\n" +
+	"\x0eReleaseRequest\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
+	"\x04wait\x18\x02 \x01(\x01R\x04wait\"u\n" +
+	"\x0fReleaseResponse\x12\x18\n" +
+	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"A\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\"|\n" +
@@ -5569,12 +5732,13 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05Close\x12\x1f.headrace.v1.CloseStreamRequest\x1a .headrace.v1.CloseStreamResponse2\xa5\x01\n" +
 	"\vHostService\x12D\n" +
 	"\aPrepare\x12\x1b.headrace.v1.PrepareRequest\x1a\x1c.headrace.v1.PrepareResponse\x12P\n" +
-	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xa8\x03\n" +
+	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xee\x03\n" +
 	"\x0eManagerService\x12:\n" +
 	"\x04Join\x12\x18.headrace.v1.JoinRequest\x1a\x16.headrace.v1.NodeOrder0\x01\x12B\n" +
 	"\x06Report\x12\x17.headrace.v1.NodeReport\x1a\x1f.headrace.v1.NodeReportResponse\x12D\n" +
 	"\aPreempt\x12\x1b.headrace.v1.PreemptRequest\x1a\x1c.headrace.v1.PreemptResponse\x12A\n" +
-	"\x06Resume\x12\x1a.headrace.v1.ResumeRequest\x1a\x1b.headrace.v1.ResumeResponse\x12M\n" +
+	"\x06Resume\x12\x1a.headrace.v1.ResumeRequest\x1a\x1b.headrace.v1.ResumeResponse\x12D\n" +
+	"\aRelease\x12\x1b.headrace.v1.ReleaseRequest\x1a\x1c.headrace.v1.ReleaseResponse\x12M\n" +
 	"\n" +
 	"Containers\x12\x1e.headrace.v1.ContainersRequest\x1a\x1f.headrace.v1.ContainersResponse\x12>\n" +
 	"\x05Nodes\x12\x19.headrace.v1.NodesRequest\x1a\x1a.headrace.v1.NodesResponse2F\n" +
@@ -5594,7 +5758,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -5636,34 +5800,36 @@ var file_headrace_proto_goTypes = []any{
 	(*PreemptDecision)(nil),     // 37: headrace.v1.PreemptDecision
 	(*ResumeRequest)(nil),       // 38: headrace.v1.ResumeRequest
 	(*ResumeResponse)(nil),      // 39: headrace.v1.ResumeResponse
-	(*ContainersRequest)(nil),   // 40: headrace.v1.ContainersRequest
-	(*ContainersResponse)(nil),  // 41: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 42: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 43: headrace.v1.NodesResponse
-	(*ManagedNode)(nil),         // 44: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 45: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 46: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 47: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 48: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 49: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 50: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 51: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 52: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 53: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 54: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 55: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 56: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 57: headrace.v1.DisksSample
-	(*Disk)(nil),                // 58: headrace.v1.Disk
-	(*DiskReader)(nil),          // 59: headrace.v1.DiskReader
-	(*OpenStreamRequest)(nil),   // 60: headrace.v1.OpenStreamRequest
-	(*GetStreamRequest)(nil),    // 61: headrace.v1.GetStreamRequest
-	(*ListStreamsRequest)(nil),  // 62: headrace.v1.ListStreamsRequest
-	(*ListStreamsResponse)(nil), // 63: headrace.v1.ListStreamsResponse
-	(*CloseStreamRequest)(nil),  // 64: headrace.v1.CloseStreamRequest
-	(*CloseStreamResponse)(nil), // 65: headrace.v1.CloseStreamResponse
-	(*StreamInfo)(nil),          // 66: headrace.v1.StreamInfo
-	(*StreamConsumer)(nil),      // 67: headrace.v1.StreamConsumer
+	(*ReleaseRequest)(nil),      // 40: headrace.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 41: headrace.v1.ReleaseResponse
+	(*ContainersRequest)(nil),   // 42: headrace.v1.ContainersRequest
+	(*ContainersResponse)(nil),  // 43: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 44: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 45: headrace.v1.NodesResponse
+	(*ManagedNode)(nil),         // 46: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 47: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 48: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 49: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 50: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 51: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 52: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 53: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 54: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 55: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 56: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 57: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 58: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 59: headrace.v1.DisksSample
+	(*Disk)(nil),                // 60: headrace.v1.Disk
+	(*DiskReader)(nil),          // 61: headrace.v1.DiskReader
+	(*OpenStreamRequest)(nil),   // 62: headrace.v1.OpenStreamRequest
+	(*GetStreamRequest)(nil),    // 63: headrace.v1.GetStreamRequest
+	(*ListStreamsRequest)(nil),  // 64: headrace.v1.ListStreamsRequest
+	(*ListStreamsResponse)(nil), // 65: headrace.v1.ListStreamsResponse
+	(*CloseStreamRequest)(nil),  // 66: headrace.v1.CloseStreamRequest
+	(*CloseStreamResponse)(nil), // 67: headrace.v1.CloseStreamResponse
+	(*StreamInfo)(nil),          // 68: headrace.v1.StreamInfo
+	(*StreamConsumer)(nil),      // 69: headrace.v1.StreamConsumer
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -5690,20 +5856,20 @@ var file_headrace_proto_depIdxs = []int32{
 	35, // 21: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
 	37, // 22: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
 	28, // 23: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	44, // 24: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	46, // 24: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
 	28, // 25: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
 	22, // 26: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	49, // 27: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	50, // 28: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	50, // 29: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	55, // 30: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	50, // 31: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	58, // 32: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	59, // 33: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	51, // 27: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	52, // 28: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	52, // 29: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	57, // 30: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	52, // 31: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	60, // 32: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	61, // 33: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
 	4,  // 34: headrace.v1.OpenStreamRequest.input:type_name -> headrace.v1.Input
-	66, // 35: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
+	68, // 35: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
 	0,  // 36: headrace.v1.StreamInfo.split:type_name -> headrace.v1.Split
-	67, // 37: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
+	69, // 37: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
 	3,  // 38: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
 	6,  // 39: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
 	7,  // 40: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
@@ -5715,57 +5881,59 @@ var file_headrace_proto_depIdxs = []int32{
 	13, // 46: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
 	13, // 47: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
 	13, // 48: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	45, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	46, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	47, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	51, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	53, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	56, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	60, // 55: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
-	61, // 56: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
-	62, // 57: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
-	64, // 58: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
+	47, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	48, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	49, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	53, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	55, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	58, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	62, // 55: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
+	63, // 56: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
+	64, // 57: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
+	66, // 58: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
 	24, // 59: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
 	26, // 60: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
 	29, // 61: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
 	31, // 62: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
 	34, // 63: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
 	38, // 64: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	40, // 65: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	42, // 66: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	21, // 67: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	5,  // 68: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	15, // 69: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	8,  // 70: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	10, // 71: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	12, // 72: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	15, // 73: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	15, // 74: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	15, // 75: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	15, // 76: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	15, // 77: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	14, // 78: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	49, // 79: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	49, // 80: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	48, // 81: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	52, // 82: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	54, // 83: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	57, // 84: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	66, // 85: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
-	66, // 86: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
-	63, // 87: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
-	65, // 88: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
-	25, // 89: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	27, // 90: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	30, // 91: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	33, // 92: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	36, // 93: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	39, // 94: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	41, // 95: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	43, // 96: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	22, // 97: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	68, // [68:98] is the sub-list for method output_type
-	38, // [38:68] is the sub-list for method input_type
+	40, // 65: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	42, // 66: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	44, // 67: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	21, // 68: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	5,  // 69: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	15, // 70: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	8,  // 71: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	10, // 72: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	12, // 73: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	15, // 74: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	15, // 75: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	15, // 76: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	15, // 77: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	15, // 78: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	14, // 79: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	51, // 80: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	51, // 81: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	50, // 82: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	54, // 83: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	56, // 84: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	59, // 85: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	68, // 86: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
+	68, // 87: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
+	65, // 88: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
+	67, // 89: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
+	25, // 90: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	27, // 91: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	30, // 92: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	33, // 93: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	36, // 94: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	39, // 95: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	41, // 96: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	43, // 97: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	45, // 98: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	22, // 99: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	69, // [69:100] is the sub-list for method output_type
+	38, // [38:69] is the sub-list for method input_type
 	38, // [38:38] is the sub-list for extension type_name
 	38, // [38:38] is the sub-list for extension extendee
 	0,  // [0:38] is the sub-list for field type_name
@@ -5783,7 +5951,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   65,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   6,
 		},

@@ -106,6 +106,8 @@ const (
 	ManagerServicePreemptProcedure = "/headrace.v1.ManagerService/Preempt"
 	// ManagerServiceResumeProcedure is the fully-qualified name of the ManagerService's Resume RPC.
 	ManagerServiceResumeProcedure = "/headrace.v1.ManagerService/Resume"
+	// ManagerServiceReleaseProcedure is the fully-qualified name of the ManagerService's Release RPC.
+	ManagerServiceReleaseProcedure = "/headrace.v1.ManagerService/Release"
 	// ManagerServiceContainersProcedure is the fully-qualified name of the ManagerService's Containers
 	// RPC.
 	ManagerServiceContainersProcedure = "/headrace.v1.ManagerService/Containers"
@@ -1034,6 +1036,12 @@ type ManagerServiceClient interface {
 	// Resume has a suspended or checkpointed container go on, for which its
 	// scheduler has found room again.
 	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
+	// Release is called for a suspended or checkpointed container whose scheduler has no
+	// room on its machine, but may have it elsewhere, and whose application asks again
+	// when the container is ended. If going on elsewhere is expected to be sooner, the
+	// container is checkpointed and its checkpoint archived: see Container.archived.
+	// It may be called again and again.
+	Release(context.Context, *wire.ReleaseRequest) (*wire.ReleaseResponse, error)
 	// Containers tells what the containers are doing. With the version of the last
 	// answer it waits until something has changed, at most as long as asked.
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
@@ -1076,6 +1084,12 @@ func NewManagerServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(managerServiceMethods.ByName("Resume")),
 			connect.WithClientOptions(opts...),
 		),
+		release: connect.NewClient[wire.ReleaseRequest, wire.ReleaseResponse](
+			httpClient,
+			baseURL+ManagerServiceReleaseProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Release")),
+			connect.WithClientOptions(opts...),
+		),
 		containers: connect.NewClient[wire.ContainersRequest, wire.ContainersResponse](
 			httpClient,
 			baseURL+ManagerServiceContainersProcedure,
@@ -1097,6 +1111,7 @@ type managerServiceClient struct {
 	report     *connect.Client[wire.NodeReport, wire.NodeReportResponse]
 	preempt    *connect.Client[wire.PreemptRequest, wire.PreemptResponse]
 	resume     *connect.Client[wire.ResumeRequest, wire.ResumeResponse]
+	release    *connect.Client[wire.ReleaseRequest, wire.ReleaseResponse]
 	containers *connect.Client[wire.ContainersRequest, wire.ContainersResponse]
 	nodes      *connect.Client[wire.NodesRequest, wire.NodesResponse]
 }
@@ -1127,6 +1142,15 @@ func (c *managerServiceClient) Preempt(ctx context.Context, req *wire.PreemptReq
 // Resume calls headrace.v1.ManagerService.Resume.
 func (c *managerServiceClient) Resume(ctx context.Context, req *wire.ResumeRequest) (*wire.ResumeResponse, error) {
 	response, err := c.resume.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Release calls headrace.v1.ManagerService.Release.
+func (c *managerServiceClient) Release(ctx context.Context, req *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
+	response, err := c.release.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1166,6 +1190,12 @@ type ManagerServiceHandler interface {
 	// Resume has a suspended or checkpointed container go on, for which its
 	// scheduler has found room again.
 	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
+	// Release is called for a suspended or checkpointed container whose scheduler has no
+	// room on its machine, but may have it elsewhere, and whose application asks again
+	// when the container is ended. If going on elsewhere is expected to be sooner, the
+	// container is checkpointed and its checkpoint archived: see Container.archived.
+	// It may be called again and again.
+	Release(context.Context, *wire.ReleaseRequest) (*wire.ReleaseResponse, error)
 	// Containers tells what the containers are doing. With the version of the last
 	// answer it waits until something has changed, at most as long as asked.
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
@@ -1204,6 +1234,12 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 		connect.WithSchema(managerServiceMethods.ByName("Resume")),
 		connect.WithHandlerOptions(opts...),
 	)
+	managerServiceReleaseHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceReleaseProcedure,
+		svc.Release,
+		connect.WithSchema(managerServiceMethods.ByName("Release")),
+		connect.WithHandlerOptions(opts...),
+	)
 	managerServiceContainersHandler := connect.NewUnaryHandlerSimple(
 		ManagerServiceContainersProcedure,
 		svc.Containers,
@@ -1226,6 +1262,8 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 			managerServicePreemptHandler.ServeHTTP(w, r)
 		case ManagerServiceResumeProcedure:
 			managerServiceResumeHandler.ServeHTTP(w, r)
+		case ManagerServiceReleaseProcedure:
+			managerServiceReleaseHandler.ServeHTTP(w, r)
 		case ManagerServiceContainersProcedure:
 			managerServiceContainersHandler.ServeHTTP(w, r)
 		case ManagerServiceNodesProcedure:
@@ -1253,6 +1291,10 @@ func (UnimplementedManagerServiceHandler) Preempt(context.Context, *wire.Preempt
 
 func (UnimplementedManagerServiceHandler) Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Resume is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Release(context.Context, *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Release is not implemented"))
 }
 
 func (UnimplementedManagerServiceHandler) Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error) {

@@ -1,0 +1,233 @@
+package solo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+	"headrace/proc/archive"
+	"headrace/proc/checkpoint"
+	supervisor "headrace/proc/shim"
+)
+
+// Archive is Elsewhere by an archive that all machines of a cluster reach.
+type Archive struct {
+	*archive.Archive
+	Observer *archive.Observer
+	// Node is the name of this machine.
+	Node string
+}
+
+// archivedMeta is our part of an entry.
+type archivedMeta struct {
+	TaskDir string `json:"task_dir"`
+}
+
+// moving is a checkpoint between Take and its end.
+type moving struct {
+	claim   *archive.Claim
+	fetched *archive.Fetched
+	store   *checkpoint.Store
+	task    string
+}
+
+func (p Parcel) owner() *linux.Credentials {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return &linux.Credentials{UID: p.Spec.UID, GID: p.Spec.GID, Groups: p.Spec.Groups}
+}
+
+// launch is the command as it is compared with its relaunch. Localized files are
+// looked at with the task's own rights.
+func (p Parcel) launch() (archive.Launch, error) {
+	resources, err := archive.Resources(p.Spec.Cwd, p.owner())
+	return archive.Launch{App: p.Application, User: p.User, Argv: p.Spec.Argv, Env: p.Spec.Env, Resources: resources}, err
+}
+
+func (p Parcel) roots(l archive.Launch) []archive.Root {
+	var roots []archive.Root
+	for _, dir := range l.Roots() {
+		roots = append(roots, archive.Root{Path: dir, Owner: p.owner()})
+	}
+	return roots
+}
+
+func (p Parcel) open() (*checkpoint.Store, error) {
+	return checkpoint.Open(p.Store, checkpoint.Options{Compress: p.Compress})
+}
+
+// Send implements Elsewhere.
+func (a *Archive) Send(ctx context.Context, p Parcel) error {
+	im, err := p.newest()
+	if err != nil {
+		return err
+	}
+	portable, err := supervisor.PortableOf(im.Meta)
+	if err != nil {
+		return err
+	}
+	launch, err := p.launch()
+	if err != nil {
+		return err
+	}
+	carried, err := archive.Carry(ctx, wantedBy(p.Spec, portable.Needs), p.roots(launch))
+	if err != nil {
+		return err
+	}
+	for _, path := range portable.Needs.Writing {
+		if slices.Contains(carried.Outside, path) {
+			return fmt.Errorf("the task writes to %s, which is on this machine only", path)
+		}
+	}
+	d := archive.Description{
+		Key: launch.Key(), By: a.Node, App: p.Application, Container: string(p.Task), User: p.User, UID: p.Spec.UID,
+		Command: launch.Command(),
+	}
+	if d.Meta, err = json.Marshal(archivedMeta{TaskDir: portable.TaskDir}); err != nil {
+		return err
+	}
+	if d.Fingerprint, err = a.Observer.Machine(ctx); err != nil {
+		return err
+	}
+	if err := d.Fingerprint.AddFiles(ctx, a.Observer, carried.Outside); err != nil {
+		return err
+	}
+	_, err = a.Put(ctx, p.ID, d, func(w *archive.Writer) error {
+		if err := w.AddImage(im); err != nil {
+			return err
+		}
+		return w.AddFiles(carried)
+	})
+	if errors.Is(err, archive.ErrUnclear) {
+		return fmt.Errorf("%w: %w", errUnclear, err)
+	}
+	return err
+}
+
+func (p Parcel) newest() (*checkpoint.Image, error) {
+	store, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	images, err := store.Images(string(p.Task))
+	if err != nil {
+		return nil, err
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("%w in %s", proc.ErrNoImage, p.Store)
+	}
+	im := images[len(images)-1]
+	return im, im.Err
+}
+
+// wantedBy are the files that a task needs: what it has open or mapped, and
+// everything in its working directory.
+func wantedBy(spec proc.Spec, n archive.Needs) []archive.Wanted {
+	wanted := []archive.Wanted{{Path: spec.Cwd, Tree: true}}
+	for _, path := range slices.Concat(n.Open, n.Writing, n.Mapped) {
+		wanted = append(wanted, archive.Wanted{Path: path})
+	}
+	return wanted
+}
+
+// Withdraw implements Elsewhere.
+func (a *Archive) Withdraw(ctx context.Context, p Parcel) error {
+	launch, err := p.launch()
+	if err != nil {
+		return err
+	}
+	err = a.Archive.Withdraw(ctx, launch.Key(), p.ID)
+	if errors.Is(err, archive.ErrTaken) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", errTaken, err)
+	}
+	return err
+}
+
+// Take implements Elsewhere. Where nothing waits it costs one look at the archive.
+func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
+	entries, err := a.List(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	if !slices.ContainsFunc(entries, func(e archive.Entry) bool { return e.State == archive.Ready }) {
+		return Taken{}, errNothing
+	}
+	launch, err := p.launch()
+	if err != nil {
+		return Taken{}, err
+	}
+	key := launch.Key()
+	if !slices.ContainsFunc(entries, func(e archive.Entry) bool { return e.State == archive.Ready && e.Key == key }) {
+		return Taken{}, errNothing
+	}
+	claim, err := a.Claim(ctx, archive.Want{
+		Key: key, UID: p.Spec.UID, Claimant: a.Node + "." + string(p.Task),
+		Accept: func(m *archive.Manifest) error { return a.accept(ctx, m) },
+	})
+	if err != nil {
+		return Taken{}, err
+	}
+	return a.fetch(ctx, claim, p, launch)
+}
+
+// accept says why a checkpoint cannot be restored on this machine.
+func (a *Archive) accept(ctx context.Context, m *archive.Manifest) error {
+	here, err := m.Fingerprint.Here(ctx, a.Observer)
+	if err != nil {
+		return err
+	}
+	if differ := m.Fingerprint.Compare(here); len(differ) > 0 {
+		return fmt.Errorf("this machine differs: %s", strings.Join(differ, "; "))
+	}
+	return nil
+}
+
+func (a *Archive) fetch(ctx context.Context, claim *archive.Claim, p Parcel, launch archive.Launch) (Taken, error) {
+	m := &moving{claim: claim, task: string(p.Task)}
+	var meta archivedMeta
+	err := json.Unmarshal(claim.Manifest.Meta, &meta)
+	if err == nil {
+		m.store, err = p.open()
+	}
+	if err == nil {
+		m.fetched, err = claim.Fetch(ctx, archive.Target{Store: m.store, Task: m.task, Roots: p.roots(launch)})
+	}
+	if err == nil {
+		err = claim.Use(ctx)
+	}
+	if err != nil {
+		return Taken{}, errors.Join(err, m.undo(), claim.Return(context.WithoutCancel(ctx)))
+	}
+	im := m.fetched.Image
+	return Taken{
+		From: claim.Manifest.Container + " on " + claim.Manifest.By, TaskDir: meta.TaskDir, handle: m,
+		Image: ImageInfo{Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt},
+	}, nil
+}
+
+// undo removes what was fetched.
+func (m *moving) undo() error {
+	if m.fetched == nil {
+		return nil
+	}
+	return errors.Join(m.fetched.Undo(), m.store.Remove(m.task))
+}
+
+// Restored implements Elsewhere.
+func (a *Archive) Restored(ctx context.Context, t Taken) error {
+	return t.handle.(*moving).claim.Remove(ctx)
+}
+
+// Failed implements Elsewhere.
+func (a *Archive) Failed(ctx context.Context, t Taken) error {
+	m := t.handle.(*moving)
+	return errors.Join(m.undo(), m.claim.Remove(ctx))
+}

@@ -1,0 +1,244 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+	"headrace/proc/archive"
+)
+
+// Elsewhere is where checkpoints of hosted tasks wait until their command is started
+// again, on whatever machine. Its methods may block; they are called concurrently.
+type Elsewhere interface {
+	fmt.Stringer
+	// Send puts a checkpoint there. After errUnclear others may have it all the same,
+	// until Withdraw has succeeded.
+	Send(ctx context.Context, p Parcel) error
+	// Withdraw takes it back; errTaken when somebody else has, or may have had it.
+	Withdraw(ctx context.Context, p Parcel) error
+	// Take gets a checkpoint of the same command into a store, as the task's;
+	// errNothing when there is none that can be used here. From then on it is the
+	// task's alone.
+	Take(ctx context.Context, p Parcel) (Taken, error)
+	// Restored and Failed end what Take has begun: after Failed nothing of the
+	// checkpoint may have run, and the command is started from the beginning.
+	Restored(ctx context.Context, t Taken) error
+	Failed(ctx context.Context, t Taken) error
+}
+
+var (
+	errTaken   = errors.New("its checkpoint goes on on another machine")
+	errNothing = errors.New("no checkpoint of this command waits")
+	errUnclear = errors.New("it is not known whether others have its checkpoint")
+)
+
+// Parcel is a checkpoint for another machine, or what one is asked for with.
+type Parcel struct {
+	// ID names it among all that were ever sent.
+	ID          string
+	Task        headrace.TaskID
+	Application string
+	User        string
+	Spec        proc.Spec
+	// Store is the directory of the checkpoint store that it comes from or goes to.
+	Store    string
+	Compress bool
+}
+
+func newParcelID() string { return archive.NewID() }
+
+// Taken is a checkpoint that has come.
+type Taken struct {
+	// From is the machine and the task that it was made of, for people.
+	From string
+	// TaskDir is proc.RestoreOptions.MovedFrom.
+	TaskDir string
+	Image   ImageInfo
+	handle  any
+}
+
+// sent is durable of a task whose checkpoint was sent, or began to be.
+type sent struct {
+	ID string `json:"id"`
+	// Done: it is there.
+	Done bool `json:"done,omitempty"`
+}
+
+const (
+	opArchive  = "archiving"
+	opTakeBack = "taking back"
+)
+
+// parcel is the task's checkpoint; store is where it is, or is to come to.
+func (l *loop) parcel(t *task, store string, compress bool) Parcel {
+	id := ""
+	if t.rec.Sent != nil {
+		id = t.rec.Sent.ID
+	}
+	return Parcel{
+		ID: id, Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
+	}
+}
+
+// archive sends the checkpoint of a task away, for its command to go on elsewhere.
+// The task stays what it is: its scheduler ends it, or has it resumed here, which
+// takes the checkpoint back.
+func (l *loop) archive(t *task, in *intent, c *call) {
+	one := []*call{c}
+	switch {
+	case l.cfg.Elsewhere == nil:
+		l.answer(one, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", errState))
+	case t.rec.State != headrace.Checkpointed:
+		l.answer(one, t, fmt.Errorf("%w: task %s is %s; only a checkpoint can go elsewhere", errState, t.rec.ID, t.rec.State))
+	case t.rec.Held:
+		l.answer(one, t, fmt.Errorf("%w: task %s is held by a user", errState, t.rec.ID))
+	case t.rec.Sent == nil:
+		l.send(t, in, c)
+	case t.rec.Sent.Done:
+		l.answer(one, t, nil)
+	default: // an attempt was interrupted
+		l.takeBack(t, in, c, func() { l.send(t, in, c) })
+	}
+}
+
+func (l *loop) send(t *task, in *intent, c *call) {
+	// Its name is durable before anybody else may see it.
+	t.rec.Sent = &sent{ID: newParcelID()}
+	p := l.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
+	l.begin(t, opArchive, in, c, func(ctx context.Context) func() error {
+		watch := l.stopwatch()
+		err := l.cfg.Elsewhere.Send(ctx, p)
+		took, at := watch()
+		return func() error {
+			if err != nil {
+				l.log.Warn("a checkpoint could not be archived", "id", t.rec.ID, "err", err)
+				t.rec.Reason = "its checkpoint could not be archived: " + err.Error()
+				if !errors.Is(err, errUnclear) {
+					t.rec.Sent = nil
+				}
+				return err
+			}
+			t.rec.Sent = &sent{ID: p.ID, Done: true}
+			t.rec.note(event{AtMs: at, State: "archived", Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
+			l.touch(t)
+			return nil
+		}
+	})
+}
+
+// takeBack makes sure that nobody else has the task's checkpoint, records that, and
+// then goes on.
+func (l *loop) takeBack(t *task, in *intent, c *call, then func()) {
+	p := l.parcel(t, "", false)
+	step := *in
+	l.begin(t, opTakeBack, &step, nil, func(ctx context.Context) func() error {
+		err := l.cfg.Elsewhere.Withdraw(ctx, p)
+		return func() error {
+			if err != nil {
+				t.rec.Reason = "its checkpoint cannot be taken back: " + err.Error()
+				l.answer([]*call{c}, t, err)
+				return err
+			}
+			t.rec.Sent = nil
+			then()
+			return nil
+		}
+	})
+}
+
+// arrivedFrom is what came of looking for a checkpoint of a command that is started.
+type arrivedFrom struct {
+	taken Taken
+	res   proc.RestoreResult
+	// store is where it is; nil: the command was started from the beginning.
+	store *store
+	// why is the reason for that, if there was something to restore.
+	why string
+}
+
+// expect is where a checkpoint of the task would come to, if one waits elsewhere; no
+// store: none can.
+func (l *loop) expect(t *task) (Parcel, *store) {
+	if l.cfg.Elsewhere == nil || l.cfg.CRIU == "" {
+		return Parcel{}, nil
+	}
+	st, err := l.chooseStore("", t)
+	if err != nil {
+		return Parcel{}, nil
+	}
+	t.rec.addImageDir(st.Dir)
+	return l.parcel(t, st.Dir, st.Compress), st
+}
+
+// startHere starts a command, or has it go on from a checkpoint that waits elsewhere,
+// if there is a store for that.
+func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, p Parcel, st *store) (Task, arrivedFrom, error) {
+	var from arrivedFrom
+	if st == nil {
+		live, err := l.rt.Start(ctx, spec, stdio)
+		return live, from, err
+	}
+	live, err := l.rt.Hold(ctx, spec, stdio)
+	if err != nil {
+		return nil, from, err
+	}
+	err = l.bringHere(ctx, live, p, &from)
+	if err == nil {
+		from.store = st
+		return live, from, nil
+	}
+	if !errors.Is(err, errNothing) {
+		from.why = err.Error()
+		l.log.Warn("a container that was checkpointed elsewhere starts from the beginning", "id", p.Task, "err", err)
+	}
+	if err := live.Start(ctx); err != nil {
+		live.Kill(ctx, time.Millisecond)
+		return nil, from, err
+	}
+	return live, from, nil
+}
+
+// bringHere restores a checkpoint of another machine. After an error nothing runs.
+func (l *loop) bringHere(ctx context.Context, live Task, p Parcel, from *arrivedFrom) error {
+	taken, err := l.cfg.Elsewhere.Take(ctx, p)
+	if err != nil {
+		return err
+	}
+	from.taken = taken
+	from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
+		Store: p.Store, Compress: p.Compress, Scratch: l.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+	})
+	if err != nil {
+		if ferr := l.cfg.Elsewhere.Failed(ctx, taken); ferr != nil {
+			l.log.Warn("what was fetched from the archive is not removed", "id", p.Task, "err", ferr)
+		}
+		return err
+	}
+	if err := l.cfg.Elsewhere.Restored(ctx, taken); err != nil {
+		l.log.Warn("a used checkpoint stays in the archive for a while", "id", p.Task, "err", err)
+	}
+	return nil
+}
+
+// came records that a task goes on from a checkpoint of another machine.
+func (l *loop) came(t *task, from arrivedFrom) string {
+	if from.store == nil {
+		if from.why != "" {
+			return "starts from the beginning, because a checkpoint of it could not be restored: " + from.why
+		}
+		return ""
+	}
+	im := from.taken.Image
+	t.rec.Checkpoint = &image{
+		Store: from.store.Name, Dir: from.store.Dir, Compress: from.store.Compress, Seq: im.Seq, Chain: im.Chain,
+		Stored: im.Stored, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,
+	}
+	t.rec.RanOn = true
+	t.rec.addImageDir(from.store.Dir)
+	l.counts.restore(from.res.Took, from.res.Read)
+	return "goes on where it was on " + from.taken.From
+}

@@ -1,0 +1,229 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"headrace"
+	"headrace/wire"
+)
+
+// shelf is an archive in memory.
+type shelf struct {
+	world *world
+
+	mu      sync.Mutex
+	ready   map[string]Parcel // by id
+	used    map[string]bool
+	refuses error // what Send says
+}
+
+func newShelf(w *world) *shelf {
+	return &shelf{world: w, ready: map[string]Parcel{}, used: map[string]bool{}}
+}
+
+func (s *shelf) String() string { return "shelf" }
+
+func (s *shelf) Send(_ context.Context, p Parcel) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuses == nil || errors.Is(s.refuses, errUnclear) {
+		s.ready[p.ID] = p
+	}
+	return s.refuses
+}
+
+func (s *shelf) Withdraw(_ context.Context, p Parcel) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.ready[p.ID]; !ok {
+		return errTaken
+	}
+	delete(s.ready, p.ID)
+	return nil
+}
+
+func (s *shelf) Take(_ context.Context, p Parcel) (Taken, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, q := range s.ready {
+		if q.Application != p.Application {
+			continue
+		}
+		delete(s.ready, id)
+		s.used[id] = true
+		im := ImageInfo{Seq: 1, Chain: 1, ToRead: 5 << 20}
+		s.world.with(p.Task, func(t *thing) { t.images[p.Store] = []ImageInfo{im} })
+		return Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, handle: p}, nil
+	}
+	return Taken{}, errNothing
+}
+
+func (s *shelf) Restored(context.Context, Taken) error { return nil }
+
+func (s *shelf) Failed(_ context.Context, t Taken) error {
+	p := t.handle.(Parcel)
+	s.world.with(p.Task, func(x *thing) { delete(x.images, p.Store) })
+	return nil
+}
+
+const otherContainer = "container_e17_1763700000000_0001_01_000003"
+
+func newShelfBed(t *testing.T) (*hostBed, *shelf) {
+	b := newHostBed(t)
+	b.shutdown()
+	s := newShelf(b.world)
+	b.cfg.Elsewhere = s
+	b.start()
+	return b, s
+}
+
+func TestMovesElsewhere(t *testing.T) {
+	b, _ := newShelfBed(t)
+	id := b.launch(someContainer)
+	if err := b.order(id, "archive"); err == nil {
+		t.Error("a running container was archived")
+	}
+	b.mustOrder(id, "checkpoint")
+	if b.is(id, headrace.Checkpointed).Archived {
+		t.Error("archived without an order")
+	}
+	b.mustOrder(id, "archive")
+	if !b.is(id, headrace.Checkpointed).Archived {
+		t.Error("not archived")
+	}
+	b.mustOrder(id, "archive") // it is so already
+	b.abandon(id)
+	b.awaitState(id, headrace.Killed)
+
+	next := b.launch(otherContainer)
+	task := b.is(next, headrace.Running)
+	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
+		t.Errorf("%v", task)
+	}
+	b.mustOrder(next, "checkpoint")
+	b.mustOrder(next, "resume")
+	b.finish(next, 0)
+	b.awaitState(next, headrace.Done)
+	b.awaitNoImages(next)
+}
+
+// What nobody else has taken goes on here; what somebody has does not.
+func TestArchivedResumedHere(t *testing.T) {
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	b.mustOrder(id, "resume")
+	if b.is(id, headrace.Running).Archived || len(s.ready) != 0 {
+		t.Error("its checkpoint can still be taken")
+	}
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	b.launch(otherContainer) // takes it
+	if err := b.order(id, "resume"); err == nil {
+		t.Error("it runs twice")
+	}
+	b.is(id, headrace.Checkpointed)
+}
+
+func TestArchiveFails(t *testing.T) {
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	s.refuses = os.ErrPermission
+	if err := b.order(id, "archive"); err == nil {
+		t.Error("no error")
+	}
+	b.mustOrder(id, "resume") // nobody can have it
+	b.mustOrder(id, "checkpoint")
+	s.mu.Lock()
+	s.refuses = errUnclear
+	s.mu.Unlock()
+	if err := b.order(id, "archive"); err == nil || b.is(id, headrace.Checkpointed).Archived {
+		t.Errorf("unclear: %v", err)
+	}
+	b.crash() // the daemon remembers that it is unclear
+	b.start()
+	b.awaitState(id, headrace.Checkpointed)
+	s.mu.Lock()
+	s.refuses = nil
+	s.mu.Unlock()
+	b.mustOrder(id, "archive")
+	if n := len(s.ready); n != 1 {
+		t.Errorf("%d copies", n)
+	}
+	b.launch(otherContainer)
+	b.crash()
+	b.start()
+	b.awaitState(id, headrace.Checkpointed)
+	if err := b.order(id, "resume"); err == nil {
+		t.Error("it runs twice after a restart of the daemon")
+	}
+}
+
+// What comes and cannot be restored is started from the beginning, and it shows.
+func TestMovedStartsAfresh(t *testing.T) {
+	b, _ := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	b.world.with(otherContainer, func(x *thing) { x.noRestore = os.ErrInvalid })
+	next := b.launch(otherContainer)
+	task := b.is(next, headrace.Running)
+	if !strings.Contains(task.Reason, "starts from the beginning") || task.Checkpoint != nil {
+		t.Errorf("%v", task)
+	}
+	b.world.with(next, func(x *thing) {
+		if x.starts != 1 {
+			t.Errorf("%d starts", x.starts)
+		}
+	})
+}
+
+// A daemon that dies between the word that a command will be started and its start
+// starts it when it is back.
+func TestHeldIsStarted(t *testing.T) {
+	b, _ := newShelfBed(t)
+	b.shutdown()
+	held := make(chan struct{})
+	c := &conn{world: b.world}
+	c.before = func(op string, _ headrace.TaskID) error {
+		if op == "start held" {
+			c.cut()
+			close(held)
+		}
+		return nil
+	}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	b.host = hostClient(b.cfg.StateDir)
+	b.prepare(someContainer)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		b.arrive(someContainer)
+	}()
+	<-held
+	b.crash()
+	<-answered
+	b.start()
+	b.awaitState(someContainer, headrace.Running)
+}
+
+// Nobody but its scheduler sends a container away.
+func TestArchiveHeld(t *testing.T) {
+	b, _ := newShelfBed(t)
+	id := b.launch(someContainer)
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.order(id, "archive"); err == nil || !strings.Contains(err.Error(), "held") {
+		t.Errorf("%v", err)
+	}
+}
