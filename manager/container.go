@@ -24,6 +24,8 @@ type container struct {
 	failed string
 	// cannot says which mechanism is not to be tried again, and why.
 	cannot map[headrace.Mechanism]refusal
+	// stays says why it is not to be released again for a while.
+	stays refusal
 	// killed is until when its scheduler is expected to kill it, as was decided.
 	killed time.Time
 	// told is the mechanism that was decided last, for the log.
@@ -42,7 +44,7 @@ func (c *cluster) show(k *container) {
 	t := k.task
 	p := &wire.Container{
 		Id: k.id, Node: k.node.name, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
-		Held: t.Held, Away: k.node.away, Preemptions: t.Preemptions, SinceMs: t.SinceMs,
+		Held: t.Held, Away: k.node.away, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
 	}
 	if k.order != nil {
 		p.Ordered = k.order.wire.Verb
@@ -59,7 +61,7 @@ func (c *cluster) show(k *container) {
 func same(a, b *wire.Container) bool {
 	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && sameHosting(a.Hosting, b.Hosting) &&
 		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
-		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs
+		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
 }
 
 func sameHosting(a, b *wire.Hosting) bool {

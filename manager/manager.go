@@ -27,6 +27,8 @@ type Config struct {
 	Cert, Key string
 	// Policy decides how containers give way.
 	Policy policy.Config
+	// Network is the bandwidth between machines, in bytes per second; 0: 100 MB/s.
+	Network float64
 	// Version is shown to callers.
 	Version string
 	// Log gets structured messages; nil: none.
@@ -90,6 +92,9 @@ func New(cfg Config) (*Manager, error) {
 	}
 	if cfg.Policy.Policy == "" {
 		cfg.Policy.Policy = policy.Cost
+	}
+	if cfg.Network <= 0 {
+		cfg.Network = 100e6
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

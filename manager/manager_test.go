@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -76,13 +77,15 @@ func (m *machine) finish(o *wire.NodeOrder, err string) {
 			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
 			t.SinceMs, t.Doing = time.Now().UnixMilli(), ""
 			switch o.Verb {
+			case "archive":
+				t.State, t.Archived = "checkpointed", true
 			case "suspend":
 				t.Preemptions++
 				t.Usage.Swapped += o.PageOut
 				t.Usage.Resident -= o.PageOut
 			case "checkpoint":
 				t.Preemptions++
-				t.Checkpoint = &wire.CheckpointInfo{Store: o.Store, TotalBytes: t.Usage.Resident}
+				t.Checkpoint = &wire.CheckpointInfo{Store: cmp.Or(o.Store, "disk"), TotalBytes: t.Usage.Resident}
 				t.Usage.Resident, t.Usage.Dirty, t.Usage.SinceSaveWall = 0, 0, 0
 			}
 		})

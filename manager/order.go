@@ -12,6 +12,7 @@ const (
 	suspendVerb    = "suspend"
 	checkpointVerb = "checkpoint"
 	resumeVerb     = "resume"
+	archiveVerb    = "archive"
 )
 
 // order is something that a node was told to do and of which no result is known.
@@ -72,6 +73,9 @@ func (c *cluster) fail(o *order, why, how string) {
 		}
 		k.cannot[o.leavingBy()] = refusal{why, time.Now().Add(c.cfg.timing.spare)}
 	}
+	if o.wire.Verb == archiveVerb {
+		k.stays = refusal{why, time.Now().Add(c.cfg.timing.spare)}
+	}
 	c.drop(o, o.wire.Verb+" failed: "+why, how)
 }
 
@@ -94,6 +98,8 @@ func (o *order) reached() bool {
 		return o.of.state == headrace.Suspended
 	case checkpointVerb:
 		return o.of.state == headrace.Checkpointed
+	case archiveVerb:
+		return o.of.task.Archived
 	}
 	return o.of.state == headrace.Running
 }

@@ -100,6 +100,8 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 	switch {
 	case k.order != nil && k.order.decision != nil:
 		return k.order.decision
+	case k.order != nil && k.order.wire.Verb != resumeVerb:
+		return wait("it is just being released")
 	case k.order != nil:
 		return wait("it is just being brought back")
 	}

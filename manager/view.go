@@ -105,6 +105,7 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 	}
 	switch {
 	case k.order == nil:
+	case k.order.wire.Verb == archiveVerb: // it holds nothing
 	case k.order.wire.Verb == resumeVerb:
 		v.Starting, v.Leaving = true, false
 	default:

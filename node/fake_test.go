@@ -199,6 +199,10 @@ func (f *fakeManager) Resume(context.Context, *wire.ResumeRequest) (*wire.Resume
 	return nil, errors.ErrUnsupported
 }
 
+func (f *fakeManager) Release(context.Context, *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
+	return nil, errors.ErrUnsupported
+}
+
 func (f *fakeManager) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -1,0 +1,85 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// Release has a container go on elsewhere if that is sooner.
+func (s *service) Release(_ context.Context, q *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
+	res, err := s.m.cluster.release(q.Container, seconds(max(0, q.Wait)))
+	if err == nil {
+		return res, nil
+	}
+	code := connect.CodeFailedPrecondition
+	switch {
+	case errors.Is(err, errUnknown):
+		code = connect.CodeNotFound
+	case errors.Is(err, errAway), errors.Is(err, errEarly):
+		code = connect.CodeUnavailable
+	}
+	return nil, connect.NewError(code, fmt.Errorf("container %q: %w", clean(q.Container, maxName), err))
+}
+
+// release orders what brings the container's checkpoint to where other machines find
+// it: one step for each call.
+func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse, error) {
+	defer c.lock()()
+	k, err := c.reach(id)
+	if err != nil {
+		return nil, err
+	}
+	stays := func(why string) (*wire.ReleaseResponse, error) { return &wire.ReleaseResponse{Reason: why}, nil }
+	goes := func(why string) (*wire.ReleaseResponse, error) {
+		return &wire.ReleaseResponse{Ordered: true, Reason: why}, nil
+	}
+	switch o := k.order; {
+	case o != nil && (o.wire.Verb == checkpointVerb || o.wire.Verb == archiveVerb):
+		return goes("the order to " + o.wire.Verb + " it is not done yet")
+	case o != nil:
+		return stays("the order to " + o.wire.Verb + " it is not done yet")
+	case k.task.Archived:
+		return goes("it is archived")
+	case k.task.Held:
+		return stays("a user holds it")
+	case k.task.Doing != "":
+		return stays("it is " + k.task.Doing)
+	case k.node.info.Archive == "":
+		return stays("its node has no archive: see headrace node --archive")
+	}
+	now := time.Now()
+	if now.Before(k.stays.until) {
+		return stays("it failed a moment ago: " + k.stays.why)
+	}
+	s := c.scene(k.node, now)
+	s.node.Net = c.cfg.Network
+	t := s.tasks[s.at[k.id]]
+	ways, ok := policy.MoveOn(t, s.node, wait)
+	if !ok {
+		return stays("it is not known how long it would take")
+	}
+	res := &wire.ReleaseResponse{Here: ways.Here.Seconds(), Elsewhere: ways.Elsewhere.Seconds()}
+	if ways.Elsewhere >= ways.Here {
+		res.Reason = fmt.Sprintf("it is expected to go on sooner here: in %v, elsewhere in %v",
+			ways.Here.Round(time.Millisecond), ways.Elsewhere.Round(time.Millisecond))
+		return res, nil
+	}
+	verb := archiveVerb
+	if k.state == headrace.Suspended {
+		verb = checkpointVerb
+	}
+	res.Ordered, res.Reason = true, "elsewhere it is expected to go on sooner"
+	k.order = &order{of: k, wire: &wire.NodeOrder{Verb: verb, Reason: "to go on elsewhere", ExpectedDelay: res.Elsewhere}}
+	c.give(k.order)
+	c.cfg.Log.Info("release", "container", k.id, "node", k.node.name, "step", verb,
+		"here", ways.Here.Round(time.Millisecond), "elsewhere", ways.Elsewhere.Round(time.Millisecond))
+	return res, nil
+}

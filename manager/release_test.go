@@ -1,0 +1,98 @@
+package manager
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+)
+
+func (s *site) release(id string, wait float64) *wire.ReleaseResponse {
+	s.t.Helper()
+	r, err := s.api.Release(context.Background(), &wire.ReleaseRequest{Container: id, Wait: wait})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+func (s *site) stays(id string, wait float64, why string) {
+	s.t.Helper()
+	if r := s.release(id, wait); r.Ordered || !strings.Contains(r.Reason, why) {
+		s.t.Fatalf("released: %v, want that it stays because %q", r, why)
+	}
+}
+
+// TestRelease goes the whole way: a suspended container is checkpointed, then its
+// checkpoint is archived, and its scheduler learns of it.
+func TestRelease(t *testing.T) {
+	s := start(t, func(c *Config) { c.Network = 1e9 })
+	m := s.machine("n1", task("c1"))
+	defer m.keep()()
+	s.stays("c1", 1000, "no archive")
+	m.info.Archive = "/shared"
+	m.report()
+	s.stays("c1", 1000, "not known") // it runs
+	s.preempt("c1")
+	m.finish(m.order(), "")
+	s.until("c1", "suspended", func(c *wire.Container) bool { return c.State == "suspended" && c.Ordered == "" })
+
+	s.stays("c1", 1, "sooner here")
+	r := s.release("c1", 60)
+	if !r.Ordered || r.Here != 60 || r.Elsewhere < 11 || r.Elsewhere > 13 {
+		t.Fatalf("%v", r) // dump and restore of half a GB at 100 MB/s, twice over the network
+	}
+	if o := m.order(); o.Verb != "checkpoint" {
+		t.Fatalf("%v", o)
+	} else {
+		m.finish(o, "")
+	}
+	s.until("c1", "checkpointed", func(c *wire.Container) bool { return c.State == "checkpointed" && c.Ordered == "" })
+	if r := s.release("c1", 60); !r.Ordered {
+		t.Fatalf("%v", r)
+	}
+	o := m.order()
+	if o.Verb != "archive" {
+		t.Fatalf("%v", o)
+	}
+	if r := s.release("c1", 60); !r.Ordered || len(s.outstandingOf("n1")) != 1 {
+		t.Fatalf("asked again: %v", r)
+	}
+	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("resumed while it is archived: %v", err)
+	}
+	m.finish(o, "")
+	c := s.until("c1", "archived", func(c *wire.Container) bool { return c.Archived })
+	if c.State != "checkpointed" || c.Ordered != "" {
+		t.Errorf("%v", c)
+	}
+	if r := s.release("c1", 0); !r.Ordered || !strings.Contains(r.Reason, "archived") {
+		t.Errorf("%v", r)
+	}
+	m.none()
+}
+
+func TestReleaseFails(t *testing.T) {
+	s := start(t, nil)
+	done := task("c1")
+	done.State, done.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
+	held := task("c2")
+	held.State, held.Checkpoint, held.Held = "checkpointed", done.Checkpoint, true
+	m := s.machine("n1", done, held)
+	defer m.keep()()
+	m.info.Archive = "/shared"
+	m.report()
+	s.stays("c2", 1000, "holds")
+	if r := s.release("c1", 1000); !r.Ordered {
+		t.Fatalf("%v", r)
+	}
+	m.finish(m.order(), "the archive is full")
+	s.until("c1", "told why", func(c *wire.Container) bool { return strings.Contains(c.Reason, "the archive is full") && !c.Archived })
+	s.stays("c1", 1000, "the archive is full") // not again at once
+	if _, err := s.api.Release(context.Background(), &wire.ReleaseRequest{Container: "c9"}); err == nil {
+		t.Error("an unknown container was released")
+	}
+}
