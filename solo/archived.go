@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -19,10 +20,43 @@ import (
 
 // Archive is Elsewhere by an archive that all machines of a cluster reach.
 type Archive struct {
-	*archive.Archive
+	// Name is what people call it.
+	Name string
+	// Open reaches it. It is called until it succeeds, whenever the archive is needed.
+	Open     func(ctx context.Context) (*archive.Archive, error)
 	Observer *archive.Observer
 	// Node is the name of this machine.
 	Node string
+
+	mu   sync.Mutex
+	open *archive.Archive
+}
+
+// String implements Elsewhere.
+func (a *Archive) String() string { return a.Name }
+
+// reach opens the archive once.
+func (a *Archive) reach(ctx context.Context) (*archive.Archive, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open != nil {
+		return a.open, nil
+	}
+	opened, err := a.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reach the archive %s: %w", a.Name, err)
+	}
+	a.open = opened
+	return opened, nil
+}
+
+// Sweep looks after what died machines have left there.
+func (a *Archive) Sweep(ctx context.Context) (archive.Swept, error) {
+	at, err := a.reach(ctx)
+	if err != nil {
+		return archive.Swept{}, err
+	}
+	return at.Sweep(ctx, archive.Ages{})
 }
 
 // archivedMeta is our part of an entry.
@@ -100,7 +134,11 @@ func (a *Archive) Send(ctx context.Context, p Parcel) error {
 	if err := d.Fingerprint.AddFiles(ctx, a.Observer, carried.Outside); err != nil {
 		return err
 	}
-	_, err = a.Put(ctx, p.ID, d, func(w *archive.Writer) error {
+	at, err := a.reach(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = at.Put(ctx, p.ID, d, func(w *archive.Writer) error {
 		if err := w.AddImage(im); err != nil {
 			return err
 		}
@@ -144,7 +182,11 @@ func (a *Archive) Withdraw(ctx context.Context, p Parcel) error {
 	if err != nil {
 		return err
 	}
-	err = a.Archive.Withdraw(ctx, launch.Key(), p.ID)
+	at, err := a.reach(ctx)
+	if err != nil {
+		return err
+	}
+	err = at.Withdraw(ctx, launch.Key(), p.ID)
 	if errors.Is(err, archive.ErrTaken) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", errTaken, err)
 	}
@@ -153,7 +195,11 @@ func (a *Archive) Withdraw(ctx context.Context, p Parcel) error {
 
 // Take implements Elsewhere. Where nothing waits it costs one look at the archive.
 func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
-	entries, err := a.List(ctx)
+	at, err := a.reach(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	entries, err := at.List(ctx)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -168,7 +214,7 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 	if !slices.ContainsFunc(entries, func(e archive.Entry) bool { return e.State == archive.Ready && e.Key == key }) {
 		return Taken{}, errNothing
 	}
-	claim, err := a.Claim(ctx, archive.Want{
+	claim, err := at.Claim(ctx, archive.Want{
 		Key: key, UID: p.Spec.UID, Claimant: a.Node + "." + string(p.Task),
 		Accept: func(m *archive.Manifest) error { return a.accept(ctx, m) },
 	})

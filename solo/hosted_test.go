@@ -463,9 +463,12 @@ func awaitNews(t *testing.T, h *Host) {
 }
 
 // farCluster is a manager that knows of one container elsewhere.
-type farCluster struct{}
+type farCluster struct{ away bool }
 
-func (farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
+func (f farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
+	if f.away {
+		return nil, errors.New("the manager does not answer")
+	}
 	return []*wire.Container{
 		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application}},
 	}, nil
@@ -488,8 +491,15 @@ func TestApplication(t *testing.T) {
 	b.shutdown()
 	b.start()
 	r, err = b.host.Application(b.ctx(), q)
-	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != "container_far" {
+	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[1].Id != "container_far" {
 		t.Fatalf("with a manager: %v, %v", r, err)
+	}
+	b.cfg.Cluster = farCluster{away: true}
+	b.shutdown()
+	b.start()
+	r, err = b.host.Application(b.ctx(), q)
+	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != someContainer {
+		t.Fatalf("while the manager is away: %v, %v", r, err)
 	}
 }
 

@@ -60,21 +60,26 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	if err != nil {
 		return nil, err
 	}
-	res := &wire.ApplicationResponse{}
+	// Of its own containers this daemon knows best, and also while the manager is away.
+	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.viewer(), q)}
 	if s.loop.cfg.Cluster == nil {
-		res.Containers = s.hostedHere(by.viewer(), q)
 		return res, nil
 	}
 	all, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application)
 	if err != nil {
-		return nil, coded(err)
+		s.loop.log.Debug("of an application only the containers here are known", "application", q.Application, "err", err)
+		return res, nil
+	}
+	here := map[string]bool{}
+	for _, c := range res.Containers {
+		here[c.Id] = true
 	}
 	name := ""
 	if !by.viewer().all {
 		name = userName(by.uid)
 	}
 	for _, c := range all {
-		if by.viewer().all || c.User == name {
+		if !here[c.Id] && (by.viewer().all || c.User == name) {
 			res.Containers = append(res.Containers, c)
 		}
 	}

@@ -18,6 +18,7 @@ type managerFlags struct {
 	listen, tokenFile, cert, key string
 	policy                       string
 	minRun                       rule
+	network                      size
 	level                        level
 }
 
@@ -53,6 +54,7 @@ with the token), /healthz tells whether it is there.`,
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how containers give way: "+list(policy.Names()))
 	flags.Var(&f.minRun, "min-run", "how long a container that came back runs before it gives way again; 0: no such rule (default 5s)")
+	flags.Var(&f.network, "network", "the bandwidth between machines, in bytes per second (default 100MB)")
 	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate in PEM, to serve https")
 	flags.StringVar(&f.key, "tls-key", "", "the `FILE` with its key")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
@@ -64,8 +66,8 @@ with the token), /healthz tells whether it is there.`,
 func (a *app) manager(ctx context.Context, f *managerFlags) error {
 	c := manager.Config{
 		Listen: f.listen, Cert: f.cert, Key: f.key, Version: version,
-		Policy: policy.Config{MinRun: time.Duration(f.minRun)},
-		Log:    slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
+		Policy: policy.Config{MinRun: time.Duration(f.minRun)}, Network: float64(f.network),
+		Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
 	}
 	var err error
 	if c.Policy.Policy, err = policy.ParsePolicy(f.policy); err != nil {

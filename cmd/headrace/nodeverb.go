@@ -21,6 +21,7 @@ type nodeFlags struct {
 	soloFlags
 	manager, tokenFile, ca, name string
 	operators                    []string
+	archive                      string
 }
 
 func nodeVerb(a *app) *cobra.Command {
@@ -51,7 +52,8 @@ stopped, killed and started again at any time.`,
 	flags.StringVar(&f.manager, "manager", "", "where the manager is, such as http://`HOST:PORT`; must be given")
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
-	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers, its own; may be repeated")
+	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
+	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: DIR or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
 }
@@ -79,6 +81,16 @@ func (a *app) node(ctx context.Context, f *nodeFlags) error {
 		return err
 	}
 	config.Operators = operators
+	if f.archive != "" {
+		archive, err := newArchive(f.archive, agent.Token, agent.Name, &config)
+		if err != nil {
+			return err
+		}
+		config.Elsewhere = archive
+		sweeping, stop := context.WithCancel(ctx)
+		defer stop()
+		go sweep(sweeping, archive, log)
+	}
 	return runNode(ctx, config, agent)
 }
 
