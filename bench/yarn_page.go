@@ -30,10 +30,12 @@ func (r *YarnResults) pairSections(p *report.Page) {
 	all := r.good(expPair)
 	for _, c := range all.cases() {
 		here := all.in(c)
+		table := pairTable(c, here)
+		table.Title = ""
 		p.Add("A pair of jobs: "+c,
 			report.Block{Timeline: pairTimeline(here)},
 			report.Block{Bars: pairBars(here)},
-			report.Block{Table: pairTable("", here)})
+			report.Block{Table: table})
 	}
 	if len(all.stops()) > 0 {
 		p.Add("How soon processes stand still", report.Block{Table: r.stopTable()})

@@ -129,9 +129,9 @@ func (r YarnRun) response(high bool) float64 {
 // sojourn is the response of the urgent job of a pair.
 func (r YarnRun) sojourn() float64 { return r.response(true) }
 
-// called is the policy and the store.
+// called is the policy, and the store where it is compared with others.
 func (r YarnRun) called() string {
-	if r.Store == "" {
+	if r.Store == "" || r.Case != "" {
 		return r.Policy
 	}
 	return r.Policy + " " + r.Store

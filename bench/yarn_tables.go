@@ -41,7 +41,7 @@ func lasted(r YarnRun) float64  { return r.Makespan }
 func lowMean(r YarnRun) float64 { return r.response(false) }
 
 const pairNote = "Medians, in brackets from the least to the greatest; ratios are formed within each repeat. Work lost: processor time of containers that were killed; " +
-	"wasted: that, and what dumps and restores used. Energy: by the average utilisation of the machine. In brackets: containers over all repeats."
+	"wasted: that, and what dumps and restores used. Energy: by the average utilisation of the machine. What it did: containers over all repeats. Checkpoints go to the disk."
 
 func pairTable(name string, here yarnRuns) *report.Table {
 	t := &report.Table{Title: "A pair of jobs (os-assisted-preemption, section IV): " + name, Note: pairNote,
