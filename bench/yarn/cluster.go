@@ -28,7 +28,8 @@ type Cluster struct {
 	Dir string
 
 	o        Options
-	network  string // the first three bytes of its addresses
+	lock     *os.File // nil when the directory is kept
+	network  string   // the first three bytes of its addresses
 	javaHome string
 	http     *http.Client
 	ports    properties // of the ResourceManager
@@ -80,15 +81,24 @@ func newCluster(o Options) (*Cluster, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
+	if err := removeStale(o.Dir); err != nil {
+		return nil, fmt.Errorf("remove what a killed process has left: %w", err)
+	}
 	dir, err := os.MkdirTemp(o.Dir, dirPrefix)
 	if err != nil {
 		return nil, err
+	}
+	var lock *os.File
+	if !o.Keep {
+		if lock, err = lockDir(dir, os.O_CREATE); err != nil {
+			return nil, err
+		}
 	}
 	// Containers may belong to others.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir, o: o, javaHome: filepath.Dir(filepath.Dir(java)), http: &http.Client{Timeout: 10 * time.Second},
+	c := &Cluster{Dir: dir, o: o, lock: lock, javaHome: filepath.Dir(filepath.Dir(java)), http: &http.Client{Timeout: 10 * time.Second},
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
 	for _, sub := range []string{"log", "tmp"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {

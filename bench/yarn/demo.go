@@ -32,10 +32,10 @@ const (
 	demoMemory  = 512
 	demoNightly = 4
 	demoUrgent  = 3
-	demoSteps   = 100
+	demoSteps   = 150
 	demoStep    = 100 * time.Millisecond
 	// demoArrival is the share of nightly that is done when urgent comes.
-	demoArrival = 0.6
+	demoArrival = 0.4
 )
 
 // demo is one demonstration.
@@ -122,7 +122,7 @@ func (d *demo) jobs(ctx context.Context, c *Cluster) error {
 	if err := v.watch(ctx, func() bool { return nightly.share() >= demoArrival }); err != nil {
 		return err
 	}
-	if v.urgent, err = startDemoJob(c, ShellJob{Name: "urgent", Queue: "high", Containers: demoUrgent}, demoSteps/5); err != nil {
+	if v.urgent, err = startDemoJob(c, ShellJob{Name: "urgent", Queue: "high", Containers: demoUrgent}, demoSteps/7); err != nil {
 		return err
 	}
 	if err := v.watch(ctx, func() bool { return v.urgent.run.Ended() && nightly.run.Ended() }); err != nil {

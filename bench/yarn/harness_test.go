@@ -105,7 +105,14 @@ func shell(t *testing.T, c *Cluster, job ShellJob, count int, each time.Duration
 	t.Helper()
 	s := must(c.NewSteps(job.Name, count, each))(t)
 	job.Command = s.Command()
-	return &stepsRun{must(c.Shell(job))(t), s}
+	run := must(c.Shell(job))(t)
+	t.Cleanup(func() {
+		// What a failed test leaves would be in the way of others.
+		if id := applicationID.FindString(run.Output()); t.Failed() && id != "" {
+			c.KillApp(context.Background(), id)
+		}
+	})
+	return &stepsRun{run, s}
 }
 
 // awaitSteps returns when so many are done in all tasks together.

@@ -14,8 +14,7 @@ func EndProcesses(parent string) error {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		c := &Cluster{Dir: dir}
-		errs = append(errs, c.sweep())
+		errs = append(errs, sweep(dir))
 	}
 	return errors.Join(errs...)
 }

@@ -48,7 +48,7 @@ func (c *Cluster) Abandon() error {
 	for _, p := range append(c.hadoop(), c.ours()...) {
 		errs = append(errs, p.kill())
 	}
-	errs = append(errs, c.sweep())
+	errs = append(errs, sweep(c.Dir))
 	c.http.CloseIdleConnections()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -56,7 +56,9 @@ func (c *Cluster) Abandon() error {
 	if c.o.Keep {
 		return nil
 	}
-	return os.RemoveAll(c.Dir)
+	err := os.RemoveAll(c.Dir)
+	c.lock.Close()
+	return err
 }
 
 func (c *Cluster) stopped() bool {
@@ -147,11 +149,11 @@ func (c *Cluster) leftovers() ([]string, error) {
 	return left, err
 }
 
-// sweep ends every process of the cluster and undoes every mount.
-func (c *Cluster) sweep() error {
+// sweep ends every process of the cluster in dir and undoes every mount.
+func sweep(dir string) error {
 	const rounds = 5 // a process that is being killed may have just made another
 	for range rounds {
-		pids, err := belonging(c.Dir)
+		pids, err := belonging(dir)
 		if err != nil {
 			return err
 		}
@@ -162,7 +164,7 @@ func (c *Cluster) sweep() error {
 			return err
 		}
 	}
-	mounts, err := mountsBelow(c.Dir)
+	mounts, err := mountsBelow(dir)
 	for _, m := range mounts {
 		if e := unix.Unmount(m, 0); e != nil {
 			err = errors.Join(err, fmt.Errorf("unmount %s: %w", m, e))
