@@ -27,6 +27,7 @@ final class Keeper implements Runnable, Victims.Outcome {
     private final Pace pace;
     private final AtomicBoolean stopping;
     private final Resumes resumes;
+    private final Releases releases;
     private final Map<ContainerId, Suspension> suspensions = new ConcurrentHashMap<>();
     private final Set<ContainerId> reconsidered = ConcurrentHashMap.newKeySet();
     // Put aside by a person although they keep their resources; said once of each.
@@ -35,12 +36,14 @@ final class Keeper implements Runnable, Victims.Outcome {
     private volatile Told told = Told.NOTHING;
     private Told seen = Told.NOTHING;
 
-    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Pace pace, AtomicBoolean stopping) {
+    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Settings.Elsewhere elsewhere, Pace pace,
+            AtomicBoolean stopping) {
         this.scheduler = scheduler;
         this.ledger = ledger;
         this.pace = pace;
         this.stopping = stopping;
         this.resumes = new Resumes(manager, pace);
+        this.releases = new Releases(scheduler, manager, elsewhere, pace);
     }
 
     /** Milliseconds that only go forward. */
@@ -103,6 +106,7 @@ final class Keeper implements Runnable, Victims.Outcome {
             Thread.currentThread().interrupt();
         } finally {
             resumes.stop();
+            releases.stop();
         }
     }
 
@@ -147,10 +151,15 @@ final class Keeper implements Runnable, Victims.Outcome {
                 }
                 s.seenBusy |= remote.busy();
             }
-            case PARKED -> s.urgent = remote.running();
+            case PARKED -> {
+                s.urgent = remote.running();
+                if (remote.parked() && remote.archived() && !remote.held()) {
+                    release(s);
+                }
+            }
             case ASKED -> {
                 s.urgent = remote.running();
-                if (remote.parked() && remote.held()) {
+                if (remote.parked() && (remote.held() || remote.archived())) {
                     withdraw(s, now);
                 }
             }
@@ -164,6 +173,7 @@ final class Keeper implements Runnable, Victims.Outcome {
             LOG.info("{} goes on", s.id);
             s.enter(Phase.RUNNING, now);
             s.resumedMs = now;
+            s.asideMs = 0;
             reconsidered.add(s.id);
         } else if (remote.parked() && remote.held()) {
             park(remote, s, now);
@@ -189,6 +199,7 @@ final class Keeper implements Runnable, Victims.Outcome {
                 boolean soon = s.resumedMs != 0 && now - s.resumedMs < pace.soon();
                 s.rounds = soon ? Math.min(s.rounds + 1, MOST_DOUBLINGS) : 0;
                 s.enter(Phase.PARKED, now);
+                s.asideMs = s.asideMs == 0 ? now : s.asideMs;
                 s.notBeforeMs = now + (pace.parked() << s.rounds);
                 suspensions.put(remote.id(), s);
                 reconsidered.add(remote.id());
@@ -203,6 +214,14 @@ final class Keeper implements Runnable, Victims.Outcome {
             }
             default -> { } // not yet, or it has ended
         }
+    }
+
+    // Its application asks again, and the command goes on where YARN has room for it.
+    private void release(Suspension s) {
+        LOG.info("{} is given up here, to go on elsewhere", s.id);
+        suspensions.remove(s.id);
+        ledger.release(s.id);
+        ledger.forget(s.id);
     }
 
     private void fail(Suspension s, String reason) {
@@ -309,6 +328,7 @@ final class Keeper implements Runnable, Victims.Outcome {
         Room room = Room.of(container, scheduler, ledger.asks());
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
+            releases.consider(s, container, now);
             return;
         }
         if (!s.urgent && room.contested() && !patient(s, now)) {

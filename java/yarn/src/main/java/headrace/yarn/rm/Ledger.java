@@ -9,6 +9,7 @@ import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -242,12 +243,19 @@ final class Ledger {
 
     /** Ends the container as YARN's preemption does: its master sees PREEMPTED. */
     void kill(ContainerId id) {
+        end(SchedulerUtils.createPreemptedContainerStatus(id, SchedulerUtils.PREEMPTED_CONTAINER));
+    }
+
+    /** Ends the container so that its master asks for another: it sees ABORTED, which counts as a failure of nobody's. */
+    void release(ContainerId id) {
+        end(SchedulerUtils.createAbnormalContainerStatus(id, "Container is released to go on on another machine"));
+    }
+
+    private void end(ContainerStatus status) {
         scheduler.exclusively(() -> {
-            RMContainer container = scheduler.getRMContainer(id);
+            RMContainer container = scheduler.getRMContainer(status.getContainerId());
             if (container != null) {
-                scheduler.completedContainer(container,
-                    SchedulerUtils.createPreemptedContainerStatus(id, SchedulerUtils.PREEMPTED_CONTAINER),
-                    RMContainerEventType.KILL);
+                scheduler.completedContainer(container, status, RMContainerEventType.KILL);
             }
             return null;
         });

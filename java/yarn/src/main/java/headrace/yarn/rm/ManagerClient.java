@@ -78,6 +78,15 @@ final class ManagerClient {
     }
 
     /**
+     * Has the container's checkpoint brought to where other machines find it, if it is expected to go on sooner there.
+     *
+     * @param wait how long it is still expected to wait for room on its own machine, in seconds
+     */
+    void release(ContainerId container, double wait) throws IOException {
+        call("Release", json.createObjectNode().put("container", container.toString()).put("wait", wait), timeout);
+    }
+
+    /**
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
      */
@@ -101,7 +110,7 @@ final class ManagerClient {
             boolean busy = !c.path("doing").asText().isEmpty() || !c.path("ordered").asText().isEmpty();
             return Optional.of(new RemoteContainer(ContainerId.fromString(c.path("id").asText()),
                 c.path("state").asText(), busy, c.path("held").asBoolean(), c.path("away").asBoolean(),
-                c.path("reason").asText()));
+                c.path("archived").asBoolean(), c.path("reason").asText()));
         } catch (IllegalArgumentException e) {
             return Optional.empty(); // not a name of YARN's
         }

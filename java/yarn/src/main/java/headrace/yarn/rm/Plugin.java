@@ -61,7 +61,7 @@ final class Plugin {
     private void startThreads() {
         Pace pace = scheduler.pace();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
-        Keeper newKeeper = new Keeper(scheduler, ledger, manager, pace, stopping);
+        Keeper newKeeper = new Keeper(scheduler, ledger, manager, settings.elsewhere(), pace, stopping);
         Victims newVictims = new Victims(manager, settings, pace, newKeeper, stopping);
         run("headrace-victims", newVictims);
         if (active()) {

@@ -8,8 +8,10 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
  * @param busy something is ordered or being done; what comes of it is not known yet
  * @param held a person has suspended it and decides when it goes on
  * @param away nothing is heard of its node; the rest is what was true last
+ * @param archived its checkpoint waits where other machines find it
  */
-record RemoteContainer(ContainerId id, String state, boolean busy, boolean held, boolean away, String reason) {
+record RemoteContainer(ContainerId id, String state, boolean busy, boolean held, boolean away, boolean archived,
+        String reason) {
 
     /** Does not run, and will not by itself: suspended, or checkpointed durably. */
     boolean parked() {

@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Locale;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 
@@ -13,18 +14,30 @@ import org.apache.hadoop.conf.Configuration;
  *
  * @param manager where the manager answers
  * @param timeout of a call to the manager that is not meant to wait
+ * @param elsewhere which containers may go on on another machine
  */
-record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallback fallback) {
+record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallback fallback, Elsewhere elsewhere) {
     static final String MODE = "headrace.preemption.mode";
     static final String URL = "headrace.manager.url";
     static final String TOKEN_FILE = "headrace.manager.token-file";
     static final String TIMEOUT_MS = "headrace.manager.timeout-ms";
     static final String FALLBACK = "headrace.preemption.fallback";
+    static final String TYPES = "headrace.elsewhere.application-types";
+    static final String AFTER_MS = "headrace.elsewhere.after-ms";
+    private static final long DEFAULT_AFTER_MS = 30_000;
 
     enum Mode { ON, OBSERVE_ONLY, OFF }
 
     /** What becomes of a container when the manager does not say. */
     enum Fallback { KILL, WAIT }
+
+    /**
+     * @param types of applications that ask again for a container that was taken from them, and whose command may go on
+     *     in the new one; empty: none
+     * @param afterMs how long a container waits for room on its own machine first
+     */
+    record Elsewhere(Set<String> types, long afterMs) {
+    }
 
     /** @throws IllegalArgumentException when something is missing or wrong; the message says what to do */
     static Settings from(Configuration conf) {
@@ -34,10 +47,19 @@ record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallba
         if (timeout.toMillis() <= 0) {
             throw new IllegalArgumentException(TIMEOUT_MS + " must be more than 0 milliseconds");
         }
+        Elsewhere elsewhere = elsewhere(conf);
         if (mode == Mode.OFF) {
-            return new Settings(mode, null, null, timeout, fallback);
+            return new Settings(mode, null, null, timeout, fallback, elsewhere);
         }
-        return new Settings(mode, url(conf), Path.of(required(conf, TOKEN_FILE)), timeout, fallback);
+        return new Settings(mode, url(conf), Path.of(required(conf, TOKEN_FILE)), timeout, fallback, elsewhere);
+    }
+
+    private static Elsewhere elsewhere(Configuration conf) {
+        long afterMs = conf.getLong(AFTER_MS, DEFAULT_AFTER_MS);
+        if (afterMs < 0) {
+            throw new IllegalArgumentException(AFTER_MS + " must not be negative");
+        }
+        return new Elsewhere(Set.copyOf(conf.getTrimmedStringCollection(TYPES)), afterMs);
     }
 
     private static URI url(Configuration conf) {

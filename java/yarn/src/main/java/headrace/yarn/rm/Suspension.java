@@ -31,6 +31,10 @@ final class Suspension {
     long askedMs;
     /** Since when others have been left the room for it; 0: not. */
     long contestedMs;
+    /** Since when it has been put aside, over all asks; 0: it is not. */
+    long asideMs;
+    /** Its release is not asked for before. */
+    long releaseMs;
     /** How often it was put aside soon after it had gone on. */
     int rounds;
     /** When it went on last; 0: never put aside before. */

@@ -32,6 +32,7 @@ final class FakeManager implements AutoCloseable {
         String reason = "";
         boolean held;
         boolean away;
+        boolean archived;
     }
 
     final Path tokenFile;
@@ -41,6 +42,7 @@ final class FakeManager implements AutoCloseable {
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<String> asked = new ArrayList<>();
     private final List<String> resumed = new ArrayList<>();
+    private final List<String> released = new ArrayList<>();
     private long version = 1000;
     private int preempts;
     private int observed;
@@ -103,6 +105,10 @@ final class FakeManager implements AutoCloseable {
         return List.copyOf(resumed);
     }
 
+    synchronized List<String> released() {
+        return List.copyOf(released);
+    }
+
     synchronized int preempts() {
         return preempts;
     }
@@ -134,6 +140,7 @@ final class FakeManager implements AutoCloseable {
         return switch (method) {
             case "Preempt" -> preempt(request);
             case "Resume" -> resume(request.path("container").asText());
+            case "Release" -> release(request.path("container").asText());
             case "Containers" -> containers(request);
             default -> throw new IllegalArgumentException(method);
         };
@@ -165,6 +172,11 @@ final class FakeManager implements AutoCloseable {
         return json.createObjectNode();
     }
 
+    private ObjectNode release(String id) {
+        released.add(id);
+        return json.createObjectNode();
+    }
+
     private void order(String id, String verb, String result) {
         State state = states.computeIfAbsent(id, name -> new State());
         if (prompt) {
@@ -188,7 +200,8 @@ final class FakeManager implements AutoCloseable {
         ObjectNode answer = json.createObjectNode().put("version", Long.toString(version));
         ArrayNode list = answer.putArray("containers");
         states.forEach((id, state) -> list.addObject().put("id", id).put("state", state.state).put("doing", state.doing)
-            .put("ordered", state.ordered).put("held", state.held).put("away", state.away).put("reason", state.reason)
+            .put("ordered", state.ordered).put("held", state.held).put("away", state.away)
+            .put("archived", state.archived).put("reason", state.reason)
             .putObject("hosting").put("scheduler", "yarn"));
         return answer;
     }

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.junit.jupiter.api.AfterEach;
@@ -51,7 +52,7 @@ class ManagerClientTest {
             s.held = true;
         });
         ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10));
-        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, "")), all.containers());
+        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, false, "")), all.containers());
         assertTrue(all.containers().get(0).parked());
         ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50));
         assertEquals(all.version(), same.version());
@@ -101,7 +102,10 @@ class ManagerClientTest {
         assertTrue(refused(conf).contains(Settings.TOKEN_FILE));
         conf.set(Settings.TOKEN_FILE, "/etc/headrace/token");
         assertEquals(new Settings(Settings.Mode.ON, URI.create("http://manager:7411"), Path.of("/etc/headrace/token"),
-            Duration.ofSeconds(2), Settings.Fallback.KILL), Settings.from(conf));
+            Duration.ofSeconds(2), Settings.Fallback.KILL, new Settings.Elsewhere(Set.of(), 30_000)), Settings.from(conf));
+        conf.set(Settings.TYPES, " YARN, yarn-service ");
+        conf.set(Settings.AFTER_MS, "5");
+        assertEquals(new Settings.Elsewhere(Set.of("YARN", "yarn-service"), 5), Settings.from(conf).elsewhere());
         conf.set(Settings.MODE, "observe_only");
         assertTrue(refused(conf).contains("on, observe-only, off"));
     }
