@@ -99,7 +99,7 @@ func (r *YarnResults) workloadSection(p *report.Page) {
 	}
 	w := r.Workload
 	text := fmt.Sprintf("%d jobs, one after the other from job %d of %s on: their gaps, made %.3g s long in all, and their sizes, a task for each %s and at most %d. "+
-		"A task keeps %s in memory and takes %s alone, that of one of the %d high-priority jobs %s; %d run at a time. Their work alone would fill %s of the slots' time from the first submission to the last.",
+		"A task keeps %s in memory and takes %s of processor time, that of one of the %d high-priority jobs %s; %d run at a time. Their work alone would fill %s of the slots' time from the first submission to the last.",
 		len(w.Jobs), w.From, w.Trace, w.Span, report.Bytes(w.Block), w.most(), report.Bytes(w.Bytes), report.Seconds(w.Low), w.highs(), report.Seconds(w.High), w.Slots, report.Percent(w.load()))
 	blocks := []report.Block{report.Text(text), {Stacks: wastedStacks(all)},
 		{Bars: barsOver("Energy and response", all, []yarnMeasure{

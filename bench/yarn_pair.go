@@ -62,7 +62,8 @@ func (b *yarnBench) pairTasks(ctx context.Context, c *PairCase) (low, urgent job
 	return low, urgent, nil
 }
 
-// kmeans is a job of about so many seconds.
+// kmeans is a job of about so many seconds of processor time, which a busy machine
+// does not change.
 func (b *yarnBench) kmeans(ctx context.Context, bytes int64, target float64) (job, error) {
 	args := func(n int64) []string {
 		return []string{"kmeans", "--bytes", strconv.FormatInt(bytes, 10), "--iterations", strconv.FormatInt(n, 10),
@@ -70,11 +71,30 @@ func (b *yarnBench) kmeans(ctx context.Context, bytes int64, target float64) (jo
 	}
 	// Small ones are over too soon to be measured.
 	few := max(1, (256<<20)/bytes)
-	n, err := b.h.fit(ctx, float64(few), float64(3*few), target, args)
+	small, err := b.reference(ctx, args(few), bytes)
 	if err != nil {
 		return job{}, err
 	}
-	return b.h.reference(ctx, args(n), bytes+taskOverhead)
+	large, err := b.reference(ctx, args(3*few), bytes)
+	if err != nil {
+		return job{}, err
+	}
+	return b.reference(ctx, args(amount(float64(few), small.alone, float64(3*few), large.alone, target)), bytes)
+}
+
+// reference is the job of a workload, with the answer and the processor time of a run
+// alone.
+func (b *yarnBench) reference(ctx context.Context, args []string, bytes int64) (job, error) {
+	path := filepath.Join(b.h.disk.dir, "alone")
+	if err := os.RemoveAll(path); err != nil {
+		return job{}, err
+	}
+	out, _, err := b.h.alone(ctx, append([]string{args[0], "--account", path}, args[1:]...), "")
+	if err != nil {
+		return job{}, err
+	}
+	_, cpu, err := readAccount(path)
+	return job{args: args, memory: bytes + taskOverhead, answer: lastOf(out), alone: cpu}, err
 }
 
 // pair runs a low-priority job, and an urgent one when the first task of the former

@@ -23,7 +23,7 @@ type PairPlan struct {
 	Share float64 `json:"share"`
 }
 
-// PairCase is a kind of pair. Low and Urgent are how long a task of each takes alone.
+// PairCase is a kind of pair. Low and Urgent are the processor time of a task of each.
 type PairCase struct {
 	Name   string  `json:"name"`
 	Tasks  int     `json:"tasks"` // of each job; together they fill the cluster
@@ -52,7 +52,7 @@ type WorkloadPlan struct {
 	From  int   `json:"from"`
 	Block int64 `json:"block"`
 	// Slots are how many containers run at a time, Bytes the memory of a task, Low
-	// and High how long a task takes alone, Span from the first submission to the
+	// and High the processor time of a task, Span from the first submission to the
 	// last.
 	Slots int     `json:"slots"`
 	Bytes int64   `json:"bytes"`
