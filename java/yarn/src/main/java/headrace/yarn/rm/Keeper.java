@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 final class Keeper implements Runnable, Victims.Outcome {
     private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
     private static final int RESUMES = 3;
-    private static final int MOST_DOUBLINGS = 5;
+    private static final int MOST_DOUBLINGS = 2;
 
     private final HeadraceScheduler scheduler;
     private final Ledger ledger;
