@@ -104,8 +104,10 @@ func endOne(pid int) error {
 }
 
 // mountsBelow are the mounts in dir, the newest first.
-func mountsBelow(dir string) ([]string, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+func mountsBelow(dir string) ([]string, error) { return mountsIn("/proc/self/mountinfo", dir) }
+
+func mountsIn(table, dir string) ([]string, error) {
+	info, err := os.ReadFile(table)
 	if err != nil {
 		return nil, err
 	}

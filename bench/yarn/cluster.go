@@ -51,6 +51,8 @@ type node struct {
 	nm    *process
 	agent *process // headrace node
 	flags []string // of its command line, as StartDaemons was given them
+	// machine is nil without the option Machines.
+	machine *machine
 }
 
 // Start returns when all NodeManagers are registered and, in the mode Headrace, the
@@ -120,6 +122,11 @@ func newCluster(o Options) (*Cluster, error) {
 		}
 		c.nodes = append(c.nodes, n)
 	}
+	if o.Machines {
+		if err := c.makeMachines(); err != nil {
+			return nil, err
+		}
+	}
 	return c, c.newManager()
 }
 
@@ -180,8 +187,10 @@ func (c *Cluster) launchRM() (err error) {
 func (n *node) launch() (err error) {
 	const class = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 	cmd := n.c.java(daemonHeap, class, n.c.daemonPath(n.confDir()))
-	n.nm, err = startProcess("NodeManager", n.c.logFile(fmt.Sprint("nm", n.index)), cmd)
-	return err
+	return n.machine.do(func() error {
+		n.nm, err = startProcess("NodeManager", n.c.logFile(fmt.Sprint("nm", n.index)), cmd)
+		return err
+	})
 }
 
 func (c *Cluster) daemonPath(conf string) []string {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"headrace/wire"
 )
 
 // properties are those of one of Hadoop's configuration files.
@@ -148,8 +150,8 @@ func (c *Cluster) nodeSite(n *node) properties {
 	own := properties{
 		"yarn.nodemanager.hostname":                             n.host,
 		"yarn.nodemanager.bind-host":                            n.host,
-		"yarn.nodemanager.local-dirs":                           n.path("local"),
-		"yarn.nodemanager.log-dirs":                             n.path("logs"),
+		"yarn.nodemanager.local-dirs":                           n.at("local"),
+		"yarn.nodemanager.log-dirs":                             n.at("logs"),
 		"yarn.nodemanager.resource.memory-mb":                   strconv.Itoa(c.o.Memory),
 		"yarn.nodemanager.resource.cpu-vcores":                  strconv.Itoa(c.o.VCores),
 		"yarn.nodemanager.vmem-check-enabled":                   "false",
@@ -168,7 +170,7 @@ func (c *Cluster) nodeSite(n *node) properties {
 	if c.o.Mode == Headrace {
 		own["yarn.nodemanager.container-executor.class"] = headraceExecutor
 		own["yarn.nodemanager.container-monitor.process-tree.class"] = headraceTree
-		own["headrace.node.socket"] = n.socket()
+		own["headrace.node.socket"] = wire.SocketPath(n.at(stateName))
 	}
 	maps.Copy(p, own)
 	maps.Copy(p, n.ports)

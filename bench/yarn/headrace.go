@@ -22,6 +22,9 @@ type manager struct {
 	process *process
 }
 
+// stateName is the state directory of a node daemon among its node's.
+const stateName = "headrace"
+
 // newManager chooses the manager's address and makes the cluster's token.
 func (c *Cluster) newManager() error {
 	if c.o.Mode != Headrace {
@@ -39,7 +42,7 @@ func (c *Cluster) newManager() error {
 
 func (c *Cluster) managerURL() string { return "http://" + c.manager.address }
 func (c *Cluster) tokenFile() string  { return filepath.Join(c.Dir, "token") }
-func (n *node) stateDir() string      { return n.path("headrace") }
+func (n *node) stateDir() string      { return n.path(stateName) }
 func (n *node) socket() string        { return wire.SocketPath(n.stateDir()) }
 
 // startHeadrace starts the manager and all node daemons.
@@ -99,9 +102,11 @@ func (c *Cluster) KillNode(i int) error {
 func (c *Cluster) launchNode(i int) (err error) {
 	n := c.nodes[i]
 	args := []string{"node", "--manager", c.managerURL(), "--token-file", c.tokenFile(), "--name", n.host,
-		"--state-dir", n.stateDir()}
-	n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags))
-	return err
+		"--state-dir", n.at(stateName)}
+	return n.machine.do(func() error {
+		n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags))
+		return err
+	})
 }
 
 // headrace starts a daemon of Headrace.

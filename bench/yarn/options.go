@@ -45,6 +45,10 @@ type Options struct {
 
 	// Nodes is how many NodeManagers; 0: 1.
 	Nodes int
+	// Machines makes each NodeManager and its node daemon like a machine of its own:
+	// their directories are at the same paths everywhere, each has its own, and none
+	// sees those of another. Everything else is common. It takes root.
+	Machines bool
 	// Memory and VCores of one NodeManager, for YARN to give out; 0: 2048 MB, 8.
 	Memory, VCores int
 	// Heartbeat of the NodeManagers; 0: 200 ms.

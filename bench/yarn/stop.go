@@ -48,7 +48,7 @@ func (c *Cluster) Abandon() error {
 	for _, p := range append(c.hadoop(), c.ours()...) {
 		errs = append(errs, p.kill())
 	}
-	errs = append(errs, sweep(c.Dir))
+	errs = append(errs, sweep(c.Dir), c.closeMachines())
 	c.http.CloseIdleConnections()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -141,6 +141,10 @@ func (c *Cluster) leftovers() ([]string, error) {
 		}
 	}
 	left, err := mountsBelow(c.Dir)
+	for _, n := range c.nodes {
+		mounts, e := n.machine.mounts(c.Dir)
+		left, err = append(left, mounts...), errors.Join(err, e)
+	}
 	for _, pid := range pids {
 		if !known[pid] {
 			left = append(left, describeProcess(pid))

@@ -1,0 +1,116 @@
+package yarn
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+// needMachines skips the test where a cluster cannot have the option Machines.
+func needMachines(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a YARN cluster; not with -short")
+	}
+	testMachine(t, t.TempDir(), t.TempDir())
+}
+
+// Two NodeManagers on machines of their own: what gives way goes on in place, by
+// either mechanism.
+func TestSeparateMachines(t *testing.T) {
+	t.Parallel()
+	needMachines(t)
+	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true,
+		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
+	j := startJobs(t, c)
+	for _, way := range []struct{ policy, state string }{{"suspend", "suspended"}, {"checkpoint", "checkpointed"}} {
+		t.Run(way.state, func(t *testing.T) {
+			if err := c.StartDaemons(within(t, patience), way.policy, nil); err != nil {
+				t.Fatal(err)
+			}
+			inPlaceOnBoth(t, j, way.state)
+			if err := c.StopDaemons(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	t.Run("lost", func(t *testing.T) {
+		if err := c.StartDaemons(within(t, patience), "suspend", nil); err != nil {
+			t.Fatal(err)
+		}
+		loseMachine(t, j)
+	})
+}
+
+// A container of each machine gives way, and goes on there.
+func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
+	low := j.start(t, ShellJob{Name: "low-" + state, Queue: "low", Containers: 2, Memory: 2048}, 40)
+	low.awaitSteps(t, 20)
+	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: 1536}, 10)
+	on := map[int]bool{}
+	for _, id := range awaitState(t, j.c, state, 2) {
+		i := nodeOf(t, j.c, id)
+		on[i] = true
+		for other := range j.c.Nodes() {
+			_, err := os.Stat(j.c.nodes[other].path("headrace/tasks/" + id))
+			if there := err == nil; there != (i == other) {
+				t.Errorf("%s is on machine %d; machine %d has files of it: %v", id, i, other, there)
+			}
+		}
+	}
+	if len(on) != 2 {
+		t.Errorf("containers have given way on %d machines, want 2", len(on))
+	}
+	high.finished(t)
+	low.finished(t)
+	idle(t, j.c)
+}
+
+// A machine is lost with suspended containers, which start again on the other.
+func loseMachine(t *testing.T, j *jobs) {
+	c := j.c
+	low := j.start(t, ShellJob{Name: "low-lost", Queue: "low", Containers: 2, Memory: 2048}, 40)
+	low.awaitSteps(t, 10)
+	high := j.start(t, ShellJob{Name: "high-lost", Queue: "high", Memory: 1024}, 6000)
+	suspended := awaitState(t, c, "suspended", 1)[0]
+	lost := nodeOf(t, c, suspended)
+	if err := c.loseMachine(lost); err != nil {
+		t.Fatal(err)
+	}
+	high.kill(t)
+	if e := must(j.Await(within(t, patience), "low-lost", "finished"))(t); !e.Good {
+		t.Error("the low job has failed")
+	}
+	again := 0
+	for task, all := range must(low.steps.Attempts())(t) {
+		if last := all[len(all)-1]; len(last.Done) != low.steps.Count && len(all[0].Done) != low.steps.Count {
+			t.Errorf("task %s has not done all steps in any container: %v", task, all)
+		}
+		for _, a := range all {
+			if a.Container == suspended {
+				again = len(all) - 1
+			}
+		}
+	}
+	if again != 1 {
+		t.Errorf("the task of the container that was lost has started again %d times, want 1", again)
+	}
+	idle(t, c)
+	if m := must(c.Metrics(t.Context()))(t); m.ActiveNodes != 1 || m.TotalMB != 2048 {
+		t.Errorf("without the lost machine: %+v", m)
+	}
+}
+
+// loseMachine ends everything on machine i at once, and returns.
+func (c *Cluster) loseMachine(i int) error {
+	n := c.nodes[i]
+	err := errors.Join(c.KillNM(i), c.KillNode(i))
+	pids, e := belonging(c.Dir)
+	err = errors.Join(err, e)
+	for _, pid := range pids {
+		if n.machine.has(pid, n.path("")) {
+			err = errors.Join(err, endOne(pid))
+		}
+	}
+	return err
+}
