@@ -140,7 +140,7 @@ func TestWorkloadPlan(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(p, again) {
 		t.Errorf("made twice it is not the same: %v", err)
 	}
-	if len(p.Jobs) != 40 || p.highs() != 28 || p.tasks() > 46 || p.tasks() < 41 || p.most() != 3 {
+	if len(p.Jobs) != 40 || p.highs() != 30 || p.tasks() > 46 || p.tasks() < 41 || p.most() != 3 {
 		t.Errorf("%d jobs, %d of high priority, with %d tasks, %d at most", len(p.Jobs), p.highs(), p.tasks(), p.most())
 	}
 	if first, last := p.Jobs[0].At, p.Jobs[39].At; first != 0 || last != p.Span {
