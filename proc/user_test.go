@@ -32,6 +32,21 @@ func TestRunsAsTheUser(t *testing.T) {
 	}
 }
 
+// The shim itself, which has the daemon's rights until it becomes the user, does not
+// obey the environment of the task: neither Go's settings nor the dynamic linker's.
+func TestShimIgnoresTheEnvironmentOfTheTask(t *testing.T) {
+	w := newWorld(t)
+	s := w.spec("t", "printenv", "GODEBUG", "HEADRACE_CRASH", "LD_PRELOAD", proc.TaskIDEnv)
+	s.Env = append(s.Env, "GODEBUG=inittrace=1,multipathtcp=0", "HEADRACE_CRASH=exec", "LD_PRELOAD=", proc.TaskIDEnv+"=other")
+	e := w.end(w.start(s))
+	if got, want := w.log("t", "stdout"), "inittrace=1,multipathtcp=0\nexec\n\nt\n"; got != want || e.Code != 0 {
+		t.Errorf("the command has %q (%+v), want %q", got, e, want)
+	}
+	if said := w.log("t", "stderr"); said != "" {
+		t.Errorf("Go's settings of the task reached the shim, which said:\n%s", said)
+	}
+}
+
 // Without root there are no namespaces; what is possible still works.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Become replaces this process by a command, found in PATH, with this process's
-// environment. It returns only on failure, with the exit code that a shell would
-// give.
-func Become(argv []string) (int, error) {
+// Become replaces this process by a command, found in this process's PATH, with the
+// given environment. It returns only on failure, with the exit code that a shell
+// would give.
+func Become(argv, env []string) (int, error) {
 	path := argv[0]
 	if !strings.Contains(path, "/") {
 		found, err := exec.LookPath(path)
@@ -21,9 +21,9 @@ func Become(argv []string) (int, error) {
 		}
 		path = found
 	}
-	err := syscall.Exec(path, argv, os.Environ())
+	err := syscall.Exec(path, argv, env)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without #!, as a shell would run it
-		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), os.Environ())
+		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", path}, argv[1:]...), env)
 	}
 	switch {
 	case errors.Is(err, syscall.ENOENT):

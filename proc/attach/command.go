@@ -49,7 +49,7 @@ func surviveBrokenOutput() { signal.Notify(make(chan os.Signal, 1), syscall.SIGP
 // alone becomes the command, without a task.
 func alone(argv []string, why error) int {
 	fmt.Fprintf(os.Stderr, "headrace-shim attach: %v; the command runs without Headrace\n", why)
-	code, err := linux.Become(argv)
+	code, err := linux.Become(argv, os.Environ())
 	fmt.Fprintf(os.Stderr, "headrace-shim attach: %v\n", err)
 	return code
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +33,35 @@ func runExec(args []string) error {
 		reportStartFailure(126, err)
 		return err
 	}
-	code, err := linux.Become(spec.Argv)
+	env := commandEnv(spec, os.Environ())
+	os.Setenv("PATH", firstValue(env, "PATH")) // where the command is looked for
+	code, err := linux.Become(spec.Argv, env)
 	reportStartFailure(code, err)
 	return err
+}
+
+// commandEnv is the environment of the command: that of the spec, with the marks,
+// by which its processes are told from others, and its pid.
+func commandEnv(spec proc.Spec, marks []string) []string {
+	added := slices.Clone(marks)
+	if spec.PIDVar != "" {
+		added = append(added, spec.PIDVar+"="+strconv.Itoa(os.Getpid()))
+	}
+	env := slices.DeleteFunc(taskEnv(spec.Env), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.ContainsFunc(added, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+	})
+	return append(env, added...)
+}
+
+// firstValue is the value of a variable as getenv(3) finds it.
+func firstValue(env []string, name string) string {
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 func prepareExec(spec proc.Spec) error {
@@ -52,11 +80,6 @@ func prepareExec(spec proc.Spec) error {
 	}
 	if err := openUserFiles(spec); err != nil {
 		return err
-	}
-	if spec.PIDVar != "" {
-		if err := os.Setenv(spec.PIDVar, strconv.Itoa(os.Getpid())); err != nil {
-			return err
-		}
 	}
 	setLimits(spec.Limits)
 	return nil

@@ -106,15 +106,15 @@ func readSpec(dir string) (proc.Spec, error) {
 }
 
 // startExec forks the process that becomes the command, in a process group of its
-// own.
+// own. It has the daemon's rights at first, so nothing of the user's environment
+// may reach it: not what the dynamic linker would load, nor Go's own settings.
 func startExec(dir string, s proc.Spec) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	env := append(taskEnv(s.Env), proc.TaskIDEnv+"="+string(s.ID), progressMark(dir))
 	return syscall.ForkExec(self, []string{"headrace-shim", "exec", dir}, &syscall.ProcAttr{
-		Dir: "/", Env: env, Files: []uintptr{0, 1, 2, errorFD}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: "/", Env: []string{proc.TaskIDEnv + "=" + string(s.ID), progressMark(dir)}, Files: []uintptr{0, 1, 2, errorFD}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 }
 
