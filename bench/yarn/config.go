@@ -148,14 +148,16 @@ func (c *Cluster) addScheduler(p properties) {
 func (c *Cluster) nodeSite(n *node) properties {
 	p := c.site()
 	own := properties{
-		"yarn.nodemanager.hostname":                             n.host,
-		"yarn.nodemanager.bind-host":                            n.host,
-		"yarn.nodemanager.local-dirs":                           n.at("local"),
-		"yarn.nodemanager.log-dirs":                             n.at("logs"),
-		"yarn.nodemanager.resource.memory-mb":                   strconv.Itoa(c.o.Memory),
-		"yarn.nodemanager.resource.cpu-vcores":                  strconv.Itoa(c.o.VCores),
-		"yarn.nodemanager.vmem-check-enabled":                   "false",
-		"yarn.nodemanager.container-monitor.interval-ms":        "1000",
+		"yarn.nodemanager.hostname":                      n.host,
+		"yarn.nodemanager.bind-host":                     n.host,
+		"yarn.nodemanager.local-dirs":                    n.at("local"),
+		"yarn.nodemanager.log-dirs":                      n.at("logs"),
+		"yarn.nodemanager.resource.memory-mb":            strconv.Itoa(c.o.Memory),
+		"yarn.nodemanager.resource.cpu-vcores":           strconv.Itoa(c.o.VCores),
+		"yarn.nodemanager.vmem-check-enabled":            "false",
+		"yarn.nodemanager.container-monitor.interval-ms": "1000",
+		// Else YARN leaves it to cgroups to keep the limits on memory.
+		"yarn.nodemanager.resource.memory.enforced":             "false",
 		"yarn.nodemanager.disk-health-checker.enable":           "false",
 		"yarn.nodemanager.env-whitelist":                        "JAVA_HOME," + marker,
 		"yarn.nodemanager.aux-services":                         "mapreduce_shuffle",

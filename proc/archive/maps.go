@@ -28,12 +28,13 @@ type Needs struct {
 	Writing []string
 }
 
-// Observe looks at the processes of a task. Files that were deleted are in the
+// Observe looks at the processes of a task; those that have ended meanwhile need
+// nothing. Files that were deleted are in the
 // images (CRIU's ghost files) and left out, as are those of kernel file systems.
 func Observe(pids []int) (Needs, error) {
 	sets := [3]map[string]bool{{}, {}, {}}
 	for _, pid := range pids {
-		if err := observe(pid, sets); err != nil {
+		if err := observe(pid, sets); err != nil && !linux.Gone(err) {
 			return Needs{}, fmt.Errorf("files of process %d: %w", pid, err)
 		}
 	}

@@ -93,8 +93,8 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	}
 	s.markLogs(files)
 	if s.spec.Attached {
-		if err := sv.describeNeeds(tree); err != nil {
-			return saved{}, err
+		if err := sv.describeNeeds(tree); err != nil { // then it can be restored here only
+			fmt.Fprintf(os.Stderr, "find out what the task needs on another machine: %v\n", err)
 		}
 	}
 	if sv.Pipes, err = s.pipeNames(); err != nil {
