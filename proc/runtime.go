@@ -204,7 +204,10 @@ func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 	if err := removeStandIn(r.TaskDir(id)); err != nil {
 		return opError("remove", id, err)
 	}
-	return os.RemoveAll(r.TaskDir(id))
+	if err := removeTaskDir(r.TaskDir(id)); err != nil {
+		return opError("remove", id, err)
+	}
+	return nil
 }
 
 // end makes sure that a task has no processes.

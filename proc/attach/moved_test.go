@@ -172,6 +172,8 @@ func TestMoved(t *testing.T) {
 	n := r.attachNew(command...)
 	moved := n.task()
 	r.to.awaitText("count", "\n20\n")
+	// Whose directory the moved one still has, when both are on one machine.
+	r.from.must(r.from.rt.Remove(r.from.ctx, "c1"))
 	r.to.checkpoint(moved) // in place, of what was moved
 	if _, _, err := r.to.rt.Restore(r.to.ctx, proc.Spec{ID: newName, Attached: true}, proc.RestoreOptions{Store: r.to.store}); err != nil {
 		t.Fatal(err)
@@ -188,6 +190,9 @@ func TestMoved(t *testing.T) {
 	r.to.awaitNothingLeft()
 	if err := r.to.rt.Remove(r.to.ctx, newName); err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Lstat(taskDir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", taskDir, err)
 	}
 }
 

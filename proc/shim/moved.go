@@ -94,7 +94,7 @@ func (s *supervisor) standInFor(dir string, spec proc.Spec) error {
 }
 
 // makeMountPoint makes a directory beside those of other tasks, where no user can
-// put anything.
+// put anything, unless it is there, and marks it (proc.StoodInBy).
 func (s *supervisor) makeMountPoint(dir string) error {
 	if dir != filepath.Clean(dir) || !filepath.IsAbs(dir) {
 		return fmt.Errorf("%q is not an absolute path", dir)
@@ -111,12 +111,18 @@ func (s *supervisor) makeMountPoint(dir string) error {
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
 		return fmt.Errorf("others may write to %s", parent.Name())
 	}
-	err = unix.Mkdirat(int(parent.Fd()), filepath.Base(dir), 0o711)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
+	// Recorded first, so that it is removed with the task.
+	if err := linux.WriteFileDurably(proc.StandInFile, []byte(dir), 0o600); err != nil {
 		return err
 	}
-	return linux.WriteFileDurably(proc.StandInFile, []byte(dir), 0o600)
+	err = unix.Mkdirat(int(parent.Fd()), filepath.Base(dir), 0o711)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	mark := filepath.Join(filepath.Base(dir), proc.StoodInBy+filepath.Base(s.dir))
+	fd, err := unix.Openat(int(parent.Fd()), mark, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &os.PathError{Op: "create", Path: mark, Err: err}
+	}
+	return unix.Close(fd)
 }
