@@ -18,6 +18,8 @@
 //
 // Every cluster has loopback addresses of its own, one for each NodeManager, so
 // that several may run side by side and a NodeManager has a host name that no
-// other has. What belongs to a cluster is told by a variable in the environment
-// of each of its processes, also of containers.
+// other has. With the option Machines each NodeManager and its node daemon also have
+// a mount namespace of their own, with directories at the same paths as all others.
+// What belongs to a cluster is told by a variable in the environment of each of its
+// processes, also of containers.
 package yarn

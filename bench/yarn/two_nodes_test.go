@@ -2,6 +2,7 @@ package yarn
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 )
@@ -29,6 +30,7 @@ func TestSeparateMachines(t *testing.T) {
 				t.Fatal(err)
 			}
 			inPlaceOnBoth(t, j, way.state)
+			endWhenAsked(t, j, way.policy)
 			if err := c.StopDaemons(); err != nil {
 				t.Fatal(err)
 			}
@@ -64,6 +66,42 @@ func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 	high.finished(t)
 	low.finished(t)
 	idle(t, j.c)
+}
+
+// endWhenAskedCommand ends when it is to be suspended: at once, or up to some tenths
+// of a second later, when it is perhaps not running any more.
+const endWhenAskedCommand = `trap 'for ((i = RANDOM * (RANDOM % 2) * 4; i > 0; i--)); do :; done; exit 0' TSTP; while :; do sleep 0.1 & wait $!; done`
+
+// Containers end at the moment of their suspension.
+func endWhenAsked(t *testing.T, j *jobs, name string) {
+	const rounds, containers = 3, 4
+	for round := range rounds {
+		low := ShellJob{Name: fmt.Sprint("low-ends-", name, round), Queue: "low", Containers: containers, Memory: 1024, Command: endWhenAskedCommand}
+		if err := j.Submit(low); err != nil {
+			t.Fatal(err)
+		}
+		awaitState(t, j.c, "running", containers)
+		// It takes all the room, so that all of them have to give way.
+		high := j.start(t, ShellJob{Name: fmt.Sprint("high-ends-", name, round), Queue: "high", Containers: 2, Memory: 2048}, 3)
+		high.finished(t)
+		e := must(j.Await(within(t, patience), low.Name, "finished"))(t)
+		if !e.Good {
+			t.Errorf("round %d: the low job has failed", round)
+		}
+		ends := 0
+		for _, e := range must(j.Events(low.Name))(t) {
+			if e.Event == "completed" {
+				ends++
+				if e.Exit != 0 {
+					t.Errorf("round %d: %s has ended with %d (%s)", round, e.Container, e.Exit, e.Diagnostics)
+				}
+			}
+		}
+		if ends != containers {
+			t.Errorf("round %d: %d containers have ended, want %d", round, ends, containers)
+		}
+		idle(t, j.c)
+	}
 }
 
 // A machine is lost with suspended containers, which start again on the other.

@@ -1,0 +1,222 @@
+package yarn
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/internal/criu"
+	"headrace/wire"
+)
+
+// needCRIU skips the test where nothing can be checkpointed.
+func needCRIU(t *testing.T) {
+	t.Helper()
+	if _, err := criu.Find(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// Containers of DistributedShell leave their machine, which stays full, and go on on
+// another.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	needMachines(t)
+	needCRIU(t)
+	archive := filepath.Join(t.TempDir(), "archive")
+	if err := os.Mkdir(archive, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", Machines: true, Nodes: 2,
+		ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--archive", archive},
+		Properties: map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}})
+	j := startJobs(t, c)
+	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, j, archive) })
+	t.Run("damaged", func(t *testing.T) { startsAfresh(t, j, archive) })
+}
+
+// A departure is a container that was checkpointed on a machine that has no room for
+// it any more.
+type departure struct {
+	*stepsRun
+	application, container string
+	from, to               int
+	// stays is the urgent job in its place, leaves the one on the other machine.
+	stays, leaves *job
+}
+
+// depart returns when the container has given way and both machines are full.
+func depart(t *testing.T, j *jobs, name string) *departure {
+	t.Helper()
+	const memory = 1536 // one on each machine, beside the application master
+	steps := must(j.c.NewSteps(name, 60, 100*time.Millisecond))(t)
+	d := &departure{stepsRun: &stepsRun{must(j.c.DistributedShell(ShellJob{Name: name, Queue: "low", Memory: memory, Command: steps.Command()}))(t), steps}}
+	d.application = must(d.ID(within(t, patience)))(t)
+	d.awaitSteps(t, 20)
+	var urgent []*job
+	for i := range 2 {
+		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: memory}, 6000))
+	}
+	d.container = awaitState(t, j.c, "checkpointed", 1)[0]
+	d.from = nodeOf(t, j.c, d.container)
+	d.to = 1 - d.from
+	for _, u := range urgent {
+		u.awaitSteps(t, 1)
+		if at := must(u.steps.Attempts())(t)["0"][0].Container; nodeOf(t, j.c, at) == d.from {
+			d.stays = u
+		} else {
+			d.leaves = u
+		}
+	}
+	if d.stays == nil || d.leaves == nil {
+		t.Fatal("the urgent jobs are not on one machine each")
+	}
+	return d
+}
+
+// arrival is the task on the other machine when it runs.
+func (d *departure) arrival(t *testing.T) *wire.Task {
+	t.Helper()
+	var found *wire.Task
+	err := await(within(t, patience), "wait for a container of "+d.application+" on the other machine", patience, func(ctx context.Context) (bool, error) {
+		tasks, err := d.c.Tasks(ctx, d.to)
+		for _, task := range tasks {
+			if task.Hosting.GetApplication() == d.application && task.State == "running" && task.Doing == "" {
+				found = task
+			}
+		}
+		return found != nil, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// show is what headrace show says of a task on a machine.
+func (c *Cluster) show(t *testing.T, i int, id string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), c.o.Binary, "--state-dir", c.nodes[i].stateDir(), "show", id).CombinedOutput()
+	if err != nil {
+		t.Fatalf("headrace show: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// over ends the urgent job that has stayed, and fails unless nothing is left.
+func (d *departure) over(t *testing.T) {
+	t.Helper()
+	app := must(d.c.App(t.Context(), d.application))(t)
+	if app.FinalStatus != "SUCCEEDED" || app.PreemptedMasters != 0 {
+		t.Errorf("the application: %+v", app)
+	}
+	d.stays.kill(t)
+	idle(t, d.c)
+}
+
+func goesOnElsewhere(t *testing.T, j *jobs, archive string) {
+	d := depart(t, j, "moves")
+	d.leaves.kill(t)
+	task := d.arrival(t)
+	if task.Id == d.container {
+		t.Errorf("the container on the other machine has the name of the first, %s", task.Id)
+	}
+	want := "goes on where it was on " + d.container + " on " + j.c.Host(d.from)
+	if said := j.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
+		t.Errorf("headrace show does not say %q:\n%s", want, said)
+	}
+	d.succeed(t, 1)
+	for _, all := range must(d.steps.Attempts())(t) {
+		if len(all) != 1 || all[0].Container != d.container {
+			t.Errorf("the work was done by %d containers, want by %s and what it became", len(all), d.container)
+		}
+	}
+	d.over(t)
+	for _, state := range []string{"new", "ready", "claimed", "used", "removed"} {
+		if left := must(filepath.Glob(filepath.Join(archive, state, "*")))(t); len(left) > 0 {
+			t.Errorf("in the archive is left: %v", left)
+		}
+	}
+}
+
+func startsAfresh(t *testing.T, j *jobs, archive string) {
+	d := depart(t, j, "damaged")
+	damaged := make(chan error, 1)
+	go func() { damaged <- damage(within(t, patience), archive) }()
+	d.leaves.kill(t)
+	if err := <-damaged; err != nil {
+		t.Fatal(err)
+	}
+	task := d.arrival(t)
+	const want = "starts from the beginning, because a checkpoint of it could not be restored"
+	if said := j.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
+		t.Errorf("headrace show does not say %q:\n%s", want, said)
+	}
+	if err := d.Succeed(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	complete := 0
+	for _, all := range must(d.steps.Attempts())(t) {
+		for _, a := range all {
+			if len(a.Done) == d.steps.Count {
+				complete++
+			}
+		}
+	}
+	if complete != 1 {
+		t.Errorf("%d containers have done all steps, want 1", complete)
+	}
+	d.over(t)
+}
+
+// damage changes a byte of all data of the first entry that is ready in an archive.
+func damage(ctx context.Context, archive string) error {
+	const each = 2 * time.Millisecond // sooner than a container can be started
+	for {
+		entries, err := filepath.Glob(filepath.Join(archive, "ready", "*"))
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			return damageEntry(entries[0])
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for something in the archive: %w", context.Cause(ctx))
+		case <-time.After(each):
+		}
+	}
+}
+
+func damageEntry(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return err
+	}
+	changed := 0
+	for _, file := range files {
+		if filepath.Base(file) == "manifest" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil || len(data) == 0 {
+			return fmt.Errorf("%s: %d bytes, %w", file, len(data), err)
+		}
+		bad := bytes.Clone(data)
+		bad[len(bad)/2] ^= 1
+		if err := os.WriteFile(file, bad, 0o600); err != nil {
+			return err
+		}
+		changed++
+	}
+	if changed == 0 {
+		return fmt.Errorf("there are no data in %s: %v", dir, files)
+	}
+	return nil
+}
