@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/proc"
 )
 
 // perfData is a file that a Java virtual machine has mapped for its counters,
@@ -27,15 +28,24 @@ type perfData struct {
 	Content []byte `json:"content"`
 }
 
-// maxPerfData is much more than a JVM uses by default (32 KiB).
-const maxPerfData = 1 << 20
+const (
+	// maxPerfData is much more than a JVM uses by default (32 KiB). A larger file is
+	// not one of its counters.
+	maxPerfData = 1 << 20
+	// maxAllPerfData bounds those of all processes of a task: this process is not to
+	// grow as a user likes.
+	maxAllPerfData = 16 << 20
+)
 
 // A line of /proc/PID/maps: the range, and the path of a file that is still there.
 var perfDataLine = regexp.MustCompile(`(?m)^(\S+) rw-s \S+ \S+ [0-9]+ +(/tmp/hsperfdata_[^/\n]+/[0-9]+)$`)
 
-// perfDataOf reads the files that the processes of a stopped tree have mapped.
+// perfDataOf reads the files that the processes of a stopped tree have mapped, each
+// of them once.
 func perfDataOf(tree []linux.Stat) ([]perfData, error) {
 	var out []perfData
+	total := 0
+	seen := map[string]bool{}
 	for _, p := range tree {
 		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
 		if linux.Gone(err) {
@@ -46,8 +56,18 @@ func perfDataOf(tree []linux.Stat) ([]perfData, error) {
 		}
 		for _, m := range perfDataLine.FindAllSubmatch(maps, -1) {
 			d := perfData{Path: string(m[2])}
+			if seen[d.Path] {
+				continue
+			}
+			seen[d.Path] = true
 			if err := d.read(fmt.Sprintf("/proc/%d/map_files/%s", p.PID, m[1])); err != nil {
 				return nil, fmt.Errorf("read %s: %w", d.Path, err)
+			}
+			if len(d.Content) > maxPerfData {
+				continue
+			}
+			if total += len(d.Content); total > maxAllPerfData {
+				return nil, fmt.Errorf("%w: the files in /tmp/hsperfdata_* that it has mapped take more than %d bytes", proc.ErrNotCheckpointable, maxAllPerfData)
 			}
 			out = append(out, d)
 		}
@@ -67,7 +87,7 @@ func (d *perfData) read(mapped string) error {
 		return err
 	}
 	d.UID, d.GID = st.Uid, st.Gid
-	d.Content, err = io.ReadAll(io.LimitReader(f, maxPerfData))
+	d.Content, err = io.ReadAll(io.LimitReader(f, maxPerfData+1))
 	return err
 }
 

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/proc"
 )
 
 func TestPerfDataLine(t *testing.T) {
@@ -112,5 +114,48 @@ print("ready", flush=True); sys.stdin.read()`, path)
 	list[0].Path = filepath.Join(victim, "4711")
 	if err := putBack(list); err == nil {
 		t.Error("wrote a file elsewhere")
+	}
+}
+
+// What a user maps where counters of JVMs would be does not fill the memory of the
+// supervisor.
+func TestPerfDataIsBounded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may look at what a process has mapped")
+	}
+	dir, err := os.MkdirTemp("/tmp", "hsperfdata_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	mapped := func(number, size, times int) {
+		t.Helper()
+		f, err := os.Create(filepath.Join(dir, fmt.Sprint(number)))
+		if err == nil {
+			defer f.Close()
+			err = f.Truncate(int64(size))
+		}
+		for range times {
+			var b []byte
+			if err == nil {
+				b, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { unix.Munmap(b) })
+		}
+	}
+	tree := []linux.Stat{{PID: os.Getpid()}}
+	mapped(1, maxPerfData, 100)
+	mapped(2, maxPerfData+4096, 1)
+	if list, err := perfDataOf(tree); err != nil || len(list) != 1 || len(list[0].Content) != maxPerfData {
+		t.Fatalf("of one file that is mapped often, and one that is too large: %d, %v", len(list), err)
+	}
+	for i := range maxAllPerfData / maxPerfData {
+		mapped(3+i, maxPerfData, 1)
+	}
+	if list, err := perfDataOf(tree); !errors.Is(err, proc.ErrNotCheckpointable) {
+		t.Errorf("of too many: %d, %v", len(list), err)
 	}
 }
