@@ -12,7 +12,7 @@ import (
 func TestStockKill(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
+	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 200, 100*time.Millisecond)
 	low.awaitSteps(t, 40)
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 10, 100*time.Millisecond)
 	high.succeed(t, 1)
