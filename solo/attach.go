@@ -7,14 +7,10 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"headrace/internal/linux"
 	"headrace/proc/attach"
 )
-
-// attachTime bounds how long a command may take to be started.
-const attachTime = 30 * time.Second
 
 // listenAttach takes in the processes of hosted tasks. The function it returns
 // closes the socket and waits until nobody is served any more; what was started
@@ -56,7 +52,8 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 }
 
 // serveAttach starts the command of one process that has connected. Whatever goes
-// wrong, that process runs the command itself.
+// wrong before it lets go of the command, that process runs it itself. To start it
+// may take long, when there is a checkpoint to be fetched.
 func (l *loop) serveAttach(ctx context.Context, conn *net.UnixConn) {
 	q, files, from, err := attach.Receive(conn)
 	if err != nil {
@@ -68,10 +65,11 @@ func (l *loop) serveAttach(ctx context.Context, conn *net.UnixConn) {
 	if a.cgroups, err = foreignCgroups(from.PID); err != nil {
 		l.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, attachTime)
-	defer cancel()
 	answer := attach.Reply{}
-	if err := l.submitHosted(ctx, a); err != nil {
+	switch err := l.submitHosted(ctx, a); {
+	case ctx.Err() != nil, errors.Is(err, errStopping):
+		return // it is being started, maybe; the end of the connection tells it enough
+	case err != nil:
 		answer.Error = err.Error()
 		l.log.Warn("a container runs without Headrace", "id", q.ID, "err", err)
 	}

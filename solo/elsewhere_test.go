@@ -1,8 +1,10 @@
 package solo
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +22,9 @@ type shelf struct {
 	ready   map[string]Parcel // by id
 	used    map[string]bool
 	refuses error // what Send says
+	// taking, if not nil, gets an element when Take begins, which then waits for its
+	// context.
+	taking chan struct{}
 }
 
 func newShelf(w *world) *shelf {
@@ -47,7 +52,12 @@ func (s *shelf) Withdraw(_ context.Context, p Parcel) error {
 	return nil
 }
 
-func (s *shelf) Take(_ context.Context, p Parcel) (Taken, error) {
+func (s *shelf) Take(ctx context.Context, p Parcel) (Taken, error) {
+	if s.taking != nil {
+		s.taking <- struct{}{}
+		<-ctx.Done()
+		return Taken{}, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, q := range s.ready {
@@ -80,6 +90,43 @@ func newShelfBed(t *testing.T) (*hostBed, *shelf) {
 	b.cfg.Elsewhere = s
 	b.start()
 	return b, s
+}
+
+// A container for which something is being fetched when the daemon ends has been let
+// go by its process: nobody is told that it runs without Headrace.
+func TestEndsWhileFetching(t *testing.T) {
+	b, s := newShelfBed(t)
+	b.shutdown()
+	s.taking = make(chan struct{}, 1)
+	var log lockedBuffer
+	b.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	b.start()
+	b.prepare(someContainer)
+	conn := b.knock(someContainer)
+	defer conn.Close()
+	<-s.taking
+	b.shutdown()
+	if said := log.String(); strings.Contains(said, "without Headrace") {
+		t.Errorf("the log says:\n%s", said)
+	}
+}
+
+// lockedBuffer is a log that is written by many.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func TestMovesElsewhere(t *testing.T) {

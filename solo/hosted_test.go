@@ -69,11 +69,27 @@ func (b *hostBed) prepare(id string) {
 // arrive is the process of a container that comes; it returns the daemon's answer.
 func (b *hostBed) arrive(id string) string {
 	b.t.Helper()
+	conn := b.knock(id)
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(patience))
+	answer, err := io.ReadAll(conn)
+	if err != nil || len(answer) < 4 {
+		b.t.Fatalf("answer %q, %v", answer, err)
+	}
+	var r attach.Reply
+	if err := json.Unmarshal(answer[4:], &r); err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Error
+}
+
+// knock sends the request of a container's process.
+func (b *hostBed) knock(id string) net.Conn {
+	b.t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(b.cfg.StateDir, "attach.sock"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer conn.Close()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		b.t.Fatal(err)
@@ -88,16 +104,7 @@ func (b *hostBed) arrive(id string) string {
 	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix(frame, unix.UnixRights(pair[1]), nil); err != nil {
 		b.t.Fatal(err)
 	}
-	conn.SetReadDeadline(time.Now().Add(patience))
-	answer, err := io.ReadAll(conn)
-	if err != nil || len(answer) < 4 {
-		b.t.Fatalf("answer %q, %v", answer, err)
-	}
-	var r attach.Reply
-	if err := json.Unmarshal(answer[4:], &r); err != nil {
-		b.t.Fatal(err)
-	}
-	return r.Error
+	return conn
 }
 
 // launch announces a container and has its process come.
