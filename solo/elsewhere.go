@@ -191,6 +191,9 @@ func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, 
 		from.store = st
 		return live, from, nil
 	}
+	if ctx.Err() != nil { // the daemon ends; the next one starts what is held
+		return nil, from, err
+	}
 	if !errors.Is(err, errNothing) {
 		from.why = err.Error()
 		l.log.Warn("a container that was checkpointed elsewhere starts from the beginning", "id", p.Task, "err", err)

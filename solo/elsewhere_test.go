@@ -93,7 +93,8 @@ func newShelfBed(t *testing.T) (*hostBed, *shelf) {
 }
 
 // A container for which something is being fetched when the daemon ends has been let
-// go by its process: nobody is told that it runs without Headrace.
+// go by its process: nobody is told that it runs without Headrace, and the next daemon
+// starts it.
 func TestEndsWhileFetching(t *testing.T) {
 	b, s := newShelfBed(t)
 	b.shutdown()
@@ -106,9 +107,17 @@ func TestEndsWhileFetching(t *testing.T) {
 	defer conn.Close()
 	<-s.taking
 	b.shutdown()
-	if said := log.String(); strings.Contains(said, "without Headrace") {
+	if said := log.String(); strings.Contains(said, "without Headrace") || strings.Contains(said, "from the beginning") {
 		t.Errorf("the log says:\n%s", said)
 	}
+	b.world.with(someContainer, func(x *thing) {
+		if x.exit != nil {
+			t.Errorf("it was ended: %+v", *x.exit)
+		}
+	})
+	s.taking = nil
+	b.start()
+	b.awaitState(someContainer, headrace.Running)
 }
 
 // lockedBuffer is a log that is written by many.
