@@ -250,7 +250,11 @@ func (a *Archive) fetch(ctx context.Context, claim *archive.Claim, p Parcel, lau
 		err = claim.Use(ctx)
 	}
 	if err != nil {
-		return Taken{}, errors.Join(err, m.undo(), claim.Return(context.WithoutCancel(ctx)))
+		giveUp := claim.Return
+		if errors.Is(err, archive.ErrCorrupt) { // nobody else would fare better
+			giveUp = claim.Remove
+		}
+		return Taken{}, errors.Join(err, m.undo(), giveUp(context.WithoutCancel(ctx)))
 	}
 	im := m.fetched.Image
 	return Taken{
