@@ -24,7 +24,7 @@ func TestQuickYarn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(run.Dir) })
-	o := YarnOptions{RunOptions: run, Only: []string{expPair}, Policies: []string{"kill", "suspend"}, Scale: 0.5, Jars: jars}
+	o := YarnOptions{RunOptions: run, Only: []string{expPair}, Policies: []string{"kill", "suspend"}, Scale: 1, Jars: jars}
 	if err := Yarn(t.Context(), o); err != nil {
 		t.Error(err)
 	}
