@@ -260,14 +260,10 @@ func TestHeldIsStarted(t *testing.T) {
 	}
 	b.host = hostClient(b.cfg.StateDir)
 	b.prepare(someContainer)
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		b.arrive(someContainer)
-	}()
+	conn := b.knock(someContainer) // nobody answers it
+	defer conn.Close()
 	<-held
 	b.crash()
-	<-answered
 	b.start()
 	b.awaitState(someContainer, headrace.Running)
 }
