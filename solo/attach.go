@@ -71,7 +71,7 @@ func (l *loop) serveAttach(ctx context.Context, conn *net.UnixConn) {
 		return // it is being started, maybe; the end of the connection tells it enough
 	case err != nil:
 		answer.Error = err.Error()
-		l.log.Warn("a container runs without Headrace", "id", q.ID, "err", err)
+		l.log.Warn("a container was not started here", "id", q.ID, "err", err)
 	}
 	attach.Answer(conn, answer)
 }

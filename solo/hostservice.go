@@ -2,7 +2,7 @@ package solo
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -29,7 +29,7 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		return nil, err
 	}
 	if !by.viewer().all && !slices.Contains(s.loop.cfg.Operators, by.uid) {
-		return nil, coded(errors.Join(errDenied, errors.New("only root and the daemon's operators may announce containers; see headrace node --operator")))
+		return nil, coded(fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", errDenied))
 	}
 	t, err := newHosted(q, by)
 	if err != nil {

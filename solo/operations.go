@@ -136,7 +136,7 @@ const maxStartFailures = 5
 func (l *loop) startFailed(t *task, err error) error {
 	l.log.Error("starting a task failed", "id", t.rec.ID, "err", err)
 	if t.hosted() {
-		l.final(t, headrace.Failed, nil, "could not be started here; it runs without Headrace: "+err.Error(), false)
+		l.final(t, headrace.Failed, nil, "could not be started here: "+err.Error(), false)
 		return err
 	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,9 @@ func readToken(file string) (string, error) {
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return "", fmt.Errorf("the token in %s can be read by others; chmod 600 it, and make a new one if it was so for long", file)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return "", fmt.Errorf("the token in %s belongs to user %d, who could change it; chown it", file, owner)
 	}
 	const most = 4096
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
