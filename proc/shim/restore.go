@@ -153,6 +153,11 @@ func (s *supervisor) isKilled() bool {
 func (s *supervisor) tryRestore(spec proc.Spec, sv saved, images string) error {
 	os.Remove(commandExit)
 	os.Remove(exitFile) // of an earlier end: the task is not over
+	if len(sv.CommandExit) > 0 {
+		if err := linux.WriteFileDurably(commandExit, sv.CommandExit, 0o600); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	s.spec, s.initPID, s.expectEnd, s.initDied = spec, sv.InitPID, true, false
 	s.mu.Unlock()

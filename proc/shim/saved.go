@@ -36,6 +36,9 @@ type saved struct {
 	Files []openFile `json:"files"`
 	// CommandGroup is the command's process group; 0: unknown.
 	CommandGroup int `json:"command_group,omitempty"`
+	// CommandExit is how the command had ended when the task was dumped, in the last
+	// moments of init; empty: it had not.
+	CommandExit json.RawMessage `json:"command_exit,omitempty"`
 	// TaskDir is the task's directory as its processes know it.
 	TaskDir string `json:"task_dir,omitempty"`
 	// Needs are of an attached task, which may go on on another machine.
@@ -90,6 +93,9 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	}
 	if sv.PerfData, err = perfDataOf(tree); err != nil {
 		return saved{}, err
+	}
+	if b, err := os.ReadFile(commandExit); err == nil && json.Valid(b) {
+		sv.CommandExit = b
 	}
 	s.markLogs(files)
 	if s.spec.Attached {
