@@ -2,11 +2,8 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"connectrpc.com/connect"
 
 	"headrace"
 	"headrace/policy"
@@ -19,14 +16,7 @@ func (s *service) Release(_ context.Context, q *wire.ReleaseRequest) (*wire.Rele
 	if err == nil {
 		return res, nil
 	}
-	code := connect.CodeFailedPrecondition
-	switch {
-	case errors.Is(err, errUnknown):
-		code = connect.CodeNotFound
-	case errors.Is(err, errAway), errors.Is(err, errEarly):
-		code = connect.CodeUnavailable
-	}
-	return nil, connect.NewError(code, fmt.Errorf("container %q: %w", clean(q.Container, maxName), err))
+	return nil, refused(q.Container, err)
 }
 
 // release orders what brings the container's checkpoint to where other machines find

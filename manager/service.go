@@ -114,6 +114,12 @@ func (s *service) Resume(_ context.Context, q *wire.ResumeRequest) (*wire.Resume
 	if err == nil {
 		return &wire.ResumeResponse{}, nil
 	}
+	return nil, refused(q.Container, err)
+}
+
+// refused gives an error about a container the code that tells callers whether to
+// ask again.
+func refused(container string, err error) error {
 	code := connect.CodeFailedPrecondition
 	switch {
 	case errors.Is(err, errUnknown):
@@ -121,7 +127,7 @@ func (s *service) Resume(_ context.Context, q *wire.ResumeRequest) (*wire.Resume
 	case errors.Is(err, errAway), errors.Is(err, errEarly):
 		code = connect.CodeUnavailable
 	}
-	return nil, connect.NewError(code, fmt.Errorf("container %q: %w", clean(q.Container, maxName), err))
+	return connect.NewError(code, fmt.Errorf("container %q: %w", clean(container, maxName), err))
 }
 
 // Containers tells what the containers are doing.

@@ -49,8 +49,6 @@ type Parcel struct {
 	Compress bool
 }
 
-func newParcelID() string { return archive.NewID() }
-
 // Taken is a checkpoint that has come.
 type Taken struct {
 	// From is the machine and the task that it was made of, for people.
@@ -107,7 +105,7 @@ func (l *loop) archive(t *task, in *intent, c *call) {
 
 func (l *loop) send(t *task, in *intent, c *call) {
 	// Its name is durable before anybody else may see it.
-	t.rec.Sent = &sent{ID: newParcelID()}
+	t.rec.Sent = &sent{ID: archive.NewID()}
 	p := l.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
 	l.begin(t, opArchive, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
