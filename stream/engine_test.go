@@ -232,6 +232,34 @@ func TestResidentBlocksFirst(t *testing.T) {
 	}
 }
 
+// TestResidentFilesFirst has half of the files in memory, and a part of one: the
+// last of those that are all there come first, and the others in their order.
+func TestResidentFilesFirst(t *testing.T) {
+	p := newPlace(t)
+	const size = 64 << 10
+	var paths []string
+	for i := range 6 {
+		paths = append(paths, p.write(fmt.Sprintf("f%d", i), bytes.Repeat([]byte{byte('0' + i)}, size)))
+	}
+	here := map[string]int64{paths[2]: size / 2, paths[3]: size, paths[4]: size, paths[5]: size}
+	p.cfg.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 { return min(r.Len, here[f.Name()]) }}
+	p.start()
+	info := p.open(Spec{Paths: paths, Rule: Rule{Split: Files}, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	if err := c.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.disconnect()
+	for range paths {
+		if err := c.next(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []uint32{5, 4, 3, 2, 0, 1}; !slices.Equal(c.hello.Units, want) {
+		t.Errorf("dealt %v, want %v", c.hello.Units, want)
+	}
+}
+
 // occupy takes the turn at the disk of a file.
 func (p *place) occupy(path string) *disk.Turn {
 	p.t.Helper()

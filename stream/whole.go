@@ -26,7 +26,10 @@ const (
 )
 
 // pickWhole picks the next file that is dealt as one unit: of the next ones the
-// one of which most is in memory (quartet, section 4.2), else the first.
+// one of which most is in memory (quartet, section 4.2), else the first. Of several
+// of which as much is, the last: where an earlier reader left its last files, memory
+// is short, and the kernel takes the first of them next. To read those in their
+// order would be to come too late to each.
 func (q *source) pickWhole() (id uint32, ok bool) {
 	w := &q.wholes
 	if w.todo == 0 {
@@ -44,7 +47,7 @@ func (q *source) pickWhole() (id uint32, ok bool) {
 		if seen++; q.s.e.cfg.NoResidentFirst {
 			break
 		}
-		if now := q.residentShare(w.units[i]); now > share {
+		if now := q.residentShare(w.units[i]); now > share || now == share && now > 0 {
 			best, share = i, now
 		}
 	}

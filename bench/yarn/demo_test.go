@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	for _, want := range []string{`container \S+ is killed; task \d has to start over`, `container \S+ is suspended`, `container \S+ goes on`,
-		`(?m)^kill +\S+s +\S+s +3 +[1-9]\S*s$`, `(?m)^headrace +\S+s +\S+s +0 +0\.0s$`} {
+		`(?m)^kill +\S+s +\S+s +[3-9] +[1-9]\S*s$`, `(?m)^headrace +\S+s +\S+s +0 +0\.0s$`} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the output lacks %s:\n%s", want, &out)
 		}
