@@ -107,7 +107,7 @@ const workloadFrom = 500
 func (o *YarnOptions) workloadPlan() (*WorkloadPlan, error) {
 	p := &WorkloadPlan{Trace: trace.FacebookDayName, From: workloadFrom, Slots: workloadSlots, Bytes: 300 << 20,
 		Low: 6 * o.Scale, High: 1 * o.Scale}
-	shape := workloadShape{jobs: 40, tasks: 46, most: 3, highs: 30, span: 82 * o.Scale}
+	shape := workloadShape{jobs: 40, tasks: 46, most: 3, highs: 30, span: 100 * o.Scale}
 	if o.Quick {
 		p.Bytes, p.Low, p.High = 32<<20, 2*o.Scale, 0.7*o.Scale
 		shape = workloadShape{jobs: 10, tasks: 13, most: 3, highs: 6, span: 12 * o.Scale}
