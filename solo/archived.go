@@ -177,16 +177,12 @@ func wantedBy(spec proc.Spec, n archive.Needs) []archive.Wanted {
 }
 
 // Withdraw implements Elsewhere.
-func (a *Archive) Withdraw(ctx context.Context, p Parcel) error {
-	launch, err := p.launch()
-	if err != nil {
-		return err
-	}
+func (a *Archive) Withdraw(ctx context.Context, id string) error {
 	at, err := a.reach(ctx)
 	if err != nil {
 		return err
 	}
-	err = at.Withdraw(ctx, launch.Key(), p.ID)
+	err = at.Withdraw(ctx, id)
 	if errors.Is(err, archive.ErrTaken) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", errTaken, err)
 	}
@@ -199,11 +195,18 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 	if err != nil {
 		return Taken{}, err
 	}
-	entries, err := at.List(ctx)
+	// First the container, which no other machine has: names are cut off.
+	claimant := string(p.Task) + "." + a.Node
+	if p.Again {
+		if err := p.reclaim(ctx, at, claimant); err != nil {
+			return Taken{}, err
+		}
+	}
+	ready, err := at.ReadyKeys(ctx)
 	if err != nil {
 		return Taken{}, err
 	}
-	if !slices.ContainsFunc(entries, func(e archive.Entry) bool { return e.State == archive.Ready }) {
+	if len(ready) == 0 {
 		return Taken{}, errNothing
 	}
 	launch, err := p.launch()
@@ -211,17 +214,33 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 		return Taken{}, err
 	}
 	key := launch.Key()
-	if !slices.ContainsFunc(entries, func(e archive.Entry) bool { return e.State == archive.Ready && e.Key == key }) {
+	if !ready[key] {
 		return Taken{}, errNothing
 	}
 	claim, err := at.Claim(ctx, archive.Want{
-		Key: key, UID: p.Spec.UID, Claimant: a.Node + "." + string(p.Task),
+		Key: key, UID: p.Spec.UID, Claimant: claimant,
 		Accept: func(m *archive.Manifest) error { return a.accept(ctx, m) },
 	})
 	if err != nil {
 		return Taken{}, err
 	}
 	return a.fetch(ctx, claim, p, launch)
+}
+
+// reclaim gives up what an earlier daemon had begun to take.
+func (p Parcel) reclaim(ctx context.Context, at *archive.Archive, claimant string) error {
+	used, err := at.Reclaim(ctx, claimant)
+	if err != nil {
+		return err
+	}
+	if used > 0 {
+		return errBegun
+	}
+	store, err := p.open()
+	if err != nil {
+		return err
+	}
+	return store.Remove(string(p.Task))
 }
 
 // accept says why a checkpoint cannot be restored on this machine.
@@ -277,7 +296,11 @@ func (a *Archive) Restored(ctx context.Context, t Taken) error {
 }
 
 // Failed implements Elsewhere.
-func (a *Archive) Failed(ctx context.Context, t Taken) error {
+func (a *Archive) Failed(ctx context.Context, t Taken, why error) error {
 	m := t.handle.(*moving)
-	return errors.Join(m.undo(), m.claim.Remove(ctx))
+	giveUp := m.claim.Remove
+	if errors.Is(why, proc.ErrState) { // nobody has looked at it
+		giveUp = m.claim.Return
+	}
+	return errors.Join(m.undo(), giveUp(ctx))
 }

@@ -19,20 +19,22 @@ type Elsewhere interface {
 	// until Withdraw has succeeded.
 	Send(ctx context.Context, p Parcel) error
 	// Withdraw takes it back; errTaken when somebody else has, or may have had it.
-	Withdraw(ctx context.Context, p Parcel) error
+	Withdraw(ctx context.Context, id string) error
 	// Take gets a checkpoint of the same command into a store, as the task's;
 	// errNothing when there is none that can be used here. From then on it is the
-	// task's alone.
+	// task's alone. What an earlier daemon has begun to fetch for the task is fetched
+	// again; errBegun when it may have begun to restore it.
 	Take(ctx context.Context, p Parcel) (Taken, error)
 	// Restored and Failed end what Take has begun: after Failed nothing of the
 	// checkpoint may have run, and the command is started from the beginning.
 	Restored(ctx context.Context, t Taken) error
-	Failed(ctx context.Context, t Taken) error
+	Failed(ctx context.Context, t Taken, why error) error
 }
 
 var (
 	errTaken   = errors.New("its checkpoint goes on on another machine")
 	errNothing = errors.New("no checkpoint of this command waits")
+	errBegun   = errors.New("the daemon ended when it was about to be restored")
 	errUnclear = errors.New("it is not known whether others have its checkpoint")
 )
 
@@ -47,6 +49,8 @@ type Parcel struct {
 	// Store is the directory of the checkpoint store that it comes from or goes to.
 	Store    string
 	Compress bool
+	// Again: an earlier daemon may have begun to take one for the task.
+	Again bool
 }
 
 // Taken is a checkpoint that has come.
@@ -73,12 +77,8 @@ const (
 
 // parcel is the task's checkpoint; store is where it is, or is to come to.
 func (l *loop) parcel(t *task, store string, compress bool) Parcel {
-	id := ""
-	if t.rec.Sent != nil {
-		id = t.rec.Sent.ID
-	}
 	return Parcel{
-		ID: id, Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
+		Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
 	}
 }
 
@@ -107,6 +107,7 @@ func (l *loop) send(t *task, in *intent, c *call) {
 	// Its name is durable before anybody else may see it.
 	t.rec.Sent = &sent{ID: archive.NewID()}
 	p := l.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
+	p.ID = t.rec.Sent.ID
 	l.begin(t, opArchive, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		err := l.cfg.Elsewhere.Send(ctx, p)
@@ -131,10 +132,9 @@ func (l *loop) send(t *task, in *intent, c *call) {
 // takeBack makes sure that nobody else has the task's checkpoint, records that, and
 // then goes on.
 func (l *loop) takeBack(t *task, in *intent, c *call, then func()) {
-	p := l.parcel(t, "", false)
-	step := *in
+	id, step := t.rec.Sent.ID, *in
 	l.begin(t, opTakeBack, &step, nil, func(ctx context.Context) func() error {
-		err := l.cfg.Elsewhere.Withdraw(ctx, p)
+		err := l.cfg.Elsewhere.Withdraw(ctx, id)
 		return func() error {
 			if err != nil {
 				t.rec.Reason = "its checkpoint cannot be taken back: " + err.Error()
@@ -184,23 +184,35 @@ func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, 
 	if err != nil {
 		return nil, from, err
 	}
-	err = l.bringHere(ctx, live, p, &from)
-	if err == nil {
-		from.store = st
-		return live, from, nil
-	}
-	if ctx.Err() != nil { // the daemon ends; the next one starts what is held
-		return nil, from, err
-	}
-	if !errors.Is(err, errNothing) {
-		from.why = err.Error()
-		l.log.Warn("a container that was checkpointed elsewhere starts from the beginning", "id", p.Task, "err", err)
-	}
-	if err := live.Start(ctx); err != nil {
+	from, err = l.startHeld(ctx, live, p, st)
+	if err != nil && ctx.Err() == nil { // else the next daemon starts what is held
 		live.Kill(ctx, time.Millisecond)
+	}
+	if err != nil {
 		return nil, from, err
 	}
 	return live, from, nil
+}
+
+// startHeld is startHere for a supervisor that waits to be told what to do. The error
+// is proc.ErrState when it runs its command already.
+func (l *loop) startHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
+	if st == nil {
+		return from, live.Start(ctx)
+	}
+	err = l.bringHere(ctx, live, p, &from)
+	if err == nil {
+		from.store = st
+		return from, nil
+	}
+	if ctx.Err() != nil || errors.Is(err, proc.ErrState) {
+		return from, err
+	}
+	if !errors.Is(err, errNothing) {
+		from.why = err.Error()
+		l.log.Warn("a checkpoint of a container from elsewhere is not used", "id", p.Task, "err", err)
+	}
+	return from, live.Start(ctx)
 }
 
 // bringHere restores a checkpoint of another machine. After an error nothing runs.
@@ -214,7 +226,7 @@ func (l *loop) bringHere(ctx context.Context, live Task, p Parcel, from *arrived
 		Store: p.Store, Compress: p.Compress, Scratch: l.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 	})
 	if err != nil {
-		if ferr := l.cfg.Elsewhere.Failed(ctx, taken); ferr != nil {
+		if ferr := l.cfg.Elsewhere.Failed(ctx, taken, err); ferr != nil {
 			l.log.Warn("what was fetched from the archive is not removed", "id", p.Task, "err", ferr)
 		}
 		return err

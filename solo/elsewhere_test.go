@@ -25,6 +25,8 @@ type shelf struct {
 	// taking, if not nil, gets an element when Take begins, which then waits for its
 	// context.
 	taking chan struct{}
+	// begun is what Take says to who asks again.
+	begun error
 }
 
 func newShelf(w *world) *shelf {
@@ -42,13 +44,13 @@ func (s *shelf) Send(_ context.Context, p Parcel) error {
 	return s.refuses
 }
 
-func (s *shelf) Withdraw(_ context.Context, p Parcel) error {
+func (s *shelf) Withdraw(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.ready[p.ID]; !ok {
+	if _, ok := s.ready[id]; !ok {
 		return errTaken
 	}
-	delete(s.ready, p.ID)
+	delete(s.ready, id)
 	return nil
 }
 
@@ -60,6 +62,10 @@ func (s *shelf) Take(ctx context.Context, p Parcel) (Taken, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.Again && s.begun != nil {
+		s.world.with(p.Task, func(x *thing) { x.images[p.Store] = []ImageInfo{{Seq: 1, Chain: 1}} })
+		return Taken{}, s.begun
+	}
 	for id, q := range s.ready {
 		if q.Application != p.Application {
 			continue
@@ -75,7 +81,7 @@ func (s *shelf) Take(ctx context.Context, p Parcel) (Taken, error) {
 
 func (s *shelf) Restored(context.Context, Taken) error { return nil }
 
-func (s *shelf) Failed(_ context.Context, t Taken) error {
+func (s *shelf) Failed(_ context.Context, t Taken, _ error) error {
 	p := t.handle.(Parcel)
 	s.world.with(p.Task, func(x *thing) { delete(x.images, p.Store) })
 	return nil
@@ -118,6 +124,46 @@ func TestEndsWhileFetching(t *testing.T) {
 	s.taking = nil
 	b.start()
 	b.awaitState(someContainer, headrace.Running)
+}
+
+// fetching has a daemon die while it fetches the checkpoint of a container for
+// another one.
+func (b *hostBed) fetching(s *shelf) {
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	s.taking = make(chan struct{}, 1)
+	b.prepare(otherContainer)
+	conn := b.knock(otherContainer)
+	defer conn.Close()
+	<-s.taking
+	b.crash()
+	s.taking = nil
+}
+
+// The daemon dies while it fetches: the next one fetches again.
+func TestFetchedAgain(t *testing.T) {
+	b, s := newShelfBed(t)
+	b.fetching(s)
+	b.start()
+	task := b.awaitState(otherContainer, headrace.Running)
+	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
+		t.Errorf("%v", task)
+	}
+}
+
+// The daemon dies when it may have begun to restore what it has fetched: if nothing
+// has come of it, the command starts from the beginning, and that is said.
+func TestBegunToRestore(t *testing.T) {
+	b, s := newShelfBed(t)
+	b.fetching(s)
+	s.begun = errBegun
+	b.start()
+	task := b.awaitState(otherContainer, headrace.Running)
+	if !strings.Contains(task.Reason, "starts from the beginning") || !strings.Contains(task.Reason, errBegun.Error()) {
+		t.Errorf("%v", task)
+	}
+	b.awaitNoImages(otherContainer)
 }
 
 // lockedBuffer is a log that is written by many.

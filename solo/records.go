@@ -116,9 +116,8 @@ type intent struct {
 	Grace   time.Duration   `json:"grace,omitempty"`
 	// Late: the task had ended before it was killed.
 	Late bool `json:"-"`
-	// Again: an earlier daemon had asked for it already; Hosted: of a hosted task.
-	Again  bool `json:"-"`
-	Hosted bool `json:"-"`
+	// Again: an earlier daemon had asked for it already.
+	Again bool `json:"-"`
 	// Began is a boot time, AtMs the wall clock's.
 	Began  time.Duration `json:"began"`
 	AtMs   int64         `json:"at_ms"`

@@ -238,7 +238,7 @@ func (l *loop) gone(t *task, in *intent, f finding, same bool) {
 // after the other, and refuses what is done already.
 func (l *loop) settle(t *task, in *intent) {
 	again := *in
-	again.Again, again.Hosted = true, t.hosted()
+	again.Again = true
 	t.rec.Op = nil
 	switch in.Kind {
 	case opKill:
@@ -251,6 +251,11 @@ func (l *loop) settle(t *task, in *intent) {
 	case opRestore:
 		l.restore(t, &again)
 		return
+	case opStart:
+		if t.hosted() {
+			l.startAgain(t, &again)
+			return
+		}
 	}
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
@@ -264,6 +269,42 @@ func (l *loop) settle(t *task, in *intent) {
 	})
 }
 
+// startAgain finishes the start of a hosted task: whoever waits for it has been told
+// that it would be started.
+func (l *loop) startAgain(t *task, in *intent) {
+	p, st := l.expect(t)
+	p.Again = true
+	live, dirs := t.live, t.rec.ImageDirs
+	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
+		from, err := l.startIfHeld(ctx, live, p, st)
+		switch {
+		case errors.Is(err, proc.ErrState) && from.why != "":
+			from.why, in.Reason = "", "goes on where it was on another machine"
+		case errors.Is(err, proc.ErrState): // it had got the first request
+		case err != nil:
+			l.log.Warn("what an earlier daemon was starting could not be started", "id", p.Task, "err", err)
+		case from.why != "":
+			removeImages(l.img, dirs, p.Task, l.log) // they are of no use now
+		}
+		stats, err := l.askAgain(ctx, live, in)
+		return func() error {
+			if why := l.came(t, from); why != "" {
+				in.Reason = why
+			}
+			return l.settledAs(t, in, stats, nil, err)
+		}
+	})
+}
+
+// startIfHeld does startHeld, if the supervisor has not begun anything.
+func (l *loop) startIfHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
+	stats, err := live.Stats(ctx)
+	if err != nil || stats.State != headrace.Checkpointed {
+		return from, err
+	}
+	return l.startHeld(ctx, live, p, st)
+}
+
 // startSeen is how long a supervisor without processes may take to begin a start
 // that was under way when the daemon ended.
 const startSeen = time.Second
@@ -272,10 +313,6 @@ const startSeen = time.Second
 func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
-	case opStart:
-		if in.Hosted { // whoever waits for it has been told that it would be
-			err = live.Start(ctx)
-		}
 	case opSuspend:
 		_, err = live.Suspend(ctx, in.Grace)
 	case opResume:

@@ -128,7 +128,7 @@ func (a *Archive) put(ctx context.Context, id string, d Description, add func(*W
 	}
 	crash.Here("archive.before-commit")
 	if err := a.place.Rename(ctx, dir, path.Join(string(Ready), name)); err != nil {
-		if werr := a.withdraw(context.WithoutCancel(ctx), d.Key, id); werr != nil {
+		if werr := a.withdraw(context.WithoutCancel(ctx), id); werr != nil {
 			return nil, fmt.Errorf("%w: %w; %w", ErrUnclear, err, werr)
 		}
 		return nil, err
@@ -152,34 +152,34 @@ func (a *Archive) abandon(ctx context.Context, name string) error {
 // it. When it succeeds nobody ever will. The error is ErrTaken if somebody has, and
 // fs.ErrNotExist if the entry is not there: it never was, or it was taken, used and
 // removed. In both cases the task must not be restored here.
-func (a *Archive) Withdraw(ctx context.Context, key, id string) error {
-	if err := a.withdraw(ctx, key, id); err != nil {
+func (a *Archive) Withdraw(ctx context.Context, id string) error {
+	if err := a.withdraw(ctx, id); err != nil {
 		return fmt.Errorf("withdraw archived checkpoint %s from %s: %w", id, a.place, err)
 	}
 	return nil
 }
 
-func (a *Archive) withdraw(ctx context.Context, key, id string) error {
-	if err := errors.Join(checkKey(key), checkID(id)); err != nil {
+func (a *Archive) withdraw(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, metadataTimeout)
 	defer cancel()
 	// In the order in which an entry changes its state, so that none is overlooked.
-	for _, st := range []State{Uploading, Ready} {
-		err := a.discard(ctx, Entry{State: st, name: key + "." + id})
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	for _, st := range []State{Claimed, Used} {
-		objects, err := a.place.List(ctx, string(st))
+	for _, st := range []State{Uploading, Ready, Claimed, Used} {
+		list, err := a.names(ctx, st)
 		if err != nil {
 			return err
 		}
-		for _, o := range objects {
-			if e, ok := parseEntry(st, o.Name); ok && e.Key == key && e.ID == id {
+		for _, e := range list {
+			if e.ID != id {
+				continue
+			}
+			if st == Claimed || st == Used {
 				return fmt.Errorf("%w by %s", ErrTaken, e.Claimant)
+			}
+			if err := a.discard(ctx, e); !errors.Is(err, fs.ErrNotExist) {
+				return err
 			}
 		}
 	}
@@ -262,19 +262,31 @@ func (a *Archive) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// list returns the entries in one state, with Modified set.
-func (a *Archive) list(ctx context.Context, st State) ([]Entry, error) {
+// names returns the entries in one state. Modified is that of the directory, not of
+// what is in it.
+func (a *Archive) names(ctx context.Context, st State) ([]Entry, error) {
 	objects, err := a.place.List(ctx, string(st))
 	if err != nil {
 		return nil, err
 	}
 	var list []Entry
 	for _, o := range objects {
-		e, ok := parseEntry(st, o.Name)
-		if !ok || !o.Dir {
-			continue
+		if e, ok := parseEntry(st, o.Name); ok && o.Dir {
+			e.Modified = o.Modified
+			list = append(list, e)
 		}
-		e.Modified = o.Modified
+	}
+	return list, nil
+}
+
+// list returns the entries in one state.
+func (a *Archive) list(ctx context.Context, st State) ([]Entry, error) {
+	names, err := a.names(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	list := names[:0]
+	for _, e := range names {
 		inside, err := a.place.List(ctx, e.dir())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // renamed meanwhile

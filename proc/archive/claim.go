@@ -18,8 +18,8 @@ type Want struct {
 	Key string
 	// UID must be that of the processes; a checkpoint of another user is never taken.
 	UID uint32
-	// Claimant tells who it is, such as NODE.CONTAINER. Other characters than
-	// letters, digits, '.', '_' and '-' become '-'; 60 of them are kept.
+	// Claimant tells who it is, such as CONTAINER.NODE; see Reclaim. Other characters
+	// than letters, digits, '.', '_' and '-' become '-'; the first 60 are kept.
 	Claimant string
 	// Accept, unless nil, says why an entry cannot be used here, for example that its
 	// fingerprint differs.
@@ -94,14 +94,13 @@ type candidate struct {
 
 // candidates returns the entries of a key that are ready, the oldest first.
 func (a *Archive) candidates(ctx context.Context, key string) ([]candidate, error) {
-	objects, err := a.place.List(ctx, string(Ready))
+	ready, err := a.names(ctx, Ready)
 	if err != nil {
 		return nil, err
 	}
 	var list []candidate
-	for _, o := range objects {
-		e, ok := parseEntry(Ready, o.Name)
-		if !ok || e.Key != key {
+	for _, e := range ready {
+		if e.Key != key {
 			continue
 		}
 		m, err := a.manifest(ctx, e)
@@ -237,6 +236,45 @@ func (a *Archive) offer(ctx context.Context, e Entry) error {
 	// The place forbids that a name is used twice, so that a lost answer can be told
 	// from a lost claim; here neither matters, since nobody goes on with the entry.
 	return a.place.Rename(ctx, e.dir(), ready.dir())
+}
+
+// Reclaim is for a claimant whose process has died and was started again: what it had
+// claimed is offered again at once, instead of when the claim has become old. It tells
+// how many entries it had begun to use; of these it may have run something. The name
+// of the claimant must never be another's.
+func (a *Archive) Reclaim(ctx context.Context, claimant string) (used int, err error) {
+	fail := func(err error) (int, error) { return 0, fmt.Errorf("claim again in %s: %w", a.place, err) }
+	for _, st := range []State{Claimed, Used} {
+		list, err := a.names(ctx, st)
+		if err != nil {
+			return fail(err)
+		}
+		for _, e := range list {
+			switch {
+			case e.Claimant != plainClaimant(claimant):
+			case st == Used:
+				used++
+			default:
+				if err := a.offer(ctx, e); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+					return fail(err)
+				}
+			}
+		}
+	}
+	return used, nil
+}
+
+// ReadyKeys are the keys of the entries that can be claimed.
+func (a *Archive) ReadyKeys(ctx context.Context) (map[string]bool, error) {
+	list, err := a.names(ctx, Ready)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", a.place, err)
+	}
+	keys := map[string]bool{}
+	for _, e := range list {
+		keys[e.Key] = true
+	}
+	return keys, nil
 }
 
 // Remove removes the entry: it was restored, or is of no use.

@@ -203,17 +203,61 @@ func TestStaleClaim(t *testing.T) {
 		if got := statesOf(t, a); got[m.ID] != Used {
 			t.Errorf("state %v", got)
 		}
-		if err := a.Withdraw(t.Context(), m.Key, m.ID); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "node2") {
+		if err := a.Withdraw(t.Context(), m.ID); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "node2") {
 			t.Errorf("withdrawn: %v", err)
 		}
 		if err := next.Return(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Withdraw(t.Context(), m.Key, m.ID); err != nil {
+		if err := a.Withdraw(t.Context(), m.ID); err != nil {
 			t.Error(err)
 		}
-		if err := a.Withdraw(t.Context(), m.Key, m.ID); !errors.Is(err, fs.ErrNotExist) {
+		if err := a.Withdraw(t.Context(), m.ID); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("withdrawn again: %v", err)
+		}
+	})
+}
+
+// A claimant that has died has what it had claimed again at once, and learns of what
+// it had begun to use. Others' claims are theirs.
+func TestReclaim(t *testing.T) {
+	eachPlace(t, func(t *testing.T, p Place) {
+		a := newArchive(t, p, Options{})
+		claim := func(key, who string) *Claim {
+			w := want(key)
+			w.Claimant = who
+			c, err := a.Claim(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		mine, others := putEntry(t, a, "k").ID, putEntry(t, a, "other").ID
+		dead := claim("k", "c1.node/1")
+		claim("other", "c2.node/1")
+		if keys, err := a.ReadyKeys(t.Context()); err != nil || len(keys) != 0 {
+			t.Errorf("ready: %v, %v", keys, err)
+		}
+		if used, err := a.Reclaim(t.Context(), "c1.node/1"); err != nil || used != 0 {
+			t.Errorf("%d used, %v", used, err)
+		}
+		if got := statesOf(t, a); got[mine] != Ready || got[others] != Claimed {
+			t.Errorf("states %v", got)
+		}
+		if keys, err := a.ReadyKeys(t.Context()); err != nil || len(keys) != 1 || !keys[testKey("k")] {
+			t.Errorf("ready: %v, %v", keys, err)
+		}
+		if err := dead.Use(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("used by the dead: %v", err)
+		}
+		if err := claim("k", "c1.node/1").Use(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if used, err := a.Reclaim(t.Context(), "c1.node/1"); err != nil || used != 1 {
+			t.Errorf("%d used, %v", used, err)
+		}
+		if got := statesOf(t, a); got[mine] != Used {
+			t.Errorf("states %v", got)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func TestCrashOfPut(t *testing.T) {
 			}
 			if !c.ready {
 				// The machine that it came from may go on with its own copy.
-				if err := a.Withdraw(t.Context(), testKey("k"), crashID); err != nil {
+				if err := a.Withdraw(t.Context(), crashID); err != nil {
 					t.Errorf("withdraw: %v", err)
 				}
 				empty(t, a)
@@ -111,7 +111,7 @@ func TestCrashOfPut(t *testing.T) {
 			if err != nil || string(files["000001/x"]) != string(crashContents()) {
 				t.Errorf("%d bytes fetched, %v", len(files["000001/x"]), err)
 			}
-			if err := a.Withdraw(t.Context(), testKey("k"), crashID); !errors.Is(err, ErrTaken) {
+			if err := a.Withdraw(t.Context(), crashID); !errors.Is(err, ErrTaken) {
 				t.Errorf("withdrawn while it is claimed: %v", err)
 			}
 		})
