@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // bed is a world with one daemon after the other on the same state directory.
 type bed struct {
