@@ -73,19 +73,7 @@ func Order(ctx context.Context, o OrderOptions) error {
 		return fmt.Errorf("bench order: %w", err)
 	}
 	res := &OrderResults{Circumstances: Circumstances{Experiment: experimentOrder}}
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, res)
-	} else {
-		err = o.measure(ctx, res)
-	}
-	if err == nil || len(res.Runs) > 0 {
-		err = errors.Join(err, o.publish(res))
-	}
-	if err != nil {
-		return fmt.Errorf("bench order: %w", err)
-	}
-	return nil
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
 }
 
 func (o *OrderOptions) measure(ctx context.Context, res *OrderResults) error {

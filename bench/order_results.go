@@ -44,6 +44,7 @@ type OrderRun struct {
 func (r OrderRun) hits() int64 { return max(0, r.Bytes-r.SecondRead) }
 
 func (r *OrderResults) circumstances() *Circumstances { return &r.Circumstances }
+func (r *OrderResults) any() bool                     { return len(r.Runs) > 0 }
 
 // at is the spread of a measure over the runs at a point.
 func (r *OrderResults) at(p orderPoint, f func(OrderRun) float64) spread {

@@ -52,19 +52,7 @@ func Read(ctx context.Context, o ReadOptions) error {
 		return fmt.Errorf("bench read: %w", err)
 	}
 	res := &ReaderResults{Circumstances: Circumstances{Experiment: experimentRead}}
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, res)
-	} else {
-		err = o.measure(ctx, res)
-	}
-	if err == nil || len(res.Runs) > 0 {
-		err = errors.Join(err, o.publish(res))
-	}
-	if err != nil {
-		return fmt.Errorf("bench read: %w", err)
-	}
-	return nil
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
 }
 
 // measure fills in the results, as far as it gets.

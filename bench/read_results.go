@@ -32,6 +32,7 @@ type ReadCalibration struct {
 }
 
 func (r *ReaderResults) circumstances() *Circumstances { return &r.Circumstances }
+func (r *ReaderResults) any() bool                     { return len(r.Runs) > 0 }
 
 // places are those that have runs with numbers, in the order of readPlaces.
 func (r *ReaderResults) places() []string {

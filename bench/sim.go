@@ -103,19 +103,7 @@ func Sim(ctx context.Context, o SimOptions) error {
 		return fmt.Errorf("bench sim: %w", err)
 	}
 	res := &SimResults{Circumstances: Circumstances{Experiment: experimentSim}}
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, res)
-	} else {
-		err = o.measure(ctx, res)
-	}
-	if err == nil || res.any() {
-		err = errors.Join(err, o.publish(res))
-	}
-	if err != nil {
-		return fmt.Errorf("bench sim: %w", err)
-	}
-	return nil
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
 }
 
 // simExperiment is a part of a run. weight is its part of the time.

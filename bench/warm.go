@@ -59,19 +59,7 @@ func Warm(ctx context.Context, o WarmOptions) error {
 		return fmt.Errorf("bench warm: %w", err)
 	}
 	res := &WarmResults{Circumstances: Circumstances{Experiment: experimentWarm}}
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, res)
-	} else {
-		err = o.measure(ctx, res)
-	}
-	if err == nil || res.any() {
-		err = errors.Join(err, o.publish(res))
-	}
-	if err != nil {
-		return fmt.Errorf("bench warm: %w", err)
-	}
-	return nil
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
 }
 
 // measure fills in the results, as far as it gets.

@@ -68,7 +68,7 @@ func modelWarm() *WarmResults {
 }
 
 // checkReport compares a report with the golden files of testdata.
-func checkReport(t *testing.T, r readingResults, name string) {
+func checkReport(t *testing.T, r experimentResults, name string) {
 	t.Helper()
 	for suffix, write := range map[string]func(io.Writer) error{
 		".txt": func(w io.Writer) error { return writeTables(w, report.Terminal{}, r) },

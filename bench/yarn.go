@@ -91,19 +91,7 @@ func Yarn(ctx context.Context, o YarnOptions) error {
 		return fmt.Errorf("bench yarn: %w", err)
 	}
 	res := &YarnResults{Circumstances: Circumstances{Experiment: experimentYarn}}
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, res)
-	} else {
-		err = o.measure(ctx, res)
-	}
-	if err == nil || len(res.Runs) > 0 {
-		err = errors.Join(err, o.publish(res))
-	}
-	if err != nil {
-		return fmt.Errorf("bench yarn: %w", err)
-	}
-	return nil
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
 }
 
 // measure fills in the results, as far as it gets.

@@ -138,6 +138,7 @@ func (r YarnRun) called() string {
 }
 
 func (r *YarnResults) circumstances() *Circumstances { return &r.Circumstances }
+func (r *YarnResults) any() bool                     { return len(r.Runs) > 0 }
 
 // yarnRuns is a selection of runs that count.
 type yarnRuns []YarnRun

@@ -68,17 +68,38 @@ func (c *Circumstances) remarks() []string {
 	return out
 }
 
-// readingResults are the results of one experiment on reading.
-type readingResults interface {
+// experimentResults are the results of one experiment.
+type experimentResults interface {
 	circumstances() *Circumstances
+	// any tells whether anything has been measured.
+	any() bool
 	// tables are all of them, the aims last.
 	tables() []*report.Table
 	page() *report.Page
 }
 
+// conduct measures, or reads what an earlier run has written, and publishes what there
+// is, also of a run that has failed.
+func (o *RunOptions) conduct(r experimentResults, measure func() error) error {
+	experiment := r.circumstances().Experiment
+	var err error
+	if o.From != "" {
+		err = readResults(o.From, r)
+	} else {
+		err = measure()
+	}
+	if err == nil || r.any() {
+		err = errors.Join(err, o.publish(r))
+	}
+	if err != nil {
+		return fmt.Errorf("bench %s: %w", experiment, err)
+	}
+	return nil
+}
+
 // readResults fills in results from a file that a run of the same experiment has
 // written.
-func readResults(path string, to readingResults) error {
+func readResults(path string, to experimentResults) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -96,7 +117,7 @@ func readResults(path string, to readingResults) error {
 	return nil
 }
 
-func writeResults(path string, r readingResults) error {
+func writeResults(path string, r experimentResults) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return fmt.Errorf("write results to %s: %w", path, err)
@@ -105,7 +126,7 @@ func writeResults(path string, r readingResults) error {
 }
 
 // publish shows the results and writes the files.
-func (o *RunOptions) publish(r readingResults) error {
+func (o *RunOptions) publish(r experimentResults) error {
 	err := writeTables(o.Stdout, o.Terminal, r)
 	if o.JSON != "" && o.From == "" {
 		err = errors.Join(err, writeResults(o.JSON, r))
@@ -135,7 +156,7 @@ func (o *RunOptions) publish(r readingResults) error {
 	return err
 }
 
-func writeTables(w io.Writer, term report.Terminal, r readingResults) error {
+func writeTables(w io.Writer, term report.Terminal, r experimentResults) error {
 	for _, t := range r.tables() {
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
@@ -156,7 +177,7 @@ func writeTables(w io.Writer, term report.Terminal, r readingResults) error {
 	return err
 }
 
-func writeTablesMarkdown(w io.Writer, r readingResults) error {
+func writeTablesMarkdown(w io.Writer, r experimentResults) error {
 	var b bytes.Buffer
 	for _, f := range r.circumstances().facts() {
 		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
