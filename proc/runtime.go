@@ -88,11 +88,18 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 	}
 	if err != nil {
 		if t != nil {
-			t.Kill(ctx, time.Millisecond)
+			t.giveUp(ctx)
 		}
 		return nil, opError("start", spec.ID, err)
 	}
 	return t, nil
+}
+
+// giveUp ends a task that did not come up, also when that is because ctx has ended.
+func (t *Task) giveUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	t.Kill(ctx, time.Millisecond)
 }
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
@@ -112,7 +119,7 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 	}
 	if err != nil {
 		if t != nil {
-			t.Kill(ctx, time.Millisecond)
+			t.giveUp(ctx)
 		}
 		return nil, opError("hold", spec.ID, err)
 	}

@@ -91,8 +91,12 @@ func (c *Client) read() {
 }
 
 // Call asks for an operation and waits for the answer, which is stored in
-// result when that is not nil. When ctx ends first the operation goes on.
+// result when that is not nil. When ctx ends first the operation goes on; when it
+// has ended already nothing is asked for.
 func (c *Client) Call(ctx context.Context, op string, args, result any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return err
@@ -121,7 +125,7 @@ func (c *Client) Call(ctx context.Context, op string, args, result any) error {
 			return ErrClosed
 		}
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

@@ -78,13 +78,14 @@ func TestCalls(t *testing.T) {
 	if err := c.Call(t.Context(), "double", "x", nil); err == nil {
 		t.Error("bad arguments were accepted")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := c.Call(ctx, "double", 1, nil); err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled call: %v", err)
-	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("it is too late")
+	cancel(late)
 	c.Close()
 	<-c.Done()
+	if err := c.Call(ctx, "double", 1, nil); err != late { // it does not even try to send
+		t.Errorf("cancelled call: %v", err)
+	}
 	if err := c.Call(t.Context(), "double", 1, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("call after close: %v", err)
 	}
