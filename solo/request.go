@@ -20,13 +20,9 @@ import (
 const (
 	// defaultUmask is that of a task whose caller does not say.
 	defaultUmask = 0o022
-	// maxCommand bounds argv and environment together, as the kernel does.
-	maxCommand = 2 << 20
-	// maxArgument is the kernel's limit for one string (MAX_ARG_STRLEN).
-	maxArgument = 128<<10 - 1
-	maxName     = 200
-	maxPath     = 4095
-	maxGrace    = 24 * time.Hour
+	maxName      = 200
+	maxPath      = 4095
+	maxGrace     = 24 * time.Hour
 )
 
 var errDenied = errors.New("not allowed")
@@ -74,23 +70,8 @@ func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
 }
 
 func checkCommand(q *wire.RunRequest) error {
-	if len(q.Argv) == 0 || q.Argv[0] == "" {
-		return refusal("there is no command; give one after --")
-	}
-	total := 0
-	for _, list := range [][]string{q.Argv, q.Env} {
-		for _, s := range list {
-			total += len(s) + 1 + 8 // with its end and a pointer, as the kernel counts
-			if len(s) > maxArgument {
-				return refusal("an argument or variable of %d bytes is longer than the kernel takes (%d); put it in a file", len(s), maxArgument)
-			}
-			if strings.IndexByte(s, 0) >= 0 {
-				return refusal("an argument or variable contains a NUL byte; no program could get it")
-			}
-		}
-	}
-	if total > maxCommand {
-		return refusal("arguments and environment have %d bytes, more than %d; put them in a file", total, maxCommand)
+	if err := proc.CheckCommand(q.Argv, q.Env); err != nil {
+		return refusal("%v", err)
 	}
 	for _, e := range q.Env {
 		if i := strings.IndexByte(e, '='); i <= 0 {

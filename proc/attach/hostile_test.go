@@ -124,7 +124,7 @@ func TestReceive(t *testing.T) {
 		"an empty command":      {frame(t, with(func(q *attach.Request) { q.Argv = []string{""} })), []int{line}, "no command"},
 		"a long argument":       {frame(t, with(func(q *attach.Request) { q.Argv = []string{strings.Repeat("x", 131072)} })), []int{line}, "longer than"},
 		"many arguments":        {frame(t, with(func(q *attach.Request) { q.Env = strings.Split(strings.Repeat("a=123456789,", 150000), ",") })), []int{line}, "more than 2097152"},
-		"a NUL":                 {frame(t, with(func(q *attach.Request) { q.Argv = []string{"a\x00b"} })), []int{line}, "not text"},
+		"a NUL":                 {frame(t, with(func(q *attach.Request) { q.Argv = []string{"a\x00b"} })), []int{line}, "NUL"},
 		"climbing":              {frame(t, with(func(q *attach.Request) { q.ID = "../x" })), []int{line}, "name of a task"},
 		"no name":               {frame(t, with(func(q *attach.Request) { q.ID = "" })), []int{line}, "name of a task"},
 		"hidden":                {frame(t, with(func(q *attach.Request) { q.ID = ".x" })), []int{line}, "name of a task"},

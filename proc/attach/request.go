@@ -16,11 +16,7 @@ import (
 // Limits on what a caller may send.
 const (
 	// maxFrame bounds an encoded request.
-	maxFrame = 4 << 20
-	// maxCommand bounds argv and environment together, as the kernel does.
-	maxCommand = 2 << 20
-	// maxArgument is the kernel's limit for one string (MAX_ARG_STRLEN).
-	maxArgument = 128<<10 - 1
+	maxFrame    = 4 << 20
 	maxID       = 200
 	maxPath     = 4095
 	maxVariable = 100
@@ -118,23 +114,15 @@ func (q Request) checkName() error {
 
 // checkCommand also refuses what JSON cannot carry unchanged.
 func (q Request) checkCommand() error {
-	if len(q.Argv) == 0 || q.Argv[0] == "" {
-		return errors.New("there is no command; give one after --")
+	if err := proc.CheckCommand(q.Argv, q.Env); err != nil {
+		return err
 	}
-	total := 0
 	for _, list := range [][]string{q.Argv, q.Env} {
 		for _, s := range list {
-			total += len(s) + 1 + 8 // with its end and a pointer, as the kernel counts
-			switch {
-			case len(s) > maxArgument:
-				return fmt.Errorf("an argument or variable of %d bytes is longer than the kernel takes (%d)", len(s), maxArgument)
-			case !plain(s):
+			if !plain(s) {
 				return fmt.Errorf("the argument or variable %.40q is not text in UTF-8", s)
 			}
 		}
-	}
-	if total > maxCommand {
-		return fmt.Errorf("arguments and environment have %d bytes, more than %d", total, maxCommand)
 	}
 	if len(q.PIDVar) > maxVariable || strings.Contains(q.PIDVar, "=") || !plain(q.PIDVar) {
 		return fmt.Errorf("%.40q cannot be the name of a variable", q.PIDVar)
