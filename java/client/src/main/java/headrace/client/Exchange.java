@@ -28,6 +28,7 @@ final class Exchange implements AutoCloseable {
 
     /**
      * @param limit bytes of the answer at most
+     * @throws SilentException when the time is over
      * @throws InterruptedIOException when the thread is interrupted; it still is afterwards
      */
     static byte[] run(Path socket, byte[] request, int limit, Duration timeout) throws IOException {
@@ -103,7 +104,7 @@ final class Exchange implements AutoCloseable {
 
     private void checkTime() throws IOException {
         if (System.nanoTime() - deadline >= 0) {
-            throw new IOException("no answer within " + timeout.toMillis() + " ms");
+            throw new SilentException("no answer within " + timeout.toMillis() + " ms");
         }
     }
 

@@ -49,7 +49,8 @@ public final class NodeSocket {
      * @param method service and method, such as {@code headrace.v1.HostService/Prepare}
      * @throws RefusedException when the daemon answers with an error
      * @throws InterruptedIOException when the thread is interrupted; it still is afterwards
-     * @throws IOException when the daemon cannot be reached, does not answer in time, or answers what is no JSON object
+     * @throws SilentException when the daemon does not answer in time
+     * @throws IOException when the daemon cannot be reached, or answers what is no JSON object
      */
     public JsonNode call(String method, JsonNode request) throws IOException {
         byte[] body = JSON.writeValueAsBytes(request);
@@ -61,10 +62,16 @@ public final class NodeSocket {
             answer = Exchange.run(socket, post(method, body), LIMIT, timeout);
         } catch (InterruptedIOException e) {
             throw e;
+        } catch (SilentException e) {
+            throw new SilentException(failure(e));
         } catch (IOException e) {
-            throw new IOException("Headrace's daemon at " + socket + ": " + e.getMessage(), e);
+            throw new IOException(failure(e), e);
         }
         return result(method, HttpAnswer.parse(answer));
+    }
+
+    private String failure(IOException e) {
+        return "Headrace's daemon at " + socket + ": " + e.getMessage();
     }
 
     private static byte[] post(String method, byte[] body) {

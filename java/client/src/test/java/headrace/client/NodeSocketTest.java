@@ -2,6 +2,7 @@ package headrace.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -154,7 +155,7 @@ class NodeSocketTest {
     void endsInTimeWhenTheServerIsSilent() throws Exception {
         CountDownLatch done = new CountDownLatch(1);
         try (UnixServer server = new UnixServer(path, (in, out) -> done.await())) {
-            assertTimesOut();
+            assertInstanceOf(SilentException.class, endsInTime());
         } finally {
             done.countDown();
         }
@@ -163,7 +164,7 @@ class NodeSocketTest {
     @Test
     void endsInTimeWhenTheServerIsSlow() throws Exception {
         try (UnixServer server = new UnixServer(path, NodeSocketTest::drip)) {
-            assertTimesOut();
+            assertInstanceOf(SilentException.class, endsInTime());
         }
     }
 
@@ -183,7 +184,7 @@ class NodeSocketTest {
             for (int i = 0; i < 2; i++) {
                 waiting.add(SocketChannel.open(UnixDomainSocketAddress.of(path)));
             }
-            assertTimesOut();
+            endsInTime();
         } finally {
             for (SocketChannel channel : waiting) {
                 channel.close();
@@ -191,12 +192,14 @@ class NodeSocketTest {
         }
     }
 
-    private void assertTimesOut() {
+    private IOException endsInTime() {
         long began = System.nanoTime();
         IOException e = assertThrows(IOException.class, () -> call(new NodeSocket(path, SHORT)));
         long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
         assertFalse(e instanceof InterruptedIOException);
         assertTrue(took < 20_000, "took " + took + " ms");
+        assertTrue(e.getMessage().contains(path.toString()), e.getMessage());
+        return e;
     }
 
     @Test

@@ -1,6 +1,7 @@
 package headrace.yarn.nm;
 
 import headrace.client.NodeSocket;
+import headrace.client.SilentException;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -19,6 +20,8 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.apache.hadoop.yarn.server.nodemanager.Context;
 import org.apache.hadoop.yarn.server.nodemanager.containermanager.container.Container;
+import org.apache.hadoop.yarn.util.Clock;
+import org.apache.hadoop.yarn.util.MonotonicClock;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,6 +34,8 @@ final class LaunchWrapper {
     static final String SOCKET = "headrace.node.socket";
     static final String TIMEOUT_MS = "headrace.node.timeout-ms";
     static final int DEFAULT_TIMEOUT_MS = 1000;
+    /** For how long a daemon that was silent is not asked again: every start of a container would wait for it. */
+    static final long PAUSE_MS = 10_000;
     private static final String PROCESS_TREE = YarnConfiguration.NM_CONTAINER_MON_PROCESS_TREE;
 
     private static final Logger LOG = LoggerFactory.getLogger(LaunchWrapper.class);
@@ -42,17 +47,22 @@ final class LaunchWrapper {
 
     private final NodeSocket node;
     private final Function<ContainerId, Container> containers;
+    private final Clock clock;
     private final AtomicBoolean failing = new AtomicBoolean();
+    /** When the daemon may be asked again, by the clock. */
+    private volatile long askAgain;
 
     /** @param node null: no container is announced */
-    LaunchWrapper(NodeSocket node, Function<ContainerId, Container> containers) {
+    LaunchWrapper(NodeSocket node, Function<ContainerId, Container> containers, Clock clock) {
         this.node = node;
         this.containers = containers;
+        this.clock = clock;
+        this.askAgain = clock.getTime();
     }
 
     /** With properties that cannot be used it says so and leaves all containers alone. */
     static LaunchWrapper create(Configuration conf, Context context) {
-        return new LaunchWrapper(node(conf), id -> context.getContainers().get(id));
+        return new LaunchWrapper(node(conf), id -> context.getContainers().get(id), new MonotonicClock());
     }
 
     private static NodeSocket node(Configuration conf) {
@@ -144,11 +154,18 @@ final class LaunchWrapper {
 
     /** Returns null when the daemon does not take the container. */
     private List<String> prefix(Container container, String account) {
+        if (clock.getTime() - askAgain < 0) {
+            failed("the daemon was silent a moment ago");
+            return null;
+        }
         try {
             String name = CommandName.of(container.getLaunchContext().getCommands());
             return new Announcement(container.getContainerId(), name, account, container.getResource()).send(node);
         } catch (InterruptedIOException e) {
             LOG.debug("The start of {} was interrupted", container.getContainerId(), e);
+        } catch (SilentException e) {
+            askAgain = clock.getTime() + PAUSE_MS;
+            failed(e.getMessage() + "; it is asked again after " + PAUSE_MS + " ms");
         } catch (IOException | RuntimeException e) {
             failed(e.getMessage() == null ? e.toString() : e.getMessage());
         }

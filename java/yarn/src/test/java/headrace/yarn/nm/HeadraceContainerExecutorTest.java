@@ -6,17 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.NodeSocket;
 import headrace.client.UnixServer;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -216,6 +219,37 @@ class HeadraceContainerExecutorTest {
             done.countDown();
         }
         assertOneWarning("50 ms");
+    }
+
+    @Test
+    void doesNotWaitAgainAtOnceForADaemonThatHangs() throws Exception {
+        AtomicLong now = new AtomicLong(-5);
+        NodeSocket node = new NodeSocket(dir.resolve("s"), Duration.ofSeconds(2));
+        Container container = Fakes.container(task, ContainerType.TASK, COMMAND);
+        LaunchWrapper wrapper = new LaunchWrapper(node, id -> container, now::get);
+        CountDownLatch done = new CountDownLatch(1);
+        try (UnixServer daemon = new UnixServer(dir.resolve("s"), (in, out) -> done.await())) {
+            assertEquals(stock(task), script(wrapper));
+        } finally {
+            done.countDown();
+        }
+        assertOneWarning("asked again after");
+        try (UnixServer daemon = daemon(request -> GOOD)) {
+            now.addAndGet(LaunchWrapper.PAUSE_MS - 1);
+            assertEquals(stock(task), script(wrapper));
+            assertTrue(requests.isEmpty());
+            now.incrementAndGet();
+            assertEquals(wrapped(), script(wrapper));
+        }
+        assertEquals(1, requests.size());
+        assertEquals(1, warnings.size());
+    }
+
+    private String script(LaunchWrapper wrapper) throws IOException {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        wrapper.write(out, Fakes.environment(task), COMMAND, "ada",
+            script -> script.write(stock(task).getBytes(StandardCharsets.UTF_8)));
+        return out.toString(StandardCharsets.UTF_8);
     }
 
     @Test
