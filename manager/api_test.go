@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -18,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,6 +99,62 @@ func TestStrangers(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), testToken) {
 		t.Error("the token is in the log")
+	}
+}
+
+// TestSlowCallers: nobody holds a connection by sending a request that does not end.
+func TestSlowCallers(t *testing.T) {
+	s := start(t, nil)
+	var callers sync.WaitGroup
+	for _, procedure := range []string{wireconnect.ManagerServiceJoinProcedure, wireconnect.ManagerServiceContainersProcedure} {
+		for _, token := range []string{"", testToken} {
+			if token != "" && procedure != wireconnect.ManagerServiceJoinProcedure {
+				continue // bounded by requestTime
+			}
+			callers.Go(func() {
+				conn, err := net.Dial("tcp", s.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/connect+json\r\nContent-Length: 100\r\n\r\n{", procedure, token)
+				conn.SetReadDeadline(time.Now().Add(patience))
+				if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%s with the token %q: the connection is still open", procedure, token)
+				}
+			})
+		}
+	}
+	callers.Wait()
+	// A node that has joined may be silent for longer.
+	conn := stuckJoin(t, s, "n1")
+	defer conn.Close()
+	conn.SetReadDeadline(time.Now().Add(quick.send + quick.send/2))
+	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the stream of a node has ended: %v", err)
+	}
+}
+
+// TestGiantRequests: what is too large is refused, whatever it is packed in.
+func TestGiantRequests(t *testing.T) {
+	s := start(t, nil)
+	giant := `{"container":"` + strings.Repeat("x", maxRequest) + `"}`
+	if status, body := s.post(t, "Resume", giant); status == 200 || !strings.Contains(body, "resource_exhausted") {
+		t.Errorf("giant: %d %s", status, body)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, giant)
+	z.Close()
+	if status, body := s.post(t, "Resume", packed.String(), "Content-Encoding", "gzip"); status == 200 || !strings.Contains(body, "resource_exhausted") {
+		t.Errorf("giant, packed: %d %s", status, body)
+	}
+	if status, body := s.post(t, "Preempt", strings.Repeat(`{"victims":[`, 100_000)); status != 400 {
+		t.Errorf("deep: %d %s", status, body)
+	}
+	if status, body := s.post(t, "Nodes", "{}"); status != 200 {
+		t.Errorf("afterwards: %d %s", status, body)
 	}
 }
 

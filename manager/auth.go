@@ -28,7 +28,7 @@ const (
 
 // handler serves the protocol, the metrics and whether the manager is there.
 func (m *Manager) handler() http.Handler {
-	g := &guard{want: sha256.Sum256([]byte(m.cfg.Token)), log: m.cfg.Log, counts: m.counts}
+	g := &guard{want: sha256.Sum256([]byte(m.cfg.Token)), log: m.cfg.Log, counts: m.counts, patience: m.cfg.timing.send}
 	mux := http.NewServeMux()
 	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
 		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster
@@ -39,7 +39,7 @@ func (m *Manager) handler() http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("ok\n"))
 	})
-	return withDeadlines(mux)
+	return m.withDeadlines(mux)
 }
 
 // guard lets in those who have the token. Safe for concurrent use.
@@ -47,6 +47,8 @@ type guard struct {
 	want   [sha256.Size]byte
 	log    *slog.Logger
 	counts *counters
+	// patience is how long a stranger may go on sending.
+	patience time.Duration
 
 	mu     sync.Mutex
 	logged time.Time
@@ -64,6 +66,8 @@ func (g *guard) protect(next http.Handler) http.Handler {
 			return
 		}
 		g.refused(r)
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.patience))
+		w.Header().Set("Connection", "close")
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		err := connect.NewError(connect.CodeUnauthenticated, errors.New("the token of the cluster is missing or wrong; see --token-file"))
 		if !refuse.IsSupported(r) {
@@ -107,11 +111,13 @@ func (g *guard) refused(r *http.Request) {
 
 type controllerKey struct{}
 
-// withDeadlines bounds how long requests may take, but for Join, which sets its own.
-func withDeadlines(next http.Handler) http.Handler {
+// withDeadlines bounds how long requests may take, but for Join, which sets its own
+// once it has been read.
+func (m *Manager) withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		if r.URL.Path == wireconnect.ManagerServiceJoinProcedure {
+			c.SetReadDeadline(time.Now().Add(m.cfg.timing.send))
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), controllerKey{}, c)))
 			return
 		}
@@ -120,6 +126,13 @@ func withDeadlines(next http.Handler) http.Handler {
 		c.SetWriteDeadline(until)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// hasCome is when the request of ctx has been read: its connection may be silent now.
+func hasCome(ctx context.Context) {
+	if c, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
+		c.SetReadDeadline(time.Time{})
+	}
 }
 
 // sendBy bounds how long the next message of the stream of ctx may take to be accepted.

@@ -40,7 +40,7 @@ type Config struct {
 // timing is how long things last; tests make it shorter.
 type timing struct {
 	// alive is how often a stream shows that it is alive; send is how long a node may
-	// take to accept a message.
+	// take to accept a message, or to send that it joins.
 	alive, send time.Duration
 	// away is how long a node may be without a stream, silent how long without a report.
 	away, silent time.Duration

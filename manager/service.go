@@ -32,6 +32,7 @@ var _ wireconnect.ManagerServiceHandler = (*service)(nil)
 
 // Join sends orders as long as the node is there.
 func (s *service) Join(ctx context.Context, q *wire.JoinRequest, out *connect.ServerStream[wire.NodeOrder]) error {
+	hasCome(ctx)
 	if err := checkName("node", q.Node); err != nil {
 		return err
 	}
