@@ -192,6 +192,7 @@ func checkReport(r *wire.NodeReport) error {
 	if i := r.Info; i != nil {
 		i.Version, i.Hostname, i.Policy = clean(i.Version, maxName), clean(i.Hostname, maxName), clean(i.Policy, maxName)
 		i.Residency, i.ResidencyWhy, i.Archive = clean(i.Residency, maxName), clean(i.ResidencyWhy, maxText), clean(i.Archive, maxText)
+		i.ArchiveWhy = clean(i.ArchiveWhy, maxText)
 	}
 	for _, st := range r.Info.GetStores() {
 		st.Name, st.Dir, st.Compression = clean(st.Name, maxName), clean(st.Dir, maxText), clean(st.Compression, maxName)

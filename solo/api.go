@@ -215,6 +215,9 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 	}
 	if e := s.loop.cfg.Elsewhere; e != nil {
 		info.Archive = e.String()
+		if p, ok := e.(interface{ Problem() string }); ok { // it may know what is wrong with itself
+			info.ArchiveWhy = p.Problem()
+		}
 	}
 	for _, st := range n.stores {
 		w := &wire.Store{Name: st.Name, Dir: st.Dir, Write: st.Write, Read: st.Read, Free: max(0, st.free), Used: st.used,

@@ -1855,7 +1855,9 @@ type NodeInfo struct {
 	// Streams that are open.
 	Streams uint32 `protobuf:"varint,19,opt,name=streams,proto3" json:"streams,omitempty"`
 	// Where checkpoints go that other machines may take; empty: nowhere.
-	Archive       string `protobuf:"bytes,20,opt,name=archive,proto3" json:"archive,omitempty"`
+	Archive string `protobuf:"bytes,20,opt,name=archive,proto3" json:"archive,omitempty"`
+	// Why it could not be used when it was last looked at; empty: it could.
+	ArchiveWhy    string `protobuf:"bytes,21,opt,name=archive_why,json=archiveWhy,proto3" json:"archive_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2026,6 +2028,13 @@ func (x *NodeInfo) GetStreams() uint32 {
 func (x *NodeInfo) GetArchive() string {
 	if x != nil {
 		return x.Archive
+	}
+	return ""
+}
+
+func (x *NodeInfo) GetArchiveWhy() string {
+	if x != nil {
+		return x.ArchiveWhy
 	}
 	return ""
 }
@@ -5415,7 +5424,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x0eexpected_delay\x18\x04 \x01(\x01R\rexpectedDelay\x12\x12\n" +
 	"\x04took\x18\x05 \x01(\x01R\x04took\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\r\n" +
-	"\vInfoRequest\"\xc3\x04\n" +
+	"\vInfoRequest\"\xe4\x04\n" +
 	"\bNodeInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -5442,7 +5451,9 @@ const file_headrace_proto_rawDesc = "" +
 	"warmBudget\x12\x16\n" +
 	"\x06pinned\x18\x12 \x01(\x03R\x06pinned\x12\x18\n" +
 	"\astreams\x18\x13 \x01(\rR\astreams\x12\x18\n" +
-	"\aarchive\x18\x14 \x01(\tR\aarchive\"\x87\x02\n" +
+	"\aarchive\x18\x14 \x01(\tR\aarchive\x12\x1f\n" +
+	"\varchive_why\x18\x15 \x01(\tR\n" +
+	"archiveWhy\"\x87\x02\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x14\n" +

@@ -39,6 +39,14 @@ func nodeTable(n *wire.NodeInfo, term report.Terminal) *report.Table {
 		}
 		add("store "+s.Name, float64(s.Used), float64(s.Used)+float64(s.Free), report.UnitBytes, s.Write, s.Read, note)
 	}
+	if n.Archive != "" {
+		note := n.Archive
+		if n.ArchiveWhy != "" {
+			note += ", cannot be used: " + n.ArchiveWhy
+		}
+		none := report.Str("")
+		t.Add(report.Str("archive"), none, none, none, none, none, report.Str(note))
+	}
 	return t
 }
 

@@ -53,7 +53,7 @@ stopped, killed and started again at any time.`,
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
 	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
-	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: DIR or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
+	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
 }
@@ -89,7 +89,7 @@ func (a *app) node(ctx context.Context, f *nodeFlags) error {
 		config.Elsewhere = archive
 		sweeping, stop := context.WithCancel(ctx)
 		defer stop()
-		go sweep(sweeping, archive, log)
+		go archive.watch(sweeping, log)
 	}
 	return runNode(ctx, config, agent)
 }
