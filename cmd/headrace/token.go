@@ -65,9 +65,11 @@ func (a *app) madeToken(flag string) (string, error) {
 	return readToken(file)
 }
 
-// readToken refuses a file that others than its owner can read.
+// readToken refuses a file that others than its owner can read. What systemd hands to a
+// service (LoadCredential=) may belong to root, with an access control list that lets
+// one user more read it: the mode then shows that as the right of root's group.
 func readToken(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting, should it be a pipe
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("there is no token in %s; copy the file that headrace manager has made, or name it with --token-file", file)
 	}
@@ -79,11 +81,16 @@ func readToken(file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no file; name the one with the token with --token-file", file)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	fromSystemd := info.Mode().Perm() == 0o440 && owner.Uid == 0 && owner.Gid == 0
+	if info.Mode().Perm()&0o077 != 0 && !fromSystemd {
 		return "", fmt.Errorf("the token in %s can be read by others; chmod 600 it, and make a new one if it was so for long", file)
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return "", fmt.Errorf("the token in %s belongs to user %d, who could change it; chown it", file, owner)
+	if owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("the token in %s belongs to user %d, who could change it; chown it", file, owner.Uid)
 	}
 	const most = 4096
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
