@@ -19,10 +19,13 @@ unitdir     := $(DESTDIR)$(PREFIX)/lib/systemd/system
 bashdir     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-jardir      := $(DESTDIR)$(PREFIX)/share/headrace
+sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 
 MVN  := mvn -B -ntp -f java/pom.xml
 jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar
+
+units := headrace.service headrace-node.service headrace-manager.service
+envs  := node.env manager.env
 
 # The order of prerequisites is kept: setup comes before what it makes possible.
 .NOTPARALLEL:
@@ -84,21 +87,22 @@ bench: setup build ## the experiments, side by side in one run
 	bin/headrace bench order
 	bin/headrace bench sim
 
-install: build java ## install below PREFIX (/usr/local): binaries, jars, systemd unit, completions
+install: build java ## install below PREFIX (/usr/local): binaries, jars, systemd units, completions
 	install -D -m 755 bin/headrace '$(bindir)/headrace'
 	install -D -m 755 bin/headrace-shim '$(bindir)/headrace-shim'
 	install -d '$(unitdir)' '$(bashdir)' '$(zshdir)' '$(fishdir)'
-	install -D -m 644 -t '$(jardir)' $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j)
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' systemd/headrace.service > '$(unitdir)/headrace.service'
+	install -D -m 644 -t '$(sharedir)' $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j) $(envs:%=systemd/%)
+	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" > "$(unitdir)/$$u"; done
 	bin/headrace completion bash > '$(bashdir)/headrace'
 	bin/headrace completion zsh > '$(zshdir)/_headrace'
 	bin/headrace completion fish > '$(fishdir)/headrace.fish'
-	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace'
+	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace (a cluster: docs/yarn.md)'
 
 uninstall: ## remove what install has put there; the state directory stays
-	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' '$(unitdir)/headrace.service' \
+	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' $(foreach u,$(units),'$(unitdir)/$u') \
 	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish' \
-	  $(foreach j,$(jars),'$(jardir)/$j')
+	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')
+	[ ! -d '$(sharedir)' ] || rmdir --ignore-fail-on-non-empty '$(sharedir)'
 
 generate: ## write the Go code of the protocol again from wire/headrace.proto
 	scripts/generate
