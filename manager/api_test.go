@@ -219,6 +219,31 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
+// TestOneApplication: who asks for one application gets its containers only.
+func TestOneApplication(t *testing.T) {
+	s := start(t, nil)
+	other := task("c2")
+	other.Hosting.Application = "application_2"
+	s.machine("n1", task("c1"), other)
+	for application, want := range map[string]string{"": "c1 c2 ", "application_1": "c1 ", "application_2": "c2 ", "application_3": ""} {
+		res, err := s.api.Containers(t.Context(), &wire.ContainersRequest{Application: application})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range res.Containers {
+			got += c.Id + " "
+		}
+		if got != want || res.Nodes != 1 || res.Version == 0 {
+			t.Errorf("%q: %q of %v, want %q", application, got, res, want)
+		}
+		res, err = s.api.Containers(t.Context(), &wire.ContainersRequest{Application: application, Version: res.Version, Wait: 0.01})
+		if err != nil || strings.Count(want, " ") != len(res.Containers) {
+			t.Errorf("%q, after a wait: %v, %v", application, res, err)
+		}
+	}
+}
+
 // TestLongPoll: a change is told at once, and only then.
 func TestLongPoll(t *testing.T) {
 	s := start(t, nil)

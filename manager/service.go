@@ -136,7 +136,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	res, changed := s.m.cluster.tell()
 	wait := min(seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
-		return res, nil
+		return only(res, q.Application), nil
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -149,7 +149,21 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	case <-ctx.Done():
 		return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
 	}
-	return res, nil
+	return only(res, q.Application), nil
+}
+
+// only leaves the containers of one application, if one is named.
+func only(all *wire.ContainersResponse, application string) *wire.ContainersResponse {
+	if application == "" {
+		return all
+	}
+	some := &wire.ContainersResponse{Version: all.Version, Nodes: all.Nodes}
+	for _, c := range all.Containers {
+		if c.Hosting.GetApplication() == application {
+			some.Containers = append(some.Containers, c)
+		}
+	}
+	return some
 }
 
 // gather waits a moment for what changes together.

@@ -3305,8 +3305,11 @@ type ContainersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the last answer; 0: tell everything now.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Seconds to wait for a change, at most 30.
-	Wait          float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Seconds to wait for a change, of any container, at most 30.
+	Wait float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// Tell only of the containers of this application, as its scheduler names it;
+	// empty: of all.
+	Application   string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3355,12 +3358,19 @@ func (x *ContainersRequest) GetWait() float64 {
 	return 0
 }
 
+func (x *ContainersRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
 type ContainersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Larger than the one asked about, unless nothing has changed. A manager that
 	// was started again begins at another number.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// All that have not ended.
+	// Those that have not ended.
 	Containers []*Container `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
 	// Nodes that have joined.
 	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -5544,10 +5554,11 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"A\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"c\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04wait\x18\x02 \x01(\x01R\x04wait\"|\n" +
+	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
+	"\vapplication\x18\x03 \x01(\tR\vapplication\"|\n" +
 	"\x12ContainersResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x126\n" +
 	"\n" +

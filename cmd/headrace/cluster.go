@@ -10,18 +10,24 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"headrace"
 	"headrace/node"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 // clusterTime is how long a manager may take to answer a person.
 const clusterTime = 10 * time.Second
 
+type askFlags struct {
+	manager, tokenFile, ca, application string
+}
+
 func clusterVerb(a *app) *cobra.Command {
-	var manager, tokenFile, ca string
+	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "List the nodes of a cluster and their containers",
@@ -30,46 +36,60 @@ doing. A node that nothing is heard of is away: what is shown of it was true las
 An arrow behind a container's state is what was ordered and is not done yet.`,
 		Example: `  headrace cluster
   headrace cluster --manager http://rm.example:7411 --token-file /etc/headrace/token
+  headrace cluster --application application_1700000000000_0042
   headrace cluster --format json | jq '.containers[] | select(.state == "suspended").id'`,
 		Args:              takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.clusterOnce(cmd.Context(), manager, tokenFile, ca)
+			return a.cluster(cmd.Context(), &f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&manager, "manager", "http://"+defaultManager, "where the manager is, such as http://`HOST:PORT`")
-	tokenFlag(cmd, &tokenFile)
-	flags.StringVar(&ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
+	flags.StringVar(&f.manager, "manager", "http://"+defaultManager, "where the manager is, such as http://`HOST:PORT`")
+	tokenFlag(cmd, &f.tokenFile)
+	flags.StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
+	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
 }
 
-func (a *app) clusterOnce(ctx context.Context, manager, tokenFile, ca string) error {
-	token, err := a.token(tokenFile)
+func (a *app) cluster(ctx context.Context, f *askFlags) error {
+	token, err := a.token(f.tokenFile)
 	if err != nil {
 		return err
 	}
-	client, err := node.NewClient(manager, token, ca)
+	client, err := node.NewClient(f.manager, token, f.ca)
 	if err != nil {
 		return usageErrorf("%w", err)
 	}
 	call, cancel := context.WithTimeout(ctx, clusterTime)
 	defer cancel()
-	res, err := client.Nodes(call, &wire.NodesRequest{})
-	if err != nil && ctx.Err() == nil {
-		return noManager(manager, err)
-	}
-	if err != nil {
+	res, tables, err := askCluster(call, client, f.application)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return noManager(f.manager, err)
+	case err != nil:
 		return err
-	}
-	if a.format == formatJSON {
+	case a.format == formatJSON:
 		return writeMessage(a.out, res)
+	}
+	return a.tables(tables)
+}
+
+// askCluster gets what there is to show: of all nodes, or of one application.
+func askCluster(ctx context.Context, client wireconnect.ManagerServiceClient, application string) (proto.Message, []*report.Table, error) {
+	if application != "" {
+		res, err := client.Containers(ctx, &wire.ContainersRequest{Application: application})
+		return res, []*report.Table{containersTable(res.GetContainers())}, err
+	}
+	res, err := client.Nodes(ctx, &wire.NodesRequest{})
+	if err != nil {
+		return nil, nil, err
 	}
 	tables := []*report.Table{nodesTable(res)}
 	if len(res.Containers) > 0 {
 		tables = append(tables, containersTable(res.Containers))
 	}
-	return a.tables(tables)
+	return res, tables, nil
 }
 
 // noManager says that the manager did not answer, if that is what err means.

@@ -386,6 +386,11 @@ func TestClusterVerb(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &list); code != 0 || err != nil || len(list.Nodes) != 1 || len(list.Containers) != 2 {
 		t.Errorf("exit code %d, %v:\n%s", code, err, text)
 	}
+	for application, want := range map[string]int{"application_1": 2, "application_2": 0} {
+		if code, text = show("--application", application); code != 0 || strings.Count(text, "\ncontainer_") != want || strings.Contains(text, "policy") {
+			t.Errorf("%s: exit code %d, want %d containers in\n%s", application, code, want, text)
+		}
+	}
 	if err := os.WriteFile(token, []byte("another-token-of-this-length"), 0o600); err != nil {
 		t.Fatal(err)
 	}
