@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,7 +17,7 @@ import (
 // Bounds on what callers send.
 const (
 	maxWait    = 30 * time.Second
-	maxName    = 255
+	maxName    = wire.MaxName
 	maxText    = 2000
 	maxTasks   = 20_000
 	maxStores  = 64
@@ -183,13 +182,9 @@ func invalid(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
-// checkName refuses what is no name of a node or a container.
 func checkName(what, name string) error {
-	odd := strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:", r))
-	})
-	if name == "" || len(name) > maxName || odd {
-		return invalid("%q is not the name of a %s; give letters, digits, - _ . and :, at most %d", clean(name, maxName), what, maxName)
+	if err := wire.CheckName(what, name); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	return nil
 }

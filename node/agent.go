@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -84,6 +85,9 @@ type Agent struct {
 func New(cfg Config, host Host) (*Agent, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("this machine has no name; give one with --name")
+	}
+	if err := wire.CheckName("node", cfg.Name); err != nil {
+		return nil, fmt.Errorf("--name: %w", err)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

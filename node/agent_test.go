@@ -319,13 +319,17 @@ func TestConfigErrors(t *testing.T) {
 		"http://HOST:PORT":  func(c *Config) { c.Manager = "http://h:1/path" },
 		"no token":          func(c *Config) { c.Token = "" },
 		"no name":           func(c *Config) { c.Name = "" },
+		"--name":            func(c *Config) { c.Name = "a b" },
+		"at most 255":       func(c *Config) { c.Name = strings.Repeat("x", 300) },
+		"names a user":      func(c *Config) { c.Manager = "http://ada:secret@h:1" },
+		`"http://h:99999"`:  func(c *Config) { c.Manager = "http://h:99999" },
 		"are for https":     func(c *Config) { c.CA = empty },
 		"there are none":    func(c *Config) { c.Manager, c.CA = "https://h:1", empty },
 		"no such file":      func(c *Config) { c.Manager, c.CA = "https://h:1", filepath.Join(dir, "none") },
 	} {
 		c := good
 		change(&c)
-		if _, err := New(c, newHost()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(c, newHost()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,6 +29,12 @@ func NewClient(manager, token, ca string) (wireconnect.ManagerServiceClient, err
 
 func dial(manager, token, ca string, within time.Duration) (wireconnect.ManagerServiceClient, *http.Transport, error) {
 	u, err := url.Parse(manager)
+	if err == nil && u.User != nil {
+		return nil, nil, errors.New("the manager's address names a user; give http://HOST:PORT or https://HOST:PORT, and the token with --token-file")
+	}
+	if err == nil && u.Port() != "" {
+		_, err = strconv.ParseUint(u.Port(), 10, 16)
+	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		return nil, nil, fmt.Errorf("manager %q: give its address as http://HOST:PORT or https://HOST:PORT", manager)
 	}

@@ -45,7 +45,7 @@ An arrow behind a container's state is what was ordered and is not done yet.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.manager, "manager", "http://"+defaultManager, "where the manager is, such as http://`HOST:PORT`")
+	flags.StringVar(&f.manager, "manager", "http://"+defaultManager, "the `URL` of the manager, http://HOST:PORT or https://HOST:PORT")
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
@@ -102,7 +102,7 @@ func noManager(manager string, err error) error {
 	if remote != nil {
 		why = remote.Message()
 	}
-	return &exitError{exitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager", manager, why)}
+	return &exitError{exitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager, or name another with --manager (https:// if it has a certificate)", manager, why)}
 }
 
 func nodesTable(res *wire.NodesResponse) *report.Table {

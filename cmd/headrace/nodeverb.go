@@ -49,7 +49,7 @@ stopped, killed and started again at any time.`,
 	}
 	f.define(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.manager, "manager", "", "where the manager is, such as http://`HOST:PORT`; must be given")
+	flags.StringVar(&f.manager, "manager", "", "the `URL` of the manager, http://HOST:PORT or https://HOST:PORT; must be given")
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
 	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
