@@ -263,7 +263,7 @@ func (a *Archive) fetch(ctx context.Context, claim *archive.Claim, p Parcel, lau
 		m.store, err = p.open()
 	}
 	if err == nil {
-		m.fetched, err = claim.Fetch(ctx, archive.Target{Store: m.store, Task: m.task, Roots: p.roots(launch)})
+		m.fetched, err = claim.Fetch(ctx, archive.Target{Store: m.store, Task: m.task, Roots: p.roots(launch), Resources: launch.Resources})
 	}
 	if err == nil {
 		err = claim.Use(ctx)

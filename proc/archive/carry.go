@@ -38,14 +38,16 @@ type Carried struct {
 func (c *Carried) Files() []File { return slices.Clone(c.files) }
 
 // Carry decides which of the wanted files are carried: those below the roots, with
-// the directories between, and what symbolic links among them lead to. Sockets in
+// the directories between, and what symbolic links among them lead to. What links
+// in a tree lead to in a NodeManager's cache, the other one has too, somewhere in its
+// own; so it is left out unless something in it is wanted at its path. Sockets in
 // trees are left out; other files that cannot be copied are an error (ErrUncarried).
 // Names of one file (hard links) become files of their own. The task must not run.
 func Carry(ctx context.Context, wanted []Wanted, roots []Root) (*Carried, error) {
 	if err := checkRoots(roots); err != nil {
 		return nil, err
 	}
-	c := &carrier{ctx: ctx, Carried: &Carried{roots: roots}, seen: make(map[string]bool), outside: make(map[string]bool)}
+	c := &carrier{ctx: ctx, Carried: &Carried{roots: roots}, wanted: wanted, seen: make(map[string]bool), outside: make(map[string]bool)}
 	for _, w := range wanted {
 		if err := c.add(w, true); err != nil {
 			return nil, fmt.Errorf("files that go along: %w", err)
@@ -58,6 +60,7 @@ func Carry(ctx context.Context, wanted []Wanted, roots []Root) (*Carried, error)
 type carrier struct {
 	*Carried
 	ctx           context.Context
+	wanted        []Wanted
 	seen, outside map[string]bool
 }
 
@@ -125,11 +128,27 @@ func (c *carrier) one(root Root, rel string, tree bool) error {
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(f.Path), target)
 		}
+		if inCache(target) && c.leftOut(f.Path, filepath.Clean(target)) {
+			return nil
+		}
 		return c.add(Wanted{target, true}, false)
 	case f.Type == Directory && tree:
 		return c.below(root, rel)
 	}
 	return nil
+}
+
+// leftOut reports whether a link is in a wanted tree, and nothing is wanted at the
+// path that it leads to, or below.
+func (c *carrier) leftOut(link, target string) bool {
+	inTree := false
+	for _, w := range c.wanted {
+		if strings.HasPrefix(w.Path+"/", target+"/") {
+			return false
+		}
+		inTree = inTree || w.Tree && strings.HasPrefix(link, w.Path+"/")
+	}
+	return inTree
 }
 
 // below adds what is in a directory.

@@ -87,6 +87,42 @@ func tree(t *testing.T, dir string) []string {
 	return list
 }
 
+// What YARN has localized is where the other machine has it, unless a process has it
+// open.
+func TestLocalizedFilesAreNotCarried(t *testing.T) {
+	there, here := t.TempDir(), t.TempDir()
+	layout(t, there, "filecache/10/site.xml", "filecache/11/lib/a", "filecache/11/lib/b", "c1/conf/site.xml@"+there+"/filecache/10/site.xml",
+		"c1/lib@"+there+"/filecache/11/lib", "c1/own")
+	layout(t, here, "filecache/7/site.xml", "filecache/8/lib/a", "c2/conf/site.xml@"+here+"/filecache/7/site.xml", "c2/lib@"+here+"/filecache/8/lib")
+	resources, err := Resources(here+"/c2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		open string
+		want []string
+	}{
+		"nothing open":   {"c1/own", nil},
+		"a library open": {"filecache/11/lib/a", []string{"filecache dir ", "filecache/11 dir ", "filecache/11/lib dir ", "filecache/11/lib/a file ", "filecache/11/lib/b file "}},
+	} {
+		want := append([]string{"c1 dir ", "c1/conf dir ", "c1/conf/site.xml link " + here + "/filecache/7/site.xml",
+			"c1/lib link " + here + "/filecache/8/lib", "c1/own file "}, c.want...)
+		carried, err := Carry(t.Context(), []Wanted{{there + "/c1", true}, {there + "/" + c.open, false}}, []Root{{Path: there}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range carried.Files() {
+			f = lead(f, resources)
+			got = append(got, fmt.Sprintf("%s %s %s", strings.TrimPrefix(f.Path, there+"/"), f.Type, f.Link))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || len(carried.Outside) > 0 {
+			t.Errorf("%s: carried %q, want %q; outside %q", what, got, want, carried.Outside)
+		}
+	}
+}
+
 // carryOver puts files into an archive and claims the entry.
 func carryOver(t *testing.T, c *Carried) *Claim {
 	t.Helper()
@@ -115,8 +151,8 @@ func unpackAll(t *testing.T, c *Claim, roots ...Root) (*unpacker, error) {
 // TestCarry moves a container's directory away and makes it again.
 func TestCarry(t *testing.T) {
 	top := t.TempDir()
-	layout(t, top, "local/c1/data/a", "local/c1/b", "local/c1/empty/", "local/c1/run.sh@../filecache/11/run.sh", "local/filecache/11/run.sh",
-		"local/filecache/12/other", "local/c1/out@"+top+"/elsewhere/x", "local/c1/dangling@nothing", "local/c1/pipe|", "local/c2/not", "logs/c1/stdout", "elsewhere/x")
+	layout(t, top, "local/c1/data/a", "local/c1/b", "local/c1/empty/", "local/c1/run.sh@../common/11/run.sh", "local/common/11/run.sh",
+		"local/common/12/other", "local/c1/out@"+top+"/elsewhere/x", "local/c1/dangling@nothing", "local/c1/pipe|", "local/c2/not", "logs/c1/stdout", "elsewhere/x")
 	old := time.Date(2020, 1, 2, 3, 4, 5, 678900000, time.UTC)
 	if err := errors.Join(
 		os.Chtimes(filepath.Join(top, "local/c1/b"), old, old),
@@ -148,17 +184,17 @@ func TestCarry(t *testing.T) {
 		t.Errorf("outside: %q", c.Outside)
 	}
 	claim := carryOver(t, c)
-	if err := errors.Join(os.Remove("local/c1/sock"), os.RemoveAll("local/c2"), os.RemoveAll("local/filecache/12")); err != nil {
+	if err := errors.Join(os.Remove("local/c1/sock"), os.RemoveAll("local/c2"), os.RemoveAll("local/common/12")); err != nil {
 		t.Fatal(err)
 	}
 	want := tree(t, top)
 	// Times of directories that this test itself changes.
 	mine := func(s string) bool {
 		name, _, _ := strings.Cut(s, " ")
-		return slices.Contains([]string{"local", "local/c1", "local/filecache", "logs"}, name)
+		return slices.Contains([]string{"local", "local/c1", "local/common", "logs"}, name)
 	}
 	want = slices.DeleteFunc(want, mine)
-	if err := errors.Join(os.RemoveAll("local/c1"), os.RemoveAll("local/filecache"), os.RemoveAll("logs/c1")); err != nil {
+	if err := errors.Join(os.RemoveAll("local/c1"), os.RemoveAll("local/common"), os.RemoveAll("logs/c1")); err != nil {
 		t.Fatal(err)
 	}
 	empty := tree(t, top)

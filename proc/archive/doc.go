@@ -91,7 +91,8 @@
 // same paths: contents with holes, permissions, times of modification, symbolic
 // links. What exists must be the same, or the fetch fails with ErrConflict. Both read
 // and write with the rights of the root's owner, and follow no symbolic links below
-// it, since users own these directories and may put links there. Everything that was
+// it, since users own these directories and may put links there. A link to what YARN
+// has localized leads to where the machine has that which fetches. Everything that was
 // made is removed again when a fetch fails, and by Fetched.Undo.
 //
 // # Crash points

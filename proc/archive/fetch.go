@@ -18,6 +18,8 @@ type Target struct {
 	Task  string
 	// Roots are the directories below which files may be recreated.
 	Roots []Root
+	// Resources are those of the relaunch.
+	Resources []Resource
 }
 
 // Fetched is what was fetched.
@@ -40,7 +42,7 @@ func (c *Claim) Fetch(ctx context.Context, t Target) (*Fetched, error) {
 	im, err := t.Store.Import(ctx, t.Task, func(create func(string) (*os.File, error)) error {
 		err := c.each(ctx, func(f File, data *Contents) error {
 			if f.In == InPlace {
-				return u.add(f, data)
+				return u.add(lead(f, t.Resources), data)
 			}
 			return importFile(create, f, data)
 		})

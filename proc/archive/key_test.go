@@ -3,6 +3,7 @@ package archive
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,22 @@ func TestKeyOfRealLaunches(t *testing.T) {
 	}
 }
 
+// TestKeyOfService: an instance of a YARN service has one key on every machine, and
+// no other has it.
+func TestKeyOfService(t *testing.T) {
+	first, again := captured(t, "container_1795274522454_0005_01_000002"), captured(t, "container_1795274522454_0005_01_000004")
+	if slices.Equal(again.Env, first.Env) || slices.Equal(again.Argv, first.Argv) {
+		t.Error("they are one container")
+	}
+	key := first.Key()
+	if again.Key() != key {
+		t.Errorf("the relaunch has another key: %+v\n%+v", again.Command(), first.Command())
+	}
+	if replaceAll(again, "task-0", "task-1").Key() == key {
+		t.Error("another instance has the same key")
+	}
+}
+
 // aLaunch is one on a machine with two disks.
 func aLaunch() Launch {
 	return Launch{
@@ -78,7 +95,7 @@ func aLaunch() Launch {
 			"CLASSPATH=/d1/local/usercache/ann/appcache/application_17_0004/filecache/12/a.jar:/d1/local/filecache/3/10/b.jar",
 			"NM_AUX_SERVICE_mapreduce_shuffle=AAA=",
 		},
-		Resources: []Resource{{"run.sh", 10, "abc"}, {"a.jar", 20, "def"}},
+		Resources: []Resource{{Name: "run.sh", Size: 10, Sum: "abc"}, {Name: "a.jar", Size: 20, Sum: "def"}},
 	}
 }
 
@@ -190,6 +207,9 @@ func TestResources(t *testing.T) {
 	link(filepath.Join(cache, "run.sh"), "run.sh")
 	link(filepath.Join(cache, "lib"), "lib")
 	link(filepath.Join(top, "elsewhere"), "elsewhere")
+	write(filepath.Join(cache, "site.xml"), "four")
+	write(filepath.Join(cwd, "conf", "of the container"), "")
+	link(filepath.Join(cache, "site.xml"), "conf/site.xml")
 	get := func() []Resource {
 		t.Helper()
 		list, err := Resources(cwd, nil)
@@ -199,11 +219,12 @@ func TestResources(t *testing.T) {
 		return list
 	}
 	first := get()
-	if len(first) != 2 || first[0].Name != "lib" || first[0].Size != 8 || first[1].Name != "run.sh" || first[1].Size != 3 {
+	if want := []string{"conf/site.xml 4", "lib 8", "run.sh 3"}; !slices.Equal(namesAndSizes(first), want) {
 		t.Fatalf("resources %+v", first)
 	}
 	write(filepath.Join(cache, "run.sh"), "ONE")
 	write(filepath.Join(cache, "lib", "c"), "")
+	write(filepath.Join(cache, "site.xml"), "five")
 	second := get()
 	for i := range second {
 		if second[i].Sum == first[i].Sum {
@@ -214,4 +235,12 @@ func TestResources(t *testing.T) {
 	if _, err := Resources(cwd, nil); err == nil {
 		t.Error("a resource that is missing went unnoticed")
 	}
+}
+
+func namesAndSizes(list []Resource) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, fmt.Sprint(r.Name, " ", r.Size))
+	}
+	return out
 }

@@ -25,36 +25,38 @@ type Resource struct {
 	// Sum is a hash of the contents; of names and sizes only for a directory, and for
 	// more than maxHashed bytes of the name and size.
 	Sum string `json:"sum"`
+	// at is where this machine has it.
+	at string
 }
 
-// Resources returns what YARN has localized for a container: the symbolic links in
-// its working directory that lead into a NodeManager's cache. Files are read with
-// the rights of a user; nil: those of this process.
+// inCache reports whether a path is in a NodeManager's cache.
+func inCache(path string) bool { return strings.Contains(path, "/filecache/") }
+
+// Resources returns what YARN has localized for a container: the symbolic links below
+// its working directory that lead into a NodeManager's cache. Files are read with the
+// rights of a user; nil: those of this process.
 func Resources(cwd string, as *linux.Credentials) ([]Resource, error) {
 	var list []Resource
 	err := Root{Owner: as}.as(func() error {
-		entries, err := os.ReadDir(cwd)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if e.Type()&fs.ModeSymlink == 0 {
-				continue
+		return filepath.WalkDir(cwd, func(p string, d fs.DirEntry, err error) error {
+			if err != nil && p != cwd {
+				return nil // what its user cannot read was not localized
 			}
-			target, err := os.Readlink(filepath.Join(cwd, e.Name()))
+			if err != nil || d.Type()&fs.ModeSymlink == 0 {
+				return err
+			}
+			target, err := os.Readlink(p)
+			if err != nil || !inCache(target) {
+				return err
+			}
+			name, err := filepath.Rel(cwd, p)
 			if err != nil {
 				return err
 			}
-			if !strings.Contains(target, "/filecache/") {
-				continue
-			}
-			r, err := resource(e.Name(), target)
-			if err != nil {
-				return err
-			}
+			r, err := resource(name, target)
 			list = append(list, r)
-		}
-		return nil
+			return err
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("files of the container in %s: %w", cwd, err)
@@ -62,9 +64,27 @@ func Resources(cwd string, as *linux.Credentials) ([]Resource, error) {
 	return list, nil
 }
 
+// lead has a link that was carried lead to where this machine has what YARN has
+// localized under its name.
+func lead(f File, resources []Resource) File {
+	if f.Type != Symlink || !inCache(f.Link) {
+		return f
+	}
+	var best Resource
+	for _, r := range resources {
+		if strings.HasSuffix(f.Path, "/"+r.Name) && len(r.Name) > len(best.Name) {
+			best = r
+		}
+	}
+	if best.at != "" {
+		f.Link = best.at
+	}
+	return f
+}
+
 func resource(name, path string) (Resource, error) {
 	h := sha256.New()
-	r := Resource{Name: name}
+	r := Resource{Name: name, at: path}
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
