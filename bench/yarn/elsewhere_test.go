@@ -37,14 +37,49 @@ func TestElsewhere(t *testing.T) {
 		ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--archive", archive},
 		Properties: map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}})
 	j := startJobs(t, c)
-	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, j, archive) })
-	t.Run("damaged", func(t *testing.T) { startsAfresh(t, j, archive) })
+	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), archive) })
+	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), archive) })
 }
+
+// A framework runs applications with one container, which asks again for it.
+type framework interface {
+	// start returns the name of an application that has been submitted.
+	start(t *testing.T, name string, steps Steps) string
+	// succeed waits for the application's end.
+	succeed(t *testing.T, application string)
+}
+
+type distributedShell struct{ c *Cluster }
+
+func (d distributedShell) start(t *testing.T, name string, steps Steps) string {
+	run := must(d.c.DistributedShell(ShellJob{Name: name, Queue: "low", Memory: almostAll, Command: steps.Command()}))(t)
+	return must(run.ID(within(t, patience)))(t)
+}
+
+func (d distributedShell) succeed(t *testing.T, application string) {
+	var app App
+	err := await(within(t, patience), "wait for the end of "+application, patience, func(ctx context.Context) (ended bool, err error) {
+		app, err = d.c.App(ctx, application)
+		return app.Ended(), err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if app.FinalStatus != "SUCCEEDED" {
+		t.Errorf("the application: %+v", app)
+	}
+}
+
+// almostAll is the memory of a container that has a machine for itself, or shares it
+// with an application master, in MB.
+const almostAll = 1536
 
 // A departure is a container that was checkpointed on a machine that has no room for
 // it any more.
 type departure struct {
-	*stepsRun
+	framework
+	c                      *Cluster
+	steps                  Steps
 	application, container string
 	from, to               int
 	// stays is the urgent job in its place, leaves the one on the other machine.
@@ -52,16 +87,14 @@ type departure struct {
 }
 
 // depart returns when the container has given way and both machines are full.
-func depart(t *testing.T, j *jobs, name string) *departure {
+func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	t.Helper()
-	const memory = 1536 // one on each machine, beside the application master
-	steps := must(j.c.NewSteps(name, 60, 100*time.Millisecond))(t)
-	d := &departure{stepsRun: &stepsRun{must(j.c.DistributedShell(ShellJob{Name: name, Queue: "low", Memory: memory, Command: steps.Command()}))(t), steps}}
-	d.application = must(d.ID(within(t, patience)))(t)
-	d.awaitSteps(t, 20)
+	d := &departure{framework: f, c: j.c, steps: must(j.c.NewSteps(name, 60, 100*time.Millisecond))(t)}
+	d.application = d.start(t, name, d.steps)
+	awaitSteps(t, d.steps, 20)
 	var urgent []*job
 	for i := range 2 {
-		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: memory}, 6000))
+		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: almostAll}, 6000))
 	}
 	d.container = awaitState(t, j.c, "checkpointed", 1)[0]
 	d.from = nodeOf(t, j.c, d.container)
@@ -112,29 +145,32 @@ func (c *Cluster) show(t *testing.T, i int, id string) string {
 // over ends the urgent job that has stayed, and fails unless nothing is left.
 func (d *departure) over(t *testing.T) {
 	t.Helper()
-	app := must(d.c.App(t.Context(), d.application))(t)
-	if app.FinalStatus != "SUCCEEDED" || app.PreemptedMasters != 0 {
+	if app := must(d.c.App(t.Context(), d.application))(t); app.PreemptedMasters != 0 {
 		t.Errorf("the application: %+v", app)
 	}
 	d.stays.kill(t)
 	idle(t, d.c)
 }
 
-func goesOnElsewhere(t *testing.T, j *jobs, archive string) {
-	d := depart(t, j, "moves")
+func goesOnElsewhere(t *testing.T, d *departure, archive string) {
 	d.leaves.kill(t)
 	task := d.arrival(t)
 	if task.Id == d.container {
 		t.Errorf("the container on the other machine has the name of the first, %s", task.Id)
 	}
-	want := "goes on where it was on " + d.container + " on " + j.c.Host(d.from)
-	if said := j.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
+	want := "goes on where it was on " + d.container + " on " + d.c.Host(d.from)
+	if said := d.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
 		t.Errorf("headrace show does not say %q:\n%s", want, said)
 	}
-	d.succeed(t, 1)
-	for _, all := range must(d.steps.Attempts())(t) {
-		if len(all) != 1 || all[0].Container != d.container {
-			t.Errorf("the work was done by %d containers, want by %s and what it became", len(all), d.container)
+	d.succeed(t, d.application)
+	attempts := must(d.steps.Attempts())(t)
+	if len(attempts) != 1 {
+		t.Errorf("%d tasks have done anything, want 1", len(attempts))
+	}
+	for _, all := range attempts {
+		if len(all) != 1 || all[0].Container != d.container || len(all[0].Done) != d.steps.Count {
+			t.Errorf("the work was done by %d containers, in the first %d steps of %d; want by %s and what it became",
+				len(all), len(all[0].Done), d.steps.Count, d.container)
 		}
 	}
 	d.over(t)
@@ -145,8 +181,7 @@ func goesOnElsewhere(t *testing.T, j *jobs, archive string) {
 	}
 }
 
-func startsAfresh(t *testing.T, j *jobs, archive string) {
-	d := depart(t, j, "damaged")
+func startsAfresh(t *testing.T, d *departure, archive string) {
 	damaged := make(chan error, 1)
 	go func() { damaged <- damage(within(t, patience), archive) }()
 	d.leaves.kill(t)
@@ -155,12 +190,10 @@ func startsAfresh(t *testing.T, j *jobs, archive string) {
 	}
 	task := d.arrival(t)
 	const want = "starts from the beginning, because a checkpoint of it could not be restored"
-	if said := j.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
+	if said := d.c.show(t, d.to, task.Id); !strings.Contains(said, want) {
 		t.Errorf("headrace show does not say %q:\n%s", want, said)
 	}
-	if err := d.Succeed(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	d.succeed(t, d.application)
 	complete := 0
 	for _, all := range must(d.steps.Attempts())(t) {
 		for _, a := range all {

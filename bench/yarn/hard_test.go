@@ -54,13 +54,7 @@ func (j *jobs) start(t *testing.T, s ShellJob, count int) *job {
 
 func (j *job) awaitSteps(t *testing.T, n int) {
 	t.Helper()
-	err := await(within(t, patience), fmt.Sprintf("wait for %d steps of %s", n, j.name), patience, func(context.Context) (bool, error) {
-		done, err := j.steps.Done()
-		return done >= n, err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	awaitSteps(t, j.steps, n)
 }
 
 // finished waits for the end, and fails unless every task has done all steps, each of

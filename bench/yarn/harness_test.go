@@ -94,6 +94,18 @@ func must[T any](v T, err error) func(t *testing.T) T {
 	}
 }
 
+// awaitSteps returns when so many are done in all tasks together.
+func awaitSteps(t *testing.T, s Steps, n int) {
+	t.Helper()
+	err := await(within(t, patience), fmt.Sprintf("wait for %d steps in %s", n, s.Dir), patience, func(context.Context) (bool, error) {
+		done, err := s.Done()
+		return done >= n, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A stepsRun is a running job whose tasks do steps.
 type stepsRun struct {
 	*Run

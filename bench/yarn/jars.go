@@ -18,8 +18,9 @@ type Jars struct {
 	// Java is the java command.
 	Java string
 	// Lib has the daemons and the clients, Shell DistributedShell with what only it
-	// needs, Examples those of MapReduce. All absolute.
-	Lib, Shell, Examples string
+	// needs, Examples those of MapReduce, Services the framework of YARN services. All
+	// absolute.
+	Lib, Shell, Examples, Services string
 	// Cluster is the jar with our own application master.
 	Cluster string
 	// Plugin is the jar of Headrace for YARN; it need not be there.
@@ -41,6 +42,7 @@ func Find() (*Jars, error) {
 		Lib:      filepath.Join(hadoop, "lib"),
 		Shell:    filepath.Join(hadoop, "distributedshell"),
 		Examples: filepath.Join(hadoop, "examples"),
+		Services: filepath.Join(hadoop, "services"),
 		Cluster:  filepath.Join(modules, "cluster", "target", "headrace-cluster.jar"),
 		Plugin:   filepath.Join(modules, "yarn", "target", "headrace-yarn.jar"),
 	}
