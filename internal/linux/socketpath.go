@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSocketPath is the longest path that fits into a sockaddr_un with its NUL.
@@ -15,7 +17,8 @@ func SocketPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	// Not for reading: ordinary users may go through a state directory, but not list it.
+	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH, 0)
 	if err != nil {
 		return "", nil, err
 	}

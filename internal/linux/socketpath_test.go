@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -40,5 +41,51 @@ func TestSocketPath(t *testing.T) {
 	}
 	if _, _, err := SocketPath(filepath.Join(dir, "none", strings.Repeat("x", 200))); !os.IsNotExist(err) {
 		t.Errorf("a directory that is not there: %v", err)
+	}
+}
+
+// Whoever may go through a directory, but not read it, reaches a socket in it by a
+// long path too.
+func TestSocketPathOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	sub := filepath.Join(dir, strings.Repeat("d", 120))
+	if err := errors.Join(os.Mkdir(sub, 0o711), os.Chmod(dir, 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(sub, "s")
+	short, release, err := SocketPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	l, err := net.Listen("unix", short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	err = AsUser(Credentials{UID: 12345, GID: 12345}, func() error {
+		short, release, err := SocketPath(path)
+		if err != nil {
+			return err
+		}
+		defer release()
+		conn, err := net.Dial("unix", short)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
