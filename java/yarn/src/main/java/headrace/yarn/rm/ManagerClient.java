@@ -10,6 +10,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermission;
@@ -166,16 +167,26 @@ final class ManagerClient {
     private String token() throws IOException {
         String known = token;
         if (known == null) {
-            Set<PosixFilePermission> allowed = Files.getPosixFilePermissions(tokenFile);
-            if (allowed.contains(PosixFilePermission.OTHERS_READ)) {
-                throw new IOException(tokenFile + " can be read by everybody: chmod o-rwx it, and make a new token");
-            }
-            known = Files.readString(tokenFile).strip();
-            if (known.isEmpty()) {
-                throw new IOException(tokenFile + " is empty; it must have the token of the cluster");
+            try {
+                known = readToken();
+            } catch (FileSystemException e) { // whose message is only the file
+                throw new IOException(tokenFile + " cannot be read by " + System.getProperty("user.name") + " ("
+                    + e.getClass().getSimpleName() + "): it must be that account's copy of the cluster's token", e);
             }
             token = known;
         }
         return known;
+    }
+
+    private String readToken() throws IOException {
+        Set<PosixFilePermission> allowed = Files.getPosixFilePermissions(tokenFile);
+        if (allowed.contains(PosixFilePermission.OTHERS_READ)) {
+            throw new IOException(tokenFile + " can be read by everybody: chmod o-rwx it, and make a new token");
+        }
+        String found = Files.readString(tokenFile).strip();
+        if (found.isEmpty()) {
+            throw new IOException(tokenFile + " is empty; it must have the token of the cluster");
+        }
+        return found;
     }
 }

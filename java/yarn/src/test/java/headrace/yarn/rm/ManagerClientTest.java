@@ -78,6 +78,14 @@ class ManagerClientTest {
     }
 
     @Test
+    void aTokenThatCannotBeReadIsNamedWithTheReason() throws IOException {
+        Files.delete(manager.tokenFile);
+        IOException e = assertThrows(IOException.class, () -> client.resume(ID));
+        String want = manager.tokenFile + " cannot be read by " + System.getProperty("user.name") + " (NoSuchFile";
+        assertTrue(e.getMessage().startsWith(want), e.getMessage());
+    }
+
+    @Test
     void aNewTokenIsFound() throws IOException {
         Files.writeString(manager.tokenFile, "old");
         assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO));
