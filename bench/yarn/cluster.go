@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -34,6 +35,7 @@ type Cluster struct {
 	http     *http.Client
 	ports    properties // of the ResourceManager
 	nodes    []*node
+	user     *syscall.Credential // of the option User; nil: that of this process
 
 	rm      *process
 	manager *manager
@@ -76,6 +78,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func newCluster(o Options) (*Cluster, error) {
+	user, err := credential(o.User)
+	if err != nil {
+		return nil, err
+	}
 	java, err := filepath.EvalSymlinks(o.Jars.Java)
 	if err != nil {
 		return nil, err
@@ -100,12 +106,15 @@ func newCluster(o Options) (*Cluster, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir, o: o, lock: lock, javaHome: filepath.Dir(filepath.Dir(java)), http: &http.Client{Timeout: 10 * time.Second},
+	c := &Cluster{Dir: dir, o: o, user: user, lock: lock, javaHome: filepath.Dir(filepath.Dir(java)), http: &http.Client{Timeout: 10 * time.Second},
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
 	for _, sub := range []string{"log", "tmp"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
 			return nil, err
 		}
+	}
+	if err := errors.Join(c.giveToUser(dir), c.giveToUser(filepath.Join(dir, "tmp"))); err != nil {
+		return nil, err
 	}
 	if c.ports, err = freePorts(c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
 		"resource-tracker.address", "admin.address", "webapp.address"); err != nil {
@@ -113,7 +122,7 @@ func newCluster(o Options) (*Cluster, error) {
 	}
 	for i := range o.Nodes {
 		n := &node{c: c, index: i, host: fmt.Sprint(c.network, i+2)}
-		if err := os.Mkdir(n.path(""), 0o755); err != nil {
+		if err := errors.Join(os.Mkdir(n.path(""), 0o755), c.giveToUser(n.path(""))); err != nil {
 			return nil, err
 		}
 		if n.ports, err = freePorts(n.host, "yarn.nodemanager.", "address", "localizer.address",

@@ -115,6 +115,7 @@ const (
 	headraceScheduler = "headrace.yarn.rm.HeadraceScheduler"
 	headracePolicy    = "headrace.yarn.rm.HeadracePreemptionPolicy"
 	headraceExecutor  = "headrace.yarn.nm.HeadraceContainerExecutor"
+	headraceLinux     = "headrace.yarn.nm.HeadraceLinuxContainerExecutor"
 	headraceTree      = "headrace.yarn.nm.HeadraceProcessTree"
 )
 
@@ -140,7 +141,7 @@ func (c *Cluster) addScheduler(p properties) {
 		p["yarn.resourcemanager.scheduler.class"] = headraceScheduler
 		p["yarn.resourcemanager.scheduler.monitor.policies"] = headracePolicy
 		p["headrace.manager.url"] = c.managerURL()
-		p["headrace.manager.token-file"] = c.tokenFile()
+		p["headrace.manager.token-file"] = c.yarnTokenFile()
 	}
 }
 

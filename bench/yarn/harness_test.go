@@ -24,6 +24,10 @@ var build = sync.OnceValue(func() (err error) {
 	if binariesDir, err = os.MkdirTemp("", "headrace-built"); err != nil {
 		return err
 	}
+	// Not only root runs them.
+	if err := os.Chmod(binariesDir, 0o755); err != nil {
+		return err
+	}
 	cmd := exec.Command("go", "build", "-o", binariesDir, "headrace/cmd/headrace", "headrace/cmd/headrace-shim")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -48,6 +52,10 @@ func startTest(t *testing.T, o Options) *Cluster {
 		t.Skip(err)
 	}
 	o.Jars, o.Dir = jars, t.TempDir()
+	// The user of YARN has to come through.
+	if err := os.Chmod(filepath.Dir(o.Dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if keep := os.Getenv(keepEnv); keep != "" {
 		o.Dir, o.Keep = keep, true
 	}

@@ -37,13 +37,22 @@ func (c *Cluster) newManager() error {
 	c.manager = &manager{address: port["manager"]}
 	token := make([]byte, 24)
 	rand.Read(token)
-	return os.WriteFile(c.tokenFile(), []byte(hex.EncodeToString(token)+"\n"), 0o600)
+	for _, file := range []string{c.tokenFile(), c.yarnTokenFile()} {
+		if err := os.WriteFile(file, []byte(hex.EncodeToString(token)+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return c.giveToUser(c.yarnTokenFile())
 }
 
 func (c *Cluster) managerURL() string { return "http://" + c.manager.address }
 func (c *Cluster) tokenFile() string  { return filepath.Join(c.Dir, "token") }
-func (n *node) stateDir() string      { return n.path(stateName) }
-func (n *node) socket() string        { return wire.SocketPath(n.stateDir()) }
+
+// yarnTokenFile is the ResourceManager's copy: each copy is for its owner only.
+func (c *Cluster) yarnTokenFile() string { return filepath.Join(c.Dir, "token-yarn") }
+
+func (n *node) stateDir() string { return n.path(stateName) }
+func (n *node) socket() string   { return wire.SocketPath(n.stateDir()) }
 
 // startHeadrace starts the manager and all node daemons.
 func (c *Cluster) startHeadrace(ctx context.Context) error {
@@ -103,6 +112,9 @@ func (c *Cluster) launchNode(i int) (err error) {
 	n := c.nodes[i]
 	args := []string{"node", "--manager", c.managerURL(), "--token-file", c.tokenFile(), "--name", n.host,
 		"--state-dir", n.at(stateName)}
+	if c.o.User != "" {
+		args = append(args, "--operator", c.o.User)
+	}
 	return n.machine.do(func() error {
 		n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags))
 		return err

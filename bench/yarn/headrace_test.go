@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,10 +186,12 @@ func killSuspended(t *testing.T, c *Cluster) {
 		}
 	}
 	idle(t, c)
-	for _, task := range must(c.Tasks(t.Context(), 0))(t) {
-		if task.EndedMs == 0 {
-			t.Errorf("task %s is still %s", task.Id, task.State)
-		}
+	// The daemon writes the end down a moment after the last process has gone.
+	err := c.AwaitTasks(within(t, patience), "all tasks to have ended", settleTime, func(tasks []*wire.Task) bool {
+		return !slices.ContainsFunc(tasks, func(task *wire.Task) bool { return task.EndedMs == 0 })
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

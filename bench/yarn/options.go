@@ -60,6 +60,11 @@ type Options struct {
 	// Properties are added to yarn-site.xml, or replace those there.
 	Properties map[string]string
 
+	// User is the account that YARN runs as: its daemons, and the clients that submit
+	// applications. Headrace's daemons stay with this process's user, which must then
+	// be root. Empty: YARN runs as that user, too.
+	User string
+
 	// Wrap is put before the command of every process, which it must become (exec).
 	Wrap []string
 

@@ -41,7 +41,10 @@ func startProcess(name, logFile string, cmd *exec.Cmd) (*process, error) {
 		cmd.Stdout = out
 	}
 	cmd.Stderr = out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", name, err)
 	}
@@ -130,12 +133,14 @@ func tailOf(path string) string {
 var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
-// java is a command that runs a class with the given class path.
+// java is a command that runs a class with the given class path, as YARN's user.
 func (c *Cluster) java(heap int, class string, path []string, args ...string) *exec.Cmd {
 	all := append([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM...)
 	all = append(all, "-Dhadoop.log.dir="+c.Dir, "-Djava.io.tmpdir="+filepath.Join(c.Dir, "tmp"),
 		"-cp", strings.Join(path, ":"), class)
-	return c.command(c.o.Jars.Java, append(all, args...))
+	cmd := c.command(c.o.Jars.Java, append(all, args...))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.user}
+	return cmd
 }
 
 // command is one of a process of the cluster.
