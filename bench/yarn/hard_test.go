@@ -35,10 +35,33 @@ type job struct {
 	tasks int
 }
 
+// start starts a job of so many steps. %s in its command stands for them; an empty
+// command does nothing else.
 func (j *jobs) start(t *testing.T, s ShellJob, count int) *job {
 	t.Helper()
+	return j.submit(t, s, must(j.c.NewSteps(s.Name, count, 100*time.Millisecond))(t))
+}
+
+// startHeld starts a job that stands still after its first step, until goOn.
+func (j *jobs) startHeld(t *testing.T, s ShellJob, count int) *job {
+	t.Helper()
 	steps := must(j.c.NewSteps(s.Name, count, 100*time.Millisecond))(t)
-	s.Command = steps.Command()
+	if err := steps.Hold(); err != nil {
+		t.Fatal(err)
+	}
+	return j.submit(t, s, steps)
+}
+
+func (j *job) goOn(t *testing.T) {
+	t.Helper()
+	if err := j.steps.GoOn(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (j *jobs) submit(t *testing.T, s ShellJob, steps Steps) *job {
+	t.Helper()
+	s.Command = strings.ReplaceAll(orDefault(s.Command, "%s"), "%s", steps.Command())
 	if err := j.Submit(s); err != nil {
 		t.Fatal(err)
 	}
@@ -193,67 +216,6 @@ func stranger(t *testing.T, c *Cluster) {
 		if e := new(connect.Error); !errors.As(err, &e) || e.Code() != connect.CodeUnauthenticated {
 			t.Errorf("with the token %q: %v", token, err)
 		}
-	}
-}
-
-// Checkpoints: the daemons are killed while containers are being dumped, are on
-// storage only, and are being restored.
-func TestCheckpointSurvival(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", ManagerFlags: []string{"--min-run", "0s"}})
-	j := startJobs(t, c)
-	restart := map[string]func(*testing.T) error{
-		"node":            func(t *testing.T) error { return errors.Join(c.KillNode(0), c.StartNode(within(t, patience), 0)) },
-		"manager":         func(t *testing.T) error { return errors.Join(c.KillManager(), c.StartManager(within(t, patience))) },
-		"NodeManager":     func(t *testing.T) error { return errors.Join(c.KillNM(0), c.StartNM(within(t, patience), 0)) },
-		"ResourceManager": func(t *testing.T) error { return errors.Join(c.KillRM(), c.StartRM(within(t, patience))) },
-	}
-	for _, try := range []struct{ victim, while string }{
-		{"node", "checkpointing"}, {"manager", "checkpointing"}, {"NodeManager", "checkpointing"}, {"ResourceManager", "checkpointing"},
-		{"node", "checkpointed"}, {"NodeManager", "checkpointed"}, {"ResourceManager", "checkpointed"},
-		{"node", "restoring"}, {"NodeManager", "restoring"}, {"ResourceManager", "restoring"},
-	} {
-		t.Run(try.victim+" while "+try.while, func(t *testing.T) {
-			name := try.victim + "-" + try.while
-			low := j.start(t, ShellJob{Name: "low-" + name, Queue: "low", Memory: 2048}, 30)
-			low.awaitSteps(t, 5)
-			high := j.start(t, ShellJob{Name: "high-" + name, Queue: "high", Memory: 1024}, 10)
-			awaitDoing(t, c, try.while)
-			if err := restart[try.victim](t); err != nil {
-				t.Fatal(err)
-			}
-			high.finished(t)
-			low.finished(t)
-			idle(t, c)
-		})
-	}
-	t.Run("killed while checkpointed", func(t *testing.T) {
-		low := j.start(t, ShellJob{Name: "low-killed", Queue: "low", Memory: 2048}, 300)
-		low.awaitSteps(t, 5)
-		high := j.start(t, ShellJob{Name: "high-killed", Queue: "high", Memory: 1024}, 300)
-		awaitState(t, c, "checkpointed", 1)
-		low.kill(t)
-		high.kill(t)
-		idle(t, c)
-		if entries := must(os.ReadDir(c.nodes[0].stateDir() + "/checkpoints"))(t); len(entries) > 1 {
-			t.Errorf("checkpoints are left: %v", entries)
-		}
-	})
-}
-
-// awaitDoing returns when a task of NodeManager 0 is in a state, or on the way to one.
-func awaitDoing(t *testing.T, c *Cluster, what string) {
-	t.Helper()
-	err := c.AwaitTasks(within(t, patience), "a container to be "+what, patience, func(tasks []*wire.Task) bool {
-		for _, task := range tasks {
-			if task.Doing == what || task.Doing == "" && task.State == what {
-				return true
-			}
-		}
-		return false
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package yarn
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -264,34 +263,4 @@ func ourWarnings(t *testing.T, path string) map[string]int {
 		}
 	}
 	return n
-}
-
-// Each of the daemons is killed while a container is suspended.
-func TestSurvival(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend"})
-	ctx := func(t *testing.T) context.Context { return within(t, patience) }
-	for _, victim := range []struct {
-		name        string
-		kill, start func(t *testing.T) error
-	}{
-		{"node", func(*testing.T) error { return c.KillNode(0) }, func(t *testing.T) error { return c.StartNode(ctx(t), 0) }},
-		{"manager", func(*testing.T) error { return c.KillManager() }, func(t *testing.T) error { return c.StartManager(ctx(t)) }},
-		{"NodeManager", func(*testing.T) error { return c.KillNM(0) }, func(t *testing.T) error { return c.StartNM(ctx(t), 0) }},
-		{"ResourceManager", func(*testing.T) error { return c.KillRM() }, func(t *testing.T) error { return c.StartRM(ctx(t)) }},
-	} {
-		t.Run(victim.name, func(t *testing.T) {
-			f := giveWay(t, c, victim.name, "suspended")
-			if err := victim.kill(t); err != nil {
-				t.Fatal(err)
-			}
-			if err := victim.start(t); err != nil {
-				t.Fatal(err)
-			}
-			if gave := awaitState(t, c, "suspended", 1); gave[0] != f.gave[0] {
-				t.Errorf("%s is suspended, before it was %s", gave[0], f.gave[0])
-			}
-			f.over(t, c)
-		})
-	}
 }

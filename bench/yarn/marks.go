@@ -19,7 +19,7 @@ type Decision struct {
 	Mechanism string
 }
 
-var decisionLine = regexp.MustCompile(`^time=(\S+) .*msg=preempt container=(\S+) .*mechanism=(\S+)`)
+var decisionLine = regexp.MustCompile(`^time=(\S+) .*msg=preempt container=(\S+) .*mechanism=(\w+)`)
 
 // Decisions are those that the manager has written down since it was first started,
 // the oldest first. One that is the same as the last about its container is not

@@ -32,6 +32,7 @@ file=$1/$task.$CONTAINER_ID
 for ((step = 1; step <= $2; step++)); do
   sleep "$3"
   echo "$step $EPOCHREALTIME" >> "$file"
+  while [ -e "$1.hold" ]; do sleep 0.05; done
 done
 `
 
@@ -50,6 +51,14 @@ func (c *Cluster) NewSteps(job string, count int, each time.Duration) (Steps, er
 
 // script is one for each job: a shell reads it while it runs.
 func (s Steps) script() string { return s.Dir + ".sh" }
+
+// Hold has tasks stand still after each step until GoOn, also after the last.
+func (s Steps) Hold() error { return os.WriteFile(s.holdFile(), nil, 0o644) }
+
+// GoOn lets tasks go on, if they are held.
+func (s Steps) GoOn() error { return os.RemoveAll(s.holdFile()) }
+
+func (s Steps) holdFile() string { return s.Dir + ".hold" }
 
 // Command is the line for a ShellJob.
 func (s Steps) Command() string {
