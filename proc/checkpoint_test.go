@@ -234,9 +234,15 @@ func TestKillInterruptsADump(t *testing.T) {
 }
 
 func TestDiskFullLeavesTheTask(t *testing.T) {
+	for name, options := range map[string]string{"bytes": "size=64m", "files": "size=1g,nr_inodes=8"} {
+		t.Run(name, func(t *testing.T) { fullDisk(t, options) })
+	}
+}
+
+func fullDisk(t *testing.T, options string) {
 	w := newWorld(t).needCheckpoints()
 	w.must(os.Mkdir(w.store, 0o700))
-	w.must(unix.Mount("tmpfs", w.store, "tmpfs", 0, "size=64m,mode=700"))
+	w.must(unix.Mount("tmpfs", w.store, "tmpfs", 0, "mode=700,"+options))
 	defer unix.Unmount(w.store, unix.MNT_DETACH)
 	s := w.spec("count", "python3", "-c", "import random; b = random.randbytes(120 << 20)\n"+counter)
 	task := w.start(s)

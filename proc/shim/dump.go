@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"headrace/internal/linux"
@@ -137,9 +138,19 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	if serr := w.ServerErr(); serr != nil {
 		return errors.Join(serr, failure) // CRIU saw only that the connection broke
 	}
+	if storeFull(failure) {
+		return errors.Join(syscall.ENOSPC, failure)
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
 		return fmt.Errorf("%w: %w", proc.ErrNotCheckpointable, failure)
 	}
 	return failure
+}
+
+// storeFull tells whether CRIU has failed to write a file of its own for lack of
+// room: that is no fault of the task.
+func storeFull(failure error) bool {
+	said := failure.Error()
+	return strings.Contains(said, "No space left on device") || strings.Contains(said, "Disk quota exceeded")
 }
