@@ -16,6 +16,7 @@ import org.slf4j.LoggerFactory;
 /** Collects the containers that YARN preempts and has the manager say how each of them gives way. */
 final class Victims implements Runnable {
     private static final Logger LOG = LoggerFactory.getLogger(Victims.class);
+    private static final long AGAIN_MS = 100;
 
     /** What is done with the answers. Called by the thread of Victims. */
     interface Outcome {
@@ -37,6 +38,7 @@ final class Victims implements Runnable {
     private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
     private final Set<ContainerId> asking = ConcurrentHashMap.newKeySet();
     private final Warnings warnings;
+    private boolean patient;
 
     Victims(ManagerClient manager, Settings settings, Pace pace, Outcome outcome, AtomicBoolean stopping) {
         this.manager = manager;
@@ -91,10 +93,10 @@ final class Victims implements Runnable {
         return batch;
     }
 
-    private void decide(List<Victim> batch) {
+    private void decide(List<Victim> batch) throws InterruptedException {
         List<ManagerClient.Decision> decisions;
         try {
-            decisions = manager.preempt(batch.stream().map(Victim::id).toList(), observing());
+            decisions = ask(batch.stream().map(Victim::id).toList());
             warnings.works();
         } catch (IOException | RuntimeException e) {
             if (!stopping.get()) {
@@ -105,6 +107,25 @@ final class Victims implements Runnable {
         }
         for (int i = 0; i < batch.size(); i++) {
             apply(batch.get(i), decisions.get(i));
+        }
+    }
+
+    // A manager that has answered before and is just being started again answers soon, and may have ordered what it had
+    // no time to answer. One that stays away holds up nobody else.
+    private List<ManagerClient.Decision> ask(List<ContainerId> ids) throws IOException, InterruptedException {
+        long deadline = System.nanoTime() + settings.timeout().toNanos();
+        while (true) {
+            try {
+                List<ManagerClient.Decision> decisions = manager.preempt(ids, observing());
+                patient = true;
+                return decisions;
+            } catch (IOException e) {
+                if (!patient || stopping.get() || System.nanoTime() >= deadline) {
+                    patient = false;
+                    throw e;
+                }
+            }
+            Thread.sleep(AGAIN_MS);
         }
     }
 

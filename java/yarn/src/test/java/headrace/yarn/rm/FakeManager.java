@@ -45,6 +45,7 @@ final class FakeManager implements AutoCloseable {
     private final List<String> released = new ArrayList<>();
     private long version = 1000;
     private int preempts;
+    private int refused;
     private int observed;
     private String mechanism = "suspend";
     private boolean prompt = true;
@@ -113,6 +114,11 @@ final class FakeManager implements AutoCloseable {
         return preempts;
     }
 
+    /** How often Preempt has failed because of {@link #down}. */
+    synchronized int refused() {
+        return refused;
+    }
+
     synchronized int observed() {
         return observed;
     }
@@ -135,6 +141,7 @@ final class FakeManager implements AutoCloseable {
 
     private synchronized ObjectNode answer(String method, JsonNode request) throws InterruptedException {
         if (down) {
+            refused += method.equals("Preempt") ? 1 : 0;
             return null;
         }
         return switch (method) {

@@ -157,6 +157,20 @@ class PreemptionTest {
     }
 
     @Test
+    void aManagerThatIsStartedAgainMeanwhileIsAskedAgain() throws Exception {
+        conf.set(Settings.TIMEOUT_MS, "60000");
+        start();
+        submitted("high", 0);
+        cluster.await("one is put aside", () -> cluster.scheduler().demoted().size() == 1);
+        manager.down(true);
+        submitted("high", 0);
+        cluster.await("asked in vain", () -> manager.refused() >= 2);
+        manager.down(false);
+        cluster.await("the other, too", () -> cluster.scheduler().demoted().size() == 2);
+        assertEquals(List.of(), low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses());
+    }
+
+    @Test
     void aManagerThatDoesNotAnswerDoesNotKeepYarnFromKilling() throws Exception {
         start();
         manager.down(true);
