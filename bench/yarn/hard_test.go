@@ -125,7 +125,7 @@ func TestAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", IntraQueue: true, ManagerFlags: []string{"--min-run", "0s"}})
 	j := startJobs(t, c)
-	t.Run("ten rounds", func(t *testing.T) { tenRounds(t, j) })
+	t.Run("four rounds", func(t *testing.T) { fourRounds(t, j) })
 	t.Run("ending", func(t *testing.T) { endWhileGivingWay(t, j) })
 	t.Run("by priority", func(t *testing.T) { byPriority(t, j) })
 	t.Run("by a user", func(t *testing.T) { suspendedByUser(t, j) })
@@ -133,8 +133,9 @@ func TestAgainAndAgain(t *testing.T) {
 	t.Run("stranger", func(t *testing.T) { stranger(t, c) })
 }
 
-// One container gives way again and again.
-func tenRounds(t *testing.T, j *jobs) {
+// One container gives way again and again. Each time that it is put aside soon after it
+// has gone on it stays so for longer, up to eight seconds.
+func fourRounds(t *testing.T, j *jobs) {
 	const rounds = 4
 	low := j.start(t, ShellJob{Name: "rounds", Queue: "low", Memory: 2048}, 100)
 	for round := range rounds {
