@@ -57,6 +57,8 @@ func sameFile(f *os.File, path string) (bool, error) {
 
 func (l *taskLock) unlock() {
 	if l != nil {
+		// To close alone does not do: a process that is just being started has a copy.
+		unix.Flock(int(l.f.Fd()), unix.LOCK_UN)
 		l.f.Close()
 	}
 }
