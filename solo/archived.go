@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -30,6 +32,8 @@ type Archive struct {
 
 	mu   sync.Mutex
 	open *archive.Archive
+	// silent is until when nobody asks, in nanoseconds since 1970.
+	silent atomic.Int64
 }
 
 // String implements Elsewhere.
@@ -191,22 +195,20 @@ func (a *Archive) Withdraw(ctx context.Context, id string) error {
 
 // Take implements Elsewhere. Where nothing waits it costs one look at the archive.
 func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
-	at, err := a.reach(ctx)
-	if err != nil {
-		return Taken{}, err
-	}
 	// First the container, which no other machine has: names are cut off.
 	claimant := string(p.Task) + "." + a.Node
-	if p.Again {
-		if err := p.reclaim(ctx, at, claimant); err != nil {
+	at, found, err := a.look(ctx, claimant, p.Again)
+	switch {
+	case err != nil:
+		return Taken{}, fmt.Errorf("%w: %w", errUnknown, err)
+	case found.used > 0:
+		return Taken{}, errBegun
+	case p.Again:
+		if err := p.forget(); err != nil {
 			return Taken{}, err
 		}
 	}
-	ready, err := at.ReadyKeys(ctx)
-	if err != nil {
-		return Taken{}, err
-	}
-	if len(ready) == 0 {
+	if len(found.ready) == 0 {
 		return Taken{}, errNothing
 	}
 	launch, err := p.launch()
@@ -214,7 +216,7 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 		return Taken{}, err
 	}
 	key := launch.Key()
-	if !ready[key] {
+	if !found.ready[key] {
 		return Taken{}, errNothing
 	}
 	claim, err := at.Claim(ctx, archive.Want{
@@ -227,15 +229,55 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 	return a.fetch(ctx, claim, p, launch)
 }
 
-// reclaim gives up what an earlier daemon had begun to take.
-func (p Parcel) reclaim(ctx context.Context, at *archive.Archive, claimant string) error {
-	used, err := at.Reclaim(ctx, claimant)
-	if err != nil {
-		return err
+// Every container that starts waits for a look at the archive. So who is not answered
+// for lookTime starts without, and the others after it for lookPause.
+const (
+	lookTime  = 5 * time.Second
+	lookPause = 30 * time.Second
+)
+
+// found is what a look at the archive has shown.
+type found struct {
+	ready map[string]bool // the keys of checkpoints that wait
+	used  int             // what the claimant had begun to use
+}
+
+// look tells what there is; again: what the claimant had claimed is offered before.
+// The archive may be a file system whose server is gone, and which nothing can
+// interrupt: then a goroutine stays until it is back.
+func (a *Archive) look(ctx context.Context, claimant string, again bool) (*archive.Archive, found, error) {
+	if left := time.Until(time.Unix(0, a.silent.Load())); left > 0 {
+		return nil, found{}, fmt.Errorf("%s does not answer; it is asked again in %v", a.Name, left.Round(time.Second))
 	}
-	if used > 0 {
-		return errBegun
+	type answer struct {
+		at *archive.Archive
+		found
+		err error
 	}
+	answers := make(chan answer, 1)
+	go func() {
+		var r answer
+		if r.at, r.err = a.reach(ctx); r.err == nil && again {
+			r.used, r.err = r.at.Reclaim(ctx, claimant)
+		}
+		if r.err == nil {
+			r.ready, r.err = r.at.ReadyKeys(ctx)
+		}
+		answers <- r
+	}()
+	select {
+	case r := <-answers:
+		return r.at, r.found, r.err
+	case <-ctx.Done():
+		return nil, found{}, context.Cause(ctx)
+	case <-time.After(lookTime):
+		a.silent.Store(time.Now().Add(lookPause).UnixNano())
+		return nil, found{}, fmt.Errorf("%s has not answered for %v", a.Name, lookTime)
+	}
+}
+
+// forget removes what an earlier daemon has fetched for the task, and not used.
+func (p Parcel) forget() error {
 	store, err := p.open()
 	if err != nil {
 		return err

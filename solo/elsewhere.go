@@ -21,7 +21,8 @@ type Elsewhere interface {
 	// Withdraw takes it back; errTaken when somebody else has, or may have had it.
 	Withdraw(ctx context.Context, id string) error
 	// Take gets a checkpoint of the same command into a store, as the task's;
-	// errNothing when there is none that can be used here. From then on it is the
+	// errNothing when there is none that can be used here, errUnknown when the place
+	// does not answer. From then on it is the
 	// task's alone. What an earlier daemon has begun to fetch for the task is fetched
 	// again; errBegun when it may have begun to restore it.
 	Take(ctx context.Context, p Parcel) (Taken, error)
@@ -34,6 +35,7 @@ type Elsewhere interface {
 var (
 	errTaken   = errors.New("its checkpoint goes on on another machine")
 	errNothing = errors.New("no checkpoint of this command waits")
+	errUnknown = errors.New("it is not known whether a checkpoint of it waits")
 	errBegun   = errors.New("the daemon ended when it was about to be restored")
 	errUnclear = errors.New("it is not known whether others have its checkpoint")
 )
@@ -154,7 +156,7 @@ type arrivedFrom struct {
 	res   proc.RestoreResult
 	// store is where it is; nil: the command was started from the beginning.
 	store *store
-	// why is the reason for that, if there was something to restore.
+	// why is the reason for that, unless there was nothing to restore.
 	why string
 }
 
@@ -210,6 +212,9 @@ func (l *loop) startHeld(ctx context.Context, live Task, p Parcel, st *store) (f
 	}
 	if !errors.Is(err, errNothing) {
 		from.why = err.Error()
+		if !errors.Is(err, errUnknown) {
+			from.why = "a checkpoint of it could not be restored: " + from.why
+		}
 		l.log.Warn("a checkpoint of a container from elsewhere is not used", "id", p.Task, "err", err)
 	}
 	return from, live.Start(ctx)
@@ -241,7 +246,7 @@ func (l *loop) bringHere(ctx context.Context, live Task, p Parcel, from *arrived
 func (l *loop) came(t *task, from arrivedFrom) string {
 	if from.store == nil {
 		if from.why != "" {
-			return "starts from the beginning, because a checkpoint of it could not be restored: " + from.why
+			return "starts from the beginning, because " + from.why
 		}
 		return ""
 	}

@@ -229,7 +229,7 @@ func processesOf(t *testing.T, c *Cluster, container string) []string {
 func TestWithoutDaemons(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60, 100*time.Millisecond)
+	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, lowSteps, 100*time.Millisecond)
 	low.awaitSteps(t, 80)
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10, 100*time.Millisecond)
 	high.succeed(t, 3)
