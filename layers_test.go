@@ -25,7 +25,7 @@ const module = "headrace"
 // directory with all packages below it. Imports point down; inside a layer a
 // package may import only its own family.
 var layers = [][]string{
-	0: {".", "internal/linux", "internal/criu", "internal/crash"},
+	0: {".", "internal/linux", "internal/criu", "internal/crash", "internal/hdfstest"},
 	1: {"proc", "pagecache", "disk", "fileset"},
 	2: {"policy", "stream", "trace", "report", "wire"},
 	3: {"node", "manager", "sim", "doctor", "warm"},

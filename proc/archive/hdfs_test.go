@@ -1,243 +1,70 @@
 package archive
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"headrace/internal/hdfstest"
 )
 
 // patience is how long a test waits for something that must happen.
 const patience = 60 * time.Second
 
-// hadoop is where the build of java/cluster gathers jars: lib those of all daemons,
-// hdfs that of name node and data node.
+// hadoop is where the build of java/cluster gathers jars.
 const hadoop = "../../java/cluster/target/hadoop"
 
-// testHDFS is a name node and a data node, started once, when first asked for.
+const hdfsUser = hdfstest.User
+
+// testHDFS is started once, when first asked for.
 var testHDFS struct {
 	sync.Mutex
 	tried  bool
-	skip   string
+	hdfs   *hdfstest.HDFS
 	err    error
-	url    string
-	nodes  []*exec.Cmd
-	dir    string
 	places int
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	stopHDFS()
+	if h := testHDFS.hdfs; h != nil {
+		h.Stop()
+	}
 	os.Exit(code)
 }
 
 // newHDFS returns a place in a directory of its own.
 func newHDFS(t testing.TB) Place {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("HDFS is not started in short tests")
+	}
 	h := &testHDFS
 	h.Lock()
 	defer h.Unlock()
 	if !h.tried {
 		h.tried = true
-		h.skip, h.err = startHDFS()
+		h.hdfs, h.err = hdfstest.Start(hadoop)
 	}
-	if h.skip != "" {
-		t.Skip(h.skip)
+	if errors.Is(h.err, hdfstest.ErrMissing) {
+		t.Skip(h.err)
 	}
 	if h.err != nil {
 		t.Fatal(h.err)
 	}
 	h.places++
-	p, err := WebHDFS(t.Context(), HDFS{NameNodes: []string{h.url}, User: hdfsUser, Dir: fmt.Sprintf("/apps/headrace%d", h.places)})
+	p, err := WebHDFS(t.Context(), HDFS{NameNodes: []string{h.hdfs.URL()}, User: hdfsUser, Dir: fmt.Sprintf("/apps/headrace%d", h.places)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-const hdfsUser = "headrace"
-
-// startHDFS says why there can be none, or what went wrong.
-func startHDFS() (skip string, err error) {
-	if testing.Short() {
-		return "HDFS is not started in short tests", nil
-	}
-	java, err := exec.LookPath("java")
-	if err != nil {
-		return "there is no java to run HDFS with", nil
-	}
-	jars, _ := filepath.Glob(hadoop + "/hdfs/hadoop-hdfs-[0-9]*.jar")
-	if len(jars) == 0 {
-		if jars, _ = filepath.Glob(hadoop + "/lib/hadoop-hdfs-[0-9]*.jar"); len(jars) == 0 {
-			return "HDFS's jars are not there (make java gathers them): no hadoop-hdfs in " + hadoop, nil
-		}
-	}
-	h := &testHDFS
-	if h.dir, err = os.MkdirTemp("", "archive-hdfs-"); err != nil {
-		return "", err
-	}
-	rpc, web, err := twoPorts()
-	if err == nil {
-		err = configureHDFS(h.dir, rpc, web)
-	}
-	if err != nil {
-		return "", err
-	}
-	h.url = fmt.Sprintf("http://127.0.0.1:%d", web)
-	lib, err := filepath.Abs(hadoop + "/lib")
-	if err != nil {
-		return "", err
-	}
-	jar, err := filepath.Abs(jars[0])
-	if err != nil {
-		return "", err
-	}
-	path := strings.Join([]string{h.dir, jar, lib + "/*"}, ":")
-	if out, err := hdfsCommand(java, path, "namenode.NameNode", "-format", "-nonInteractive").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("format HDFS: %w: %s", err, last(out))
-	}
-	for _, class := range []string{"namenode.NameNode", "datanode.DataNode"} {
-		if err := startHDFSNode(hdfsCommand(java, path, class), class); err != nil {
-			return "", err
-		}
-	}
-	return "", awaitHDFS()
-}
-
-func last(b []byte) []byte { return b[max(0, len(b)-3000):] }
-
-func twoPorts() (a, b int, err error) {
-	l1, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer l1.Close()
-	l2, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer l2.Close()
-	return l1.Addr().(*net.TCPAddr).Port, l2.Addr().(*net.TCPAddr).Port, nil
-}
-
-func configureHDFS(dir string, rpc, web int) error {
-	property := func(kv ...string) string {
-		var b strings.Builder
-		b.WriteString("<configuration>\n")
-		for i := 0; i < len(kv); i += 2 {
-			fmt.Fprintf(&b, "<property><name>%s</name><value>%s</value></property>\n", kv[i], kv[i+1])
-		}
-		return b.String() + "</configuration>\n"
-	}
-	var errs []error
-	for _, web := range []string{"hdfs", "datanode", "static"} { // the jar has no pages; without these directories nothing starts
-		errs = append(errs, os.MkdirAll(filepath.Join(dir, "webapps", web), 0o700))
-	}
-	write := func(name, text string) {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	write("core-site.xml", property("fs.defaultFS", fmt.Sprintf("hdfs://127.0.0.1:%d", rpc), "hadoop.tmp.dir", dir+"/tmp",
-		"hadoop.http.staticuser.user", hdfsUser))
-	write("hdfs-site.xml", property(
-		"dfs.namenode.name.dir", "file://"+dir+"/name", "dfs.datanode.data.dir", "file://"+dir+"/data",
-		"dfs.namenode.rpc-address", fmt.Sprintf("127.0.0.1:%d", rpc), "dfs.namenode.http-address", fmt.Sprintf("127.0.0.1:%d", web),
-		"dfs.datanode.address", "127.0.0.1:0", "dfs.datanode.http.address", "127.0.0.1:0", "dfs.datanode.ipc.address", "127.0.0.1:0",
-		"dfs.datanode.hostname", "127.0.0.1", "dfs.replication", "1", "dfs.namenode.safemode.extension", "0",
-		"dfs.permissions.superusergroup", "supergroup"))
-	write("log4j.properties", "log4j.rootLogger=WARN,c\nlog4j.appender.c=org.apache.log4j.ConsoleAppender\nlog4j.appender.c.layout=org.apache.log4j.SimpleLayout\n")
-	return errors.Join(errs...)
-}
-
-func hdfsCommand(java, path, class string, args ...string) *exec.Cmd {
-	args = append([]string{"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", path, "org.apache.hadoop.hdfs.server." + class}, args...)
-	cmd := exec.Command(java, args...)
-	// HDFS's superuser is whoever starts it. It ends with the test, however that ends.
-	cmd.Env = append(os.Environ(), "HADOOP_USER_NAME="+hdfsUser)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd
-}
-
-func startHDFSNode(cmd *exec.Cmd, class string) error {
-	h := &testHDFS
-	log, err := os.Create(filepath.Join(h.dir, class+".log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // Pdeathsig is about the thread that has started it
-		started <- cmd.Start()
-		if cmd.Process != nil {
-			cmd.Wait()
-		}
-	}()
-	h.nodes = append(h.nodes, cmd)
-	return <-started
-}
-
-// awaitHDFS waits until files can be written.
-func awaitHDFS() error {
-	h := &testHDFS
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := probeHDFS(ctx, h.url)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			var logs []byte
-			for _, class := range []string{"namenode.NameNode", "datanode.DataNode"} {
-				b, _ := os.ReadFile(filepath.Join(h.dir, class+".log"))
-				logs = append(logs, last(b)...)
-			}
-			return fmt.Errorf("HDFS does not come up: %w\n%s", err, logs)
-		}
-	}
-}
-
-func probeHDFS(ctx context.Context, url string) error {
-	p, err := WebHDFS(ctx, HDFS{NameNodes: []string{url}, User: hdfsUser, Dir: "/probe"})
-	if err != nil {
-		return err
-	}
-	if err := p.Remove(ctx, "x"); err != nil {
-		return err
-	}
-	return p.Create(ctx, "x", func(io.Writer) error { return nil })
-}
-
-func stopHDFS() {
-	h := &testHDFS
-	for _, n := range h.nodes {
-		if n.Process != nil {
-			n.Process.Kill()
-		}
-	}
-	if h.dir != "" {
-		os.RemoveAll(h.dir)
-	}
 }
 
 func TestHDFSIsPrivate(t *testing.T) {
