@@ -7,11 +7,15 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.exceptions.YarnException;
+import org.apache.hadoop.yarn.server.api.protocolrecords.NMContainerStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
+import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
@@ -113,6 +117,22 @@ public class HeadraceScheduler extends CapacityScheduler {
             return;
         }
         super.handle(event);
+    }
+
+    @Override
+    public void recoverContainersOnNode(List<NMContainerStatus> reports, RMNode node) {
+        for (NMContainerStatus report : reports == null ? List.<NMContainerStatus>of() : reports) {
+            int exit = report.getContainerExitStatus();
+            report.setContainerExitStatus(guarded(() -> plugin.exitStatus(report.getContainerId(), exit), exit));
+        }
+        super.recoverContainersOnNode(reports, node);
+    }
+
+    @Override
+    public void completedContainer(RMContainer container, ContainerStatus status, RMContainerEventType event) {
+        int exit = status.getExitStatus();
+        status.setExitStatus(guarded(() -> plugin.exitStatus(status.getContainerId(), exit), exit));
+        super.completedContainer(container, status, event);
     }
 
     // Of all that ends containers only this is done without a lock; nothing may be demoted in the middle of it.

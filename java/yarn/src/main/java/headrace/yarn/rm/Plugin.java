@@ -5,8 +5,10 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.slf4j.Logger;
@@ -119,6 +121,18 @@ final class Plugin {
             to.offer(id, stock);
         }
         return suitable;
+    }
+
+    /**
+     * What the application master is told of the end of a container. Of one that this ResourceManager has ended it is
+     * told at once; that its node tells that happens only after a restart, when what the master would have been told is
+     * forgotten. A master that asks again is told what it is told of a release.
+     */
+    int exitStatus(ContainerId id, int ofNode) {
+        RMApp app = scheduler.getRMContext().getRMApps().get(id.getApplicationAttemptId().getApplicationId());
+        boolean released = active() && ofNode == ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
+            && settings.elsewhere().asksAgain(app);
+        return released ? ContainerExitStatus.ABORTED : ofNode;
     }
 
     /** @see HeadraceScheduler#reconsiders */

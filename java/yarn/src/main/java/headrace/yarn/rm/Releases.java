@@ -7,7 +7,6 @@ import java.util.concurrent.RejectedExecutionException;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.Resource;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.util.resource.Resources;
@@ -65,9 +64,8 @@ final class Releases {
     }
 
     private boolean asksAgain(RMContainer container) {
-        RMApp app = scheduler.getRMContext().getRMApps()
-            .get(container.getContainerId().getApplicationAttemptId().getApplicationId());
-        return app != null && elsewhere.types().contains(app.getApplicationType());
+        return elsewhere.asksAgain(scheduler.getRMContext().getRMApps()
+            .get(container.getContainerId().getApplicationAttemptId().getApplicationId()));
     }
 
     private boolean roomElsewhere(RMContainer container) {

@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 
 /**
  * What yarn-site.xml says about the plug-in.
@@ -37,6 +38,9 @@ record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallba
      * @param afterMs how long a container waits for room on its own machine first
      */
     record Elsewhere(Set<String> types, long afterMs) {
+        boolean asksAgain(RMApp app) {
+            return app != null && types.contains(app.getApplicationType());
+        }
     }
 
     /** @throws IllegalArgumentException when something is missing or wrong; the message says what to do */

@@ -7,12 +7,17 @@ import headrace.yarn.rm.Suspension.Phase;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.server.api.protocolrecords.NMContainerStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -182,6 +187,38 @@ class SurvivalTest {
         cluster.await("all accounted for", () -> cluster.scheduler().demoted().isEmpty()
             && cluster.scheduler().getRootQueueMetrics().getAllocatedContainers() == 5);
         assertEquals(0, cluster.scheduler().getRootQueueMetrics().getPendingMB());
+    }
+
+    @Test
+    void aReleaseIsNotAFailureForAResourceManagerThatStartsAgain() throws Exception {
+        run(false);
+        conf.set(Settings.TYPES, "YARN");
+        TestCluster next = new TestCluster(conf, cluster);
+        cluster.close();
+        cluster = next;
+        node.setResourceTrackerService(cluster.rm.getResourceTrackerService());
+        int ended = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER;
+        ApplicationAttemptId attempt = am.getApplicationAttemptId();
+        NMContainerStatus before = TestRMRestart.createNMContainerStatus(attempt, (int) ids.get(0).getContainerId(),
+            ContainerState.COMPLETE);
+        before.setContainerExitStatus(ended);
+        node.registerNode(List.of(
+            TestRMRestart.createNMContainerStatus(attempt, 1, ContainerState.RUNNING), before,
+            TestRMRestart.createNMContainerStatus(attempt, (int) ids.get(1).getContainerId(), ContainerState.RUNNING)),
+            List.of(attempt.getApplicationId()));
+        cluster.nodes.add(node);
+        am.setAMRMProtocol(cluster.rm.getApplicationMasterService(), cluster.rm.getRMContext());
+        am.registerAppAttempt(false);
+        cluster.await("the container", () -> cluster.container(ids.get(1)) != null);
+        node.nodeHeartbeat(Map.of(attempt.getApplicationId(), List.of(
+            ContainerStatus.newInstance(ids.get(1), ContainerState.COMPLETE, "", ended))), true);
+        Map<ContainerId, Integer> told = new TreeMap<>();
+        cluster.await("the master hears of both", () -> {
+            am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses()
+                .forEach(s -> told.put(s.getContainerId(), s.getExitStatus()));
+            return told.size() == 2;
+        });
+        assertEquals(Map.of(ids.get(0), ContainerExitStatus.ABORTED, ids.get(1), ContainerExitStatus.ABORTED), told);
     }
 
     @Test
