@@ -53,6 +53,7 @@ type node struct {
 	nm    *process
 	agent *process // headrace node
 	flags []string // of its command line, as StartDaemons was given them
+	dies  string   // the crash point at which it dies, for tests
 	// machine is nil without the option Machines.
 	machine *machine
 }

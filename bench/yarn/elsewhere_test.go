@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace/internal/criu"
+	"headrace/proc/archive"
 	"headrace/wire"
 )
 
@@ -23,22 +24,31 @@ func needCRIU(t *testing.T) {
 	}
 }
 
+// elsewhereSoon has containers of DistributedShell go on on another machine.
+var elsewhereSoon = map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}
+
+// archiveDir is an archive that is a directory.
+func archiveDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "archive")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Containers of DistributedShell leave their machine, which stays full, and go on on
 // another.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	needMachines(t)
 	needCRIU(t)
-	archive := filepath.Join(t.TempDir(), "archive")
-	if err := os.Mkdir(archive, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := archiveDir(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", Machines: true, Nodes: 2,
-		ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--archive", archive},
-		Properties: map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}})
+		ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--archive", dir}, Properties: elsewhereSoon})
 	j := startJobs(t, c)
-	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), archive) })
-	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), archive) })
+	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), dir) })
+	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), dir) })
 }
 
 // A framework runs applications with one container, which asks again for it.
@@ -91,6 +101,12 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	t.Helper()
 	d := &departure{framework: f, c: j.c, steps: must(j.c.NewSteps(name, 60, 100*time.Millisecond))(t)}
 	d.application = d.start(t, name, d.steps)
+	t.Cleanup(func() {
+		// What a failed test leaves would be in the way of others.
+		if t.Failed() {
+			d.c.KillApp(context.Background(), d.application)
+		}
+	})
 	awaitSteps(t, d.steps, 20)
 	var urgent []*job
 	for i := range 2 {
@@ -113,16 +129,20 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	return d
 }
 
-// arrival is the task on the other machine when it runs.
+// arrival is the task on the other machine when it runs, or has even done so already.
 func (d *departure) arrival(t *testing.T) *wire.Task {
 	t.Helper()
 	var found *wire.Task
 	err := await(within(t, patience), "wait for a container of "+d.application+" on the other machine", patience, func(ctx context.Context) (bool, error) {
+		app, gone := d.c.App(ctx, d.application)
 		tasks, err := d.c.Tasks(ctx, d.to)
 		for _, task := range tasks {
-			if task.Hosting.GetApplication() == d.application && task.State == "running" && task.Doing == "" {
+			if task.Hosting.GetApplication() == d.application && task.Doing == "" && (task.State == "running" || task.State == "done") {
 				found = task
 			}
+		}
+		if found == nil && gone == nil && err == nil && app.Ended() {
+			return false, &fatal{fmt.Errorf("it has ended: %+v", app)}
 		}
 		return found != nil, err
 	})
@@ -152,8 +172,15 @@ func (d *departure) over(t *testing.T) {
 	idle(t, d.c)
 }
 
-func goesOnElsewhere(t *testing.T, d *departure, archive string) {
+func goesOnElsewhere(t *testing.T, d *departure, dir string) {
 	d.leaves.kill(t)
+	d.goesOn(t, must(archive.Dir(dir))(t))
+}
+
+// goesOn waits for the end, and fails unless all work was done by the container and
+// what it became on the other machine, and nothing of it is left.
+func (d *departure) goesOn(t *testing.T, place archive.Place) {
+	t.Helper()
 	task := d.arrival(t)
 	if task.Id == d.container {
 		t.Errorf("the container on the other machine has the name of the first, %s", task.Id)
@@ -174,16 +201,16 @@ func goesOnElsewhere(t *testing.T, d *departure, archive string) {
 		}
 	}
 	d.over(t)
-	for _, state := range []string{"new", "ready", "claimed", "used", "removed"} {
-		if left := must(filepath.Glob(filepath.Join(archive, state, "*")))(t); len(left) > 0 {
-			t.Errorf("in the archive is left: %v", left)
+	for _, state := range []archive.State{archive.Uploading, archive.Ready, archive.Claimed, archive.Used, "removed"} {
+		if left := must(place.List(t.Context(), string(state)))(t); len(left) > 0 {
+			t.Errorf("in the archive is left, %s: %v", state, left)
 		}
 	}
 }
 
-func startsAfresh(t *testing.T, d *departure, archive string) {
+func startsAfresh(t *testing.T, d *departure, dir string) {
 	damaged := make(chan error, 1)
-	go func() { damaged <- damage(within(t, patience), archive) }()
+	go func() { damaged <- damage(within(t, patience), dir) }()
 	d.leaves.kill(t)
 	if err := <-damaged; err != nil {
 		t.Fatal(err)
@@ -209,19 +236,29 @@ func startsAfresh(t *testing.T, d *departure, archive string) {
 }
 
 // damage changes a byte of all data of the first entry that is ready in an archive.
-func damage(ctx context.Context, archive string) error {
-	const each = 2 * time.Millisecond // sooner than a container can be started
+func damage(ctx context.Context, dir string) error {
+	entry, err := awaitEntry(ctx, dir, archive.Ready)
+	if err != nil {
+		return err
+	}
+	return damageEntry(entry)
+}
+
+// awaitEntry returns an entry in a state when an archive has one: sooner than a
+// container can be started, or fetched.
+func awaitEntry(ctx context.Context, dir string, state archive.State) (string, error) {
+	const each = 2 * time.Millisecond
 	for {
-		entries, err := filepath.Glob(filepath.Join(archive, "ready", "*"))
+		entries, err := filepath.Glob(filepath.Join(dir, string(state), "*"))
 		if err != nil {
-			return err
+			return "", err
 		}
 		if len(entries) > 0 {
-			return damageEntry(entries[0])
+			return entries[0], nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for something in the archive: %w", context.Cause(ctx))
+			return "", fmt.Errorf("wait for something in %s of the archive: %w", state, context.Cause(ctx))
 		case <-time.After(each):
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"headrace/internal/crash"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -73,7 +74,7 @@ func (c *Cluster) StartManager(ctx context.Context) (err error) {
 	if c.o.Policy != "" {
 		args = append(args, "--policy", c.o.Policy)
 	}
-	if c.manager.process, err = c.headrace("manager", append(args, c.o.ManagerFlags...)); err != nil {
+	if c.manager.process, err = c.headrace("manager", append(args, c.o.ManagerFlags...), ""); err != nil {
 		return err
 	}
 	return await(ctx, "wait for the manager", startTime, func(ctx context.Context) (bool, error) {
@@ -116,14 +117,18 @@ func (c *Cluster) launchNode(i int) (err error) {
 		args = append(args, "--operator", c.o.User)
 	}
 	return n.machine.do(func() error {
-		n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags))
+		n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags), n.dies)
 		return err
 	})
 }
 
-// headrace starts a daemon of Headrace.
-func (c *Cluster) headrace(name string, args []string) (*process, error) {
-	return startProcess("headrace "+name, c.logFile("headrace-"+name), c.command(c.o.Binary, args))
+// headrace starts a daemon of Headrace, which dies at a crash point; empty: at none.
+func (c *Cluster) headrace(name string, args []string, dies string) (*process, error) {
+	cmd := c.command(c.o.Binary, args)
+	if dies != "" {
+		cmd.Env = append(cmd.Env, crash.Env+"="+dies)
+	}
+	return startProcess("headrace "+name, c.logFile("headrace-"+name), cmd)
 }
 
 // awaitJoined returns when so many nodes have joined the manager.
