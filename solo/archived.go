@@ -103,7 +103,7 @@ func (p Parcel) open() (*checkpoint.Store, error) {
 }
 
 // Send implements Elsewhere.
-func (a *Archive) Send(ctx context.Context, p Parcel) error {
+func (a *Archive) Send(ctx context.Context, p Parcel, begun func() error) error {
 	im, err := p.newest()
 	if err != nil {
 		return err
@@ -143,6 +143,9 @@ func (a *Archive) Send(ctx context.Context, p Parcel) error {
 		return err
 	}
 	_, err = at.Put(ctx, p.ID, d, func(w *archive.Writer) error {
+		if err := begun(); err != nil {
+			return err
+		}
 		if err := w.AddImage(im); err != nil {
 			return err
 		}

@@ -16,8 +16,9 @@ import (
 type Elsewhere interface {
 	fmt.Stringer
 	// Send puts a checkpoint there. After errUnclear others may have it all the same,
-	// until Withdraw has succeeded.
-	Send(ctx context.Context, p Parcel) error
+	// until Withdraw has succeeded. It calls begun when there is something to withdraw
+	// and nobody can have it yet, and fails with begun.
+	Send(ctx context.Context, p Parcel, begun func() error) error
 	// Withdraw takes it back; errTaken when somebody else has, or may have had it.
 	Withdraw(ctx context.Context, id string) error
 	// Take gets a checkpoint of the same command into a store, as the task's;
@@ -106,13 +107,14 @@ func (l *loop) archive(t *task, in *intent, c *call) {
 }
 
 func (l *loop) send(t *task, in *intent, c *call) {
-	// Its name is durable before anybody else may see it.
-	t.rec.Sent = &sent{ID: archive.NewID()}
 	p := l.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
-	p.ID = t.rec.Sent.ID
+	p.ID = archive.NewID()
+	// Its name is durable before anybody else may have it, but not before it is there:
+	// what is not there cannot be withdrawn.
+	begun := func() error { return l.durably(func() { t.rec.Sent = &sent{ID: p.ID}; l.touch(t) }) }
 	l.begin(t, opArchive, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
-		err := l.cfg.Elsewhere.Send(ctx, p)
+		err := l.cfg.Elsewhere.Send(ctx, p, begun)
 		took, at := watch()
 		return func() error {
 			if err != nil {
@@ -129,6 +131,22 @@ func (l *loop) send(t *task, in *intent, c *call) {
 			return nil
 		}
 	})
+}
+
+// durably makes a change in the loop, and returns when it is durable. It is called by
+// operations.
+func (l *loop) durably(change func()) error {
+	done := make(chan struct{})
+	l.post(func() {
+		change()
+		l.later(func() { close(done) })
+	})
+	select {
+	case <-done:
+		return nil
+	case <-l.dead:
+		return errStopping
+	}
 }
 
 // takeBack makes sure that nobody else has the task's checkpoint, records that, and

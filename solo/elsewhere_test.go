@@ -27,6 +27,9 @@ type shelf struct {
 	taking chan struct{}
 	// begun is what Take says to who asks again.
 	begun error
+	// sending, if not nil, gets an element when Send begins, which then waits for its
+	// context.
+	sending chan struct{}
 }
 
 func newShelf(w *world) *shelf {
@@ -35,7 +38,15 @@ func newShelf(w *world) *shelf {
 
 func (s *shelf) String() string { return "shelf" }
 
-func (s *shelf) Send(_ context.Context, p Parcel) error {
+func (s *shelf) Send(ctx context.Context, p Parcel, begun func() error) error {
+	if s.sending != nil {
+		s.sending <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if err := begun(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuses == nil || errors.Is(s.refuses, errUnclear) {
@@ -265,6 +276,25 @@ func TestArchiveFails(t *testing.T) {
 	b.awaitState(id, headrace.Checkpointed)
 	if err := b.order(id, "resume"); err == nil {
 		t.Error("it runs twice after a restart of the daemon")
+	}
+}
+
+// A daemon dies before there is anything of a checkpoint elsewhere.
+func TestDiesBeforeSending(t *testing.T) {
+	for _, next := range []string{"archive", "resume"} {
+		b, s := newShelfBed(t)
+		id := b.launch(someContainer)
+		b.mustOrder(id, "checkpoint")
+		s.sending = make(chan struct{}, 1)
+		ordered := make(chan error, 1)
+		go func() { ordered <- b.order(id, "archive") }()
+		<-s.sending
+		b.crash()
+		<-ordered
+		s.sending = nil
+		b.start()
+		b.awaitState(id, headrace.Checkpointed)
+		b.mustOrder(id, next)
 	}
 }
 

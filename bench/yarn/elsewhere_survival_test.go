@@ -94,14 +94,14 @@ type move struct {
 	dir string
 }
 
-// killNodes kills the daemon of the first machine when all data are in the archive, and
+// killNodes kills the daemon of the first machine before it does anything, and when all data are in the archive, and
 // that of the other when it has claimed them.
 func (m *move) killNodes(t *testing.T) error {
-	if err := errors.Join(m.doom(t, m.from, "archive.before-manifest"), m.doom(t, m.to, "archive.claimed")); err != nil {
+	if err := errors.Join(m.doom(t, m.from, "solo.op.before"), m.doom(t, m.to, "archive.claimed")); err != nil {
 		return err
 	}
 	m.leaves.kill(t)
-	return errors.Join(m.afterDeath(t, m.from), m.afterDeath(t, m.to))
+	return errors.Join(m.afterDeath(t, m.from, "archive.before-manifest"), m.afterDeath(t, m.from, ""), m.afterDeath(t, m.to, ""))
 }
 
 // doom has the daemon of a machine die at a crash point.
@@ -110,13 +110,13 @@ func (m *move) doom(t *testing.T, i int, point string) error {
 	return errors.Join(m.c.KillNode(i), m.c.StartNode(within(t, patience), i))
 }
 
-// afterDeath starts the daemon again when it has died.
-func (m *move) afterDeath(t *testing.T, i int) error {
+// afterDeath starts the daemon again when it has died, to die at another point perhaps.
+func (m *move) afterDeath(t *testing.T, i int, next string) error {
 	n := m.c.nodes[i]
 	err := await(within(t, patience), "wait for the death at "+n.dies, patience, func(context.Context) (bool, error) {
 		return n.agent.gone(), nil
 	})
-	n.dies = ""
+	n.dies = next
 	return errors.Join(err, m.c.StartNode(within(t, patience), i))
 }
 
