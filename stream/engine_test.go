@@ -187,7 +187,7 @@ func TestSplitFiles(t *testing.T) {
 	for _, path := range c.path {
 		names = append(names, filepath.Base(path))
 	}
-	if got := strings.Join(names, " "); got != "f7 g7 f1 f2 f3" {
+	if got := strings.Join(names, " "); got != "g7 f7 f1 f2 f3" {
 		t.Errorf("dealt in the order %s", got)
 	}
 }
