@@ -23,9 +23,9 @@ type Elsewhere interface {
 	Withdraw(ctx context.Context, id string) error
 	// Take gets a checkpoint of the same command into a store, as the task's;
 	// errNothing when there is none that can be used here, errUnknown when the place
-	// does not answer. From then on it is the
-	// task's alone. What an earlier daemon has begun to fetch for the task is fetched
-	// again; errBegun when it may have begun to restore it.
+	// does not answer. From then on it is the task's alone. What an earlier daemon has
+	// begun to fetch for the task is fetched again; errBegun when it may have begun to
+	// restore it.
 	Take(ctx context.Context, p Parcel) (Taken, error)
 	// Restored and Failed end what Take has begun: after Failed nothing of the
 	// checkpoint may have run, and the command is started from the beginning.

@@ -94,8 +94,8 @@ type move struct {
 	dir string
 }
 
-// killNodes kills the daemon of the first machine before it does anything, and when all data are in the archive, and
-// that of the other when it has claimed them.
+// killNodes kills the daemon of the first machine before it does anything, again when
+// all data are in the archive, and that of the other when it has claimed them.
 func (m *move) killNodes(t *testing.T) error {
 	if err := errors.Join(m.doom(t, m.from, "solo.op.before"), m.doom(t, m.to, "archive.claimed")); err != nil {
 		return err
