@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -43,48 +42,23 @@ func (d document) tables() []*report.Table {
 }
 
 func (d document) writeTerminal(w io.Writer, term report.Terminal) error {
-	for _, t := range d.tables() {
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		if err := t.WriteTerminal(w, term); err != nil {
-			return err
-		}
-	}
-	var b strings.Builder
-	b.WriteString("\n")
-	for _, f := range d.facts() {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
-	}
-	for _, s := range d.res.Skipped {
-		fmt.Fprintf(&b, "left out: %s: %s\n", s.What, s.Why)
-	}
-	for _, f := range d.failures() {
-		fmt.Fprintf(&b, "FAILED: %s\n", f)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return showTables(w, term, d.tables(), d.facts(), d.remarks("FAILED"))
 }
 
 func (d document) writeMarkdown(w io.Writer) error {
-	var b bytes.Buffer
-	for _, f := range d.facts() {
-		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
-	}
+	return tablesMarkdown(w, d.tables(), d.facts(), d.remarks("failed"))
+}
+
+// remarks are what was left out and what has failed, a line for each.
+func (d document) remarks(failed string) []string {
+	var out []string
 	for _, s := range d.res.Skipped {
-		fmt.Fprintf(&b, "- left out: %s: %s\n", s.What, s.Why)
+		out = append(out, fmt.Sprintf("left out: %s: %s", s.What, s.Why))
 	}
 	for _, f := range d.failures() {
-		fmt.Fprintf(&b, "- failed: %s\n", f)
+		out = append(out, failed+": "+f)
 	}
-	for _, t := range d.tables() {
-		b.WriteString("\n")
-		if err := t.WriteMarkdown(&b); err != nil {
-			return err
-		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return out
 }
 
 // failures names the runs without numbers, each in a line; the file has all of

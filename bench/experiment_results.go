@@ -131,23 +131,9 @@ func (o *RunOptions) publish(r experimentResults) error {
 	if o.JSON != "" && o.From == "" {
 		err = errors.Join(err, writeResults(o.JSON, r))
 	}
-	for _, f := range []struct {
-		path  string
-		write func(io.Writer) error
-	}{
-		{o.HTML, r.page().WriteHTML},
-		{o.Markdown, func(w io.Writer) error { return writeTablesMarkdown(w, r) }},
-	} {
-		if f.path == "" {
-			continue
-		}
-		var b bytes.Buffer
-		if e := f.write(&b); e != nil {
-			err = errors.Join(err, e)
-			continue
-		}
-		err = errors.Join(err, writeWhole(f.path, b.Bytes()))
-	}
+	err = errors.Join(err,
+		writeRendered(o.HTML, func(w io.Writer) error { return r.page().WriteHTML(w) }),
+		writeRendered(o.Markdown, func(w io.Writer) error { return writeTablesMarkdown(w, r) }))
 	for _, path := range []string{o.HTML, o.JSON, o.Markdown} {
 		if path != "" && (path != o.JSON || o.From == "") {
 			fmt.Fprintf(o.Stdout, "written: %s\n", path)
@@ -156,8 +142,29 @@ func (o *RunOptions) publish(r experimentResults) error {
 	return err
 }
 
+// writeRendered writes a file, unless path is empty.
+func writeRendered(path string, render func(io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := render(&b); err != nil {
+		return err
+	}
+	return writeWhole(path, b.Bytes())
+}
+
 func writeTables(w io.Writer, term report.Terminal, r experimentResults) error {
-	for _, t := range r.tables() {
+	return showTables(w, term, r.tables(), r.circumstances().facts(), r.circumstances().remarks())
+}
+
+func writeTablesMarkdown(w io.Writer, r experimentResults) error {
+	return tablesMarkdown(w, r.tables(), r.circumstances().facts(), r.circumstances().remarks())
+}
+
+// showTables writes tables for a terminal, and below them how they were made.
+func showTables(w io.Writer, term report.Terminal, tables []*report.Table, facts []report.Fact, remarks []string) error {
+	for _, t := range tables {
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
@@ -167,25 +174,26 @@ func writeTables(w io.Writer, term report.Terminal, r experimentResults) error {
 	}
 	var b strings.Builder
 	b.WriteString("\n")
-	for _, f := range r.circumstances().facts() {
+	for _, f := range facts {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
 	}
-	for _, line := range r.circumstances().remarks() {
+	for _, line := range remarks {
 		b.WriteString(line + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func writeTablesMarkdown(w io.Writer, r experimentResults) error {
+// tablesMarkdown writes how tables were made, and below that the tables.
+func tablesMarkdown(w io.Writer, tables []*report.Table, facts []report.Fact, remarks []string) error {
 	var b bytes.Buffer
-	for _, f := range r.circumstances().facts() {
+	for _, f := range facts {
 		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
 	}
-	for _, line := range r.circumstances().remarks() {
+	for _, line := range remarks {
 		b.WriteString("- " + line + "\n")
 	}
-	for _, t := range r.tables() {
+	for _, t := range tables {
 		b.WriteString("\n")
 		if err := t.WriteMarkdown(&b); err != nil {
 			return err

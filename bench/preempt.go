@@ -1,10 +1,10 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -178,23 +178,9 @@ func (o *PreemptOptions) publish(res *Results) error {
 	if o.JSON != "" && o.From == "" {
 		err = errors.Join(err, res.write(o.JSON))
 	}
-	for _, f := range []struct {
-		path  string
-		write func(*bytes.Buffer) error
-	}{
-		{o.HTML, func(b *bytes.Buffer) error { return rep.page().WriteHTML(b) }},
-		{o.Markdown, func(b *bytes.Buffer) error { return rep.writeMarkdown(b) }},
-	} {
-		if f.path == "" {
-			continue
-		}
-		var b bytes.Buffer
-		if e := f.write(&b); e != nil {
-			err = errors.Join(err, e)
-			continue
-		}
-		err = errors.Join(err, writeWhole(f.path, b.Bytes()))
-	}
+	err = errors.Join(err,
+		writeRendered(o.HTML, func(w io.Writer) error { return rep.page().WriteHTML(w) }),
+		writeRendered(o.Markdown, rep.writeMarkdown))
 	if o.Media != "" {
 		text, e := res.mediaFile()
 		if e == nil {
