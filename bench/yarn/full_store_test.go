@@ -161,16 +161,7 @@ func suspendedInstead(t *testing.T, low, high *job, want ...string) {
 // One container is checkpointed and restored again and again.
 func tenCheckpoints(t *testing.T, j *jobs) {
 	const rounds = 10
-	low := j.start(t, ShellJob{Name: "ten", Queue: "low", Memory: 2048}, 8*rounds+10)
-	for round := range rounds {
-		low.awaitSteps(t, round*8+5)
-		high := j.start(t, ShellJob{Name: fmt.Sprint("ten", round), Queue: "high", Memory: 1024}, 1)
-		high.finished(t)
-	}
-	low.finished(t)
-	idle(t, j.c)
-	all := must(low.steps.Attempts())(t)["0"]
-	task := must(j.c.TaskOf(t.Context(), 0, all[0].Container))(t)
+	task := giveWayAgain(t, j, "ten", rounds, 8*rounds+10, 1)
 	dumps := 0
 	for _, e := range task.History {
 		if e.State == "checkpointed" {

@@ -137,19 +137,25 @@ func TestAgainAndAgain(t *testing.T) {
 // has gone on it stays so for longer, up to eight seconds.
 func fourRounds(t *testing.T, j *jobs) {
 	const rounds = 4
-	low := j.start(t, ShellJob{Name: "rounds", Queue: "low", Memory: 2048}, 100)
+	if task := giveWayAgain(t, j, "rounds", rounds, 100, 3); task.Preemptions != rounds {
+		t.Errorf("the container was preempted %d times, want %d", task.Preemptions, rounds)
+	}
+}
+
+// giveWayAgain is a job of lowSteps that gives way to one of highSteps so often. It
+// returns the task of its container.
+func giveWayAgain(t *testing.T, j *jobs, name string, rounds, lowSteps, highSteps int) *wire.Task {
+	t.Helper()
+	low := j.start(t, ShellJob{Name: name, Queue: "low", Memory: 2048}, lowSteps)
 	for round := range rounds {
 		low.awaitSteps(t, round*8+5)
-		high := j.start(t, ShellJob{Name: fmt.Sprint("round", round), Queue: "high", Memory: 1024}, 3)
+		high := j.start(t, ShellJob{Name: fmt.Sprint(name, round), Queue: "high", Memory: 1024}, highSteps)
 		high.finished(t)
 	}
 	low.finished(t)
 	idle(t, j.c)
 	all := must(low.steps.Attempts())(t)["0"]
-	task := must(j.c.TaskOf(t.Context(), 0, all[0].Container))(t)
-	if task.Preemptions != rounds {
-		t.Errorf("the container was preempted %d times, want %d", task.Preemptions, rounds)
-	}
+	return must(j.c.TaskOf(t.Context(), 0, all[0].Container))(t)
 }
 
 // Many short containers are suspended at all moments, also at that of their end.
