@@ -8,17 +8,18 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 GO          ?= go
-GO_TIMEOUT  ?= 30m
+GO_TIMEOUT  ?= 60m
 TESTFLAGS   ?=
 PKGS        ?= ./...
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
-LDFLAGS     := -s -w -X main.version=$(VERSION)
+LDFLAGS     := -s -w -X headrace/cli.Version=$(VERSION)
 
 bindir      := $(DESTDIR)$(PREFIX)/bin
 unitdir     := $(DESTDIR)$(PREFIX)/lib/systemd/system
 bashdir     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+confdir     := $(DESTDIR)/etc/headrace
 sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 
 MVN  := mvn -B -ntp -f java/pom.xml
@@ -37,7 +38,7 @@ help: ## list the targets
 setup: ## install what building, testing and the demo need (scripts/setup)
 	scripts/setup
 
-build: bin/headrace bin/headrace-shim ## build bin/headrace and bin/headrace-shim
+build: bin/headrace bin/headrace-shim bin/headrace-lab ## build bin/headrace, bin/headrace-shim and bin/headrace-lab
 
 bin/%: FORCE
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
@@ -56,7 +57,7 @@ java/sparkyarn/target/built: java/pom.xml $(shell find java/sparkyarn -name targ
 	else echo 'Spark is left out of the tests: its jars cannot be had' >&2; fi
 
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
-	bin/headrace demo
+	bin/headrace-lab demo
 
 # Else every process that the race detector watches sleeps a second at its end.
 test: export GORACE ?= atexit_sleep_ms=0
@@ -64,7 +65,7 @@ test: setup build java java/sparkyarn/target/built ## all tests with the race de
 	$(GO) vet $(PKGS)
 	@# Those of a real YARN come after the others, not beside them: they fill the machine.
 	all=$$($(GO) list $(PKGS)); \
-	yarn=$$(grep '/bench/yarn$$' <<<"$$all" || true); others=$$(grep -v '/bench/yarn$$' <<<"$$all" || true); \
+	yarn=$$(grep '/lab/yarn$$' <<<"$$all" || true); others=$$(grep -v '/lab/yarn$$' <<<"$$all" || true); \
 	( failed=0; \
 	  for packages in "$$others" "$$yarn"; do \
 	    [ -z "$$packages" ] || $(GO) test -json -race -timeout $(GO_TIMEOUT) $(TESTFLAGS) $$packages || failed=1; \
@@ -80,25 +81,37 @@ check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	if command -v mvn >/dev/null; then $(MVN) -q test-compile; \
 	else echo 'Java left out: there is no Maven (scripts/setup installs it)' >&2; fi
 
-bench: setup build ## the experiments, side by side in one run
-	bin/headrace bench preempt
-	bin/headrace bench read
-	bin/headrace bench warm
-	bin/headrace bench order
-	bin/headrace bench sim
+bench: setup build java ## the experiments, side by side in one run
+	bin/headrace-lab bench preempt
+	bin/headrace-lab bench read
+	bin/headrace-lab bench warm
+	bin/headrace-lab bench order
+	bin/headrace-lab bench sim
+	bin/headrace-lab bench yarn
 
-install: build java ## install below PREFIX (/usr/local): binaries, jars, systemd units, completions
+# It copies what is there and builds nothing: it is run by root, who may have no Go, and whom git
+# tells no version of somebody else's tree.
+install: ## install what was built below PREFIX (/usr/local): programs, jars if there are any, units, completion
+	@for p in bin/headrace bin/headrace-shim; do \
+	  [ -x $$p ] || { echo "$$p is not there: make build first, as yourself" >&2; exit 1; }; done
 	install -D -m 755 bin/headrace '$(bindir)/headrace'
 	install -D -m 755 bin/headrace-shim '$(bindir)/headrace-shim'
 	install -d '$(unitdir)' '$(bashdir)' '$(zshdir)' '$(fishdir)'
-	install -D -m 644 -t '$(sharedir)' $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j) $(envs:%=systemd/%)
+	install -D -m 644 -t '$(sharedir)' $(envs:%=systemd/%)
+	@for j in $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j); do \
+	  if [ -e $$j ]; then echo "install $$j"; install -m 644 -t '$(sharedir)' $$j; \
+	  else echo "$$j is left out: it has not been built (make java; only YARN needs it)"; fi; done
 	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" > "$(unitdir)/$$u"; done
 	bin/headrace completion bash > '$(bashdir)/headrace'
 	bin/headrace completion zsh > '$(zshdir)/_headrace'
 	bin/headrace completion fish > '$(fishdir)/headrace.fish'
+	install -d '$(confdir)'
+	[ -e '$(confdir)/headrace.conf' ] || install -m 644 systemd/headrace.conf '$(confdir)/headrace.conf'
 	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace (a cluster: docs/yarn.md)'
 
-uninstall: ## remove what install has put there; the state directory stays
+uninstall: ## remove what install has put there; the state directory stays, and settings that were changed
+	! cmp -s systemd/headrace.conf '$(confdir)/headrace.conf' || rm -f '$(confdir)/headrace.conf'
+	[ ! -d '$(confdir)' ] || rmdir --ignore-fail-on-non-empty '$(confdir)'
 	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' $(foreach u,$(units),'$(unitdir)/$u') \
 	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish' \
 	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')

@@ -1,6 +1,7 @@
 // Package headrace is the vocabulary that every layer shares: names of tasks,
-// jobs and nodes, priorities, task states, the mechanisms of preemption, the
-// View (what is known) and the Order (what to do).
+// jobs and nodes, priorities, task states, the operations and commands that lead
+// from one to another, the mechanisms of preemption, the View (what is known) and
+// the Order (what to do).
 //
 // It holds plain values only: no I/O, no clock, no goroutines, and nothing but
 // the standard library. Sizes are bytes, bandwidths are bytes per second and

@@ -76,6 +76,14 @@ func (p Priority) Band() string {
 	return "production"
 }
 
+// Hosting tells whose task it is when its scheduler is another one, and what that
+// calls it. Its names in JSON are those of records.
+type Hosting struct {
+	Scheduler   string `json:"scheduler"`
+	Application string `json:"application,omitempty"`
+	Queue       string `json:"queue,omitempty"`
+}
+
 // TaskState is where a task is in its life.
 //
 //	pending -> running <-> suspended
@@ -107,21 +115,11 @@ const (
 var stateNames = [...]string{"pending", "running", "suspended", "checkpointed", "done", "failed", "killed", "lost"}
 
 // String is the lower-case name of the state.
-func (s TaskState) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
-}
+func (s TaskState) String() string { return nameOf(stateNames[:], s, "state") }
 
 // ParseTaskState is the inverse of TaskState.String.
 func ParseTaskState(s string) (TaskState, error) {
-	for i, n := range stateNames {
-		if n == s {
-			return TaskState(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown task state %q", s)
+	return named[TaskState](stateNames[:], s, "task state")
 }
 
 // Final reports whether the task has ended for good.
@@ -147,9 +145,4 @@ const (
 var mechanismNames = [...]string{"wait", "suspend", "checkpoint", "kill"}
 
 // String is the lower-case name of the mechanism.
-func (m Mechanism) String() string {
-	if int(m) < len(mechanismNames) {
-		return mechanismNames[m]
-	}
-	return fmt.Sprintf("mechanism(%d)", uint8(m))
-}
+func (m Mechanism) String() string { return nameOf(mechanismNames[:], m, "mechanism") }

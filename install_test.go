@@ -5,73 +5,153 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestInstall: everything that is to be there is installed, for its prefix, and goes
-// again. The programs and jars are stand-ins.
+// TestInstall: what was built is installed, for its prefix, without anything being built;
+// it goes again. The programs and jars are stand-ins.
 func TestInstall(t *testing.T) {
+	plugins := []string{"yarn", "mapreduce", "spark"}
+	for name, jars := range map[string][]string{"with jars": plugins, "without jars": nil, "some jars": plugins[:1]} {
+		t.Run(name, func(t *testing.T) {
+			tree := newInstallTree(t)
+			tree.write("bin/headrace", "#!/bin/sh\necho completion\n", 0o755)
+			tree.write("bin/headrace-shim", "", 0o755)
+			want := []string{"bin/headrace", "bin/headrace-shim", "share/headrace/node.env", "share/headrace/manager.env", settingsFile}
+			for _, plugin := range jars {
+				tree.write("java/"+plugin+"/target/headrace-"+plugin+".jar", "", 0o644)
+				want = append(want, "share/headrace/headrace-"+plugin+".jar")
+			}
+			units, err := filepath.Glob("systemd/*.service")
+			if err != nil || len(units) < 3 {
+				t.Fatalf("%v, %v", units, err)
+			}
+			for _, u := range units {
+				want = append(want, "lib/systemd/system/"+filepath.Base(u))
+			}
+			if out, err := tree.make("install"); err != nil {
+				t.Fatalf("make install: %v\n%s", err, out)
+			}
+			tree.check(want)
+			for range 2 { // also when nothing is left
+				if out, err := tree.make("uninstall"); err != nil {
+					t.Fatalf("make uninstall: %v\n%s", err, out)
+				}
+			}
+			tree.check(nil)
+			tree.keepsSettings()
+		})
+	}
+}
+
+// TestInstallNeedsABuild: who has built nothing is told what to do.
+func TestInstallNeedsABuild(t *testing.T) {
+	tree := newInstallTree(t)
+	tree.write("bin/headrace", "#!/bin/sh\n", 0o755)
+	out, err := tree.make("install")
+	if err == nil || !strings.Contains(out, "bin/headrace-shim is not there: make build first") {
+		t.Errorf("make install without headrace-shim: %v\n%s", err, out)
+	}
+}
+
+// installTree is a source tree with nothing in it that could be built, and a root
+// to install below.
+type installTree struct {
+	*testing.T
+	dir, dest string
+}
+
+func newInstallTree(t *testing.T) *installTree {
+	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make")
 	}
-	dir, dest := t.TempDir(), filepath.Join(t.TempDir(), "a root")
-	if err := os.CopyFS(filepath.Join(dir, "systemd"), os.DirFS("systemd")); err != nil {
+	tree := &installTree{T: t, dir: t.TempDir(), dest: filepath.Join(t.TempDir(), "a root")}
+	if err := os.CopyFS(filepath.Join(tree.dir, "systemd"), os.DirFS("systemd")); err != nil {
 		t.Fatal(err)
 	}
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(name, text string, mode os.FileMode) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+	tree.write("Makefile", string(makefile), 0o644)
+	return tree
+}
+
+func (tree *installTree) write(name, text string, mode os.FileMode) {
+	tree.Helper()
+	path := filepath.Join(tree.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tree.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		tree.Fatal(err)
+	}
+}
+
+// make runs a target where there is neither Go nor Maven, as for root under sudo.
+func (tree *installTree) make(target string) (string, error) {
+	cmd := exec.Command("make", "GO=false", "MVN=false", target, "DESTDIR="+tree.dest, "PREFIX=/opt/x")
+	cmd.Dir = tree.dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// settingsFile is where settings go, whatever the prefix, seen from the prefix.
+const settingsFile = "../../etc/headrace/headrace.conf"
+
+// keepsSettings: settings that somebody has changed survive both.
+func (tree *installTree) keepsSettings() {
+	tree.Helper()
+	path := filepath.Join(tree.dest, "etc/headrace/headrace.conf")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tree.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("[daemon]\nslots = 3\n"), 0o644); err != nil {
+		tree.Fatal(err)
+	}
+	for _, target := range []string{"install", "uninstall"} {
+		if out, err := tree.make(target); err != nil {
+			tree.Fatalf("make %s: %v\n%s", target, err, out)
 		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "[daemon]\nslots = 3\n" {
+		tree.Errorf("settings are %q, %v", text, err)
+	}
+}
+
+// check compares the files below the prefix with want.
+func (tree *installTree) check(want []string) {
+	tree.Helper()
+	var got []string
+	filepath.WalkDir(tree.dest, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil
 		}
-	}
-	write("Makefile", string(makefile), 0o644)
-	write("bin/headrace", "#!/bin/sh\necho completion\n", 0o755)
-	write("bin/headrace-shim", "", 0o755)
-	want := []string{"bin/headrace", "bin/headrace-shim", "share/headrace/node.env", "share/headrace/manager.env"}
-	for _, plugin := range []string{"yarn", "mapreduce", "spark"} {
-		write("java/"+plugin+"/target/headrace-"+plugin+".jar", "", 0o644)
-		want = append(want, "share/headrace/headrace-"+plugin+".jar")
-	}
-	units, err := filepath.Glob("systemd/*.service")
-	if err != nil || len(units) < 3 {
-		t.Fatalf("%v, %v", units, err)
-	}
-	for _, u := range units {
-		want = append(want, "lib/systemd/system/"+filepath.Base(u))
-	}
-	run := func(target string) {
-		t.Helper()
-		cmd := exec.Command("make", "-o", "build", "-o", "java", target, "DESTDIR="+dest, "PREFIX=/opt/x")
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("make %s: %v\n%s", target, err, out)
-		}
-	}
-	run("install")
-	for _, name := range want {
-		text, err := os.ReadFile(filepath.Join(dest, "opt/x", name))
+		name, err := filepath.Rel(filepath.Join(tree.dest, "opt/x"), path)
 		if err != nil {
-			t.Error(err)
+			return err
 		}
-		if strings.HasSuffix(name, ".service") && !strings.Contains(string(text), "\nExecStart=/opt/x/bin/headrace ") {
-			t.Errorf("%s does not start /opt/x/bin/headrace:\n%s", name, text)
+		if !isCompletion(name) || want == nil {
+			got = append(got, name)
 		}
-	}
-	run("uninstall")
-	run("uninstall") // also when nothing is left
-	filepath.WalkDir(dest, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() || e.Name() == "headrace" {
-			t.Errorf("%s is left (%v)", path, err)
+		if strings.HasSuffix(name, ".service") {
+			text, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(text), "\nExecStart=/opt/x/bin/headrace ") {
+				tree.Errorf("%s does not start /opt/x/bin/headrace (%v):\n%s", name, err, text)
+			}
 		}
 		return nil
 	})
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		tree.Errorf("installed %q\nwant      %q", got, want)
+	}
+}
+
+func isCompletion(name string) bool {
+	return strings.Contains(name, "completion") || strings.Contains(name, "site-functions")
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // Devices finds devices. The zero value works; it remembers what it found until
@@ -20,7 +22,7 @@ type Devices struct {
 
 	mu     sync.Mutex
 	watch  *os.File       // the mount table, to be told when it changes
-	mounts []mount        // nil: to be read
+	mounts []linux.Mount  // nil: to be read
 	found  map[int]Device // by the id of the mount
 	// changes counts how often found was forgotten.
 	changes int
@@ -71,6 +73,20 @@ func (d *Devices) at(id ID, mount int) (dev Device, mounted bool) {
 	return dev, true
 }
 
+// mountOf finds the mount with the given id, otherwise the last one of the
+// device, a whole file system rather than a part of it. exact tells which.
+func mountOf(all []linux.Mount, id int, dev ID) (m linux.Mount, exact, ok bool) {
+	for _, c := range all {
+		switch {
+		case id > 0 && c.ID == id:
+			return c, true, true
+		case ID(c.Dev) == dev && (!ok || c.Root == "/" || m.Root != "/"):
+			m, ok = c, true
+		}
+	}
+	return m, false, ok
+}
+
 // Disks lists the whole disks of this machine by their number, each with one of
 // the file systems on it if any is mounted. Those without a medium are left out
 // (a loop device without a file), and so is what is not a block device.
@@ -81,9 +97,9 @@ func (d *Devices) Disks() ([]Device, error) {
 		return nil, fmt.Errorf("list the disks: %w", err)
 	}
 	_, mounts, _ := d.lookup(0)
-	on := map[ID]mount{}
+	on := map[ID]linux.Mount{}
 	for _, m := range mounts {
-		b, err := sys.whole(m.dev)
+		b, err := sys.whole(ID(m.Dev))
 		if _, ok := on[b.id]; err == nil && !ok {
 			on[b.id] = m
 		}
@@ -91,7 +107,7 @@ func (d *Devices) Disks() ([]Device, error) {
 	var all []Device
 	for _, b := range blocks {
 		dev := d.numbered(b.id)
-		dev.Mount, dev.FSType = on[b.id].point, on[b.id].fsType
+		dev.Mount, dev.FSType = on[b.id].Point, on[b.id].Type
 		all = append(all, dev)
 	}
 	return all, nil
@@ -131,24 +147,25 @@ func control(f *os.File, do func(fd int)) error {
 
 // mounted is the device of a mounted file system. Its number is not always the
 // one that its files have: in btrfs and overlay there are several.
-func (d *Devices) mounted(m mount) Device {
-	dev := Device{ID: m.dev, Name: m.dev.String(), Memory: true}
-	switch m.fsType {
+func (d *Devices) mounted(m linux.Mount) Device {
+	id := ID(m.Dev)
+	dev := Device{ID: id, Name: id.String(), Memory: true}
+	switch m.Type {
 	case "tmpfs", "ramfs", "devtmpfs", "hugetlbfs":
 	default:
-		dev = d.numbered(m.dev)
+		dev = d.numbered(id)
 		dev.Note = cmp.Or(dev.Note, anonymousNote(m))
 	}
-	dev.Mount, dev.FSType = m.point, m.fsType
+	dev.Mount, dev.FSType = m.Point, m.Type
 	return dev
 }
 
 // anonymousNote says what is not known about a file system without a block
 // device.
-func anonymousNote(m mount) string {
-	switch m.fsType {
+func anonymousNote(m linux.Mount) string {
+	switch m.Type {
 	case "btrfs":
-		return fmt.Sprintf("btrfs does not say which disks a file is on (one of them: %s)", m.source)
+		return fmt.Sprintf("btrfs does not say which disks a file is on (one of them: %s)", m.Source)
 	case "overlay":
 		return "overlay does not say which file system a file is on"
 	}
@@ -172,7 +189,7 @@ func (d *Devices) numbered(id ID) Device {
 }
 
 // lookup returns the device if it is remembered, else the mounts.
-func (d *Devices) lookup(mount int) (Device, []mount, int) {
+func (d *Devices) lookup(mount int) (Device, []linux.Mount, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Once would do, but for a table that changes while it is read.
@@ -184,14 +201,9 @@ func (d *Devices) lookup(mount int) (Device, []mount, int) {
 		if d.mounts != nil {
 			break
 		}
-		text, _ := os.ReadFile(d.mountinfo()) // what is missing then is in the note
-		d.mounts = parseMounts(string(text))
+		d.mounts, _ = linux.ProcFS(d.Proc).Mounts("self") // what is missing then is in the note
 	}
 	return d.found[mount], d.mounts, d.changes
-}
-
-func (d *Devices) mountinfo() string {
-	return filepath.Join(cmp.Or(d.Proc, "/proc"), "self/mountinfo")
 }
 
 // changed reports whether the mount table has changed since the last call. The
@@ -199,7 +211,7 @@ func (d *Devices) mountinfo() string {
 func (d *Devices) changed() bool {
 	if d.watch == nil {
 		// Not by os.Open: the runtime would poll it too, and take the mark away.
-		fd, err := unix.Open(d.mountinfo(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(filepath.Join(cmp.Or(d.Proc, "/proc"), "self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err == nil {
 			d.watch = os.NewFile(uintptr(fd), "mountinfo")
 		}

@@ -204,14 +204,6 @@ func (r Rate) WriteSpeed() float64 { return r.perSecond(r.WrittenBytes) }
 // Requests is how many there were per second.
 func (r Rate) Requests() float64 { return r.perSecond(r.Reads + r.Writes) }
 
-// SeekRate is in seeks per second; negative if nobody counts them.
-func (r Rate) SeekRate() float64 {
-	if r.Seeks < 0 {
-		return UnknownSeeks
-	}
-	return r.perSecond(r.Seeks)
-}
-
 // SeeksPer100MB is how many seeks there were for 100 MB that were read; negative
 // if nobody counts them, and 0 if nothing was read.
 func (r Rate) SeeksPer100MB() float64 {

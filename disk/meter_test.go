@@ -298,18 +298,18 @@ func TestRates(t *testing.T) {
 		got, want float64
 	}{
 		{"read", r.ReadSpeed(), 200e6}, {"write", r.WriteSpeed(), 25e6}, {"requests", r.Requests(), 550},
-		{"seek rate", r.SeekRate(), 10}, {"seeks per 100 MB", r.SeeksPer100MB(), 5},
+		{"seeks per 100 MB", r.SeeksPer100MB(), 5},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if r := before.Sub(before); r.ReadSpeed() != 0 || r.SeekRate() != 0 || r.SeeksPer100MB() != 0 {
+	if r := before.Sub(before); r.ReadSpeed() != 0 || r.SeeksPer100MB() != 0 {
 		t.Errorf("nothing at once: %+v", r)
 	}
 	unknown := after
 	unknown.Seeks = disk.UnknownSeeks
-	if r := unknown.Sub(before); r.Seeks != disk.UnknownSeeks || r.SeekRate() != -1 || r.SeeksPer100MB() != -1 || r.Reads != 1000 {
+	if r := unknown.Sub(before); r.Seeks != disk.UnknownSeeks || r.SeeksPer100MB() != -1 || r.Reads != 1000 {
 		t.Errorf("unknown seeks: %+v", r)
 	}
 	replaced := disk.Sample{At: after.At, ReadBytes: 5, Reads: 1, Seeks: 1}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // sysfs is where sysfs is mounted.
@@ -47,11 +49,11 @@ func (s sysfs) whole(id ID) (block, error) {
 		if err != nil {
 			return block{}, fmt.Errorf("the disk of the partition %v: %w", id, err)
 		}
-		of, ok := parseNumber(strings.TrimSpace(string(text)))
+		of, ok := linux.ParseDev(strings.TrimSpace(string(text)))
 		if !ok {
 			return block{}, fmt.Errorf("the disk of the partition %v: bad number %q", id, text)
 		}
-		id = of
+		id = ID(of)
 	}
 	// A slash in a name is an exclamation mark in sysfs.
 	return block{id: id, name: strings.ReplaceAll(filepath.Base(dir), "!", "/"), dir: dir}, nil
@@ -65,10 +67,11 @@ func (s sysfs) all() ([]block, error) {
 	}
 	var all []block
 	for _, e := range entries {
-		id, ok := parseNumber(e.Name())
+		dev, ok := linux.ParseDev(e.Name())
 		if !ok {
 			continue
 		}
+		id := ID(dev)
 		b, err := s.whole(id)
 		if err != nil || b.id != id {
 			continue // a partition, or gone by now

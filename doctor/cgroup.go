@@ -6,72 +6,29 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"headrace/internal/linux/cgroup"
 )
-
-// hierarchy is one mounted cgroup hierarchy.
-type hierarchy struct {
-	dir         string // where it is mounted, as /proc/mounts names it
-	v2          bool
-	controllers []string // of a v1 hierarchy
-}
-
-// parseHierarchies reads the text of /proc/mounts.
-func parseHierarchies(mounts string) []hierarchy {
-	var found []hierarchy
-	for line := range strings.Lines(mounts) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 {
-			continue
-		}
-		switch fields[2] {
-		case "cgroup":
-			found = append(found, hierarchy{dir: fields[1], controllers: strings.Split(fields[3], ",")})
-		case "cgroup2":
-			found = append(found, hierarchy{dir: fields[1], v2: true})
-		}
-	}
-	return found
-}
-
-// parseOwnCgroups reads the text of /proc/self/cgroup: the path of the process
-// for each controller, and under "" the one in the v2 hierarchy.
-func parseOwnCgroups(text string) map[string]string {
-	own := map[string]string{}
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 || !strings.HasPrefix(parts[2], "/") {
-			continue
-		}
-		for c := range strings.SplitSeq(parts[1], ",") {
-			own[c] = parts[2]
-		}
-	}
-	return own
-}
 
 // ownCgroup is the directory of this process's cgroup where a controller is, or
 // "". For v2, controller is "" for any.
 func (m machine) ownCgroup(controller string, v2 bool) string {
-	mounts, _ := m.read("proc/mounts")
-	text, _ := m.read("proc/self/cgroup")
-	own := parseOwnCgroups(text)
-	for _, h := range parseHierarchies(mounts) {
-		if h.v2 != v2 || (!v2 && !slices.Contains(h.controllers, controller)) {
+	mounts, _ := m.procfs().Mounts("self")
+	own, _ := m.procfs().Cgroups("self")
+	key := controller
+	if v2 {
+		key = ""
+	}
+	for _, h := range mounts {
+		if !h.HasCgroups(key) {
 			continue
 		}
-		key := controller
-		if v2 {
-			key = ""
-		}
-		dir := m.path(filepath.Join(h.dir, own[key]))
+		dir := m.path(filepath.Join(h.Point, own.Of(key)))
 		if _, err := os.Stat(dir); err != nil {
-			dir = m.path(h.dir) // a namespace hides where the process really is
+			dir = m.path(h.Point) // a namespace hides where the process really is
 		}
-		if v2 && controller != "" {
-			list, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-			if err != nil || !slices.Contains(strings.Fields(string(list)), controller) {
-				continue
-			}
+		if v2 && controller != "" && !cgroup.HasController(dir, controller) {
+			continue
 		}
 		return dir
 	}
@@ -145,4 +102,96 @@ func (m machine) freezer() Finding {
 		f.What = fmt.Sprintf("not writable: %v", failure)
 	}
 	return f
+}
+
+// ofTasks are the controllers of tasks' cgroups, what version 1 calls them, the files of
+// which a new group must have one, and what is not so without.
+var ofTasks = []struct {
+	name, v1 string
+	files    []string
+	without  string
+}{
+	{"memory", "memory", nil, "--memory is no limit"},
+	{"cpu", "cpu", nil, "--cpus is no share"},
+	{"pids", "pids", nil, "--pids is no limit"},
+	{"io", "blkio", []string{"blkio.bfq.weight", "blkio.weight"}, "--io-weight is no share"},
+	{"freezer", "freezer", nil, "a suspended task that its user continues runs until it is stopped again"},
+}
+
+func (m machine) taskCgroups() Finding {
+	f := Finding{Name: "cgroups of tasks", Status: OK,
+		Why: "Each task has a cgroup of its own with what controllers there are: for its limits and shares, what it uses in ps, and to keep it suspended."}
+	var have, lack []string
+	for _, c := range ofTasks {
+		version := m.controllerOfTasks(c.name, c.v1, c.files)
+		if version != "" {
+			have = append(have, c.name+" "+version)
+			continue
+		}
+		lack = append(lack, fmt.Sprintf("no %s (%s)", c.name, c.without))
+		if c.name != "io" { // which many kernels do not have
+			f.Status, f.How = Warning, m.cgroupHow()
+		}
+	}
+	f.What = strings.Join(append(have, lack...), ", ")
+	return f
+}
+
+// controllerOfTasks is the version in which groups below this process's own can have a
+// controller: v1, v2 or "". Nothing is delegated for it, so that of version 2 only
+// the lists are looked at.
+func (m machine) controllerOfTasks(name, v1 string, files []string) string {
+	if name == "freezer" {
+		if v2 := m.ownCgroup("", true); v2 != "" && groupHas(v2, []string{"cgroup.freeze"}) {
+			return "v2"
+		}
+	}
+	if dir := m.ownCgroup(v1, false); dir != "" && groupHas(dir, files) {
+		return "v1"
+	}
+	dir := m.ownCgroup(name, true)
+	if dir == "" || !groupHas(dir, nil) || !delegates(dir, name) && !delegates(cgroup.Top(dir), name) || name == "io" && !weighsIO(dir) {
+		return ""
+	}
+	return "v2"
+}
+
+// delegates reports whether groups of version 2 below dir have a controller or can get
+// it: but for the very root, only a group without processes gives it to others.
+func delegates(dir, controller string) bool {
+	given, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if slices.Contains(strings.Fields(string(given)), controller) {
+		return true
+	}
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
+		return true // the very root
+	}
+	members, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err == nil && len(strings.TrimSpace(string(members))) == 0
+}
+
+// groupHas reports whether a group can be made below dir, and has one of the files, if
+// any are named.
+func groupHas(dir string, files []string) bool {
+	has := len(files) == 0
+	err := tryCgroup(dir, func(sub string) {
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join(sub, file)); err == nil {
+				has = true
+			}
+		}
+	})
+	return err == nil && has
+}
+
+// weighsIO reports whether groups of version 2 in or below dir have an I/O weight. That
+// shows where some have the controller already; elsewhere it is taken to be so.
+func weighsIO(dir string) bool {
+	for _, pattern := range []string{"io*.weight", "*/io*.weight"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
+			return true
+		}
+	}
+	inUse, _ := filepath.Glob(filepath.Join(dir, "*", "io.stat"))
+	return len(inUse) == 0
 }

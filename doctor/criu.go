@@ -33,7 +33,7 @@ func criuFinding(ctx context.Context, noSmoke bool) Finding {
 		f.What += "; cannot be used by an ordinary user"
 		f.How = "Run the daemon as root."
 	case ctx.Err() != nil:
-		f.Status = Warning
+		f.Status = Unknown
 		f.What += "; not tried: " + ctx.Err().Error()
 	default:
 		f.Status = Missing

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ type Status string
 const (
 	// OK: nothing needs to be done.
 	OK Status = "ok"
+	// Unknown: it could not be found out.
+	Unknown Status = "unknown"
 	// Warning: works, but not everything, or not as well as it could.
 	Warning Status = "warning"
 	// Missing: a part of Headrace does not work here.
@@ -52,7 +55,7 @@ func Check(ctx context.Context, o Options) []Finding {
 	m := machine{root: "/", uid: os.Geteuid()}
 	return []Finding{
 		m.user(), m.capabilities(), m.kernel(), criuFinding(ctx, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
-		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.overcommit(), m.oom(), m.reclaimers(),
+		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.taskCgroups(), m.overcommit(), m.oom(), m.reclaimers(),
 		m.storage(o.StateDir), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
 		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),
 	}
@@ -80,6 +83,23 @@ func (m machine) number(name string) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil
+}
+
+// asRoot is how to find out what an ordinary user may not read.
+func (m machine) asRoot() string {
+	if m.uid == 0 {
+		return ""
+	}
+	return "sudo headrace doctor"
+}
+
+// denied reports whether a file may be there but not be read.
+func (m machine) denied(name string) bool {
+	f, err := os.Open(m.path(name))
+	if err == nil {
+		f.Close()
+	}
+	return errors.Is(err, os.ErrPermission)
 }
 
 func (m machine) exists(name string) bool {

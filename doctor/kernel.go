@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -18,12 +19,41 @@ import (
 func (m machine) user() Finding {
 	f := Finding{Name: "user", Status: OK, What: "root",
 		Why: "Namespaces, CRIU and cgroups need root; an ordinary user's tasks are suspended, resumed and killed, but not checkpointed."}
-	if m.uid != 0 {
-		f.Status = Warning
-		f.What = fmt.Sprintf("user %d: no checkpoints, no page-out on demand, no memory limits", m.uid)
-		f.How = "Run the daemon as root (sudo headrace solo, or the systemd unit): it runs each command as the user who asked."
+	if text, _ := m.read("proc/self/uid_map"); m.uid == 0 {
+		if users := mappedUsers(text); users > 0 && users < wholeMachine {
+			f.Status, f.What = Warning, fmt.Sprintf("root of a user namespace with %d users: tasks of these only, and no checkpoints", users)
+			if users == 1 {
+				f.What = "root of a user namespace with one user: tasks run as that user, and cannot be checkpointed"
+			}
+			f.How = "Run the daemon as root of the machine; in a container: not in rootless mode."
+		}
+		return f
 	}
+	f.Status = Warning
+	f.What = fmt.Sprintf("user %d: no checkpoints, no page-out on demand, no memory limits", m.uid)
+	f.How = "Run the daemon as root (sudo headrace solo, or the systemd unit): it runs each command as the user who asked."
 	return f
+}
+
+// wholeMachine is how many users there are where no namespace leaves any out.
+const wholeMachine = 1<<32 - 1
+
+// mappedUsers is how many users the text of /proc/self/uid_map has; 0: it does not
+// tell.
+func mappedUsers(text string) int64 {
+	var sum int64
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return 0
+		}
+		n, err := strconv.ParseUint(fields[2], 10, 32)
+		if err != nil {
+			return 0
+		}
+		sum += int64(n)
+	}
+	return sum
 }
 
 // capabilities looks for what even root may lack, in a container say. A root
@@ -33,16 +63,17 @@ func (m machine) capabilities() Finding {
 	f := Finding{Name: "capabilities", Status: OK,
 		Why: "CRIU reads the resource limits of a task; of tasks of other users it may only with CAP_SYS_RESOURCE."}
 	if m.uid != 0 {
-		f.What = "not looked at: an ordinary user cannot checkpoint at all"
+		f.Status, f.What = Unknown, "not looked at: an ordinary user cannot checkpoint at all"
+		f.How = m.asRoot()
 		return f
 	}
 	status, _ := m.read("proc/self/status")
 	effective, ok := effectiveCapabilities(status)
 	switch {
 	case !ok:
-		f.Status, f.What = Warning, "unknown (/proc/self/status does not tell)"
+		f.Status, f.What = Unknown, "/proc/self/status does not tell"
 	case effective&(1<<unix.CAP_SYS_RESOURCE) == 0:
-		f.Status, f.What = Warning, "no CAP_SYS_RESOURCE: tasks of other users than root cannot be checkpointed"
+		f.Status, f.What = Missing, "no CAP_SYS_RESOURCE: tasks of other users than root cannot be checkpointed"
 		f.How = "In a container: grant it (docker run --cap-add SYS_RESOURCE, or --privileged). In a systemd unit: see CapabilityBoundingSet."
 	default:
 		f.What = "CAP_SYS_RESOURCE is there"
@@ -92,7 +123,7 @@ func kernelFinding(release, arch string) Finding {
 	v, ok := parseRelease(release)
 	switch {
 	case !ok:
-		f.Status, f.What = Warning, fmt.Sprintf("a kernel of unknown version (%q) on %s", release, arch)
+		f.Status, f.What = Unknown, fmt.Sprintf("a kernel of unknown version (%q) on %s", release, arch)
 	case !v.atLeast(5, 10):
 		f.Status, f.How = Missing, "Install a newer kernel: 5.10 at least, better 6.5."
 	case !v.atLeast(6, 5):
@@ -115,7 +146,7 @@ func (m machine) namespaces(ctx context.Context) Finding {
 	case err == nil:
 		stop()
 	case ctx.Err() != nil:
-		f.Status, f.What = Warning, "not tried: "+ctx.Err().Error()
+		f.Status, f.What = Unknown, "not tried: "+ctx.Err().Error()
 	case m.uid != 0 && errors.Is(err, os.ErrPermission):
 		f.Status, f.What, f.How = Warning, "not for an ordinary user", "Run the daemon as root."
 	default:
@@ -129,6 +160,8 @@ func (m machine) tracing() Finding {
 	f := Finding{Name: "ptrace", Status: OK, Why: "CRIU seizes the processes of a task with ptrace."}
 	scope, ok := m.number("proc/sys/kernel/yama/ptrace_scope")
 	switch {
+	case !ok && m.denied("proc/sys/kernel/yama/ptrace_scope"):
+		f.Status, f.What, f.How = Unknown, "kernel.yama.ptrace_scope is not readable", m.asRoot()
 	case !ok:
 		f.What = "not restricted (no Yama)"
 	case scope >= 3:
@@ -157,7 +190,7 @@ func (m machine) clock() Finding {
 	f := Finding{Name: "clock", Status: OK, Why: "The clock is read often; a slow source makes measuring expensive and inexact."}
 	source, ok := m.read("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	if !ok {
-		f.Status, f.What = Warning, "the clock source is unknown (/sys is not readable)"
+		f.Status, f.What = Unknown, "the clock source is unknown (/sys is not readable)"
 		return f
 	}
 	f.What = source
@@ -172,7 +205,7 @@ func (m machine) clock() Finding {
 func openFiles() Finding {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return Finding{Name: "open files", Status: Warning, What: err.Error(), Why: openFilesWhy}
+		return Finding{Name: "open files", Status: Unknown, What: err.Error(), Why: openFilesWhy}
 	}
 	return openFilesFinding(limit.Cur, limit.Max)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -27,54 +26,27 @@ func bytesText(n int64) string {
 
 func (m machine) procfs() linux.ProcFS { return linux.ProcFS(m.path("proc")) }
 
-// swapArea is one line of /proc/swaps.
-type swapArea struct {
-	path, kind string
-	size, used int64
-}
-
-// parseSwaps reads the text of /proc/swaps; lines that make no sense are left
-// out. The kernel writes blanks in a path as \040.
-func parseSwaps(text string) []swapArea {
-	var areas []swapArea
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			continue
-		}
-		size, err := strconv.ParseInt(fields[2], 10, 64)
-		used, uerr := strconv.ParseInt(fields[3], 10, 64)
-		const most = 1 << 50
-		if err != nil || uerr != nil || size < 0 || used < 0 || size > most || used > most {
-			continue
-		}
-		path := strings.ReplaceAll(fields[0], `\040`, " ")
-		areas = append(areas, swapArea{path: path, kind: fields[1], size: size << 10, used: used << 10})
-	}
-	return areas
-}
-
 func (m machine) swap() Finding {
 	mem, err := m.procfs().MemInfo()
 	if err != nil {
-		return Finding{Name: "swap", Status: Warning, What: err.Error(), Why: swapWhy}
+		return Finding{Name: "swap", Status: Unknown, What: err.Error(), Why: swapWhy}
 	}
-	text, _ := m.read("proc/swaps")
-	return swapFinding(mem, parseSwaps(text))
+	areas, _ := m.procfs().Swaps()
+	return swapFinding(mem, areas)
 }
 
 const swapWhy = "A suspended task keeps its memory. Swap is where it goes when a more urgent task needs the room; without it, a task that does not fit beside the other one is checkpointed or killed instead."
 
-func swapFinding(mem linux.MemInfo, areas []swapArea) Finding {
+func swapFinding(mem linux.MemInfo, areas []linux.SwapArea) Finding {
 	f := Finding{Name: "swap", Status: OK, Why: swapWhy}
 	want := max(gib, (mem.Total+gib-1)/gib*gib)
 	if mem.SwapTotal == 0 {
-		f.Status, f.What, f.How = Missing, fmt.Sprintf("none (memory: %s)", bytesText(mem.Total)), swapFile(want)
+		f.Status, f.What, f.How = Warning, fmt.Sprintf("none (memory: %s)", bytesText(mem.Total)), swapFile(want)
 		return f
 	}
 	var where []string
 	for _, a := range areas {
-		where = append(where, fmt.Sprintf("%s %s", a.kind, a.path))
+		where = append(where, fmt.Sprintf("%s %s", a.Kind, a.Path))
 	}
 	f.What = fmt.Sprintf("%s, %s of it free (memory: %s; %s)",
 		bytesText(mem.SwapTotal), bytesText(mem.SwapFree), bytesText(mem.Total), strings.Join(where, ", "))
@@ -90,9 +62,9 @@ func swapFinding(mem linux.MemInfo, areas []swapArea) Finding {
 	return f
 }
 
-func allInMemory(areas []swapArea) bool {
+func allInMemory(areas []linux.SwapArea) bool {
 	for _, a := range areas {
-		if !strings.Contains(a.path, "/zram") {
+		if !strings.Contains(a.Path, "/zram") {
 			return false
 		}
 	}
@@ -114,7 +86,7 @@ func (m machine) swappiness() Finding {
 	n, ok := m.number("proc/sys/vm/swappiness")
 	switch {
 	case !ok:
-		f.Status, f.What = Warning, "vm.swappiness is not readable"
+		f.Status, f.What = Unknown, "vm.swappiness is not readable"
 	case n == 0:
 		f.Status, f.What = Warning, "vm.swappiness = 0"
 		f.How = "sysctl vm.swappiness=10, and the same in /etc/sysctl.d"
@@ -132,7 +104,7 @@ func (m machine) pageOut(ctx context.Context) Finding {
 	swapped, err := tryPageOut(ctx)
 	switch {
 	case ctx.Err() != nil:
-		f.Status, f.What = Warning, "not tried: "+ctx.Err().Error()
+		f.Status, f.What = Unknown, "not tried: "+ctx.Err().Error()
 	case errors.Is(err, unix.EPERM):
 		f.Status, f.What = Warning, "not allowed: process_madvise needs CAP_SYS_NICE"
 		f.How = "Run the daemon as root."
@@ -225,7 +197,7 @@ func (m machine) overcommit() Finding {
 	n, ok := m.number("proc/sys/vm/overcommit_memory")
 	switch {
 	case !ok:
-		f.Status, f.What = Warning, "vm.overcommit_memory is not readable"
+		f.Status, f.What = Unknown, "vm.overcommit_memory is not readable"
 	case n == 2:
 		f.Status, f.What = Warning, "strict (vm.overcommit_memory = 2)"
 		f.How = "sysctl vm.overcommit_memory=0, or a higher vm.overcommit_ratio, or more swap"
@@ -248,7 +220,7 @@ func (m machine) oom() Finding {
 	}
 	processes, err := m.procfs().All()
 	if err != nil {
-		f.Status, f.What = Warning, err.Error()
+		f.Status, f.What = Unknown, err.Error()
 		return f
 	}
 	for _, p := range processes {
@@ -263,20 +235,30 @@ func (m machine) oom() Finding {
 func (m machine) reclaimers() Finding {
 	f := Finding{Name: "damon", Status: OK, What: "no proactive reclaim",
 		Why: "DAMON's reclaim pages out what looks idle: memory that Headrace brings back for a task, and files that it reads ahead, may be gone again."}
-	var on, how []string
+	var on, how, unread []string
 	for _, module := range []string{"damon_reclaim", "damon_lru_sort"} {
-		if v, _ := m.read("sys/module/" + module + "/parameters/enabled"); v == "Y" || v == "1" {
+		file := "sys/module/" + module + "/parameters/enabled"
+		if m.denied(file) {
+			unread = append(unread, "/"+file)
+		}
+		if v, _ := m.read(file); v == "Y" || v == "1" {
 			on = append(on, module)
 			how = append(how, "echo N > /sys/module/"+module+"/parameters/enabled")
 		}
 	}
 	const admin = "sys/kernel/mm/damon/admin/kdamonds"
+	if m.denied(admin + "/nr_kdamonds") {
+		unread = append(unread, "/"+admin+"/nr_kdamonds")
+	}
 	count, _ := m.number(admin + "/nr_kdamonds")
 	for i := range min(max(count, 0), 1024) {
 		if s, _ := m.read(fmt.Sprintf("%s/%d/state", admin, i)); s == "on" {
 			on = append(on, fmt.Sprintf("kdamond %d", i))
 			how = append(how, fmt.Sprintf("echo off > /%s/%d/state", admin, i))
 		}
+	}
+	if len(unread) > 0 {
+		f.Status, f.What, f.How = Unknown, "not readable: "+strings.Join(unread, ", "), m.asRoot()
 	}
 	if len(on) > 0 {
 		f.Status, f.What, f.How = Warning, "active: "+strings.Join(on, ", "), strings.Join(how, "\n")

@@ -127,7 +127,7 @@ func (m machine) bpfHow() string {
 func (m machine) lockedMemory() Finding {
 	l, err := pagecache.ReadLimits()
 	if err != nil {
-		return Finding{Name: "locked memory", Status: Warning, What: err.Error(), Why: lockedMemoryWhy}
+		return Finding{Name: "locked memory", Status: Unknown, What: err.Error(), Why: lockedMemoryWhy}
 	}
 	return m.lockedMemoryFinding(l)
 }

@@ -46,7 +46,7 @@ func (m machine) storage(dir string) Finding {
 	}
 	mem, err := m.procfs().MemInfo()
 	if err != nil {
-		return Finding{Name: "storage", Status: Warning, What: err.Error(), Why: storageWhy}
+		return Finding{Name: "storage", Status: Unknown, What: err.Error(), Why: storageWhy}
 	}
 	return storageFinding(s, at, mem)
 }
@@ -75,7 +75,7 @@ func (m machine) sharedMemory() Finding {
 	s, at, err := spaceAt(m.path("dev/shm"))
 	switch {
 	case err != nil:
-		f.Status, f.What = Warning, err.Error()
+		f.Status, f.What = Unknown, err.Error()
 	case at != m.path("dev/shm") || s.kind != unix.TMPFS_MAGIC:
 		f.Status, f.What = Warning, "not mounted"
 		f.How = "mount -t tmpfs tmpfs /dev/shm"

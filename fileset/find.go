@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 var (
@@ -29,10 +32,10 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Path + ": " + p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
 
-// File is a regular file as it was when it was found.
+// File is a regular file as it was when it was found; Size is in bytes.
 type File struct {
 	Path string
-	Info fs.FileInfo
+	Size int64
 }
 
 // Visitor gets what Find finds. Each of its functions ends the search by an
@@ -47,17 +50,22 @@ type Visitor struct {
 // Find finds the regular files that absolute paths mean, in the order of the
 // paths. A path that exists is itself: a file, or a directory with all regular
 // files below it, those of each directory sorted by name. Else it is a pattern
-// of path.Match and means all that matches it, sorted. Symbolic links are
-// followed where a path or a pattern names them, not below a directory. A file
-// that several paths lead to by the same name is found once.
+// of path.Match and means all that matches it, those of each directory sorted.
+// Symbolic links are followed where a path or a pattern names them, not below a
+// directory. A file that several paths lead to by the same name is found once.
 //
-// Special files are a problem where they are named, and passed over below a
-// directory. Files that vanish meanwhile are passed over. Find uses no other
-// goroutine: what it looks at is looked at with the rights of this thread.
+// Special files and those of the kernel's own file systems are a problem where
+// they are named, and passed over below a directory. Files that vanish meanwhile
+// are passed over. Find uses no other goroutine: what it looks at is looked at
+// with the rights of this thread, and no magic link of /proc is followed, by which
+// that would be more than a user's (linux.Lookup).
+//
+// The end of ctx ends the search also while nothing is found. It holds no open
+// files and, but for the paths and what their patterns match, remembers nothing.
 func Find(ctx context.Context, paths []string, v Visitor) error {
 	f := finder{ctx: ctx, v: v}
-	if len(paths) > 1 || slices.ContainsFunc(paths, IsPattern) {
-		f.seen = map[string]bool{}
+	if len(paths) > 1 {
+		f.named = map[string]bool{}
 	}
 	for _, p := range paths {
 		if err := f.path(p); err != nil {
@@ -70,9 +78,12 @@ func Find(ctx context.Context, paths []string, v Visitor) error {
 type finder struct {
 	ctx context.Context
 	v   Visitor
-	// seen are the files found so far; nil where none can be found twice.
-	seen map[string]bool
+	// named are the paths and matches so far; nil where none can be met twice.
+	named map[string]bool
 }
+
+// maxNamed bounds what is remembered of a search.
+const maxNamed = 1 << 20
 
 func (f *finder) problem(path string, err error) error {
 	p := &Problem{Path: path, Err: plain(err)}
@@ -96,61 +107,87 @@ func (f *finder) path(path string) error {
 		return f.problem(path, ErrRelative)
 	}
 	clean := filepath.Clean(path)
-	info, err := os.Stat(clean)
+	st, err := look(clean, 0)
 	if errors.Is(err, fs.ErrNotExist) && IsPattern(path) {
 		return f.pattern(path)
 	}
 	if err != nil {
 		return f.problem(path, err)
 	}
-	return f.named(clean, info)
+	return f.root(clean, st)
 }
 
 func (f *finder) pattern(pattern string) error {
-	matches, err := filepath.Glob(pattern)
-	if err != nil {
+	if _, err := filepath.Match(pattern, ""); err != nil {
 		return f.problem(pattern, fmt.Errorf("it is no pattern: %w", err))
 	}
-	if len(matches) == 0 {
-		return f.problem(pattern, ErrNoMatch)
+	parts := strings.Split(strings.TrimPrefix(filepath.Clean(pattern), "/"), "/")
+	any, err := f.match("/", parts)
+	if err == nil && !any {
+		err = f.problem(pattern, ErrNoMatch)
 	}
-	slices.Sort(matches)
-	for _, path := range matches {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = f.named(path, info)
-		} else {
-			err = f.problem(path, err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-func (f *finder) named(path string, info fs.FileInfo) error {
-	switch {
-	case info.IsDir():
+// match finds what matches the parts of a pattern below a directory, and reports
+// whether anything does. Directories that cannot be read have no matches.
+func (f *finder) match(path string, parts []string) (any bool, err error) {
+	if err := f.ctx.Err(); err != nil {
+		return false, err
+	}
+	if len(parts) == 0 {
+		st, err := look(path, 0)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			return false, nil
+		case err != nil:
+			return true, f.problem(path, err)
+		}
+		return true, f.root(path, st)
+	}
+	if !IsPattern(parts[0]) {
+		return f.match(filepath.Join(path, parts[0]), parts[1:])
+	}
+	list, _ := names(path)
+	for _, name := range list {
+		if fits, _ := filepath.Match(parts[0], name); !fits {
+			continue
+		}
+		one, err := f.match(filepath.Join(path, name), parts[1:])
+		any = any || one
+		if err != nil {
+			return any, err
+		}
+	}
+	return any, f.ctx.Err()
+}
+
+// root finds what is meant by a path that was named or matched.
+func (f *finder) root(path string, st unix.Stat_t) error {
+	if f.named != nil {
+		for p := path; ; p = filepath.Dir(p) {
+			if f.named[p] {
+				return nil
+			}
+			if p == "/" {
+				break
+			}
+		}
+		if len(f.named) == maxNamed {
+			return f.problem(path, errManyNames)
+		}
+		f.named[path] = true
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
 		return f.below(path)
-	case info.Mode().IsRegular():
-		return f.file(path, info)
+	case unix.S_IFREG:
+		return f.v.File(File{Path: path, Size: st.Size})
 	}
 	return f.problem(path, ErrNotRegular)
 }
 
-func (f *finder) file(path string, info fs.FileInfo) error {
-	if f.seen != nil {
-		if f.seen[path] {
-			return nil
-		}
-		f.seen[path] = true
-	}
-	return f.v.File(File{Path: path, Info: info})
-}
+var errManyNames = fmt.Errorf("too many files are named one by one, more than %d; name their directories", maxNamed)
 
 // below finds what is in a directory. An error of reading it does not hide what
 // was read of it before.
@@ -158,12 +195,12 @@ func (f *finder) below(dir string) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	entries, readErr := os.ReadDir(dir)
-	for i, e := range entries {
+	list, readErr := names(dir)
+	for i, name := range list {
 		if i%256 == 255 && f.ctx.Err() != nil {
 			return f.ctx.Err()
 		}
-		if err := f.entry(filepath.Join(dir, e.Name()), e); err != nil {
+		if err := f.entry(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -173,23 +210,24 @@ func (f *finder) below(dir string) error {
 	return f.problem(dir, readErr)
 }
 
-func (f *finder) entry(path string, e fs.DirEntry) error {
-	if e.IsDir() {
-		return f.below(path)
-	}
-	if !e.Type().IsRegular() {
+func (f *finder) entry(path string) error {
+	if f.named[path] {
 		return nil
 	}
-	info, err := e.Info()
+	st, err := look(path, unix.O_NOFOLLOW)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, linux.ErrKernelFile):
 		return nil
 	case err != nil:
 		return f.problem(path, err)
-	case !info.Mode().IsRegular(): // replaced since
-		return nil
 	}
-	return f.file(path, info)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return f.below(path)
+	case unix.S_IFREG:
+		return f.v.File(File{Path: path, Size: st.Size})
+	}
+	return nil
 }
 
 // IsPattern reports whether a path that does not exist is taken for a pattern.

@@ -23,8 +23,8 @@ func found(t *testing.T, paths ...string) (files, problems []string) {
 	t.Helper()
 	err := Find(t.Context(), paths, Visitor{
 		File: func(f File) error {
-			if want, err := os.Stat(f.Path); err != nil || !os.SameFile(want, f.Info) || f.Info.Size() != want.Size() {
-				t.Errorf("%s: told of another file: %v", f.Path, err)
+			if want, err := os.Stat(f.Path); err != nil || f.Size != want.Size() {
+				t.Errorf("%s: told of %d bytes: %v, %v", f.Path, f.Size, want, err)
 			}
 			files = append(files, f.Path)
 			return nil
@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 		{"no pattern", at("logs/[a"), nil, []string{"logs/[a: it is no pattern: syntax error in pattern"}},
 		{"a pipe", at("logs/pipe"), nil, []string{"logs/pipe: it is no regular file"}},
 		{"a pipe in a pattern", at("logs/p*"), nil, []string{"logs/pipe: it is no regular file"}},
-		{"broken links", at("broken", "loop"), nil, []string{"broken: no such file or directory", "loop: too many levels of symbolic links"}},
+		{"broken links", at("broken", "loop"), nil, []string{"broken: no such file or directory", "loop: too many levels of symbolic links, or a link of /proc"}},
 		{"a file is no directory", at("logs/a.gz/x"), nil, []string{"logs/a.gz/x: not a directory"}},
 		{"one problem does not hide the rest", at("nope", "other"), []string{"other/e"}, []string{"nope: no such file or directory"}},
 	}
@@ -299,4 +299,103 @@ func BenchmarkFind(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/file")
+}
+
+// TestNothingOfTheKernels looks, as a user, for the files that this process has
+// open and the user could not reach, by all ways that lead through /proc.
+func TestNothingOfTheKernels(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "fileset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	held, err := os.Open(write(t, dir+"/closed/secret", "z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	heldDir, err := os.Open(dir + "/closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heldDir.Close()
+	open := write(t, dir+"/open/x", "x")
+	for name, target := range map[string]string{"fds": "/proc/self/fd", "one": fmt.Sprintf("/proc/self/fd/%d", held.Fd()), "kernel": "/proc"} {
+		if err := os.Symlink(target, filepath.Join(dir, "open", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{dir: 0o755, dir + "/closed": 0o700} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := []string{
+		fmt.Sprintf("/proc/self/fd/%d", held.Fd()), "/proc/self/fd/*", "/proc/self/fd", "/dev/fd/*",
+		fmt.Sprintf("/proc/self/fd/%d/*", heldDir.Fd()), "/proc/*/fd/*", dir + "/open/fds/*", dir + "/open/o*",
+		"/proc", "/proc/sys", "/sys/kernel", dir + "/open/*",
+	}
+	look := func() error {
+		for _, path := range ask {
+			err := Find(t.Context(), []string{path}, Visitor{
+				File: func(f File) error {
+					if f.Path != open {
+						t.Errorf("%s: found %s", path, f.Path)
+					}
+					return nil
+				},
+				Problem: func(*Problem) error { return nil },
+			})
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		return nil
+	}
+	if os.Geteuid() == 0 {
+		err = linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, look)
+	} else {
+		err = look()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPatternEndsWithItsContext: also a pattern that matches nothing of much ends
+// soon after nobody waits for it.
+func TestPatternEndsWithItsContext(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		for k := range 20 {
+			if err := os.MkdirAll(fmt.Sprintf("%s/%d/%d", dir, i, k), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	loop := filepath.Join(dir, "0", "again") // 20 directories below each of 20, and so on
+	if err := os.Symlink(dir, loop); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	looked := countdown{Context: ctx, left: 1000, end: cancel}
+	err := Find(&looked, []string{dir + strings.Repeat("/*", 30) + "zzz"}, Visitor{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the context", err)
+	}
+}
+
+// countdown is a context that ends after it has been asked a number of times, as
+// whoever searches should do again and again.
+type countdown struct {
+	context.Context
+	left int
+	end  func()
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left == 0 {
+		c.end()
+	}
+	return c.Context.Err()
 }

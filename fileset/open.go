@@ -1,32 +1,51 @@
 package fileset
 
 import (
-	"fmt"
+	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // Open opens a regular file for reading, with the rights of this thread. It
 // fails with ErrNotRegular on anything else, without opening it: a pipe does
-// not block it, a device does not notice. The error has the path.
+// not block it, a device does not notice. No magic link of /proc is followed, and
+// no file of the kernel's own is opened (linux.Lookup). The error has the path.
 func Open(path string) (*os.File, error) {
-	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	f, err := linux.OpenRegularFor(path, os.O_RDONLY, 0)
+	switch {
+	case err == nil:
+		return f, nil
+	case err == unix.EINVAL:
+		err = ErrNotRegular
+	case err == unix.EAGAIN:
+		err = errLeased
+	}
+	return nil, &Problem{Path: path, Err: err}
+}
+
+var errLeased = errors.New("another program has a lease on it; try again")
+
+// look tells what a path leads to, without opening it; of flags O_NOFOLLOW is meant.
+func look(path string, flags int) (unix.Stat_t, error) {
+	fd, st, err := linux.Lookup(path, flags, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return st, err
+}
+
+// names lists a directory, sorted. With an error it returns what it has read.
+func names(dir string) ([]string, error) {
+	d, err := linux.OpenDirFor(dir)
 	if err != nil {
-		return nil, &Problem{Path: path, Err: err}
+		return nil, err
 	}
-	defer unix.Close(at)
-	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil {
-		return nil, &Problem{Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, &Problem{Path: path, Err: ErrNotRegular}
-	}
-	// The very file that was looked at, whatever the path leads to by now.
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, &Problem{Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	defer d.Close()
+	list, err := d.Readdirnames(-1)
+	slices.Sort(list)
+	return list, plain(err)
 }

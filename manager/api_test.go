@@ -26,6 +26,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -45,20 +46,13 @@ func stuckJoin(t *testing.T, s *site, name string) net.Conn {
 	frame := append([]byte{0, 0, 0, 0, byte(len(body))}, body...)
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s",
 		wireconnect.ManagerServiceJoinProcedure, testToken, len(frame), frame)
-	end := time.Now().Add(patience)
-	for {
+	testkit.Await(t, "the node to join", func() bool {
 		s.cluster.mu.Lock()
+		defer s.cluster.mu.Unlock()
 		n := s.cluster.nodes[name]
-		joined := n != nil && n.stream != nil
-		s.cluster.mu.Unlock()
-		if joined {
-			return conn
-		}
-		if time.Now().After(end) {
-			t.Fatal("the node does not join")
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return n != nil && n.stream != nil
+	})
+	return conn
 }
 
 // TestStrangers: nobody gets anything without the token.

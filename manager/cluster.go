@@ -40,6 +40,11 @@ type cluster struct {
 	changed    chan struct{} // closed and replaced when the version rises
 	stale      bool          // something has changed that the version does not show yet
 	shown      *wire.ContainersResponse
+	ended      lately            // containers of which their nodes have told that they have ended
+	doubts     map[string]*doubt // by the names of containers
+	draining   bool
+	// queues are those of applications, as their scheduler tells. Replaced, never changed.
+	queues map[string]string
 }
 
 // node is one that has joined since the manager was started.
@@ -78,8 +83,9 @@ type claim struct {
 func newCluster(cfg *Config, counts *counters) *cluster {
 	now := time.Now()
 	return &cluster{
-		cfg: cfg, counts: counts, began: now,
+		cfg: cfg, counts: counts, began: now, draining: cfg.Drain,
 		nodes: map[string]*node{}, containers: map[string]*container{}, orders: map[uint64]*order{},
+		doubts: map[string]*doubt{}, ended: lately{turned: now},
 		lastOrder: uint64(now.UnixMicro()), version: uint64(now.UnixMicro()), changed: make(chan struct{}),
 	}
 }
@@ -222,7 +228,7 @@ func (c *cluster) look(now time.Time) {
 	for name, n := range c.nodes {
 		switch {
 		case n.away && n.stream == nil && now.Sub(n.lost) > t.forget:
-			c.forget(name)
+			c.forget(name, "it was away for long")
 			continue
 		case n.stream != nil && now.Sub(n.heard) > t.silent:
 			c.cfg.Log.Warn("a node reports no more; it counts as away", "node", name)
@@ -234,6 +240,8 @@ func (c *cluster) look(now time.Time) {
 		}
 		n.claims = slices.DeleteFunc(n.claims, func(k claim) bool { return now.After(k.until) })
 	}
+	c.ended.turn(now, t.remember)
+	c.forgetDoubts(now)
 	for _, o := range c.orders {
 		switch {
 		case !now.After(o.until):
@@ -244,14 +252,18 @@ func (c *cluster) look(now time.Time) {
 			c.fail(o, "its node has not done it in time", "late")
 		}
 	}
+	if c.draining {
+		c.goOn(now)
+	}
 }
 
-func (c *cluster) forget(name string) {
-	c.cfg.Log.Info("a node is forgotten that was away for long", "node", name)
+func (c *cluster) forget(name, why string) {
+	c.cfg.Log.Info("a node is forgotten", "node", name, "reason", why)
 	for _, k := range slices.Collect(maps.Values(c.nodes[name].holds)) {
 		c.remove(k)
 	}
 	delete(c.nodes, name)
+	c.stale = true
 }
 
 // tell is what Containers tells now, and what is closed when there is more.
@@ -278,6 +290,7 @@ func (c *cluster) people() *wire.NodesResponse {
 	defer c.lock()()
 	res := &wire.NodesResponse{
 		Containers: c.list(), Policy: string(c.cfg.Policy.Policy), Version: c.cfg.Version, StartedMs: c.began.UnixMilli(),
+		Draining: c.draining,
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]

@@ -1,11 +1,13 @@
 package manager
 
 import (
+	"maps"
 	"strings"
 	"time"
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // container is one that has not ended, as its node has reported it last.
@@ -16,6 +18,9 @@ type container struct {
 	// state is the one in task; seen is when it was first heard of.
 	state headrace.TaskState
 	seen  time.Time
+	// doing is what the node is doing to it, as far as that is known here: there may be
+	// something in task.Doing that is not.
+	doing headrace.Operation
 	// order is the outstanding order, nil without one; paging one that only writes
 	// memory to swap.
 	order, paging *order
@@ -28,6 +33,8 @@ type container struct {
 	stays refusal
 	// killed is until when its scheduler is expected to kill it, as was decided.
 	killed time.Time
+	// drained is when it was last told to go on because the cluster is drained.
+	drained time.Time
 	// told is the mechanism that was decided last, for the log.
 	told string
 	// public is what Containers tells. It is replaced, never changed.
@@ -42,10 +49,8 @@ type refusal struct {
 // show brings public up to date.
 func (c *cluster) show(k *container) {
 	t := k.task
-	p := &wire.Container{
-		Id: k.id, Node: k.node.name, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
-		Held: t.Held, Away: k.node.away, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
-	}
+	p := convert.ContainerMessage(t)
+	p.Node, p.Away, p.Hosting = k.node.name, k.node.away, c.hosting(t.Hosting)
 	if k.order != nil {
 		p.Ordered = k.order.wire.Verb
 	}
@@ -58,14 +63,34 @@ func (c *cluster) show(k *container) {
 	}
 }
 
-func same(a, b *wire.Container) bool {
-	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && sameHosting(a.Hosting, b.Hosting) &&
-		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
-		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
+// hosting is h with the queue, which nodes of YARN do not know.
+func (c *cluster) hosting(h *wire.Hosting) *wire.Hosting {
+	queue := c.queues[h.Application]
+	if h.Queue != "" || queue == "" {
+		return h
+	}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: queue}
 }
 
-func sameHosting(a, b *wire.Hosting) bool {
-	return a.GetScheduler() == b.GetScheduler() && a.GetApplication() == b.GetApplication() && a.GetQueue() == b.GetQueue()
+// enqueue notes the queues of applications, as their scheduler tells.
+func (c *cluster) enqueue(queues map[string]string) {
+	if len(queues) == 0 {
+		return
+	}
+	defer c.lock()()
+	if maps.Equal(queues, c.queues) {
+		return
+	}
+	c.queues = queues
+	for _, k := range c.containers {
+		c.show(k)
+	}
+}
+
+func same(a, b *wire.Container) bool {
+	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
+		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
+		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
 }
 
 // remove forgets a container that has ended. Orders for it are over.
@@ -88,7 +113,7 @@ func (c *cluster) remove(k *container) {
 // claimed keeps the room that k has made for somebody who will need as much.
 func (c *cluster) claimed(k *container) {
 	if k.task.Memory > 0 {
-		k.node.claims = append(k.node.claims, claim{bytesOf(k.task.Memory), time.Now().Add(c.cfg.timing.claim)})
+		k.node.claims = append(k.node.claims, claim{convert.Bytes(k.task.Memory), time.Now().Add(c.cfg.timing.claim)})
 	}
 }
 
@@ -118,8 +143,12 @@ func (c *cluster) report(r *wire.NodeReport) error {
 	told := make(map[string]bool, len(r.Tasks))
 	for _, t := range r.Tasks {
 		state, err := headrace.ParseTaskState(t.State)
-		if err != nil || state.Final() || t.Hosting == nil {
+		if err != nil || t.Hosting == nil {
 			continue // what is not told is removed
+		}
+		if state.Final() {
+			c.ended.add(t.Id, maxContainers)
+			continue
 		}
 		told[t.Id] = true
 		if err := c.update(n, t, state, now); err != nil {
@@ -158,14 +187,15 @@ func (c *cluster) update(n *node, t *wire.Task, state headrace.TaskState, now ti
 		}
 		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
 		c.containers[t.Id], n.holds[t.Id] = k, k
-		n.come(bytesOf(t.Memory))
+		c.ended.remove(t.Id) // it was launched again
+		n.come(convert.Bytes(t.Memory))
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
 		k.state, k.seen, k.failed, k.told = state, now, "", ""
 	} else if t.Doing != k.task.Doing {
 		k.failed = ""
 	}
-	k.task = t
+	k.task, k.doing = t, convert.Operation(t.Doing)
 	c.show(k)
 	return nil
 }

@@ -10,6 +10,11 @@
 // in the reports. For some seconds after its start a container that is not known is one
 // whose node has not come back yet: it is to wait, not to be given up.
 //
+// A victim that cannot be told anything is given some time (standing.go): one that has not
+// begun, that is not known, or whose node is away. Then the answer names no mechanism, and
+// its scheduler does what it is told to do without an answer. One that has ended is never
+// given up: its end is remembered for some minutes.
+//
 // An order is outstanding from the moment it is given until its result comes with a
 // report, its container has ended, its node is away, or its time is over. At most one
 // per container is; meanwhile the container's field ordered names it. When a node joins
@@ -18,7 +23,9 @@
 //
 // A node is away when it has had no stream for a moment, or has sent no report for
 // some seconds. Of its containers the last that was heard is shown. A node that has
-// been away for an hour is forgotten.
+// been away for an hour is forgotten, or when a person asks for it.
+//
+// While it drains every container is told to go on, and nothing gives way.
 //
 // # Versions
 //

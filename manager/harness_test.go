@@ -3,10 +3,8 @@ package manager
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +27,7 @@ const (
 var quick = timing{
 	alive: 50 * time.Millisecond, send: 2 * time.Second, away: 150 * time.Millisecond, silent: patience,
 	forget: time.Hour, look: 20 * time.Millisecond, gather: time.Millisecond, claim: 10 * time.Second, patience: 10 * time.Second, spare: time.Minute,
+	doubt: time.Hour, remember: time.Hour,
 }
 
 // site is a manager that serves, and its log.
@@ -334,23 +333,3 @@ func wantDecision(t *testing.T, d *wire.PreemptDecision, mechanism, reason strin
 		t.Fatalf("decision %v, want %s because of %q", d, mechanism, reason)
 	}
 }
-
-// noLeaks checks, after everything else was cleaned up, that no goroutine of this
-// package or of a connection to it is left.
-func noLeaks(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		end := time.Now().Add(patience)
-		for runtime.NumGoroutine() > before {
-			if time.Now().After(end) {
-				buf := make([]byte, 1<<20)
-				t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-				return
-			}
-			runtime.Gosched()
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-}
-
-func (m *machine) String() string { return fmt.Sprintf("machine %s", m.name) }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"headrace/internal/accept"
 	"headrace/policy"
 )
 
@@ -29,6 +30,8 @@ type Config struct {
 	Policy policy.Config
 	// Network is the bandwidth between machines, in bytes per second; 0: 100 MB/s.
 	Network float64
+	// Drain has all containers go on, and none give way, until a caller ends that.
+	Drain bool
 	// Version is shown to callers.
 	Version string
 	// Log gets structured messages; nil: none.
@@ -58,6 +61,9 @@ type timing struct {
 	spare time.Duration
 	// settle is how long after the start of the manager nodes may still be coming back.
 	settle time.Duration
+	// doubt is how long a scheduler is told to wait for a container that cannot be told
+	// anything, remember how long such a one, and one that has ended, is remembered.
+	doubt, remember time.Duration
 }
 
 var usualTiming = timing{
@@ -65,6 +71,7 @@ var usualTiming = timing{
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
 	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
+	doubt: 20 * time.Second, remember: 5 * time.Minute,
 }
 
 // Manager serves ManagerService.
@@ -131,6 +138,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return fmt.Errorf("serve the cluster: %w; choose another address with --listen", err)
 	}
 	m.addr = socket.Addr()
+	socket = &accept.Listener{Listener: socket, Name: "the cluster", Log: m.cfg.Log}
 	if m.tls != nil {
 		socket = tls.NewListener(socket, withProtocols(m.tls))
 	}

@@ -12,13 +12,14 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 )
 
 // TestSuspendAndResume goes the usual way of a container.
 func TestSuspendAndResume(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	s := start(t, nil)
 	m := s.machine("n1", task("c1"), task("c2"))
 	defer m.keep()()
@@ -231,7 +232,7 @@ func TestObserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := res.Decisions
-		if d[0].Mechanism != "checkpoint" || d[1].Delay < 1.9*d[0].Delay || d[2].Delay != d[0].Delay || d[3].Mechanism != "" {
+		if d[0].Mechanism != "checkpoint" || d[1].Delay < 1.9*d[0].Delay || d[2].Delay != d[0].Delay || d[3].Mechanism != "wait" {
 			t.Fatalf("decisions %v", d)
 		}
 	}
@@ -276,8 +277,8 @@ func TestSettled(t *testing.T) {
 	local.Hosting = nil
 	s.machine("n1", append(tasks, local)...)
 	for _, c := range []struct{ id, mechanism, reason string }{
-		{"pending", "", "has not been started"}, {"ending", "wait", "being killed"}, {"dumping", "checkpoint", "already"},
-		{"coming", "wait", "coming to run"}, {"gone", "", "not known"}, {"local", "", "not known"}, {"held", "suspend", "already"}, {"", "", "not known"},
+		{"pending", "wait", "has not been started"}, {"ending", "wait", "being killed"}, {"dumping", "checkpoint", "already"},
+		{"coming", "wait", "coming to run"}, {"gone", "wait", "ended already"}, {"local", "wait", "not known"}, {"held", "suspend", "already"}, {"", "wait", "not known"},
 	} {
 		wantDecision(t, s.preempt(c.id)[0], c.mechanism, c.reason)
 	}

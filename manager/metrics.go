@@ -42,7 +42,8 @@ func newCounters() *counters {
 		reports:   prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_reports_total", Help: "Reports of nodes."}),
 		strangers: prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_refused_total", Help: "Requests without the token."}),
 	}
-	for _, verb := range []string{suspendVerb, checkpointVerb, resumeVerb, archiveVerb} {
+	for _, command := range headrace.Orders {
+		verb := command.String()
 		c.ordered.WithLabelValues(verb)
 		c.done.WithLabelValues(verb, "done")
 		c.took.WithLabelValues(verb)

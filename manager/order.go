@@ -5,18 +5,14 @@ import (
 
 	"headrace"
 	"headrace/wire"
-)
-
-// The verbs of orders.
-const (
-	suspendVerb    = "suspend"
-	checkpointVerb = "checkpoint"
-	resumeVerb     = "resume"
-	archiveVerb    = "archive"
+	"headrace/wire/convert"
 )
 
 // order is something that a node was told to do and of which no result is known.
 type order struct {
+	command headrace.Command
+	// wire is what the node is told; give fills in the command, the container and a
+	// number.
 	wire  *wire.NodeOrder
 	of    *container
 	given time.Time
@@ -30,21 +26,13 @@ type order struct {
 	swapped int64
 }
 
-// leavingBy is how the container leaves by the order.
-func (o *order) leavingBy() headrace.Mechanism {
-	if o.wire.Verb == checkpointVerb {
-		return headrace.Checkpoint
-	}
-	return headrace.Suspend
-}
-
 // give hands an order to the node of its container, which must be there. The caller
 // has put it where it belongs in the container.
 func (c *cluster) give(o *order) {
 	c.lastOrder++
-	o.wire.Number, o.wire.Container = c.lastOrder, o.of.id
+	o.wire.Number, o.wire.Container, o.wire.Verb = c.lastOrder, o.of.id, o.command.String()
 	o.given = time.Now()
-	o.until = o.given.Add(10*seconds(o.wire.ExpectedDelay) + c.cfg.timing.patience)
+	o.until = o.given.Add(10*convert.Seconds(o.wire.ExpectedDelay) + c.cfg.timing.patience)
 	c.orders[o.wire.Number] = o
 	o.of.failed = ""
 	c.counts.ordered.WithLabelValues(o.wire.Verb).Inc()
@@ -71,9 +59,9 @@ func (c *cluster) fail(o *order, why, how string) {
 		if k.cannot == nil {
 			k.cannot = map[headrace.Mechanism]refusal{}
 		}
-		k.cannot[o.leavingBy()] = refusal{why, time.Now().Add(c.cfg.timing.spare)}
+		k.cannot[o.command.Operation().LeavesBy()] = refusal{why, time.Now().Add(c.cfg.timing.spare)}
 	}
-	if o.wire.Verb == archiveVerb {
+	if o.command == headrace.CommandArchive {
 		k.stays = refusal{why, time.Now().Add(c.cfg.timing.spare)}
 	}
 	c.drop(o, o.wire.Verb+" failed: "+why, how)
@@ -93,12 +81,12 @@ func (c *cluster) over(o *order, how string) {
 
 // reached reports whether the container is in the state that the order was for.
 func (o *order) reached() bool {
-	switch o.wire.Verb {
-	case suspendVerb:
+	switch o.command {
+	case headrace.CommandSuspend:
 		return o.of.state == headrace.Suspended
-	case checkpointVerb:
+	case headrace.CommandCheckpoint:
 		return o.of.state == headrace.Checkpointed
-	case archiveVerb:
+	case headrace.CommandArchive:
 		return o.of.task.Archived
 	}
 	return o.of.state == headrace.Running

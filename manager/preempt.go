@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -8,16 +9,11 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // urgent is the priority of whoever needs the room when the scheduler does not say.
 const urgent = headrace.High
-
-var (
-	errUnknown = errors.New("it is not known here")
-	errAway    = errors.New("nothing is heard of its node")
-	errEarly   = errors.New("it is not known yet: the manager was started only just now")
-)
 
 // preempt decides about victims and gives the orders, unless it is only to observe.
 func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptDecision {
@@ -36,14 +32,14 @@ func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptD
 
 // decide is about one victim.
 func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, now time.Time) *wire.PreemptDecision {
-	k, err := c.reach(v.Container)
-	if err != nil {
-		d := &wire.PreemptDecision{Container: v.Container, Reason: err.Error()}
-		if err == errEarly {
-			d.Mechanism = headrace.Wait.String()
-		}
-		return d
+	if c.draining {
+		return &wire.PreemptDecision{Container: v.Container, Mechanism: headrace.Wait.String(), Reason: draining}
 	}
+	st, k := c.standing(v.Container, now)
+	if st != present {
+		return c.doubtful(v.Container, st, k, observe, now)
+	}
+	delete(c.doubts, v.Container)
 	if d := k.settled(now); d != nil {
 		return d
 	}
@@ -55,7 +51,7 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	}
 	priority := urgent
 	if v.ForPriority > 0 {
-		priority = headrace.Priority(min(v.ForPriority, uint32(headrace.MaxPriority)))
+		priority = convert.Priority(v.ForPriority)
 	}
 	t := &s.tasks[s.at[k.id]]
 	if d := s.answers[k.id]; d != nil {
@@ -64,7 +60,7 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	verdict := policy.GiveWay(*t, s.node, s.tasks, priority, c.cfg.Policy)
 	d := k.decision(verdict)
 	s.answers[k.id] = d
-	c.log(k, d, observe)
+	c.log(k.id, k.node.name, &k.told, d, observe)
 	if verdict.Mechanism == headrace.Wait {
 		return d
 	}
@@ -79,20 +75,6 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	return d
 }
 
-// reach is the container of that name, if its node can be told something.
-func (c *cluster) reach(id string) (*container, error) {
-	k := c.containers[id]
-	switch {
-	case k == nil && time.Since(c.began) < c.cfg.timing.settle:
-		return nil, errEarly
-	case k == nil:
-		return nil, errUnknown
-	case k.node.away:
-		return nil, errAway
-	}
-	return k, nil
-}
-
 // settled is the answer about a container about which there is nothing to decide, else
 // nil.
 func (k *container) settled(now time.Time) *wire.PreemptDecision {
@@ -100,17 +82,17 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 	switch {
 	case k.order != nil && k.order.decision != nil:
 		return k.order.decision
-	case k.order != nil && k.order.wire.Verb != resumeVerb:
+	case k.order != nil && k.order.command != headrace.CommandResume:
 		return wait("it is just being released")
 	case k.order != nil:
 		return wait("it is just being brought back")
 	}
-	switch d := doings[k.task.Doing]; {
-	case d.leaving && d.by == headrace.Kill:
+	switch by := k.doing.LeavesBy(); {
+	case by == headrace.Kill:
 		return wait("it is being killed")
-	case d.leaving:
-		return k.decision(policy.Verdict{Mechanism: d.by, Reason: "somebody else has it do so already"})
-	case d.starting:
+	case by != headrace.Wait:
+		return k.decision(policy.Verdict{Mechanism: by, Reason: "somebody else has it do so already"})
+	case k.doing.BringsBack():
 		return wait("it is just coming to run")
 	}
 	switch {
@@ -118,8 +100,6 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 		return k.decision(policy.Verdict{Mechanism: headrace.Suspend, Reason: "it is suspended already"})
 	case k.state == headrace.Checkpointed:
 		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})
-	case k.state == headrace.Pending:
-		return &wire.PreemptDecision{Container: k.id, Reason: "it has not been started"}
 	case now.Before(k.killed):
 		return k.decision(policy.Verdict{Mechanism: headrace.Kill, Reason: "it was to be killed a moment ago"})
 	}
@@ -143,9 +123,9 @@ func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision
 		return
 	}
 	k.order = &order{
-		of: k, decision: d, bytes: v.Bytes, dump: v.Dump, swapped: k.task.GetUsage().GetSwapped(),
+		of: k, command: v.Mechanism.Command(), decision: d, bytes: v.Bytes, dump: v.Dump, swapped: k.task.GetUsage().GetSwapped(),
 		wire: &wire.NodeOrder{
-			Verb: v.Mechanism.String(), Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(),
+			Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(),
 		},
 	}
 	c.give(k.order)
@@ -158,24 +138,25 @@ func (c *cluster) pageOut(k *container, p headrace.Order) {
 		return
 	}
 	k.paging = &order{
-		of: k, swapped: k.task.GetUsage().GetSwapped(),
-		wire: &wire.NodeOrder{Verb: suspendVerb, PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds()},
+		of: k, command: headrace.CommandSuspend, swapped: k.task.GetUsage().GetSwapped(),
+		wire: &wire.NodeOrder{PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds()},
 	}
 	c.give(k.paging)
 }
 
-// log writes a line for a decision; one for several in a row that are to wait.
-func (c *cluster) log(k *container, d *wire.PreemptDecision, observe bool) {
-	told := d.Mechanism
+// log writes a line for a decision about a container; one for several in a row that are
+// to wait. told is what was written last, and is replaced.
+func (c *cluster) log(id, node string, told *string, d *wire.PreemptDecision, observe bool) {
+	mechanism := cmp.Or(d.Mechanism, "none")
 	if observe {
-		told = "would " + told
+		mechanism = "would " + mechanism
 	}
-	if told == k.told && d.Mechanism == headrace.Wait.String() || observe && told == k.told {
+	if mechanism == *told && (observe || d.Mechanism == headrace.Wait.String() || d.Mechanism == "") {
 		return
 	}
-	k.told = told
-	c.cfg.Log.Info("preempt", "container", k.id, "node", k.node.name, "mechanism", told, "store", d.Store,
-		"delay", seconds(d.Delay).Round(time.Millisecond), "waste", seconds(d.Waste).Round(time.Millisecond), "reason", d.Reason)
+	*told = mechanism
+	c.cfg.Log.Info("preempt", "container", id, "node", node, "mechanism", mechanism, "store", d.Store,
+		"delay", convert.Seconds(d.Delay).Round(time.Millisecond), "waste", convert.Seconds(d.Waste).Round(time.Millisecond), "reason", d.Reason)
 }
 
 // resume has a container go on.
@@ -185,15 +166,14 @@ func (c *cluster) resume(id string) error {
 	if err != nil {
 		return err
 	}
-	d := doings[k.task.Doing]
 	switch {
-	case k.order != nil && k.order.wire.Verb == resumeVerb:
+	case k.order != nil && k.order.command == headrace.CommandResume:
 		return nil
 	case k.order != nil:
-		return fmt.Errorf("%w: the order to %s it is not done yet; ask again when it is", errState, k.order.wire.Verb)
-	case d.starting:
+		return fmt.Errorf("%w: the order to %s it is not done yet; ask again when it is", errState, k.order.command)
+	case k.doing.BringsBack():
 		return nil
-	case d.leaving:
+	case k.doing.LeavesBy() != headrace.Wait:
 		return fmt.Errorf("%w: it is %s; ask again when that is done", errState, k.task.Doing)
 	case k.state == headrace.Running:
 		return nil
@@ -202,7 +182,7 @@ func (c *cluster) resume(id string) error {
 	case k.task.Held:
 		return fmt.Errorf("%w: a user holds it; headrace resume %s on its machine ends that", errState, k.id)
 	}
-	k.order = &order{of: k, wire: &wire.NodeOrder{Verb: resumeVerb, Reason: "its scheduler has room for it again", ExpectedDelay: c.comeBack(k).Seconds()}}
+	k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{Reason: "its scheduler has room for it again", ExpectedDelay: c.comeBack(k).Seconds()}}
 	c.give(k.order)
 	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state)
 	return nil
@@ -214,14 +194,14 @@ var errState = errors.New("it cannot be resumed now")
 func (c *cluster) comeBack(k *container) time.Duration {
 	p := k.task.Checkpoint
 	if k.state != headrace.Checkpointed || p == nil {
-		if in := amount(k.node.info.SwapIn); in > 0 {
-			return seconds(float64(k.task.GetUsage().GetSwapped()) / in)
+		if in := convert.Amount(k.node.info.SwapIn); in > 0 {
+			return convert.Seconds(float64(k.task.GetUsage().GetSwapped()) / in)
 		}
 		return 0
 	}
 	for _, s := range k.node.info.Stores {
-		if read := amount(s.Read); s.Name == p.Store && read > 0 {
-			return seconds(s.RestoreOverhead) + seconds(float64(p.TotalBytes)/read)
+		if read := convert.Amount(s.Read); s.Name == p.Store && read > 0 {
+			return convert.Seconds(s.RestoreOverhead) + convert.Seconds(float64(p.TotalBytes)/read)
 		}
 	}
 	return 0

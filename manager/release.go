@@ -8,11 +8,12 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // Release has a container go on elsewhere if that is sooner.
 func (s *service) Release(_ context.Context, q *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
-	res, err := s.m.cluster.release(q.Container, seconds(max(0, q.Wait)))
+	res, err := s.m.cluster.release(q.Container, convert.Seconds(max(0, q.Wait)))
 	if err == nil {
 		return res, nil
 	}
@@ -32,7 +33,7 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 		return &wire.ReleaseResponse{Ordered: true, Reason: why}, nil
 	}
 	switch o := k.order; {
-	case o != nil && (o.wire.Verb == checkpointVerb || o.wire.Verb == archiveVerb):
+	case o != nil && (o.command == headrace.CommandCheckpoint || o.command == headrace.CommandArchive):
 		return goes("the order to " + o.wire.Verb + " it is not done yet")
 	case o != nil:
 		return stays("the order to " + o.wire.Verb + " it is not done yet")
@@ -40,6 +41,8 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 		return goes("it is archived")
 	case k.task.Held:
 		return stays("a user holds it")
+	case c.draining:
+		return stays("the cluster is being drained")
 	case k.task.Doing != "":
 		return stays("it is " + k.task.Doing)
 	case k.node.info.Archive == "":
@@ -62,14 +65,14 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 			ways.Here.Round(time.Millisecond), ways.Elsewhere.Round(time.Millisecond))
 		return res, nil
 	}
-	verb := archiveVerb
+	step := headrace.CommandArchive
 	if k.state == headrace.Suspended {
-		verb = checkpointVerb
+		step = headrace.CommandCheckpoint
 	}
 	res.Ordered, res.Reason = true, "elsewhere it is expected to go on sooner"
-	k.order = &order{of: k, wire: &wire.NodeOrder{Verb: verb, Reason: "to go on elsewhere", ExpectedDelay: res.Elsewhere}}
+	k.order = &order{of: k, command: step, wire: &wire.NodeOrder{Reason: "to go on elsewhere", ExpectedDelay: res.Elsewhere}}
 	c.give(k.order)
-	c.cfg.Log.Info("release", "container", k.id, "node", k.node.name, "step", verb,
+	c.cfg.Log.Info("release", "container", k.id, "node", k.node.name, "step", step.String(),
 		"here", ways.Here.Round(time.Millisecond), "elsewhere", ways.Elsewhere.Round(time.Millisecond))
 	return res, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -132,8 +133,12 @@ func refused(container string, err error) error {
 
 // Containers tells what the containers are doing.
 func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	if err := checkQueues(q.Queues); err != nil {
+		return nil, err
+	}
+	s.m.cluster.enqueue(q.Queues)
 	res, changed := s.m.cluster.tell()
-	wait := min(seconds(q.Wait), maxWait)
+	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
 		return only(res, q.Application), nil
 	}
@@ -217,6 +222,19 @@ func checkReport(r *wire.NodeReport) error {
 	return nil
 }
 
+// checkQueues refuses what cannot be meant.
+func checkQueues(queues map[string]string) error {
+	if len(queues) > maxContainers {
+		return invalid("%d applications with a queue; name at most %d", len(queues), maxContainers)
+	}
+	for application, queue := range queues {
+		if len(application) > maxName || clean(queue, maxName) != queue {
+			return invalid("the application %.80q is in no queue that has such a name", application)
+		}
+	}
+	return nil
+}
+
 func checkTask(t *wire.Task) error {
 	if t.Hosting == nil {
 		return nil // it is none of ours
@@ -235,7 +253,7 @@ func checkTask(t *wire.Task) error {
 	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue} {
 		*s = clean(*s, maxName)
 	}
-	for _, s := range []*string{&t.Reason, &t.NoSuspend, &t.NoCheckpoint} {
+	for _, s := range []*string{&t.Reason, &t.NoSuspend, &t.NoCheckpoint, &t.NoLimits} {
 		*s = clean(*s, maxText)
 	}
 	return nil

@@ -9,13 +9,14 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
 // TestStreamLost: a node that comes back at once gets its outstanding orders again, by
 // the same numbers, and nobody notices.
 func TestStreamLost(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	s := start(t, func(c *Config) { c.timing.away = patience })
 	m := s.machine("n1", task("c1"), task("c2"))
 	defer m.keep()()
@@ -72,7 +73,7 @@ func TestAway(t *testing.T) {
 	if n := s.containers(0, 0).Nodes; n != 0 {
 		t.Errorf("%d nodes are there", n)
 	}
-	wantDecision(t, s.preempt("c1")[0], "", "nothing is heard")
+	wantDecision(t, s.preempt("c1")[0], "wait", "nothing is heard")
 	_, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"})
 	if connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("resume: %v", err)
@@ -94,7 +95,7 @@ func TestAway(t *testing.T) {
 
 // TestSilent: a stream without reports is no sign of life.
 func TestSilent(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	s := start(t, func(c *Config) { c.timing.silent = 400 * time.Millisecond })
 	m := s.machine("n1", task("c1"))
 	err := <-m.over
@@ -109,7 +110,7 @@ func TestSilent(t *testing.T) {
 
 // TestReplaced: the second of two nodes of one name has it.
 func TestReplaced(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	s := start(t, nil)
 	m := s.machine("n1", task("c1"))
 	defer m.keep()()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 )
@@ -16,7 +17,7 @@ import (
 // TestStress has nodes come, report, carry out orders or not, and go, while schedulers
 // ask for everything at once; then it checks that all accounts agree.
 func TestStress(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	s := start(t, func(c *Config) {
 		c.Policy = policy.Config{Policy: policy.Cost, MinRun: policy.None}
 		c.timing.away, c.timing.silent, c.timing.spare, c.timing.claim = 20*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond

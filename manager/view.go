@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // scene is a node as the policy sees it, while one request is being answered: with what
@@ -30,12 +32,12 @@ func (c *cluster) scene(n *node, now time.Time) *scene {
 		v := c.taskView(k, now)
 		ours += v.Resident
 		s.tasks = append(s.tasks, v)
-		if o := k.order; o != nil && o.wire.Verb == checkpointVerb && k.task.Doing != "checkpointing" {
+		if o := k.order; o != nil && o.command == headrace.CommandCheckpoint && k.doing != headrace.Checkpointing {
 			s.fill(o.wire.Store, o.bytes, o.dump)
 		}
 	}
 	// What others on the machine hold is not there for containers.
-	s.node.Memory = max(0, s.node.Memory-max(0, bytesOf(n.info.MemoryUsed)-ours))
+	s.node.Memory = max(0, s.node.Memory-max(0, convert.Bytes(n.info.MemoryUsed)-ours))
 	return s
 }
 
@@ -59,67 +61,33 @@ func (s *scene) fill(store string, bytes int64, dump time.Duration) {
 }
 
 func (c *cluster) nodeView(n *node, now time.Time) headrace.NodeView {
-	i := n.info
-	v := headrace.NodeView{
-		ID: headrace.NodeID(n.name), Memory: bytesOf(i.Memory), SwapFree: bytesOf(i.SwapFree),
-		SwapOut: amount(i.SwapOut), SwapIn: amount(i.SwapIn),
-	}
+	v := convert.NodeView(headrace.NodeID(n.name), n.info, now.Sub(n.heard))
 	for _, k := range n.claims {
 		if now.Before(k.until) {
 			v.Memory -= k.bytes
 		}
 	}
-	since := now.Sub(n.heard)
-	for _, s := range i.Stores {
-		v.Stores = append(v.Stores, headrace.StoreView{
-			Name: s.Name, Write: amount(s.Write), Read: amount(s.Read),
-			DumpOverhead: seconds(s.DumpOverhead), RestoreOverhead: seconds(s.RestoreOverhead),
-			Free: bytesOf(s.Free), Queue: max(0, seconds(s.Queue)-since),
-		})
-	}
 	return v
-}
-
-var doings = map[string]struct {
-	starting bool
-	leaving  bool
-	by       headrace.Mechanism
-}{
-	"starting": {starting: true}, "resuming": {starting: true}, "restoring": {starting: true},
-	"suspending":    {leaving: true, by: headrace.Suspend},
-	"checkpointing": {leaving: true, by: headrace.Checkpoint},
-	"killing":       {leaving: true, by: headrace.Kill},
 }
 
 func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 	t := k.task
-	v := headrace.TaskView{
-		ID: headrace.TaskID(k.id), Node: headrace.NodeID(k.node.name), State: k.state,
-		Priority: headrace.Priority(min(t.Priority, uint32(headrace.MaxPriority))),
-		CPUs:     amount(t.Cpus), MemoryRequest: bytesOf(t.Memory),
-		Preemptions: int(t.Preemptions), Held: t.Held, NoSuspend: t.NoSuspend, NoCheckpoint: t.NoCheckpoint,
-	}
-	c.measured(k, &v, now)
-	if d, known := doings[t.Doing]; known {
-		v.Starting, v.Leaving, v.LeavingBy = d.starting, d.leaving, d.by
-	}
-	switch {
-	case k.order == nil:
-	case k.order.wire.Verb == archiveVerb: // it holds nothing
-	case k.order.wire.Verb == resumeVerb:
-		v.Starting, v.Leaving = true, false
-	default:
-		v.Starting, v.Leaving, v.LeavingBy = false, true, k.order.leavingBy()
-	}
-	if now.Before(k.killed) {
-		v.Starting, v.Leaving, v.LeavingBy = false, true, headrace.Kill
-	}
-	for _, o := range []*order{k.order, k.paging} {
-		if o != nil {
-			v.PagingOut += max(0, o.wire.PageOut-max(0, v.Swapped-o.swapped))
+	v := convert.TaskView(t, k.state)
+	v.Node = headrace.NodeID(k.node.name)
+	if k.state == headrace.Running {
+		// The clock of the node may differ from ours: what we have seen ourselves is
+		// the least.
+		v.Running = now.Sub(k.seen)
+		if t.SinceMs != 0 {
+			v.Running = max(v.Running, now.Sub(time.UnixMilli(t.SinceMs)))
 		}
 	}
-	v.PagingOut = min(v.PagingOut, v.Resident)
+	var outs []policy.PageOut
+	for _, o := range []*order{k.order, k.paging} {
+		if o != nil {
+			outs = append(outs, policy.PageOut{Bytes: o.wire.PageOut, Swapped: o.swapped})
+		}
+	}
 	for m, r := range k.cannot {
 		why := "it failed a moment ago: " + r.why
 		switch {
@@ -130,57 +98,17 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 			v.NoCheckpoint = why
 		}
 	}
-	if p := t.Checkpoint; p != nil {
-		v.Checkpoint = &headrace.CheckpointView{Store: p.Store, Bytes: bytesOf(p.TotalBytes)}
-	}
-	return v
+	return policy.Current(v, now.Sub(k.node.heard), k.expected(now), outs...)
 }
 
-// measured fills in what the node has measured of k, carried forward to now.
-func (c *cluster) measured(k *container, v *headrace.TaskView, now time.Time) {
-	t, u := k.task, k.task.Usage
-	if u == nil {
-		u = &wire.Usage{}
+// expected is what is being done to k, or is about to be: what was decided counts
+// before the node has begun it.
+func (k *container) expected(now time.Time) headrace.Operation {
+	switch {
+	case now.Before(k.killed):
+		return headrace.Killing
+	case k.order == nil, k.order.command == headrace.CommandArchive: // that moves nothing
+		return k.doing
 	}
-	v.Resident, v.Swapped = bytesOf(u.Resident), bytesOf(u.Swapped)
-	v.Dirty = min(bytesOf(u.Dirty), v.Resident+v.Swapped)
-	p := headrace.Progress{
-		CPU: seconds(u.SinceSaveCpu), Wall: seconds(u.SinceSaveWall), TotalWall: seconds(u.Running), Lost: seconds(t.LostWall), Share: -1,
-	}
-	if t.Progress >= 0 && t.Progress <= 1 {
-		p.Share = t.Progress
-	}
-	if p.Wall == 0 && p.CPU == 0 && t.Checkpoint == nil {
-		p.Wall, p.CPU = p.TotalWall, seconds(u.UserCpu)+seconds(u.SystemCpu)
-	}
-	if k.state == headrace.Running {
-		// The clock of the node may differ from ours: what we have seen ourselves is
-		// the least.
-		v.Running = max(now.Sub(k.seen), now.Sub(time.UnixMilli(t.SinceMs)))
-		if t.SinceMs == 0 {
-			v.Running = now.Sub(k.seen)
-		}
-		age := max(0, now.Sub(k.node.heard))
-		p.Wall += age
-		p.TotalWall += age
-	}
-	v.Progress = p
-}
-
-// bytesOf is n within reason: no negative number, and so small that those of all
-// containers of a node can be added up.
-func bytesOf(n int64) int64 { return min(max(0, n), 1<<47) }
-
-// amount is x within reason, and 0 when it is no amount.
-func amount(x float64) float64 {
-	if !(x > 0) {
-		return 0
-	}
-	return min(x, 1e15)
-}
-
-// seconds is x as a duration, at most a year.
-func seconds(x float64) time.Duration {
-	const most = 365 * 24 * 3600
-	return time.Duration(min(amount(x), most) * float64(time.Second))
+	return k.order.command.Operation()
 }

@@ -18,7 +18,7 @@ import (
 // Host is the daemon of the machine. All methods may be called concurrently.
 type Host interface {
 	// Facts are the machine and its hosted tasks: all that have not ended, and those
-	// that have ended of late, a minute at least. The agent changes neither. What Do
+	// that have ended of late, some minutes at least. The agent changes neither. What Do
 	// has done when it returns is in them.
 	Facts() (*wire.NodeInfo, []*wire.Task)
 	// Changed is signalled, with a capacity of 1, when the state of a hosted task has
@@ -42,6 +42,9 @@ type Config struct {
 	// CA is a file in PEM with the certificates that the manager's is checked against;
 	// empty: those of the system.
 	CA string
+	// Unclaimed is how long containers stay put aside when no manager is heard of; then
+	// they go on by themselves. 0: for ever.
+	Unclaimed time.Duration
 	// Log gets structured messages; nil: none.
 	Log *slog.Logger
 
@@ -78,7 +81,8 @@ type Agent struct {
 	// fault is what is wrong with the connection, for the log; see say.
 	mu    sync.Mutex
 	fault string
-	ended map[string]bool // containers whose end was told and answered
+	heard time.Time       // when a manager has answered last
+	ended map[string]bool // containers whose end was told in this session, and answered
 }
 
 // New checks a configuration. Nothing is sent before Run.
@@ -110,6 +114,10 @@ func New(cfg Config, host Host) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) {
 	defer a.transport.CloseIdleConnections()
 	defer a.orders.wait()
+	a.hear()
+	var claiming sync.WaitGroup
+	defer claiming.Wait()
+	claiming.Go(func() { a.claim(ctx) })
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -141,6 +149,7 @@ func (a *Agent) session(ctx context.Context) error {
 	if err != nil {
 		return cause(ctx, err)
 	}
+	a.ended = map[string]bool{} // the manager may be another one
 	var reporting sync.WaitGroup
 	defer reporting.Wait()
 	defer cancel(nil)
@@ -199,10 +208,17 @@ func (a *Agent) say(err error) {
 	}
 }
 
+func (a *Agent) hear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard = time.Now()
+}
+
 // well is when a report was answered.
 func (a *Agent) well() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.heard = time.Now()
 	if a.fault != "" {
 		a.cfg.Log.Info("the manager is back", "manager", a.cfg.Manager)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
@@ -25,7 +26,7 @@ func stateOf(r *wire.NodeReport, id string) string {
 }
 
 func TestOrders(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1", "c2")
 	run(t, f, h, nil)
 	f.until("joined and reported", func() bool { return f.joins == 1 && len(f.last().Tasks) == 2 && f.last().Info.GetSlots() == 2 })
@@ -81,7 +82,7 @@ func TestEnded(t *testing.T) {
 // TestLostStream: an order that was begun is finished and told; one that comes again
 // is not done again.
 func TestLostStream(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1")
 	h.hold = make(chan struct{})
 	_, log, _ := run(t, f, h, nil)
@@ -108,7 +109,7 @@ func TestLostStream(t *testing.T) {
 // TestRestart: a manager that dies, also while orders are carried out, is found again;
 // one line says that it is gone and one that it is back.
 func TestRestart(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1")
 	h.hold = make(chan struct{})
 	_, log, _ := run(t, f, h, nil)
@@ -117,16 +118,11 @@ func TestRestart(t *testing.T) {
 	f.until("begun", func() bool { return h.times(7) == 1 })
 	f.stop()
 	close(h.hold)
-	for end := time.Now().Add(patience); log.count("cannot be reached") == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the agent does not notice")
-		}
-	}
+	testkit.Await(t, "the agent to notice", func() bool { return log.count("cannot be reached") > 0 })
 	time.Sleep(4 * quick.most) // several attempts, of which nothing is to be seen
 	f.start()
 	f.until("the result", func() bool { r, _ := f.resultOf(7); return r != nil && stateOf(f.last(), "c1") == "checkpointed" })
-	for end := time.Now().Add(patience); log.count("is back") == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
+	testkit.Await(t, "word of the return", func() bool { return log.count("is back") > 0 }, log)
 	if log.count("level=WARN") != 1 || log.count("is back") != 1 {
 		t.Errorf("log:\n%s", log)
 	}
@@ -134,7 +130,7 @@ func TestRestart(t *testing.T) {
 
 // TestSilentManager: a stream on which nothing comes is given up.
 func TestSilentManager(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1")
 	run(t, f, h, func(c *Config) { c.timing.silent = 500 * time.Millisecond })
 	f.until("a report", func() bool { return len(f.reports) > 0 })
@@ -149,7 +145,7 @@ func TestSilentManager(t *testing.T) {
 // TestSlowManager: a report that is not answered in time ends the session, and its
 // results are told again.
 func TestSlowManager(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1")
 	h.hold = make(chan struct{})
 	run(t, f, h, func(c *Config) { c.timing.call = 100 * time.Millisecond })
@@ -178,11 +174,7 @@ func TestSlowManager(t *testing.T) {
 func TestWrongToken(t *testing.T) {
 	f, h := newManager(t), newHost("c1")
 	_, log, stop := run(t, f, h, func(c *Config) { c.Token = "another one altogether" })
-	for end := time.Now().Add(patience); log.count("does not accept the token") == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("log:\n%s", log)
-		}
-	}
+	testkit.Await(t, "word of the token", func() bool { return log.count("does not accept the token") > 0 }, log)
 	time.Sleep(4 * quick.most)
 	stop()
 	if n := log.count("\n"); n != 1 || f.joins != 0 {
@@ -203,7 +195,7 @@ func TestTwoOfOneName(t *testing.T) {
 
 // TestStop: the end of the agent ends the orders that are being carried out.
 func TestStop(t *testing.T) {
-	noLeaks(t)
+	testkit.NoLeaks(t)
 	f, h := newManager(t), newHost("c1")
 	h.hold = make(chan struct{})
 	_, _, stop := run(t, f, h, nil)
@@ -283,22 +275,9 @@ func TestApplication(t *testing.T) {
 	if got, err := ask(); err != nil || len(got) != 1 {
 		t.Errorf("without the manager: %v, %v", got, err)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(quick.fresh) {
-		if _, err := ask(); err != nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("an old answer counts for ever")
-		}
-	}
+	testkit.Await(t, "the end of an old answer", func() bool { _, err := ask(); return err != nil })
 	f.start()
-	for end := time.Now().Add(patience); ; time.Sleep(quick.fresh) {
-		if got, err := ask(); err == nil && len(got) == 1 {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("after its return: %v, %v", got, err)
-		}
-	}
+	testkit.Await(t, "an answer after its return", func() bool { got, err := ask(); return err == nil && len(got) == 1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	time.Sleep(2 * quick.fresh)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +30,7 @@ var quick = timing{
 
 // fakeManager answers as the protocol says, and as a test tells.
 type fakeManager struct {
+	wireconnect.UnimplementedManagerServiceHandler
 	t      *testing.T
 	addr   string
 	server *http.Server
@@ -199,10 +199,6 @@ func (f *fakeManager) Resume(context.Context, *wire.ResumeRequest) (*wire.Resume
 	return nil, errors.ErrUnsupported
 }
 
-func (f *fakeManager) Release(context.Context, *wire.ReleaseRequest) (*wire.ReleaseResponse, error) {
-	return nil, errors.ErrUnsupported
-}
-
 func (f *fakeManager) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
 	return nil, errors.ErrUnsupported
 }
@@ -358,18 +354,4 @@ func run(t *testing.T, f *fakeManager, h Host, change func(*Config)) (a *Agent, 
 	}
 	t.Cleanup(stop)
 	return a, log, stop
-}
-
-// noLeaks checks at the end of a test that no goroutine is left.
-func noLeaks(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				buf := make([]byte, 1<<20)
-				t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-				return
-			}
-		}
-	})
 }

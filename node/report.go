@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // report reports until ctx ends or a report is not accepted; it returns why.
@@ -33,7 +33,7 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 	r := &wire.NodeReport{Node: a.cfg.Name, Info: info, Results: results, Tasks: make([]*wire.Task, 0, len(tasks))}
 	ended := map[string]bool{}
 	for _, t := range tasks {
-		if state, err := headrace.ParseTaskState(t.State); err == nil && state.Final() {
+		if convert.Final(t) {
 			ended[t.Id] = true
 			if a.ended[t.Id] {
 				continue

@@ -12,10 +12,8 @@ type class struct {
 	refuted  [kinds]int
 	covered  [kinds]bool
 	clearing int
-	// bids is what each node would take, once asked; searches what looking for sets of
-	// several victims came to.
-	bids     []bid
-	searches []search
+	// bids is what each node would take, once asked.
+	bids []bid
 }
 
 // classKey is what a decision looks at. need is the memory that they need on
@@ -54,7 +52,7 @@ func (s *classes) of(k classKey) *class {
 		}
 		c = s.all[s.used]
 		s.used++
-		*c = class{classKey: k, bids: c.bids[:0], searches: c.searches[:0]}
+		*c = class{classKey: k, bids: c.bids[:0]}
 		s.byKey[k] = c
 	}
 	s.last = c
@@ -174,4 +172,4 @@ func (d *decision) hopeless(u *task) bool {
 }
 
 // exhausted reports whether no more tasks may look for victims in this decision.
-func (d *decision) exhausted() bool { return d.c.Attempts > 0 && d.attempts >= d.c.Attempts }
+func (d *decision) exhausted() bool { return d.c.attempts > 0 && d.attempts >= d.c.attempts }

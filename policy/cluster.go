@@ -128,9 +128,9 @@ func (d *decision) own(u *task) (now, later int64) {
 
 // onTheWay is how much of the memory of the suspended task t counts as free for a
 // start though it is still on its way to swap: all of it, once no more than the
-// share Overlap of what goes is still to go.
+// share overlap of what goes is still to go.
 func (d *decision) onTheWay(t *headrace.TaskView) int64 {
-	if float64(t.PagingOut) <= d.c.Overlap*float64(t.PagingOut+t.Swapped) {
+	if float64(t.PagingOut) <= d.c.overlap*float64(t.PagingOut+t.Swapped) {
 		return t.PagingOut
 	}
 	return 0

@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -77,33 +76,36 @@ type Config struct {
 	// queue rises. Default 10 min. See the package comment.
 	Ageing time.Duration
 
-	// SuspendReserve is the share of the swap that tasks may use (what is free
-	// plus what tasks hold) that is never used. Default 0.1.
-	SuspendReserve float64
-	// Overlap is the share of a page-out during which the task that it makes room
-	// for already runs, 0 to 1. Default 1: it starts at once, because a task needs
-	// time to fill its memory. Until all has gone, the node may hold that much more
-	// than its budget.
-	Overlap float64
-
-	// Doubling is by how many steps of priority a task must be more urgent for
-	// its time to weigh twice as much. Default 6; negative: all time weighs the
-	// same. With the default, high weighs twice as much as low. Only Cost uses it.
-	Doubling float64
-	// StopTime and KillTime are how long a suspend and a kill take apart from the
-	// memory. Defaults 100 ms and 200 ms.
-	StopTime, KillTime time.Duration
-
-	// Attempts is how many tasks without a node of their own may look for victims
-	// in one decision, most urgent first; later ones do so in a later decision.
-	// It bounds the work of one decision. Default 100; negative: no bound.
-	Attempts int
-
 	// NoResidencyOrder leaves the tasks of a job in order of submission, and chooses
 	// no node for a task, by what of its input is in memory. It is there to be
 	// compared with.
 	NoResidencyOrder bool
+
+	// Tests set what follows.
+
+	// reserve is the share of the swap that tasks may use (what is free plus what
+	// tasks hold) that is never used. Default 0.1.
+	reserve float64
+	// overlap is the share of a page-out during which the task that it makes room
+	// for already runs, 0 to 1. Default 1: it starts at once, because a task needs
+	// time to fill its memory. Until all has gone, the node may hold that much more
+	// than its budget.
+	overlap float64
+	// doubling is by how many steps of priority a task must be more urgent for
+	// its time to weigh twice as much. Default 6; negative: all time weighs the
+	// same. With the default, high weighs twice as much as low. Only Cost uses it.
+	doubling float64
+	// attempts is how many tasks without a node of their own may look for victims
+	// in one decision, most urgent first; later ones do so in a later decision.
+	// It bounds the work of one decision. Default 100; negative: no bound.
+	attempts int
 }
+
+// stopTime and killTime are how long a suspend and a kill take apart from the memory.
+const (
+	stopTime = 100 * time.Millisecond
+	killTime = 200 * time.Millisecond
+)
 
 // Validate says what is wrong with c, all of it, or returns nil.
 func (c Config) Validate() error {
@@ -113,15 +115,6 @@ func (c Config) Validate() error {
 	}
 	if c.VictimOrder != "" && !slices.Contains(VictimOrders(), c.VictimOrder) {
 		errs = append(errs, unknown("victim order", string(c.VictimOrder), VictimOrders()))
-	}
-	if math.IsNaN(c.SuspendReserve) || c.SuspendReserve >= 1 {
-		errs = append(errs, fmt.Errorf("swap reserve %v: want a share below 1, such as 0.1; negative for none, 0 for the default", c.SuspendReserve))
-	}
-	if math.IsNaN(c.Overlap) || c.Overlap > 1 {
-		errs = append(errs, fmt.Errorf("overlap %v: want a share of at most 1, such as 0.5; negative for none, 0 for the default", c.Overlap))
-	}
-	if math.IsNaN(c.Doubling) || c.Doubling > 0 && c.Doubling < 0.5 {
-		errs = append(errs, fmt.Errorf("doubling %v: want at least 0.5 steps of priority; negative for equal weights, 0 for the default", c.Doubling))
 	}
 	if c.Ageing > 0 && c.Ageing < time.Second {
 		errs = append(errs, fmt.Errorf("ageing %v: want at least 1s per step of priority; negative for none, 0 for the default", c.Ageing))
@@ -178,12 +171,10 @@ func (c Config) resolved() Config {
 	}
 	c.MinRun = orDefault(c.MinRun, 5*time.Second)
 	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
-	c.SuspendReserve = orDefault(c.SuspendReserve, 0.1)
-	c.Overlap = orDefault(c.Overlap, 1)
-	c.Doubling = orDefault(c.Doubling, 6)
-	c.StopTime = orDefault(c.StopTime, 100*time.Millisecond)
-	c.KillTime = orDefault(c.KillTime, 200*time.Millisecond)
-	c.Attempts = orDefault(c.Attempts, 100)
+	c.reserve = orDefault(c.reserve, 0.1)
+	c.overlap = orDefault(c.overlap, 1)
+	c.doubling = orDefault(c.doubling, 6)
+	c.attempts = orDefault(c.attempts, 100)
 	return c
 }
 

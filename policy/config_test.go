@@ -11,8 +11,7 @@ import (
 
 func TestValidate(t *testing.T) {
 	for _, c := range []Config{
-		{}, {Policy: Kill, VictimOrder: LeastWork}, {MinRun: None, Ageing: None, SuspendReserve: -1, Overlap: -1, Doubling: -1, Attempts: -1},
-		{SuspendReserve: 0.99, Overlap: 1, Doubling: 0.5, Ageing: time.Second},
+		{}, {Policy: Kill, VictimOrder: LeastWork}, {MinRun: None, Ageing: None}, {Ageing: time.Second},
 	} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: %v", c, err)
@@ -24,13 +23,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{Config{Policy: "murder"}, `unknown policy "murder": want one of cost, wait, kill, suspend, checkpoint, adaptive`},
 		{Config{VictimOrder: "oldest"}, `unknown victim order "oldest": want one of cheapest-checkpoint`},
-		{Config{SuspendReserve: 1}, "swap reserve 1"},
-		{Config{SuspendReserve: math.NaN()}, "swap reserve NaN"},
-		{Config{Overlap: 1.5}, "overlap 1.5"},
-		{Config{Overlap: math.NaN()}, "overlap NaN"},
-		{Config{Doubling: 0.1}, "doubling 0.1"},
 		{Config{Ageing: time.Millisecond}, "ageing 1ms"},
-		{Config{Overlap: 2, Doubling: math.NaN()}, "doubling NaN"},
+		{Config{Policy: "murder", Ageing: time.Millisecond}, "ageing 1ms"},
 	} {
 		if err := bad.c.Validate(); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%+v: %v, want %q", bad.c, err, bad.says)
@@ -49,11 +43,11 @@ func TestUnknownPolicyPanics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	got := Config{}.resolved()
-	want := Config{Cost, SmallestMemory, 5 * time.Second, 10 * time.Minute, 0.1, 1, 6, 100 * time.Millisecond, 200 * time.Millisecond, 100, false}
+	want := Config{Cost, SmallestMemory, 5 * time.Second, 10 * time.Minute, false, 0.1, 1, 6, 100}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	none := Config{MinRun: None, Ageing: None, SuspendReserve: -1, Overlap: -1, Doubling: -1, StopTime: None, KillTime: None, Attempts: -1}.resolved()
+	none := Config{MinRun: None, Ageing: None, reserve: -1, overlap: -1, doubling: -1, attempts: -1}.resolved()
 	if (none != Config{Policy: Cost, VictimOrder: SmallestMemory}) {
 		t.Errorf("negative values are not zero: %+v", none)
 	}

@@ -119,9 +119,9 @@ func (d *decision) price(n *node, a act) price {
 	t := a.t.TaskView
 	switch a.mech {
 	case headrace.Kill:
-		return price{d.c.KillTime.Seconds(), t.Progress.Wall.Seconds() + restore(t, n)}
+		return price{killTime.Seconds(), t.Progress.Wall.Seconds() + restore(t, n)}
 	case headrace.Suspend:
-		return price{d.c.StopTime.Seconds(), 0}
+		return price{stopTime.Seconds(), 0}
 	case headrace.Checkpoint:
 		s := n.stores[a.store].StoreView
 		took := dump(t, s)
@@ -136,7 +136,7 @@ func (d *decision) paging(n *node, bytes int64) price {
 		return price{}
 	}
 	b := float64(bytes)
-	return price{(1 - d.c.Overlap/2) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
+	return price{(1 - d.c.overlap/2) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
 }
 
 // weight is what a second of a task of priority p counts.
@@ -147,8 +147,8 @@ func (d *decision) weight(p headrace.Priority) float64 {
 func weights(c Config) (w [headrace.MaxPriority + 1]float64) {
 	for p := range w {
 		w[p] = 1
-		if c.Doubling > 0 {
-			w[p] = math.Exp2(float64(p) / c.Doubling)
+		if c.doubling > 0 {
+			w[p] = math.Exp2(float64(p) / c.doubling)
 		}
 	}
 	return w

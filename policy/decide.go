@@ -62,7 +62,6 @@ type decision struct {
 	outs              []out
 	fresh             []*task
 	pool              pool
-	mix               mix
 	ends              []option
 	far, near         []*node
 }

@@ -86,7 +86,7 @@ func (d *decision) whyNot(u, v *task) string {
 	a := act{v, headrace.Suspend, -1}
 	suspend, checkpoint := d.refusal(u, a, d.balance(u, v.n).with(a)), d.noCheckpoint(v)
 	switch {
-	case d.c.Attempts > 0 && d.attempts > d.c.Attempts:
+	case d.c.attempts > 0 && d.attempts > d.c.attempts:
 		return "others come first in looking for victims"
 	case d.c.Policy != Suspend && d.c.Policy != Checkpoint || suspend == "" || checkpoint == "":
 		return fmt.Sprintf("all that may leave on %s would not make enough", v.n.ID)

@@ -25,10 +25,10 @@ const goldenCases = 12000
 func goldenCase(seed uint64) (headrace.View, Config) {
 	r := rand.New(rand.NewPCG(seed, 21))
 	c := randomConfig(r)
-	c.Attempts = pick(r, 0, 0, 0, -1, 3)
+	c.attempts = pick(r, 0, 0, 0, -1, 3)
 	switch {
 	case seed%250 == 249:
-		c.Attempts = 12 // bounds the time that Cost takes
+		c.attempts = 12 // bounds the time that Cost takes
 		return randomCrowd(r, 60+r.IntN(100), 8+r.IntN(20)), c
 	case seed%7 == 6:
 		return randomCrowd(r, 2+r.IntN(10), 2+r.IntN(10)), c

@@ -166,7 +166,7 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 			cpus, mem := use(t, n)
 			now.add(cpus, mem)
 			paging += t.PagingOut
-			if float64(t.PagingOut) <= c.Overlap*float64(t.PagingOut+t.Swapped) {
+			if float64(t.PagingOut) <= c.overlap*float64(t.PagingOut+t.Swapped) {
 				gone += t.PagingOut
 			}
 			swapped += t.Swapped
@@ -201,7 +201,7 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 			end.add(cpus, mem-holds(*u)+u.PagingOut)
 		}
 	}
-	usable := n.SwapFree - paging - int64(math.Ceil(c.SuspendReserve*float64(n.SwapFree+swapped)))
+	usable := n.SwapFree - paging - int64(math.Ceil(c.reserve*float64(n.SwapFree+swapped)))
 	switch {
 	case now.cpus > n.CPUs+slack:
 		return fmt.Errorf("%v of %v CPUs used at once", now.cpus, n.CPUs)

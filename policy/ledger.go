@@ -191,7 +191,7 @@ func (d *decision) usableSwap(n *node) int64 {
 	if n.SwapOut <= 0 || n.SwapIn <= 0 {
 		return 0
 	}
-	reserve := int64(math.Ceil(d.c.SuspendReserve * float64(n.SwapFree+n.swapped)))
+	reserve := int64(math.Ceil(d.c.reserve * float64(n.SwapFree+n.swapped)))
 	return n.swap + n.SwapFree - reserve
 }
 

@@ -194,12 +194,12 @@ func (o *oracle) pageOut() (by [headrace.MaxPriority + 1]int64, ok bool) {
 }
 
 // TestCostAgainstOracle compares what Cost finds with the exhaustive search: where
-// all sets are tried, the best; by greedy choice and improvement, never cheaper
-// than possible, the best in 99 cases of 100, never more than four times as much,
+// all sets are tried, the best; by greedy choice, which is for many victims, never
+// cheaper than possible, the best in 85 cases of 100, never more than 31 times as much,
 // and a way in nearly every case in which there is one.
 func TestCostAgainstOracle(t *testing.T) {
 	t.Run("all sets", func(t *testing.T) { testOracle(t, 1<<30, 1, 1+1e-6, 0) })
-	t.Run("improvement", func(t *testing.T) { testOracle(t, 0, 0.99, 4, 0.001) })
+	t.Run("greedy", func(t *testing.T) { testOracle(t, 0, 0.85, 31, 0.001) })
 }
 
 func testOracle(t *testing.T, allSets int, equalShare, worstRatio, missedShare float64) {

@@ -92,7 +92,7 @@ func (d *decision) search(u *task, s spots) *plan {
 		return nil
 	}
 	if fresh || d.severalSpots(u, s) {
-		if d.attempts++; d.c.Attempts > 0 && d.attempts > d.c.Attempts {
+		if d.attempts++; d.c.attempts > 0 && d.attempts > d.c.attempts {
 			return nil
 		}
 	}

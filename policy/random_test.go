@@ -14,13 +14,13 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func randomConfig(r *rand.Rand) Config {
 	return Config{
-		Policy:         Names()[r.IntN(len(Names()))],
-		VictimOrder:    pick(r, append(VictimOrders(), "")...),
-		MinRun:         pick(r, 0, None, 20*time.Second),
-		Ageing:         pick(r, 0, None, time.Minute),
-		SuspendReserve: pick(r, 0, -1, 0.3),
-		Overlap:        pick(r, 0, -1, 1.0),
-		Doubling:       pick(r, 0, -1, 2.0),
+		Policy:      Names()[r.IntN(len(Names()))],
+		VictimOrder: pick(r, append(VictimOrders(), "")...),
+		MinRun:      pick(r, 0, None, 20*time.Second),
+		Ageing:      pick(r, 0, None, time.Minute),
+		reserve:     pick(r, 0, -1, 0.3),
+		overlap:     pick(r, 0, -1, 1.0),
+		doubling:    pick(r, 0, -1, 2.0),
 
 		NoResidencyOrder: r.IntN(4) == 0,
 	}

@@ -148,13 +148,13 @@ func (s *scenario) configure(pairs []string) error {
 		case "ageing":
 			c.Ageing, err = time.ParseDuration(value)
 		case "reserve":
-			c.SuspendReserve, err = strconv.ParseFloat(value, 64)
+			c.reserve, err = strconv.ParseFloat(value, 64)
 		case "overlap":
-			c.Overlap, err = strconv.ParseFloat(value, 64)
+			c.overlap, err = strconv.ParseFloat(value, 64)
 		case "doubling":
-			c.Doubling, err = strconv.ParseFloat(value, 64)
+			c.doubling, err = strconv.ParseFloat(value, 64)
 		case "attempts":
-			c.Attempts, err = strconv.Atoi(value)
+			c.attempts, err = strconv.Atoi(value)
 		case "residency":
 			var follow bool
 			follow, err = strconv.ParseBool(value)
@@ -166,6 +166,9 @@ func (s *scenario) configure(pairs []string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if c := &s.config; !(c.reserve < 1 && c.overlap <= 1 && (c.doubling <= 0 || c.doubling >= 0.5)) {
+		return fmt.Errorf("%+v makes no sense", c)
 	}
 	return s.config.Validate()
 }

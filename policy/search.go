@@ -12,8 +12,6 @@ const (
 	// where the least is missing. Single victims are looked for on all. Sixteen gave no
 	// better days in simulation, and took half as long again.
 	wideNodes = 4
-	// widePasses bounds the improvement of a set of victims.
-	widePasses = 4
 	// allSets is up to how many sets on one node are all tried.
 	allSets = 2000
 )
@@ -100,35 +98,18 @@ func (d *decision) cheapest(u *task, s spots, bids []bid, n *node) *plan {
 		f := d.single(u, n)
 		better(n, &f)
 	}
-	memory := d.searches(u, s)
 	for _, n := range d.nearest(u, s, bids) {
 		var f found
 		if d.plan.n != nil {
 			f.cost, f.ok = d.plan.cost, true
 		}
-		d.recall(u, n, memory, &f)
+		d.several(u, n, &f)
 		better(n, &f)
 	}
 	if d.plan.n == nil {
 		return nil
 	}
 	return &d.plan
-}
-
-// searches are what was found on the nodes by several, indexed as the nodes are; nil
-// for a task without a class.
-func (d *decision) searches(u *task, s spots) []search {
-	c := u.class
-	if c == nil || !s.several() {
-		return nil
-	}
-	if len(c.searches) == 0 {
-		c.searches = slices.Grow(c.searches, len(d.nodes))[:len(d.nodes)]
-		for i := range c.searches {
-			c.searches[i].version = 0
-		}
-	}
-	return c.searches
 }
 
 // nearest are those of the spots where u comes nearest to fitting, as far as sets of

@@ -24,92 +24,54 @@ type pool struct {
 	n      *node
 	start  balance
 	weight float64 // of u
-	// pageable is what could be paged out as it is, by priority.
-	pageable byPriority
-	items    []item
-	groups   []span
-	// The items are the same for all costs of the best known before that are more
-	// than above and at most upTo.
-	above, upTo float64
+	items  []item
+	groups []span
+	taken  []bool // by group, for greedy
 	// free is, for each group, the most that it and those behind it can free.
 	free []balance
 }
 
-type byPriority [headrace.MaxPriority + 1]int64
-
-func (b *byPriority) add(t *task, bytes int64) { b[min(t.Priority, headrace.MaxPriority)] += bytes }
-
 // span is a range of items.
 type span struct{ from, to int32 }
 
-// search is what several came to on one node for one class: found, when the best
-// known before costs more than above and at most upTo.
-type search struct {
-	version     uint32 // of the node
-	above, upTo float64
-	found       found
-}
-
-// recall is several for a task of u's class, from memory where that is possible.
-func (d *decision) recall(u *task, n *node, memory []search, f *found) {
-	before := math.Inf(1)
-	if f.ok {
-		before = f.cost.total
-	}
-	if memory == nil {
-		if d.conceivable(u, n) {
-			d.several(u, n, before, f)
-		}
+// several looks for a way by several acts that costs less than f: by trying all sets
+// where they are few, else by greedy choice. Improving step by step what that finds
+// gave no better days in simulation.
+func (d *decision) several(u *task, n *node, f *found) {
+	if !d.conceivable(u, n) || !d.worthwhile(u, n, f) {
 		return
 	}
-	m := &memory[n.i]
-	if m.version != d.versions[n.i] || !(m.above < before && before <= m.upTo) {
-		m.version, m.above, m.upTo = d.versions[n.i], math.Inf(-1), math.Inf(1)
-		m.found = found{acts: m.found.acts[:0]}
-		if d.conceivable(u, n) {
-			m.found.cost, m.found.ok = f.cost, f.ok
-			m.above, m.upTo = d.several(u, n, before, &m.found)
-		}
+	p := d.gather(u, n, f)
+	if len(p.items) < 2 {
+		return
 	}
-	if m.found.ok && m.found.cost.total < before {
-		*f = m.found
+	if !p.sets(d.allSets) {
+		d.greedySets(p, f)
+		return
 	}
+	p.sumUp()
+	d.acts = slices.Grow(d.acts[:0], len(p.groups))
+	d.exhaust(p, 0, p.start, &tally{}, d.acts, f)
 }
 
-// several looks for a way by several acts that costs less than f, which costs as
-// much as before says: by trying all sets where they are few, else by greedy choice
-// and improvement of what that finds. What it comes to is the same for all costs
-// before that are more than above and at most upTo.
-func (d *decision) several(u *task, n *node, before float64, f *found) (above, upTo float64) {
-	if !d.worthwhile(u, n, f) {
-		return math.Inf(-1), before
-	}
-	p := d.gather(u, n, before)
-	if len(p.items) >= 2 && p.sets(d.allSets) {
-		p.sumUp()
-		d.acts = slices.Grow(d.acts[:0], len(p.groups))
-		d.exhaust(p, 0, p.start, &tally{}, d.acts, f)
-	} else if len(p.items) >= 2 {
-		d.improveAll(p, f)
-	}
-	if f.ok && f.cost.total < before {
-		return p.above, p.upTo
-	}
-	return p.above, before
+// A restriction names mechanisms that a set does without. A delay is borne once for
+// the whole set, and what a suspend leaves in memory must fit all together, so that
+// steps of one task at a time do not lead away from either.
+type restriction []headrace.Mechanism
+
+var restrictions = []restriction{
+	nil,
+	{headrace.Suspend},
+	{headrace.Wait},
+	{headrace.Suspend, headrace.Wait},
 }
 
-// improveAll improves all first sets.
-func (d *decision) improveAll(p *pool, f *found) {
-	d.mix.reset(p)
-	d.improve(p, f)
+// greedySets keeps the cheapest of the sets that greedy makes.
+func (d *decision) greedySets(p *pool, f *found) {
 	for _, without := range restrictions {
 		for _, by := range scores {
-			if d.greedy(p, by, without) {
-				d.improve(p, f)
-			}
+			d.greedy(p, by, without, f)
 		}
-		d.everything(p, without)
-		d.improve(p, f)
 	}
 }
 
@@ -166,28 +128,20 @@ func (d *decision) worthwhile(u *task, n *node, f *found) bool {
 
 // gather makes the pool. An act that makes room on its own, without page-outs, need
 // not be part of a set: the set without the others would be cheaper. Nor need one
-// that alone costs as much as the best known before.
-func (d *decision) gather(u *task, n *node, before float64) *pool {
+// that alone costs as much as the best that is known.
+func (d *decision) gather(u *task, n *node, best *found) *pool {
 	p := &d.pool
-	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], free: p.free[:0], above: math.Inf(-1), upTo: math.Inf(1)}
-	for _, t := range n.suspended {
-		if t != u && !t.settled {
-			p.pageable.add(t, t.pageable())
-		}
-	}
+	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
 	options := d.options(n)
 	for i := range options {
 		o := &options[i]
 		if !d.usable(u, o) {
 			continue
 		}
-		floor := d.floor(u, n, o)
-		if floor >= before {
-			p.upTo = min(p.upTo, floor)
+		if best.ok && d.floor(u, n, o) >= best.cost.total {
 			continue
 		}
 		if b := p.start.with(o.act); !b.fits(n.swap) || b.page() > 0 {
-			p.above = max(p.above, floor)
 			p.add(d.item(n, o))
 		}
 	}
@@ -280,4 +234,69 @@ func (d *decision) exhaust(p *pool, g int, b balance, y *tally, acts []act, f *f
 		next.count(&it.option, it.weighted, it.bytes)
 		d.exhaust(p, g+1, b.plus(it), &next, append(acts, it.act), f)
 	}
+}
+
+// score says how greedy compares options: less is better.
+type score func(added, gained float64) float64
+
+var scores = []score{perRoom, total}
+
+func perRoom(added, gained float64) float64 { return added / gained }
+func total(added, _ float64) float64        { return added }
+
+// greedy makes a set by adding items from the pool until u fits, each time the one
+// that adds the least cost by the given score, and keeps it in f if it is cheaper.
+func (d *decision) greedy(p *pool, by score, without restriction, f *found) {
+	n, b := p.n, p.start
+	var y tally
+	d.acts = d.acts[:0]
+	p.taken = append(p.taken[:0], make([]bool, len(p.groups))...)
+	for !b.fits(n.swap) {
+		best, least := -1, math.Inf(1)
+		delay := y.delay(n)
+		before := delay*p.weight + y.weighted
+		for i := range p.items {
+			it := &p.items[i]
+			if p.taken[it.group] || slices.Contains(without, it.mech) {
+				continue
+			}
+			gained := b.gain(b.plus(it), p.start, n.swap)
+			if gained <= 0 {
+				continue
+			}
+			after := it.delay
+			if s := it.store; it.mech == headrace.Checkpoint {
+				if y.bytes[s]+it.bytes > n.stores[s].free {
+					continue
+				}
+				after = n.stores[s].queue + (y.busy[s] + it.delay)
+			}
+			added := max(delay, after)*p.weight + (y.weighted + it.weighted) - before
+			if s := by(added, gained); s < least || best < 0 {
+				best, least = i, s
+			}
+		}
+		if best < 0 {
+			return
+		}
+		it := &p.items[best]
+		b = b.plus(it)
+		y.count(&it.option, it.weighted, it.bytes)
+		d.acts, p.taken[it.group] = append(d.acts, it.act), true
+	}
+	d.consider(p.u, n, f, d.acts, b, &y)
+}
+
+// gain is by which share of what was missing at the start next is nearer to
+// fitting than b.
+func (b balance) gain(next, start balance, swap int64) float64 {
+	var g float64
+	if start.cpus > slack {
+		g += (max(0, b.cpus) - max(0, next.cpus)) / start.cpus
+	}
+	missing := max(start.short(swap), b.short(swap), next.short(swap))
+	if missing > 0 {
+		g += float64(b.short(swap)-next.short(swap)) / float64(missing)
+	}
+	return g
 }

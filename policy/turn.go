@@ -14,7 +14,7 @@ import (
 //
 // Disks do not count here, only in the choice of a node: to look for a task that has
 // its input on a disk of the node with room was tried, and its disk was then read by
-// more tasks at once than others (headrace bench sim --only swim: jobs took longer).
+// more tasks at once than others (headrace-lab bench sim --only swim: jobs took longer).
 //
 // Where there are several, the one with the largest share of its input there, of
 // these the first submitted. What InputView.Resident says of a task without

@@ -18,16 +18,6 @@ const (
 type WarmConfig struct {
 	// Order is SmallestFirst or FIFO; empty means SmallestFirst.
 	Order WarmOrder
-	// CleanUpAt is the share of the budget from which on it is asked whether the
-	// jobs that hold memory are still there. Default 0.8; negative: never.
-	CleanUpAt float64
-}
-
-func (c WarmConfig) cleanUpAt() float64 {
-	if c.CleanUpAt == 0 {
-		return 0.8
-	}
-	return c.CleanUpAt
 }
 
 // WarmRoom is the memory that warmed blocks may take, over all devices.

@@ -272,19 +272,16 @@ func TestCleanUp(t *testing.T) {
 	cases := []struct {
 		name string
 		r    WarmRoom
-		c    WarmConfig
 		want []WarmDrop
 	}{
-		{"below", WarmRoom{Budget: 100, Pinned: 79, Blocks: 1}, WarmConfig{}, nil},
-		{"at 80 %", WarmRoom{Budget: 100, Pinned: 80, Blocks: 1}, WarmConfig{}, all},
-		{"at another share", WarmRoom{Budget: 100, Pinned: 30, Blocks: 1}, WarmConfig{CleanUpAt: 0.3}, all},
-		{"many blocks", WarmRoom{Budget: 100, Pinned: 1, MaxBlocks: 10, Blocks: 8}, WarmConfig{}, all},
-		{"a large block waits", WarmRoom{Budget: 100, Pinned: 60, Blocks: 1, Waiting: true}, WarmConfig{}, all},
-		{"never", WarmRoom{Budget: 100, Pinned: 100, Blocks: 1}, WarmConfig{CleanUpAt: -1}, nil},
-		{"nothing is held", WarmRoom{}, WarmConfig{}, nil},
+		{"below", WarmRoom{Budget: 100, Pinned: 79, Blocks: 1}, nil},
+		{"at 80 %", WarmRoom{Budget: 100, Pinned: 80, Blocks: 1}, all},
+		{"many blocks", WarmRoom{Budget: 100, Pinned: 1, MaxBlocks: 10, Blocks: 8}, all},
+		{"a large block waits", WarmRoom{Budget: 100, Pinned: 60, Blocks: 1, Waiting: true}, all},
+		{"nothing is held", WarmRoom{}, nil},
 	}
 	for _, c := range cases {
-		if got := CleanUp(c.r, holders, c.c); !slices.Equal(got, c.want) {
+		if got := CleanUp(c.r, holders); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -52,21 +52,24 @@ type WarmDrop struct {
 	Reason string
 }
 
+// cleanUpAt is the share of the room from which on it is asked whether the jobs that
+// hold memory are still there.
+const cleanUpAt = 0.8
+
 // NeedsCleanUp reports whether so much of the room is taken, or a block waits for
 // some, that it is worth asking which holders are still alive.
-func NeedsCleanUp(r WarmRoom, c WarmConfig) bool {
-	at := c.cleanUpAt()
-	if at < 0 || r.Blocks == 0 {
+func NeedsCleanUp(r WarmRoom) bool {
+	if r.Blocks == 0 {
 		return false
 	}
-	return r.Waiting || float64(r.Pinned) >= at*float64(r.Budget) ||
-		r.MaxBlocks > 0 && float64(r.Blocks) >= at*float64(r.MaxBlocks)
+	return r.Waiting || float64(r.Pinned) >= cleanUpAt*float64(r.Budget) ||
+		r.MaxBlocks > 0 && float64(r.Blocks) >= cleanUpAt*float64(r.MaxBlocks)
 }
 
 // CleanUp is which holders lose their references because they ended without
 // saying so (ignem, section III.A.4). It is nobody while there is room enough.
-func CleanUp(r WarmRoom, holders []WarmHolder, c WarmConfig) []WarmDrop {
-	if !NeedsCleanUp(r, c) {
+func CleanUp(r WarmRoom, holders []WarmHolder) []WarmDrop {
+	if !NeedsCleanUp(r) {
 		return nil
 	}
 	var drops []WarmDrop

@@ -263,7 +263,7 @@ func (m *warmModel) cleanUp() bool {
 		holders = append(holders, WarmHolder{Job: j.id, Alive: !j.gone, Pinned: m.held(j)})
 	}
 	var gone []*modelJob
-	for _, d := range CleanUp(m.room, holders, m.c) {
+	for _, d := range CleanUp(m.room, holders) {
 		gone = append(gone, m.jobs[d.Holder])
 	}
 	for _, j := range gone {

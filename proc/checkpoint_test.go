@@ -70,7 +70,7 @@ func TestCheckpointRestore(t *testing.T) {
 		if res.Chain != i+1 || i > 0 && res.Stored > res.Total/2 {
 			t.Errorf("checkpoint %d: %+v, want one that builds on the last", i+1, res)
 		}
-		if n := w.tasksProcesses("count"); n != 0 {
+		if n := len(w.taskProcesses("count")); n != 0 {
 			t.Errorf("%d processes run after a checkpoint", n)
 		}
 		if st := w.stats(task); st.State != headrace.Checkpointed || st.SinceSaveCPU > 200*time.Millisecond {
@@ -88,6 +88,13 @@ func TestCheckpointRestore(t *testing.T) {
 		t.Errorf("ended with %+v, want code 9", e)
 	}
 	w.checkCounter("count")
+	left, err := os.ReadDir(w.rt.TaskDir("count"))
+	w.must(err)
+	for _, f := range left {
+		if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s in the task's directory: %v, %v; want nothing for others", f.Name(), info.Mode(), err)
+		}
+	}
 	if e.Usage.Running < 700*time.Millisecond || e.Usage.OverheadCPU == 0 {
 		t.Errorf("usage over all incarnations: %+v", e.Usage)
 	}
@@ -227,7 +234,7 @@ func TestKillInterruptsADump(t *testing.T) {
 	w.await("the dump", func() bool { return w.dumped() > 50<<20 })
 	w.must(task.Kill(w.ctx, time.Millisecond))
 	w.end(task)
-	if n := w.tasksProcesses("big"); n != 0 {
+	if n := len(w.taskProcesses("big")); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 	<-failed // whichever came first

@@ -9,16 +9,25 @@ var (
 	// ErrNotCheckpointable: the task holds something that cannot be dumped; it
 	// runs on unharmed. The error text says what.
 	ErrNotCheckpointable = errors.New("cannot be checkpointed")
+	// ErrCheckpointLater: the task holds something that cannot be dumped and that may pass
+	// while it runs, such as events that it has not read yet. The error text says
+	// what.
+	ErrCheckpointLater = errors.New("cannot be checkpointed at the moment")
 	// ErrUnsupported: this machine or user cannot do it at all.
 	ErrUnsupported = errors.New("not possible here")
 	// ErrNotStopped: some process could not be stopped in time; the task goes on.
 	ErrNotStopped = errors.New("could not be stopped")
-	// ErrNoImage: no usable checkpoint was found.
+	// ErrNotNow: nothing is wrong with the task or its checkpoint, but the machine
+	// cannot do it at the moment; try again later. The error text says why.
+	ErrNotNow = errors.New("not possible now")
+	// ErrNoImage: no usable checkpoint was found, and there will be none.
 	ErrNoImage = errors.New("no usable checkpoint")
 	// ErrNoSpace: the checkpoint store or the swap area is full.
 	ErrNoSpace = errors.New("no space left")
 	// ErrState: the operation makes no sense in the task's state.
 	ErrState = errors.New("wrong state")
+	// ErrStalled: CRIU made no progress and was ended.
+	ErrStalled = errors.New("CRIU made no progress")
 	// ErrAbandoned: the process that the task was to run for went away; nothing runs.
 	ErrAbandoned = errors.New("whoever it was started for has gone")
 )
@@ -26,9 +35,9 @@ var (
 // kindNames are the kinds as they travel between the daemon, the shim and its
 // helpers.
 var kindNames = map[string]error{
-	"gone": ErrGone, "not-checkpointable": ErrNotCheckpointable, "unsupported": ErrUnsupported,
+	"gone": ErrGone, "not-checkpointable": ErrNotCheckpointable, "checkpoint-later": ErrCheckpointLater, "unsupported": ErrUnsupported,
 	"not-stopped": ErrNotStopped, "no-image": ErrNoImage, "no-space": ErrNoSpace, "state": ErrState,
-	"abandoned": ErrAbandoned,
+	"abandoned": ErrAbandoned, "not-now": ErrNotNow, "stalled": ErrStalled,
 }
 
 // KindName returns the name under which the kind of an error travels; empty for

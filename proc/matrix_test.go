@@ -55,7 +55,7 @@ func TestMatrix(t *testing.T) {
 					t.Errorf("%s is\n%s\nundisturbed it is\n%s", f, g, u)
 				}
 			}
-			if n := w.tasksProcesses("disturbed"); n != 0 {
+			if n := len(w.taskProcesses("disturbed")); n != 0 {
 				t.Errorf("%d processes are left", n)
 			}
 		})

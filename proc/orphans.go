@@ -11,11 +11,26 @@ import (
 	"headrace/internal/linux"
 )
 
+// endGroup kills what is left in the cgroup of a task, and removes it.
+func endGroup(dir string) error {
+	spec, err := ReadSpec(dir)
+	if err != nil {
+		return nil // it was never started
+	}
+	if err := spec.Own.Kill(); err != nil {
+		return fmt.Errorf("end what is left of the task: %w", err)
+	}
+	return spec.Own.Remove()
+}
+
 // endOrphans kills what a task without namespaces has left when its supervisor
 // was killed; with namespaces the kernel has done it. The processes are known by
 // the progress file in their environment; one that has changed its environment
 // is missed.
 func endOrphans(dir string) error {
+	if err := endGroup(dir); err != nil {
+		return err
+	}
 	if os.Geteuid() == 0 {
 		return nil
 	}

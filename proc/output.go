@@ -6,75 +6,118 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 )
 
-// outputMark remembers what the user's output file held before the task's first
-// start, so that a start from the beginning does not leave the output of an
-// attempt that was thrown away.
-type outputMark struct {
-	Exists bool   `json:"exists"`
-	Dev    uint64 `json:"dev"`
-	Inode  uint64 `json:"inode"`
-	Size   int64  `json:"size"`
+// OutputMark remembers what the user's output file held before an attempt, so that
+// the next start from the beginning does not leave the output of one that was thrown
+// away. It is taken of the descriptor that the task's own process has opened, and
+// recorded before the command runs: the path is the user's to change at any time.
+type OutputMark struct {
+	// Path is where the file was, without symbolic links.
+	Path string `json:"path"`
+	linux.FileIdentity
+	Size int64 `json:"size"` // bytes
 }
 
 const outputMarkFile = "output.json"
 
-// markOutput writes the mark, once in a task's life.
-func markOutput(dir string, spec Spec) error {
-	path := filepath.Join(dir, outputMarkFile)
-	if spec.Output == "" {
-		return nil
+// MarkOutput describes an open file; nil if it is not a regular one, of which
+// nothing can be taken back.
+func MarkOutput(fd int) (*OutputMark, error) {
+	id, err := linux.IdentifyFile(fd)
+	if err != nil || id.Type != unix.S_IFREG {
+		return nil, err
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return nil, err
 	}
-	var m outputMark
 	var st unix.Stat_t
-	if unix.Stat(spec.Output, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-		m = outputMark{Exists: true, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	return &OutputMark{Path: path, FileIdentity: id, Size: st.Size}, nil
+}
+
+// sameFile reports whether both marks are of one file, whoever owns it by now.
+func (m OutputMark) sameFile(o OutputMark) bool {
+	o.UID = m.UID
+	return m.Differs(o.FileIdentity, true) == ""
+}
+
+// Save records the mark in the task's directory. Of a file that was marked before,
+// the smaller size counts: what was there at the first start, unless its user has
+// made it shorter since.
+func (m OutputMark) Save(dir string) error {
+	if old, err := loadMark(dir); err == nil && old != nil && old.sameFile(m) {
+		m.Size = min(m.Size, old.Size)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	return linux.WriteFileDurably(path, b, 0o600)
+	return linux.WriteFileDurably(filepath.Join(dir, outputMarkFile), b, 0o600)
 }
 
-// cutOutput cuts the user's output file back to the mark. The path is the
-// user's to change, so only a regular file that belongs to the user, and is the
-// very one that was marked if there was one, is touched.
-func cutOutput(dir string, spec Spec) error {
+// loadMark reads the task's mark; nil if there is none.
+func loadMark(dir string) (*OutputMark, error) {
 	b, err := os.ReadFile(filepath.Join(dir, outputMarkFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
-	var m outputMark
+	var m OutputMark
 	if err == nil {
 		err = json.Unmarshal(b, &m)
 	}
-	if err != nil {
+	return &m, err
+}
+
+// cutOutput cuts the user's output file back to the mark, with the user's rights.
+// It touches nothing but the very file that was marked: not what a link leads to,
+// and not another that has come by the path or by the inode. A file that the user
+// has moved away or closed to himself stays as it is.
+func cutOutput(dir string, spec Spec) error {
+	m, err := loadMark(dir)
+	if err != nil || m == nil || m.Path == "" {
 		return err
 	}
-	f, err := linux.OpenRegular(spec.Output, os.O_WRONLY)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
-		return nil
+	return spec.As(func() error {
+		f, err := linux.OpenRegularFor(m.Path, os.O_WRONLY, unix.RESOLVE_NO_SYMLINKS)
+		if errors.Is(err, linux.ErrKernelFile) || slices.ContainsFunc(cannotBeIt, func(e error) bool { return errors.Is(err, e) }) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cut %s back for a new start: %w", spec.Output, err)
+		}
+		defer f.Close()
+		now, err := MarkOutput(int(f.Fd()))
+		if err != nil || !now.sameFile(*m) || now.Size <= m.Size {
+			return err
+		}
+		return f.Truncate(m.Size)
+	})
+}
+
+// cannotBeIt are errors of opening that say that the marked file is not there any
+// more, or not for its user to write to.
+var cannotBeIt = []error{
+	unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EINVAL, unix.EACCES, unix.EPERM, unix.EROFS, unix.ENAMETOOLONG,
+}
+
+// As runs f with the file rights of the task's user: see linux.AsUser.
+func (s Spec) As(f func() error) error {
+	if os.Geteuid() != 0 {
+		return f()
 	}
-	if err != nil {
-		return fmt.Errorf("cut %s back for a new start: %w", spec.Output, err)
-	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return err
-	}
-	same := uint64(st.Dev) == m.Dev && st.Ino == m.Inode
-	if m.Exists && !same || !m.Exists && st.Uid != spec.UID || st.Size <= m.Size {
-		return nil
-	}
-	return f.Truncate(m.Size)
+	return linux.AsUser(s.Credentials(), f)
+}
+
+// Credentials are those of the task's user.
+func (s Spec) Credentials() linux.Credentials {
+	return linux.Credentials{UID: s.UID, GID: s.GID, Groups: s.Groups}
 }

@@ -49,7 +49,7 @@ func TestCheckpointOfAnotherUser(t *testing.T) {
 		if res := w.checkpoint(task); res.Chain != i+1 {
 			t.Errorf("checkpoint %d: %+v, want one that builds on the last", i+1, res)
 		}
-		if n := w.tasksProcesses("count"); n != 0 {
+		if n := len(w.taskProcesses("count")); n != 0 {
 			t.Errorf("%d processes run after a checkpoint", n)
 		}
 		task.Close()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,47 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/crash"
 	"headrace/internal/criu"
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
+	"headrace/internal/testkit"
 	"headrace/proc"
 )
 
-// shimEnv names a shim that is built already, for TestAsOrdinaryUser.
-const shimEnv = "HEADRACE_TEST_SHIM"
-
-// shimPath is the shim that the tests run, built by TestMain.
-var shimPath string
-
-func TestMain(m *testing.M) {
-	if shimPath = os.Getenv(shimEnv); shimPath != "" {
-		os.Exit(m.Run())
-	}
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "headrace-proc-test")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		if err := os.Chmod(dir, 0o755); err != nil { // tasks of other users run the shim
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		shimPath = filepath.Join(dir, "headrace-shim")
-		build := exec.Command("go", "build", "-o", shimPath, "headrace/cmd/headrace-shim")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the shim: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
 
 // world is a place for tasks.
 type world struct {
 	*testing.T
 	rt    *proc.Runtime
+	base  *cgroup.Base // of its tasks' cgroups; nil: they have none
 	store string
 	ctx   context.Context
 }
@@ -69,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, store: filepath.Join(dir, "store"), rt: &proc.Runtime{Shim: shimPath, Dir: filepath.Join(dir, "tasks")}}
+	w := &world{T: t, store: filepath.Join(dir, "store"), rt: &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	w.ctx = ctx
 	t.Cleanup(func() {
@@ -85,6 +60,7 @@ func newWorld(t *testing.T) *world {
 				t.Errorf("clean up: %v", err)
 			}
 		}
+		w.base.Close()
 		os.RemoveAll(dir)
 	})
 	return w
@@ -167,13 +143,7 @@ func (w *world) awaitOutput(t *proc.Task, text string) {
 
 func (w *world) await(what string, ok func() bool) {
 	w.Helper()
-	for !ok() {
-		select {
-		case <-w.ctx.Done():
-			w.Fatalf("waited in vain for %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+	testkit.Await(w, what, ok)
 }
 
 func (w *world) must(err error) {
@@ -338,6 +308,29 @@ while True: time.sleep(0.01)
 	w.awaitOutput(task, "opening connections")
 }
 
+// A handler may run programs: none of them is stopped under it.
+func TestSuspendRunsProgramsOfHandlers(t *testing.T) {
+	w := newWorld(t)
+	const rounds, programs = 3, 300
+	task := w.start(w.spec("t", "/bin/bash", "-c", fmt.Sprintf(`
+tidy() { for ((i = 0; i < %d; i++)); do /bin/true; done; echo tidy; trap - TSTP; }
+for ((;;)); do trap tidy TSTP; echo ready; sleep 1000 & wait $!; wait $!; done`, programs)))
+	for round := range rounds {
+		w.await("the handler to be set", func() bool { return strings.Count(w.log("t", "stdout"), "ready") == round+1 })
+		res, err := task.Suspend(w.ctx, time.Minute)
+		w.must(err)
+		if n := strings.Count(w.log("t", "stdout"), "tidy"); n != round+1 || res.Forced != 0 || res.Took > 30*time.Second {
+			t.Fatalf("round %d: the handler has ended %d times, %+v", round, n, res)
+		}
+		w.must(task.Resume(w.ctx))
+		for _, p := range w.taskProcesses("t") {
+			if p.Comm == "sleep" {
+				w.must(unix.Kill(p.PID, unix.SIGTERM))
+			}
+		}
+	}
+}
+
 func TestSuspendForkStorm(t *testing.T) {
 	w := newWorld(t)
 	task := w.start(w.spec("t", "/bin/bash", "-c", `echo ready; while :; do for i in 1 2 3 4 5; do /bin/true & done; wait; done`))
@@ -357,10 +350,8 @@ func TestResumeKeepsOwnStops(t *testing.T) {
 	task := w.start(w.spec("own", "/bin/bash", "-c", `sleep 1000 & kill -STOP $!; echo ready $!; while :; do :; done`))
 	w.awaitOutput(task, "ready")
 	stoppedSleeps := func() (n int) {
-		all, err := linux.ProcFS("").All()
-		w.must(err)
-		for _, p := range all {
-			if p.State == 'T' && hasEnv(p.PID, proc.TaskIDEnv+"=own") {
+		for _, p := range w.taskProcesses("own") {
+			if p.State == 'T' {
 				n++
 			}
 		}
@@ -377,21 +368,22 @@ func TestResumeKeepsOwnStops(t *testing.T) {
 	}
 }
 
-func hasEnv(pid int, entry string) bool {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return strings.Contains("\x00"+string(b), "\x00"+entry+"\x00")
-}
-
-// tasksProcesses counts the processes on the machine that belong to a task.
-func (w *world) tasksProcesses(id string) (n int) {
+// taskProcesses are the processes of a task below its init, with their numbers on the
+// machine. They are known by the path of the task's directory too: others on the machine
+// may have tasks of the same id.
+func (w *world) taskProcesses(id string) (alive []linux.Stat) {
+	w.Helper()
 	all, err := linux.ProcFS("").All()
 	w.must(err)
+	dir := w.rt.TaskDir(headrace.TaskID(id))
 	for _, p := range all {
-		if !linux.Dead(p.State) && hasEnv(p.PID, proc.TaskIDEnv+"="+id) {
-			n++
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+		env := strings.Split(string(b), "\x00")
+		if !linux.Dead(p.State) && slices.Contains(env, proc.TaskIDEnv+"="+id) && slices.Contains(env, proc.ProgressEnv+"="+dir+"/progress") {
+			alive = append(alive, p)
 		}
 	}
-	return n
+	return alive
 }
 
 func TestKillTakesTheWholeTree(t *testing.T) {
@@ -399,10 +391,10 @@ func TestKillTakesTheWholeTree(t *testing.T) {
 	task := w.start(w.spec("whole", "/bin/bash", "-c",
 		`trap '' TERM; setsid bash -c 'trap "" TERM; (setsid sleep 1000 &); exec sleep 1001' & sleep 1002 & echo ready; wait; wait`))
 	w.awaitOutput(task, "ready")
-	w.await("the tree", func() bool { return w.tasksProcesses("whole") >= 4 })
+	w.await("the tree", func() bool { return len(w.taskProcesses("whole")) >= 4 })
 	w.must(task.Kill(w.ctx, 20*time.Millisecond))
 	w.end(task)
-	if n := w.tasksProcesses("whole"); n != 0 {
+	if n := len(w.taskProcesses("whole")); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 }
@@ -414,7 +406,7 @@ func TestDaemonsEndWithTheCommand(t *testing.T) {
 	if e := w.end(task); e.Code != 3 {
 		t.Errorf("ended with %+v", e)
 	}
-	if n := w.tasksProcesses("left"); n != 0 {
+	if n := len(w.taskProcesses("left")); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 }
@@ -486,8 +478,46 @@ func TestAttachAfterDaemonRestart(t *testing.T) {
 	}
 }
 
+// TestSupervisorWithoutACommandEnds: when the daemon dies between the start of a
+// supervisor and its first request, that supervisor ends, and leaves no record of an end.
+func TestSupervisorWithoutACommandEnds(t *testing.T) {
+	const childEnv = "HEADRACE_TEST_DIES_AT_START"
+	if dir := os.Getenv(childEnv); dir != "" { // it leaves nothing of its own behind
+		w := &world{T: t, rt: &proc.Runtime{Shim: testkit.Shim(t), Dir: dir}, ctx: t.Context()}
+		w.start(w.spec("t", "echo", "text"))
+		return
+	}
+	w := newWorld(t)
+	s := w.spec("t", "echo", "text")
+	died := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	died.Env = append(os.Environ(), testkit.ShimEnv+"="+w.rt.Shim, childEnv+"="+w.rt.Dir, crash.Env+"=proc.launched")
+	out, err := died.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the daemon did not die at its crash point: %v\n%s", err, out)
+	}
+	w.await("the end of the supervisor", func() bool { return w.findShim("t") == 0 })
+	if e, ok, err := w.rt.ExitOf("t"); ok || err != nil {
+		t.Errorf("the end of a task that never began is recorded: %+v, %v", e, err)
+	}
+	w.end(w.start(s))
+	if got := w.log("t", "stdout"); got != "text\n" {
+		t.Errorf("the next start wrote %q", got)
+	}
+}
+
 // shimPID finds the supervisor of a task on the machine.
 func (w *world) shimPID(id string) int {
+	w.Helper()
+	pid := w.findShim(id)
+	if pid == 0 {
+		w.Fatalf("no supervisor of %s", id)
+	}
+	return pid
+}
+
+// findShim is shimPID that returns 0 when there is none.
+func (w *world) findShim(id string) int {
 	w.Helper()
 	all, err := linux.ProcFS("").All()
 	w.must(err)
@@ -498,7 +528,6 @@ func (w *world) shimPID(id string) int {
 			return p.PID
 		}
 	}
-	w.Fatalf("no supervisor of %s", id)
 	return 0
 }
 
@@ -510,5 +539,5 @@ func TestKilledShimIsReportedAsLost(t *testing.T) {
 	if e := w.end(task); !e.Lost {
 		t.Errorf("ended with %+v, want it lost", e)
 	}
-	w.await("the end of the tree", func() bool { return w.tasksProcesses("lost") == 0 })
+	w.await("the end of the tree", func() bool { return len(w.taskProcesses("lost")) == 0 })
 }

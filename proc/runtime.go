@@ -19,8 +19,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace"
+	"headrace/internal/crash"
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
 	"headrace/proc/control"
 )
 
@@ -37,6 +41,16 @@ type Runtime struct {
 	CRIU string
 	// Dir holds a directory for each task.
 	Dir string
+	// StallLimit is how long CRIU may make no progress until it is ended; 0: a minute.
+	StallLimit time.Duration
+	// Cgroups is where each task gets a cgroup of its own; nil: nowhere. Problem, if
+	// not nil, is told what could not be had of one before the task starts or is
+	// restored; nil: all that was wanted.
+	Cgroups *cgroup.Base
+	Problem func(headrace.TaskID, error)
+	// MemoryFirst: tasks are in their memory cgroup before they run, and not some
+	// milliseconds later, which takes as long.
+	MemoryFirst bool
 
 	install sync.Once
 	shim    string
@@ -127,12 +141,19 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 }
 
 // Restore brings a task back from a checkpoint, under its waiting shim if there
-// is one.
+// is one. A task that has ended again by the time of the answer was restored: its
+// Exited is closed. One that an earlier request has restored and that has ended since
+// (Exit.EndsRestore) gives ErrGone.
 func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Task, RestoreResult, error) {
 	var res RestoreResult
 	t, err := r.Attach(ctx, spec.ID)
 	switch {
+	case err == nil:
+		if err = r.renewGroup(spec.ID); err != nil {
+			t.Close()
+		}
 	case !errors.Is(err, ErrGone):
+	case r.hasEnded(spec.ID, o.SeenExit): // a new supervisor would do its work again
 	case spec.Attached:
 		err = fmt.Errorf("%w, with its supervisor", ErrAbandoned)
 	default:
@@ -143,29 +164,44 @@ func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Ta
 	if err != nil {
 		return nil, res, opError("restore", spec.ID, err)
 	}
-	if err := t.call(ctx, "restore", o, &res); err != nil {
+	if res, err = t.restore(ctx, o); err != nil {
 		t.Close()
 		return nil, res, opError("restore", spec.ID, err)
 	}
 	return t, res, nil
 }
 
+// hasEnded reports whether the task was restored and has ended without the caller's
+// knowing.
+func (r *Runtime) hasEnded(id headrace.TaskID, seen time.Time) bool {
+	e, ok, err := r.ExitOf(id)
+	return ok && err == nil && e.EndsRestore(seen)
+}
+
 // Attach connects to the shim of a task that an earlier daemon has started. The
 // error is ErrGone when there is none; then ExitOf may know more.
 func (r *Runtime) Attach(ctx context.Context, id headrace.TaskID) (*Task, error) {
-	c, err := control.Dial(ctx, r.TaskDir(id))
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, opError("attach to", id, fmt.Errorf("%w: no supervisor answers", ErrGone))
-	}
+	t, err := r.connect(ctx, id)
 	if err != nil {
 		return nil, opError("attach to", id, err)
 	}
-	t := newTask(id, r.TaskDir(id), c)
 	if err := t.call(ctx, "ping", nil, nil); err != nil { // it may be about to end
 		t.Close()
 		return nil, opError("attach to", id, err)
 	}
 	return t, nil
+}
+
+// connect is Attach without a word to the shim.
+func (r *Runtime) connect(ctx context.Context, id headrace.TaskID) (*Task, error) {
+	c, err := control.Dial(ctx, r.TaskDir(id))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("%w: no supervisor answers", ErrGone)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newTask(id, r.TaskDir(id), c), nil
 }
 
 // ExitOf reads the record of a task's end; false when there is none.
@@ -187,7 +223,7 @@ func readExit(dir string) (Exit, bool, error) {
 // of it are ended, its logs are emptied, and an output file of the user's is
 // cut back to what it held before the first start.
 func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
-	if err := r.end(ctx, spec.ID); err != nil {
+	if err := r.End(ctx, spec.ID); err != nil {
 		return opError("reset", spec.ID, err)
 	}
 	dir := r.TaskDir(spec.ID)
@@ -205,8 +241,13 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 // Remove ends what is left of a task and deletes its directory. An output file
 // of the user's stays.
 func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
-	if err := r.end(ctx, id); err != nil {
+	if err := r.End(ctx, id); err != nil {
 		return opError("remove", id, err)
+	}
+	if r.Cgroups != nil {
+		if err := r.Cgroups.Find(string(id)).Remove(); err != nil { // of a start that did not come to a supervisor
+			return opError("remove", id, err)
+		}
 	}
 	if err := removeStandIn(r.TaskDir(id)); err != nil {
 		return opError("remove", id, err)
@@ -217,9 +258,10 @@ func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 	return nil
 }
 
-// end makes sure that a task has no processes.
-func (r *Runtime) end(ctx context.Context, id headrace.TaskID) error {
-	t, err := r.Attach(ctx, id)
+// End makes sure that a task has no processes, whatever is being done to it, and no
+// supervisor.
+func (r *Runtime) End(ctx context.Context, id headrace.TaskID) error {
+	t, err := r.connect(ctx, id)
 	if errors.Is(err, ErrGone) {
 		return endOrphans(r.TaskDir(id))
 	}
@@ -254,9 +296,6 @@ func (r *Runtime) prepare(spec Spec) error {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
-	if err := markOutput(dir, spec); err != nil {
-		return err
-	}
 	if len(spec.Under) > 0 {
 		shim, err := r.installShim()
 		if err != nil {
@@ -264,11 +303,59 @@ func (r *Runtime) prepare(spec Spec) error {
 		}
 		spec.Argv = slices.Concat([]string{shim}, spec.Under, []string{"--"}, spec.Argv)
 	}
-	b, err := json.Marshal(spec)
+	r.group(&spec)
+	return writeSpec(dir, spec)
+}
+
+// group gives the task of a spec its cgroup, as far as there can be one.
+func (r *Runtime) group(spec *Spec) {
+	spec.Cgroups = slices.DeleteFunc(slices.Clone(spec.Cgroups), func(dir string) bool { return dir == spec.Own.Memory })
+	limits := cgroup.Limits{Memory: spec.Memory, CPUs: spec.CPUs, PIDs: spec.PIDs, IOWeight: spec.IOWeight}
+	own, err := r.Cgroups.Make(string(spec.ID), limits, spec.Cgroups)
+	if r.Problem != nil {
+		r.Problem(spec.ID, err)
+	}
+	spec.Own = own
+	if r.MemoryFirst && own.Memory != "" && own.Memory != own.Unified() {
+		spec.Cgroups = append(spec.Cgroups, own.Memory)
+	}
+}
+
+// renewGroup makes the cgroup of a task anew whose supervisor waits, if somebody has
+// removed it meanwhile. The supervisor reads the spec when it restores the task; what
+// is missing then it leaves out.
+func (r *Runtime) renewGroup(id headrace.TaskID) error {
+	if r.Cgroups == nil {
+		return nil
+	}
+	dir := r.TaskDir(id)
+	spec, err := ReadSpec(dir)
+	if err != nil || spec.Own == spec.Own.Present() {
+		return err
+	}
+	r.group(&spec)
+	return writeSpec(dir, spec)
+}
+
+// specFile is what a task's directory keeps its spec in.
+const specFile = "spec.json"
+
+// ReadSpec reads what the task with that directory runs.
+func ReadSpec(dir string) (Spec, error) {
+	var s Spec
+	b, err := os.ReadFile(filepath.Join(dir, specFile))
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(b, &s)
+}
+
+func writeSpec(dir string, s Spec) error {
+	b, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return linux.WriteFileDurably(filepath.Join(dir, "spec.json"), b, 0o600)
+	return linux.WriteFileDurably(filepath.Join(dir, specFile), b, 0o600)
 }
 
 // launch starts a shim for a prepared task and connects to it.
@@ -282,6 +369,9 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 	if r.CRIU != "" {
 		args = append(args, "-criu", r.CRIU)
 	}
+	if r.StallLimit > 0 {
+		args = append(args, "-stall-limit", r.StallLimit.String())
+	}
 	sys := &syscall.SysProcAttr{Setsid: true}
 	if r.Isolated() {
 		args = append(args, "-isolated")
@@ -292,12 +382,11 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 		return nil, err
 	}
 	defer logFile.Close()
-	readyR, readyW, err := os.Pipe()
+	leash, shims, err := newLeash()
 	if err != nil {
 		return nil, err
 	}
-	defer readyR.Close()
-	files := []*os.File{readyW}
+	files := []*os.File{shims}
 	for i, f := range []*os.File{stdio.In, stdio.Out, stdio.Err, stdio.Lifeline} {
 		if f != nil {
 			args = append(args, "-"+[]string{"stdin", "stdout", "stderr", "lifeline"}[i], strconv.Itoa(3+len(files)))
@@ -309,25 +398,43 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, files
 	err = cmd.Start()
-	readyW.Close()
+	shims.Close()
 	if err != nil {
+		leash.Close()
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
 	died := make(chan error, 1)
 	go func() { died <- cmd.Wait() }()
-	if err := awaitReady(ctx, readyR); err != nil {
+	var c *control.Client
+	if err = awaitReady(ctx, leash); err == nil {
+		crash.Here("proc.launched")
+		c, err = control.Dial(ctx, dir)
+	}
+	if err != nil {
+		leash.Close()
 		cmd.Process.Kill()
 		<-died
 		return nil, fmt.Errorf("the supervisor did not come up: %w%s", err, lastLine(logFile.Name()))
 	}
-	c, err := control.Dial(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	return newTask(id, dir, c), nil
+	t := newTask(id, dir, c)
+	t.leash = leash
+	return t, nil
 }
 
-// awaitReady waits for the shim's word on the pipe.
+// newLeash is what ties a shim to whoever starts it until it knows what to do: the
+// end that is kept, by which the shim says that it is ready, and the shim's.
+func newLeash() (kept, shims *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fds[0], true) // for deadlines
+	}
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "leash"), os.NewFile(uintptr(fds[1]), "leash of the shim"), nil
+}
+
+// awaitReady waits for the shim's word on the leash.
 func awaitReady(ctx context.Context, r *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

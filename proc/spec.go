@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux/cgroup"
 )
 
 // ProgressEnv names the environment variable that holds the path of a file in
@@ -57,6 +58,14 @@ type Spec struct {
 	// Cgroups are directories of cgroups that the task is put in, at most one of
 	// each hierarchy.
 	Cgroups []string `json:"cgroups,omitempty"`
+	// Memory, CPUs, PIDs and IOWeight are what the task's own cgroup is to hold it to,
+	// as cgroup.Limits.
+	Memory   int64   `json:"memory,omitempty"`
+	CPUs     float64 `json:"cpus,omitempty"`
+	PIDs     int64   `json:"pids,omitempty"`
+	IOWeight int     `json:"io_weight,omitempty"`
+	// Own is the task's own cgroup; the Runtime fills it in.
+	Own cgroup.Group `json:"own"`
 }
 
 // Limit is a resource limit, as for setrlimit(2): a RLIMIT_ number and values in
@@ -79,9 +88,20 @@ type Exit struct {
 	Lost bool `json:"lost,omitempty"`
 	// Abandoned: the process that it was attached to went away, and the task was
 	// ended for that reason, or, with a StartError, was not started.
-	Abandoned bool      `json:"abandoned,omitempty"`
-	Usage     Usage     `json:"usage"`
-	At        time.Time `json:"at"`
+	Abandoned bool `json:"abandoned,omitempty"`
+	// Restored: it was running because of a restore; without it the end may be that of
+	// a supervisor that waited for one.
+	Restored bool `json:"restored,omitempty"`
+	// OutOfMemory: the kernel had ended a process of it for lack of memory.
+	OutOfMemory bool      `json:"out_of_memory,omitempty"`
+	Usage       Usage     `json:"usage"`
+	At          time.Time `json:"at"`
+}
+
+// EndsRestore reports whether a task has been restored and has ended since, when the
+// last end that was taken in was at seen. To restore it then would do its work twice.
+func (e Exit) EndsRestore(seen time.Time) bool {
+	return e.Restored && !e.Lost && !e.At.Equal(seen)
 }
 
 // Usage is what a task has used over all its incarnations.
@@ -102,13 +122,17 @@ type Usage struct {
 type Stats struct {
 	State headrace.TaskState `json:"state"`
 	Usage Usage              `json:"usage"`
-	// Resident and Swapped are summed over its processes; memory that they share
-	// is counted once for each.
+	// Resident and Swapped are what its processes hold together: by the task's
+	// cgroup anonymous and shared memory; without one, shared memory and files are
+	// divided among those that share them, and Swapped counts what is shared for each.
 	Resident int64 `json:"resident"`
 	Swapped  int64 `json:"swapped"`
 	// Dirty is an upper bound of what a full dump has to write.
 	Dirty     int64 `json:"dirty"`
 	Processes int   `json:"processes"`
+	// Continued counts how often the task, while it was suspended, was continued by
+	// somebody and stopped again.
+	Continued int `json:"continued,omitempty"`
 	// SinceSave is the work since the start or the last checkpoint.
 	SinceSaveCPU  time.Duration `json:"since_save_cpu"`
 	SinceSaveWall time.Duration `json:"since_save_wall"`
@@ -119,8 +143,8 @@ type Stats struct {
 // SuspendResult tells how the processes came to a stop.
 type SuspendResult struct {
 	Took time.Duration `json:"took"`
-	// Forced is the number of processes that had to be stopped because SIGTSTP
-	// did not.
+	// Forced is the number of processes whose grace for handling SIGTSTP was over
+	// before they had stopped.
 	Forced    int `json:"forced"`
 	Processes int `json:"processes"`
 }
@@ -167,6 +191,9 @@ type RestoreOptions struct {
 	RanOn bool `json:"ran_on,omitempty"`
 	// Scratch is a directory for decompression.
 	Scratch string `json:"scratch,omitempty"`
+	// SeenExit is when the last end of the task happened that the caller has taken in,
+	// zero if none (Exit.EndsRestore).
+	SeenExit time.Time `json:"-"`
 	// MovedFrom is the directory of the task that the checkpoint was taken of, when
 	// that was another one, maybe on another machine: shim.Portable.TaskDir.
 	MovedFrom string `json:"moved_from,omitempty"`

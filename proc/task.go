@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -16,6 +17,9 @@ type Task struct {
 	ID  headrace.TaskID
 	dir string
 	c   *control.Client
+	// leash is closed, if there is one, when the shim knows what to do. One that loses
+	// its leash before that ends.
+	leash *os.File
 
 	exited chan struct{}
 	mu     sync.Mutex
@@ -62,6 +66,7 @@ func (t *Task) Close() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
+	t.leash.Close()
 	t.c.Close()
 }
 
@@ -69,6 +74,7 @@ func (t *Task) Close() {
 // task has ended.
 func (t *Task) call(ctx context.Context, op string, args, result any) error {
 	err := t.c.Call(ctx, op, args, result)
+	t.leash.Close()
 	var e *control.Error
 	switch {
 	case errors.Is(err, control.ErrClosed):
@@ -90,8 +96,8 @@ type graceArgs struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// Suspend stops every thread of the task and confirms it: SIGTSTP, a grace for
-// processes that handle it (0: 100 ms), then SIGSTOP
+// Suspend stops every thread of the task and confirms it: SIGTSTP and a grace (0:
+// 100 ms) for processes that handle it, SIGSTOP for the others and what is left
 // (os-assisted-preemption, III.B). On an error the task runs on.
 func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
 	var r SuspendResult
@@ -115,8 +121,24 @@ func (t *Task) Start(ctx context.Context) error {
 // another one (RestoreOptions.MovedFrom) and is in the store as its own. After an
 // error nothing runs, and the task is held as before.
 func (t *Task) RestoreMoved(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
+	r, err := t.restore(ctx, o)
+	if err != nil {
+		err = opError("restore", t.ID, err)
+	}
+	return r, err
+}
+
+// restore asks for a restore. A supervisor that goes away instead of answering has
+// restored the task if there is a record of how that ended: to restore it again would
+// do its work twice.
+func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
 	var r RestoreResult
-	err := t.verb(ctx, "restore", o, &r)
+	err := t.call(ctx, "restore", o, &r)
+	if errors.Is(err, ErrGone) {
+		if e, ok, _ := readExit(t.dir); ok && e.EndsRestore(o.SeenExit) {
+			return r, nil
+		}
+	}
 	return r, err
 }
 
@@ -148,11 +170,42 @@ func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointR
 	return r, err
 }
 
+// killPatience is how long a supervisor may take to answer a kill, beyond the grace.
+// By its own limits it takes less, whatever hangs below it.
+const killPatience = time.Minute
+
+var errNoAnswer = errors.New("its supervisor does not answer")
+
 // Kill sends TERM to the task's processes and after the grace (0: 5 s) KILL to
-// all that is left. It returns when nothing is left. It gives up a checkpoint
-// that is being taken.
+// all that is left. It returns when nothing is left. It gives up whatever is being
+// done to the task. A supervisor that does not answer is killed, and its namespace
+// with it. An error says what cannot be ended: a process in uninterruptible sleep.
 func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
-	err := t.verb(ctx, "kill", graceArgs{grace}, nil)
+	return t.KillWithin(ctx, grace, killPatience)
+}
+
+// KillWithin is Kill with another patience with the supervisor, beyond the grace.
+func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) error {
+	limited, cancel := context.WithTimeoutCause(ctx, grace+patience, errNoAnswer)
+	defer cancel()
+	err := t.verb(limited, "kill", graceArgs{grace}, nil)
+	switch {
+	case errors.Is(err, ErrGone):
+		return nil
+	case errors.Is(err, errNoAnswer):
+		if killErr := t.c.KillPeer(); killErr != nil {
+			return errors.Join(err, killErr)
+		}
+		return nil
+	}
+	return err
+}
+
+// Dismiss ends the supervisor of a task that has no processes and will not be brought
+// back by it. It fails with ErrState if there are processes. No end is recorded: the
+// task may be restored later, by another supervisor.
+func (t *Task) Dismiss(ctx context.Context) error {
+	err := t.verb(ctx, "dismiss", nil, nil)
 	if errors.Is(err, ErrGone) {
 		return nil
 	}

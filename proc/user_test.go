@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/proc"
 )
 
@@ -70,7 +71,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.run", "Exit|CannotStart|Files|Suspend|Kill|Daemons|Usage|Progress|Attach|Resume|Refused|Spec")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, shimEnv + "=" + shimPath}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, testkit.ShimEnv + "=" + testkit.Shim(t)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestSuspendResume") {

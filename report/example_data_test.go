@@ -176,7 +176,7 @@ func examplePage() *Page {
 			{Value: "+6.2 %", Label: "`cost` over the best single mechanism, at worst", Note: "aim: at most 5 %, missed at 30 MB/s", Tone: Bad},
 		},
 		Facts: []Fact{
-			{"Command", "`headrace bench preempt --repeat 5 --html preempt.html`"},
+			{"Command", "`headrace-lab bench preempt --repeat 5 --html preempt.html`"},
 			{"Machine", "2 cores, 8 GB of memory, 2 GB of swap, Linux 6.12"},
 			{"Date", "2026-03-14 15:09 UTC"},
 		},

@@ -29,7 +29,7 @@ func everywhere(s string, a, b, c float64) *Page {
 	}}
 	points := []Point{{a, b, 0, 0}, {b, c, a, b}, {c, a, b, c}, {math.NaN(), math.Inf(1), 0, 0}}
 	page := &Page{Title: s, Intro: s, Figures: []Figure{{s, s, s, Tone(s)}}, Facts: []Fact{{s, s}}}
-	table := &Table{Title: s, Note: s, Columns: []Column{{s, Align(s), Better(s), true}, {s, Right, Lower, false}}}
+	table := &Table{Title: s, Note: s, Columns: []Column{{Title: s, Align: Align(s), Better: Better(s), Flex: true}, {Title: s, Align: Right, Better: Lower, Drop: 1}}}
 	table.Add(Toned(s, Tone(s)), Num(a, Unit(s)), Str("beyond"))
 	table.Add(Str(s))
 	table.Add()

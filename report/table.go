@@ -23,8 +23,16 @@ type Column struct {
 	Align Align  `json:"align,omitempty"`
 	// Better makes the best number of the column stand out.
 	Better Better `json:"better,omitempty"`
-	// Flex columns are the first to be shortened when a terminal is too narrow.
-	Flex bool `json:"flex,omitempty"`
+	// Flex columns are the first to be shortened when a terminal is too narrow, to
+	// Least columns of it; 0: 8.
+	Flex  bool `json:"flex,omitempty"`
+	Least int  `json:"least,omitempty"`
+	// Drop is not 0 for a column that a narrow terminal may leave out; the greatest
+	// goes first.
+	Drop int `json:"drop,omitempty"`
+	// Wrap has the last column of a table go on on further lines, between words, in
+	// place of being shortened.
+	Wrap bool `json:"wrap,omitempty"`
 }
 
 // A Cell is what is shown, and the number behind it when there is one.
@@ -76,23 +84,27 @@ func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 // to the width.
 func (t *Table) WriteText(w io.Writer) error { return t.WriteTerminal(w, Terminal{}) }
 
-// WriteTerminal writes the table for a terminal. When it is too narrow, Flex
-// columns are shortened first, then the others that hold text. Numbers are
-// never shortened, so that a line may still be too long.
+// WriteTerminal writes the table for a terminal. When it is too narrow, columns
+// with Drop are left out; then Flex columns are shortened, then the others that
+// hold text. Numbers are never shortened, so that a line may still be too long.
 func (t *Table) WriteTerminal(w io.Writer, term Terminal) error {
+	return t.fitting(term).write(w, term)
+}
+
+func (t *Table) write(w io.Writer, term Terminal) error {
 	grid := t.grid(term)
 	widths := t.widths(grid, term)
 	var b strings.Builder
 	if t.Title != "" {
 		b.WriteString(term.paint(term.text(t.Title), Strong) + "\n")
 	}
-	t.line(&b, grid[0], widths, term, func(int) Tone { return Dim })
+	b.WriteString(t.line(grid[0], widths, term, func(int) Tone { return Dim }) + "\n")
 	if t.Title != "" && len(t.Columns) > 0 {
 		b.WriteString(term.paint(rule(widths, term), Dim) + "\n")
 	}
 	best := t.bestCells()
 	for i, row := range grid[1:] {
-		t.line(&b, row, widths, term, func(c int) Tone { return t.tone(best, i, c) })
+		b.WriteString(t.line(row, widths, term, func(c int) Tone { return t.tone(best, i, c) }) + "\n")
 	}
 	b.WriteString(term.note(t.Note))
 	return writeAll(w, "table", b.String())
@@ -113,71 +125,6 @@ func (t *Table) grid(term Terminal) [][]string {
 		grid = append(grid, line)
 	}
 	return grid
-}
-
-const (
-	columnGap     = 2
-	narrowestFlex = 8
-)
-
-// widths is how wide each column is shown.
-func (t *Table) widths(grid [][]string, term Terminal) []int {
-	widths := make([]int, len(t.Columns))
-	total := -columnGap
-	for c := range widths {
-		for _, row := range grid {
-			widths[c] = max(widths[c], columns(row[c]))
-		}
-		total += widths[c] + columnGap
-	}
-	if term.Width <= 0 {
-		return widths
-	}
-	total = t.shrink(widths, total, term.Width, func(c Column) bool { return c.Flex })
-	t.shrink(widths, total, term.Width, func(c Column) bool { return c.Align == Left })
-	return widths
-}
-
-// shrink takes columns from the widest of those that may be shortened.
-func (t *Table) shrink(widths []int, total, limit int, may func(Column) bool) int {
-	for total > limit {
-		widest := -1
-		for c := range widths {
-			if may(t.Columns[c]) && widths[c] > narrowestFlex && (widest < 0 || widths[c] > widths[widest]) {
-				widest = c
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-		total--
-	}
-	return total
-}
-
-func (t *Table) line(b *strings.Builder, row []string, widths []int, term Terminal, tone func(int) Tone) {
-	last := len(row) - 1
-	for last > 0 && row[last] == "" {
-		last--
-	}
-	for c := 0; c <= last; c++ {
-		text := cut(row[c], widths[c], term.more())
-		space := blanks(widths[c] - columns(text))
-		text = term.paint(text, tone(c))
-		switch {
-		case t.Columns[c].Align == Right:
-			b.WriteString(space + text)
-		case c == last:
-			b.WriteString(text)
-		default:
-			b.WriteString(text + space)
-		}
-		if c < last {
-			b.WriteString(blanks(columnGap))
-		}
-	}
-	b.WriteByte('\n')
 }
 
 func rule(widths []int, term Terminal) string {

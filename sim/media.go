@@ -11,7 +11,7 @@ import (
 )
 
 // Measurements are the speeds of storage and the costs of mechanisms as a machine
-// has shown them. `headrace bench preempt --media FILE` writes them to a file.
+// has shown them. `headrace-lab bench preempt --media FILE` writes them to a file.
 type Measurements struct {
 	// From says what was run, where and when.
 	From  string

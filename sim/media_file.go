@@ -101,7 +101,7 @@ func explainJSON(text []byte, err error) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the file ends before the measurements do; write it again with headrace bench preempt --media")
+		return errors.New("the file ends before the measurements do; write it again with headrace-lab bench preempt --media")
 	case errors.As(err, &syntax):
 		return fmt.Errorf("line %d: %w", lineOf(text, syntax.Offset), err)
 	case errors.As(err, &kind):

@@ -42,7 +42,7 @@ type Reading struct {
 	ByResidency bool `json:"by_residency"`
 }
 
-// defaultReading is what was measured of a hard disk that is modelled (`headrace bench
+// defaultReading is what was measured of a hard disk that is modelled (`headrace-lab bench
 // read` and `bench warm`, 2026-11-21): Disk is one reader of its own regions, Shared
 // four and more, Memory 869 MB of inputs that were locked in memory over the 298 ms
 // that their readers took together. The rest was not measured: blocks are those of

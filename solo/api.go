@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
+	"slices"
 
 	"connectrpc.com/connect"
 
 	"headrace"
 	"headrace/proc"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -38,14 +39,14 @@ var (
 func (s *service) handler() http.Handler {
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequest),
-		connect.WithCompressMinBytes(math.MaxInt), // it is a local socket
+		// It is a local socket, and what is small when it comes must not become large.
+		connect.WithCompression("gzip", nil, nil),
 	}
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewHostServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewDataServiceHandler(s.data, opts...))
-	mux.Handle(wireconnect.NewStreamServiceHandler(streamService{s}, opts...))
 	return mux
 }
 
@@ -66,7 +67,7 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 	if err != nil {
 		return nil, coded(err)
 	}
-	id, err := s.loop.submit(ctx, t)
+	id, err := s.loop.submit(ctx, by.viewer(), t)
 	if err != nil {
 		return nil, coded(err)
 	}
@@ -110,36 +111,26 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 	id := headrace.TaskID(q.Id)
 	w, stop := s.board.watch(by.viewer(), id)
 	defer stop()
-	first := s.board.list(by.viewer(), true)
-	if id != "" {
+	var changed []*snapshot
+	var forgotten []headrace.TaskID
+	if id == "" {
+		changed = s.board.list(by.viewer(), true)
+	} else {
 		snap, ok := s.board.get(id, by.viewer())
 		if !ok {
 			return notFound(q.Id)
 		}
-		first = []*snapshot{snap}
+		changed = []*snapshot{snap}
 	}
-	changed, forgotten := first, []headrace.TaskID(nil)
 	for {
-		e := &wire.WatchEvent{}
-		over := false
-		for _, snap := range changed {
-			e.Tasks = append(e.Tasks, s.wireTask(snap, true))
-			over = over || id != "" && snap.rec.State.Final()
-		}
-		for _, f := range forgotten {
-			e.Forgotten = append(e.Forgotten, string(f))
-			over = over || id != ""
-		}
-		if err := stream.Send(e); err != nil {
+		over := id != "" && (len(forgotten) > 0 || slices.ContainsFunc(changed, func(snap *snapshot) bool { return snap.rec.State.Final() }))
+		if err := s.sendChanges(stream, changed, forgotten); err != nil || over {
 			return err
-		}
-		if over {
-			return nil
 		}
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return coded(ctx.Err())
+			return coded(context.Cause(ctx))
 		case <-s.loop.dead:
 			return coded(errStopping)
 		}
@@ -147,41 +138,64 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 	}
 }
 
+// watchChunk is how many tasks one message of Watch tells of: what is made for a
+// reader who does not read stays small.
+const watchChunk = 64
+
+// sendChanges sends one message, or several where there is much to tell.
+func (s *service) sendChanges(stream *connect.ServerStream[wire.WatchEvent], changed []*snapshot, forgotten []headrace.TaskID) error {
+	for {
+		n := min(len(changed), watchChunk)
+		e := &wire.WatchEvent{}
+		for _, snap := range changed[:n] {
+			e.Tasks = append(e.Tasks, s.wireTask(snap, true))
+		}
+		if changed = changed[n:]; len(changed) == 0 {
+			for _, f := range forgotten {
+				e.Forgotten = append(e.Forgotten, string(f))
+			}
+		}
+		if err := stream.Send(e); err != nil || len(changed) == 0 {
+			return err
+		}
+	}
+}
+
 // Suspend stops a task's processes and holds it.
 func (s *service) Suspend(ctx context.Context, q *wire.VerbRequest) (*wire.Task, error) {
-	return s.verb(ctx, verbSuspend, q)
+	return s.command(ctx, headrace.CommandSuspend, q)
 }
 
 // Resume lets a held task run again.
 func (s *service) Resume(ctx context.Context, q *wire.VerbRequest) (*wire.Task, error) {
-	return s.verb(ctx, verbBringBack, q)
+	return s.command(ctx, headrace.CommandResume, q)
 }
 
 // Checkpoint writes a task to storage and holds it.
 func (s *service) Checkpoint(ctx context.Context, q *wire.VerbRequest) (*wire.Task, error) {
-	return s.verb(ctx, verbCheckpoint, q)
+	return s.command(ctx, headrace.CommandCheckpoint, q)
 }
 
 // Restore lets a held task run again, from its checkpoint if it has no
 // processes.
 func (s *service) Restore(ctx context.Context, q *wire.VerbRequest) (*wire.Task, error) {
-	return s.verb(ctx, verbBringBack, q)
+	return s.command(ctx, headrace.CommandResume, q)
 }
 
 // Kill ends a task for good.
 func (s *service) Kill(ctx context.Context, q *wire.VerbRequest) (*wire.Task, error) {
-	return s.verb(ctx, verbKill, q)
+	return s.command(ctx, headrace.CommandKill, q)
 }
 
 // Forget removes an ended task.
 func (s *service) Forget(ctx context.Context, q *wire.VerbRequest) (*wire.ForgetResponse, error) {
-	if _, err := s.verb(ctx, verbForget, q); err != nil {
+	if _, err := s.command(ctx, headrace.CommandForget, q); err != nil {
 		return nil, err
 	}
 	return &wire.ForgetResponse{}, nil
 }
 
-func (s *service) verb(ctx context.Context, v verb, q *wire.VerbRequest) (*wire.Task, error) {
+func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.VerbRequest) (*wire.Task, error) {
 	by, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
@@ -190,7 +204,10 @@ func (s *service) verb(ctx context.Context, v verb, q *wire.VerbRequest) (*wire.
 	if err != nil {
 		return nil, coded(err)
 	}
-	snap, err := s.loop.ask(ctx, &call{verb: v, id: headrace.TaskID(q.Id), by: by.viewer(), grace: grace, store: q.Store})
+	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.viewer(), grace: grace, store: q.Store, force: q.Force})
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", errState, q.Id)
+	}
 	if err != nil {
 		return nil, coded(err)
 	}
@@ -220,9 +237,9 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		}
 	}
 	for _, st := range n.stores {
-		w := &wire.Store{Name: st.Name, Dir: st.Dir, Write: st.Write, Read: st.Read, Free: max(0, st.free), Used: st.used,
-			DumpOverhead: st.DumpOverhead.Seconds(), RestoreOverhead: st.RestoreOverhead.Seconds(), Queue: st.queue.Seconds()}
-		if st.Compress {
+		w := convert.StoreMessage(st.StoreView)
+		w.Dir, w.Used = st.dir, st.used
+		if st.compress {
 			w.Compression = "zstd"
 		}
 		info.Stores = append(info.Stores, w)

@@ -228,10 +228,15 @@ func TestManyListed(t *testing.T) {
 	b.start()
 	first := b.run(headrace.High)
 	b.awaitState(first, headrace.Running)
-	errs := make(chan error, 50)
+	clients, each := 50, 200
+	if raceDetector() {
+		each = 60
+	}
+	want := clients*each + 1
+	errs := make(chan error, clients)
 	for range cap(errs) {
 		go func() {
-			for range 200 {
+			for range each {
 				if _, err := b.tasks.Run(context.Background(), &wire.RunRequest{Argv: []string{"work"}, Held: true}); err != nil {
 					errs <- err
 					return
@@ -246,13 +251,13 @@ func TestManyListed(t *testing.T) {
 		}
 	}
 	res, err := b.tasks.List(b.ctx(), &wire.ListRequest{})
-	if err != nil || len(res.Tasks) != 10001 {
+	if err != nil || len(res.Tasks) != want {
 		t.Fatalf("%d tasks listed, %v", len(res.Tasks), err)
 	}
 	b.crash()
 	b.start()
 	b.awaitState(first, headrace.Running)
-	if res, err = b.tasks.List(b.ctx(), &wire.ListRequest{}); err != nil || len(res.Tasks) != 10001 {
+	if res, err = b.tasks.List(b.ctx(), &wire.ListRequest{}); err != nil || len(res.Tasks) != want {
 		t.Fatalf("after a restart: %d tasks listed, %v", len(res.Tasks), err)
 	}
 }
@@ -314,6 +319,37 @@ func TestLogs(t *testing.T) {
 	next("last\n")
 	if stream.Receive() || stream.Err() != nil {
 		t.Errorf("the stream does not end with the task: %v", stream.Err())
+	}
+
+	for _, c := range []struct {
+		q    *wire.LogsRequest
+		at   int64
+		want string
+	}{
+		{&wire.LogsRequest{Tail: proto.Uint32(2)}, 4, "two\nlast\n"},
+		{&wire.LogsRequest{Tail: proto.Uint32(0)}, 13, ""},
+		{&wire.LogsRequest{Tail: proto.Uint32(2), StdoutFrom: proto.Int64(10)}, 10, "st\n"},
+		{&wire.LogsRequest{StdoutFrom: proto.Int64(1000)}, 13, ""},
+	} {
+		c.q.Id, c.q.Stream = string(id), wire.Stream_STREAM_STDOUT
+		stream, err := b.tasks.Logs(b.ctx(), c.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !stream.Receive() || stream.Msg().Offset != c.at || len(stream.Msg().Data) > 0 {
+			t.Errorf("%v begins with %v, %v; want the offset %d", c.q, stream.Msg(), stream.Err(), c.at)
+		}
+		text := ""
+		for stream.Receive() {
+			text += string(stream.Msg().Data)
+		}
+		if text != c.want || stream.Err() != nil {
+			t.Errorf("%v: %q, %v; want %q", c.q, text, stream.Err(), c.want)
+		}
+	}
+	refused, err := b.tasks.Logs(b.ctx(), &wire.LogsRequest{Id: string(id), StdoutFrom: proto.Int64(-1)})
+	if err != nil || refused.Receive() || connect.CodeOf(refused.Err()) != connect.CodeInvalidArgument {
+		t.Errorf("an offset below 0: %v, %v", err, refused.Err())
 	}
 
 	// A log that its owner has replaced by a link leads nowhere.

@@ -80,7 +80,8 @@ func (p Parcel) owner() *linux.Credentials {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return &linux.Credentials{UID: p.Spec.UID, GID: p.Spec.GID, Groups: p.Spec.Groups}
+	owner := p.Spec.Credentials()
+	return &owner
 }
 
 // launch is the command as it is compared with its relaunch. Localized files are
@@ -135,7 +136,8 @@ func (a *Archive) Send(ctx context.Context, p Parcel, begun func() error) error 
 	if d.Fingerprint, err = a.Observer.Machine(ctx); err != nil {
 		return err
 	}
-	if err := d.Fingerprint.AddFiles(ctx, a.Observer, carried.Outside); err != nil {
+	err = p.Spec.As(func() error { return d.Fingerprint.AddFiles(ctx, a.Observer, carried.Outside) })
+	if err != nil {
 		return err
 	}
 	at, err := a.reach(ctx)
@@ -224,7 +226,7 @@ func (a *Archive) Take(ctx context.Context, p Parcel) (Taken, error) {
 	}
 	claim, err := at.Claim(ctx, archive.Want{
 		Key: key, UID: p.Spec.UID, Claimant: claimant,
-		Accept: func(m *archive.Manifest) error { return a.accept(ctx, m) },
+		Accept: func(m *archive.Manifest) error { return a.accept(ctx, p.Spec, m) },
 	})
 	if err != nil {
 		return Taken{}, err
@@ -288,9 +290,10 @@ func (p Parcel) forget() error {
 	return store.Remove(string(p.Task))
 }
 
-// accept says why a checkpoint cannot be restored on this machine.
-func (a *Archive) accept(ctx context.Context, m *archive.Manifest) error {
-	here, err := m.Fingerprint.Here(ctx, a.Observer)
+// accept says why a checkpoint cannot be restored on this machine, for the user of
+// the spec.
+func (a *Archive) accept(ctx context.Context, spec proc.Spec, m *archive.Manifest) error {
+	here, err := m.Fingerprint.Here(ctx, a.Observer, spec.As)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	listener := &peerListener{UnixListener: socket, conns: map[uint32]int{}}
+	listener := newPeerListener(d.patient(socket, "containers", l), d.cfg.UserConnections)
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Add(1)
@@ -39,7 +39,7 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 			go func() {
 				defer serving.Done()
 				defer conn.Close()
-				l.serveAttach(ctx, conn.(*peerConn).Conn.(*net.UnixConn))
+				l.serveAttach(ctx, conn.(*peerConn))
 			}()
 		}
 	}()
@@ -54,15 +54,20 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 // serveAttach starts the command of one process that has connected. Whatever goes
 // wrong before it lets go of the command, that process runs it itself. To start it
 // may take long, when there is a checkpoint to be fetched.
-func (l *loop) serveAttach(ctx context.Context, conn *net.UnixConn) {
-	q, files, from, err := attach.Receive(conn)
+func (l *loop) serveAttach(ctx context.Context, from *peerConn) {
+	conn := from.UnixConn
+	if from.refusal != nil {
+		attach.Answer(conn, attach.Reply{Error: from.refusal.Error()})
+		return
+	}
+	q, files, peer, err := attach.Receive(conn)
 	if err != nil {
 		l.warn("attach", "a process that wanted to be a container was not understood", "err", err)
 		attach.Answer(conn, attach.Reply{Error: err.Error()}) // one that has gone needs no answer
 		return
 	}
-	a := arrival{Request: q, from: from, files: files}
-	if a.cgroups, err = foreignCgroups(from.PID); err != nil {
+	a := arrival{Request: q, from: peer, files: files}
+	if a.cgroups, err = foreignCgroups(peer.PID); err != nil {
 		l.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
 	}
 	answer := attach.Reply{}

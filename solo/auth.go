@@ -7,119 +7,128 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
-	"golang.org/x/sys/unix"
+
+	"headrace/internal/accept"
+	"headrace/internal/budget"
+	"headrace/internal/linux"
 )
 
-// caller is who is at the other end of the socket, according to the kernel.
-type caller struct{ uid, gid uint32 }
+// caller is who is at the other end of the socket, according to the kernel. pid is
+// the process that has connected, 0 where it cannot be seen.
+type caller struct {
+	uid, gid uint32
+	pid      int
+}
 
 type callerKey struct{}
 
 // viewer is what the caller may see.
 func (c caller) viewer() viewer {
-	return viewer{uid: c.uid, all: c.uid == 0 || c.uid == uint32(os.Geteuid())}
+	return viewer{uid: c.uid, all: budget.Privileged(c.uid)}
 }
 
 func peer(conn *net.UnixConn) (caller, error) {
-	raw, err := conn.SyscallConn()
+	cred, err := linux.PeerCredentials(conn)
 	if err != nil {
-		return caller{}, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err := errors.Join(err, credErr); err != nil {
 		return caller{}, fmt.Errorf("find out who is calling: %w", err)
 	}
-	return caller{uid: cred.Uid, gid: cred.Gid}, nil
+	return caller{uid: cred.Uid, gid: cred.Gid, pid: int(cred.Pid)}, nil
 }
 
-// Limits on connections, for each user and for all together. The daemon's own
-// user and root have a part that others cannot take.
 const (
-	maxConnsPerUser = 256
-	maxConnsOthers  = 768
+	// maxRefused is how many connections beyond the limits are told why at a time,
+	// within refusalTime; more are closed without a word.
+	maxRefused  = 64
+	refusalTime = 2 * time.Second
 )
 
 // peerListener accepts connections, finds out who is at the other end and
 // bounds how many there are.
 type peerListener struct {
-	*net.UnixListener
-	mu     sync.Mutex
-	conns  map[uint32]int
-	others int
+	*accept.Listener
+	conns   *budget.Budget
+	refused chan struct{} // has an element for each that is being told
 }
 
+// newPeerListener lets in perUser connections of each user, and of all but root and
+// the daemon's own user three times as many.
+func newPeerListener(l *accept.Listener, perUser int) *peerListener {
+	return &peerListener{
+		Listener: l, conns: budget.New("open connections", int64(perUser), 3*int64(perUser)),
+		refused: make(chan struct{}, maxRefused),
+	}
+}
+
+// peerConn is a connection of somebody known.
 type peerConn struct {
-	net.Conn
+	*net.UnixConn
 	caller caller
-	once   sync.Once
-	gone   func()
+	// refusal is all that it is told; nil: it is served.
+	refusal error
+	once    sync.Once
+	gone    func()
 }
 
+// Close ends the connection, which does not count any more.
 func (c *peerConn) Close() error {
 	c.once.Do(c.gone)
-	return c.Conn.Close()
+	return c.UnixConn.Close()
 }
 
-// Accept returns the next connection that is within the limits; others are
-// closed.
+// Accept returns the next connection that is within the limits, or that is to be
+// told that it is not.
 func (l *peerListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		who, err := peer(conn)
-		if err != nil || !l.admit(who) {
+		unix := conn.(*net.UnixConn)
+		who, err := peer(unix)
+		if err != nil {
 			conn.Close()
 			continue
 		}
-		return &peerConn{Conn: conn, caller: who, gone: func() { l.leave(who) }}, nil
+		if !l.Reserve.Filled() && !budget.Privileged(who.uid) {
+			conn.Close() // what is lent is not for telling why
+			l.Reserve.Filled()
+			continue
+		}
+		c := &peerConn{UnixConn: unix, caller: who}
+		if c.refusal = l.conns.Take(who.uid, 1); c.refusal == nil {
+			c.gone = func() { l.conns.Give(who.uid, 1) }
+			return c, nil
+		}
+		select {
+		case l.refused <- struct{}{}:
+			c.gone = func() { <-l.refused }
+			time.AfterFunc(refusalTime, func() { c.Close() })
+			return c, nil
+		default:
+			conn.Close()
+		}
 	}
 }
 
-func (l *peerListener) admit(who caller) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	other := !who.viewer().all
-	if l.conns[who.uid] >= maxConnsPerUser || other && l.others >= maxConnsOthers {
-		return false
-	}
-	l.conns[who.uid]++
-	if other {
-		l.others++
-	}
-	return true
-}
-
-func (l *peerListener) leave(who caller) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conns[who.uid]--; l.conns[who.uid] == 0 {
-		delete(l.conns, who.uid)
-	}
-	if !who.viewer().all {
-		l.others--
-	}
-}
+type peerKey struct{}
 
 func withCaller(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*peerConn); ok {
-		return context.WithValue(ctx, callerKey{}, c.caller)
+		return context.WithValue(context.WithValue(ctx, callerKey{}, c.caller), peerKey{}, c)
 	}
 	return ctx
 }
+
+var errNoCaller = errors.New("it is not known who is calling")
 
 // callerOf is the caller of a request, if it may ask anything at all.
 func callerOf(ctx context.Context) (caller, error) {
 	c, ok := ctx.Value(callerKey{}).(caller)
 	if !ok {
-		return caller{}, connect.NewError(connect.CodeUnauthenticated, errors.New("it is not known who is calling"))
+		return caller{}, connect.NewError(connect.CodeUnauthenticated, errNoCaller)
 	}
 	if euid := uint32(os.Geteuid()); euid != 0 && c.uid != euid && c.uid != 0 {
 		return caller{}, connect.NewError(connect.CodePermissionDenied,

@@ -10,11 +10,15 @@ import (
 
 // snapshot is a task as it was after some turn of the loop. It is immutable.
 type snapshot struct {
-	rec    record
-	note   string
-	argv   []string
-	output string
-	stats  *proc.Stats // of its processes; nil without any
+	rec  record
+	note string
+	// trouble is what went wrong and still holds.
+	trouble string
+	argv    []string
+	output  string
+	stats   *proc.Stats // of its processes; nil without any
+	// doingReason is why what is being done to it is done.
+	doingReason string
 	// resident is how much of its input was in memory while it waited.
 	resident int64
 }

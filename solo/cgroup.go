@@ -1,104 +1,73 @@
 package solo
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
+
+	"headrace"
+	"headrace/internal/linux/cgroup"
+	"headrace/proc"
 )
 
-// memoryGroup is a memory cgroup for all tasks of one daemon, with the memory
-// budget as its hard limit. It stays while tasks are in it and is found again by
-// the next daemon on the same state directory.
-type memoryGroup struct {
-	dir string
-	v2  bool
+// openCgroups lets each task have a cgroup of its own, as far as the daemon may.
+// What cannot be had is said once. Without
+// any the Base is nil: tasks go on without limits, and by signals alone.
+func openCgroups(l *loop, rt *proc.Runtime) (*cgroup.Base, error) {
+	base, err := cgroup.Open(l.cfg.StateDir)
+	if l.cfg.EnforceMemory {
+		if base == nil {
+			return nil, fmt.Errorf("enforce the memory budget: %w; run the daemon as root or without --enforce-memory", err)
+		}
+		if lerr := base.LimitMemory(l.cfg.Memory); lerr != nil {
+			base.Close()
+			return nil, fmt.Errorf("enforce the memory budget: %w; leave out --enforce-memory", lerr)
+		}
+	}
+	if base != nil && !l.cfg.EnforceMemory {
+		base.LimitMemory(0) // an earlier daemon may have set one; without a memory cgroup there is none
+	}
+	if err != nil {
+		l.log.Warn("limits, accounting and the lock of suspended tasks are not complete; see headrace doctor", "err", err)
+	}
+	rt.Problem = l.cgroupMade
+	if base == nil {
+		return nil, nil
+	}
+	l.sweepRest = func() { l.sweepCgroups(base) }
+	rt.Cgroups, rt.MemoryFirst = base, l.cfg.EnforceMemory
+	return base, nil
 }
 
-// openMemoryGroup makes the cgroup and sets the limit, in bytes.
-func openMemoryGroup(stateDir string, limit int64) (*memoryGroup, error) {
-	root, v2, err := findMemoryHierarchy("/proc/self/mountinfo")
+// cgroupMade takes in what could not be had of a task's cgroup; nil: all was. It may
+// be called from anywhere.
+func (l *loop) cgroupMade(id headrace.TaskID, err error) {
+	text := ""
 	if err != nil {
-		return nil, err
+		text = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	h := fnv.New32a()
-	h.Write([]byte(stateDir))
-	g := &memoryGroup{dir: filepath.Join(root, fmt.Sprintf("headrace-%08x", h.Sum32())), v2: v2}
-	if v2 {
-		err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+memory"), 0)
+	l.post(func() {
+		t := l.tasks[id]
+		if t == nil || t.rec.NoLimits == text {
+			return
+		}
 		if err != nil {
-			return nil, fmt.Errorf("enforce the memory budget: switch on the memory controller: %w", err)
+			l.warn("limits", "limits of a task do not all hold", "id", id, "err", err)
 		}
-	}
-	if err := os.Mkdir(g.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("enforce the memory budget: %w; run the daemon as root or without --enforce-memory", err)
-	}
-	file := "memory.limit_in_bytes"
-	if v2 {
-		file = "memory.max"
-	}
-	if err := os.WriteFile(filepath.Join(g.dir, file), []byte(strconv.FormatInt(limit, 10)), 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("enforce the memory budget: %w", err), g.close())
-	}
-	return g, nil
+		t.rec.NoLimits = text
+		l.touch(t)
+	})
 }
 
-// close removes the cgroup if no task is in it.
-func (g *memoryGroup) close() error {
-	procs, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
-	if err != nil || len(procs) > 0 {
-		return err
-	}
-	if err := os.Remove(g.dir); err != nil {
-		return fmt.Errorf("remove the memory cgroup: %w", err)
-	}
-	return nil
-}
-
-// findMemoryHierarchy finds where the memory controller is mounted.
-func findMemoryHierarchy(mountinfo string) (root string, v2 bool, err error) {
-	f, err := os.Open(mountinfo)
+// sweepCgroups ends and removes what earlier daemons have left of tasks that are not
+// in the queue, and what others have left of themselves. It is called when the queue has
+// been read.
+func (l *loop) sweepCgroups(base *cgroup.Base) {
+	base.Sweep()
+	err := base.Remains(func(name string) bool {
+		t := l.tasks[headrace.TaskID(name)]
+		return t != nil && !t.rec.State.Final()
+	})
 	if err != nil {
-		return "", false, fmt.Errorf("find the memory cgroups: %w", err)
+		l.log.Warn("what earlier tasks have left in cgroups stays", "err", err)
 	}
-	defer f.Close()
-	unified := ""
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		before, after, ok := strings.Cut(lines.Text(), " - ")
-		mount, kind := strings.Fields(before), strings.Fields(after)
-		if !ok || len(mount) < 5 || len(kind) < 3 {
-			continue
-		}
-		switch {
-		case kind[0] == "cgroup" && hasWord(kind[2], "memory"):
-			return mount[4], false, nil
-		case kind[0] == "cgroup2":
-			unified = mount[4]
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return "", false, fmt.Errorf("find the memory cgroups: %w", err)
-	}
-	if unified != "" {
-		controllers, err := os.ReadFile(filepath.Join(unified, "cgroup.controllers"))
-		if err == nil && hasWord(strings.ReplaceAll(strings.TrimSpace(string(controllers)), " ", ","), "memory") {
-			return unified, true, nil
-		}
-	}
-	return "", false, errors.New("the memory budget cannot be enforced: this machine has no memory cgroups; leave out --enforce-memory")
-}
-
-func hasWord(list, word string) bool {
-	for _, w := range strings.Split(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }

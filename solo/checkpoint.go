@@ -20,11 +20,11 @@ func (l *loop) checkpoint(t *task, in *intent, st *store, c *call) {
 	t.rec.addImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
 	d := st.enqueue(t, l.dumpEstimate(t, st))
-	l.begin(t, opCheckpoint, in, c, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		if err := st.device.sem.Acquire(ctx, 1); err != nil {
 			return func() error {
 				st.dequeue(d)
-				t.rec.Reason = "the checkpoint was called off"
+				l.troubled(t, "the checkpoint was called off", l.clk.boot()+laterFor)
 				return err
 			}
 		}
@@ -94,39 +94,71 @@ func (l *loop) collect(t *task) {
 	})
 }
 
-// checkpointFailed leaves the task as it was and remembers why.
+// laterFor is how long a task is not checkpointed again that held something which
+// passes while it runs.
+const laterFor = 10 * time.Second
+
+// stalledFor is how long a task is not checkpointed again at whose dump CRIU hung: it
+// has stood still for long.
+const stalledFor = 15 * time.Minute
+
+// checkpointFailed leaves the task as it was and remembers why, for as long as that
+// holds.
 func (l *loop) checkpointFailed(t *task, st *store, err error) {
+	until := time.Duration(0)
 	switch {
 	case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
 		return
 	case errors.Is(err, proc.ErrNotCheckpointable), errors.Is(err, proc.ErrUnsupported):
+		t.rec.NoCheckpoint, t.noCheckpointUntil = err.Error(), 0
+	case errors.Is(err, proc.ErrCheckpointLater):
 		t.rec.NoCheckpoint = err.Error()
+		t.noCheckpointUntil = l.clk.boot() + laterFor
+	case errors.Is(err, proc.ErrStalled):
+		t.rec.NoCheckpoint = err.Error()
+		t.noCheckpointUntil = l.clk.boot() + stalledFor
 	case errors.Is(err, proc.ErrNoSpace):
 		st.fullUntil = l.clk.boot() + storeFullFor
+		until = st.fullUntil
 	default:
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = l.clk.boot() + time.Minute
 	}
 	l.counts.failure.Inc()
 	l.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)
-	t.rec.Reason = "checkpoint failed: " + err.Error()
+	l.troubled(t, "checkpoint failed: "+err.Error(), max(until, t.noCheckpointUntil))
 }
 
 // restore brings a checkpointed task back.
 func (l *loop) restore(t *task, in *intent) {
-	im, spec := *t.rec.Checkpoint, l.specOf(t)
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir()}
+	im, spec, stored := *t.rec.Checkpoint, l.specOf(t), t.stored
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	l.detach(t)
-	l.begin(t, opRestore, in, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
-		live, res, err := l.rt.Restore(ctx, spec, opts)
+		var live Task
+		var res proc.RestoreResult
+		spec, err := l.whole(spec, stored)
+		if err == nil {
+			live, res, err = l.rt.Restore(ctx, spec, opts)
+		}
 		took, at := watch()
 		if err != nil {
+			if errors.Is(err, context.Canceled) { // by a kill, which sees to the supervisor
+				return func() error { return err }
+			}
 			// The supervisor that waits for the next attempt, if there is one.
 			idle, attachErr := l.rt.Attach(ctx, spec.ID)
 			if attachErr != nil {
 				idle = nil
+			}
+			if exit, _ := l.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
+				return func() error {
+					t.rec.State = headrace.Running // an earlier daemon's request had got through
+					l.exited(t, *exit, in)
+					return nil
+				}
 			}
 			live = idle
 			if idle != nil && is(ctx, idle, headrace.Running, err) {
@@ -168,10 +200,13 @@ func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.Resto
 	l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
 }
 
+// maxRestoreFailures is how often in a row CRIU may fail to restore a task before it
+// is left to a user.
 const maxRestoreFailures = 3
 
-// restoreFailed tries again some times, and then starts the task over if that
-// is allowed. Otherwise nothing is thrown away: a user may try again.
+// restoreFailed tries again: for ever what the machine could not do at the moment,
+// some times what CRIU refused; then a user decides. Only a task whose checkpoints are
+// all unusable starts over, if that is allowed, or is lost.
 func (l *loop) restoreFailed(t *task, idle Task, err error) {
 	l.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
 	if idle != nil {
@@ -181,18 +216,16 @@ func (l *loop) restoreFailed(t *task, idle Task, err error) {
 		l.hostedNotRestored(t, err)
 		return
 	}
-	again := !errors.Is(err, proc.ErrNoImage) && !errors.Is(err, proc.ErrUnsupported) && !errors.Is(err, proc.ErrState)
-	if again && t.failures+1 < maxRestoreFailures {
-		l.backOff(t)
-		t.rec.Reason = "could not be restored, will be tried again: " + err.Error()
-		return
-	}
+	final := errors.Is(err, proc.ErrUnsupported) || errors.Is(err, proc.ErrState)
 	switch {
-	case t.rec.RestartOnLoss || t.rec.Forfeit:
+	case errors.Is(err, proc.ErrNoImage) && (t.rec.RestartOnLoss || t.rec.Forfeit):
 		l.succeeded(t)
 		l.startOver(t, "restarted from the beginning: "+err.Error())
 	case errors.Is(err, proc.ErrNoImage):
 		l.lose(t, "no checkpoint could be used: "+err.Error())
+	case errors.Is(err, proc.ErrNotNow), !final && t.failures+1 < maxRestoreFailures:
+		l.backOff(t)
+		t.rec.Reason = "could not be restored, will be tried again: " + err.Error()
 	default:
 		l.succeeded(t)
 		t.rec.Held = true

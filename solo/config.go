@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"headrace/limits"
 	"headrace/policy"
 	"headrace/report"
 	"headrace/stream"
@@ -31,8 +32,11 @@ type Config struct {
 	// Memory is the budget for the resident memory of all tasks, in bytes; 0:
 	// 90 % of the machine's.
 	Memory int64
-	// EnforceMemory puts all tasks in a memory cgroup with Memory as its limit.
+	// EnforceMemory makes Memory the limit of a cgroup around those of all tasks.
 	EnforceMemory bool
+	// TaskPIDs is how many processes and threads a task may have that does not say,
+	// and the most that an ordinary user may ask for; 0: 16,384.
+	TaskPIDs int64
 	// SwapReserve is a part of the swap area, in bytes, that is left to others. The
 	// policy keeps a share of the rest free as well.
 	SwapReserve int64
@@ -49,6 +53,10 @@ type Config struct {
 	// its request says otherwise; 0: the default of package stream.
 	Buffer int64
 
+	// Limits are what users other than root and the daemon's own may take; nil: the
+	// defaults.
+	Limits *limits.Source
+
 	// Operators are the users, besides root and the daemon's own, that may announce
 	// containers of another scheduler (wire.HostService).
 	Operators []uint32
@@ -62,14 +70,29 @@ type Config struct {
 	// Policy decides who runs and who has to leave, and how.
 	Policy policy.Config
 
+	// StallLimit is how long CRIU may make no progress in a dump or a restore until it
+	// is ended; 0: a minute.
+	StallLimit time.Duration
 	// SuspendGrace is how long handlers of SIGTSTP get; 0: 100 ms.
 	SuspendGrace time.Duration
 	// KillGrace is the time between TERM and KILL when a user kills a task and
 	// names no other; 0: 10 s. A kill that makes room is immediate.
 	KillGrace time.Duration
+	// SpecBytes is how much the commands and environments of all waiting and running
+	// tasks may take, in bytes, but those of root and the daemon's own user; 0: 1 GiB.
+	// It is room on the disk: what one user may have of it, Limits say.
+	SpecBytes int64
 	// KeepEnded is how many ended tasks are kept; older ones are forgotten, their
 	// logs too. 0: 10,000.
 	KeepEnded int
+
+	// UserRequestBytes is how many bytes of requests that are not answered yet the
+	// daemon keeps for one user, RequestBytes for all users together but root and its
+	// own user; 0: 24 and 96 MiB.
+	UserRequestBytes, RequestBytes int64
+	// UserConnections is how many connections to each of its sockets one user may have;
+	// all together but root and its own user may have three times as many. 0: 256.
+	UserConnections int
 
 	// Metrics is a loopback host:port for Prometheus; empty: none.
 	Metrics string
@@ -92,6 +115,11 @@ const (
 	defaultSuspendGrace = 100 * time.Millisecond
 	defaultKillGrace    = 10 * time.Second
 	defaultKeepEnded    = 10000
+	defaultSpecBytes    = 1 << 30
+	defaultTaskPIDs     = 16384
+
+	defaultUserRequestBytes, defaultRequestBytes = 24 << 20, 96 << 20
+	defaultUserConnections                       = 256
 )
 
 // complete checks the configuration and fills in the defaults.
@@ -109,6 +137,9 @@ func (c *Config) complete(mem memoryInfo) error {
 	if c.Memory == 0 {
 		c.Memory = mem.Total / 10 * 9
 	}
+	if most := mem.Total + mem.SwapTotal; mem.Total > 0 && c.Memory > most {
+		return fmt.Errorf("a memory budget of %s: the machine has %s, and %s of swap; give at most that", report.Bytes(c.Memory), report.Bytes(mem.Total), report.Bytes(mem.SwapTotal))
+	}
 	if c.Memory < 0 {
 		return fmt.Errorf("memory budget %d: give a positive number of bytes", c.Memory)
 	}
@@ -121,14 +152,32 @@ func (c *Config) complete(mem memoryInfo) error {
 	if c.Buffer != 0 && c.Buffer < stream.MinBuffer {
 		return fmt.Errorf("a buffer of %s is too small; give at least %s", report.Bytes(c.Buffer), report.Bytes(stream.MinBuffer))
 	}
+	if mem.Total > 0 && c.Buffer > mem.Total {
+		return fmt.Errorf("a buffer of %s: the machine has %s of memory; give less", report.Bytes(c.Buffer), report.Bytes(mem.Total))
+	}
+	if c.KeepEnded < 0 {
+		return fmt.Errorf("ended tasks to keep %d: give a number, 1 or more", c.KeepEnded)
+	}
 	if c.SuspendGrace == 0 {
 		c.SuspendGrace = defaultSuspendGrace
 	}
 	if c.KillGrace == 0 {
 		c.KillGrace = defaultKillGrace
 	}
+	if c.SpecBytes == 0 {
+		c.SpecBytes = defaultSpecBytes
+	}
+	if c.TaskPIDs == 0 {
+		c.TaskPIDs = defaultTaskPIDs
+	}
+	if c.TaskPIDs < 0 {
+		return fmt.Errorf("%d processes for a task: give a positive number", c.TaskPIDs)
+	}
 	if c.KeepEnded == 0 {
 		c.KeepEnded = defaultKeepEnded
+	}
+	if c.Limits == nil {
+		c.Limits = limits.NewSource(limits.Default("the daemon's configuration"))
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -141,7 +190,33 @@ func (c *Config) complete(mem memoryInfo) error {
 			return err
 		}
 	}
+	if err := c.completeBudgets(); err != nil {
+		return err
+	}
 	return c.completeStores()
+}
+
+func (c *Config) completeBudgets() error {
+	if c.UserConnections == 0 {
+		c.UserConnections = defaultUserConnections
+	}
+	if c.UserRequestBytes == 0 {
+		c.UserRequestBytes = defaultUserRequestBytes
+	}
+	if c.RequestBytes == 0 {
+		c.RequestBytes = max(defaultRequestBytes, c.UserRequestBytes)
+	}
+	switch {
+	case c.UserConnections < 0 || c.UserConnections > math.MaxInt32:
+		return fmt.Errorf("user-connections %d: give a number, 1 or more", c.UserConnections)
+	case c.UserRequestBytes < maxRequest:
+		return fmt.Errorf("user-request-bytes %s: one request may have %s; give at least that", report.Bytes(c.UserRequestBytes), report.Bytes(maxRequest))
+	case c.RequestBytes < c.UserRequestBytes:
+		return fmt.Errorf("request-bytes %s: one user may have %s of them; give at least that", report.Bytes(c.RequestBytes), report.Bytes(c.UserRequestBytes))
+	case c.StallLimit < 0:
+		return fmt.Errorf("stall-limit %v: give a duration", c.StallLimit)
+	}
+	return nil
 }
 
 func (c *Config) completeStores() error {

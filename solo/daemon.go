@@ -6,19 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/disk"
+	"headrace/internal/accept"
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
@@ -32,6 +31,8 @@ type Daemon struct {
 	parts parts
 	ready chan struct{}
 	host  Host
+	// reserve has descriptors for the listeners.
+	reserve *accept.Reserve
 }
 
 // parts are what the loop works with; tests replace them.
@@ -51,6 +52,8 @@ type parts struct {
 	// cache opens the page cache, meter what measures the disks.
 	cache openCache
 	meter openMeter
+	// cgroups gives tasks cgroups of their own; nil: they get none.
+	cgroups func(*loop) (*cgroup.Base, error)
 }
 
 // New checks a configuration. Nothing is touched before Run.
@@ -59,7 +62,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find out which boot of the machine this is: %w", err)
 	}
-	rt := &proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}
+	rt := &proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, StallLimit: cfg.StallLimit, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}
 	p := parts{
 		runtime: runtimeOf{rt},
 		swap:    rt.MeasureSwap,
@@ -78,6 +81,7 @@ func New(cfg Config) (*Daemon, error) {
 		cache:   pagecache.New,
 		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{}) },
 	}
+	p.cgroups = func(l *loop) (*cgroup.Base, error) { return openCgroups(l, rt) }
 	return newDaemon(cfg, p)
 }
 
@@ -138,17 +142,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer streams.Close()
 	l.streams = streams
-	if d.cfg.EnforceMemory {
-		group, err := openMemoryGroup(d.cfg.StateDir, d.cfg.Memory)
+	if d.parts.cgroups != nil {
+		base, err := d.parts.cgroups(l)
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if err := group.close(); err != nil {
-				l.log.Warn("the memory cgroup stays", "err", err)
-			}
-		}()
-		l.cgroups = []string{group.dir}
+		defer base.Close()
 	}
 	return d.serve(ctx, l, streams)
 }
@@ -186,22 +185,17 @@ func (c *Config) scratchDir() string { return filepath.Join(c.StateDir, "scratch
 
 // lockState makes sure that one daemon has the state directory.
 func lockState(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	path := filepath.Join(dir, "lock")
+	f, err := linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
+	if errors.Is(err, linux.ErrLocked) {
+		pid, _ := os.ReadFile(path)
+		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
+			bytes.TrimSpace(pid), dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the state directory: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		defer f.Close()
-		pid := make([]byte, 32)
-		n, _ := f.ReadAt(pid, 0)
-		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
-			bytes.TrimSpace(pid[:n]), dir)
-	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	if err != nil {
@@ -262,11 +256,19 @@ func (d *Daemon) serve(ctx context.Context, l *loop, streams *stream.Engine) err
 		close(l.dead)
 		return err
 	}
+	if l.sweepRest != nil {
+		l.sweepRest()
+	}
 	// Whoever asks first must find what was recovered.
 	if err := l.endTurn(ctx); err != nil {
 		close(l.dead)
 		return err
 	}
+	if d.reserve, err = accept.NewReserve(reserved); err != nil {
+		close(l.dead)
+		return err
+	}
+	defer d.reserve.Close()
 	stopStreams, err := d.listenStreams(l, streams)
 	if err != nil {
 		close(l.dead)
@@ -330,103 +332,4 @@ func removeContents(dir string) {
 	for _, e := range entries {
 		os.RemoveAll(filepath.Join(dir, e.Name()))
 	}
-}
-
-// listenSocket opens a socket to all users. Everybody may knock; who is let in is
-// decided by the kernel's word on who it is.
-func listenSocket(path string) (*net.UnixListener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove an old socket: %w", err)
-	}
-	socket, err := wire.Listen(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		socket.Close()
-		return nil, fmt.Errorf("open the socket to users: %w", err)
-	}
-	return socket, nil
-}
-
-// listenStreams lets consumers in. The function it returns ends their
-// connections.
-func (d *Daemon) listenStreams(l *loop, streams *stream.Engine) (stop func(), err error) {
-	path := d.cfg.streamSocket()
-	socket, err := listenSocket(path)
-	if err != nil {
-		return nil, err
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := streams.Serve(socket); err != nil {
-			l.log.Error("serving streams stopped", "err", err)
-		}
-	}()
-	return func() {
-		os.Remove(path)
-		streams.Close()
-		<-served
-	}, nil
-}
-
-// listen opens the API and the metrics. The function it returns closes them and
-// waits until nothing is served any more.
-func (d *Daemon) listen(l *loop) (stop func(), err error) {
-	path := d.Socket()
-	socket, err := listenSocket(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: &dataService{reading: l.reading, warming: l.warming}}
-	d.host.s = s
-	unfollowed := make(chan struct{})
-	l.warming.start()
-	base, cancel := context.WithCancel(context.Background())
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	api := &http.Server{
-		Handler: s.handler(), ConnContext: withCaller, Protocols: protocols,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}
-	servers := []*http.Server{api}
-	listeners := []net.Listener{&peerListener{UnixListener: socket, conns: map[uint32]int{}}}
-	if d.cfg.Metrics != "" {
-		ml, err := net.Listen("tcp", d.cfg.Metrics)
-		if err != nil {
-			cancel()
-			socket.Close()
-			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
-		}
-		servers = append(servers, &http.Server{Handler: metricsHandler(l.counts, boardCollector{l.board}, readingCollector{l.reading, l.warming}), ReadHeaderTimeout: 10 * time.Second})
-		listeners = append(listeners, ml)
-		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
-	}
-	var serving sync.WaitGroup
-	serving.Add(1)
-	go func() {
-		defer serving.Done()
-		d.host.follow(unfollowed)
-	}()
-	for i, srv := range servers {
-		serving.Add(1)
-		go func() {
-			defer serving.Done()
-			if err := srv.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
-				l.log.Error("serving stopped", "err", err)
-			}
-		}()
-	}
-	return func() {
-		os.Remove(path)
-		cancel()
-		close(unfollowed)
-		for _, srv := range servers {
-			srv.Close()
-		}
-		serving.Wait()
-	}, nil
 }

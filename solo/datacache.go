@@ -37,7 +37,7 @@ func (s *dataService) Cache(ctx context.Context, q *wire.CacheRequest, stream *c
 	}
 	method, why := s.cache.Method()
 	w := &cacheWalk{
-		cache: s.cache, pins: s.pinsFor(), send: stream.Send, began: time.Now(),
+		cache: s.cache, pins: s.pinsFor(by.viewer()), send: stream.Send, began: time.Now(),
 		chunk: &wire.CacheChunk{Residency: string(method), ResidencyWhy: why},
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})
@@ -67,7 +67,7 @@ func (w *cacheWalk) file(found fileset.File) error {
 		return w.failed(found.Path, err)
 	}
 	defer f.Close()
-	c := &wire.CacheFile{Path: shown(found.Path), Size: found.Info.Size()}
+	c := &wire.CacheFile{Path: shown(found.Path), Size: found.Size}
 	c.Resident, err = w.cache.Resident(f, pagecache.Range{Len: c.Size})
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, errors.ErrUnsupported):

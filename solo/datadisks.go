@@ -78,7 +78,7 @@ func (s *dataService) Disks(ctx context.Context, q *wire.DisksRequest, stream *c
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return coded(ctx.Err())
+			return coded(context.Cause(ctx))
 		}
 		sample, err := w.next()
 		if err != nil {

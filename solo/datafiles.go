@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,7 @@ func checkInputPaths(paths []string) error {
 // searches bounds how many searches each user has at a time; more of them wait.
 // The zero value works.
 type searches struct {
+	most int // 0: maxSearches
 	mu   sync.Mutex
 	open map[uint32]*searchPlaces
 }
@@ -101,7 +103,7 @@ func (s *searches) begin(ctx context.Context, uid uint32) (end func(), err error
 	s.mu.Lock()
 	p := s.open[uid]
 	if p == nil {
-		p = &searchPlaces{taken: make(chan struct{}, maxSearches)}
+		p = &searchPlaces{taken: make(chan struct{}, cmp.Or(s.most, maxSearches))}
 		if s.open == nil {
 			s.open = map[uint32]*searchPlaces{}
 		}

@@ -99,7 +99,7 @@ func (s *dataService) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, s
 		select {
 		case <-time.After(warmPause):
 		case <-ctx.Done():
-			return coded(ctx.Err())
+			return coded(context.Cause(ctx))
 		}
 	}
 }
@@ -259,6 +259,9 @@ func (w *warming) fullReason(waits string) string {
 	if why, refused := strings.CutPrefix(waits, "waits for room: "); refused {
 		return why
 	}
+	if strings.HasPrefix(waits, "its own limit") {
+		return waits
+	}
 	n := w.engine.Counters()
 	if n.PinnedBlocks >= n.MaxBlocks {
 		return fmt.Sprintf("%d pieces of files are kept, as many as a process may; raise vm.max_map_count", n.PinnedBlocks)
@@ -407,8 +410,9 @@ func (w *warming) noteEvicted(before map[warm.RequestID]int64, paths []string, e
 	return errors.Join(errs...)
 }
 
-// pinsFor tells what of an open file is kept in memory, and for whom.
-func (s *dataService) pinsFor() func(f *os.File) (bytes int64, by []string) {
+// pinsFor tells what of an open file is kept in memory, and for whom, as far as the
+// viewer may know.
+func (s *dataService) pinsFor(v viewer) func(f *os.File) (bytes int64, by []string) {
 	type inode struct{ dev, ino uint64 }
 	pins := map[inode]warm.Pin{}
 	if s.warming != nil {
@@ -423,14 +427,23 @@ func (s *dataService) pinsFor() func(f *os.File) (bytes int64, by []string) {
 			return 0, nil
 		}
 		p := pins[inode{uint64(st.Dev), st.Ino}]
-		return min(p.Bytes, st.Size), s.holderNames(p.By, users) // not the rest of the last page
+		return min(p.Bytes, st.Size), s.holderNames(v, p.By, users) // not the rest of the last page
 	}
 }
 
+// somebodyElse is whose tasks are not the viewer's to see.
+const somebodyElse = "somebody else"
+
 // holderNames names holders; users remembers what they are called.
-func (s *dataService) holderNames(by []warm.Holder, users map[uint32]string) []string {
+func (s *dataService) holderNames(v viewer, by []warm.Holder, users map[uint32]string) []string {
 	var names []string
 	for _, h := range by {
+		if !v.sees(h.UID) {
+			if !slices.Contains(names, somebodyElse) {
+				names = append(names, somebodyElse)
+			}
+			continue
+		}
 		name := string(h.Request)
 		if input := s.warming.inputName(h.Job); input != "" {
 			name = input

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	bolt "go.etcd.io/bbolt"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/warm"
@@ -74,13 +74,8 @@ func (b *bed) wantRequests(want ...string) {
 // awaitRequests waits until the requests are these.
 func (b *bed) awaitRequests(want ...string) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
-	for !slices.Equal(b.requests(), want) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("requests %q, want %q", b.requests(), want)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	testkit.Await(b.t, fmt.Sprintf("requests %q", want), func() bool { return slices.Equal(b.requests(), want) },
+		func() string { return fmt.Sprintf("%q", b.requests()) })
 }
 
 func (b *bed) pinnedBy(path string) (pinned int64, by []string) {

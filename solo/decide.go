@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -53,7 +54,7 @@ func (l *loop) explain(notes []policy.Note) {
 		waits[n.Task] = n.Reason
 	}
 	for _, t := range l.active {
-		if note := waits[t.rec.ID]; note != t.note {
+		if note := cmp.Or(t.limited, waits[t.rec.ID]); note != t.note {
 			t.note = note
 			l.shown[t] = struct{}{}
 		}
@@ -105,7 +106,7 @@ func (l *loop) measurable(t *task) bool {
 	if t.live == nil {
 		return false
 	}
-	if t.op != nil && t.op.kind != opPageOut {
+	if t.op != nil && t.op.kind != headrace.PagingOut {
 		return false
 	}
 	return t.rec.State == headrace.Running || t.rec.State == headrace.Suspended
@@ -139,10 +140,12 @@ func (l *loop) poll(t *task) {
 
 func (l *loop) measured(t *task, id headrace.TaskID, live Task, stats proc.Stats, err error) {
 	t.polling = false
+	t.letPass(l.clk.boot())
 	if t.live == live {
 		switch {
 		case err == nil:
 			t.stats, t.statsAt, t.known = stats, l.clk.boot(), true
+			l.countContinued(t, stats.Continued)
 			l.shown[t] = struct{}{}
 		case !errors.Is(err, proc.ErrGone):
 			l.warn("stats "+string(id), "a task could not be measured", "id", id, "err", err)
@@ -157,6 +160,28 @@ func (l *loop) measured(t *task, id headrace.TaskID, live Task, stats proc.Stats
 	}
 }
 
+// stoppedAgain is what the history says when somebody has continued a suspended task.
+const stoppedAgain = "stopped again"
+
+// countContinued takes in how often the task's supervisor has had to stop it again. In
+// the history is only the first time of each suspension: it may be many.
+func (l *loop) countContinued(t *task, here int) {
+	if here < t.rec.ContinuedHere { // a new supervisor
+		t.rec.ContinuedHere = 0
+	}
+	if here == t.rec.ContinuedHere {
+		return
+	}
+	t.rec.Continued += here - t.rec.ContinuedHere
+	t.rec.ContinuedHere, t.rec.ContinuedMs = here, l.clk.wall().UnixMilli()
+	if n := len(t.rec.History); n == 0 || t.rec.History[n-1].State != stoppedAgain {
+		const reason = "somebody continued it while it was suspended (SIGCONT); without a freezer that cannot be prevented"
+		t.rec.note(event{AtMs: t.rec.ContinuedMs, State: stoppedAgain, Reason: reason})
+		l.log.Warn("a suspended task was continued by somebody and is stopped again", "id", t.rec.ID, "user", t.rec.User)
+	}
+	l.touch(t)
+}
+
 // carryOut does what the policy ordered, unless it is not possible (any more);
 // then the policy will be asked again when something has changed.
 func (l *loop) carryOut(o headrace.Order) {
@@ -166,7 +191,7 @@ func (l *loop) carryOut(o headrace.Order) {
 		return
 	}
 	if t.op != nil {
-		if t.op.kind == opPageOut && o.Verb == headrace.OrderResume {
+		if t.op.kind == headrace.PagingOut && o.Verb == headrace.OrderResume {
 			t.op.cancel()
 		}
 		return
@@ -233,6 +258,9 @@ func (l *loop) preempt(t *task, o headrace.Order, in *intent) {
 		}
 		l.warn("order", "the policy wants a checkpoint in an unknown store", "id", o.Task, "store", o.Store)
 	case headrace.Kill:
+		if t.beyond { // a share is no reason to throw work away
+			return
+		}
 		in.Grace = atOnce
 		l.kill(t, in, nil)
 	case headrace.Wait:

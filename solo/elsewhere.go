@@ -73,11 +73,6 @@ type sent struct {
 	Done bool `json:"done,omitempty"`
 }
 
-const (
-	opArchive  = "archiving"
-	opTakeBack = "taking back"
-)
-
 // parcel is the task's checkpoint; store is where it is, or is to come to.
 func (l *loop) parcel(t *task, store string, compress bool) Parcel {
 	return Parcel{
@@ -112,20 +107,21 @@ func (l *loop) send(t *task, in *intent, c *call) {
 	// Its name is durable before anybody else may have it, but not before it is there:
 	// what is not there cannot be withdrawn.
 	begun := func() error { return l.durably(func() { t.rec.Sent = &sent{ID: p.ID}; l.touch(t) }) }
-	l.begin(t, opArchive, in, c, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Archiving, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		err := l.cfg.Elsewhere.Send(ctx, p, begun)
 		took, at := watch()
 		return func() error {
 			if err != nil {
 				l.log.Warn("a checkpoint could not be archived", "id", t.rec.ID, "err", err)
-				t.rec.Reason = "its checkpoint could not be archived: " + err.Error()
+				l.troubled(t, "its checkpoint could not be archived: "+err.Error(), 0)
 				if !errors.Is(err, errUnclear) {
 					t.rec.Sent = nil
 				}
 				return err
 			}
 			t.rec.Sent = &sent{ID: p.ID, Done: true}
+			t.trouble = ""
 			t.rec.note(event{AtMs: at, State: "archived", Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
 			l.touch(t)
 			return nil
@@ -153,15 +149,15 @@ func (l *loop) durably(change func()) error {
 // then goes on.
 func (l *loop) takeBack(t *task, in *intent, c *call, then func()) {
 	id, step := t.rec.Sent.ID, *in
-	l.begin(t, opTakeBack, &step, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.TakingBack, &step, nil, func(ctx context.Context) func() error {
 		err := l.cfg.Elsewhere.Withdraw(ctx, id)
 		return func() error {
 			if err != nil {
-				t.rec.Reason = "its checkpoint cannot be taken back: " + err.Error()
+				l.troubled(t, "its checkpoint cannot be taken back: "+err.Error(), 0)
 				l.answer([]*call{c}, t, err)
 				return err
 			}
-			t.rec.Sent = nil
+			t.rec.Sent, t.trouble = nil, ""
 			then()
 			return nil
 		}

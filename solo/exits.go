@@ -7,6 +7,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/report"
 )
 
 // exitArrived takes in that a task's processes have ended.
@@ -38,7 +39,7 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 	if !exit.Lost {
 		t.rec.SeenExit = exit.At
 	}
-	killing := in != nil && in.Kind == opKill
+	killing := in.doing() == headrace.Killing
 	switch {
 	case killing && in.User:
 		l.final(t, headrace.Killed, &exit, "killed by a user", false)
@@ -48,6 +49,11 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 		l.final(t, headrace.Killed, &exit, endedBy(t), false)
 	case killing && !in.Late:
 		l.evicted(t, exit, in)
+	case noRoom(exit.StartError) && !t.hosted():
+		l.detach(t)
+		l.awaitRoom(t, exit.StartError)
+	case exit.OutOfMemory:
+		l.final(t, headrace.Failed, &exit, outOfMemory(t, exit), false)
 	case exit.StartError != "":
 		l.final(t, headrace.Failed, &exit, exit.StartError, false)
 	case exit.Code == 0:
@@ -61,6 +67,18 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 		}
 		l.final(t, headrace.Failed, &exit, reason, false)
 	}
+}
+
+// outOfMemory tells that the kernel has ended a process of the task.
+func outOfMemory(t *task, exit proc.Exit) string {
+	why := "the machine, or the budget of all tasks, had no memory left for it"
+	if t.rec.Memory > 0 && !t.hosted() {
+		why = fmt.Sprintf("it used more than its %s of memory", report.Bytes(t.rec.Memory))
+	}
+	if exit.Signal == 0 {
+		return fmt.Sprintf("exit code %d; a process of it was killed: %s", exit.Code, why)
+	}
+	return why
 }
 
 // endedBy tells that the process that a hosted task was started for has gone.
@@ -98,7 +116,7 @@ func (l *loop) lose(t *task, why string) {
 	if t.rec.Checkpoint != nil && !t.hosted() {
 		t.rec.RanOn = true
 		l.final(t, headrace.Lost, nil, fmt.Sprintf(
-			"%s; to go on from its last checkpoint: headrace restore %s", why, t.rec.ID), true)
+			"%s; if its files are as they were then, it goes on from its last checkpoint with: headrace restore %s", why, t.rec.ID), true)
 		return
 	}
 	l.final(t, headrace.Lost, nil, why, false)

@@ -39,6 +39,7 @@ type thing struct {
 	ratio     float64
 	noDump    error
 	noRestore error
+	restores  int // attempts
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -48,6 +49,8 @@ type shim struct {
 	exit   proc.Exit
 	ran    time.Duration
 	saved  time.Duration
+	// continued is how often somebody has continued it while it was suspended.
+	continued int
 }
 
 func newWorld(dir string) *world {
@@ -271,6 +274,9 @@ func (c *conn) Restore(_ context.Context, spec proc.Spec, o proc.RestoreOptions)
 		if len(images) == 0 {
 			return fmt.Errorf("restore: %w", proc.ErrNoImage)
 		}
+		if t.restores++; t.noRestore != nil {
+			return t.noRestore
+		}
 		im := images[len(images)-1]
 		if t.shim == nil {
 			c.begin(t, spec.ID)
@@ -281,6 +287,13 @@ func (c *conn) Restore(_ context.Context, spec proc.Spec, o proc.RestoreOptions)
 		return nil
 	})
 	return live, res, err
+}
+
+func (c *conn) End(_ context.Context, id headrace.TaskID) error {
+	return c.do("end", id, func(t *thing) error {
+		c.drop(t)
+		return nil
+	})
 }
 
 func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
@@ -370,6 +383,16 @@ func (f *fakeTask) Suspend(context.Context, time.Duration) (r proc.SuspendResult
 			return err
 		}
 		f.s.state = headrace.Suspended
+		return nil
+	})
+}
+
+func (f *fakeTask) Dismiss(context.Context) error {
+	return f.do("dismiss", func(t *thing) error {
+		if err := f.want(headrace.Checkpointed); err != nil {
+			return err
+		}
+		f.c.drop(t)
 		return nil
 	})
 }
@@ -483,6 +506,7 @@ func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 		}
 		st = proc.Stats{
 			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: -1,
+			Continued:    f.s.continued,
 			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
 			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,
 		}

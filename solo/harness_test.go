@@ -13,6 +13,7 @@ import (
 	"headrace"
 	"headrace/disk"
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/wire"
@@ -33,6 +34,7 @@ type bed struct {
 	mem   memoryInfo
 	view  func(headrace.View)
 
+	loop   *loop // of the present daemon
 	conn   *conn
 	daemon *Daemon
 	tasks  wireconnect.TaskServiceClient
@@ -107,6 +109,7 @@ func (b *bed) startWith(c *conn) error {
 		journal: func(j journal) journal { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   b.openCache,
+		cgroups: func(l *loop) (*cgroup.Base, error) { b.loop = l; return nil, nil },
 		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if b.view != nil {

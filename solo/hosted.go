@@ -9,18 +9,13 @@ import (
 	"headrace"
 	"headrace/proc/attach"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
-// hosting is durable of a task whose scheduler is another one. The loop neither
+// hosted tells whether the task's scheduler is another one. The loop neither
 // starts such a task nor makes it leave: it came with its process, and its
 // scheduler gives the orders. It has no second life: without its supervisor, or
 // without the process that it was started for, it has ended.
-type hosting struct {
-	Scheduler   string `json:"scheduler"`
-	Application string `json:"application,omitempty"`
-	Queue       string `json:"queue,omitempty"`
-}
-
 func (t *task) hosted() bool { return t.rec.Hosting != nil }
 
 // announcement is a container that will be started soon.
@@ -74,7 +69,8 @@ func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
 	}
 	t.rec.ID, t.rec.Name = headrace.TaskID(q.Id), q.Name
 	t.rec.Job = headrace.JobID(h.Application)
-	t.rec.Hosting = &hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
+	hosting := convert.Hosting(h)
+	t.rec.Hosting = &hosting
 	if t.rec.Name == "" {
 		t.rec.Name = q.Id
 	}
@@ -184,21 +180,21 @@ func (l *loop) order(t *task, c *call) {
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", errState, t.rec.ID))
 	case t.live == nil || state == headrace.Pending:
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", errState, t.rec.ID))
-	case c.verb == verbOrderSuspend && state == headrace.Running:
+	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		l.suspend(t, in, c)
-	case c.verb == verbOrderSuspend && state == headrace.Suspended && c.pageOut > 0:
+	case c.command == headrace.CommandSuspend && state == headrace.Suspended && c.pageOut > 0:
 		l.pageOut(t, c.pageOut)
 		t.op.calls = append(t.op.calls, c)
-	case c.verb == verbOrderCheckpoint && state != headrace.Checkpointed:
+	case c.command == headrace.CommandCheckpoint && state != headrace.Checkpointed:
 		st, err := l.chooseStore(c.store, t)
 		if err != nil {
 			l.answer([]*call{c}, t, err)
 			return
 		}
 		l.checkpoint(t, in, st, c)
-	case c.verb == verbOrderArchive:
+	case c.command == headrace.CommandArchive:
 		l.archive(t, in, c)
-	case c.verb == verbOrderResume && state != headrace.Running:
+	case c.command == headrace.CommandResume && state != headrace.Running:
 		l.resumeHosted(t, in, c)
 	default: // it is so already
 		l.answer([]*call{c}, t, nil)
@@ -206,6 +202,9 @@ func (l *loop) order(t *task, c *call) {
 }
 
 func (l *loop) resumeHosted(t *task, in *intent, c *call) {
+	if c.force {
+		t.rec.Held = false
+	}
 	switch {
 	case t.rec.Held:
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", errState, t.rec.ID, t.rec.ID))
@@ -221,10 +220,10 @@ func (l *loop) resumeHosted(t *task, in *intent, c *call) {
 	t.op.calls = append(t.op.calls, c)
 }
 
-// released lets a hosted task go on that a user had held: at once where no
-// manager is, else when its scheduler has room for it.
+// released lets a hosted task go on that a user had held: at once where no manager
+// is, or when the user insists, else when its scheduler has room for it.
 func (l *loop) released(t *task, c *call) {
-	if l.cfg.Cluster == nil {
+	if l.cfg.Cluster == nil || c.force {
 		l.resumeHosted(t, &intent{Reason: "a user asked for it"}, c)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/attach"
@@ -212,6 +214,29 @@ func TestHostedHeldByAUser(t *testing.T) {
 	b.is(id, headrace.Running)
 }
 
+// Who insists has it go on at once, whatever its scheduler says, and whoever holds it.
+func TestHostedForced(t *testing.T) {
+	b := newHostBed(t)
+	b.cfg.Cluster = farCluster{}
+	b.shutdown()
+	b.start()
+	id := b.launch(someContainer)
+	b.mustOrder(id, "suspend")
+	if _, err := b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(id), Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.is(id, headrace.Running)
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.daemon.Host().Do(b.ctx(), &wire.NodeOrder{Container: string(id), Verb: "resume", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if task := b.is(id, headrace.Running); task.Held {
+		t.Error("it runs and is held")
+	}
+}
+
 // Without a manager there is nobody else who would bring it back.
 func TestHostedReleasedWithoutManager(t *testing.T) {
 	b := newHostBed(t)
@@ -325,20 +350,15 @@ func TestHostedAgain(t *testing.T) {
 // awaitNoImages waits until no checkpoint of a task is left.
 func (b *hostBed) awaitNoImages(id headrace.TaskID) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	testkit.Await(b.t, fmt.Sprintf("the end of all checkpoints of %s", id), func() bool {
 		n := 0
 		b.world.with(id, func(x *thing) {
 			for _, list := range x.images {
 				n += len(list)
 			}
 		})
-		if n == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%d checkpoints of %s are left", n, id)
-		}
-	}
+		return n == 0
+	})
 }
 
 // abandon is the death of the process that a container was started for.

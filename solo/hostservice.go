@@ -9,6 +9,7 @@ import (
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // Cluster knows about containers on other machines. It must be safe for
@@ -94,11 +95,7 @@ func (s *service) hostedHere(v viewer, q *wire.ApplicationRequest) []*wire.Conta
 		if h == nil || h.Scheduler != q.Scheduler || h.Application != q.Application {
 			continue
 		}
-		t := s.wireTask(snap, false)
-		all = append(all, &wire.Container{
-			Id: t.Id, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
-			Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
-		})
+		all = append(all, convert.ContainerMessage(s.wireTask(snap, false)))
 	}
 	return all
 }
@@ -121,10 +118,10 @@ type Host struct {
 }
 
 // endedFor is how long an ended task is told of.
-const endedFor = time.Minute
+const endedFor = 5 * time.Minute
 
 // Facts are the machine and its hosted tasks: those that have not ended, and those
-// that have ended in the last minute. Without command and history.
+// that have ended in the last minutes. Without command and history.
 func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 	now := h.s.loop.clk.wall().UnixMilli()
 	var tasks []*wire.Task
@@ -150,14 +147,14 @@ func (h *Host) Changed() <-chan struct{} { return h.changed }
 // Do carries out an order and returns when it is done, which may take as long as
 // a dump. It goes on when ctx ends.
 func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
-	verbs := map[string]verb{"suspend": verbOrderSuspend, "checkpoint": verbOrderCheckpoint, "resume": verbOrderResume, "archive": verbOrderArchive}
-	v, ok := verbs[o.Verb]
-	if !ok {
+	command, err := convert.Order(o.Verb)
+	if err != nil {
 		return refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
 	}
-	_, err := h.s.loop.ask(ctx, &call{
-		verb: v, id: headrace.TaskID(o.Container), by: viewer{all: true}, store: o.Store,
-		reason: o.Reason, pageOut: max(0, o.PageOut), delay: time.Duration(o.ExpectedDelay * float64(time.Second)),
+	_, err = h.s.loop.ask(ctx, &call{
+		command: command, ordered: true, id: headrace.TaskID(o.Container), by: viewer{all: true}, store: o.Store,
+		reason: o.Reason, pageOut: max(0, o.PageOut), delay: convert.Seconds(o.ExpectedDelay),
+		force: o.Force,
 	})
 	return err
 }
@@ -198,10 +195,7 @@ func (h *Host) follow(stop <-chan struct{}) {
 
 // gist is what somebody far away waits for.
 func (s *snapshot) gist() string {
-	g := s.rec.State.String()
-	if s.rec.Op != nil {
-		g += " " + s.rec.Op.Kind
-	}
+	g := s.rec.State.String() + " " + s.rec.Op.doing().String()
 	if s.rec.Held {
 		g += " held"
 	}

@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,16 @@ func checkInput(q *wire.Input) error {
 	return nil
 }
 
+// checkRecord refuses records of a fixed size that no buffer of the request can
+// hold; usual is the daemon's.
+func checkRecord(q *wire.Input, usual int64) error {
+	buffer := cmp.Or(q.Buffer, usual, stream.DefaultBuffer)
+	if q.Split == wire.Split_SPLIT_FIXED && q.RecordSize > buffer {
+		return refusal("records of %s do not fit into the buffer of %s; give a larger one, or smaller records", report.Bytes(q.RecordSize), report.Bytes(buffer))
+	}
+	return nil
+}
+
 // ruleOf is how the records of a request end.
 func ruleOf(q *wire.Input) stream.Rule {
 	switch q.Split {
@@ -58,12 +69,12 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 	if err != nil {
 		return nil, err
 	}
-	cred := linux.Credentials{UID: tasks[0].spec.UID, GID: tasks[0].spec.GID, Groups: tasks[0].spec.Groups}
+	cred := tasks[0].spec.Credentials()
 	in := input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
 	if q.Input.Split == wire.Split_SPLIT_NONE {
 		tasks[0].waiting.resident, err = s.findInput(ctx, q.Input, cred, &in)
 	} else {
-		err = s.openStream(ctx, q, cred, &in)
+		err = s.openStream(ctx, q.Input, cred, &in)
 	}
 	if err != nil {
 		return nil, err
@@ -77,7 +88,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 		t.rec.Input = &own
 	}
 	// Not given up halfway: the stream is there already.
-	ids, job, err := s.loop.submitAll(context.WithoutCancel(ctx), tasks)
+	ids, job, err := s.loop.submitAll(context.WithoutCancel(ctx), by.viewer(), tasks)
 	if err != nil {
 		if in.Stream != "" && !errors.Is(err, errStopping) {
 			err = errors.Join(err, s.loop.streams.Remove(in.Stream))
@@ -94,6 +105,9 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 // inputTasks makes the tasks of a job, all alike.
 func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
 	if err := checkInput(q.Input); err != nil {
+		return nil, err
+	}
+	if err := checkRecord(q.Input, s.loop.cfg.Buffer); err != nil {
 		return nil, err
 	}
 	if q.Stdin != "" && q.Input.Split != wire.Split_SPLIT_NONE {
@@ -115,40 +129,19 @@ func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
 func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) (resident int64, err error) {
 	err = s.data.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: func(f fileset.File) error {
 		in.Files++
-		in.Bytes += f.Info.Size()
-		resident += s.loop.reading.resident(f.Path, f.Info.Size())
+		in.Bytes += f.Size
+		resident += s.loop.reading.resident(f.Path, f.Size)
 		return nil
 	}})
 	return resident, asRefusal(err)
 }
 
-// openStream opens the stream that deals the input.
-func (s *service) openStream(ctx context.Context, q *wire.RunRequest, cred linux.Credentials, in *input) error {
-	info, err := s.newStream(ctx, stream.Spec{
-		Owner: cred, Name: q.Name, Paths: q.Input.Paths, Rule: ruleOf(q.Input), Consumers: in.Of, Buffer: q.Input.Buffer,
-	})
-	if err != nil {
-		return err
-	}
-	in.Stream, in.Files, in.Bytes = info.ID, int64(info.Files), info.Bytes
-	return nil
-}
-
-// asRefusal tells apart what is wrong with the files from what is wrong here.
-func asRefusal(err error) error {
-	var problem *fileset.Problem
-	if errors.As(err, &problem) {
-		return refusal("%s", shown(err.Error()))
-	}
-	return err
-}
-
 // submitAll accepts several tasks at once, as one job: all of them are durable,
 // or none.
-func (l *loop) submitAll(ctx context.Context, tasks []*task) ([]headrace.TaskID, headrace.JobID, error) {
+func (l *loop) submitAll(ctx context.Context, by viewer, tasks []*task) ([]headrace.TaskID, headrace.JobID, error) {
 	c := &call{reply: make(chan reply, 1)}
 	l.post(func() {
-		if err := l.refuses(len(tasks)); err != nil {
+		if err := l.refusesFrom(by, tasks); err != nil {
 			l.later(func() { c.reply <- reply{err: err} })
 			return
 		}

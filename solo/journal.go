@@ -20,13 +20,17 @@ import (
 type journal interface {
 	load() (contents, error)
 	commit(batch) error
+	// env is the environment of a task that does not have it at hand (task.stored).
+	// Unlike the others it may be called from any goroutine.
+	env(id headrace.TaskID) ([]string, error)
 	close() error
 }
 
 type contents struct {
 	meta    meta
 	records []*record // in order of submission
-	specs   map[headrace.TaskID]*proc.Spec
+	// specs are without the environments of tasks that are started here.
+	specs map[headrace.TaskID]*proc.Spec
 }
 
 type batch struct {
@@ -84,6 +88,7 @@ func (j *boltJournal) close() error { return j.db.Close() }
 
 func (j *boltJournal) load() (contents, error) {
 	c := contents{specs: map[headrace.TaskID]*proc.Spec{}}
+	hosted := map[headrace.TaskID]bool{}
 	err := j.db.View(func(tx *bolt.Tx) error {
 		if data := tx.Bucket(metaBucket).Get(metaKey); data != nil {
 			if err := json.Unmarshal(data, &c.meta); err != nil {
@@ -99,6 +104,7 @@ func (j *boltJournal) load() (contents, error) {
 				return fmt.Errorf("record of task %s: %w", k, err)
 			}
 			c.records = append(c.records, r)
+			hosted[r.ID] = r.Hosting != nil
 			return nil
 		})
 		if err != nil {
@@ -109,6 +115,9 @@ func (j *boltJournal) load() (contents, error) {
 			if err := json.Unmarshal(v, spec); err != nil {
 				return fmt.Errorf("specification of task %s: %w", k, err)
 			}
+			if !hosted[headrace.TaskID(k)] {
+				spec.Env = nil
+			}
 			c.specs[headrace.TaskID(k)] = spec
 			return nil
 		})
@@ -117,6 +126,21 @@ func (j *boltJournal) load() (contents, error) {
 		return c, fmt.Errorf("read %s: %w", j.db.Path(), err)
 	}
 	return c, nil
+}
+
+func (j *boltJournal) env(id headrace.TaskID) ([]string, error) {
+	var spec proc.Spec
+	err := j.db.View(func(tx *bolt.Tx) error {
+		data := tx.Bucket(specBucket).Get([]byte(id))
+		if data == nil {
+			return errors.New("it is not there")
+		}
+		return json.Unmarshal(data, &spec)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the specification of task %s: %w", id, err)
+	}
+	return spec.Env, nil
 }
 
 func (j *boltJournal) commit(b batch) error {
@@ -175,6 +199,9 @@ func (j *boltJournal) keepReserve() bool {
 		return true
 	}
 	f, err := os.OpenFile(j.reserve, os.O_CREATE|os.O_WRONLY, 0o600)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return true // that says nothing of the room; it is tried again
+	}
 	if err != nil {
 		return false
 	}

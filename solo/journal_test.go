@@ -2,6 +2,7 @@ package solo
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,7 +24,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	}
 	r := &record{
 		ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5,
-		State: headrace.Suspended, Held: true, Op: &intent{Kind: opResume, User: true, Grace: time.Second},
+		State: headrace.Suspended, Held: true, Op: &intent{Kind: headrace.Resuming, User: true, Grace: time.Second},
 		Boot: "b", Since: time.Hour, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
 		Checkpoint: &image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"},
 		History: []event{{AtMs: 1, State: "pending"}},
@@ -55,8 +56,16 @@ func TestJournalKeepsEverything(t *testing.T) {
 	if len(c.records) != 1 || !reflect.DeepEqual(*c.records[0], want) {
 		t.Errorf("got  %+v\nwant %+v", c.records, want)
 	}
+	env, err := j.env("t7")
+	if err != nil || !reflect.DeepEqual(env, spec.Env) {
+		t.Errorf("the environment is %q, %v", env, err)
+	}
+	spec.Env = nil // it is read when it is needed
 	if !reflect.DeepEqual(c.meta, *m) || !reflect.DeepEqual(c.specs["t7"], spec) {
 		t.Errorf("got %+v and %+v", c.meta, c.specs["t7"])
+	}
+	if _, err := j.env("t8"); err == nil {
+		t.Error("a task that is not there has an environment")
 	}
 }
 
@@ -65,6 +74,41 @@ func TestNewerRecordIsRefused(t *testing.T) {
 		if _, err := decodeRecord([]byte(data)); err == nil {
 			t.Errorf("%s was accepted", data)
 		}
+	}
+}
+
+// olderRecord is what daemons have written since the first, with the name of an
+// operation missing.
+const olderRecord = `{"version":1,"id":"t7","order":7,"name":"n","job":"j","uid":1,"user":"u","priority":8,"cpus":1.5,` +
+	`"state":"suspended","op":{"kind":%[1]q,"user":true,"for":"t8","store":"s","dir":"/d","page_out":5,` +
+	`"grace":1000000000,"began":3,"at_ms":4,"delay":2,"reason":"r"},"held":true,"boot":"b",` +
+	`"since":3600000000000,"submitted_ms":0,"exit":{"code":3,"usage":{"user":0,"system":0,"running":0,` +
+	`"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},"at":"0001-01-01T00:00:00Z"},` +
+	`"seen_exit":"0001-01-01T00:00:00Z","base":{"user":0,"system":0,"running":0,"overhead_cpu":0,` +
+	`"max_resident":0,"read_bytes":0,"written_bytes":0},"last":{"user":0,"system":0,"running":0,` +
+	`"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},"hosting":{"scheduler":"yarn",` +
+	`"application":"a","queue":"q"},"history":[{"at_ms":1,"state":%[1]q,"reason":"r"}]}`
+
+// TestRecordsOfOlderDaemons reads and writes what an older daemon has left, byte for byte.
+func TestRecordsOfOlderDaemons(t *testing.T) {
+	for _, kind := range []string{
+		"starting", "suspending", "resuming", "checkpointing", "restoring", "killing", "archiving", "taking back",
+	} {
+		old := fmt.Sprintf(olderRecord, kind)
+		r, err := decodeRecord([]byte(old))
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if r.Op.Kind.String() != kind {
+			t.Errorf("%s is read as %v", kind, r.Op.Kind)
+		}
+		if now, err := r.encode(); err != nil || string(now) != old {
+			t.Errorf("%s: %v\nread    %s\nwritten %s", kind, err, old, now)
+		}
+	}
+	if _, err := decodeRecord(fmt.Appendf(nil, olderRecord, "dancing")); err == nil || !strings.Contains(err.Error(), `unknown operation "dancing"`) {
+		t.Errorf("an operation that nobody knows: %v", err)
 	}
 }
 

@@ -25,6 +25,9 @@ type Runtime interface {
 	// Restore continues a task from a checkpoint. It fails with proc.ErrNoImage
 	// when none can be used.
 	Restore(ctx context.Context, spec proc.Spec, opts proc.RestoreOptions) (Task, proc.RestoreResult, error)
+	// End ends whatever is left of a task, its supervisor too, even if that is in the
+	// middle of something or does not answer.
+	End(ctx context.Context, id headrace.TaskID) error
 	// Reset makes a task's directory as it was before its first start and ends
 	// whatever is left of it.
 	Reset(ctx context.Context, spec proc.Spec) error
@@ -50,6 +53,7 @@ type Task interface {
 	PageIn(ctx context.Context) (int64, error)
 	Checkpoint(ctx context.Context, opts proc.CheckpointOptions) (proc.CheckpointResult, error)
 	Kill(ctx context.Context, grace time.Duration) error
+	Dismiss(ctx context.Context) error
 	Stats(ctx context.Context) (proc.Stats, error)
 	Exited() <-chan struct{}
 	Exit() proc.Exit

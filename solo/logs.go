@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/tasklog"
 	"headrace/wire"
 )
 
@@ -35,7 +36,7 @@ func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect
 	if snap.output != "" {
 		return coded(fmt.Errorf("%w: the output of task %s goes to %s; read it there", errState, id, snap.output))
 	}
-	logs, err := s.logsOf(id, q.Stream)
+	logs, err := s.logsOf(id, q)
 	if err != nil {
 		return coded(err)
 	}
@@ -67,18 +68,21 @@ func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by viewer, l
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return coded(ctx.Err())
+			return coded(context.Cause(ctx))
 		case <-s.loop.dead:
 			return coded(errStopping)
 		}
 	}
 }
 
-func (s *service) logsOf(id headrace.TaskID, which wire.Stream) ([]*logReader, error) {
+func (s *service) logsOf(id headrace.TaskID, q *wire.LogsRequest) ([]*logReader, error) {
+	if q.GetStdoutFrom() < 0 || q.GetStderrFrom() < 0 {
+		return nil, refusal("the offsets to go on from are below 0")
+	}
 	stdout, stderr := s.loop.rt.Logs(id)
-	out := &logReader{path: stdout, stream: wire.Stream_STREAM_STDOUT}
-	errs := &logReader{path: stderr, stream: wire.Stream_STREAM_STDERR}
-	switch which {
+	out := &logReader{path: stdout, stream: wire.Stream_STREAM_STDOUT, from: q.StdoutFrom, tail: q.Tail}
+	errs := &logReader{path: stderr, stream: wire.Stream_STREAM_STDERR, from: q.StderrFrom, tail: q.Tail}
+	switch q.Stream {
 	case wire.Stream_STREAM_BOTH:
 		return []*logReader{out, errs}, nil
 	case wire.Stream_STREAM_STDOUT:
@@ -86,14 +90,17 @@ func (s *service) logsOf(id headrace.TaskID, which wire.Stream) ([]*logReader, e
 	case wire.Stream_STREAM_STDERR:
 		return []*logReader{errs}, nil
 	}
-	return nil, refusal("stream %d is unknown; give STREAM_BOTH, STREAM_STDOUT or STREAM_STDERR", which)
+	return nil, refusal("stream %d is unknown; give STREAM_BOTH, STREAM_STDOUT or STREAM_STDERR", q.Stream)
 }
 
-// logReader reads one log from its beginning as it grows. A log may be cut back
-// or made anew when its task starts over; then what is new is read.
+// logReader reads one log as it grows, from its beginning, or from an offset, or from
+// its last lines. A log may be cut back or made anew when its task starts over; then
+// what is new is read.
 type logReader struct {
 	path   string
 	stream wire.Stream
+	from   *int64  // nil when it has counted
+	tail   *uint32 // so has this
 	file   *os.File
 	offset int64
 	buf    []byte
@@ -107,17 +114,26 @@ func (l *logReader) close() {
 
 // send sends what is there and has not been sent.
 func (l *logReader) send(ctx context.Context, stream *connect.ServerStream[wire.LogChunk]) error {
-	if err := l.open(); err != nil || l.file == nil {
+	if err := l.open(); err != nil {
+		return err
+	}
+	if err := l.begin(ctx, stream); err != nil || l.file == nil {
 		return err
 	}
 	if l.buf == nil {
 		l.buf = make([]byte, logChunk)
 	}
 	for ctx.Err() == nil {
-		n, err := l.file.ReadAt(l.buf, l.offset)
+		// What was dropped of a log that got too large is a hole.
+		from, to, err := tasklog.Data(l.file, l.offset)
+		if err != nil {
+			return coded(fmt.Errorf("read the log: %w", err))
+		}
+		l.offset = from
+		n, err := l.file.ReadAt(l.buf[:min(int64(len(l.buf)), to-from)], from)
 		if n > 0 {
 			l.offset += int64(n)
-			chunk := &wire.LogChunk{Data: l.buf[:n], Stream: l.stream}
+			chunk := &wire.LogChunk{Data: l.buf[:n], Stream: l.stream, Offset: from}
 			if err := stream.Send(chunk); err != nil {
 				return err
 			}
@@ -129,7 +145,29 @@ func (l *logReader) send(ctx context.Context, stream *connect.ServerStream[wire.
 			return coded(fmt.Errorf("read the log: %w", err))
 		}
 	}
-	return coded(ctx.Err())
+	return coded(context.Cause(ctx))
+}
+
+// begin finds where to begin, the first time. That is the beginning of a log that is
+// not there yet.
+func (l *logReader) begin(ctx context.Context, stream *connect.ServerStream[wire.LogChunk]) error {
+	from, tail := l.from, l.tail
+	l.from, l.tail = nil, nil
+	if from == nil && tail == nil {
+		return nil
+	}
+	if l.file != nil {
+		size, err := l.file.Seek(0, io.SeekEnd)
+		if from != nil {
+			l.offset = min(*from, size)
+		} else if err == nil {
+			l.offset, err = tasklog.Tail(ctx, l.file, *tail)
+		}
+		if err != nil {
+			return coded(fmt.Errorf("look for the end of the log: %w", err))
+		}
+	}
+	return stream.Send(&wire.LogChunk{Stream: l.stream, Offset: l.offset})
 }
 
 // open makes file the file that has the name now; none is no error.

@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/limits"
 	"headrace/policy"
 	"headrace/proc"
 )
@@ -18,16 +19,16 @@ import (
 // loop owns the state of the daemon. All its methods are called by the one
 // goroutine that runs it, except post and background.
 type loop struct {
-	cfg  Config
-	log  *slog.Logger
-	clk  clock
-	boot string // id of this boot of the machine
-	host string
-	// cgroups are those that every task is put in.
-	cgroups []string
-	reading *reading
-	streams Streams
-	warming *warming // nil: nothing is kept in memory
+	// sweepRest removes what earlier tasks have left in cgroups; nil: there are none.
+	sweepRest func()
+	cfg       Config
+	log       *slog.Logger
+	clk       clock
+	boot      string // id of this boot of the machine
+	host      string
+	reading   *reading
+	streams   Streams
+	warming   *warming // nil: nothing is kept in memory
 	// announced are containers that will be started soon.
 	announced map[headrace.TaskID]announcement
 	// warmed are the inputs of tasks that are being kept in memory (inputKey).
@@ -80,6 +81,10 @@ type loop struct {
 	atDecision, atEnd []func()
 	after             []func()
 
+	logs logKeeping
+	// uses is what users have in the queue, nil until somebody asks in a turn.
+	uses map[uint32]limits.Use
+
 	redecide bool
 	stopping bool
 	full     bool // the file system of the state directory is full
@@ -90,8 +95,6 @@ type loop struct {
 const (
 	tickInterval = time.Second
 	stopTimeout  = 5 * time.Second
-	// maxUnended is how many tasks may be queued and running.
-	maxUnended = 100000
 )
 
 // decider is the policy: what to do, and with explain why others wait. It must
@@ -211,11 +214,16 @@ func (l *loop) commit(ctx context.Context) error {
 		}
 		crash.Here("solo.commit.after")
 	}
+	for id := range l.specs {
+		if t := l.tasks[id]; t != nil {
+			t.store()
+		}
+	}
 	l.board.publish(snaps, l.deleted, l.nodeStatus())
 	clear(l.dirty)
 	clear(l.shown)
 	clear(l.specs)
-	l.deleted, l.metaDirty = nil, false
+	l.deleted, l.metaDirty, l.uses = nil, false, nil
 	return nil
 }
 
@@ -259,6 +267,7 @@ func (l *loop) tick() {
 	l.followInputs()
 	l.watchStores()
 	l.forgetOld()
+	l.keepLogs()
 	l.sweep()
 	if r, ok := l.journal.(reserver); ok {
 		if kept := r.keepReserve(); kept && l.full {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/policy"
 	"headrace/wire"
 )
@@ -196,42 +197,10 @@ func TestLearning(t *testing.T) {
 	}
 }
 
-func TestFindMemoryHierarchy(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte("cpu memory pids\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	v2 := "31 23 0:26 / " + dir + " rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
-	v1 := "36 30 0:31 / /sys/fs/cgroup/memory rw shared:15 - cgroup cgroup rw,memory\n"
-	cpu := "35 30 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-	for _, c := range []struct {
-		mounts, root string
-		v2           bool
-	}{
-		{cpu + v1, "/sys/fs/cgroup/memory", false},
-		{v2 + cpu + v1, "/sys/fs/cgroup/memory", false},
-		{cpu + v2, dir, true},
-		{cpu, "", false},
-		{"nonsense\n", "", false},
-	} {
-		file := filepath.Join(t.TempDir(), "mountinfo")
-		if err := os.WriteFile(file, []byte(c.mounts), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		root, isV2, err := findMemoryHierarchy(file)
-		if root != c.root || isV2 != c.v2 || (err == nil) != (c.root != "") {
-			t.Errorf("%q: %q, %v, %v; want %q, %v", c.mounts, root, isV2, err, c.root, c.v2)
-		}
-	}
-}
-
 // TestRealMemoryLimit: with an enforced budget tasks are in a cgroup that is
 // gone after the last one.
 func TestRealMemoryLimit(t *testing.T) {
 	needRoot(t)
-	if _, _, err := findMemoryHierarchy("/proc/self/mountinfo"); err != nil {
-		t.Skip(err)
-	}
 	m := newMachine(t, policy.Wait)
 	m.arg += "|enforce"
 	m.launch()
@@ -241,12 +210,25 @@ func TestRealMemoryLimit(t *testing.T) {
 	if err != nil || !strings.Contains(text, "/headrace-") {
 		t.Errorf("the task is in %q, %v", text, err)
 	}
-	g, err := openMemoryGroup(m.cfg.StateDir, 1<<30)
+	own, err := linux.CgroupDirs(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
+	groups := func() (found []string) {
+		for _, dir := range own {
+			for _, name := range strings.Fields(text) {
+				if i := strings.Index(name, "/headrace-"); i >= 0 {
+					at := filepath.Join(dir, strings.Split(name[i:], "/")[1])
+					if _, err := os.Stat(at); err == nil {
+						found = append(found, at)
+					}
+				}
+			}
+		}
+		return found
+	}
 	m.clear()
-	if _, err := os.Stat(g.dir); !os.IsNotExist(err) {
-		t.Errorf("the empty cgroup %s is still there (%v)", g.dir, err)
+	if left := groups(); len(left) > 0 {
+		t.Errorf("the empty cgroups %v are still there", left)
 	}
 }

@@ -103,7 +103,7 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, st := range s.stores {
 		gauge(writeDesc, st.Write, st.Name)
 		gauge(readDesc, st.Read, st.Name)
-		gauge(storeFreeDesc, float64(max(0, st.free)), st.Name)
+		gauge(storeFreeDesc, float64(st.Free), st.Name)
 	}
 }
 

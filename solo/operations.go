@@ -15,7 +15,7 @@ import (
 // begin records an operation and, once the record is durable, runs work outside
 // the loop. What work returns runs in the loop; its error answers the calls.
 // work must not touch the task. in is nil for operations that leave no trace.
-func (l *loop) begin(t *task, kind string, in *intent, c *call, work func(ctx context.Context) func() error) {
+func (l *loop) begin(t *task, kind headrace.Operation, in *intent, c *call, work func(ctx context.Context) func() error) {
 	ctx, cancel := context.WithCancel(l.opsCtx)
 	op := &operation{cancel: cancel, kind: kind, began: l.clk.boot()}
 	if c != nil {
@@ -25,7 +25,7 @@ func (l *loop) begin(t *task, kind string, in *intent, c *call, work func(ctx co
 	if in != nil {
 		in.Kind, in.Began, in.AtMs = kind, op.began, l.clk.wall().UnixMilli()
 		t.rec.Op = in
-		t.rec.note(event{AtMs: in.AtMs, State: kind, Reason: in.Reason, Delay: in.Delay})
+		t.rec.note(event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
 		l.touch(t)
 	}
 	l.later(func() {
@@ -47,7 +47,7 @@ func (l *loop) opEnded(t *task, op *operation, finish func() error) {
 	t.op = nil
 	err := finish()
 	if in != nil {
-		if t.op == nil && t.rec.Op == in {
+		if t.rec.Op == in && (t.op == nil || t.op.kind != in.Kind) {
 			t.rec.Op = nil
 		}
 		l.touch(t)
@@ -73,14 +73,14 @@ func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 func (l *loop) start(t *task, in *intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
-	spec, files := l.specOf(t), t.files
+	spec, stored, files := l.specOf(t), t.stored, t.files
 	t.files = attach.Files{}
 	var p Parcel
 	var st *store
 	if t.hosted() {
 		p, st = l.expect(t)
 	}
-	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Starting, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		var live Task
 		var from arrivedFrom
@@ -89,6 +89,9 @@ func (l *loop) start(t *task, in *intent) {
 		left := removeImages(l.img, dirs, spec.ID, l.log)
 		if len(left) > 0 {
 			err = fmt.Errorf("old checkpoints in %q cannot be removed", left)
+		}
+		if err == nil {
+			spec, err = l.whole(spec, stored)
 		}
 		if err == nil && again {
 			err = l.rt.Reset(ctx, spec)
@@ -100,6 +103,9 @@ func (l *loop) start(t *task, in *intent) {
 		took, at := watch()
 		return func() error {
 			t.rec.ImageDirs = left
+			if errors.Is(err, context.Canceled) {
+				return err
+			}
 			if err != nil {
 				return l.startFailed(t, err)
 			}
@@ -139,6 +145,10 @@ func (l *loop) startFailed(t *task, err error) error {
 		l.final(t, headrace.Failed, nil, "could not be started here: "+err.Error(), false)
 		return err
 	}
+	if noRoom(err.Error()) {
+		l.awaitRoom(t, err.Error())
+		return err
+	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
 		l.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
 		return err
@@ -164,7 +174,7 @@ func (l *loop) suspend(t *task, in *intent, c *call) {
 		in.Grace = l.cfg.SuspendGrace
 	}
 	grace := in.Grace
-	l.begin(t, opSuspend, in, c, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Suspending, in, c, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		res, err := live.Suspend(ctx, grace)
 		if is(ctx, live, headrace.Suspended, err) {
@@ -202,11 +212,11 @@ func (l *loop) left(t *task, in *intent, m headrace.Mechanism) {
 }
 
 func (l *loop) suspendFailed(t *task, err error) {
-	if errors.Is(err, proc.ErrGone) {
+	if errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
 		return
 	}
 	l.log.Warn("suspending a task failed; it runs on", "id", t.rec.ID, "err", err)
-	t.rec.NoSuspend = err.Error()
+	t.rec.NoSuspend, t.noSuspendUntil = err.Error(), 0
 	if !errors.Is(err, proc.ErrUnsupported) {
 		t.noSuspendUntil = l.clk.boot() + time.Minute
 	}
@@ -220,7 +230,7 @@ func (l *loop) pageOut(t *task, bytes int64) {
 	}
 	live := t.live
 	defer func() { t.op.bytes, t.op.swapped = bytes, t.stats.Swapped }()
-	l.begin(t, opPageOut, nil, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.PagingOut, nil, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		out, err := live.PageOut(ctx, bytes)
 		took, at := watch()
@@ -237,7 +247,7 @@ func (l *loop) pageOut(t *task, bytes int64) {
 
 func (l *loop) resume(t *task, in *intent) {
 	live, swapped := t.live, t.stats.Swapped
-	l.begin(t, opResume, in, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Resuming, in, nil, func(ctx context.Context) func() error {
 		watch := l.stopwatch()
 		err := live.Resume(ctx)
 		if is(ctx, live, headrace.Running, err) {
@@ -279,7 +289,7 @@ const atOnce = time.Millisecond
 // and on whether the command had ended by itself before it was asked to.
 func (l *loop) kill(t *task, in *intent, c *call) {
 	live, grace := t.live, in.Grace
-	l.begin(t, opKill, in, c, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Killing, in, c, func(ctx context.Context) func() error {
 		if exit, over := ended(live); over && !in.Again {
 			return func() error { in.Late, t.exit = true, &exit; return nil }
 		}
@@ -296,7 +306,7 @@ func (l *loop) kill(t *task, in *intent, c *call) {
 		return func() error {
 			l.log.Error("killing a task failed", "id", t.rec.ID, "err", err)
 			l.backOff(t)
-			t.rec.Reason = "could not be killed: " + err.Error()
+			l.troubled(t, "could not be killed: "+err.Error(), l.clk.boot()+time.Minute)
 			return err
 		}
 	})
@@ -305,7 +315,7 @@ func (l *loop) kill(t *task, in *intent, c *call) {
 // forget removes an ended task and everything that is kept of it.
 func (l *loop) forget(t *task, c *call) {
 	id, dirs := t.rec.ID, t.rec.ImageDirs
-	l.begin(t, opForget, nil, c, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Forgetting, nil, c, func(ctx context.Context) func() error {
 		left := removeImages(l.img, dirs, id, l.log)
 		err := l.rt.Remove(ctx, id)
 		return func() error {

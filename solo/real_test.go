@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,38 +17,26 @@ import (
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/internal/criu"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
 
-// builtDir holds the shim; TestMain removes it.
-var builtDir string
-
-// builtShim builds headrace-shim once.
-var builtShim = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "hr-shim-")
-	if err != nil {
-		return "", err
-	}
-	builtDir = dir
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "headrace-shim")
-	cmd := exec.Command("go", "build", "-o", path, "headrace/cmd/headrace-shim")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the shim: %w: %s", err, out)
-	}
-	return path, nil
-})
-
 // runAsDaemon is a daemon in a process of its own, until SIGTERM.
 func runAsDaemon(arg string) {
 	f := strings.Split(arg, "|")
+	if n, err := strconv.ParseUint(os.Getenv(nofileEnv), 10, 32); err == nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	stall, _ := time.ParseDuration(os.Getenv(stallEnv)) // unset: as everywhere
 	d, err := New(Config{
-		StateDir: f[0], Shim: f[1], CRIU: f[2], Slots: 1,
+		StallLimit: stall,
+		Metrics:    os.Getenv(metricsEnv),
+		StateDir:   f[0], Shim: f[1], CRIU: f[2], Slots: 1,
 		Policy: policy.Config{Policy: policy.Name(f[3]), MinRun: policy.None}, EnforceMemory: len(f) > 4,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
@@ -78,10 +66,7 @@ func newMachine(t *testing.T, pol policy.Name) *machine {
 	if testing.Short() {
 		t.Skip("real processes")
 	}
-	shim, err := builtShim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	shim := testkit.Shim(t)
 	dir, err := os.MkdirTemp("", "hr-real-")
 	if err != nil {
 		t.Fatal(err)
@@ -297,15 +282,7 @@ func TestRealEndWhileDown(t *testing.T) {
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	record := filepath.Join(m.cfg.StateDir, "tasks", string(id), "exit.json")
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(record); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the task does not end without a daemon")
-		}
-	}
+	m.awaitFile(filepath.Join(m.cfg.StateDir, "tasks", string(id), "exit.json")) // it ends without a daemon
 	m.launch()
 	if got := m.awaitState(id, headrace.Failed); got.ExitCode != 3 {
 		t.Errorf("exit code %d, want 3", got.ExitCode)

@@ -26,6 +26,10 @@ type record struct {
 	Priority headrace.Priority `json:"priority"`
 	CPUs     float64           `json:"cpus"`
 	Memory   int64             `json:"memory,omitempty"`
+	PIDs     int64             `json:"pids,omitempty"`
+	IOWeight int               `json:"io_weight,omitempty"`
+	// SpecBytes is the size of its command and environment.
+	SpecBytes int64 `json:"spec_bytes,omitempty"`
 	// RestartOnLoss: see wire.Restart.
 	RestartOnLoss bool `json:"restart_on_loss,omitempty"`
 
@@ -85,27 +89,25 @@ type record struct {
 	// take it.
 	Sent *sent `json:"sent,omitempty"`
 	// Hosting is set for a task whose scheduler is another one.
-	Hosting *hosting `json:"hosting,omitempty"`
+	Hosting *headrace.Hosting `json:"hosting,omitempty"`
 
 	NoCheckpoint string `json:"no_checkpoint,omitempty"`
 	NoSuspend    string `json:"no_suspend,omitempty"`
+	// Continued counts how often it was continued by somebody while it was suspended,
+	// ContinuedHere what of that its present supervisor has told; ContinuedMs is when it
+	// was last heard of.
+	Continued     int   `json:"continued,omitempty"`
+	ContinuedHere int   `json:"continued_here,omitempty"`
+	ContinuedMs   int64 `json:"continued_ms,omitempty"`
+	// NoLimits is what of its cgroup could not be had.
+	NoLimits string `json:"no_limits,omitempty"`
 
 	History []event `json:"history"`
 }
 
-// Kinds of operations, as shown to people.
-const (
-	opStart      = "starting"
-	opSuspend    = "suspending"
-	opResume     = "resuming"
-	opCheckpoint = "checkpointing"
-	opRestore    = "restoring"
-	opKill       = "killing"
-)
-
 // intent is an operation that has been decided on.
 type intent struct {
-	Kind string `json:"kind"`
+	Kind headrace.Operation `json:"kind"`
 	// User: a person asked for it, not the policy.
 	User bool `json:"user,omitempty"`
 	// For is the task that room is made for.
@@ -123,6 +125,14 @@ type intent struct {
 	AtMs   int64         `json:"at_ms"`
 	Delay  time.Duration `json:"delay,omitempty"`
 	Reason string        `json:"reason,omitempty"`
+}
+
+// doing is what the intent, if there is one, does to the task.
+func (in *intent) doing() headrace.Operation {
+	if in == nil {
+		return headrace.Idle
+	}
+	return in.Kind
 }
 
 // image is a committed checkpoint.

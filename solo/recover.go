@@ -29,11 +29,14 @@ const (
 // while no daemon was there to see it counts.
 func (l *loop) recover(ctx context.Context, c contents) error {
 	same := c.meta.Boot == l.boot
-	var look []*task
+	var look, over []*task
 	for _, r := range c.records {
 		t := &task{rec: *r}
+		// How long these were to hold is not recorded; the next attempt finds out anew.
+		t.rec.NoCheckpoint, t.rec.NoSuspend = "", ""
 		if spec := c.specs[r.ID]; spec != nil {
 			t.spec = *spec
+			t.store()
 		}
 		l.tasks[r.ID] = t
 		l.shown[t] = struct{}{}
@@ -42,6 +45,9 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 			l.endedStates[r.State]++
 			if r.Checkpoint == nil {
 				l.dropImages(t)
+			}
+			if same {
+				over = append(over, t)
 			}
 			continue
 		}
@@ -62,8 +68,23 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 			return nil
 		})
 	}
+	waits := make([]Task, len(over))
+	for i, t := range over {
+		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+			defer cancel()
+			waits[i], _ = l.rt.Attach(ctx, t.rec.ID) // as a rule there is none
+			return nil
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	for i, t := range over {
+		if waits[i] != nil {
+			l.attach(t, waits[i])
+			l.dismiss(t)
+		}
 	}
 	for i, t := range look {
 		l.reconcile(t, found[i], same)
@@ -111,15 +132,13 @@ type finding struct {
 }
 
 func (l *loop) find(ctx context.Context, r record, same bool) finding {
-	var f finding
+	f := finding{err: proc.ErrGone}
 	if same {
 		f = l.findProcesses(ctx, r)
-	} else if exit, ok, err := l.rt.ExitOf(r.ID); ok && err == nil && !exit.At.Equal(r.SeenExit) {
-		f.exit = &exit
-	} else {
-		f.err = proc.ErrGone
+	} else if exit, _ := l.unseenEnd(r.ID, r.SeenExit); exit != nil {
+		f = finding{exit: exit}
 	}
-	if in := r.Op; in != nil && in.Kind == opCheckpoint && in.Dir != "" {
+	if in := r.Op; in.doing() == headrace.Checkpointing && in.Dir != "" {
 		f.image = l.findImage(r)
 	}
 	return f
@@ -132,14 +151,20 @@ func (l *loop) findProcesses(ctx context.Context, r record) (f finding) {
 	if !errors.Is(f.err, proc.ErrGone) {
 		return f
 	}
-	exit, ok, err := l.rt.ExitOf(r.ID)
-	switch {
-	case err != nil:
-		f.err = err
-	case ok && !exit.At.Equal(r.SeenExit):
-		f.exit, f.err = &exit, nil
+	if exit, err := l.unseenEnd(r.ID, r.SeenExit); exit != nil || err != nil {
+		f.exit, f.err = exit, err
 	}
 	return f
+}
+
+// unseenEnd reads how a task has ended that has no supervisor, if no daemon has taken
+// that in, the last end that one has being at seen; else it returns nil.
+func (l *loop) unseenEnd(id headrace.TaskID, seen time.Time) (*proc.Exit, error) {
+	exit, ok, err := l.rt.ExitOf(id)
+	if err != nil || !ok || exit.At.Equal(seen) {
+		return nil, err
+	}
+	return &exit, nil
 }
 
 // findImage looks for a checkpoint that was committed by the operation in r.
@@ -174,12 +199,12 @@ func (l *loop) reconcile(t *task, f finding, same bool) {
 			l.settle(t, in)
 		}
 		return
-	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in != nil && in.Kind == opRestore):
+	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in.doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
 		if t.rec.State == headrace.Checkpointed {
 			t.rec.State = headrace.Running // it was restored before it ended
 		}
 		t.rec.Op = nil
-		if in != nil && in.Kind == opKill {
+		if in.doing() == headrace.Killing {
 			in.Late = before(*f.exit, in)
 		}
 		l.exited(t, *f.exit, in)
@@ -209,23 +234,19 @@ func (l *loop) gone(t *task, in *intent, f finding, same bool) {
 	if !same {
 		why = "the machine was restarted"
 	}
-	kind := ""
-	if in != nil {
-		kind = in.Kind
-	}
-	switch {
-	case kind == opKill && in.User:
+	switch kind := in.doing(); {
+	case kind == headrace.Killing && in.User:
 		l.final(t, headrace.Killed, nil, "killed by a user", false)
-	case kind == opStart && same:
+	case kind == headrace.Starting && same:
 		// The next start begins by ending whatever this one has left.
-	case kind == opStart:
+	case kind == headrace.Starting:
 		l.vanished(t, proc.Exit{}, why)
 	case f.image != nil:
 		t.rec.Checkpoint, t.rec.RanOn = f.image, true
 		t.rec.Held = t.rec.Held || in.User
 		l.enter(t, headrace.Checkpointed, event{Bytes: f.image.Stored, Reason: in.Reason})
-	case t.rec.State == headrace.Checkpointed && kind != opRestore:
-	case kind == opKill:
+	case t.rec.State == headrace.Checkpointed && kind != headrace.Restoring:
+	case kind == headrace.Killing:
 		l.evicted(t, proc.Exit{Usage: t.rec.Last}, in)
 	default:
 		l.vanished(t, proc.Exit{Usage: t.rec.Last}, why)
@@ -241,17 +262,17 @@ func (l *loop) settle(t *task, in *intent) {
 	again.Again = true
 	t.rec.Op = nil
 	switch in.Kind {
-	case opKill:
+	case headrace.Killing:
 		if t.rec.State == headrace.Checkpointed {
 			l.discard(t, nil)
 			return
 		}
 		l.kill(t, &again, nil)
 		return
-	case opRestore:
+	case headrace.Restoring:
 		l.restore(t, &again)
 		return
-	case opStart:
+	case headrace.Starting:
 		if t.hosted() {
 			l.startAgain(t, &again)
 			return
@@ -262,7 +283,7 @@ func (l *loop) settle(t *task, in *intent) {
 	l.begin(t, in.Kind, &again, nil, func(ctx context.Context) func() error {
 		stats, err := l.askAgain(ctx, live, &again)
 		var im *image
-		if err == nil && stats.State == headrace.Checkpointed && again.Kind == opCheckpoint {
+		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
 			im = l.findImage(record{ID: id, Op: &again, Checkpoint: last})
 		}
 		return func() error { return l.settledAs(t, &again, stats, im, err) }
@@ -275,7 +296,7 @@ func (l *loop) startAgain(t *task, in *intent) {
 	p, st := l.expect(t)
 	p.Again = true
 	live, dirs := t.live, t.rec.ImageDirs
-	l.begin(t, opStart, in, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Starting, in, nil, func(ctx context.Context) func() error {
 		from, err := l.startIfHeld(ctx, live, p, st)
 		switch {
 		case errors.Is(err, proc.ErrState) && from.why != "":
@@ -313,11 +334,11 @@ const startSeen = time.Second
 func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
-	case opSuspend:
+	case headrace.Suspending:
 		_, err = live.Suspend(ctx, in.Grace)
-	case opResume:
+	case headrace.Resuming:
 		err = live.Resume(ctx)
-	case opCheckpoint:
+	case headrace.Checkpointing:
 		st := l.store(in.Store)
 		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
 		_, err = live.Checkpoint(ctx, opts)
@@ -328,7 +349,7 @@ func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats,
 	began := l.clk.boot()
 	for {
 		stats, err := live.Stats(ctx)
-		starting := in.Kind == opStart && stats.State == headrace.Checkpointed && l.clk.boot()-began < startSeen
+		starting := in.Kind == headrace.Starting && stats.State == headrace.Checkpointed && l.clk.boot()-began < startSeen
 		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
 			return stats, err
 		}
@@ -347,27 +368,27 @@ func (l *loop) settledAs(t *task, in *intent, stats proc.Stats, im *image, err e
 	t.stats, t.statsAt, t.known = stats, l.clk.boot(), stats.State != headrace.Checkpointed
 	reason := in.Reason
 	if stats.State == t.rec.State {
-		reason = "the daemon ended while it was " + in.Kind
+		reason = "the daemon ended while it was " + in.Kind.String()
 		l.enter(t, stats.State, event{Reason: reason})
 		return nil
 	}
 	switch stats.State {
 	case headrace.Running:
-		if in.Kind == opRestore {
+		if in.Kind == headrace.Restoring {
 			t.rec.RanOn = true
 		}
 		t.rec.Forfeit = false
 	case headrace.Suspended:
 		l.left(t, in, headrace.Suspend)
 	case headrace.Checkpointed:
-		if in.Kind == opStart {
-			// A supervisor without a command: the next start replaces it, or, where
-			// there will be none, whoever it was made for has given it up.
+		if in.Kind == headrace.Starting {
+			// A supervisor without a command; of a hosted one, whoever it was made for
+			// has given it up.
 			if t.hosted() {
 				l.kill(t, &intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
 				return nil
 			}
-			l.detach(t)
+			l.dismiss(t)
 			return nil
 		}
 		if im == nil {
@@ -392,7 +413,7 @@ func (l *loop) reattach(t *task, err error) {
 	t.rec.Reason = "its supervisor does not answer, trying again: " + err.Error()
 	l.log.Warn("a supervisor does not answer", "id", t.rec.ID, "err", err)
 	rec := t.rec
-	l.begin(t, opAttach, nil, nil, func(ctx context.Context) func() error {
+	l.begin(t, headrace.Attaching, nil, nil, func(ctx context.Context) func() error {
 		for {
 			select {
 			case <-time.After(attachRetry):

@@ -2,6 +2,7 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -118,6 +119,44 @@ func TestDeathDuringOperation(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A task whose start an earlier daemon had under way is killed while the next one
+// still asks whether it runs, or for its supervisor: it runs, and is ended.
+func TestKillWhileStartIsSettled(t *testing.T) {
+	for _, silent := range []string{"stats", "attach"} {
+		t.Run(silent, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Pending, func(*wire.RunRequest) {})
+			b.shutdown()
+			dying, died := dieAt(b.world, "start", true)
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go b.tasks.Resume(ctx, &wire.VerbRequest{Id: string(id)})
+			<-died
+			cancel()
+			b.crash()
+			slow := &conn{world: b.world}
+			slow.before = func(op string, _ headrace.TaskID) error {
+				if op == silent {
+					return errors.New("the supervisor does not answer")
+				}
+				return nil
+			}
+			if err := b.startWith(slow); err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)})
+			if err != nil || got.State != "killed" {
+				t.Errorf("kill: %v, %v", got, err)
+			}
+			if s := b.world.state(id); s == headrace.Running {
+				t.Error("it is called killed, and runs")
+			}
+		})
 	}
 }
 

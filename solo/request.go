@@ -47,6 +47,9 @@ func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
 	if err := fillIdentity(t, q, by); err != nil {
 		return nil, err
 	}
+	if err := fillCaps(t, q, by, cfg); err != nil {
+		return nil, err
+	}
 	switch q.Restart {
 	case wire.Restart_RESTART_NEVER:
 	case wire.Restart_RESTART_ON_LOSS:
@@ -217,4 +220,4 @@ func parseGrace(seconds float64) (time.Duration, error) {
 
 // codes of errors that come out of operations are in api.go; these kinds of
 // package proc mean that the request does not fit what is.
-var stateErrors = []error{errState, proc.ErrState, proc.ErrGone, proc.ErrNotCheckpointable, proc.ErrUnsupported}
+var stateErrors = []error{errState, proc.ErrState, proc.ErrGone, proc.ErrNotCheckpointable, proc.ErrCheckpointLater, proc.ErrUnsupported}

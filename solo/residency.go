@@ -79,7 +79,7 @@ func (l *loop) followInputs() {
 	l.background(func(ctx context.Context) func() {
 		found := make([][]pagecache.Watched, len(fresh))
 		for i, t := range fresh {
-			found[i] = l.reading.watch(ctx, credentialsOfSpec(t), t.rec.Input.Paths)
+			found[i] = l.reading.watch(ctx, t.spec.Credentials(), t.rec.Input.Paths)
 		}
 		if err := l.reading.cache.Refresh(ctx); err != nil && ctx.Err() == nil {
 			l.log.Warn("find out what is in memory", "err", err)
@@ -111,10 +111,6 @@ func (l *loop) followed(fresh []*task, found [][]pagecache.Watched) {
 			l.redecide = true
 		}
 	}
-}
-
-func credentialsOfSpec(t *task) linux.Credentials {
-	return linux.Credentials{UID: t.spec.UID, GID: t.spec.GID, Groups: t.spec.Groups}
 }
 
 var errEnough = errors.New("enough files")

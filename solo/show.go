@@ -6,6 +6,7 @@ import (
 	"headrace"
 	"headrace/proc"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // waitsForSlot is the reason of a task that nothing else can be said about.
@@ -16,19 +17,17 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{
 		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
-		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Reason: snap.reason(),
-		Cpus: r.CPUs, Memory: r.Memory, Held: r.Held,
+		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Doing: r.Op.doing().String(), Reason: snap.reason(),
+		Cpus: r.CPUs, Memory: r.Memory, IoWeight: uint32(r.IOWeight), Held: r.Held,
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
 		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
-		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend,
-	}
-	if r.Op != nil {
-		t.Doing = r.Op.Kind
+		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: r.NoLimits,
+		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs,
 	}
 	if h := r.Hosting; h != nil {
 		t.Archived = r.Sent != nil && r.Sent.Done
-		t.Hosting = &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
+		t.Hosting = convert.HostingMessage(*h)
 	}
 	if r.Exit != nil {
 		t.ExitCode, t.Signal = int32(r.Exit.Code), int32(r.Exit.Signal)
@@ -70,7 +69,15 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 // reason joins why the task came to its state with why it stays there.
 func (s *snapshot) reason() string {
 	r := s.rec.Reason
+	if s.rec.Op != nil { // it does not wait
+		if r == waitsForSlot {
+			return s.doingReason
+		}
+		return r
+	}
 	switch {
+	case s.trouble != "":
+		return s.trouble
 	case s.note == "" || s.rec.State.Final():
 		return r
 	case r == "" || r == waitsForSlot:

@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/internal/criu"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/sim"
 	"headrace/trace"
@@ -96,11 +97,7 @@ func runLive(t *testing.T, c policy.Config, r *recording) {
 	if c.Policy == policy.Checkpoint && !m.image {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
-	shim, err := builtShim()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := Config{StateDir: m.cfg.StateDir, Shim: shim, Slots: 1, Policy: c}
+	cfg := Config{StateDir: m.cfg.StateDir, Shim: testkit.Shim(t), Slots: 1, Policy: c}
 	if m.image {
 		found, err := criu.Find()
 		if err != nil {

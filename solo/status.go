@@ -24,11 +24,10 @@ type nodeStatus struct {
 }
 
 type storeStatus struct {
-	StoreConfig
-	measure
-	free, used int64
-	// queue is how long a dump that is asked for now waits.
-	queue time.Duration
+	headrace.StoreView
+	dir      string
+	compress bool
+	used     int64
 }
 
 // nodeStatus is recomputed when somebody may look: once a turn that changed
@@ -58,9 +57,7 @@ func (l *loop) nodeStatus() nodeStatus {
 	}
 	now := l.clk.boot()
 	for _, st := range l.stores {
-		s.stores = append(s.stores, storeStatus{
-			StoreConfig: st.StoreConfig, measure: st.measure, free: st.free, used: used[st.Dir], queue: st.queue(now),
-		})
+		s.stores = append(s.stores, storeStatus{StoreView: st.view(now), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
 	}
 	return s
 }

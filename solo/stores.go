@@ -240,13 +240,16 @@ func (l *loop) storeViews(now time.Duration) []headrace.StoreView {
 		if now < s.fullUntil {
 			continue
 		}
-		out = append(out, headrace.StoreView{
-			Name: s.Name, Write: s.Write, Read: s.Read,
-			DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
-			Free: max(0, s.free), Queue: s.queue(now),
-		})
+		out = append(out, s.view(now))
 	}
 	return out
+}
+
+func (s *store) view(now time.Duration) headrace.StoreView {
+	return headrace.StoreView{
+		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
+		Free: max(0, s.free), Queue: s.queue(now),
+	}
 }
 
 // watchStores looks how much room there is, in the background: a file system on

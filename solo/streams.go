@@ -58,8 +58,11 @@ func (t *task) streamOf() string {
 // attempt.
 func (l *loop) specOf(t *task) proc.Spec {
 	spec := t.spec
-	if !t.hosted() { // its scheduler has chosen
-		spec.Cgroups = l.cgroups
+	if !t.hosted() { // else its scheduler sees to it
+		spec.Memory, spec.CPUs, spec.PIDs, spec.IOWeight = t.rec.Memory, t.rec.CPUs, t.rec.PIDs, t.rec.IOWeight
+		if spec.PIDs == 0 {
+			spec.PIDs = l.cfg.TaskPIDs
+		}
 	}
 	if id := t.streamOf(); id != "" {
 		spec.Under = []string{
@@ -106,14 +109,10 @@ func (l *loop) reconcileStreams() error {
 		}
 	}
 	for _, s := range l.streams.List() {
-		switch tasks := users[s.ID]; {
-		case s.External:
-		case len(tasks) == 0: // its tasks were never accepted
-			if err := l.streams.Remove(s.ID); err != nil {
-				return fmt.Errorf("remove stream %s: %w", s.ID, err)
-			}
-		default:
+		if tasks := users[s.ID]; len(tasks) > 0 {
 			l.endStream(s.ID, tasks)
+		} else if err := l.streams.Remove(s.ID); err != nil { // its tasks were never accepted
+			return fmt.Errorf("remove stream %s: %w", s.ID, err)
 		}
 	}
 	return nil

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 )
@@ -126,27 +126,18 @@ func TestRealStreamSurvives(t *testing.T) {
 func (m *machine) untilWrites(id string) {
 	m.t.Helper()
 	path := filepath.Join(m.cfg.StateDir, "tasks", id, "stdout")
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if st, err := os.Stat(path); err == nil && st.Size() > 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			m.t.Fatalf("task %s writes nothing: %s", id, m.get(headrace.TaskID(id)))
-		}
-	}
+	testkit.Await(m.t, "output of task "+id, func() bool { st, err := os.Stat(path); return err == nil && st.Size() > 0 },
+		func() string { return m.get(headrace.TaskID(id)).String() })
 }
 
 func (m *machine) untilNoStreams() {
 	m.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		left, err := os.ReadDir(filepath.Join(m.cfg.StateDir, "streams"))
-		if err == nil && len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			m.t.Fatalf("streams are left: %v, %v", left, err)
-		}
-	}
+	var left []os.DirEntry
+	testkit.Await(m.t, "the end of all streams", func() (none bool) {
+		var err error
+		left, err = os.ReadDir(filepath.Join(m.cfg.StateDir, "streams"))
+		return err == nil && len(left) == 0
+	}, &left)
 }
 
 // TestRealStreamKilledForRoom kills a consumer to make room: it starts again and

@@ -2,6 +2,9 @@ package solo
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"headrace"
@@ -13,6 +16,9 @@ import (
 type task struct {
 	rec  record
 	spec proc.Spec
+	// stored: the environment is in the journal only. It may be large, and many tasks
+	// may wait.
+	stored bool
 	// waiting is what is known of the files that it will open itself.
 	waiting waitingInput
 
@@ -40,6 +46,10 @@ type task struct {
 
 	// note is why it waits, as the policy says.
 	note string
+	// limited is why it waits, when that is a limit of its owner; beyond: it is more
+	// than its owner's equal share, and others wait with less. See loop.restrain.
+	limited string
+	beyond  bool
 
 	// room: others were made to leave for it since it last came to run.
 	room bool
@@ -50,26 +60,24 @@ type task struct {
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
 	// pass.
 	noSuspendUntil, noCheckpointUntil time.Duration
+	// trouble is what went wrong while it stayed in its state, and is shown in the place
+	// of why it is in that; until troubleUntil (boot time), if that is not 0.
+	trouble      string
+	troubleUntil time.Duration
 }
 
 // operation is something that runs for a task outside the loop.
 type operation struct {
 	cancel context.CancelFunc
-	// kind is one of the intents' or opPageOut, opAttach, opForget, which leave no
-	// trace in the record.
-	kind  string
+	// kind is that of the intent; without one the operation leaves no trace in the
+	// record.
+	kind  headrace.Operation
 	began time.Duration
-	// bytes are to be paged out, swapped was out before; for opPageOut.
+	// bytes are to be paged out, swapped was out before; for a paging out.
 	bytes, swapped int64
 	// calls are answered when it has ended.
 	calls []*call
 }
-
-const (
-	opPageOut = "paging out"
-	opAttach  = "attaching"
-	opForget  = "forgetting"
-)
 
 // holdsSlot tells whether the task's processors are taken. Those of a hosted task
 // are its scheduler's business.
@@ -77,21 +85,32 @@ func (t *task) holdsSlot() bool {
 	if t.hosted() {
 		return false
 	}
-	if t.rec.State == headrace.Running {
-		return true
+	return t.rec.State == headrace.Running || t.rec.Op.doing().BringsBack()
+}
+
+// store lets go of what is in the journal by now.
+func (t *task) store() {
+	if !t.hosted() { // a hosted task runs at once, and may go elsewhere with it
+		t.spec.Env, t.stored = nil, true
 	}
-	if t.rec.Op == nil {
-		return false
+}
+
+// whole is the specification of a task with all that it needs to be started. It
+// reads the journal and may be called from any goroutine.
+func (l *loop) whole(spec proc.Spec, stored bool) (proc.Spec, error) {
+	if !stored {
+		return spec, nil
 	}
-	switch t.rec.Op.Kind {
-	case opStart, opResume, opRestore:
-		return true
-	}
-	return false
+	var err error
+	spec.Env, err = l.journal.env(spec.ID)
+	return spec, err
 }
 
 func (t *task) snapshot() *snapshot {
-	s := &snapshot{rec: t.rec, note: t.note, argv: t.spec.Argv, output: t.spec.Output, resident: t.waiting.resident}
+	s := &snapshot{rec: t.rec, note: t.note, trouble: t.trouble, argv: t.spec.Argv, output: t.spec.Output, resident: t.waiting.resident}
+	if t.rec.Op != nil {
+		s.doingReason = t.rec.Op.Reason
+	}
 	if t.known {
 		stats := t.stats
 		s.stats = &stats
@@ -114,6 +133,7 @@ func (l *loop) enter(t *task, s headrace.TaskState, e event) {
 		t.rec.Last = t.stats.Usage
 	}
 	t.rec.State, t.rec.Reason = s, e.Reason
+	t.trouble, t.troubleUntil = "", 0
 	if s == headrace.Running && t.rec.StartedMs == 0 {
 		t.rec.StartedMs = e.AtMs
 	}
@@ -127,9 +147,29 @@ func (l *loop) enter(t *task, s headrace.TaskState, e event) {
 		"took", e.Took, "bytes", e.Bytes)
 }
 
+// troubled shows what went wrong with a task until the boot time, or, for 0, until
+// something else becomes of it.
+func (l *loop) troubled(t *task, what string, until time.Duration) {
+	t.trouble, t.troubleUntil = what, until
+	t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "trouble", Reason: what})
+	l.touch(t)
+}
+
+// letPass forgets what held for a while and does not any more.
+func (t *task) letPass(now time.Duration) {
+	for _, p := range []struct {
+		what  *string
+		until *time.Duration
+	}{{&t.trouble, &t.troubleUntil}, {&t.rec.NoCheckpoint, &t.noCheckpointUntil}, {&t.rec.NoSuspend, &t.noSuspendUntil}} {
+		if *p.until != 0 && now >= *p.until {
+			*p.what, *p.until = "", 0
+		}
+	}
+}
+
 // final ends the task for good. Its checkpoints are removed unless keepImages.
 func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason string, keepImages bool) {
-	l.detach(t)
+	l.dismiss(t)
 	e := event{Reason: reason}
 	if exit != nil {
 		t.rec.Exit = exit
@@ -151,9 +191,28 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.leaveStream(t)
-	t.spec.Env = nil
+	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
 	l.specs[t.rec.ID] = &t.spec
 	l.dropImages(t)
+}
+
+// maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is
+// for people, and many tasks are kept.
+const maxEndedArgv = 8 << 10
+
+// shortened is a command with at most about maxEndedArgv bytes.
+func shortened(argv []string) []string {
+	n := 0
+	for i, arg := range argv {
+		if n += len(arg) + 16; n > maxEndedArgv {
+			short := slices.Clone(argv[:i])
+			if i == 0 {
+				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxEndedArgv)], ""))
+			}
+			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
+		}
+	}
+	return argv
 }
 
 // dropImages removes the checkpoints of an ended task in the background. The
@@ -241,6 +300,38 @@ func (l *loop) detach(t *task) {
 	live := t.live
 	t.live, t.detached, t.exit, t.known = nil, nil, nil, false
 	l.later(live.Close)
+}
+
+// dismissTimeout is how long a supervisor without processes may take to end.
+const dismissTimeout = 10 * time.Second
+
+// dismiss gives up the connection to the supervisor of a task that is over, and ends
+// it if it still waits to bring the task back. A lost task that a user wants back all
+// the same gets a new one.
+func (l *loop) dismiss(t *task) {
+	live := t.live
+	if live == nil || t.op != nil {
+		l.detach(t)
+		return
+	}
+	if _, over := ended(live); over {
+		l.detach(t)
+		return
+	}
+	close(t.detached)
+	t.live, t.detached, t.exit, t.known = nil, nil, nil, false
+	l.begin(t, headrace.Dismissing, nil, nil, func(ctx context.Context) func() error {
+		ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
+		defer cancel()
+		err := live.Dismiss(ctx)
+		live.Close()
+		return func() error {
+			if err != nil {
+				l.log.Warn("the supervisor of a task that is over does not end", "id", t.rec.ID, "err", err)
+			}
+			return nil
+		}
+	})
 }
 
 // backOff keeps the policy's orders away from the task for a while that doubles

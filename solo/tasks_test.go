@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -234,6 +235,78 @@ func TestNotCheckpointable(t *testing.T) {
 	high := b.run(headrace.High)
 	b.awaitState(high, headrace.Running)
 	b.awaitState(low, headrace.Suspended)
+}
+
+// What passes while a task runs keeps it from being checkpointed for seconds only.
+func TestNotCheckpointableNow(t *testing.T) {
+	b := newBed(t, policy.Checkpoint)
+	clk := &fakeClock{now: time.Hour, date: time.Unix(1e9, 0)}
+	b.clock = clk
+	b.start()
+	low := b.run(headrace.Low)
+	b.awaitState(low, headrace.Running)
+	b.world.with(low, func(th *thing) { th.noDump = proc.ErrCheckpointLater })
+	_, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(low)})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "at the moment") {
+		t.Fatalf("checkpoint: %v", err)
+	}
+	b.world.with(low, func(th *thing) { th.noDump = nil })
+	high := b.run(headrace.High)
+	b.awaitState(low, headrace.Suspended) // not now
+	b.awaitState(high, headrace.Running)
+	b.finish(high, 0)
+	b.awaitState(low, headrace.Running)
+	clk.advance(laterFor, laterFor)
+	b.run(headrace.High)
+	b.awaitState(low, headrace.Checkpointed)
+}
+
+// Nor does it for longer because the daemon is started again meanwhile.
+func TestNotCheckpointableNowAndARestart(t *testing.T) {
+	b := newBed(t, policy.Checkpoint)
+	b.start()
+	low := b.run(headrace.Low)
+	b.awaitState(low, headrace.Running)
+	b.world.with(low, func(th *thing) { th.noDump = proc.ErrCheckpointLater })
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(low)}); err == nil {
+		t.Fatal("it was checkpointed")
+	}
+	b.world.with(low, func(th *thing) { th.noDump = nil })
+	b.crash()
+	b.start()
+	b.run(headrace.High)
+	b.awaitState(low, headrace.Checkpointed)
+}
+
+// What went wrong with a task is shown while it holds, and kept in its history.
+func TestTroublePasses(t *testing.T) {
+	b := newBed(t, policy.Checkpoint)
+	clk := &fakeClock{now: time.Hour, date: time.Unix(1e9, 0)}
+	b.clock = clk
+	b.start()
+	id := b.run(headrace.Low)
+	usual := b.awaitState(id, headrace.Running).Reason
+	for _, c := range []struct {
+		why  error
+		hold time.Duration
+	}{{proc.ErrNoSpace, storeFullFor}, {proc.ErrCheckpointLater, laterFor}} {
+		b.world.with(id, func(th *thing) { th.noDump = c.why })
+		if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+			t.Fatal("it was checkpointed")
+		}
+		clk.advance(c.hold-1, c.hold-1)
+		if got := b.get(id); got.State != "running" || got.Reason != "checkpoint failed: "+c.why.Error() {
+			t.Errorf("%v: it is %s: %q", c.why, got.State, got.Reason)
+		}
+		clk.advance(1, 1)
+		got := b.await(id, "no trouble any more", func(t *wire.Task) bool { return t.Reason == usual })
+		if got.NoCheckpoint != "" {
+			t.Errorf("%v: it is said not to be checkpointed although it would be: %s", c.why, got.NoCheckpoint)
+		}
+		if last := got.History[len(got.History)-1]; last.State != "trouble" || last.Reason != "checkpoint failed: "+c.why.Error() {
+			t.Errorf("%v: the history ends with %v", c.why, last)
+		}
+	}
 }
 
 func TestStoreFull(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -20,6 +23,10 @@ import (
 const (
 	callEnv   = "HEADRACE_TEST_CALL"
 	daemonEnv = "HEADRACE_TEST_DAEMON"
+	// nofileEnv is the limit of descriptors of such a daemon, metricsEnv where it
+	// serves its metrics.
+	nofileEnv  = "HEADRACE_TEST_NOFILE"
+	metricsEnv = "HEADRACE_TEST_METRICS"
 )
 
 // TestMain makes the test binary serve as another user's client and as a daemon
@@ -31,9 +38,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(daemonEnv) != "":
 		runAsDaemon(os.Getenv(daemonEnv))
 	default:
-		code := m.Run()
-		os.RemoveAll(builtDir)
-		os.Exit(code)
+		testkit.M{M: m}.Run()
 	}
 }
 
@@ -43,6 +48,10 @@ func callAsClient(socket string, args []string) {
 	client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
 	for _, a := range args {
 		verb, id, _ := strings.Cut(a, " ")
+		if verb == "attack" {
+			attack(socket, id)
+			return
+		}
 		if answer, is := callData(socket, verb, id); is {
 			fmt.Println(answer)
 			continue
@@ -58,16 +67,30 @@ func callOnce(client wireconnect.TaskServiceClient, verb, id string) string {
 	var err error
 	answer := "ok"
 	switch verb {
-	case "run", "runroot":
+	case "run", "runroot", "runat", "runlarge":
 		r := &wire.RunRequest{Argv: []string{"/bin/sh", "-c", id}}
-		if verb == "runroot" {
+		switch n, _ := strconv.Atoi(id); verb {
+		case "runroot":
 			r.User = "root"
+		case "runat":
+			r.Priority = uint32(n)
+		case "runlarge":
+			r.Env = []string{"X=" + strings.Repeat("x", n)}
 		}
 		var res *wire.RunResponse
 		if res, err = client.Run(ctx, r); err == nil {
 			answer = res.Id
 		}
-	case "list":
+	case "input", "stream": // a task that reads a file itself, or has it dealt
+		r := &wire.RunRequest{Argv: []string{"cat"}, Input: &wire.Input{Paths: []string{id}}}
+		if verb == "stream" {
+			r.Input.Split = wire.Split_SPLIT_RAW
+		}
+		var res *wire.RunResponse
+		if res, err = client.Run(ctx, r); err == nil {
+			answer = res.Id
+		}
+	case "list", "why":
 		var res *wire.ListResponse
 		if res, err = client.List(ctx, &wire.ListRequest{All: true}); err == nil {
 			answer = ""
@@ -91,6 +114,9 @@ func callOnce(client wireconnect.TaskServiceClient, verb, id string) string {
 		_, err = client.Kill(ctx, q)
 	case "forget":
 		_, err = client.Forget(ctx, q)
+	}
+	if err != nil && verb == "why" {
+		return err.Error()
 	}
 	if err != nil {
 		return connect.CodeOf(err).String()
@@ -182,5 +208,86 @@ func TestUsersAreApart(t *testing.T) {
 	}
 	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: theirs}); err != nil {
 		t.Error("root may touch every task:", err)
+	}
+}
+
+// TestNobodyReadsThroughTheDaemon: a file that the daemon has open, and that others
+// may read but cannot reach, is not reached through the daemon's own descriptors.
+func TestNobodyReadsThroughTheDaemon(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	dir := dataDir(t)
+	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(dataFile(t, dir, "closed/secret", 12345, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close() // the daemon is in this process
+	own := fmt.Sprintf("/proc/self/fd/%d", held.Fd())
+	if err := os.Symlink(own, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	for _, path := range []string{own, "/proc/self/fd/*", "/dev/fd/*", dir + "/link", "/proc/self/root/" + dir + "/closed/secret"} {
+		for _, verb := range []string{"cache", "warm", "evict", "input", "stream"} {
+			calls = append(calls, verb+" "+path)
+		}
+	}
+	for i, got := range asUser(t, 4001, wire.SocketPath(b.cfg.StateDir), calls...) {
+		refused := got == "invalid_argument" || strings.Contains(got, "link of /proc") ||
+			strings.Contains(got, "no file matches it") || strings.Contains(got, " 1 failed")
+		if !refused || strings.Contains(got, "12345") {
+			t.Errorf("%s: %s", calls[i], got)
+		}
+	}
+}
+
+// TestCacheNamesNobodyElse: who keeps a file in memory is told to those who may see
+// that user's tasks.
+func TestCacheNamesNobodyElse(t *testing.T) {
+	needRoot(t)
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	path := dataFile(t, dataDir(t), "shared", fileSize, 0o644)
+	if s := b.warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
+		t.Fatalf("warmed: %v", s)
+	}
+	asUser(t, 4001, socket, "warm "+path)
+	for uid, want := range map[uint32]string{4001: "somebody else, w2 of 4001", 4002: "somebody else", 0: "w1 of root, w2 of 4001"} {
+		if got := asUser(t, uid, socket, "holders "+path); got[0] != want {
+			t.Errorf("user %d is told %q, want %q", uid, got, want)
+		}
+	}
+}
+
+// TestWatchTellsInPieces: much news comes in several messages, and completely.
+func TestWatchTellsInPieces(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	want := map[string]bool{}
+	for range 2*watchChunk + 1 {
+		want[string(b.run(headrace.Normal, held))] = true
+	}
+	watch, err := b.tasks.Watch(b.ctx(), &wire.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	for len(want) > 0 && watch.Receive() {
+		tasks := watch.Msg().Tasks
+		if len(tasks) > watchChunk {
+			t.Errorf("a message tells of %d tasks, want at most %d", len(tasks), watchChunk)
+		}
+		for _, task := range tasks {
+			delete(want, task.Id)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("of %d tasks nothing is told: %v", len(want), watch.Err())
 	}
 }

@@ -22,24 +22,12 @@ func errEnded(t *task) error {
 	return fmt.Errorf("%w: task %s has ended already (%s)", errState, t.rec.ID, t.rec.State)
 }
 
-type verb int
-
-const (
-	verbSuspend verb = iota
-	verbCheckpoint
-	verbBringBack
-	verbKill
-	verbForget
-	// What the scheduler of a hosted task wants.
-	verbOrderSuspend
-	verbOrderCheckpoint
-	verbOrderResume
-	verbOrderArchive
-)
-
-// call is a request of a user.
+// call is a request of a user, or of the scheduler of a hosted task.
 type call struct {
-	verb  verb
+	command headrace.Command
+	// ordered: a scheduler wants it.
+	ordered bool
+
 	id    headrace.TaskID
 	by    viewer
 	grace time.Duration
@@ -48,6 +36,8 @@ type call struct {
 	reason  string
 	delay   time.Duration
 	pageOut int64
+	// force brings a hosted task back at once, whoever holds it.
+	force bool
 
 	reply chan reply // has room for the one reply
 }
@@ -66,7 +56,7 @@ func (l *loop) ask(ctx context.Context, c *call) (*snapshot, error) {
 	case r := <-c.reply:
 		return r.task, r.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	case <-l.dead:
 		return nil, errStopping
 	}
@@ -93,17 +83,21 @@ func (l *loop) take(c *call) {
 }
 
 // serve carries out a request, or queues it behind the operation that runs. A
-// kill does not wait for a dump that may take long.
+// kill does not wait: it has the operation called off, whatever it is.
 func (l *loop) serve(t *task, c *call) {
 	if t.op == nil {
 		l.perform(t, c)
 		return
 	}
-	if c.verb == verbKill {
+	if c.command == headrace.CommandKill {
 		switch t.op.kind {
-		case opCheckpoint, opPageOut:
+		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching:
 			t.op.cancel()
-		case opKill:
+		case headrace.Starting:
+			if !t.hosted() { // else the process that it was started for decides
+				t.op.cancel()
+			}
+		case headrace.Killing:
 			if in := t.rec.Op; in != nil && in.User {
 				t.op.calls = append(t.op.calls, c)
 				return
@@ -112,7 +106,7 @@ func (l *loop) serve(t *task, c *call) {
 		t.queue = append([]*call{c}, t.queue...)
 		return
 	}
-	if c.verb == verbOrderResume && t.op.kind == opPageOut {
+	if c.ordered && c.command == headrace.CommandResume && t.op.kind == headrace.PagingOut {
 		t.op.cancel()
 	}
 	t.queue = append(t.queue, c)
@@ -130,30 +124,30 @@ func (l *loop) nextCall(t *task) {
 // perform carries out a request for a task that has no operation under way.
 func (l *loop) perform(t *task, c *call) {
 	one := []*call{c}
-	lostWithImage := t.rec.State == headrace.Lost && t.rec.Checkpoint != nil
+	backFromLoss := c.command == headrace.CommandResume && !c.ordered && t.rec.State == headrace.Lost && t.rec.Checkpoint != nil
 	switch {
-	case c.verb == verbForget:
+	case c.command == headrace.CommandForget:
 		if !t.rec.State.Final() {
 			l.answer(one, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", errState, t.rec.ID, t.rec.State, t.rec.ID))
 			return
 		}
 		l.forget(t, c)
-	case c.verb == verbBringBack && lostWithImage:
+	case backFromLoss:
 		l.reactivate(t)
 		t.rec.EndedMs, t.rec.Exit = 0, nil
 		l.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
 		l.bringBackFor(t, c)
 	case t.rec.State.Final():
 		l.answer(one, t, errEnded(t))
-	case c.verb >= verbOrderSuspend:
+	case c.ordered:
 		l.order(t, c)
-	case c.verb == verbSuspend:
+	case c.command == headrace.CommandSuspend:
 		l.suspendFor(t, c)
-	case c.verb == verbCheckpoint:
+	case c.command == headrace.CommandCheckpoint:
 		l.checkpointFor(t, c)
-	case c.verb == verbBringBack:
+	case c.command == headrace.CommandResume:
 		l.bringBackFor(t, c)
-	case c.verb == verbKill:
+	case c.command == headrace.CommandKill:
 		l.killFor(t, c)
 	}
 }
@@ -218,7 +212,7 @@ func (l *loop) bringBackFor(t *task, c *call) {
 	l.touch(t)
 	l.redecide = true
 	l.atEnd = append(l.atEnd, func() {
-		if t.op != nil && (t.op.kind == opStart || t.op.kind == opResume || t.op.kind == opRestore) {
+		if t.op != nil && t.op.kind.BringsBack() {
 			t.op.calls = append(t.op.calls, c)
 			return
 		}
@@ -227,13 +221,13 @@ func (l *loop) bringBackFor(t *task, c *call) {
 }
 
 func (l *loop) killFor(t *task, c *call) {
-	switch t.rec.State {
-	case headrace.Pending:
+	switch {
+	case t.rec.State == headrace.Pending && t.rec.Starts == 0:
 		l.final(t, headrace.Killed, nil, "killed by a user before it ran", false)
 		l.answer([]*call{c}, t, nil)
-	case headrace.Checkpointed:
+	case t.rec.State == headrace.Checkpointed || t.live == nil: // waits to be started again, or its supervisor does not answer
 		l.discard(t, c)
-	default:
+	default: // also a pending task that an earlier daemon had begun to start
 		grace := c.grace
 		if grace == 0 {
 			grace = l.cfg.KillGrace
@@ -242,19 +236,18 @@ func (l *loop) killFor(t *task, c *call) {
 	}
 }
 
-// discard ends a task that exists only as a checkpoint.
+// discard ends a task that exists only as a checkpoint, or whose supervisor does not
+// answer, with whatever is being done to it.
 func (l *loop) discard(t *task, c *call) {
-	live := t.live
-	if live == nil {
-		l.final(t, headrace.Killed, nil, "killed by a user", false)
-		l.answer([]*call{c}, t, nil)
-		return
-	}
-	l.begin(t, opKill, &intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
-		err := live.Kill(ctx, 0)
+	id := t.rec.ID
+	l.detach(t)
+	l.begin(t, headrace.Killing, &intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
+		err := l.rt.End(ctx, id)
 		return func() error {
 			if err != nil {
-				l.log.Warn("ending an idle supervisor failed", "id", t.rec.ID, "err", err)
+				l.log.Error("killing a task failed", "id", id, "err", err)
+				l.troubled(t, "could not be killed: "+err.Error(), l.clk.boot()+time.Minute)
+				return err
 			}
 			l.final(t, headrace.Killed, nil, "killed by a user", false)
 			return nil
@@ -262,10 +255,10 @@ func (l *loop) discard(t *task, c *call) {
 	})
 }
 
-// submit accepts a task. The reply comes when it is recorded.
-func (l *loop) submit(ctx context.Context, t *task) (headrace.TaskID, error) {
+// submit accepts a task from a user. The reply comes when it is recorded.
+func (l *loop) submit(ctx context.Context, by viewer, t *task) (headrace.TaskID, error) {
 	c := &call{reply: make(chan reply, 1)}
-	l.post(func() { l.accept(t, c) })
+	l.post(func() { l.accept(by, t, c) })
 	select {
 	case r := <-c.reply:
 		if r.err != nil {
@@ -279,8 +272,8 @@ func (l *loop) submit(ctx context.Context, t *task) (headrace.TaskID, error) {
 	}
 }
 
-func (l *loop) accept(t *task, c *call) {
-	if err := l.refuses(1); err != nil {
+func (l *loop) accept(by viewer, t *task, c *call) {
+	if err := l.refusesFrom(by, []*task{t}); err != nil {
 		l.later(func() { c.reply <- reply{err: err} })
 		return
 	}
@@ -310,6 +303,7 @@ func (l *loop) admit(t *task) {
 		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
 	}
 	t.spec.ID = t.rec.ID
+	t.rec.SpecBytes = t.specBytes()
 	t.rec.State = headrace.Pending
 	t.rec.SubmittedMs = l.clk.wall().UnixMilli()
 	t.rec.Since, t.rec.Boot = l.clk.boot(), l.boot
@@ -320,6 +314,7 @@ func (l *loop) admit(t *task) {
 	t.rec.note(event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
 	l.tasks[t.rec.ID] = t
 	l.active = append(l.active, t)
+	l.admitted(t)
 	l.specs[t.rec.ID] = &t.spec
 	l.touch(t)
 	l.warmSoon(t)

@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy"
 )
 
 // node is the name of the only machine in the policy's view.
-const node headrace.NodeID = "local"
+const node headrace.NodeID = "this machine"
 
 // view is what the policy may know.
 func (l *loop) view() headrace.View {
@@ -20,6 +21,7 @@ func (l *loop) view() headrace.View {
 		}},
 		Tasks: make([]headrace.TaskView, 0, len(l.active)),
 	}
+	tasks := make([]*task, 0, len(l.active))
 	for _, t := range l.active {
 		if t.hosted() {
 			continue
@@ -29,8 +31,9 @@ func (l *loop) view() headrace.View {
 			// It holds nothing, and nothing may be tried with it now.
 			continue
 		}
-		v.Tasks = append(v.Tasks, l.taskView(t, now))
+		v.Tasks, tasks = append(v.Tasks, l.taskView(t, now)), append(tasks, t)
 	}
+	l.restrain(v.Tasks, tasks)
 	return v
 }
 
@@ -40,7 +43,6 @@ func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
 		ID: r.ID, Job: r.Job, Priority: r.Priority, State: r.State,
 		CPUs: r.CPUs, MemoryRequest: r.Memory, Input: t.inputView(),
 		Preemptions: r.Preemptions, Held: r.Held || now < t.retryAt,
-		Progress: headrace.Progress{Share: -1},
 	}
 	if r.State != headrace.Pending || r.Op != nil {
 		v.Node = node
@@ -48,66 +50,50 @@ func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
 	if t.room {
 		v.Room = node
 	}
-	if r.Op != nil {
-		switch r.Op.Kind {
-		case opStart, opResume, opRestore:
-			v.Starting = true
-		default:
-			v.Leaving, v.LeavingBy = true, leavingBy(r.Op.Kind)
-			v.PagingOut = r.Op.PageOut
-		}
-	}
-	if t.op != nil && t.op.kind == opAttach {
-		// Nobody knows what it does; nothing may be done with it.
-		v.Leaving, v.LeavingBy = true, headrace.Suspend
-	}
 	elapsed := max(0, now-r.Since)
 	if r.State == headrace.Running {
 		v.Running, v.Waited = elapsed, r.WaitedLast
 	} else {
 		v.Waiting = r.Waited + elapsed
 	}
-	l.fillMeasured(t, &v, now)
-	v.Progress.Lost = r.LostWall
-	if t.op != nil && t.op.kind == opPageOut {
-		v.PagingOut = max(0, t.op.bytes-max(0, v.Swapped-t.op.swapped))
-	}
-	v.PagingOut = min(v.PagingOut, v.Resident)
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, l.cfg.CRIU == "")
 	if c := r.Checkpoint; c != nil {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
 	}
+	age := t.fillMeasured(&v, now)
+	v = policy.Current(v, age, r.Op.doing(), t.pageOuts(v.Swapped)...)
+	if t.op != nil && t.op.kind == headrace.Attaching {
+		// Nobody knows what it does; nothing may be done with it.
+		v.Leaving, v.LeavingBy = true, headrace.Suspend
+	}
 	return v
 }
 
-func leavingBy(kind string) headrace.Mechanism {
-	switch kind {
-	case opCheckpoint:
-		return headrace.Checkpoint
-	case opKill:
-		return headrace.Kill
-	}
-	return headrace.Suspend
-}
-
-// fillMeasured adds what is known of the task's processes, carried forward to
-// now where it grows with time.
-func (l *loop) fillMeasured(t *task, v *headrace.TaskView, now time.Duration) {
-	v.Progress.TotalWall = t.rec.Last.Running
+// fillMeasured adds what is known of the task's processes, and returns how long ago
+// that was measured.
+func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.Duration) {
+	v.Progress = headrace.Progress{TotalWall: t.rec.Last.Running, Lost: t.rec.LostWall, Share: -1}
 	if !t.known {
-		return
+		return 0
 	}
 	s := &t.stats
-	v.Resident, v.Swapped = s.Resident, s.Swapped
-	v.Dirty = t.dirty()
+	v.Resident, v.Swapped, v.Dirty = s.Resident, s.Swapped, t.dirty()
 	v.Progress = headrace.Progress{
-		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Share: s.Share,
+		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Lost: t.rec.LostWall, Share: s.Share,
 	}
-	if t.rec.State == headrace.Running {
-		age := max(0, now-t.statsAt)
-		v.Progress.Wall += age
-		v.Progress.TotalWall += age
+	return now - t.statsAt
+}
+
+// pageOuts is what is to be written to swap: by what runs now, or beside the swapped
+// bytes that are there once the task has been stopped.
+func (t *task) pageOuts(swapped int64) []policy.PageOut {
+	switch {
+	case t.op != nil && t.op.kind == headrace.PagingOut:
+		return []policy.PageOut{{Bytes: t.op.bytes, Swapped: t.op.swapped}}
+	case t.rec.Op.doing().LeavesBy() != headrace.Wait:
+		return []policy.PageOut{{Bytes: t.rec.Op.PageOut, Swapped: swapped}}
 	}
+	return nil
 }
 
 // dirty estimates what a dump has to write: what the memory holds, scaled by

@@ -204,7 +204,7 @@ func (found *foundFiles) look(cache pagecache.Cache, file fileset.File) error {
 		return nil
 	}
 	defer f.Close()
-	size := file.Info.Size()
+	size := file.Size
 	// That the kernel does not tell is no problem: the file is looked at again.
 	resident, _ := cache.Resident(f, pagecache.Range{Len: size})
 	found.files = append(found.files, warm.File{Path: file.Path, Size: size})

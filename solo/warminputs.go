@@ -42,7 +42,7 @@ func (l *loop) warmInput(t *task) {
 		return
 	}
 	l.warmed[key] = true
-	in, cred, order := t.rec.Input, credentialsOfSpec(t), t.rec.Order
+	in, cred, order := t.rec.Input, t.spec.Credentials(), t.rec.Order
 	w := l.warming
 	l.later(func() { // the board has to show the task first: see inputAlive
 		l.background(func(ctx context.Context) func() {

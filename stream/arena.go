@@ -35,7 +35,7 @@ type slot struct {
 	freed func()
 }
 
-// arenaIDs counts from 1: 0 stands for bytes sent inline.
+// arenaIDs counts from 1; no arena has the number 0.
 var arenaIDs atomic.Uint32
 
 // newArena makes shared memory of at least n slots. Consumers that get its
@@ -47,6 +47,10 @@ func newArena(slotSize, n int, uid uint32) (*arena, error) {
 	}
 	f := os.NewFile(uintptr(fd), "stream memory")
 	size := slotSize * n
+	if err := f.Chmod(0o600); err != nil { // new ones are everybody's who finds a way to their descriptor
+		f.Close()
+		return nil, fmt.Errorf("protect shared memory: %w", err)
+	}
 	if err := f.Truncate(int64(size)); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("make %d bytes of shared memory: %w", size, err)

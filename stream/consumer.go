@@ -3,7 +3,6 @@ package stream
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"headrace/stream/protocol"
 )
@@ -26,10 +25,6 @@ const (
 	over
 )
 
-var phaseNames = [...]string{"waiting", "gone", "connected", "gone", "finished", "failed"}
-
-func (p phase) String() string { return phaseNames[p] }
-
 // consumer is one of a stream's consumers. The engine's lock guards it.
 type consumer struct {
 	s     *stream
@@ -37,7 +32,6 @@ type consumer struct {
 
 	attempt uint32
 	phase   phase
-	code    int32
 	// units were given to the attempt, in order. bytes is the size of those that
 	// it has consumed.
 	units []uint32
@@ -58,7 +52,6 @@ type consumer struct {
 	// finishing and fenced: an end is being written down. doomed: it is to fail if
 	// that does not work.
 	finishing, fenced, doomed bool
-	grace                     *time.Timer
 }
 
 // supersede begins a new attempt.
@@ -67,7 +60,6 @@ func (c *consumer) supersede(attempt uint32) {
 		c.link.fail(fmt.Sprintf("attempt %d took the place of attempt %d", attempt, c.attempt))
 	}
 	c.unlink()
-	c.stopGrace()
 	if c.phase == unknown && c.s.unknown > 0 {
 		c.s.unknown--
 	}
@@ -76,12 +68,11 @@ func (c *consumer) supersede(attempt uint32) {
 	} else {
 		c.s.reclaim(c.units)
 	}
-	c.attempt, c.phase, c.units, c.bytes, c.code = attempt, none, nil, 0, 0
+	c.attempt, c.phase, c.units, c.bytes = attempt, none, nil, 0
 }
 
 // close ends the attempt: its units are committed or go back.
 func (c *consumer) close(units []uint32, commit bool) {
-	c.stopGrace()
 	c.unlink()
 	if c.phase == unknown && c.s.unknown > 0 {
 		c.s.unknown--
@@ -191,7 +182,6 @@ func (c *consumer) consumed(m *protocol.Consumed) error {
 		c.cur = nil
 		c.bytes += c.s.plan.unitBytes(u.id)
 		c.s.consumedRange(u)
-		c.s.changed()
 	}
 	return nil
 }
@@ -256,30 +246,4 @@ func (s *stream) unready(id uint32) {
 	s.ready[i].cancel()
 	s.ready = slices.Delete(s.ready, i, i+1)
 	s.set(id, todo)
-}
-
-// startGrace gives the attempt up if it does not come back in time.
-func (c *consumer) startGrace() {
-	if !c.s.spec.External || c.s.e.closed {
-		return
-	}
-	attempt := c.attempt
-	c.grace = time.AfterFunc(c.s.e.cfg.Grace, func() {
-		e := c.s.e
-		e.mu.Lock()
-		gone := c.attempt == attempt && (c.phase == away || c.phase == unknown)
-		e.mu.Unlock()
-		if gone {
-			if err := c.s.giveUp(c, attempt, "did not come back"); err != nil {
-				e.cfg.Log.Error("give up a consumer", "stream", c.s.spec.ID, "err", err)
-			}
-		}
-	})
-}
-
-func (c *consumer) stopGrace() {
-	if c.grace != nil {
-		c.grace.Stop()
-		c.grace = nil
-	}
 }

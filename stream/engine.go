@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"headrace/disk"
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 )
@@ -28,9 +28,6 @@ const (
 	MinBuffer = 8 * maxBlock
 	// MaxConsumers bounds the consumers of a stream.
 	MaxConsumers = 1024
-	// defaultGrace is how long a program whose connection broke may take to come
-	// back.
-	defaultGrace = 30 * time.Second
 )
 
 // Errors that callers tell apart.
@@ -38,6 +35,9 @@ var (
 	ErrUnknown = errors.New("no such stream")
 	ErrExists  = errors.New("there is a stream with this name")
 )
+
+// errNoFiles says that there is nothing to deal.
+var errNoFiles = errors.New("there are no files to be read")
 
 // errRemoved is what consumers are told that come when nobody needs the stream.
 var errRemoved = errors.New("the stream was closed")
@@ -51,15 +51,10 @@ type Config struct {
 	Devices *disk.Devices
 	// NoResidentFirst deals files and blocks in their order only.
 	NoResidentFirst bool
-	// Grace is for external consumers; 0: 30 s.
-	Grace time.Duration
 	// Read, if not nil, is told of every range that a consumer has been given and
 	// has consumed. It must not block nor call the engine.
 	Read func(stream, path string, r pagecache.Range)
-	// Changed, if not nil, is called without a lock when the progress or the state
-	// of a stream may have changed. It must not block.
-	Changed func(stream string)
-	Log     *slog.Logger
+	Log  *slog.Logger
 }
 
 // Spec is what a stream shall deal. It is inert and is written to the stream's
@@ -68,17 +63,12 @@ type Spec struct {
 	// ID names the stream; made up when empty. Safe as a file name.
 	ID    string            `json:"id"`
 	Owner linux.Credentials `json:"owner"`
-	// Name is for people.
-	Name string `json:"name,omitempty"`
 	// Paths are absolute: files, directories, patterns (package fileset).
 	Paths     []string `json:"paths"`
 	Rule      Rule     `json:"rule"`
 	Consumers int      `json:"consumers"`
 	// Buffer is the shared memory of each scan, in bytes; 0: DefaultBuffer.
 	Buffer int64 `json:"buffer,omitempty"`
-	// External streams have consumers that are no tasks: an attempt whose
-	// connection stays broken fails after Config.Grace. Without it only Fail does.
-	External bool `json:"external,omitempty"`
 }
 
 func (s *Spec) check() error {
@@ -114,6 +104,7 @@ type Engine struct {
 	scans   map[scanKey]*scan
 	pool    []*arena
 	links   map[*link]bool
+	budget  *budget.Budget // of links
 	closed  bool
 
 	// seeks tells whether a device has a head that is to be spared. Tests set it.
@@ -127,16 +118,14 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Grace == 0 {
-		cfg.Grace = defaultGrace
-	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	e := &Engine{
 		cfg: cfg, streams: map[string]*stream{},
 		scans: map[scanKey]*scan{}, links: map[*link]bool{},
-		seeks: func(d disk.Device) bool { return d.Rotational },
+		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
+		seeks:  func(d disk.Device) bool { return d.Rotational },
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.recover(); err != nil {
@@ -249,7 +238,7 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*plan, error) {
 		}})
 	})
 	if err == nil && len(m.p.files) == 0 {
-		err = fmt.Errorf("there are no files to be read in %s", strings.Join(spec.Paths, ", "))
+		err = &fileset.Problem{Path: strings.Join(spec.Paths, ", "), Err: errNoFiles}
 	}
 	return m.p, err
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/disk"
+	"headrace/internal/accept"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/protocol"
@@ -47,9 +48,8 @@ type place struct {
 	socket string
 	e      *Engine
 	served chan error
-	// seekless: no device seeks. inline: consumers take no descriptors. referred counts the pieces that were read from files.
+	// seekless: no device seeks. referred counts the pieces that were read from files.
 	seekless bool
-	inline   bool
 	referred atomic.Int64
 }
 
@@ -76,7 +76,7 @@ func (p *place) start() *place {
 	}
 	served, e := make(chan error, 1), p.e
 	p.served = served
-	go func() { served <- e.Serve(l) }()
+	go func() { served <- e.Serve(&accept.Listener{Listener: l}) }()
 	return p
 }
 
@@ -100,6 +100,13 @@ func (p *place) open(spec Spec) Info {
 	return info
 }
 
+// undealt is how many units of a stream nobody has been given.
+func (p *place) undealt(stream string) int {
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	return p.e.streams[stream].undealt()
+}
+
 // client is one attempt of a consumer, with what it has been given.
 type client struct {
 	place   *place
@@ -116,7 +123,7 @@ type client struct {
 
 func (p *place) client(stream string, consumer, attempt uint32) *client {
 	return &client{place: p, arenas: map[uint32][]byte{}, files: map[uint32]*os.File{}, hello: protocol.Hello{
-		Version: protocol.Version, Stream: stream, Consumer: consumer, Attempt: attempt, Whole: true, Inline: p.inline,
+		Version: protocol.Version, Stream: stream, Consumer: consumer, Attempt: attempt, Whole: true,
 	}}
 }
 
@@ -211,14 +218,14 @@ func (c *client) next(stop func() bool) error {
 				return errors.New("another unit came back")
 			}
 		case *protocol.Piece:
-			data := m.Data
+			var data []byte
 			if f := c.files[m.Arena]; f != nil {
 				data = make([]byte, m.Length)
 				if _, err := f.ReadAt(data, int64(m.Offset)); err != nil {
 					return err
 				}
 				c.place.referred.Add(1)
-			} else if m.Arena != 0 {
+			} else {
 				data = c.arenas[m.Arena][m.Offset:][:m.Length]
 			}
 			if stop != nil && stop() {

@@ -1,9 +1,7 @@
 package stream
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"sync"
 
 	"headrace/internal/linux"
@@ -12,7 +10,7 @@ import (
 
 // outgoing is a message on its way. With some goes a descriptor of their own, as
 // what it stands for may be closed meanwhile: an Arena takes it along, a File one
-// that is opened by it, and a Piece is read from it at its Offset.
+// that is opened by it.
 type outgoing struct {
 	m    protocol.Message
 	file *os.File
@@ -22,11 +20,10 @@ func message(m protocol.Message) outgoing { return outgoing{m: m} }
 
 // link is one connection. The engine's lock guards it, except for conn.
 type link struct {
-	e      *Engine
-	uid    uint32
-	conn   *protocol.Conn
-	inline bool
-	owner  linux.Credentials // of the stream
+	e     *Engine
+	uid   uint32
+	conn  *protocol.Conn
+	owner linux.Credentials // of the stream
 	// told are the arenas and files that the consumer has been told of.
 	told map[uint32]bool
 
@@ -64,11 +61,6 @@ func (l *link) sendPiece(unit uint32, p piece) {
 		return
 	}
 	a := p.slot.a
-	if l.inline {
-		m.Data = slices.Clone(p.slot.bytes()[p.off:][:p.n])
-		l.send(message(m))
-		return
-	}
 	if !l.told[a.id] {
 		if !l.sendWith(&protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, a.file) {
 			return
@@ -81,11 +73,6 @@ func (l *link) sendPiece(unit uint32, p piece) {
 
 // sendFrom queues a piece that lies in a file.
 func (l *link) sendFrom(in *input, m *protocol.Piece) {
-	if l.inline {
-		m.Arena = 0
-		l.sendWith(m, in.File)
-		return
-	}
 	if !l.told[in.id] {
 		if !l.sendWith(&protocol.File{ID: in.id, Size: uint64(in.Size), Mtime: uint64(in.Mtime)}, in.File) {
 			return
@@ -168,17 +155,13 @@ func (l *link) flush(queue []outgoing) error {
 	var batch []protocol.Message
 	for _, o := range queue {
 		m, with := o.m, o.file
-		switch of := m.(type) {
-		case *protocol.Piece:
-			m, with = load(of, o.file), nil
-		case *protocol.File:
-			f, err := openAgain(o.file, l.owner)
-			if err != nil {
+		if _, is := m.(*protocol.File); is {
+			if f, err := openAgain(o.file, l.owner); err != nil {
 				m, with = &protocol.Error{Text: err.Error()}, nil
-				break
+			} else {
+				defer f.Close()
+				with = f
 			}
-			defer f.Close()
-			with = f
 		}
 		if with == nil {
 			batch = append(batch, m)
@@ -193,17 +176,4 @@ func (l *link) flush(queue []outgoing) error {
 		}
 	}
 	return l.conn.Send(batch...)
-}
-
-// load reads the bytes of a piece that is to carry them and does not yet.
-func load(p *protocol.Piece, from *os.File) protocol.Message {
-	if from == nil {
-		return p
-	}
-	p.Data = make([]byte, p.Length)
-	if _, err := from.ReadAt(p.Data, int64(p.Offset)); err != nil {
-		return &protocol.Error{Text: fmt.Sprintf("read %s at %d: %v", from.Name(), p.Offset, err)}
-	}
-	p.Offset = 0
-	return p
 }

@@ -8,30 +8,38 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"headrace/internal/accept"
+	"headrace/internal/budget"
+	"headrace/internal/linux"
 	"headrace/stream/protocol"
 )
 
-// Serve takes connections of consumers from l until Close. The user at the other
+// Serve takes connections of consumers from l, a unix socket, until Close, whatever
+// the kernel is short of meanwhile. The user at the other
 // end must be the stream's owner or root.
-func (e *Engine) Serve(l *net.UnixListener) error {
+func (e *Engine) Serve(l *accept.Listener) error {
 	go func() {
 		<-e.ctx.Done()
 		l.Close()
 	}()
 	for {
-		sock, err := l.AcceptUnix()
+		conn, err := l.Accept()
 		if err != nil {
 			if e.ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
+		sock := conn.(*net.UnixConn)
 		uid, err := peer(sock)
 		if err != nil {
 			e.cfg.Log.Warn("a stream connection without a known user", "err", err)
 			sock.Close()
+			continue
+		}
+		if !l.Reserve.Filled() && !budget.Privileged(uid) {
+			sock.Close() // it comes again
+			l.Reserve.Filled()
 			continue
 		}
 		e.mu.Lock()
@@ -46,19 +54,9 @@ func (e *Engine) Serve(l *net.UnixListener) error {
 
 // peer is the user at the other end.
 func peer(sock *net.UnixConn) (uint32, error) {
-	raw, err := sock.SyscallConn()
+	cred, err := linux.PeerCredentials(sock)
 	if err != nil {
 		return 0, err
-	}
-	var cred *unix.Ucred
-	var cerr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return 0, err
-	}
-	if cerr != nil {
-		return 0, cerr
 	}
 	return cred.Uid, nil
 }
@@ -66,8 +64,9 @@ func peer(sock *net.UnixConn) (uint32, error) {
 const (
 	// helloTimeout is how long a connection may be silent at its beginning.
 	helloTimeout = 10 * time.Second
-	// maxLinks is how many connections an ordinary user may have.
-	maxLinks = 2 * MaxConsumers
+	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
+	// of them together.
+	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
 )
 
 // errLater ends a connection without a word: the consumer comes again.
@@ -76,7 +75,8 @@ var errLater = errors.New("not now")
 func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	l := &link{e: e, uid: uid, conn: protocol.NewServerConn(sock), told: map[uint32]bool{}}
 	l.cond = sync.NewCond(&l.mu)
-	if !e.enter(l) {
+	if err := e.enter(l); err != nil {
+		e.cfg.Log.Debug("a stream connection was refused", "user", uid, "err", err)
 		sock.Close()
 		return
 	}
@@ -100,25 +100,29 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	l.conn.Close()
 	e.mu.Lock()
 	delete(e.links, l)
+	if !budget.Privileged(uid) {
+		e.budget.Give(uid, 1)
+	}
 	e.trimPool()
 	e.mu.Unlock()
 }
 
-// enter counts a connection, unless its user has too many.
-func (e *Engine) enter(l *link) bool {
+// enter counts a connection, unless there are too many.
+func (e *Engine) enter(l *link) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := 0
-	for other := range e.links {
-		if other.uid == l.uid {
-			n++
-		}
+	if e.closed {
+		return net.ErrClosed
 	}
-	if e.closed || l.uid != 0 && n >= maxLinks {
-		return false
+	if budget.Privileged(l.uid) {
+		e.links[l] = true
+		return nil
+	}
+	if err := e.budget.Take(l.uid, 1); err != nil {
+		return err
 	}
 	e.links[l] = true
-	return true
+	return nil
 }
 
 // hello reads the first message and finds the consumer.
@@ -134,7 +138,6 @@ func (l *link) hello() (*consumer, error) {
 	if h.Version != protocol.Version {
 		return nil, fmt.Errorf("version %d of the protocol is not known here; this daemon speaks %d", h.Version, protocol.Version)
 	}
-	l.inline = h.Inline
 	c, err := l.e.consumer(h, l.uid)
 	if err != nil {
 		return nil, err
@@ -235,12 +238,10 @@ func (c *consumer) connect(l *link, h *protocol.Hello) error {
 		return err
 	}
 	c.phase = present
-	c.stopGrace()
 	if wasUnknown && s.unknown > 0 {
 		s.unknown--
 	}
 	s.serve()
-	s.changed()
 	return nil
 }
 
@@ -340,13 +341,11 @@ func (c *consumer) finish(l *link, m *protocol.Finish) error {
 		e.cfg.Log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)
 		return errLater
 	}
-	c.code = m.Code
 	// The answer goes out before the consumer lets go of the connection.
 	l.send(message(&protocol.Finished{}))
 	c.close(rec.units, m.Code == 0)
 	c.s.serve()
 	c.s.afterwards()
-	c.s.changed()
 	return nil
 }
 
@@ -365,10 +364,8 @@ func (l *link) gone(c *consumer) {
 	}
 	c.phase = away
 	attempt := c.attempt
-	c.startGrace()
 	c.s.afterwards()
 	e.mu.Unlock()
-	c.s.changed()
 	err := c.s.writeIf(func() (entry, bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -172,7 +172,6 @@ func (s *stream) replayEntry(e *entry) error {
 	case left:
 		c.phase, c.units, c.bytes = away, e.units, s.plan.totalBytes(e.units)
 	case finished:
-		c.code = e.code
 		c.close(e.units, e.code == 0)
 	case failed:
 		c.close(nil, false)
@@ -187,12 +186,10 @@ func (s *stream) awaitUnknown() {
 		switch c.phase {
 		case unknown:
 			s.unknown++
-			c.startGrace()
 		case away:
 			for _, u := range c.units {
 				s.set(u, leased)
 			}
-			c.startGrace()
 		}
 	}
 }
@@ -212,7 +209,6 @@ func (s *stream) fail(err error) {
 		}
 	}
 	s.release()
-	s.changed()
 }
 
 // release lets go of all memory and all reading. Units that were ready have to
@@ -224,12 +220,6 @@ func (s *stream) release() {
 	for _, u := range units {
 		u.cancel()
 		s.set(u.id, todo)
-	}
-}
-
-func (s *stream) changed() {
-	if s.e.cfg.Changed != nil {
-		s.e.cfg.Changed(s.spec.ID)
 	}
 }
 
@@ -362,7 +352,6 @@ func (s *stream) giveUp(c *consumer, attempt uint32, why string) error {
 	}
 	c.close(nil, false)
 	s.serve()
-	s.changed()
 	return nil
 }
 

@@ -21,25 +21,6 @@ func First(jobs Jobs, n int) Jobs {
 	}
 }
 
-// Window is the jobs submitted at from or later and before to, with times that
-// count from the beginning of the window.
-func Window(jobs Jobs, from, to time.Duration) Jobs {
-	return func(yield func(Job, error) bool) {
-		for j, err := range jobs {
-			switch {
-			case err == nil && j.Submit >= to:
-				return
-			case err == nil && j.Submit < from:
-				continue
-			}
-			j.Submit -= from
-			if !yield(j, err) {
-				return
-			}
-		}
-	}
-}
-
 // Scale makes a trace fit another cluster. Factors of zero mean 1.
 type Scale struct {
 	// Bytes multiplies input, shuffle and output; Time the times of submission.

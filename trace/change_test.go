@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +23,17 @@ func randomJobs(r *rand.Rand) []Job {
 		jobs = append(jobs, j)
 	}
 	return jobs
+}
+
+// sequence is the sequence of the given jobs.
+func sequence(jobs []Job) Jobs {
+	return func(yield func(Job, error) bool) {
+		for _, j := range jobs {
+			if !yield(j, nil) {
+				return
+			}
+		}
+	}
 }
 
 var errBroken = errors.New("broken")
@@ -46,38 +56,13 @@ func TestFirst(t *testing.T) {
 		jobs := randomJobs(r)
 		n := r.IntN(15) - 1
 		want := jobs[:max(0, min(n, len(jobs)))]
-		got, err := Collect(First(Of(jobs), n))
+		got, err := Collect(First(sequence(jobs), n))
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("first %d of %v: %v, %v", n, jobs, got, err)
 		}
 		got, err = Collect(First(breaking(jobs), n))
 		if !slices.Equal(got, want) || errors.Is(err, errBroken) != (n > len(jobs)) {
 			t.Fatalf("first %d of %d jobs and an error: %d, %v", n, len(jobs), len(got), err)
-		}
-	}
-}
-
-func TestWindow(t *testing.T) {
-	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 2))
-		jobs := randomJobs(r)
-		from := time.Duration(r.IntN(20)) * time.Second
-		to := from + time.Duration(r.IntN(20))*time.Second
-		var want []Job
-		beyond := false
-		for _, j := range jobs {
-			beyond = beyond || j.Submit >= to
-			if j.Submit >= from && j.Submit < to {
-				j.Submit -= from
-				want = append(want, j)
-			}
-		}
-		got, err := Collect(Window(Of(jobs), from, to))
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v to %v of %v: %v, %v", from, to, jobs, got, err)
-		}
-		if _, err := Collect(Window(breaking(jobs), from, to)); errors.Is(err, errBroken) == beyond {
-			t.Fatalf("%v to %v of %v and an error: %v", from, to, jobs, err)
 		}
 	}
 }
@@ -102,7 +87,7 @@ func TestScaled(t *testing.T) {
 			{ID: "b", Submit: 2750 * time.Millisecond, Input: 3, Shuffle: 45, Output: 42},
 		}},
 	} {
-		if got, err := Collect(Scaled(Of(jobs), c.by)); err != nil || !slices.Equal(got, c.want) {
+		if got, err := Collect(Scaled(sequence(jobs), c.by)); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %+v, %v", c.by, got, err)
 		}
 	}
@@ -116,7 +101,7 @@ func TestScaled(t *testing.T) {
 		{Scale{Bytes: 1e16}, "a: 1000 bytes are too many once multiplied by 1e+16"},
 		{Scale{Time: 1e10}, "a: its time of submission, 10s, is too large once multiplied by 1e+10"},
 	} {
-		got, err := Collect(Scaled(Of(jobs), c.by))
+		got, err := Collect(Scaled(sequence(jobs), c.by))
 		if err == nil || len(got) > 0 || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %+v, %v; want %q", c.by, got, err, c.says)
 		}
@@ -124,7 +109,7 @@ func TestScaled(t *testing.T) {
 	if got, err := Collect(Scaled(breaking(jobs), Scale{})); len(got) != 2 || err != errBroken {
 		t.Errorf("%d jobs, %v", len(got), err)
 	}
-	for range Scaled(Of(jobs), Scale{}) {
+	for range Scaled(sequence(jobs), Scale{}) {
 		break
 	}
 }
@@ -135,7 +120,7 @@ func TestWithPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	day[3].InputPath = "given"
-	got, err := Collect(WithPaths(Of(day)))
+	got, err := Collect(WithPaths(sequence(day)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +140,7 @@ func TestWithPaths(t *testing.T) {
 			t.Fatalf("%+v became %+v", day[i], got[i])
 		}
 	}
-	for range WithPaths(Of(day)) {
+	for range WithPaths(sequence(day)) {
 		break
 	}
 	if got, err := Collect(WithPaths(breaking(day[:2]))); len(got) != 2 || err != errBroken {

@@ -38,9 +38,9 @@ const (
 
 // WriteCSV writes a workload: a header and a line for each task, in order. The
 // columns preempted and lost_s are there if the workload is Recorded, those of files
-// if it has any. ReadCSV makes the same Jobs, Files, Tasks and Recorded of it,
+// if it has any. Open makes the same Jobs, Files, Tasks and Recorded of it,
 // exactly, if every job and every file has a task, they are numbered in the order of
-// their first tasks (as those of Open are), and no two have the same name. Two jobs
+// their first tasks (as Open numbers them), and no two have the same name. Two jobs
 // of one name are an error, as are two files. Name, Cluster, Outcome and Notes are not
 // written.
 func WriteCSV(w io.Writer, workload *Workload) error {

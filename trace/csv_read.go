@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -18,19 +17,6 @@ import (
 )
 
 var errSeconds = errors.New("want seconds: digits, and up to nine more after a point")
-
-// ReadCSV reads a workload in the form of WriteCSV and docs/traces.md. Tasks may come
-// in any order. Errors are those of r and *SyntaxError. At most DefaultMaxTasks are
-// read: Open can read more.
-func ReadCSV(r io.Reader) (*Workload, error) {
-	c := &collector{most: DefaultMaxTasks}
-	a, err := readCSV(newMeter(context.Background(), nil), r, c)
-	if err != nil {
-		return nil, err
-	}
-	a.Name = "csv"
-	return c.workload(a), nil
-}
 
 // csvReader reads tasks into a sink.
 type csvReader struct {

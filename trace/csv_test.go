@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,17 @@ import (
 
 	"headrace"
 )
+
+// parseCSV reads a workload in the form of WriteCSV, as Open does.
+func parseCSV(r io.Reader) (*Workload, error) {
+	c := &collector{most: DefaultMaxTasks}
+	a, err := readCSV(newMeter(context.Background(), nil), r, c)
+	if err != nil {
+		return nil, err
+	}
+	a.Name = "csv"
+	return c.workload(a), nil
+}
 
 func randomWorkload(r *rand.Rand) *Workload {
 	w := &Workload{Recorded: r.IntN(2) == 0}
@@ -57,7 +69,7 @@ func TestCSVRoundTrip(t *testing.T) {
 		w := randomWorkload(r)
 		checkWorkload(t, w)
 		text := writeCSV(t, w)
-		got, err := ReadCSV(strings.NewReader(text))
+		got, err := parseCSV(strings.NewReader(text))
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, text)
 		}
@@ -69,7 +81,7 @@ func TestCSVRoundTrip(t *testing.T) {
 		lines := strings.SplitAfter(text, "\n")
 		lines = lines[:len(lines)-1]
 		r.Shuffle(len(lines)-1, func(i, j int) { lines[1+i], lines[1+j] = lines[1+j], lines[1+i] })
-		mixed, err := ReadCSV(strings.NewReader(strings.Join(lines, "")))
+		mixed, err := parseCSV(strings.NewReader(strings.Join(lines, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +108,7 @@ func TestCSVRoundTripOfADay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadCSV(strings.NewReader(writeCSV(t, w)))
+	got, err := parseCSV(strings.NewReader(writeCSV(t, w)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +122,7 @@ func TestCSVRoundTripOfTraces(t *testing.T) {
 	for _, source := range []string{"swim:" + samplePlain, "swim:" + samplePaths, "yarn:testdata/yarn", "google2011:" + googleTraceDir(t)} {
 		w := open(t, source, OpenOptions{})
 		checkWorkload(t, w)
-		got, err := ReadCSV(strings.NewReader(writeCSV(t, w)))
+		got, err := parseCSV(strings.NewReader(writeCSV(t, w)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +144,7 @@ func TestReadCSVForms(t *testing.T) {
 		"job,submit_s,run_s,priority,class,memory_bytes,cpus\na,1.5,1,,,,\n":   {full},
 		"job,submit_s,run_s,file,offset,input_bytes\na,1.5,1,,,\na,1.5,1,,0,0": {full, second},
 	} {
-		w, err := ReadCSV(strings.NewReader(text))
+		w, err := parseCSV(strings.NewReader(text))
 		if err != nil || !slices.Equal(w.Tasks, want) {
 			t.Errorf("%q: %+v, %v", text, w, err)
 		}
@@ -168,14 +180,14 @@ func TestReadCSVRefuses(t *testing.T) {
 		{head + "\"" + strings.Repeat("x", 3*MaxLine) + "\",0,0,1,2,3,1,1,,,,\n", "line 2: longer than 65536 bytes: this is no trace"},
 		{strings.Repeat("x", 3*MaxLine), "line 1: longer than 65536 bytes: this is no trace"},
 	} {
-		_, err := ReadCSV(strings.NewReader(c.text))
+		_, err := parseCSV(strings.NewReader(c.text))
 		var se *SyntaxError
 		if !errors.As(err, &se) || !strings.HasPrefix(err.Error(), "trace: "+c.says) {
 			t.Errorf("%.80q: %v; want %s", c.text, err, c.says)
 		}
 	}
 	fire := errors.New("the disk is on fire")
-	if _, err := ReadCSV(io.MultiReader(strings.NewReader(head), iotest.ErrReader(fire))); !errors.Is(err, fire) {
+	if _, err := parseCSV(io.MultiReader(strings.NewReader(head), iotest.ErrReader(fire))); !errors.Is(err, fire) {
 		t.Error(err)
 	}
 }
@@ -227,7 +239,7 @@ func TestCSVExample(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("docs/traces.md has no example of CSV")
 	}
-	w, err := ReadCSV(strings.NewReader(text))
+	w, err := parseCSV(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +263,7 @@ func FuzzReadCSV(f *testing.F) {
 	f.Add("job,submit_s,run_s,file,file_bytes\na,0.5,1,f,100\n\"b\nc\",1,1,,\n")
 	f.Add("job,task,submit_s,run_s,cpus,grow_s,dirty_bytes_per_s\na,2147483647,0,0,0x1p-3,1_0,.5\na,,0,0,,,\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ReadCSV(strings.NewReader(text))
+		w, err := parseCSV(strings.NewReader(text))
 		var se *SyntaxError
 		if err != nil {
 			if !errors.As(err, &se) || se.Line < 1 || se.Line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
@@ -264,7 +276,7 @@ func FuzzReadCSV(f *testing.F) {
 		if err := WriteCSV(&b, w); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadCSV(&b)
+		again, err := parseCSV(&b)
 		if err != nil || !reflect.DeepEqual(normal(again), normal(w)) {
 			t.Fatalf("%q: written and read again: %+v, %v; want %+v", text, again, err, w)
 		}

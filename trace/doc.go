@@ -5,7 +5,7 @@
 //
 // A Workload is the tasks that a cluster is asked to run. Open makes one of any trace:
 // Google's events (clusterdata-2011-2), jobs of SWIM, records of YARN, a CSV of our own
-// (ReadCSV, WriteCSV), and generated days (Day). Describe says what is in it;
+// (WriteCSV), and generated days (Day). Describe says what is in it;
 // DescribeSource does so for traces that are larger than memory. What the formats are
 // and how tasks are made of them is in docs/traces.md.
 //

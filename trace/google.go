@@ -59,16 +59,6 @@ const (
 	googleKinds
 )
 
-var googleNames = [...]string{"submit", "schedule", "evict", "fail", "finish", "kill", "lost", "update-pending", "update-running"}
-
-// String is the published name, in lower case.
-func (k GoogleKind) String() string {
-	if k < googleKinds {
-		return googleNames[k]
-	}
-	return fmt.Sprintf("kind(%d)", uint8(k))
-}
-
 // googleFields are the names of the fields of task_events.
 var googleFields = [...]string{"time", "missing info", "job ID", "task index", "machine ID", "event type", "user",
 	"scheduling class", "priority", "CPU request", "memory request", "disk space request", "different machines"}

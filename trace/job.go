@@ -34,14 +34,3 @@ func Collect(jobs Jobs) ([]Job, error) {
 	}
 	return all, nil
 }
-
-// Of is the sequence of the given jobs.
-func Of(jobs []Job) Jobs {
-	return func(yield func(Job, error) bool) {
-		for _, j := range jobs {
-			if !yield(j, nil) {
-				return
-			}
-		}
-	}
-}

@@ -53,7 +53,7 @@ func Sources() []string {
 //	google2011:DIR        clusterdata-2011-2 as published: DIR/task_events/part-*.csv.gz
 //	swim:FILE             jobs in the format of SWIM; FILE may end in .gz
 //	swim:facebook-day     FacebookDay
-//	csv:FILE              ReadCSV; FILE may end in .gz
+//	csv:FILE              what WriteCSV writes; FILE may end in .gz
 //	yarn:PATH             applications and containers: a file or a directory
 //	synthetic:google-day  a day like Google's, generated
 //	synthetic:FILE        the same with the parameters in FILE

@@ -35,9 +35,6 @@ type Preempted struct {
 	Scheduled int `json:"scheduled,omitempty"`
 }
 
-// TaskShare is the share of the tasks that were ever preempted, 0 to 1.
-func (p Preempted) TaskShare() float64 { return share(p.Preempted, p.Tasks) }
-
 // Rate is the share of the schedulings that ended with a preemption, 0 to 1; 0 when
 // they are not known.
 func (p Preempted) Rate() float64 { return share(p.Preemptions, p.Scheduled) }

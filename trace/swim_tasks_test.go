@@ -14,7 +14,7 @@ import (
 func tasksOf(t *testing.T, jobs []Job, o OpenOptions) (*Workload, error) {
 	t.Helper()
 	c := &collector{most: 100_000}
-	a, err := readSwim(newMeter(t.Context(), nil), Of(jobs), o, &window{to: c, from: o.From, length: o.For})
+	a, err := readSwim(newMeter(t.Context(), nil), sequence(jobs), o, &window{to: c, from: o.From, length: o.For})
 	if err != nil {
 		return nil, err
 	}

@@ -256,7 +256,7 @@ func (e *Engine) room() policy.WarmRoom {
 func (e *Engine) cleanUp() bool {
 	e.mu.Lock()
 	now := time.Now()
-	if now.Before(e.cleanAt) || !policy.NeedsCleanUp(e.room(), e.cfg.Policy) {
+	if now.Before(e.cleanAt) || !policy.NeedsCleanUp(e.room()) {
 		e.mu.Unlock()
 		return false
 	}
@@ -276,7 +276,7 @@ func (e *Engine) cleanUp() bool {
 	for i, r := range asked {
 		holders[i] = policy.WarmHolder{Job: r.Job, Alive: alive[r.Job], Keep: r.Hold, Pinned: r.heldBytes}
 	}
-	drops := policy.CleanUp(e.room(), holders, e.cfg.Policy)
+	drops := policy.CleanUp(e.room(), holders)
 	var free []*block
 	for _, d := range drops {
 		if r := asked[d.Holder]; !r.ended {

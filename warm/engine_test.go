@@ -193,6 +193,24 @@ func TestBudgetOfARequest(t *testing.T) {
 	})
 }
 
+// TestNotFullWhileItReads: a request that has its own budget is not told of as one
+// that waits for room while the blocks that fit are being read.
+func TestNotFullWhileItReads(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		w.shut()
+		w.add(Request{ID: "w1", Hold: true, Budget: blocks(2), Files: []File{w.file("d1/a", blocks(4))}})
+		for n := range int64(2) {
+			if s := w.status("w1"); s.Full || s.Done || s.Current == "" || s.Pinned != blocks(n) {
+				t.Errorf("while block %d is read: %+v", n, s)
+			}
+			w.let()
+		}
+		if s := w.status("w1"); !s.Done || s.NotFit != blocks(2) || s.Pinned != blocks(2) || s.NotFitReason != "its own limit of 2 MiB is used up" {
+			t.Errorf("in the end: %+v", s)
+		}
+	})
+}
+
 func TestCleanUp(t *testing.T) {
 	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(10)}}, func(t *testing.T, w *world) {
 		w.add(Request{ID: "w1", Hold: true, Files: []File{w.file("d1/hold", blocks(2))}})

@@ -11,6 +11,7 @@ import (
 
 	"headrace/disk"
 	"headrace/fileset"
+	"headrace/internal/linux"
 )
 
 // identity tells whether a path still leads to the same file, and whether all of
@@ -147,9 +148,8 @@ func (e *Engine) place(r *request, file int, dirs map[string]disk.Device) (disk.
 	if d, ok := dirs[dir]; ok {
 		return d, nil
 	}
-	d, err := e.deviceOfDir(dir)
-	if err != nil {
-		// The owner may enter where the daemon must not, or the file has vanished.
+	d, err := e.deviceOfDir(r.Owner, dir)
+	if err != nil { // the file may have vanished, or be reached in a way of its own
 		o, err := e.open(r, file)
 		if err != nil {
 			return disk.Device{}, err
@@ -166,14 +166,18 @@ func (e *Engine) place(r *request, file int, dirs map[string]disk.Device) (disk.
 	return d, nil
 }
 
-func (e *Engine) deviceOfDir(dir string) (disk.Device, error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return disk.Device{}, &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), dir)
-	defer f.Close()
-	return e.cfg.Devices.Of(f)
+func (e *Engine) deviceOfDir(owner linux.Credentials, dir string) (d disk.Device, err error) {
+	err = linux.AsUser(owner, func() error {
+		fd, _, err := linux.Lookup(dir, unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		f := os.NewFile(uintptr(fd), dir)
+		defer f.Close()
+		d, err = e.cfg.Devices.Of(f)
+		return err
+	})
+	return d, err
 }
 
 // hand gives files to the lane of a device. It reports whether the request still

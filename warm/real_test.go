@@ -13,6 +13,7 @@ import (
 
 	"headrace/disk"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/pagecache"
 )
 
@@ -154,20 +155,10 @@ func TestRealFiles(t *testing.T) {
 	}
 	w.e.Release("j")
 	if n := lockedKB(t); n > before { // the two blocks are perhaps on their way yet
-		waitUntil(t, "everything is released", func() bool { return lockedKB(t) <= before })
+		testkit.Await(t, "everything is released", func() bool { return lockedKB(t) <= before })
 	}
 	if c := w.e.Counters(); c.Migrated < f.Size || c.Blocks < 10 {
 		t.Errorf("%+v", c)
-	}
-}
-
-// waitUntil waits for what nobody tells of.
-func waitUntil(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in 20 s: %s", what)
-		}
 	}
 }
 
@@ -207,7 +198,7 @@ func TestRealFilesThatChange(t *testing.T) {
 	}
 	w.e.Release("j")
 	w.e.Release("k")
-	waitUntil(t, "everything is released", func() bool { return w.e.Counters().Pinned == 0 && w.cache.Pinned() == 0 })
+	testkit.Await(t, "everything is released", func() bool { return w.e.Counters().Pinned == 0 && w.cache.Pinned() == 0 })
 }
 
 // TestRealEvictWritten evicts what has just been written: the kernel keeps that

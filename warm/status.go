@@ -84,6 +84,7 @@ func (e *Engine) status(r *request, known notes) Status {
 	}
 	if !s.Done && !s.Ended {
 		s.Full, s.Waits = r.waits(known)
+		s.Full = s.Full && s.Current == ""
 	}
 	return s
 }
@@ -94,22 +95,29 @@ func (r *request) waits(known notes) (full bool, why string) {
 	if r.assigning {
 		why = "its files are being found"
 	}
-	full = !r.assigning
+	wanting, stuck := 0, 0
 	for _, s := range r.shares {
 		if !s.active {
 			continue
 		}
-		full = full && (s.lane.full || s.limited())
+		wanting++
+		if s.lane.full || s.limited() {
+			stuck++
+		}
 		if why == "" {
 			why = s.lane.explain(s, known)
 		}
 	}
-	return full, why
+	return !r.assigning && wanting > 0 && stuck == wanting, why
 }
 
-// limited reports whether what is next does not fit into the request's own budget.
-// The engine's lock is held.
+// limited reports whether what is next has to wait until the job has read some of
+// what it has, for its own budget is used up. Of a request that gives nothing back
+// it is given up instead. The engine's lock is held.
 func (s *share) limited() bool {
+	if !s.r.Implicit {
+		return false
+	}
 	next := s.upcoming(nil, 1)
 	return len(next) > 0 && !s.r.fits(wholePages(s.r.part(s.r.fileOf(next[0]), next[0])))
 }

@@ -25,19 +25,6 @@ const dialTimeout = 10 * time.Second
 // SocketPath is the daemon's socket for a state directory.
 func SocketPath(stateDir string) string { return filepath.Join(stateDir, SocketName) }
 
-// NoDaemonError says that nobody listens on a socket. It comes out of every
-// call of a client made with NewHTTPClient; use errors.As.
-type NoDaemonError struct {
-	Socket string
-	Err    error
-}
-
-func (e *NoDaemonError) Error() string {
-	return fmt.Sprintf("no daemon at %s: start one with: headrace solo", e.Socket)
-}
-
-func (e *NoDaemonError) Unwrap() error { return e.Err }
-
 // NewHTTPClient is for the generated clients, which take it and BaseURL. Every
 // connection it makes goes to socket, which may be longer than the kernel's
 // limit for socket paths. It sets no time limit on requests. It is safe for

@@ -217,7 +217,18 @@ type RunRequest struct {
 	Umask *uint32 `protobuf:"varint,13,opt,name=umask,proto3,oneof" json:"umask,omitempty"`
 	Held  bool    `protobuf:"varint,14,opt,name=held,proto3" json:"held,omitempty"`
 	// The files that the command reads; empty: none that the daemon knows of.
-	Input         *Input `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	Input *Input `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	// Limits of resources, at most what the calling process has itself. Those that
+	// are left out are as it has them.
+	Limits []*ResourceLimit `protobuf:"bytes,16,rep,name=limits,proto3" json:"limits,omitempty"`
+	// Niceness, at least that of the calling process; left out: that.
+	Nice *int32 `protobuf:"varint,17,opt,name=nice,proto3,oneof" json:"nice,omitempty"`
+	// How many processes and threads it may have; 0: the daemon's default, which is
+	// also the most for others than root.
+	Pids int64 `protobuf:"varint,18,opt,name=pids,proto3" json:"pids,omitempty"`
+	// Its share of the disks beside other tasks, 1 to 10000, where the kernel can weigh
+	// them; 0: 100, which is also the most for others than root.
+	IoWeight      uint32 `protobuf:"varint,19,opt,name=io_weight,json=ioWeight,proto3" json:"io_weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +368,98 @@ func (x *RunRequest) GetInput() *Input {
 	return nil
 }
 
+func (x *RunRequest) GetLimits() []*ResourceLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *RunRequest) GetNice() int32 {
+	if x != nil && x.Nice != nil {
+		return *x.Nice
+	}
+	return 0
+}
+
+func (x *RunRequest) GetPids() int64 {
+	if x != nil {
+		return x.Pids
+	}
+	return 0
+}
+
+func (x *RunRequest) GetIoWeight() uint32 {
+	if x != nil {
+		return x.IoWeight
+	}
+	return 0
+}
+
+// ResourceLimit is a limit as for setrlimit(2).
+type ResourceLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As prlimit(1) calls it: as, core, cpu, data, fsize, locks, memlock, msgqueue,
+	// nice, nofile, nproc, rss, rtprio, rttime, sigpending, stack.
+	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// In its unit; the greatest number means no limit.
+	Soft          uint64 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`
+	Hard          uint64 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceLimit) Reset() {
+	*x = ResourceLimit{}
+	mi := &file_headrace_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceLimit) ProtoMessage() {}
+
+func (x *ResourceLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceLimit.ProtoReflect.Descriptor instead.
+func (*ResourceLimit) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ResourceLimit) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *ResourceLimit) GetSoft() uint64 {
+	if x != nil {
+		return x.Soft
+	}
+	return 0
+}
+
+func (x *ResourceLimit) GetHard() uint64 {
+	if x != nil {
+		return x.Hard
+	}
+	return 0
+}
+
 // Input is files that are read by a job, and how.
 type Input struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -384,7 +487,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_headrace_proto_msgTypes[1]
+	mi := &file_headrace_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +499,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[1]
+	mi := &file_headrace_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +512,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{1}
+	return file_headrace_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Input) GetPaths() []string {
@@ -477,7 +580,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_headrace_proto_msgTypes[2]
+	mi := &file_headrace_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +592,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[2]
+	mi := &file_headrace_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +605,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{2}
+	return file_headrace_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunResponse) GetId() string {
@@ -535,7 +638,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_headrace_proto_msgTypes[3]
+	mi := &file_headrace_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +650,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[3]
+	mi := &file_headrace_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +663,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{3}
+	return file_headrace_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetRequest) GetId() string {
@@ -580,7 +683,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_headrace_proto_msgTypes[4]
+	mi := &file_headrace_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +695,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[4]
+	mi := &file_headrace_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +708,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{4}
+	return file_headrace_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListRequest) GetAll() bool {
@@ -625,7 +728,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_headrace_proto_msgTypes[5]
+	mi := &file_headrace_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +740,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[5]
+	mi := &file_headrace_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +753,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{5}
+	return file_headrace_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListResponse) GetTasks() []*Task {
@@ -676,7 +779,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_headrace_proto_msgTypes[6]
+	mi := &file_headrace_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +791,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[6]
+	mi := &file_headrace_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +804,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{6}
+	return file_headrace_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetId() string {
@@ -722,7 +825,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_headrace_proto_msgTypes[7]
+	mi := &file_headrace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +837,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[7]
+	mi := &file_headrace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +850,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{7}
+	return file_headrace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchEvent) GetTasks() []*Task {
@@ -765,17 +868,24 @@ func (x *WatchEvent) GetForgotten() []string {
 }
 
 type LogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Follow        bool                   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
-	Stream        Stream                 `protobuf:"varint,3,opt,name=stream,proto3,enum=headrace.v1.Stream" json:"stream,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Follow bool                   `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	Stream Stream                 `protobuf:"varint,3,opt,name=stream,proto3,enum=headrace.v1.Stream" json:"stream,omitempty"`
+	// How many lines from the end of each log are sent, and then what follows. An empty
+	// chunk says first where that begins. Without it a log is sent from its beginning.
+	Tail *uint32 `protobuf:"varint,4,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
+	// The offsets to go on from, in place of tail: where the last chunk that was had
+	// ends. Of a log that has become shorter, what it has not yet is sent.
+	StdoutFrom    *int64 `protobuf:"varint,5,opt,name=stdout_from,json=stdoutFrom,proto3,oneof" json:"stdout_from,omitempty"`
+	StderrFrom    *int64 `protobuf:"varint,6,opt,name=stderr_from,json=stderrFrom,proto3,oneof" json:"stderr_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_headrace_proto_msgTypes[8]
+	mi := &file_headrace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +897,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[8]
+	mi := &file_headrace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +910,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{8}
+	return file_headrace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LogsRequest) GetId() string {
@@ -824,17 +934,40 @@ func (x *LogsRequest) GetStream() Stream {
 	return Stream_STREAM_BOTH
 }
 
+func (x *LogsRequest) GetTail() uint32 {
+	if x != nil && x.Tail != nil {
+		return *x.Tail
+	}
+	return 0
+}
+
+func (x *LogsRequest) GetStdoutFrom() int64 {
+	if x != nil && x.StdoutFrom != nil {
+		return *x.StdoutFrom
+	}
+	return 0
+}
+
+func (x *LogsRequest) GetStderrFrom() int64 {
+	if x != nil && x.StderrFrom != nil {
+		return *x.StderrFrom
+	}
+	return 0
+}
+
 type LogChunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	Stream        Stream                 `protobuf:"varint,2,opt,name=stream,proto3,enum=headrace.v1.Stream" json:"stream,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Data   []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Stream Stream                 `protobuf:"varint,2,opt,name=stream,proto3,enum=headrace.v1.Stream" json:"stream,omitempty"`
+	// Where in the log the data is.
+	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LogChunk) Reset() {
 	*x = LogChunk{}
-	mi := &file_headrace_proto_msgTypes[9]
+	mi := &file_headrace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +979,7 @@ func (x *LogChunk) String() string {
 func (*LogChunk) ProtoMessage() {}
 
 func (x *LogChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[9]
+	mi := &file_headrace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +992,7 @@ func (x *LogChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunk.ProtoReflect.Descriptor instead.
 func (*LogChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{9}
+	return file_headrace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LogChunk) GetData() []byte {
@@ -876,6 +1009,13 @@ func (x *LogChunk) GetStream() Stream {
 	return Stream_STREAM_BOTH
 }
 
+func (x *LogChunk) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 type VerbRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -883,14 +1023,17 @@ type VerbRequest struct {
 	// SIGTSTP get. 0 means the default.
 	Grace float64 `protobuf:"fixed64,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	// Checkpoint: the store to use; empty: the daemon chooses.
-	Store         string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
+	Store string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
+	// Resume, Restore of a task of another scheduler: at once, whether that has room
+	// for it or not.
+	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerbRequest) Reset() {
 	*x = VerbRequest{}
-	mi := &file_headrace_proto_msgTypes[10]
+	mi := &file_headrace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1045,7 @@ func (x *VerbRequest) String() string {
 func (*VerbRequest) ProtoMessage() {}
 
 func (x *VerbRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[10]
+	mi := &file_headrace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1058,7 @@ func (x *VerbRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerbRequest.ProtoReflect.Descriptor instead.
 func (*VerbRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{10}
+	return file_headrace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VerbRequest) GetId() string {
@@ -939,6 +1082,13 @@ func (x *VerbRequest) GetStore() string {
 	return ""
 }
 
+func (x *VerbRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
 type ForgetResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -947,7 +1097,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_headrace_proto_msgTypes[11]
+	mi := &file_headrace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1109,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[11]
+	mi := &file_headrace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1122,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{11}
+	return file_headrace_proto_rawDescGZIP(), []int{12}
 }
 
 type Task struct {
@@ -989,13 +1139,15 @@ type Task struct {
 	// checkpointing, restoring, killing; empty: nothing.
 	Doing string `protobuf:"bytes,8,opt,name=doing,proto3" json:"doing,omitempty"`
 	// Why it is where it is, for a person.
-	Reason      string  `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	Cpus        float64 `protobuf:"fixed64,10,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	Memory      int64   `protobuf:"varint,11,opt,name=memory,proto3" json:"memory,omitempty"`
-	Held        bool    `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`
-	SubmittedMs int64   `protobuf:"varint,20,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
-	StartedMs   int64   `protobuf:"varint,21,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
-	EndedMs     int64   `protobuf:"varint,22,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
+	Reason string  `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Cpus   float64 `protobuf:"fixed64,10,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	Memory int64   `protobuf:"varint,11,opt,name=memory,proto3" json:"memory,omitempty"`
+	Held   bool    `protobuf:"varint,12,opt,name=held,proto3" json:"held,omitempty"`
+	// As in RunRequest.
+	IoWeight    uint32 `protobuf:"varint,13,opt,name=io_weight,json=ioWeight,proto3" json:"io_weight,omitempty"`
+	SubmittedMs int64  `protobuf:"varint,20,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	StartedMs   int64  `protobuf:"varint,21,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	EndedMs     int64  `protobuf:"varint,22,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
 	// When it entered its state.
 	SinceMs int64 `protobuf:"varint,23,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	// Valid when ended: the exit code, or 128 + the signal.
@@ -1006,13 +1158,20 @@ type Task struct {
 	Progress    float64 `protobuf:"fixed64,41,opt,name=progress,proto3" json:"progress,omitempty"`
 	Preemptions uint32  `protobuf:"varint,42,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
 	// Processor seconds of work thrown away by kills and losses.
-	LostCpu    float64         `protobuf:"fixed64,43,opt,name=lost_cpu,json=lostCpu,proto3" json:"lost_cpu,omitempty"`
-	LostWall   float64         `protobuf:"fixed64,44,opt,name=lost_wall,json=lostWall,proto3" json:"lost_wall,omitempty"`
-	Checkpoint *CheckpointInfo `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	LostCpu  float64 `protobuf:"fixed64,43,opt,name=lost_cpu,json=lostCpu,proto3" json:"lost_cpu,omitempty"`
+	LostWall float64 `protobuf:"fixed64,44,opt,name=lost_wall,json=lostWall,proto3" json:"lost_wall,omitempty"`
+	// How often somebody continued it while it was suspended, so that it had to be
+	// stopped again, and when that was last seen.
+	Continued       uint32          `protobuf:"varint,45,opt,name=continued,proto3" json:"continued,omitempty"`
+	LastContinuedMs int64           `protobuf:"varint,46,opt,name=last_continued_ms,json=lastContinuedMs,proto3" json:"last_continued_ms,omitempty"`
+	Checkpoint      *CheckpointInfo `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// Why the task cannot be checkpointed or suspended; empty: it can as far as
 	// is known.
 	NoCheckpoint string `protobuf:"bytes,51,opt,name=no_checkpoint,json=noCheckpoint,proto3" json:"no_checkpoint,omitempty"`
 	NoSuspend    string `protobuf:"bytes,52,opt,name=no_suspend,json=noSuspend,proto3" json:"no_suspend,omitempty"`
+	// What of its limits and shares does not hold, and why; empty: all do as far as is
+	// known.
+	NoLimits string `protobuf:"bytes,53,opt,name=no_limits,json=noLimits,proto3" json:"no_limits,omitempty"`
 	// What happened to it, oldest first. Only Get and Watch fill it.
 	History    []*Event `protobuf:"bytes,60,rep,name=history,proto3" json:"history,omitempty"`
 	StdoutPath string   `protobuf:"bytes,61,opt,name=stdout_path,json=stdoutPath,proto3" json:"stdout_path,omitempty"`
@@ -1029,7 +1188,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_headrace_proto_msgTypes[12]
+	mi := &file_headrace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1200,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[12]
+	mi := &file_headrace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1213,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{12}
+	return file_headrace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Task) GetId() string {
@@ -1141,6 +1300,13 @@ func (x *Task) GetHeld() bool {
 	return false
 }
 
+func (x *Task) GetIoWeight() uint32 {
+	if x != nil {
+		return x.IoWeight
+	}
+	return 0
+}
+
 func (x *Task) GetSubmittedMs() int64 {
 	if x != nil {
 		return x.SubmittedMs
@@ -1218,6 +1384,20 @@ func (x *Task) GetLostWall() float64 {
 	return 0
 }
 
+func (x *Task) GetContinued() uint32 {
+	if x != nil {
+		return x.Continued
+	}
+	return 0
+}
+
+func (x *Task) GetLastContinuedMs() int64 {
+	if x != nil {
+		return x.LastContinuedMs
+	}
+	return 0
+}
+
 func (x *Task) GetCheckpoint() *CheckpointInfo {
 	if x != nil {
 		return x.Checkpoint
@@ -1235,6 +1415,13 @@ func (x *Task) GetNoCheckpoint() string {
 func (x *Task) GetNoSuspend() string {
 	if x != nil {
 		return x.NoSuspend
+	}
+	return ""
+}
+
+func (x *Task) GetNoLimits() string {
+	if x != nil {
+		return x.NoLimits
 	}
 	return ""
 }
@@ -1295,7 +1482,7 @@ type Hosting struct {
 
 func (x *Hosting) Reset() {
 	*x = Hosting{}
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1494,7 @@ func (x *Hosting) String() string {
 func (*Hosting) ProtoMessage() {}
 
 func (x *Hosting) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[13]
+	mi := &file_headrace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1507,7 @@ func (x *Hosting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hosting.ProtoReflect.Descriptor instead.
 func (*Hosting) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{13}
+	return file_headrace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Hosting) GetScheduler() string {
@@ -1370,7 +1557,7 @@ type TaskInput struct {
 
 func (x *TaskInput) Reset() {
 	*x = TaskInput{}
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1569,7 @@ func (x *TaskInput) String() string {
 func (*TaskInput) ProtoMessage() {}
 
 func (x *TaskInput) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[14]
+	mi := &file_headrace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1582,7 @@ func (x *TaskInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskInput.ProtoReflect.Descriptor instead.
 func (*TaskInput) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{14}
+	return file_headrace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TaskInput) GetStream() string {
@@ -1494,7 +1681,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1693,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[15]
+	mi := &file_headrace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1706,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{15}
+	return file_headrace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Usage) GetUserCpu() float64 {
@@ -1629,7 +1816,7 @@ type CheckpointInfo struct {
 
 func (x *CheckpointInfo) Reset() {
 	*x = CheckpointInfo{}
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1828,7 @@ func (x *CheckpointInfo) String() string {
 func (*CheckpointInfo) ProtoMessage() {}
 
 func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[16]
+	mi := &file_headrace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1841,7 @@ func (x *CheckpointInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointInfo.ProtoReflect.Descriptor instead.
 func (*CheckpointInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{16}
+	return file_headrace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckpointInfo) GetStore() string {
@@ -1722,7 +1909,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1921,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[17]
+	mi := &file_headrace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1934,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{17}
+	return file_headrace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Event) GetAtMs() int64 {
@@ -1800,7 +1987,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_headrace_proto_msgTypes[18]
+	mi := &file_headrace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1999,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[18]
+	mi := &file_headrace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +2012,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{18}
+	return file_headrace_proto_rawDescGZIP(), []int{19}
 }
 
 type NodeInfo struct {
@@ -1864,7 +2051,7 @@ type NodeInfo struct {
 
 func (x *NodeInfo) Reset() {
 	*x = NodeInfo{}
-	mi := &file_headrace_proto_msgTypes[19]
+	mi := &file_headrace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +2063,7 @@ func (x *NodeInfo) String() string {
 func (*NodeInfo) ProtoMessage() {}
 
 func (x *NodeInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[19]
+	mi := &file_headrace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +2076,7 @@ func (x *NodeInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeInfo.ProtoReflect.Descriptor instead.
 func (*NodeInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{19}
+	return file_headrace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeInfo) GetVersion() string {
@@ -2059,7 +2246,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_headrace_proto_msgTypes[20]
+	mi := &file_headrace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2258,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[20]
+	mi := &file_headrace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2271,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{20}
+	return file_headrace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Store) GetName() string {
@@ -2177,7 +2364,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2376,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2389,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{21}
+	return file_headrace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PrepareRequest) GetId() string {
@@ -2264,7 +2451,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2276,7 +2463,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2289,7 +2476,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{22}
+	return file_headrace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PrepareResponse) GetArgv() []string {
@@ -2309,7 +2496,7 @@ type ApplicationRequest struct {
 
 func (x *ApplicationRequest) Reset() {
 	*x = ApplicationRequest{}
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2508,7 @@ func (x *ApplicationRequest) String() string {
 func (*ApplicationRequest) ProtoMessage() {}
 
 func (x *ApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2521,7 @@ func (x *ApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{23}
+	return file_headrace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplicationRequest) GetScheduler() string {
@@ -2361,7 +2548,7 @@ type ApplicationResponse struct {
 
 func (x *ApplicationResponse) Reset() {
 	*x = ApplicationResponse{}
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2560,7 @@ func (x *ApplicationResponse) String() string {
 func (*ApplicationResponse) ProtoMessage() {}
 
 func (x *ApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2573,7 @@ func (x *ApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{24}
+	return file_headrace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplicationResponse) GetContainers() []*Container {
@@ -2427,7 +2614,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2626,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2639,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{25}
+	return file_headrace_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Container) GetId() string {
@@ -2557,7 +2744,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2569,7 +2756,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2582,7 +2769,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{26}
+	return file_headrace_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JoinRequest) GetNode() string {
@@ -2615,13 +2802,15 @@ type NodeOrder struct {
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What is expected, in seconds.
 	ExpectedDelay float64 `protobuf:"fixed64,7,opt,name=expected_delay,json=expectedDelay,proto3" json:"expected_delay,omitempty"`
+	// resume: also what a user holds.
+	Force         bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeOrder) Reset() {
 	*x = NodeOrder{}
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2822,7 @@ func (x *NodeOrder) String() string {
 func (*NodeOrder) ProtoMessage() {}
 
 func (x *NodeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2835,7 @@ func (x *NodeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
 func (*NodeOrder) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{27}
+	return file_headrace_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeOrder) GetNumber() uint64 {
@@ -2698,6 +2887,13 @@ func (x *NodeOrder) GetExpectedDelay() float64 {
 	return 0
 }
 
+func (x *NodeOrder) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
 type NodeReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2712,7 +2908,7 @@ type NodeReport struct {
 
 func (x *NodeReport) Reset() {
 	*x = NodeReport{}
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2920,7 @@ func (x *NodeReport) String() string {
 func (*NodeReport) ProtoMessage() {}
 
 func (x *NodeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2933,7 @@ func (x *NodeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReport.ProtoReflect.Descriptor instead.
 func (*NodeReport) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{28}
+	return file_headrace_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NodeReport) GetNode() string {
@@ -2779,7 +2975,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2987,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +3000,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{29}
+	return file_headrace_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OrderResult) GetNumber() uint64 {
@@ -2829,7 +3025,7 @@ type NodeReportResponse struct {
 
 func (x *NodeReportResponse) Reset() {
 	*x = NodeReportResponse{}
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +3037,7 @@ func (x *NodeReportResponse) String() string {
 func (*NodeReportResponse) ProtoMessage() {}
 
 func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +3050,7 @@ func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
 func (*NodeReportResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{30}
+	return file_headrace_proto_rawDescGZIP(), []int{31}
 }
 
 type PreemptRequest struct {
@@ -2870,7 +3066,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3078,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3091,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{31}
+	return file_headrace_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PreemptRequest) GetVictims() []*Victim {
@@ -2924,7 +3120,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3132,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3145,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{32}
+	return file_headrace_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Victim) GetContainer() string {
@@ -2976,7 +3172,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3184,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3197,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{33}
+	return file_headrace_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PreemptResponse) GetDecisions() []*PreemptDecision {
@@ -3028,7 +3224,7 @@ type PreemptDecision struct {
 
 func (x *PreemptDecision) Reset() {
 	*x = PreemptDecision{}
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3236,7 @@ func (x *PreemptDecision) String() string {
 func (*PreemptDecision) ProtoMessage() {}
 
 func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3249,7 @@ func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptDecision.ProtoReflect.Descriptor instead.
 func (*PreemptDecision) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{34}
+	return file_headrace_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PreemptDecision) GetContainer() string {
@@ -3107,7 +3303,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3315,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3328,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{35}
+	return file_headrace_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResumeRequest) GetContainer() string {
@@ -3150,7 +3346,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3358,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3371,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{36}
+	return file_headrace_proto_rawDescGZIP(), []int{37}
 }
 
 type ReleaseRequest struct {
@@ -3189,7 +3385,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3397,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3410,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReleaseRequest) GetContainer() string {
@@ -3245,7 +3441,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3453,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3466,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseResponse) GetOrdered() bool {
@@ -3309,14 +3505,17 @@ type ContainersRequest struct {
 	Wait float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
 	// Tell only of the containers of this application, as its scheduler names it;
 	// empty: of all.
-	Application   string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
+	Application string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
+	// The queues of all running applications, by the caller's knowledge; empty: it says
+	// nothing about them.
+	Queues        map[string]string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3527,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3540,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ContainersRequest) GetVersion() uint64 {
@@ -3365,6 +3564,13 @@ func (x *ContainersRequest) GetApplication() string {
 	return ""
 }
 
+func (x *ContainersRequest) GetQueues() map[string]string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
 type ContainersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Larger than the one asked about, unless nothing has changed. A manager that
@@ -3380,7 +3586,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3598,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3611,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -3437,7 +3643,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3655,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3668,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 type NodesResponse struct {
@@ -3473,13 +3679,14 @@ type NodesResponse struct {
 	Policy        string `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
 	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	StartedMs     int64  `protobuf:"varint,5,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	Draining      bool   `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3698,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3711,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -3542,6 +3749,200 @@ func (x *NodesResponse) GetStartedMs() int64 {
 	return 0
 }
 
+func (x *NodesResponse) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+type DrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// End it: containers give way again.
+	End           bool `protobuf:"varint,1,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_headrace_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DrainRequest) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+type DrainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Containers that do not run yet, on nodes that are there and on nodes that are away.
+	Left uint32 `protobuf:"varint,1,opt,name=left,proto3" json:"left,omitempty"`
+	Away uint32 `protobuf:"varint,2,opt,name=away,proto3" json:"away,omitempty"`
+	// Why some of them do not, one line for each.
+	Problems      []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainResponse) Reset() {
+	*x = DrainResponse{}
+	mi := &file_headrace_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainResponse) ProtoMessage() {}
+
+func (x *DrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
+func (*DrainResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *DrainResponse) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *DrainResponse) GetAway() uint32 {
+	if x != nil {
+		return x.Away
+	}
+	return 0
+}
+
+func (x *DrainResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+type ForgetNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_headrace_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ForgetNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type ForgetNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeResponse) Reset() {
+	*x = ForgetNodeResponse{}
+	mi := &file_headrace_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeResponse) ProtoMessage() {}
+
+func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
+func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{47}
+}
+
 type ManagedNode struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3554,7 +3955,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3566,7 +3967,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3579,7 +3980,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -3618,7 +4019,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3630,7 +4031,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3643,7 +4044,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -3676,7 +4077,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3688,7 +4089,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3701,7 +4102,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -3719,7 +4120,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3731,7 +4132,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3744,7 +4145,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 type ListWarmResponse struct {
@@ -3757,7 +4158,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +4170,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +4183,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -3839,7 +4240,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +4252,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3864,7 +4265,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -4026,7 +4427,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4038,7 +4439,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4051,7 +4452,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -4079,7 +4480,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4492,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4505,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -4140,7 +4541,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4152,7 +4553,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4165,7 +4566,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -4226,7 +4627,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4639,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4652,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -4276,7 +4677,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4288,7 +4689,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4301,7 +4702,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -4350,7 +4751,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4362,7 +4763,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4375,7 +4776,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -4423,7 +4824,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4435,7 +4836,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4448,7 +4849,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -4470,7 +4871,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +4883,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +4896,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -4549,7 +4950,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4561,7 +4962,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4574,7 +4975,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Disk) GetName() string {
@@ -4685,7 +5086,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +5098,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +5111,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DiskReader) GetName() string {
@@ -4755,537 +5156,11 @@ func (x *DiskReader) GetWaited() float64 {
 	return 0
 }
 
-type OpenStreamRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// split says what the units are; tasks and no_warm are not used.
-	Input *Input `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// 0 means 1.
-	Consumers uint32 `protobuf:"varint,2,opt,name=consumers,proto3" json:"consumers,omitempty"`
-	// For people.
-	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OpenStreamRequest) Reset() {
-	*x = OpenStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OpenStreamRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OpenStreamRequest) ProtoMessage() {}
-
-func (x *OpenStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OpenStreamRequest.ProtoReflect.Descriptor instead.
-func (*OpenStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
-}
-
-func (x *OpenStreamRequest) GetInput() *Input {
-	if x != nil {
-		return x.Input
-	}
-	return nil
-}
-
-func (x *OpenStreamRequest) GetConsumers() uint32 {
-	if x != nil {
-		return x.Consumers
-	}
-	return 0
-}
-
-func (x *OpenStreamRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-type GetStreamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetStreamRequest) Reset() {
-	*x = GetStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetStreamRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetStreamRequest) ProtoMessage() {}
-
-func (x *GetStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetStreamRequest.ProtoReflect.Descriptor instead.
-func (*GetStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
-}
-
-func (x *GetStreamRequest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-type ListStreamsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Also those of tasks.
-	All           bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListStreamsRequest) Reset() {
-	*x = ListStreamsRequest{}
-	mi := &file_headrace_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListStreamsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListStreamsRequest) ProtoMessage() {}
-
-func (x *ListStreamsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListStreamsRequest.ProtoReflect.Descriptor instead.
-func (*ListStreamsRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
-}
-
-func (x *ListStreamsRequest) GetAll() bool {
-	if x != nil {
-		return x.All
-	}
-	return false
-}
-
-type ListStreamsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Streams       []*StreamInfo          `protobuf:"bytes,1,rep,name=streams,proto3" json:"streams,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListStreamsResponse) Reset() {
-	*x = ListStreamsResponse{}
-	mi := &file_headrace_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListStreamsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListStreamsResponse) ProtoMessage() {}
-
-func (x *ListStreamsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListStreamsResponse.ProtoReflect.Descriptor instead.
-func (*ListStreamsResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
-}
-
-func (x *ListStreamsResponse) GetStreams() []*StreamInfo {
-	if x != nil {
-		return x.Streams
-	}
-	return nil
-}
-
-type CloseStreamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseStreamRequest) Reset() {
-	*x = CloseStreamRequest{}
-	mi := &file_headrace_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseStreamRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseStreamRequest) ProtoMessage() {}
-
-func (x *CloseStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseStreamRequest.ProtoReflect.Descriptor instead.
-func (*CloseStreamRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
-}
-
-func (x *CloseStreamRequest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-type CloseStreamResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CloseStreamResponse) Reset() {
-	*x = CloseStreamResponse{}
-	mi := &file_headrace_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CloseStreamResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CloseStreamResponse) ProtoMessage() {}
-
-func (x *CloseStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CloseStreamResponse.ProtoReflect.Descriptor instead.
-func (*CloseStreamResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
-}
-
-type StreamInfo struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The job whose tasks consume it; empty for one made by Open.
-	Job   string `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
-	User  string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
-	Split Split  `protobuf:"varint,5,opt,name=split,proto3,enum=headrace.v1.Split" json:"split,omitempty"`
-	Files int64  `protobuf:"varint,6,opt,name=files,proto3" json:"files,omitempty"`
-	Bytes int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Units uint32 `protobuf:"varint,8,opt,name=units,proto3" json:"units,omitempty"`
-	// Given out so far, and committed by consumers that have finished.
-	DealtUnits     uint32 `protobuf:"varint,9,opt,name=dealt_units,json=dealtUnits,proto3" json:"dealt_units,omitempty"`
-	Dealt          int64  `protobuf:"varint,10,opt,name=dealt,proto3" json:"dealt,omitempty"`
-	CommittedUnits uint32 `protobuf:"varint,11,opt,name=committed_units,json=committedUnits,proto3" json:"committed_units,omitempty"`
-	Committed      int64  `protobuf:"varint,12,opt,name=committed,proto3" json:"committed,omitempty"`
-	// Streams that share its reading of the disk now, itself included; 0: nothing
-	// is being read.
-	Readers   uint32            `protobuf:"varint,13,opt,name=readers,proto3" json:"readers,omitempty"`
-	Consumers []*StreamConsumer `protobuf:"bytes,14,rep,name=consumers,proto3" json:"consumers,omitempty"`
-	// Why the stream has failed; empty: it has not.
-	Error string `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
-	// The socket that consumers connect to.
-	Socket        string `protobuf:"bytes,16,opt,name=socket,proto3" json:"socket,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamInfo) Reset() {
-	*x = StreamInfo{}
-	mi := &file_headrace_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamInfo) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamInfo) ProtoMessage() {}
-
-func (x *StreamInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamInfo.ProtoReflect.Descriptor instead.
-func (*StreamInfo) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *StreamInfo) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *StreamInfo) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *StreamInfo) GetJob() string {
-	if x != nil {
-		return x.Job
-	}
-	return ""
-}
-
-func (x *StreamInfo) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *StreamInfo) GetSplit() Split {
-	if x != nil {
-		return x.Split
-	}
-	return Split_SPLIT_NONE
-}
-
-func (x *StreamInfo) GetFiles() int64 {
-	if x != nil {
-		return x.Files
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetUnits() uint32 {
-	if x != nil {
-		return x.Units
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetDealtUnits() uint32 {
-	if x != nil {
-		return x.DealtUnits
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetDealt() int64 {
-	if x != nil {
-		return x.Dealt
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetCommittedUnits() uint32 {
-	if x != nil {
-		return x.CommittedUnits
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetCommitted() int64 {
-	if x != nil {
-		return x.Committed
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetReaders() uint32 {
-	if x != nil {
-		return x.Readers
-	}
-	return 0
-}
-
-func (x *StreamInfo) GetConsumers() []*StreamConsumer {
-	if x != nil {
-		return x.Consumers
-	}
-	return nil
-}
-
-func (x *StreamInfo) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *StreamInfo) GetSocket() string {
-	if x != nil {
-		return x.Socket
-	}
-	return ""
-}
-
-type StreamConsumer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Index uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// 0: none has begun.
-	Attempt uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// waiting (has not connected), connected, gone (connection lost, may come
-	// back), finished (has committed its units), failed.
-	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// Given to this attempt.
-	Units         uint32 `protobuf:"varint,4,opt,name=units,proto3" json:"units,omitempty"`
-	Bytes         int64  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamConsumer) Reset() {
-	*x = StreamConsumer{}
-	mi := &file_headrace_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamConsumer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamConsumer) ProtoMessage() {}
-
-func (x *StreamConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamConsumer.ProtoReflect.Descriptor instead.
-func (*StreamConsumer) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{66}
-}
-
-func (x *StreamConsumer) GetIndex() uint32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *StreamConsumer) GetAttempt() uint32 {
-	if x != nil {
-		return x.Attempt
-	}
-	return 0
-}
-
-func (x *StreamConsumer) GetState() string {
-	if x != nil {
-		return x.State
-	}
-	return ""
-}
-
-func (x *StreamConsumer) GetUnits() uint32 {
-	if x != nil {
-		return x.Units
-	}
-	return 0
-}
-
-func (x *StreamConsumer) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
 var File_headrace_proto protoreflect.FileDescriptor
 
 const file_headrace_proto_rawDesc = "" +
 	"\n" +
-	"\x0eheadrace.proto\x12\vheadrace.v1\"\x87\x03\n" +
+	"\x0eheadrace.proto\x12\vheadrace.v1\"\x8e\x04\n" +
 	"\n" +
 	"RunRequest\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x12\n" +
@@ -5303,8 +5178,17 @@ const file_headrace_proto_rawDesc = "" +
 	"\arestart\x18\f \x01(\x0e2\x14.headrace.v1.RestartR\arestart\x12\x19\n" +
 	"\x05umask\x18\r \x01(\rH\x00R\x05umask\x88\x01\x01\x12\x12\n" +
 	"\x04held\x18\x0e \x01(\bR\x04held\x12(\n" +
-	"\x05input\x18\x0f \x01(\v2\x12.headrace.v1.InputR\x05inputB\b\n" +
-	"\x06_umask\"\xcd\x01\n" +
+	"\x05input\x18\x0f \x01(\v2\x12.headrace.v1.InputR\x05input\x122\n" +
+	"\x06limits\x18\x10 \x03(\v2\x1a.headrace.v1.ResourceLimitR\x06limits\x12\x17\n" +
+	"\x04nice\x18\x11 \x01(\x05H\x01R\x04nice\x88\x01\x01\x12\x12\n" +
+	"\x04pids\x18\x12 \x01(\x03R\x04pids\x12\x1b\n" +
+	"\tio_weight\x18\x13 \x01(\rR\bioWeightB\b\n" +
+	"\x06_umaskB\a\n" +
+	"\x05_nice\"S\n" +
+	"\rResourceLimit\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
+	"\x04soft\x18\x02 \x01(\x04R\x04soft\x12\x12\n" +
+	"\x04hard\x18\x03 \x01(\x04R\x04hard\"\xcd\x01\n" +
 	"\x05Input\x12\x14\n" +
 	"\x05paths\x18\x01 \x03(\tR\x05paths\x12(\n" +
 	"\x05split\x18\x02 \x01(\x0e2\x12.headrace.v1.SplitR\x05split\x12\x1c\n" +
@@ -5331,19 +5215,29 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"WatchEvent\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.headrace.v1.TaskR\x05tasks\x12\x1c\n" +
-	"\tforgotten\x18\x02 \x03(\tR\tforgotten\"b\n" +
+	"\tforgotten\x18\x02 \x03(\tR\tforgotten\"\xf0\x01\n" +
 	"\vLogsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\x12+\n" +
-	"\x06stream\x18\x03 \x01(\x0e2\x13.headrace.v1.StreamR\x06stream\"K\n" +
+	"\x06stream\x18\x03 \x01(\x0e2\x13.headrace.v1.StreamR\x06stream\x12\x17\n" +
+	"\x04tail\x18\x04 \x01(\rH\x00R\x04tail\x88\x01\x01\x12$\n" +
+	"\vstdout_from\x18\x05 \x01(\x03H\x01R\n" +
+	"stdoutFrom\x88\x01\x01\x12$\n" +
+	"\vstderr_from\x18\x06 \x01(\x03H\x02R\n" +
+	"stderrFrom\x88\x01\x01B\a\n" +
+	"\x05_tailB\x0e\n" +
+	"\f_stdout_fromB\x0e\n" +
+	"\f_stderr_from\"c\n" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12+\n" +
-	"\x06stream\x18\x02 \x01(\x0e2\x13.headrace.v1.StreamR\x06stream\"I\n" +
+	"\x06stream\x18\x02 \x01(\x0e2\x13.headrace.v1.StreamR\x06stream\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"_\n" +
 	"\vVerbRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
-	"\x05store\x18\x03 \x01(\tR\x05store\"\x10\n" +
-	"\x0eForgetResponse\"\xbc\a\n" +
+	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"\x10\n" +
+	"\x0eForgetResponse\"\xc0\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -5357,7 +5251,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\x04cpus\x18\n" +
 	" \x01(\x01R\x04cpus\x12\x16\n" +
 	"\x06memory\x18\v \x01(\x03R\x06memory\x12\x12\n" +
-	"\x04held\x18\f \x01(\bR\x04held\x12!\n" +
+	"\x04held\x18\f \x01(\bR\x04held\x12\x1b\n" +
+	"\tio_weight\x18\r \x01(\rR\bioWeight\x12!\n" +
 	"\fsubmitted_ms\x18\x14 \x01(\x03R\vsubmittedMs\x12\x1d\n" +
 	"\n" +
 	"started_ms\x18\x15 \x01(\x03R\tstartedMs\x12\x19\n" +
@@ -5369,13 +5264,16 @@ const file_headrace_proto_rawDesc = "" +
 	"\bprogress\x18) \x01(\x01R\bprogress\x12 \n" +
 	"\vpreemptions\x18* \x01(\rR\vpreemptions\x12\x19\n" +
 	"\blost_cpu\x18+ \x01(\x01R\alostCpu\x12\x1b\n" +
-	"\tlost_wall\x18, \x01(\x01R\blostWall\x12;\n" +
+	"\tlost_wall\x18, \x01(\x01R\blostWall\x12\x1c\n" +
+	"\tcontinued\x18- \x01(\rR\tcontinued\x12*\n" +
+	"\x11last_continued_ms\x18. \x01(\x03R\x0flastContinuedMs\x12;\n" +
 	"\n" +
 	"checkpoint\x182 \x01(\v2\x1b.headrace.v1.CheckpointInfoR\n" +
 	"checkpoint\x12#\n" +
 	"\rno_checkpoint\x183 \x01(\tR\fnoCheckpoint\x12\x1d\n" +
 	"\n" +
-	"no_suspend\x184 \x01(\tR\tnoSuspend\x12,\n" +
+	"no_suspend\x184 \x01(\tR\tnoSuspend\x12\x1b\n" +
+	"\tno_limits\x185 \x01(\tR\bnoLimits\x12,\n" +
 	"\ahistory\x18< \x03(\v2\x12.headrace.v1.EventR\ahistory\x12\x1f\n" +
 	"\vstdout_path\x18= \x01(\tR\n" +
 	"stdoutPath\x12\x1f\n" +
@@ -5510,7 +5408,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\barchived\x18\r \x01(\bR\barchived\";\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xc5\x01\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xdb\x01\n" +
 	"\tNodeOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x12\n" +
@@ -5518,7 +5416,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05store\x18\x04 \x01(\tR\x05store\x12\x19\n" +
 	"\bpage_out\x18\x05 \x01(\x03R\apageOut\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
-	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\"\xa8\x01\n" +
+	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\x12\x14\n" +
+	"\x05force\x18\b \x01(\bR\x05force\"\xa8\x01\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
@@ -5554,18 +5453,22 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"c\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xe2\x01\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
-	"\vapplication\x18\x03 \x01(\tR\vapplication\"|\n" +
+	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
+	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x1a9\n" +
+	"\vQueuesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
 	"\x12ContainersResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x126\n" +
 	"\n" +
 	"containers\x18\x02 \x03(\v2\x16.headrace.v1.ContainerR\n" +
 	"containers\x12\x14\n" +
 	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"\x0e\n" +
-	"\fNodesRequest\"\xc8\x01\n" +
+	"\fNodesRequest\"\xe4\x01\n" +
 	"\rNodesResponse\x12.\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x18.headrace.v1.ManagedNodeR\x05nodes\x126\n" +
 	"\n" +
@@ -5574,7 +5477,17 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06policy\x18\x03 \x01(\tR\x06policy\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
-	"started_ms\x18\x05 \x01(\x03R\tstartedMs\"e\n" +
+	"started_ms\x18\x05 \x01(\x03R\tstartedMs\x12\x1a\n" +
+	"\bdraining\x18\x06 \x01(\bR\bdraining\" \n" +
+	"\fDrainRequest\x12\x10\n" +
+	"\x03end\x18\x01 \x01(\bR\x03end\"S\n" +
+	"\rDrainResponse\x12\x12\n" +
+	"\x04left\x18\x01 \x01(\rR\x04left\x12\x12\n" +
+	"\x04away\x18\x02 \x01(\rR\x04away\x12\x1a\n" +
+	"\bproblems\x18\x03 \x03(\tR\bproblems\"'\n" +
+	"\x11ForgetNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x14\n" +
+	"\x12ForgetNodeResponse\"e\n" +
 	"\vManagedNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x04info\x18\x02 \x01(\v2\x15.headrace.v1.NodeInfoR\x04info\x12\x17\n" +
@@ -5673,46 +5586,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\areading\x18\x04 \x01(\bR\areading\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\bR\awaiting\x12\x16\n" +
-	"\x06waited\x18\x06 \x01(\x01R\x06waited\"o\n" +
-	"\x11OpenStreamRequest\x12(\n" +
-	"\x05input\x18\x01 \x01(\v2\x12.headrace.v1.InputR\x05input\x12\x1c\n" +
-	"\tconsumers\x18\x02 \x01(\rR\tconsumers\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\"\n" +
-	"\x10GetStreamRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"&\n" +
-	"\x12ListStreamsRequest\x12\x10\n" +
-	"\x03all\x18\x01 \x01(\bR\x03all\"H\n" +
-	"\x13ListStreamsResponse\x121\n" +
-	"\astreams\x18\x01 \x03(\v2\x17.headrace.v1.StreamInfoR\astreams\"$\n" +
-	"\x12CloseStreamRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13CloseStreamResponse\"\xc3\x03\n" +
-	"\n" +
-	"StreamInfo\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
-	"\x03job\x18\x03 \x01(\tR\x03job\x12\x12\n" +
-	"\x04user\x18\x04 \x01(\tR\x04user\x12(\n" +
-	"\x05split\x18\x05 \x01(\x0e2\x12.headrace.v1.SplitR\x05split\x12\x14\n" +
-	"\x05files\x18\x06 \x01(\x03R\x05files\x12\x14\n" +
-	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05units\x18\b \x01(\rR\x05units\x12\x1f\n" +
-	"\vdealt_units\x18\t \x01(\rR\n" +
-	"dealtUnits\x12\x14\n" +
-	"\x05dealt\x18\n" +
-	" \x01(\x03R\x05dealt\x12'\n" +
-	"\x0fcommitted_units\x18\v \x01(\rR\x0ecommittedUnits\x12\x1c\n" +
-	"\tcommitted\x18\f \x01(\x03R\tcommitted\x12\x18\n" +
-	"\areaders\x18\r \x01(\rR\areaders\x129\n" +
-	"\tconsumers\x18\x0e \x03(\v2\x1b.headrace.v1.StreamConsumerR\tconsumers\x12\x14\n" +
-	"\x05error\x18\x0f \x01(\tR\x05error\x12\x16\n" +
-	"\x06socket\x18\x10 \x01(\tR\x06socket\"\x82\x01\n" +
-	"\x0eStreamConsumer\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\tR\x05state\x12\x14\n" +
-	"\x05units\x18\x04 \x01(\rR\x05units\x12\x14\n" +
-	"\x05bytes\x18\x05 \x01(\x03R\x05bytes*Y\n" +
+	"\x06waited\x18\x06 \x01(\x01R\x06waited*Y\n" +
 	"\x05Split\x12\x0e\n" +
 	"\n" +
 	"SPLIT_NONE\x10\x00\x12\x0f\n" +
@@ -5746,15 +5620,10 @@ const file_headrace_proto_rawDesc = "" +
 	"\bListWarm\x12\x1c.headrace.v1.ListWarmRequest\x1a\x1d.headrace.v1.ListWarmResponse\x12>\n" +
 	"\x05Evict\x12\x19.headrace.v1.EvictRequest\x1a\x1a.headrace.v1.EvictResponse\x12=\n" +
 	"\x05Cache\x12\x19.headrace.v1.CacheRequest\x1a\x17.headrace.v1.CacheChunk0\x01\x12>\n" +
-	"\x05Disks\x12\x19.headrace.v1.DisksRequest\x1a\x18.headrace.v1.DisksSample0\x012\xa6\x02\n" +
-	"\rStreamService\x12?\n" +
-	"\x04Open\x12\x1e.headrace.v1.OpenStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12=\n" +
-	"\x03Get\x12\x1d.headrace.v1.GetStreamRequest\x1a\x17.headrace.v1.StreamInfo\x12I\n" +
-	"\x04List\x12\x1f.headrace.v1.ListStreamsRequest\x1a .headrace.v1.ListStreamsResponse\x12J\n" +
-	"\x05Close\x12\x1f.headrace.v1.CloseStreamRequest\x1a .headrace.v1.CloseStreamResponse2\xa5\x01\n" +
+	"\x05Disks\x12\x19.headrace.v1.DisksRequest\x1a\x18.headrace.v1.DisksSample0\x012\xa5\x01\n" +
 	"\vHostService\x12D\n" +
 	"\aPrepare\x12\x1b.headrace.v1.PrepareRequest\x1a\x1c.headrace.v1.PrepareResponse\x12P\n" +
-	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xee\x03\n" +
+	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xf9\x04\n" +
 	"\x0eManagerService\x12:\n" +
 	"\x04Join\x12\x18.headrace.v1.JoinRequest\x1a\x16.headrace.v1.NodeOrder0\x01\x12B\n" +
 	"\x06Report\x12\x17.headrace.v1.NodeReport\x1a\x1f.headrace.v1.NodeReportResponse\x12D\n" +
@@ -5763,7 +5632,9 @@ const file_headrace_proto_rawDesc = "" +
 	"\aRelease\x12\x1b.headrace.v1.ReleaseRequest\x1a\x1c.headrace.v1.ReleaseResponse\x12M\n" +
 	"\n" +
 	"Containers\x12\x1e.headrace.v1.ContainersRequest\x1a\x1f.headrace.v1.ContainersResponse\x12>\n" +
-	"\x05Nodes\x12\x19.headrace.v1.NodesRequest\x1a\x1a.headrace.v1.NodesResponse2F\n" +
+	"\x05Nodes\x12\x19.headrace.v1.NodesRequest\x1a\x1a.headrace.v1.NodesResponse\x12>\n" +
+	"\x05Drain\x12\x19.headrace.v1.DrainRequest\x1a\x1a.headrace.v1.DrainResponse\x12I\n" +
+	"\x06Forget\x12\x1e.headrace.v1.ForgetNodeRequest\x1a\x1f.headrace.v1.ForgetNodeResponse2F\n" +
 	"\vNodeService\x127\n" +
 	"\x04Info\x12\x18.headrace.v1.InfoRequest\x1a\x15.headrace.v1.NodeInfoB\x14Z\x12headrace/wire;wireb\x06proto3"
 
@@ -5780,185 +5651,177 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
 	(Stream)(0),                 // 2: headrace.v1.Stream
 	(*RunRequest)(nil),          // 3: headrace.v1.RunRequest
-	(*Input)(nil),               // 4: headrace.v1.Input
-	(*RunResponse)(nil),         // 5: headrace.v1.RunResponse
-	(*GetRequest)(nil),          // 6: headrace.v1.GetRequest
-	(*ListRequest)(nil),         // 7: headrace.v1.ListRequest
-	(*ListResponse)(nil),        // 8: headrace.v1.ListResponse
-	(*WatchRequest)(nil),        // 9: headrace.v1.WatchRequest
-	(*WatchEvent)(nil),          // 10: headrace.v1.WatchEvent
-	(*LogsRequest)(nil),         // 11: headrace.v1.LogsRequest
-	(*LogChunk)(nil),            // 12: headrace.v1.LogChunk
-	(*VerbRequest)(nil),         // 13: headrace.v1.VerbRequest
-	(*ForgetResponse)(nil),      // 14: headrace.v1.ForgetResponse
-	(*Task)(nil),                // 15: headrace.v1.Task
-	(*Hosting)(nil),             // 16: headrace.v1.Hosting
-	(*TaskInput)(nil),           // 17: headrace.v1.TaskInput
-	(*Usage)(nil),               // 18: headrace.v1.Usage
-	(*CheckpointInfo)(nil),      // 19: headrace.v1.CheckpointInfo
-	(*Event)(nil),               // 20: headrace.v1.Event
-	(*InfoRequest)(nil),         // 21: headrace.v1.InfoRequest
-	(*NodeInfo)(nil),            // 22: headrace.v1.NodeInfo
-	(*Store)(nil),               // 23: headrace.v1.Store
-	(*PrepareRequest)(nil),      // 24: headrace.v1.PrepareRequest
-	(*PrepareResponse)(nil),     // 25: headrace.v1.PrepareResponse
-	(*ApplicationRequest)(nil),  // 26: headrace.v1.ApplicationRequest
-	(*ApplicationResponse)(nil), // 27: headrace.v1.ApplicationResponse
-	(*Container)(nil),           // 28: headrace.v1.Container
-	(*JoinRequest)(nil),         // 29: headrace.v1.JoinRequest
-	(*NodeOrder)(nil),           // 30: headrace.v1.NodeOrder
-	(*NodeReport)(nil),          // 31: headrace.v1.NodeReport
-	(*OrderResult)(nil),         // 32: headrace.v1.OrderResult
-	(*NodeReportResponse)(nil),  // 33: headrace.v1.NodeReportResponse
-	(*PreemptRequest)(nil),      // 34: headrace.v1.PreemptRequest
-	(*Victim)(nil),              // 35: headrace.v1.Victim
-	(*PreemptResponse)(nil),     // 36: headrace.v1.PreemptResponse
-	(*PreemptDecision)(nil),     // 37: headrace.v1.PreemptDecision
-	(*ResumeRequest)(nil),       // 38: headrace.v1.ResumeRequest
-	(*ResumeResponse)(nil),      // 39: headrace.v1.ResumeResponse
-	(*ReleaseRequest)(nil),      // 40: headrace.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 41: headrace.v1.ReleaseResponse
-	(*ContainersRequest)(nil),   // 42: headrace.v1.ContainersRequest
-	(*ContainersResponse)(nil),  // 43: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 44: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 45: headrace.v1.NodesResponse
-	(*ManagedNode)(nil),         // 46: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 47: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 48: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 49: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 50: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 51: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 52: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 53: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 54: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 55: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 56: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 57: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 58: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 59: headrace.v1.DisksSample
-	(*Disk)(nil),                // 60: headrace.v1.Disk
-	(*DiskReader)(nil),          // 61: headrace.v1.DiskReader
-	(*OpenStreamRequest)(nil),   // 62: headrace.v1.OpenStreamRequest
-	(*GetStreamRequest)(nil),    // 63: headrace.v1.GetStreamRequest
-	(*ListStreamsRequest)(nil),  // 64: headrace.v1.ListStreamsRequest
-	(*ListStreamsResponse)(nil), // 65: headrace.v1.ListStreamsResponse
-	(*CloseStreamRequest)(nil),  // 66: headrace.v1.CloseStreamRequest
-	(*CloseStreamResponse)(nil), // 67: headrace.v1.CloseStreamResponse
-	(*StreamInfo)(nil),          // 68: headrace.v1.StreamInfo
-	(*StreamConsumer)(nil),      // 69: headrace.v1.StreamConsumer
+	(*ResourceLimit)(nil),       // 4: headrace.v1.ResourceLimit
+	(*Input)(nil),               // 5: headrace.v1.Input
+	(*RunResponse)(nil),         // 6: headrace.v1.RunResponse
+	(*GetRequest)(nil),          // 7: headrace.v1.GetRequest
+	(*ListRequest)(nil),         // 8: headrace.v1.ListRequest
+	(*ListResponse)(nil),        // 9: headrace.v1.ListResponse
+	(*WatchRequest)(nil),        // 10: headrace.v1.WatchRequest
+	(*WatchEvent)(nil),          // 11: headrace.v1.WatchEvent
+	(*LogsRequest)(nil),         // 12: headrace.v1.LogsRequest
+	(*LogChunk)(nil),            // 13: headrace.v1.LogChunk
+	(*VerbRequest)(nil),         // 14: headrace.v1.VerbRequest
+	(*ForgetResponse)(nil),      // 15: headrace.v1.ForgetResponse
+	(*Task)(nil),                // 16: headrace.v1.Task
+	(*Hosting)(nil),             // 17: headrace.v1.Hosting
+	(*TaskInput)(nil),           // 18: headrace.v1.TaskInput
+	(*Usage)(nil),               // 19: headrace.v1.Usage
+	(*CheckpointInfo)(nil),      // 20: headrace.v1.CheckpointInfo
+	(*Event)(nil),               // 21: headrace.v1.Event
+	(*InfoRequest)(nil),         // 22: headrace.v1.InfoRequest
+	(*NodeInfo)(nil),            // 23: headrace.v1.NodeInfo
+	(*Store)(nil),               // 24: headrace.v1.Store
+	(*PrepareRequest)(nil),      // 25: headrace.v1.PrepareRequest
+	(*PrepareResponse)(nil),     // 26: headrace.v1.PrepareResponse
+	(*ApplicationRequest)(nil),  // 27: headrace.v1.ApplicationRequest
+	(*ApplicationResponse)(nil), // 28: headrace.v1.ApplicationResponse
+	(*Container)(nil),           // 29: headrace.v1.Container
+	(*JoinRequest)(nil),         // 30: headrace.v1.JoinRequest
+	(*NodeOrder)(nil),           // 31: headrace.v1.NodeOrder
+	(*NodeReport)(nil),          // 32: headrace.v1.NodeReport
+	(*OrderResult)(nil),         // 33: headrace.v1.OrderResult
+	(*NodeReportResponse)(nil),  // 34: headrace.v1.NodeReportResponse
+	(*PreemptRequest)(nil),      // 35: headrace.v1.PreemptRequest
+	(*Victim)(nil),              // 36: headrace.v1.Victim
+	(*PreemptResponse)(nil),     // 37: headrace.v1.PreemptResponse
+	(*PreemptDecision)(nil),     // 38: headrace.v1.PreemptDecision
+	(*ResumeRequest)(nil),       // 39: headrace.v1.ResumeRequest
+	(*ResumeResponse)(nil),      // 40: headrace.v1.ResumeResponse
+	(*ReleaseRequest)(nil),      // 41: headrace.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 42: headrace.v1.ReleaseResponse
+	(*ContainersRequest)(nil),   // 43: headrace.v1.ContainersRequest
+	(*ContainersResponse)(nil),  // 44: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 45: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 46: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 47: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 48: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 49: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 50: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 51: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 52: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 53: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 54: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 55: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 56: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 57: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 58: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 59: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 60: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 61: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 62: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 63: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 64: headrace.v1.DisksSample
+	(*Disk)(nil),                // 65: headrace.v1.Disk
+	(*DiskReader)(nil),          // 66: headrace.v1.DiskReader
+	nil,                         // 67: headrace.v1.ContainersRequest.QueuesEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
-	4,  // 1: headrace.v1.RunRequest.input:type_name -> headrace.v1.Input
-	0,  // 2: headrace.v1.Input.split:type_name -> headrace.v1.Split
-	15, // 3: headrace.v1.ListResponse.tasks:type_name -> headrace.v1.Task
-	22, // 4: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
-	15, // 5: headrace.v1.WatchEvent.tasks:type_name -> headrace.v1.Task
-	2,  // 6: headrace.v1.LogsRequest.stream:type_name -> headrace.v1.Stream
-	2,  // 7: headrace.v1.LogChunk.stream:type_name -> headrace.v1.Stream
-	18, // 8: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
-	19, // 9: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
-	20, // 10: headrace.v1.Task.history:type_name -> headrace.v1.Event
-	17, // 11: headrace.v1.Task.input:type_name -> headrace.v1.TaskInput
-	16, // 12: headrace.v1.Task.hosting:type_name -> headrace.v1.Hosting
-	0,  // 13: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
-	23, // 14: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
-	16, // 15: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
-	28, // 16: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
-	16, // 17: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
-	22, // 18: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
-	15, // 19: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
-	32, // 20: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
-	35, // 21: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
-	37, // 22: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	28, // 23: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	46, // 24: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	28, // 25: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	22, // 26: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	51, // 27: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	52, // 28: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	52, // 29: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	57, // 30: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	52, // 31: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	60, // 32: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	61, // 33: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	4,  // 34: headrace.v1.OpenStreamRequest.input:type_name -> headrace.v1.Input
-	68, // 35: headrace.v1.ListStreamsResponse.streams:type_name -> headrace.v1.StreamInfo
-	0,  // 36: headrace.v1.StreamInfo.split:type_name -> headrace.v1.Split
-	69, // 37: headrace.v1.StreamInfo.consumers:type_name -> headrace.v1.StreamConsumer
-	3,  // 38: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	6,  // 39: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	7,  // 40: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	9,  // 41: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	11, // 42: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	13, // 43: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	13, // 44: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	13, // 45: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	13, // 46: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	13, // 47: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	13, // 48: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	47, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	48, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	49, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	53, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	55, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	58, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	62, // 55: headrace.v1.StreamService.Open:input_type -> headrace.v1.OpenStreamRequest
-	63, // 56: headrace.v1.StreamService.Get:input_type -> headrace.v1.GetStreamRequest
-	64, // 57: headrace.v1.StreamService.List:input_type -> headrace.v1.ListStreamsRequest
-	66, // 58: headrace.v1.StreamService.Close:input_type -> headrace.v1.CloseStreamRequest
-	24, // 59: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	26, // 60: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	29, // 61: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	31, // 62: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	34, // 63: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	38, // 64: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	40, // 65: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	42, // 66: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	44, // 67: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	21, // 68: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	5,  // 69: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	15, // 70: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	8,  // 71: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	10, // 72: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	12, // 73: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	15, // 74: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	15, // 75: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	15, // 76: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	15, // 77: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	15, // 78: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	14, // 79: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	51, // 80: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	51, // 81: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	50, // 82: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	54, // 83: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	56, // 84: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	59, // 85: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	68, // 86: headrace.v1.StreamService.Open:output_type -> headrace.v1.StreamInfo
-	68, // 87: headrace.v1.StreamService.Get:output_type -> headrace.v1.StreamInfo
-	65, // 88: headrace.v1.StreamService.List:output_type -> headrace.v1.ListStreamsResponse
-	67, // 89: headrace.v1.StreamService.Close:output_type -> headrace.v1.CloseStreamResponse
-	25, // 90: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	27, // 91: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	30, // 92: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	33, // 93: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	36, // 94: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	39, // 95: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	41, // 96: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	43, // 97: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	45, // 98: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	22, // 99: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	69, // [69:100] is the sub-list for method output_type
-	38, // [38:69] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	5,  // 1: headrace.v1.RunRequest.input:type_name -> headrace.v1.Input
+	4,  // 2: headrace.v1.RunRequest.limits:type_name -> headrace.v1.ResourceLimit
+	0,  // 3: headrace.v1.Input.split:type_name -> headrace.v1.Split
+	16, // 4: headrace.v1.ListResponse.tasks:type_name -> headrace.v1.Task
+	23, // 5: headrace.v1.ListResponse.node:type_name -> headrace.v1.NodeInfo
+	16, // 6: headrace.v1.WatchEvent.tasks:type_name -> headrace.v1.Task
+	2,  // 7: headrace.v1.LogsRequest.stream:type_name -> headrace.v1.Stream
+	2,  // 8: headrace.v1.LogChunk.stream:type_name -> headrace.v1.Stream
+	19, // 9: headrace.v1.Task.usage:type_name -> headrace.v1.Usage
+	20, // 10: headrace.v1.Task.checkpoint:type_name -> headrace.v1.CheckpointInfo
+	21, // 11: headrace.v1.Task.history:type_name -> headrace.v1.Event
+	18, // 12: headrace.v1.Task.input:type_name -> headrace.v1.TaskInput
+	17, // 13: headrace.v1.Task.hosting:type_name -> headrace.v1.Hosting
+	0,  // 14: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
+	24, // 15: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
+	17, // 16: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
+	29, // 17: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
+	17, // 18: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
+	23, // 19: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
+	16, // 20: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
+	33, // 21: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
+	36, // 22: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	38, // 23: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	67, // 24: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	29, // 25: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	51, // 26: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	29, // 27: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	23, // 28: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	56, // 29: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	57, // 30: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	57, // 31: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	62, // 32: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	57, // 33: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	65, // 34: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	66, // 35: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	3,  // 36: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	7,  // 37: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	8,  // 38: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	10, // 39: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	12, // 40: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	14, // 41: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	14, // 42: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	14, // 43: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	14, // 44: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	14, // 45: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	14, // 46: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	52, // 47: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	53, // 48: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	54, // 49: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	58, // 50: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	60, // 51: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	63, // 52: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	25, // 53: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	27, // 54: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	30, // 55: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	32, // 56: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	35, // 57: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	39, // 58: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	41, // 59: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	43, // 60: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	45, // 61: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	47, // 62: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	49, // 63: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	22, // 64: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	6,  // 65: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	16, // 66: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	9,  // 67: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	11, // 68: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	13, // 69: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	16, // 70: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	16, // 71: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	16, // 72: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	16, // 73: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	16, // 74: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	15, // 75: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	56, // 76: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	56, // 77: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	55, // 78: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	59, // 79: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	61, // 80: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	64, // 81: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	26, // 82: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	28, // 83: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	31, // 84: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	34, // 85: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	37, // 86: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	40, // 87: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	42, // 88: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	44, // 89: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	46, // 90: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	48, // 91: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	50, // 92: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	23, // 93: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	65, // [65:94] is the sub-list for method output_type
+	36, // [36:65] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -5967,15 +5830,16 @@ func file_headrace_proto_init() {
 		return
 	}
 	file_headrace_proto_msgTypes[0].OneofWrappers = []any{}
+	file_headrace_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   67,
+			NumMessages:   65,
 			NumExtensions: 0,
-			NumServices:   6,
+			NumServices:   5,
 		},
 		GoTypes:           file_headrace_proto_goTypes,
 		DependencyIndexes: file_headrace_proto_depIdxs,

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
@@ -13,48 +15,98 @@ import (
 // then is.
 type act func(ctx context.Context, d *daemon, id string) (*wire.Task, error)
 
-// actOnEach does it to every task that words name, one after the other, and
-// says how it went. A failure does not keep the others from their turn; the
-// exit code is that of the first one.
-func (a *app) actOnEach(cmd *cobra.Command, words []string, do act, tell func(*wire.Task) string) error {
+// sideBySide is how many requests of one command the daemon gets at a time. Kills wait
+// for what they end, ten seconds each if that does not listen: there are more of them,
+// half of what the daemon answers to one user at a time.
+const sideBySide, killsSideBySide = 8, 256
+
+// actOnEach does it to every task that words name, to so many at a time, and says how
+// it went, in their order. A failure does not keep the others from their turn; the exit code
+// is that of the first one.
+func (a *app) actOnEach(cmd *cobra.Command, words []string, atOnce int, do act, tell func(*wire.Task) string) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	first := 0
-	for _, word := range words {
-		task, err := d.find(cmd.Context(), word)
-		if err == nil {
-			task, err = do(cmd.Context(), d, task.Id)
-		}
+	return a.actOn(cmd.Context(), words, atOnce, func(ctx context.Context, word string) (*wire.Task, error) {
+		task, err := d.find(ctx, word)
 		if err != nil {
-			if len(words) == 1 || cmd.Context().Err() != nil {
-				return err
+			return nil, err
+		}
+		return do(ctx, d, task.Id)
+	}, tell)
+}
+
+// actOn calls do with each word, with at most atOnce of them at a time.
+func (a *app) actOn(ctx context.Context, words []string, atOnce int, do func(ctx context.Context, word string) (*wire.Task, error), tell func(*wire.Task) string) error {
+	type result struct {
+		task *wire.Task
+		err  error
+	}
+	results := make([]chan result, len(words))
+	for i := range results {
+		results[i] = make(chan result, 1)
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		free := make(chan struct{}, atOnce)
+		for i, word := range words {
+			select {
+			case free <- struct{}{}:
+			case <-over:
+				return
 			}
-			code, line := outcome(err)
+			go func() {
+				task, err := do(ctx, word)
+				results[i] <- result{task, err}
+				<-free
+			}()
+		}
+	}()
+	first := 0
+	for i, word := range words {
+		r := <-results[i]
+		if r.err != nil {
+			if len(words) == 1 || ctx.Err() != nil {
+				return r.err
+			}
+			code, line := cli.Outcome(r.err)
 			a.say("%s: %s", word, line)
 			if first == 0 {
 				first = code
 			}
 			continue
 		}
-		if err := a.told(task, tell); err != nil {
+		if err := a.told(r.task, tell); err != nil {
 			return err
 		}
 	}
 	if first != 0 {
-		return &exitError{code: first}
+		return cli.Exit(first, nil)
 	}
 	return nil
 }
 
 func (a *app) told(task *wire.Task, tell func(*wire.Task) string) error {
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		return writeMessage(a.out, task)
 	}
-	_, err := fmt.Fprintln(a.out, oneLine(tell(task)))
+	_, err := fmt.Fprintln(a.out, cli.OneLine(tell(task)))
 	return err
 }
 
 // tellState is "ID STATE".
 func tellState(t *wire.Task) string { return t.Id + " " + t.State }
+
+// taskFilter picks tasks by what its flags name; nothing given picks all.
+type taskFilter struct{ users, jobs, states []string }
+
+func (f *taskFilter) given() bool { return len(f.users)+len(f.jobs)+len(f.states) > 0 }
+
+func (f *taskFilter) picks(t *wire.Task) bool {
+	among := func(names []string, of ...string) bool {
+		return len(names) == 0 || slices.ContainsFunc(of, func(s string) bool { return s != "" && slices.Contains(names, s) })
+	}
+	return among(f.users, t.User) && among(f.jobs, t.Job) && among(f.states, t.State, t.Doing)
+}

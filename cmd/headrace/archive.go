@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"headrace/cli"
 	"headrace/internal/criu"
 	"headrace/proc/archive"
 	"headrace/solo"
@@ -72,18 +73,18 @@ func newArchive(spec, token, node string, c *solo.Config) (*watchedArchive, erro
 func archivePlace(where string) (func(context.Context) (archive.Place, error), error) {
 	if filepath.IsAbs(where) {
 		if err := checkShared(where); err != nil {
-			return nil, usageErrorf("--archive: %w", err)
+			return nil, cli.UsageErrorf("--archive: %w", err)
 		}
 		return func(context.Context) (archive.Place, error) { return shared(where) }, nil
 	}
 	u, err := url.Parse(where)
 	if err == nil {
 		if _, secret := u.User.Password(); secret {
-			return nil, usageErrorf("--archive: WebHDFS takes no password; give webhdfs://[USER@]HOST:PORT/DIR")
+			return nil, cli.UsageErrorf("--archive: WebHDFS takes no password; give webhdfs://[USER@]HOST:PORT/DIR")
 		}
 	}
 	if err != nil || u.Scheme != "webhdfs" || u.Hostname() == "" || u.Port() == "" || path.Clean("/"+u.Path) == "/" || u.RawQuery+u.Fragment != "" {
-		return nil, usageErrorf("--archive %q: give an absolute DIR, or webhdfs://[USER@]HOST:PORT/DIR", where)
+		return nil, cli.UsageErrorf("--archive %q: give an absolute DIR, or webhdfs://[USER@]HOST:PORT/DIR", where)
 	}
 	name := u.User.Username()
 	if name == "" {

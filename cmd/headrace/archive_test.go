@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/solo"
 	"headrace/wire"
@@ -48,8 +49,8 @@ func TestArchivePlaces(t *testing.T) {
 		if want == "" && err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
-		code, said := outcome(err)
-		if want != "" && (code != exitUsage || !strings.Contains(said, "--archive") || !strings.Contains(said, want) || strings.Contains(said, "secret")) {
+		code, said := cli.Outcome(err)
+		if want != "" && (code != cli.ExitUsage || !strings.Contains(said, "--archive") || !strings.Contains(said, want) || strings.Contains(said, "secret")) {
 			t.Errorf("%s: exit code %d, %s; want %s", place, code, said, want)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"headrace/cli/clitest"
 )
 
 type background struct {
@@ -132,5 +134,5 @@ func cmdFinish(ts *testscript.TestScript, neg bool, args []string) {
 	errOut, _ := b.errOut.read()
 	fmt.Fprint(ts.Stdout(), out)
 	fmt.Fprint(ts.Stderr(), errOut)
-	wantCode(ts, args[1], err)
+	clitest.WantCode(ts, args[1], err)
 }

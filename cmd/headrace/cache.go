@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/fileset"
 	"headrace/pagecache"
 	"headrace/report"
@@ -28,8 +29,8 @@ memory by itself.
 It works without a daemon too, but then does not know what is kept. With --format
 json each file is an object on a line.`,
 		Example: `  headrace cache data/
-  headrace cache --format json data/ | jq -r 'select(.resident == "0") | .path'`,
-		Args: takes(1, -1, "the path of a file or directory"),
+  headrace cache --format json data/ | jq -r 'select(.resident == 0) | .path'`,
+		Args: cli.Takes(1, -1, "the path of a file or directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			paths, err := absolutePaths(args)
 			if err != nil {
@@ -93,7 +94,7 @@ func localCache(ctx context.Context, paths []string, r *cacheReport) error {
 				return r.problem(err)
 			}
 			defer f.Close()
-			size := found.Info.Size()
+			size := found.Size
 			resident, err := pc.Resident(f, pagecache.Range{Len: size})
 			switch {
 			case errors.Is(err, fs.ErrPermission):
@@ -152,7 +153,7 @@ func (r *cacheReport) file(f *wire.CacheFile) error {
 	if f.Resident < 0 {
 		r.untold++
 	}
-	if r.app.format == formatJSON {
+	if r.app.format == cli.FormatJSON {
 		return writeMessageLine(r.out, f)
 	}
 	if first {
@@ -160,9 +161,9 @@ func (r *cacheReport) file(f *wire.CacheFile) error {
 			return err
 		}
 	}
-	name := oneLine(f.Path)
+	name := cli.OneLine(f.Path)
 	if len(f.PinnedBy) > 0 {
-		name += "  (" + oneLine(strings.Join(f.PinnedBy, ", ")) + ")"
+		name += "  (" + cli.OneLine(strings.Join(f.PinnedBy, ", ")) + ")"
 	}
 	return r.line(f.Size, f.Resident, f.Pinned, name)
 }
@@ -185,7 +186,7 @@ func (r *cacheReport) line(size, resident, pinned int64, name string) error {
 
 // end writes the sums, and says by its error that there were problems.
 func (r *cacheReport) end() error {
-	if r.files > 0 && r.app.format != formatJSON {
+	if r.files > 0 && r.app.format != cli.FormatJSON {
 		resident := r.resident
 		if r.untold > 0 {
 			resident = -1
@@ -204,7 +205,7 @@ func (r *cacheReport) end() error {
 		r.app.say("%s: the kernel tells what is in memory only to the owner, to those who may write the file, and to root", files(r.untold))
 	}
 	if r.problems > 0 {
-		return &exitError{code: exitFailure}
+		return cli.Exit(cli.ExitFailure, nil)
 	}
 	return nil
 }

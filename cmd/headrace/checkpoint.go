@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -21,12 +22,12 @@ It stays there until headrace restore. The command returns when the checkpoint
 is durable. If anything goes wrong, the task runs on.`,
 		Example: `  headrace checkpoint nightly
   headrace checkpoint --store fast t12`,
-		Args: takes(1, -1, "the id of a task"),
+		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
 			return (t.State == "running" || t.State == "suspended") && t.NoCheckpoint == ""
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return d.Checkpoint(ctx, &wire.VerbRequest{Id: id, Store: store})
 			}, tellCheckpoint)
 		},
@@ -59,7 +60,7 @@ func (a *app) completeStores(cmd *cobra.Command, _ []string, _ string) ([]cobra.
 	}
 	var names []cobra.Completion
 	for _, s := range info.Stores {
-		names = append(names, cobra.CompletionWithDesc(s.Name, oneLine(s.Dir)))
+		names = append(names, cobra.CompletionWithDesc(s.Name, cli.OneLine(s.Dir)))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace"
+	"headrace/cli"
 	"headrace/node"
 	"headrace/report"
 	"headrace/wire"
@@ -38,28 +39,42 @@ An arrow behind a container's state is what was ordered and is not done yet.`,
   headrace cluster --manager http://rm.example:7411 --token-file /etc/headrace/token
   headrace cluster --application application_1700000000000_0042
   headrace cluster --format json | jq '.containers[] | select(.state == "suspended").id'`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.cluster(cmd.Context(), &f)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.manager, "manager", "http://"+defaultManager, "the `URL` of the manager, http://HOST:PORT or https://HOST:PORT")
-	tokenFlag(cmd, &f.tokenFile)
-	flags.StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
-	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
+	f.define(cmd)
+	cmd.Flags().StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
+	cmd.AddCommand(drainVerb(a), forgetNodeVerb(a))
 	return cmd
 }
 
-func (a *app) cluster(ctx context.Context, f *askFlags) error {
+// define adds what it takes to reach a manager.
+func (f *askFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.manager, "manager", "http://"+defaultManager, "the `URL` of the manager, http://HOST:PORT or https://HOST:PORT")
+	tokenFlag(cmd, &f.tokenFile)
+	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
+}
+
+func (a *app) clusterClient(f *askFlags) (wireconnect.ManagerServiceClient, error) {
 	token, err := a.token(f.tokenFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := node.NewClient(f.manager, token, f.ca)
 	if err != nil {
-		return usageErrorf("%w", err)
+		return nil, cli.UsageErrorf("%w", err)
+	}
+	return client, nil
+}
+
+func (a *app) cluster(ctx context.Context, f *askFlags) error {
+	client, err := a.clusterClient(f)
+	if err != nil {
+		return err
 	}
 	call, cancel := context.WithTimeout(ctx, clusterTime)
 	defer cancel()
@@ -69,7 +84,7 @@ func (a *app) cluster(ctx context.Context, f *askFlags) error {
 		return noManager(f.manager, err)
 	case err != nil:
 		return err
-	case a.format == formatJSON:
+	case a.format == cli.FormatJSON:
 		return writeMessage(a.out, res)
 	}
 	return a.tables(tables)
@@ -102,12 +117,16 @@ func noManager(manager string, err error) error {
 	if remote != nil {
 		why = remote.Message()
 	}
-	return &exitError{exitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager, or name another with --manager (https:// if it has a certificate)", manager, why)}
+	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager, or name another with --manager (https:// if it has a certificate)", manager, why))
 }
 
 func nodesTable(res *wire.NodesResponse) *report.Table {
+	mode := ""
+	if res.Draining {
+		mode = ", draining: nothing gives way"
+	}
 	t := &report.Table{
-		Title: fmt.Sprintf("policy %s, headrace %s%s", res.Policy, res.Version, uptime(&wire.NodeInfo{StartedMs: res.StartedMs})),
+		Title: fmt.Sprintf("policy %s, headrace %s%s%s", res.Policy, res.Version, uptime(&wire.NodeInfo{StartedMs: res.StartedMs}), mode),
 		Columns: []report.Column{
 			{Title: "node", Flex: true}, {Title: "is"}, {Title: "containers", Align: report.Right}, {Title: "suspended", Align: report.Right},
 			{Title: "checkpointed", Align: report.Right}, {Title: "memory", Align: report.Right}, {Title: "of", Align: report.Right},

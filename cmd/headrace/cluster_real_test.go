@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -71,21 +73,32 @@ func TestRealCluster(t *testing.T) {
 		t.Skip("-short: this builds the programs and starts daemons")
 	}
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir+"/", "headrace/cmd/headrace", "headrace/cmd/headrace-shim")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	headrace, state, token, stop := testkit.Headrace(t), filepath.Join(dir, "state"), filepath.Join(dir, "token"), filepath.Join(dir, "stop")
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	headrace, state, token, stop := filepath.Join(dir, "headrace"), filepath.Join(dir, "state"), filepath.Join(dir, "token"), filepath.Join(dir, "stop")
-	env := append(os.Environ(), "HEADRACE_STATE_DIR="+state)
+	defer notify.Close()
+	env := append(os.Environ(), "HEADRACE_STATE_DIR="+state, "NOTIFY_SOCKET="+notify.LocalAddr().String())
+	wantReady := func() {
+		t.Helper()
+		notify.SetReadDeadline(time.Now().Add(time.Minute))
+		b := make([]byte, 100)
+		if n, err := notify.Read(b); err != nil || string(b[:n]) != "READY=1" {
+			t.Errorf("systemd is told %q, %v", b[:n], err)
+		}
+	}
 	startManager := func(listen, policy string) (*process, string) {
 		return launch(t, env, `the manager is up" address=(\S+)`, headrace, "manager", "--listen", listen, "--token-file", token, "--policy", policy, "--min-run", "0")
 	}
 	manager, addr := startManager("127.0.0.1:0", "suspend")
+	wantReady()
 	startNode := func() *process {
 		n, _ := launch(t, env, "the daemon is up", headrace, "node", "--manager", "http://"+addr, "--token-file", token, "--name", "here")
 		return n
 	}
 	node := startNode()
+	wantReady()
 	t.Cleanup(func() {
 		node.end(t, syscall.SIGKILL)
 		d := &realDaemon{path: headrace, stateDir: state, env: env, cmd: node.cmd, ended: node.ended}

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"headrace/cli"
+	"headrace/internal/testkit"
 	"headrace/manager"
 	"headrace/node"
 	"headrace/policy"
@@ -281,12 +283,7 @@ func TestClusterRound(t *testing.T) {
 	for _, s := range append(agents, manager) {
 		s.stop()
 	}
-	for end := time.Now().Add(clusterPatience); runtime.NumGoroutine() > before+2; time.Sleep(10 * time.Millisecond) { // +2: the client's connection
-		if time.Now().After(end) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-		}
-	}
+	testkit.Await(t, "the end of what was started", func() bool { return runtime.NumGoroutine() <= before+2 }, testkit.Stacks) // +2: the client's connection
 }
 
 // TestClusterRestarts: manager and agents die and come back at any moment; what is
@@ -339,11 +336,7 @@ func TestClusterRestarts(t *testing.T) {
 			agent = startAgent(t, addr, "n1", h)
 			_, manager = startCluster(t, addr)
 		}
-		for end := time.Now().Add(clusterPatience); ask() > 0; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("round %d: not all are %s\n%s", round, want, manager.log.text.String())
-			}
-		}
+		testkit.Await(t, fmt.Sprintf("all to be %s in round %d", want, round), func() bool { return ask() == 0 }, manager.log.text.String)
 		for _, id := range ids {
 			awaitContainer(t, api, id, want, inState(want))
 		}
@@ -391,10 +384,30 @@ func TestClusterVerb(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d containers in\n%s", application, code, want, text)
 		}
 	}
+	verb := func(args ...string) (int, string) {
+		var out, errOut bytes.Buffer
+		code := execute(context.Background(), append(append([]string{"cluster"}, args...), "--manager", "http://"+addr, "--token-file", token), nil, &out, &errOut)
+		return code, out.String() + errOut.String()
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		text string
+	}{
+		{[]string{"drain"}, 0, "all containers run, and none gives way"},
+		{nil, 0, "draining: nothing gives way"},
+		{[]string{"drain", "--end"}, 0, "containers give way again"},
+		{[]string{"forget", "n1"}, cli.ExitFailure, "node n1 is here; stop its daemon first"},
+		{[]string{"forget", "n2"}, cli.ExitNotFound, "there is no node of that name"},
+	} {
+		if code, text := verb(c.args...); code != c.code || !strings.Contains(text, c.text) {
+			t.Errorf("cluster %v: exit code %d, want %d and %q in\n%s", c.args, code, c.code, c.text, text)
+		}
+	}
 	if err := os.WriteFile(token, []byte("another-token-of-this-length"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, text = show(); code != exitFailure || !strings.Contains(text, "the token of the cluster is missing or wrong") {
+	if code, text = show(); code != cli.ExitFailure || !strings.Contains(text, "the token of the cluster is missing or wrong") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"headrace"
+	"headrace/cli"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -41,6 +43,9 @@ func (a *app) daemon() (*daemon, error) {
 // find is the task that a person means, by its id or by its name. A name that
 // several tasks have means the one that has not ended, if there is just one.
 func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
+	if !utf8.ValidString(word) {
+		return nil, cli.UsageErrorf("%q is not UTF-8 and cannot be the name of a task", word)
+	}
 	task, err := d.Get(ctx, &wire.GetRequest{Id: word})
 	if err == nil || connect.CodeOf(err) != connect.CodeNotFound {
 		return task, err
@@ -52,11 +57,11 @@ func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
 	found := named(list.Tasks, word)
 	switch len(found) {
 	case 0:
-		return nil, &exitError{exitNotFound, fmt.Errorf("no task %q: see headrace ps --all", word)}
+		return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("no task %q: see headrace ps --all", word))
 	case 1:
 		return found[0], nil
 	}
-	return nil, &exitError{exitNotFound, fmt.Errorf("%q could be %s: use an id", word, idsOf(found))}
+	return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("%q could be %s: use an id", word, idsOf(found)))
 }
 
 func named(tasks []*wire.Task, name string) []*wire.Task {
@@ -115,7 +120,7 @@ func (a *app) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
 		var ids []cobra.Completion
 		for _, t := range list.Tasks {
 			if want(t) && !slices.Contains(args, t.Id) {
-				ids = append(ids, cobra.CompletionWithDesc(t.Id, oneLine(t.Name+" "+t.State)))
+				ids = append(ids, cobra.CompletionWithDesc(t.Id, cli.OneLine(t.Name+" "+t.State)))
 			}
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

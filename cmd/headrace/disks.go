@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -32,14 +33,14 @@ shows that many intervals, with --format json an object on a line for each.`,
 		Example: `  headrace disks
   headrace disks --interval 5s --follow
   headrace disks --count 10 --format json | jq '.disks[].read'`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
-				return usageErrorf("--interval 0s: give a time to measure over, such as 1s")
+				return cli.UsageErrorf("--interval 0s: give a time to measure over, such as 1s")
 			}
 			if follow && cmd.Flags().Changed("count") {
-				return usageErrorf("--follow and --count exclude each other")
+				return cli.UsageErrorf("--follow and --count exclude each other")
 			}
 			left := int(samples.number())
 			if follow {
@@ -92,17 +93,17 @@ func (a *app) disks(ctx context.Context, every span, left int) error {
 
 // disksShow is how samples are shown here, and what ends it.
 func (a *app) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		if left == 1 {
 			return func(s *wire.DisksSample) error { return writeMessage(a.out, s) }, func() {}
 		}
 		return func(s *wire.DisksSample) error { return writeMessageLine(a.out, s) }, func() {}
 	}
-	if _, is := asTerminal(a.out); is && left < 0 {
+	if _, is := cli.AsTerminal(a.out); is && left < 0 {
 		p := newPainter(a.out, false)
 		return func(s *wire.DisksSample) error {
 			var frame bytes.Buffer
-			if err := writeDisks(&frame, s, terminalOf(a.out)); err != nil {
+			if err := writeDisks(&frame, s, cli.TerminalOf(a.out)); err != nil {
 				return err
 			}
 			return p.paint(frame.String())
@@ -116,7 +117,7 @@ func (a *app) disksShow(left int) (show func(*wire.DisksSample) error, end func(
 			}
 		}
 		first = false
-		return writeDisks(a.out, s, terminalOf(a.out))
+		return writeDisks(a.out, s, cli.TerminalOf(a.out))
 	}, func() {}
 }
 

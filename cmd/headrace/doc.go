@@ -31,12 +31,12 @@
 //
 // # Layout
 //
-// main.go only starts root.go, which holds the global flags and wires the
-// verbs; each verb has a file of its own. daemon.go is the connection and finds
-// tasks by name, follow.go outlasts restarts of the daemon, input.go reads the
-// flags about what a task reads, runwait.go and lines.go wait for several tasks, exit.go turns
-// errors into lines and exit codes, values.go reads flags, tools.go finds the
-// programs that the daemon needs, screen.go is about terminals. traceload.go
+// Package cli starts root.go, ends with the exit codes and has what the programs
+// share. root.go holds the global flags and wires the verbs; each verb has a file of
+// its own. daemon.go is the connection and finds tasks by name, follow.go outlasts
+// restarts of the daemon, input.go reads the flags about what a task reads, runwait.go
+// and lines.go wait for several tasks, values.go reads flags, tools.go finds the
+// programs that the daemon needs, screen.go shows frames on a terminal. traceload.go
 // opens traces, for trace and sim; simruns.go says which simulations are run, and
 // runs them, simfiles.go writes files whole or not at all.
 //

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/doctor"
 	"headrace/report"
 	"headrace/wire"
@@ -20,11 +21,12 @@ func doctorVerb(a *app) *cobra.Command {
 		Short: "Tell what this machine can do, what not, why, and how to get it",
 		Long: `Doctor tries out what Headrace needs of this machine, as the user who calls it,
 and says what is missing, why it matters and how to get it. It needs no daemon.
-The exit code is 1 when something is missing, 0 when there are only warnings.`,
+The exit code is 1 when something is missing, 0 when there are only warnings. What
+could not be found out is unknown.`,
 		Example: `  headrace doctor
   sudo headrace doctor
   headrace doctor --format json | jq '.[] | select(.status != "ok")'`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -44,27 +46,27 @@ The exit code is 1 when something is missing, 0 when there are only warnings.`,
 
 // diagnosis shows the findings; the error has the exit code.
 func (a *app) diagnosis(findings []doctor.Finding) error {
-	show := func() error { return writeFindings(a.out, findings, terminalOf(a.out)) }
-	if a.format == formatJSON {
-		show = func() error { return writeJSON(a.out, findings) }
+	show := func() error { return writeFindings(a.out, findings, cli.TerminalOf(a.out)) }
+	if a.format == cli.FormatJSON {
+		show = func() error { return cli.WriteJSON(a.out, findings) }
 	}
 	if err := show(); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Status == doctor.Missing }) {
-		return &exitError{code: exitFailure}
+		return cli.Exit(cli.ExitFailure, nil)
 	}
 	return nil
 }
 
 var findingTones = map[doctor.Status]report.Tone{
-	doctor.OK: report.Good, doctor.Warning: report.Caution, doctor.Missing: report.Bad,
+	doctor.OK: report.Good, doctor.Unknown: report.Dim, doctor.Warning: report.Caution, doctor.Missing: report.Bad,
 }
 
 // writeFindings writes a line for each finding and then, for those that are not
 // well, why it matters and what to do.
 func writeFindings(w io.Writer, findings []doctor.Finding, term report.Terminal) error {
-	t := report.Table{Columns: []report.Column{{Title: "status"}, {Title: "what"}, {Title: "found"}}}
+	t := report.Table{Columns: []report.Column{{Title: "status"}, {Title: "what"}, {Title: "found", Wrap: true}}}
 	var advice strings.Builder
 	for _, f := range findings {
 		t.Add(report.Toned(string(f.Status), findingTones[f.Status]), report.Str(f.Name), report.Str(f.What))
@@ -72,7 +74,6 @@ func writeFindings(w io.Writer, findings []doctor.Finding, term report.Terminal)
 			advice.WriteString(adviceOn(f))
 		}
 	}
-	term.Width = 0 // nothing is left out
 	if err := t.WriteTerminal(w, term); err != nil {
 		return err
 	}
@@ -82,12 +83,12 @@ func writeFindings(w io.Writer, findings []doctor.Finding, term report.Terminal)
 
 func adviceOn(f doctor.Finding) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s: %s\n  %s\n", oneLine(f.Name), oneLine(f.What), oneLine(f.Why))
+	fmt.Fprintf(&b, "\n%s: %s\n  %s\n", cli.OneLine(f.Name), cli.OneLine(f.What), cli.OneLine(f.Why))
 	if f.How == "" {
 		return b.String()
 	}
 	for line := range strings.Lines(strings.TrimRight(f.How, "\n")) {
-		fmt.Fprintf(&b, "    %s\n", oneLine(line))
+		fmt.Fprintf(&b, "    %s\n", cli.OneLine(line))
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"headrace/cli"
 	"headrace/doctor"
 )
 
@@ -32,10 +33,10 @@ func TestDiagnosis(t *testing.T) {
 	for _, c := range []struct {
 		findings []doctor.Finding
 		code     int
-	}{{ailing, exitFailure}, {ailing[:2], 0}, {nil, 0}} {
+	}{{ailing, cli.ExitFailure}, {ailing[:2], 0}, {nil, 0}} {
 		var out bytes.Buffer
-		a := &app{format: formatTable, out: &out}
-		if code, line := outcome(a.diagnosis(c.findings)); code != c.code || line != "" {
+		a := &app{format: cli.FormatTable, out: &out}
+		if code, line := cli.Outcome(a.diagnosis(c.findings)); code != c.code || line != "" {
 			t.Errorf("%d findings: exit code %d and %q, want %d", len(c.findings), code, line, c.code)
 		}
 		if len(c.findings) == len(ailing) && out.String() != ailingText {
@@ -43,8 +44,8 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	a := &app{format: formatJSON, out: &out}
-	if code, _ := outcome(a.diagnosis(ailing)); code != exitFailure {
+	a := &app{format: cli.FormatJSON, out: &out}
+	if code, _ := cli.Outcome(a.diagnosis(ailing)); code != cli.ExitFailure {
 		t.Errorf("JSON: exit code %d", code)
 	}
 	var back []doctor.Finding

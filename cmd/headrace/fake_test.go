@@ -34,6 +34,8 @@ type fakeDaemon struct {
 	fail     map[string]error
 	lastRun  *wire.RunRequest
 	lastVerb *wire.VerbRequest
+	together int // how many calls of verbs wait for each other before they are answered
+	waiting  int
 	data     fakeData
 	server   *http.Server
 	served   chan struct{}
@@ -256,6 +258,30 @@ func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *conne
 			f.change(func() { f.logging[req.Id]-- })
 		}
 	}()
+	from, at := map[wire.Stream]int64{}, map[wire.Stream]int64{}
+	if req.StdoutFrom != nil {
+		from[wire.Stream_STREAM_STDOUT] = *req.StdoutFrom
+	}
+	if req.StderrFrom != nil {
+		from[wire.Stream_STREAM_STDERR] = *req.StderrFrom
+	}
+	if req.Tail != nil && len(from) == 0 { // each chunk is a line
+		f.mu.Lock()
+		all := f.chunks[req.Id]
+		f.mu.Unlock()
+		for _, s := range []wire.Stream{wire.Stream_STREAM_STDOUT, wire.Stream_STREAM_STDERR} {
+			starts := []int64{0}
+			for _, c := range all {
+				if c.Stream == s {
+					starts = append(starts, starts[len(starts)-1]+int64(len(c.Data)))
+				}
+			}
+			from[s] = starts[max(0, len(starts)-1-int(*req.Tail))]
+			if err := out.Send(&wire.LogChunk{Stream: s, Offset: from[s]}); err != nil {
+				return err
+			}
+		}
+	}
 	for sent := 0; ; {
 		f.mu.Lock()
 		t, changed := f.task(req.Id), f.changed
@@ -263,7 +289,9 @@ func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *conne
 		over := t == nil || ended(t) || !req.Follow
 		f.mu.Unlock()
 		for _, c := range all[sent:] {
-			if req.Stream != wire.Stream_STREAM_BOTH && req.Stream != c.Stream {
+			c = &wire.LogChunk{Data: c.Data, Stream: c.Stream, Offset: at[c.Stream]}
+			at[c.Stream] += int64(len(c.Data))
+			if req.Stream != wire.Stream_STREAM_BOTH && req.Stream != c.Stream || c.Offset < from[c.Stream] {
 				continue
 			}
 			if err := out.Send(c); err != nil {
@@ -288,8 +316,15 @@ func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *conne
 }
 
 // verb moves a task to a state.
-func (f *fakeDaemon) verb(name, state string, req *wire.VerbRequest) (*wire.Task, error) {
+func (f *fakeDaemon) verb(ctx context.Context, name, state string, req *wire.VerbRequest) (*wire.Task, error) {
 	if err := f.failure(name); err != nil {
+		return nil, err
+	}
+	if err := f.failure(name + ":" + req.Id); err != nil {
+		return nil, err
+	}
+	f.change(func() { f.waiting++ })
+	if err := f.await(ctx, func() bool { return f.waiting >= f.together }); err != nil {
 		return nil, err
 	}
 	var t *wire.Task
@@ -306,24 +341,24 @@ func (f *fakeDaemon) verb(name, state string, req *wire.VerbRequest) (*wire.Task
 	return t, nil
 }
 
-func (f *fakeDaemon) Suspend(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
-	return f.verb("suspend", "suspended", req)
+func (f *fakeDaemon) Suspend(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb(ctx, "suspend", "suspended", req)
 }
 
-func (f *fakeDaemon) Resume(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
-	return f.verb("resume", "running", req)
+func (f *fakeDaemon) Resume(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb(ctx, "resume", "running", req)
 }
 
-func (f *fakeDaemon) Checkpoint(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
-	return f.verb("checkpoint", "checkpointed", req)
+func (f *fakeDaemon) Checkpoint(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb(ctx, "checkpoint", "checkpointed", req)
 }
 
-func (f *fakeDaemon) Restore(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
-	return f.verb("restore", "running", req)
+func (f *fakeDaemon) Restore(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb(ctx, "restore", "running", req)
 }
 
-func (f *fakeDaemon) Kill(_ context.Context, req *wire.VerbRequest) (*wire.Task, error) {
-	return f.verb("kill", "killed", req)
+func (f *fakeDaemon) Kill(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {
+	return f.verb(ctx, "kill", "killed", req)
 }
 
 func (f *fakeDaemon) Forget(_ context.Context, req *wire.VerbRequest) (*wire.ForgetResponse, error) {

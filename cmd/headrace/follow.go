@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
@@ -101,7 +102,7 @@ func (f *follower) endOnce(ctx context.Context, id string, alive func()) (*wire.
 		}
 		for _, gone := range stream.Msg().Forgotten {
 			if gone == id {
-				return nil, &exitError{exitNotFound, fmt.Errorf("task %s was forgotten", id)}
+				return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("task %s was forgotten", id))
 			}
 		}
 	}
@@ -124,25 +125,24 @@ func (f *follower) mustHaveEnded(ctx context.Context, id string) (*wire.Task, er
 }
 
 // logs copies what the task writes, to its end. After a reconnection it goes
-// on where it was.
-func (f *follower) logs(ctx context.Context, id string, which wire.Stream, out, errOut io.Writer) error {
-	seen := map[wire.Stream]int64{}
+// on where it was. It changes req.
+func (f *follower) logs(ctx context.Context, req *wire.LogsRequest, out, errOut io.Writer) error {
+	req.Follow = true
 	return f.keep(ctx, func(alive func()) error {
-		skip := map[wire.Stream]int64{}
-		for stream, n := range seen {
-			skip[stream] = n
-		}
-		err := f.logsOnce(ctx, &wire.LogsRequest{Id: id, Follow: true, Stream: which}, func(c *wire.LogChunk) error {
+		err := f.logsOnce(ctx, req, func(c *wire.LogChunk) error {
 			alive()
-			old := min(skip[c.Stream], int64(len(c.Data)))
-			skip[c.Stream] -= old
-			seen[c.Stream] += int64(len(c.Data)) - old
-			return writeChunk(c.Stream, c.Data[old:], which, out, errOut)
+			seen := c.Offset + int64(len(c.Data))
+			if c.Stream == wire.Stream_STREAM_STDERR {
+				req.StderrFrom = &seen
+			} else {
+				req.StdoutFrom = &seen
+			}
+			return writeChunk(c.Stream, c.Data, req.Stream, out, errOut)
 		})
 		if err != nil {
 			return err
 		}
-		_, err = f.mustHaveEnded(ctx, id)
+		_, err = f.mustHaveEnded(ctx, req.Id)
 		return err
 	})
 }
@@ -155,7 +155,7 @@ func (d *daemon) logsOnce(ctx context.Context, req *wire.LogsRequest, each func(
 	defer stream.Close()
 	for stream.Receive() {
 		if err := each(stream.Msg()); err != nil {
-			return &exitError{exitFailure, fmt.Errorf("write the log of %s: %w", req.Id, err)}
+			return cli.Exit(cli.ExitFailure, fmt.Errorf("write the log of %s: %w", req.Id, err))
 		}
 	}
 	return stream.Err()
@@ -182,7 +182,7 @@ func exitOf(t *wire.Task) int {
 	case t.Signal != 0:
 		return 128 + int(t.Signal)
 	}
-	return exitFailure
+	return cli.ExitFailure
 }
 
 // verdict is nil for a task that ended well, else an error with its exit code;
@@ -195,7 +195,7 @@ func (a *app) verdict(t *wire.Task) error {
 	if t.State != "failed" || t.Reason != "" {
 		a.say("task %s %s%s", t.Id, ending(t.State), because(t.Reason))
 	}
-	return &exitError{code: code}
+	return cli.Exit(code, nil)
 }
 
 func ending(state string) string {

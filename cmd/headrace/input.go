@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
+	"headrace/config"
 	"headrace/fileset"
 	"headrace/wire"
 )
@@ -22,7 +24,7 @@ type inputFlags struct {
 	split     split
 	delimiter delimiter
 	tasks     count
-	buffer    size
+	buffer    cli.Size
 	noWarm    bool
 }
 
@@ -34,7 +36,7 @@ func (f *inputFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.tasks, "tasks", "how many tasks share --input")
 	flags.Var(&f.buffer, "buffer", "the shared memory that --input is read into (default: the daemon's)")
 	flags.BoolVar(&f.noWarm, "no-warm", false, "do not read --input into memory while the task waits for its turn")
-	completeValues(cmd, "split", "none", "lines", "fixed:", "raw", "files")
+	cli.CompleteValues(cmd, "split", "none", "lines", "fixed:", "raw", "files")
 }
 
 // message is nil when there is no input.
@@ -58,15 +60,15 @@ func (f *inputFlags) check(argv []string, stdin string) error {
 	}
 	switch {
 	case f.delimiter != nil && rule != wire.Split_SPLIT_LINES:
-		return usageErrorf("--delimiter ends the records of --split lines; the split is %s", f.split.String())
+		return cli.UsageErrorf("--delimiter ends the records of --split lines; the split is %s", f.split.String())
 	case f.delimiter != nil && f.split.delimiter != nil:
-		return usageErrorf("the delimiter is given twice: with --split %s and with --delimiter", f.split.String())
+		return cli.UsageErrorf("the delimiter is given twice: with --split %s and with --delimiter", f.split.String())
 	case rule == wire.Split_SPLIT_NONE && f.tasks.number() > 1:
-		return usageErrorf("--tasks %d: with --split none each of them would read everything; say how they share it, with --split lines for example", f.tasks)
+		return cli.UsageErrorf("--tasks %d: with --split none each of them would read everything; say how they share it, with --split lines for example", f.tasks)
 	case rule == wire.Split_SPLIT_NONE && f.buffer > 0:
-		return usageErrorf("--buffer: with --split none the command opens the files itself and there is no buffer")
+		return cli.UsageErrorf("--buffer: with --split none the command opens the files itself and there is no buffer")
 	case rule != wire.Split_SPLIT_NONE && stdin != "":
-		return usageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.split.String())
+		return cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.split.String())
 	}
 	return f.checkBraces(argv)
 }
@@ -81,7 +83,7 @@ func (f *inputFlags) needless() error {
 		{f.buffer > 0, "--buffer"}, {f.noWarm, "--no-warm"},
 	} {
 		if given.is {
-			return usageErrorf("%s is about an input: name the files with --input", given.name)
+			return cli.UsageErrorf("%s is about an input: name the files with --input", given.name)
 		}
 	}
 	return nil
@@ -94,11 +96,11 @@ func (f *inputFlags) checkBraces(argv []string) error {
 	switch f.split.rule {
 	case wire.Split_SPLIT_FILES:
 		if !slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, braces) }) {
-			return usageErrorf("--split files: the command has no {} where the path of a file would go")
+			return cli.UsageErrorf("--split files: the command has no {} where the path of a file would go")
 		}
 	case wire.Split_SPLIT_NONE:
 		if slices.Contains(argv, braces) {
-			return usageErrorf("{} becomes the path of a file only with --split files; without it the command opens the files itself")
+			return cli.UsageErrorf("{} becomes the path of a file only with --split files; without it the command opens the files itself")
 		}
 	}
 	return nil
@@ -114,9 +116,9 @@ func absolutePaths(paths []string) ([]string, error) {
 	for i, p := range paths {
 		switch {
 		case p == "":
-			return nil, usageErrorf("a path is empty")
+			return nil, cli.UsageErrorf("a path is empty")
 		case !utf8.ValidString(p):
-			return nil, usageErrorf("%q is not UTF-8 and cannot be sent", p)
+			return nil, cli.UsageErrorf("%q is not UTF-8 and cannot be sent", p)
 		}
 		all[i] = fileset.Absolute(dir, p)
 	}
@@ -157,7 +159,7 @@ func (s *split) Set(text string) error {
 			next.delimiter, err = parseBytes(arg)
 		}
 	case wire.Split_SPLIT_FIXED:
-		next.record, err = parseSize(arg)
+		next.record, err = config.Size(arg)
 		if err != nil || next.record == 0 {
 			err = fmt.Errorf("want fixed:SIZE with the bytes of a record, 1 or more")
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -125,7 +126,7 @@ func TestRunProgress(t *testing.T) {
 	}
 	defer fake.stop()
 	var screen screenOf
-	a := &app{stateDir: strings.TrimSuffix(fake.socket, "/"+wire.SocketName), format: formatTable, out: &screen, err: &screen}
+	a := &app{stateDir: strings.TrimSuffix(fake.socket, "/"+wire.SocketName), format: cli.FormatTable, out: &screen, err: &screen}
 	d, err := a.daemon()
 	if err != nil {
 		t.Fatal(err)

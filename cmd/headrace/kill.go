@@ -2,30 +2,126 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
+type killFlags struct {
+	grace  span
+	signal killSignal
+	nine   bool
+	all    bool
+	filter taskFilter
+}
+
 func killVerb(a *app) *cobra.Command {
-	var grace span
+	var f killFlags
 	cmd := &cobra.Command{
-		Use:   "kill ID...",
-		Short: "End tasks for good",
+		Use:        "kill ID...",
+		Short:      "End tasks for good",
+		SuggestFor: []string{"stop", "cancel", "scancel", "end", "terminate"},
 		Long: `Kill ends all processes of a task for good: SIGTERM, a grace, SIGKILL. A task
 that waits or is checkpointed is ended as well. Its logs stay until headrace
-forget.`,
+forget.
+
+In place of ids, --job and --user name all tasks of a job or a user that have not
+ended, and --all every one of yours: for root, of everybody.`,
 		Example: `  headrace kill nightly
-  headrace kill --grace 30s t12 t13`,
-		Args:              takes(1, -1, "the id of a task"),
+  headrace kill --grace 30s t12 t13
+  headrace kill --job j7
+  headrace kill -9 t12`,
+		Args:              cli.Takes(0, -1, ""),
 		ValidArgsFunction: a.completeTasks(notEnded),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
-				return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: grace.seconds()})
-			}, tellState)
+			return a.kill(cmd, &f, args)
 		},
 	}
-	cmd.Flags().Var(&grace, "grace", "time between SIGTERM and SIGKILL (0s: the daemon's default)")
+	flags := cmd.Flags()
+	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL (0s: the daemon's default)")
+	flags.VarP(&f.signal, "signal", "s", "TERM: what is said above; KILL: SIGKILL at once")
+	flags.BoolVarP(&f.nine, "now", "9", false, "SIGKILL at once, as --signal KILL")
+	flags.StringArrayVarP(&f.filter.jobs, "job", "j", nil, "all tasks of this `JOB`; may be repeated")
+	flags.StringArrayVarP(&f.filter.users, "user", "u", nil, "all tasks of this `USER`; may be repeated")
+	flags.BoolVar(&f.all, "all", false, "all tasks that have not ended")
+	cli.CompleteValues(cmd, "signal", "TERM", "KILL")
 	return cmd
+}
+
+// atOnce is a grace that is none; 0 is the daemon's default.
+const atOnce = span(time.Millisecond)
+
+func (a *app) kill(cmd *cobra.Command, f *killFlags, words []string) error {
+	many := f.all || f.filter.given()
+	switch {
+	case many && len(words) > 0:
+		return cli.UsageErrorf("headrace kill: give either ids or --job, --user and --all")
+	case f.all && f.filter.given():
+		return cli.UsageErrorf("headrace kill: --all is every task; leave out --job and --user, or --all")
+	case !many && len(words) == 0:
+		return cli.UsageErrorf("headrace kill: the id of a task is missing (see headrace kill --help)")
+	}
+	if f.nine || f.signal == "KILL" {
+		if f.grace != 0 {
+			return cli.UsageErrorf("headrace kill: SIGKILL at once has no --grace")
+		}
+		f.grace = atOnce
+	}
+	if many {
+		var err error
+		if words, err = a.idsToKill(cmd.Context(), f); err != nil {
+			return err
+		}
+	}
+	return a.actOnEach(cmd, words, killsSideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+		return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: f.grace.seconds()})
+	}, tellState)
+}
+
+func (a *app) idsToKill(ctx context.Context, f *killFlags) ([]string, error) {
+	d, err := a.daemon()
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.List(ctx, &wire.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, t := range list.Tasks {
+		if f.filter.picks(t) {
+			ids = append(ids, t.Id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("no task that has not ended is meant: see headrace ps"))
+	}
+	return ids, nil
+}
+
+// killSignal is a flag for the signals of kill(1) that end a task.
+type killSignal string
+
+func (s *killSignal) Type() string   { return "TERM|KILL" }
+func (s *killSignal) String() string { return string(*s) }
+
+func (s *killSignal) Set(text string) error {
+	switch strings.TrimPrefix(strings.ToUpper(text), "SIG") {
+	case "TERM", "15":
+		*s = "TERM"
+	case "KILL", "9":
+		*s = "KILL"
+	case "STOP", "TSTP", "19", "20":
+		return fmt.Errorf("that is headrace suspend")
+	case "CONT", "18":
+		return fmt.Errorf("that is headrace resume")
+	default:
+		return fmt.Errorf("a task is ended with TERM or KILL; other signals are not sent")
+	}
+	return nil
 }

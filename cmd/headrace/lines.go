@@ -39,8 +39,11 @@ type lineWriter struct {
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	if whole > 0 {
+		whole += len(w.held) // what is held has no end of a line
+	}
 	w.held = append(w.held, p...)
-	whole := bytes.LastIndexByte(w.held, '\n') + 1
 	if len(w.held)-whole > maxHeldLine {
 		whole = len(w.held)
 	}

@@ -3,21 +3,26 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
 func logsVerb(a *app) *cobra.Command {
 	var follow, onlyOut, onlyErr bool
 	var patience span
+	var tail uint32
 	cmd := &cobra.Command{
-		Use:   "logs ID",
-		Short: "Show what a task has written",
+		Use:        "logs ID",
+		Short:      "Show what a task has written",
+		SuggestFor: []string{"log", "cat", "output", "tail"},
 		Long: `Logs shows what a task has written: its standard output on standard output, its
 standard error on standard error. With --stderr alone, that goes to standard
-output. With -f it goes on until the task ends.`,
+output. With -f it goes on until the task ends. With --tail it begins so many
+lines before the end, of each of the two.`,
 		Example: `  headrace logs nightly
+  headrace logs -f --tail 20 nightly
   headrace logs -f --stderr t12 | grep -i warn`,
-		Args:              takes(1, 1, "the id of a task"),
+		Args:              cli.Takes(1, 1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(*wire.Task) bool { return true }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.daemon()
@@ -28,19 +33,22 @@ output. With -f it goes on until the task ends.`,
 			if err != nil {
 				return err
 			}
-			which := streamOf(onlyOut, onlyErr)
+			req := &wire.LogsRequest{Id: task.Id, Stream: streamOf(onlyOut, onlyErr)}
+			if cmd.Flags().Changed("tail") {
+				req.Tail = &tail
+			}
 			if follow {
 				f := &follower{daemon: d, patience: patience, say: a.say}
-				return f.logs(cmd.Context(), task.Id, which, a.out, a.err)
+				return f.logs(cmd.Context(), req, a.out, a.err)
 			}
-			req := &wire.LogsRequest{Id: task.Id, Stream: which}
 			return d.logsOnce(cmd.Context(), req, func(c *wire.LogChunk) error {
-				return writeChunk(c.Stream, c.Data, which, a.out, a.err)
+				return writeChunk(c.Stream, c.Data, req.Stream, a.out, a.err)
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&follow, "follow", "f", false, "go on until the task ends")
+	flags.Uint32Var(&tail, "tail", 0, "only the last `LINES` of each, and with -f what comes then (default: all)")
 	flags.BoolVar(&onlyOut, "stdout", false, "only its standard output")
 	flags.BoolVar(&onlyErr, "stderr", false, "only its standard error")
 	patienceFlag(cmd, &patience)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/manager"
 	"headrace/policy"
 )
@@ -18,7 +19,8 @@ type managerFlags struct {
 	listen, tokenFile, cert, key string
 	policy                       string
 	minRun                       rule
-	network                      size
+	network                      cli.Size
+	drain                        bool
 	level                        level
 }
 
@@ -43,7 +45,7 @@ with the token), /healthz tells whether it is there.`,
 		Example: `  headrace manager &
   headrace manager --listen 0.0.0.0:7411 --token-file /etc/headrace/token --policy suspend
   headrace cluster`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.manager(cmd.Context(), &f)
@@ -52,29 +54,30 @@ with the token), /healthz tells whether it is there.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", defaultManager, "the `HOST:PORT` to listen on")
 	tokenFlag(cmd, &f.tokenFile)
-	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how containers give way: "+list(policy.Names()))
+	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how containers give way: "+cli.List(policy.Names()))
 	flags.Var(&f.minRun, "min-run", "how long a container that came back runs before it gives way again; 0: no such rule (default 5s)")
 	flags.Var(&f.network, "network", "the bandwidth between machines, in bytes per second (default 100MB)")
+	flags.BoolVar(&f.drain, "drain", false, "start as after headrace cluster drain: all containers go on, none gives way")
 	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate in PEM, to serve https")
 	flags.StringVar(&f.key, "tls-key", "", "the `FILE` with its key")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
-	completeValues(cmd, "policy", texts(policy.Names())...)
-	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+	cli.CompleteValues(cmd, "policy", cli.Texts(policy.Names())...)
+	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
 }
 
 func (a *app) manager(ctx context.Context, f *managerFlags) error {
 	c := manager.Config{
-		Listen: f.listen, Cert: f.cert, Key: f.key, Version: version,
-		Policy: policy.Config{MinRun: time.Duration(f.minRun)}, Network: float64(f.network),
+		Listen: f.listen, Cert: f.cert, Key: f.key, Version: cli.Version,
+		Policy: policy.Config{MinRun: time.Duration(f.minRun)}, Network: float64(f.network), Drain: f.drain,
 		Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
 	}
 	var err error
 	if c.Policy.Policy, err = policy.ParsePolicy(f.policy); err != nil {
-		return usageErrorf("--policy: %w", err)
+		return cli.UsageErrorf("--policy: %w", err)
 	}
 	if (f.cert == "") != (f.key == "") {
-		return usageErrorf("--tls-cert and --tls-key go together")
+		return cli.UsageErrorf("--tls-cert and --tls-key go together")
 	}
 	if err := checkAddress(f.listen); err != nil {
 		return err
@@ -86,5 +89,6 @@ func (a *app) manager(ctx context.Context, f *managerFlags) error {
 	if err != nil {
 		return err
 	}
+	go notifyReady(ctx, m.Ready(), c.Log)
 	return m.Run(ctx)
 }

@@ -79,7 +79,10 @@ func speed(v float64) report.Cell {
 }
 
 func bar(used, of float64, term report.Terminal) string {
-	const width = 20
+	width := 20
+	if term.Width > 0 && term.Width < 100 {
+		width = 10
+	}
 	full, empty := "█", "░"
 	if term.ASCII {
 		full, empty = "#", "."
@@ -88,6 +91,6 @@ func bar(used, of float64, term report.Terminal) string {
 	if math.IsNaN(share) || of <= 0 {
 		return ""
 	}
-	n := int(math.Round(width * min(max(share, 0), 1)))
+	n := int(math.Round(float64(width) * min(max(share, 0), 1)))
 	return strings.Repeat(full, n) + strings.Repeat(empty, width-n)
 }

@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/node"
 	"headrace/solo"
 	"headrace/wire"
@@ -22,6 +24,7 @@ type nodeFlags struct {
 	manager, tokenFile, ca, name string
 	operators                    []string
 	archive                      string
+	unclaimed                    time.Duration
 }
 
 func nodeVerb(a *app) *cobra.Command {
@@ -41,10 +44,14 @@ both have room. Containers do not need the daemon, nor the manager: either may b
 stopped, killed and started again at any time.`,
 		Example: `  headrace node --manager http://rm.example:7411 --token-file /etc/headrace/token --operator yarn
   headrace node --manager https://rm.example:7411 --ca /etc/headrace/ca.pem --name $(hostname -f) --operator yarn`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.node(cmd.Context(), &f)
+			settings, err := loadSettings(cmd.Flags(), &f.configFlags)
+			if err != nil {
+				return err
+			}
+			return a.node(cmd.Context(), &f, settings)
 		},
 	}
 	f.define(cmd)
@@ -54,20 +61,21 @@ stopped, killed and started again at any time.`,
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
 	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
 	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
+	flags.DurationVar(&f.unclaimed, "unclaimed", node.Unclaimed, "how long containers stay suspended or checkpointed when no manager is heard of; then they go on by themselves. 0: for ever")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
 }
 
-func (a *app) node(ctx context.Context, f *nodeFlags) error {
+func (a *app) node(ctx context.Context, f *nodeFlags, s *settings) error {
 	if f.manager == "" {
-		return usageErrorf("--manager is missing: say where the manager is, such as http://HOST:PORT")
+		return cli.UsageErrorf("--manager is missing: say where the manager is, such as http://HOST:PORT")
 	}
 	operators, err := userIDs(f.operators)
 	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
-	agent := node.Config{Manager: f.manager, Name: f.name, Version: version, CA: f.ca, Log: log}
+	agent := node.Config{Manager: f.manager, Name: f.name, Version: cli.Version, CA: f.ca, Unclaimed: f.unclaimed, Log: log}
 	if agent.Token, err = a.token(f.tokenFile); err != nil {
 		return err
 	}
@@ -78,9 +86,13 @@ func (a *app) node(ctx context.Context, f *nodeFlags) error {
 	}
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
-		return err
+		return s.blame(err)
 	}
-	config.Operators = operators
+	if f.check {
+		return s.show(a)
+	}
+	s.onHangup(ctx, log)
+	config.Operators, config.Limits = operators, s.limits
 	if f.archive != "" {
 		archive, err := newArchive(f.archive, agent.Token, agent.Name, &config)
 		if err != nil {
@@ -111,9 +123,10 @@ func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
 		return err
 	}
 	if far.agent, err = node.New(agent, daemon.Host()); err != nil {
-		return usageErrorf("%w", err)
+		return cli.UsageErrorf("%w", err)
 	}
 	agentCtx, stop := context.WithCancel(ctx)
+	go notifyReady(agentCtx, daemon.Ready(), agent.Log)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -142,7 +155,7 @@ func userIDs(names []string) ([]uint32, error) {
 		}
 		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			return nil, usageErrorf("--operator %q: there is no such user on this machine", name)
+			return nil, cli.UsageErrorf("--operator %q: there is no such user on this machine", name)
 		}
 		ids = append(ids, uint32(n))
 	}
@@ -153,7 +166,7 @@ func userIDs(names []string) ([]uint32, error) {
 func checkAddress(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n > 65535 {
-		return usageErrorf("--listen %q: want HOST:PORT, such as %s", s, defaultManager)
+		return cli.UsageErrorf("--listen %q: want HOST:PORT, such as %s", s, defaultManager)
 	}
 	return nil
 }

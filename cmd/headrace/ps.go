@@ -5,66 +5,95 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
 
 func psVerb(a *app) *cobra.Command {
-	var all, watch bool
+	var f psFlags
 	every := span(time.Second)
 	cmd := &cobra.Command{
-		Use:   "ps",
-		Short: "List tasks",
+		Use:        "ps",
+		Short:      "List tasks",
+		SuggestFor: []string{"list", "ls", "queue", "squeue", "qstat", "jobs", "tasks", "status"},
 		Long: `Ps lists the tasks that have not ended: cpu is the processor time used so far,
 rss the memory in use now, running the time in the state running. A "!" behind
-the state marks tasks that cannot be checkpointed or suspended; why is below.
+the state marks tasks that cannot be checkpointed or suspended; why is below. Whose
+the tasks are is shown when not all of them are yours. A terminal that is too
+narrow for all columns gets the most important ones.
 
 With --watch on a terminal the list is kept up to date in place. Elsewhere each
 change becomes a line (with --format json, a JSON object on a line).`,
 		Example: `  headrace ps
   headrace ps --all --format json | jq '.tasks[].state'
+  headrace ps --state pending --job j7
   headrace ps --watch`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := a.daemon()
 			if err != nil {
 				return err
 			}
-			_, onTerminal := asTerminal(a.out)
+			_, onTerminal := cli.AsTerminal(a.out)
 			switch {
-			case !watch:
-				return a.psOnce(cmd.Context(), d, all)
-			case onTerminal && a.format == formatTable:
-				return a.psInPlace(cmd.Context(), d, all, time.Duration(every))
+			case !f.watch:
+				return a.psOnce(cmd.Context(), d, &f)
+			case onTerminal && a.format == cli.FormatTable:
+				return a.psInPlace(cmd.Context(), d, &f, time.Duration(every))
 			}
-			return a.psChanges(cmd.Context(), d, all)
+			return a.psChanges(cmd.Context(), d, &f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all", "a", false, "also tasks that have ended")
-	flags.BoolVarP(&watch, "watch", "w", false, "go on showing changes until Ctrl-C")
+	flags.BoolVarP(&f.all, "all", "a", false, "also tasks that have ended")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "go on showing changes until Ctrl-C")
+	flags.StringArrayVarP(&f.users, "user", "u", nil, "only tasks of this `USER`; may be repeated")
+	flags.StringArrayVarP(&f.jobs, "job", "j", nil, "only tasks of this `JOB`; may be repeated")
+	flags.StringArrayVarP(&f.states, "state", "s", nil, "only tasks in this `STATE`, also if they have ended; may be repeated")
+	cli.CompleteValues(cmd, "state", "pending", "running", "suspended", "checkpointed", "done", "failed", "killed", "lost")
 	flags.Var(&every, "interval", "with --watch on a terminal, the time between two looks")
 	return cmd
 }
 
-func (a *app) psOnce(ctx context.Context, d *daemon, all bool) error {
-	list, err := d.List(ctx, &wire.ListRequest{All: all})
+type psFlags struct {
+	all, watch bool
+	taskFilter
+}
+
+// shows reports whether a task is to be listed. Who names a final state wants to
+// see what has ended.
+func (f *psFlags) shows(t *wire.Task) bool {
+	return (f.all || !ended(t) || len(f.states) > 0) && f.picks(t)
+}
+
+func (f *psFlags) list(ctx context.Context, d *daemon) (*wire.ListResponse, error) {
+	list, err := d.List(ctx, &wire.ListRequest{All: f.all || len(f.states) > 0})
+	if err == nil {
+		list.Tasks = slices.DeleteFunc(list.Tasks, func(t *wire.Task) bool { return !f.shows(t) })
+	}
+	return list, err
+}
+
+func (a *app) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
+	list, err := f.list(ctx, d)
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		return writeMessage(a.out, list)
 	}
-	return writeTasks(a.out, list.Tasks, terminalOf(a.out))
+	return writeTasks(a.out, list.Tasks, cli.TerminalOf(a.out))
 }
 
 func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
-	if err := tasksTable(tasks).WriteTerminal(w, term); err != nil {
+	if err := tasksTable(tasks, userName()).WriteTerminal(w, term); err != nil {
 		return err
 	}
 	limits := limitsTable(tasks)
@@ -77,16 +106,16 @@ func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
 	return limits.WriteTerminal(w, term)
 }
 
-func (a *app) psInPlace(ctx context.Context, d *daemon, all bool, every time.Duration) error {
+func (a *app) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
 	p := newPainter(a.out, false)
 	defer p.close()
 	return repeat(ctx, every, nil, func() error {
-		list, err := d.List(ctx, &wire.ListRequest{All: all})
+		list, err := f.list(ctx, d)
 		if err != nil {
 			return err
 		}
 		var frame bytes.Buffer
-		if err := writeTasks(&frame, list.Tasks, terminalOf(a.out)); err != nil {
+		if err := writeTasks(&frame, list.Tasks, cli.TerminalOf(a.out)); err != nil {
 			return err
 		}
 		return p.paint(frame.String())
@@ -94,7 +123,7 @@ func (a *app) psInPlace(ctx context.Context, d *daemon, all bool, every time.Dur
 }
 
 // psChanges writes a line for every task and then for every change of one.
-func (a *app) psChanges(ctx context.Context, d *daemon, all bool) error {
+func (a *app) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
 	stream, err := d.Watch(ctx, &wire.WatchRequest{})
 	if err != nil {
 		return err
@@ -105,7 +134,7 @@ func (a *app) psChanges(ctx context.Context, d *daemon, all bool) error {
 		for _, t := range stream.Msg().Tasks {
 			line := fmt.Sprintf("%-8s %-20s %-16s %s", t.Id, nameOf(t), stateOf(t), t.Reason)
 			_, before := shown[t.Id]
-			if shown[t.Id] == line || ended(t) && !all && !before {
+			if shown[t.Id] == line || !before && !f.shows(t) {
 				continue
 			}
 			shown[t.Id] = line
@@ -127,9 +156,9 @@ func (a *app) psChanges(ctx context.Context, d *daemon, all bool) error {
 }
 
 func (a *app) psChange(t *wire.Task, line string) error {
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		return writeMessageLine(a.out, t)
 	}
-	_, err := fmt.Fprintln(a.out, oneLine(line))
+	_, err := fmt.Fprintln(a.out, cli.OneLine(line))
 	return err
 }

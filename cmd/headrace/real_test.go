@@ -14,7 +14,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"headrace/cli/clitest"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
@@ -23,18 +25,16 @@ import (
 //
 //	daemon start [FLAG...]   start one, and wait until it answers
 //	daemon stop              SIGTERM; it must end with exit code 0
+//	daemon reload            SIGHUP; it must say something of limits
 //	daemon kill              SIGKILL
 //
-// and the conditions [root], [criu] and [cachestat].
+// and the conditions [root], [criu], [cachestat] and [userns]: an ordinary user may
+// make user namespaces.
 func TestReal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this builds the programs and starts daemons")
 	}
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+"/", "headrace/cmd/headrace", "headrace/cmd/headrace-shim")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	bin := filepath.Dir(testkit.Headrace(t))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/real",
 		RequireExplicitExec: true,
@@ -42,7 +42,7 @@ func TestReal(t *testing.T) {
 		Setup:               func(env *testscript.Env) error { return setupReal(env, bin) },
 		Condition:           realCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish,
+			"status": clitest.Status, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish,
 			"daemon": cmdDaemon,
 		},
 	})
@@ -52,6 +52,8 @@ func realCondition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "userns":
+		return exec.Command("unshare", "-Ur", "true").Run() == nil, nil
 	case "cachestat":
 		return linux.ProbeCachestat() == nil, nil
 	case "criu":
@@ -96,7 +98,7 @@ func setupReal(env *testscript.Env, bin string) error {
 
 func cmdDaemon(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: daemon start|stop|kill [flag...]")
+		ts.Fatalf("usage: daemon start|stop|kill|reload [flag...]")
 	}
 	d := stateIn(ts).daemon
 	switch args[0] {
@@ -108,6 +110,10 @@ func cmdDaemon(ts *testscript.TestScript, neg bool, args []string) {
 		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
 			ts.Fatalf("the daemon's exit code is %d\n%s", code, d.said())
 		}
+	case "reload":
+		text, _ := d.log.read()
+		ts.Check(d.cmd.Process.Signal(syscall.SIGHUP))
+		ts.Check(d.says(len(text), "limits"))
 	case "kill":
 		ts.Check(d.end(syscall.SIGKILL))
 	default:
@@ -147,6 +153,22 @@ func (d *realDaemon) start() error {
 			return fmt.Errorf("the daemon has ended at once: %v\n%s", d.cmd.ProcessState, d.said())
 		case <-deadline:
 			return fmt.Errorf("the daemon is not up\n%s", d.said())
+		}
+	}
+}
+
+// says waits until the daemon's log has text from offset on.
+func (d *realDaemon) says(offset int, want string) error {
+	deadline := time.After(time.Minute)
+	for {
+		text, more := d.log.read()
+		if strings.Contains(text[offset:], want) {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			return fmt.Errorf("the daemon does not say %q\n%s", want, text[offset:])
 		}
 	}
 }

@@ -5,24 +5,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
 func restoreVerb(a *app) *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	cmd := &cobra.Command{
 		Use:   "restore ID...",
 		Short: "Bring checkpointed tasks back",
 		Long: `Restore brings a checkpointed task back where it was. The newest checkpoint that
-is intact is used.`,
+is intact is used. Of a container of another scheduler it is as with resume.`,
 		Example: `  headrace restore nightly`,
-		Args:    takes(1, -1, "the id of a task"),
+		Args:    cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
 			return t.State == "checkpointed"
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
-				return d.Restore(ctx, &wire.VerbRequest{Id: id})
+			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+				return goesOn(d.Restore(ctx, &wire.VerbRequest{Id: id, Force: force}))
 			}, tellState)
 		},
 	}
+	forceFlag(cmd, &force)
+	return cmd
 }

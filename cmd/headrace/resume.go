@@ -2,27 +2,51 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
 func resumeVerb(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume ID...",
-		Short: "Let suspended or held tasks go on",
+	var force bool
+	cmd := &cobra.Command{
+		Use:        "resume ID...",
+		SuggestFor: []string{"continue", "cont", "unpause", "thaw", "start"},
+		Short:      "Let suspended or held tasks go on",
 		Long: `Resume lets a suspended task go on where it was, and lets a task start that was
-submitted with --held.`,
-		Example: `  headrace resume nightly`,
-		Args:    takes(1, -1, "the id of a task"),
+submitted with --held. A container of another scheduler, such as YARN, goes on when
+that has room for it: the exit code is 5 as long as it has none. With --force it
+goes on at once.`,
+		Example: `  headrace resume nightly
+  headrace resume --force container_1700000000000_0042_01_000007`,
+		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
 			return t.State == "suspended" || t.Held && !ended(t)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
-				return d.Resume(ctx, &wire.VerbRequest{Id: id})
+			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+				return goesOn(d.Resume(ctx, &wire.VerbRequest{Id: id, Force: force}))
 			}, tellState)
 		},
 	}
+	forceFlag(cmd, &force)
+	return cmd
+}
+
+func forceFlag(cmd *cobra.Command, force *bool) {
+	cmd.Flags().BoolVar(force, "force", false, "a container of another scheduler: at once, whether that has room for it or not")
+}
+
+// goesOn makes an error of the answer that a container waits for its scheduler.
+func goesOn(t *wire.Task, err error) (*wire.Task, error) {
+	if err != nil || t.Hosting == nil || t.State != "suspended" && t.State != "checkpointed" {
+		return t, err
+	}
+	by := t.Hosting.Scheduler
+	return t, cli.Exit(cli.ExitWaits, errors.New(cli.OneLine(fmt.Sprintf("%s is %s, and waits until %s has room for it; headrace resume --force %s has it go on at once",
+		t.Id, t.State, by, t.Id))))
 }

@@ -2,21 +2,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 )
 
 // app is what the verbs share: the global flags and where to write.
 type app struct {
 	stateDir string
-	format   format
+	format   cli.Format
 
 	in       *os.File
 	out, err io.Writer
@@ -24,25 +23,11 @@ type app struct {
 
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, in *os.File, out, errOut io.Writer) int {
-	a := &app{format: formatTable, in: in, out: out, err: errOut}
-	root := newRoot(a)
-	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
-	code, line := outcome(err)
-	if exit := new(exitError); code != 0 && ctx.Err() != nil && !errors.As(err, &exit) {
-		code = exitInterrupted
-	}
-	if line != "" {
-		fmt.Fprintf(errOut, "headrace: %s\n", line)
-	}
-	return code
+	return cli.Execute(ctx, newRoot(&app{in: in, out: out, err: errOut}), args, in, out, errOut)
 }
 
 func newRoot(a *app) *cobra.Command {
-	root := &cobra.Command{
+	root := cli.Root(&cobra.Command{
 		Use:   "headrace",
 		Short: "Run commands by priority, preempt them without losing work",
 		Long: `Headrace runs commands by priority on this machine. When an urgent one arrives,
@@ -54,23 +39,10 @@ A task is named by its id, or by its name where only one task has it.`,
   headrace run --priority low --name nightly -- python3 train.py
   headrace run --priority high --wait -- ./urgent.sh
   headrace ps`,
-		Args:          noVerb,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version,
-
-		SuggestionsMinimumDistance: 2,
-	}
-	root.SetVersionTemplate("headrace {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageErrorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
-	root.CompletionOptions.DisableDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.stateDir, "state-dir", "", "the daemon's state `DIR`, with its socket (default $HEADRACE_STATE_DIR, else by user)")
-	flags.Var(&a.format, "format", "table or json")
-	completeValues(root, "format", "table", "json")
+	a.format.Define(root, flags)
 
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
 		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
@@ -79,10 +51,13 @@ A task is named by its id, or by its name where only one task has it.`,
 	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
 		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
 	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
-	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), demoVerb(a), benchVerb(a), versionVerb(a), completionVerb(a))
-	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a), yarnVerb(a))
+	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
+		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.out))
+	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a))
 	addVerbs(root, groupCluster, simVerb(a), traceVerb(a))
-	root.AddCommand(benchTaskVerb(), slowDiskVerb(a))
+	for _, verb := range []string{"bench", "demo", "yarn", "bench-task", "slow-disk"} {
+		root.AddCommand(movedVerb(verb))
+	}
 	return root
 }
 
@@ -101,40 +76,29 @@ func addVerbs(root *cobra.Command, group string, verbs ...*cobra.Command) {
 	}
 }
 
-// noVerb refuses what is not the name of a verb below cmd.
-func noVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usageErrorf("unknown command %q for %s (%s)", args[0], cmd.CommandPath(), hint)
-}
-
-// takes checks the number of arguments; at most max, without limit if negative.
-func takes(min, max int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < min:
-			return usageErrorf("%s: %s is missing (see %s --help)", cmd.CommandPath(), what, cmd.CommandPath())
-		case max == 0 && len(args) > 0:
-			return usageErrorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
-		case max >= 0 && len(args) > max:
-			return usageErrorf("%s takes %d argument, got %d (see %s --help)", cmd.CommandPath(), max, len(args), cmd.CommandPath())
-		}
-		return nil
+// movedVerb refuses a verb of headrace-lab, whatever follows it.
+func movedVerb(name string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Short:              "A verb of headrace-lab",
+		Example:            "  headrace-lab " + name,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.ArbitraryArgs,
+		ValidArgsFunction:  cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.Unknown(cmd.Parent(), name, "it is one of headrace-lab")
+		},
 	}
 }
 
 // say writes one line for the person; it is not a result.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.err, "headrace: %s\n", oneLine(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.err, "headrace: %s\n", cli.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // table writes a table for where standard output goes.
-func (a *app) table(t *report.Table) error { return t.WriteTerminal(a.out, terminalOf(a.out)) }
+func (a *app) table(t *report.Table) error { return t.WriteTerminal(a.out, cli.TerminalOf(a.out)) }
 
 // tables writes tables with a line between them.
 func (a *app) tables(tables []*report.Table) error {

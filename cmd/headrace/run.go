@@ -11,9 +11,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"headrace"
+	"headrace/cli"
+	"headrace/proc/attach"
 	"headrace/wire"
 )
 
@@ -21,12 +24,15 @@ type runFlags struct {
 	name, job, user    string
 	priority           priority
 	cpus               slots
-	memory             size
+	memory             cli.Size
+	pids               int64
+	ioWeight           uint32
 	env                []string
 	cleanEnv           bool
 	cwd, output, stdin string
 	restart, held      bool
-	wait, logs         bool
+	wait, logs, quiet  bool
+	spooled            bool // stdin is a file of ours
 	patience           span
 	input              inputFlags
 }
@@ -34,15 +40,20 @@ type runFlags struct {
 func runVerb(a *app) *cobra.Command {
 	f := runFlags{priority: priority(headrace.Normal), cpus: 1}
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] COMMAND [ARG...]",
-		Short: "Accept a command as a task; prints its id",
+		Use:        "run [flags] [--] COMMAND [ARG...]",
+		Short:      "Accept a command as a task; prints its id",
+		SuggestFor: []string{"submit", "add", "srun", "sbatch", "qsub", "exec"},
 		Long: `Run hands a command to the daemon, which starts it when its turn has come, and
 prints the id of the task. The command runs as the caller, in this directory,
 with this environment, without a shell; flags behind it are its own. What it
 writes is kept: see headrace logs.
 
 With --wait it waits for the task and ends with its exit code, or 128 plus the
-signal that ended it. Ctrl-C then ends the waiting, not the task.
+signal that ended it; with --logs it also shows what the task writes, and says
+what it waits for. Both print the id on standard error: standard output is the
+command's. Ctrl-C then ends the waiting, not the task.
+
+The command has no standard input unless --stdin says so.
 
 With --input the daemon knows what the command reads. It reads the files into
 memory while the task waits for its turn, and lets tasks go first whose files
@@ -66,7 +77,7 @@ Sizes: K, M, G, T are powers of 1024; kB, MB, GB, TB of 1000.`,
   headrace run --cpus 2 --memory 4G --output build.log make -j2
   headrace run -f --input access.log --split lines --tasks 4 -- grep -c ' 500 '
   headrace run -f --input 'logs/*.gz' --split files --tasks 4 -- ./parse.sh {}`,
-		Args:              takes(1, -1, "the command"),
+		Args:              cli.Takes(1, -1, "the command"),
 		ValidArgsFunction: completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.run(cmd.Context(), &f, args)
@@ -83,20 +94,23 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	flags.StringVarP(&f.name, "name", "n", "", "a `NAME` for people")
 	flags.StringVar(&f.job, "job", "", "the `JOB` that the task belongs to")
 	flags.Var(&f.cpus, "cpus", "how many CPUs it keeps busy")
-	flags.Var(&f.memory, "memory", "how much memory it needs at most (default: unknown)")
+	flags.Var(&f.memory, "memory", "how much memory it needs, and may use at most (default: unknown)")
+	flags.Int64Var(&f.pids, "pids", 0, "the greatest `NUMBER` of processes and threads it may have (default: 16,384)")
+	flags.Uint32Var(&f.ioWeight, "io-weight", 0, "its share of the disks, a `NUMBER` from 1 to 10000 (default: 100)")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "`KEY=VALUE`, or KEY to take the caller's value; may be repeated")
 	flags.BoolVar(&f.cleanEnv, "clean-env", false, "pass nothing of this environment but what --env says")
 	flags.StringVar(&f.cwd, "cwd", "", "the `DIR` to run in (default: this one)")
 	flags.StringVar(&f.user, "user", "", "run as this `USER`; root only")
 	flags.StringVar(&f.output, "output", "", "a `FILE` for standard output and error together (default: kept for headrace logs)")
-	flags.StringVar(&f.stdin, "stdin", "", "a `FILE` for standard input (default: no input)")
+	flags.StringVar(&f.stdin, "stdin", "", "a `FILE` for standard input; -: what is piped to this command (default: no input)")
 	flags.BoolVar(&f.restart, "restart", false, "start it again if its processes vanish, by a reboot say, and no checkpoint is left")
 	flags.BoolVar(&f.held, "held", false, "do not start it before headrace resume")
 	flags.BoolVarP(&f.wait, "wait", "w", false, "wait for the task and exit with its exit code")
 	flags.BoolVarP(&f.logs, "logs", "f", false, "wait, and show what it writes")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not print the id")
 	patienceFlag(cmd, &f.patience)
 	f.input.define(cmd)
-	completeValues(cmd, "priority", "free", "low", "normal", "high", "production")
+	cli.CompleteValues(cmd, "priority", "free", "low", "normal", "high", "production")
 }
 
 // completeCommand leaves the command itself to the shell.
@@ -105,8 +119,16 @@ func completeCommand(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 }
 
 func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
+	done, err := a.openStdin(f)
+	if err != nil {
+		return err
+	}
+	defer done()
 	req, err := f.request(argv, a.say)
 	if err != nil {
+		return err
+	}
+	if err := checkPaths(req); err != nil {
 		return err
 	}
 	d, err := a.daemon()
@@ -121,17 +143,61 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
-		err = writeMessage(a.out, resp)
-	} else {
-		_, err = fmt.Fprintln(a.out, strings.Join(ids, "\n"))
-	}
-	if err != nil || !f.wait && !f.logs {
+	if err := a.tellIDs(f, resp, ids); err != nil || !f.wait && !f.logs {
 		return err
 	}
 	w := &runWait{app: a, ids: ids, job: resp.Job, logs: f.logs, dealt: req.Input.GetSplit() != wire.Split_SPLIT_NONE}
 	w.follower = &follower{daemon: d, patience: f.patience, say: w.say}
-	return w.run(ctx)
+	err = w.run(ctx)
+	if f.spooled && ctx.Err() != nil { // the task still reads it
+		a.say("what was piped to it is in %s: remove that when the task has ended", f.stdin)
+		f.spooled = false
+	}
+	return err
+}
+
+// openStdin makes a file of what is piped to a command, if that was asked for. done
+// removes it.
+func (a *app) openStdin(f *runFlags) (done func(), err error) {
+	done = func() {
+		if f.spooled {
+			os.Remove(f.stdin)
+		}
+	}
+	switch {
+	case f.stdin == "-" && !f.wait && !f.logs:
+		return done, cli.UsageErrorf("--stdin -: with --wait or --logs only, which remove what was piped when the task has ended; else name a file")
+	case f.stdin == "-" && f.input.split.rule != wire.Split_SPLIT_NONE:
+		return done, cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
+	case f.stdin == "-":
+		f.stdin, err = a.spool(f.user)
+		f.spooled = err == nil
+	case f.logs && f.stdin == "" && f.input.split.rule == wire.Split_SPLIT_NONE:
+		err = a.checkStdin()
+	}
+	return done, err
+}
+
+// tellIDs prints the ids of the tasks: on standard output, but where that is the
+// command's on standard error.
+func (a *app) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) error {
+	switch {
+	case f.quiet:
+		return nil
+	case a.format == cli.FormatJSON && f.logs:
+		return writeMessage(a.err, resp)
+	case a.format == cli.FormatJSON:
+		return writeMessage(a.out, resp)
+	case f.logs || f.wait:
+		what := "task"
+		if len(ids) > 1 {
+			what = "tasks"
+		}
+		a.say("%s %s", what, strings.Join(ids, " "))
+		return nil
+	}
+	_, err := fmt.Fprintln(a.out, strings.Join(ids, "\n"))
+	return err
 }
 
 // accepted are the ids of all tasks. A daemon that knows of no input passes
@@ -148,11 +214,11 @@ func accepted(req *wire.RunRequest, resp *wire.RunResponse) ([]string, error) {
 
 func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRequest, error) {
 	if argv[0] == "" {
-		return nil, usageErrorf("the command is empty: see headrace run --help")
+		return nil, cli.UsageErrorf("the command is empty: see headrace run --help")
 	}
 	for _, arg := range append([]string{f.name, f.job, f.cwd, f.user, f.output, f.stdin}, argv...) {
 		if !utf8.ValidString(arg) {
-			return nil, usageErrorf("%q is not UTF-8 and cannot be sent", arg)
+			return nil, cli.UsageErrorf("%q is not UTF-8 and cannot be sent", arg)
 		}
 	}
 	env, err := f.environment(say)
@@ -168,6 +234,7 @@ func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRe
 		Cpus: float64(f.cpus), Memory: int64(f.memory),
 		Env: env, Cwd: cwd, User: f.user,
 		Umask: proto.Uint32(umask()), Held: f.held,
+		Limits: limitsHere(), Nice: niceHere(), Pids: f.pids, IoWeight: f.ioWeight,
 	}
 	if f.restart {
 		req.Restart = wire.Restart_RESTART_ON_LOSS
@@ -208,22 +275,40 @@ func (f *runFlags) environment(say func(string, ...any)) ([]string, error) {
 	for _, e := range f.env {
 		key, _, given := strings.Cut(e, "=")
 		if key == "" {
-			return nil, usageErrorf("--env %q: want KEY=VALUE", e)
+			return nil, cli.UsageErrorf("--env %q: want KEY=VALUE", e)
 		}
 		if !given {
 			value, set := os.LookupEnv(key)
 			if !set {
-				return nil, usageErrorf("--env %s: it is not set here: give it a value with --env %s=VALUE", key, key)
+				return nil, cli.UsageErrorf("--env %s: it is not set here: give it a value with --env %s=VALUE", key, key)
 			}
 			e = key + "=" + value
 		}
 		if !utf8.ValidString(e) {
-			return nil, usageErrorf("--env %s: it is not UTF-8 and cannot be sent", key)
+			return nil, cli.UsageErrorf("--env %s: it is not UTF-8 and cannot be sent", key)
 		}
 		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, key+"=") })
 		env = append(env, e)
 	}
 	return env, nil
+}
+
+// limitsHere are the resource limits of this process, which the task gets.
+func limitsHere() []*wire.ResourceLimit {
+	var out []*wire.ResourceLimit
+	for _, l := range attach.Limits() {
+		out = append(out, &wire.ResourceLimit{Resource: attach.ResourceName(l.Resource), Soft: l.Soft, Hard: l.Hard})
+	}
+	return out
+}
+
+// niceHere is the niceness of this process; nil where it cannot be found out.
+func niceHere() *int32 {
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return nil
+	}
+	return proto.Int32(int32(20 - raw)) // the system call has it that way round
 }
 
 // umask is that of this process, which the kernel tells only in exchange for

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -33,6 +34,7 @@ func (w *runWait) run(ctx context.Context) error {
 	stop := w.showProgress(ctx)
 	defer stop()
 	if w.logs {
+		defer w.tellWaiting(ctx, w.ids[0])()
 		w.showLogs(ctx)
 	}
 	var tasks []*wire.Task
@@ -45,7 +47,7 @@ func (w *runWait) run(ctx context.Context) error {
 	}
 	stop()
 	if ctx.Err() != nil {
-		return &exitError{exitInterrupted, errors.New(w.goOn())}
+		return cli.Exit(cli.ExitInterrupted, errors.New(w.goOn()))
 	}
 	var verdicts []error
 	for _, task := range tasks {
@@ -86,12 +88,12 @@ func (w *runWait) showLogs(ctx context.Context) {
 }
 
 func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) {
-	err := w.follower.logs(ctx, id, wire.Stream_STREAM_BOTH, out, errOut)
+	err := w.follower.logs(ctx, &wire.LogsRequest{Id: id}, out, errOut)
 	if errors.As(err, new(*wire.NoDaemonError)) && len(w.ids) > 1 {
 		return // said once, when the end is waited for
 	}
 	if err != nil && ctx.Err() == nil {
-		_, line := outcome(err)
+		_, line := cli.Outcome(err)
 		w.say("the log of task %s cannot be shown: %s", id, line)
 	}
 }
@@ -118,12 +120,12 @@ func (w *runWait) interrupt(write func() error) error {
 
 // showProgress shows how much of the input has been dealt until stop is called.
 func (w *runWait) showProgress(ctx context.Context) (stop func()) {
-	_, is := asTerminal(w.app.err)
-	if !is || !w.dealt || w.app.format == formatJSON {
+	_, is := cli.AsTerminal(w.app.err)
+	if !is || !w.dealt || w.app.format == cli.FormatJSON {
 		return func() {}
 	}
 	bar := report.NewProgress(w.app.err, true)
-	bar.Terminal = terminalOf(w.app.err)
+	bar.Terminal = cli.TerminalOf(w.app.err)
 	return w.follow(ctx, bar)
 }
 

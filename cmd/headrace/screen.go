@@ -8,38 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
-	"headrace/report"
+	"headrace/cli"
 )
-
-// asTerminal is the terminal behind v, and false when it is something else.
-func asTerminal(v any) (*os.File, bool) {
-	f, ok := v.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, false
-	}
-	return f, true
-}
-
-func terminalOf(v any) report.Terminal {
-	width, _ := sizeOf(v)
-	_, is := asTerminal(v)
-	return report.NewTerminal(is, width, os.Getenv)
-}
-
-// sizeOf is the size of a terminal, zero when unknown or without limit.
-func sizeOf(v any) (width, height int) {
-	f, is := asTerminal(v)
-	if !is {
-		return 0, 0
-	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0, 0
-	}
-	return width, height
-}
 
 // painter shows one frame after the other in the same place of a terminal.
 type painter struct {
@@ -83,7 +53,7 @@ func (p *painter) close() {
 // paint replaces the frame before. What does not fit below is left out.
 func (p *painter) paint(frame string) error {
 	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
-	if _, height := sizeOf(p.out); height > 1 && len(lines) > height-1 {
+	if _, height := cli.SizeOf(p.out); height > 1 && len(lines) > height-1 {
 		hidden := len(lines) - (height - 2)
 		lines = append(lines[:height-2], fmt.Sprintf("and %d lines more", hidden))
 	}
@@ -95,7 +65,8 @@ func (p *painter) paint(frame string) error {
 		fmt.Fprintf(&b, "\x1b[%dA\r", p.lines)
 	}
 	for _, line := range lines {
-		b.WriteString(line + eraseLine + "\r\n")
+		// Before the line: behind one that fills the terminal it would take its end.
+		b.WriteString(eraseLine + line + "\r\n")
 	}
 	b.WriteString(eraseBelow)
 	p.lines = len(lines)

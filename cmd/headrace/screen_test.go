@@ -18,9 +18,9 @@ func TestPainterStaysInPlace(t *testing.T) {
 	}
 	p.close()
 	want := hideCursor + cutLines +
-		"a\x1b[K\r\nb\x1b[K\r\n\x1b[J" +
-		"\x1b[2A\rc\x1b[K\r\n\x1b[J" +
-		"\x1b[1A\rd\x1b[K\r\n\x1b[J" +
+		"\x1b[Ka\r\n\x1b[Kb\r\n\x1b[J" +
+		"\x1b[2A\r\x1b[Kc\r\n\x1b[J" +
+		"\x1b[1A\r\x1b[Kd\r\n\x1b[J" +
 		wrapLines + showCursor
 	if out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
@@ -34,7 +34,7 @@ func TestPainterGivesTheScreenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.close()
-	want := showAlternate + hideCursor + cutLines + "\x1b[Ha\x1b[K\r\n\x1b[J" + wrapLines + showCursor + hideAlternate
+	want := showAlternate + hideCursor + cutLines + "\x1b[H\x1b[Ka\r\n\x1b[J" + wrapLines + showCursor + hideAlternate
 	if out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
 	}

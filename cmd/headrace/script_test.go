@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,7 +19,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/protobuf/proto"
 
+	"headrace/cli/clitest"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
@@ -28,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the golden output in testdata/s
 
 func TestMain(m *testing.M) {
 	syscall.Umask(0o027)
-	testscript.Main(m, map[string]func(){"headrace": main})
+	testscript.Main(testkit.M{M: m}, map[string]func(){"headrace": main})
 }
 
 // TestScript runs the command line against a fake daemon. Besides the usual
@@ -46,7 +47,8 @@ func TestMain(m *testing.M) {
 //	fake end ID CODE [SIGNAL]   the task ends, done or failed
 //	fake write ID stdout|stderr TEXT    a line
 //	fake text ID stdout|stderr TEXT     without an end of line
-//	fake fail METHOD CODE TEXT  the next call of the method ends so
+//	fake fail METHOD CODE TEXT  the next call of the method (METHOD:ID of a verb: for that task) ends so
+//	fake together N             verbs are answered once N calls are there
 //	fake stop | fake start      the daemon dies, a new one comes up
 //	fake request FILE           write the last run request to FILE as JSON
 //	fake verb FILE              likewise the last request of another verb
@@ -54,6 +56,8 @@ func TestMain(m *testing.M) {
 //	fake old                    it is one of before there were inputs; of files, after the next start
 //	fake warming ID             wait until somebody waits for the warm request
 //	fake warm ID JSON           fields of its status change
+//	fake spooled FILE           the standard input of the last run request is a file that holds the same
+//	fake unspooled              it is gone
 //	fake data FILE              write the last request about files to FILE as JSON
 //
 // A file tasks.json (a ListResponse) is what the daemon knows at the start; no
@@ -67,7 +71,7 @@ func TestScript(t *testing.T) {
 		Setup:               setupFake,
 		Condition:           scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus, "start": cmdStart, "printed": cmdPrinted, "wrote": cmdWrote, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
+			"status": clitest.Status, "start": cmdStart, "printed": cmdPrinted, "wrote": cmdWrote, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
 		},
 	})
 }
@@ -119,28 +123,6 @@ func setupFake(env *testscript.Env) error {
 	return fake.start()
 }
 
-func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: status N prog [arg...]")
-	}
-	err := ts.Exec(args[1], args[2:]...)
-	wantCode(ts, args[0], err)
-}
-
-func wantCode(ts *testscript.TestScript, want string, err error) {
-	got := 0
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		got = exit.ExitCode()
-	case err != nil:
-		ts.Fatalf("%v", err)
-	}
-	if strconv.Itoa(got) != want {
-		ts.Fatalf("exit code %d, want %s", got, want)
-	}
-}
-
 func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: fake VERB [arg...]")
@@ -170,6 +152,20 @@ func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 		var code connect.Code
 		ts.Check(code.UnmarshalText([]byte(args[1])))
 		f.change(func() { f.fail[args[0]] = connect.NewError(code, errors.New(strings.Join(args[2:], " "))) })
+	case "spooled":
+		got, err := os.ReadFile(f.stdin())
+		ts.Check(err)
+		if got, want := string(got), ts.ReadFile(args[0]); got != want {
+			ts.Fatalf("the task is given %q, want %q", got, want)
+		}
+	case "unspooled":
+		if _, err := os.Stat(f.stdin()); !errors.Is(err, os.ErrNotExist) {
+			ts.Fatalf("%s is left: %v", f.stdin(), err)
+		}
+	case "together":
+		n, err := strconv.Atoi(args[0])
+		ts.Check(err)
+		f.change(func() { f.together, f.waiting = n, 0 })
 	case "request", "verb", "data":
 		f.save(ts, verb, ts.MkAbs(args[0]))
 	case "dealt":
@@ -218,6 +214,12 @@ func end(ts *testscript.TestScript, t *wire.Task, args []string) {
 	}
 }
 
+func (f *fakeDaemon) stdin() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lastRun.Stdin
+}
+
 // save writes a request; of the environment only variables that begin with HR_.
 func (f *fakeDaemon) save(ts *testscript.TestScript, verb, path string) {
 	f.mu.Lock()
@@ -228,6 +230,10 @@ func (f *fakeDaemon) save(ts *testscript.TestScript, verb, path string) {
 		m = f.data.last
 	case "request":
 		req := proto.CloneOf(f.lastRun)
+		if len(req.Limits) == 0 || req.Nice == nil {
+			ts.Fatalf("the request does not say what the caller's limits are: %v", req)
+		}
+		req.Limits, req.Nice = nil, nil // those of whoever runs the test
 		req.Env = slices.DeleteFunc(req.Env, func(e string) bool { return !strings.HasPrefix(e, "HR_") })
 		m = req
 	}

@@ -3,23 +3,26 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
 
 func showVerb(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show ID",
-		Short: "Tell everything about a task, with its history",
+		Use:        "show ID",
+		Short:      "Tell everything about a task, with its history",
+		SuggestFor: []string{"inspect", "info", "describe", "scontrol"},
 		Example: `  headrace show nightly
   headrace show t12 --format json | jq .history`,
-		Args:              takes(1, 1, "the id of a task"),
+		Args:              cli.Takes(1, 1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(*wire.Task) bool { return true }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.daemon()
@@ -35,7 +38,7 @@ func showVerb(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.format == formatJSON {
+			if a.format == cli.FormatJSON {
 				return writeMessage(a.out, task)
 			}
 			return a.showTask(task)
@@ -44,8 +47,7 @@ func showVerb(a *app) *cobra.Command {
 }
 
 func (a *app) showTask(task *wire.Task) error {
-	term := terminalOf(a.out)
-	term.Width = 0 // nothing is left out
+	term := cli.TerminalOf(a.out)
 	if err := taskTable(task).WriteTerminal(a.out, term); err != nil || len(task.History) == 0 {
 		return err
 	}
@@ -56,7 +58,7 @@ func (a *app) showTask(task *wire.Task) error {
 }
 
 func taskTable(task *wire.Task) *report.Table {
-	t := &report.Table{Columns: []report.Column{{Title: "task"}, {Title: task.Id}}}
+	t := &report.Table{Columns: []report.Column{{Title: "task"}, {Title: task.Id, Wrap: true}}}
 	field := func(name, value string) {
 		if value != "" {
 			t.Add(report.Str(name), report.Str(value))
@@ -78,11 +80,13 @@ func taskTable(task *wire.Task) *report.Table {
 	field("progress", progressOf(task))
 	usageFields(field, task.Usage)
 	field("preemptions", fmt.Sprint(task.Preemptions))
+	field("continued", continuedText(task))
 	field("work lost", workLost(task))
 	field("checkpoint", checkpointText(task.Checkpoint))
 	if !ended(task) {
 		field("no checkpoint", task.NoCheckpoint)
 		field("no suspend", task.NoSuspend)
+		field("no limits", task.NoLimits)
 	}
 	field("stdout", task.StdoutPath)
 	field("stderr", task.StderrPath)
@@ -124,10 +128,14 @@ func usageFields(field func(name, value string), u *wire.Usage) {
 func historyTable(history []*wire.Event) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		{Title: "when"}, {Title: "state"}, {Title: "took", Align: report.Right},
-		{Title: "expected", Align: report.Right}, {Title: "bytes", Align: report.Right}, {Title: "reason", Flex: true},
+		{Title: "expected", Align: report.Right}, {Title: "bytes", Align: report.Right}, {Title: "reason", Wrap: true},
 	}}
+	when := timeOfDay
+	if slices.ContainsFunc(history, func(e *wire.Event) bool { return day(e.AtMs) != day(history[0].AtMs) }) {
+		when = pointInTime
+	}
 	for _, e := range history {
-		t.Add(report.Str(pointInTime(e.AtMs)), report.Str(e.State), unlessZero(e.Took, report.UnitSeconds),
+		t.Add(report.Str(when(e.AtMs)), report.Str(e.State), unlessZero(e.Took, report.UnitSeconds),
 			unlessZero(e.ExpectedDelay, report.UnitSeconds), unlessZero(float64(e.Bytes), report.UnitBytes), report.Str(e.Reason))
 	}
 	return t
@@ -146,6 +154,11 @@ func pointInTime(ms int64) string {
 	}
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
 }
+
+// timeOfDay is for where the day is known.
+func timeOfDay(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
+
+func day(ms int64) string { return time.UnixMilli(ms).Format(time.DateOnly) }
 
 func exitText(t *wire.Task) string {
 	switch {
@@ -173,6 +186,9 @@ func askedFor(t *wire.Task) string {
 	if t.Memory > 0 {
 		text += ", " + report.Bytes(t.Memory) + " of memory"
 	}
+	if t.IoWeight != 0 {
+		text += fmt.Sprintf(", I/O weight %d", t.IoWeight)
+	}
 	return text
 }
 
@@ -181,6 +197,17 @@ func workLost(t *wire.Task) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of processor time, %s of running time", report.Seconds(t.LostCpu), report.Seconds(t.LostWall))
+}
+
+func continuedText(t *wire.Task) string {
+	if t.Continued == 0 {
+		return ""
+	}
+	times := "once"
+	if t.Continued > 1 {
+		times = fmt.Sprintf("%d times", t.Continued)
+	}
+	return fmt.Sprintf("%s by somebody while it was suspended, last %s; stopped again", times, pointInTime(t.LastContinuedMs))
 }
 
 func checkpointText(c *wire.CheckpointInfo) string {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/policy"
 	"headrace/sim"
 )
 
 // usualPolicies are compared unless something else is asked for.
-var usualPolicies = texts([]policy.Name{policy.Kill, policy.Wait, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost})
+var usualPolicies = cli.Texts([]policy.Name{policy.Kill, policy.Wait, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost})
 
 // simFlags are what is tried on what, and where the results go.
 type simFlags struct {
@@ -49,7 +50,7 @@ Kill and wait do not use storage and run once. Swap lies on the storage, unless
   headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
   headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json
   headrace sim --from results.json --out report.html`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.from != "" {
@@ -77,7 +78,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.csv, "csv", "", "a `FILE` for the figures as CSV, a row for each run")
 	flags.StringVar(&f.cdf, "cdf", "", "a `FILE` for the distributions of response as CSV")
 	flags.StringVar(&f.from, "from", "", "run nothing: report on this `FILE`, written by --json")
-	completeLists(cmd, "policy", texts(policy.Names())...)
+	completeLists(cmd, "policy", cli.Texts(policy.Names())...)
 	completeLists(cmd, "storage", sim.DefaultMeasurements().Names()...)
 	completeSources(cmd, "trace")
 }
@@ -107,7 +108,7 @@ func (a *app) sim(ctx context.Context, f *simFlags, changed func(string) bool) e
 	}
 	config.Seed = f.load.seed
 	if err := config.Validate(); err != nil {
-		return usageErrorf("%w", err)
+		return cli.UsageErrorf("%w", err)
 	}
 	s.configure = func(r simRun) (sim.Config, error) {
 		c := config

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/policy"
 	"headrace/sim"
 	"headrace/trace"
@@ -21,14 +22,14 @@ import (
 type clusterFlags struct {
 	nodes                              uint
 	cores                              slots
-	memory, swap, swapRate, store, net size
+	memory, swap, swapRate, store, net cli.Size
 	swapGiven                          bool
 	idleWatts, peakWatts               float64
 	interval                           span
 	known, check                       bool
 	victims                            string
 	minRun, ageing                     rule
-	disk, shared, cache, warm          size
+	disk, shared, cache, warm          cli.Size
 	replicas                           uint
 	lead                               span
 	byResidency                        bool
@@ -48,11 +49,11 @@ func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags.Float64Var(&f.peakWatts, "peak-watts", d.Power.Peak, "the `WATTS` that it draws when all CPUs are busy")
 	flags.Var(&f.interval, "interval", "the least time from one decision to the next (default "+d.Interval.String()+")")
 	flags.BoolVar(&f.known, "known", false, "tasks say how much of them is done")
-	flags.StringVar(&f.victims, "victims", "", "the `ORDER` of who makes room first: "+list(policy.VictimOrders())+" (default: by policy)")
+	flags.StringVar(&f.victims, "victims", "", "the `ORDER` of who makes room first: "+cli.List(policy.VictimOrders())+" (default: by policy)")
 	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
 	flags.Var(&f.ageing, "ageing", "how long a task waits for its priority to rise by one; 0: no such rule (default 10m)")
 	flags.BoolVar(&f.check, "check", false, "verify while it runs that nothing is lost or used twice")
-	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
+	cli.CompleteValues(cmd, "victims", cli.Texts(policy.VictimOrders())...)
 	f.defineReading(cmd, d.Reading)
 }
 
@@ -108,16 +109,16 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	}
 	switch {
 	case c.Power.Idle > c.Power.Peak:
-		return c, usageErrorf("--idle-watts %v is more than --peak-watts %v", c.Power.Idle, c.Power.Peak)
+		return c, cli.UsageErrorf("--idle-watts %v is more than --peak-watts %v", c.Power.Idle, c.Power.Peak)
 	case c.Reading.Buffer > c.Reading.Cache:
-		return c, usageErrorf("--warm %s is more than the page cache, --cache %s", sizeText(c.Reading.Buffer), sizeText(c.Reading.Cache))
+		return c, cli.UsageErrorf("--warm %s is more than the page cache, --cache %s", sizeText(c.Reading.Buffer), sizeText(c.Reading.Cache))
 	}
 	var err error
 	if c.Policy.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
-		return c, usageErrorf("--victims: %w", err)
+		return c, cli.UsageErrorf("--victims: %w", err)
 	}
 	if err := c.Policy.Validate(); err != nil {
-		return c, usageErrorf("%w", err)
+		return c, cli.UsageErrorf("%w", err)
 	}
 	return c, nil
 }
@@ -147,7 +148,7 @@ func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
 		}
 	}
 	if len(missing) > 0 {
-		return usageErrorf("the trace does not say what cluster it is for: give %s", spoken(missing))
+		return cli.UsageErrorf("the trace does not say what cluster it is for: give %s", spoken(missing))
 	}
 	return nil
 }
@@ -167,14 +168,14 @@ func parsePolicies(names []string) ([]policy.Name, error) {
 	for _, name := range names {
 		p, err := policy.ParsePolicy(name)
 		if err != nil || name == "" {
-			return nil, usageErrorf("--policy %q: there are %s", name, list(policy.Names()))
+			return nil, cli.UsageErrorf("--policy %q: there are %s", name, cli.List(policy.Names()))
 		}
 		if !slices.Contains(policies, p) {
 			policies = append(policies, p)
 		}
 	}
 	if len(policies) == 0 {
-		return nil, usageErrorf("--policy: name one or more of %s", list(policy.Names()))
+		return nil, cli.UsageErrorf("--policy: name one or more of %s", cli.List(policy.Names()))
 	}
 	return policies, nil
 }
@@ -188,7 +189,7 @@ func readMeasurements(path string) (sim.Measurements, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return sim.Measurements{}, fmt.Errorf("--media %s: there is no such file; headrace bench preempt --media writes one", path)
+			return sim.Measurements{}, fmt.Errorf("--media %s: there is no such file; headrace-lab bench preempt --media writes one", path)
 		}
 		return sim.Measurements{}, fmt.Errorf("--media: %w", err)
 	}
@@ -218,7 +219,7 @@ func chooseMedia(known, names []string) ([]string, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, strings.TrimSpace(name)) })
 		if i < 0 {
-			return nil, usageErrorf("--storage %q: there are %s; others can be described in a file for --media", name, strings.Join(known, ", "))
+			return nil, cli.UsageErrorf("--storage %q: there are %s; others can be described in a file for --media", name, strings.Join(known, ", "))
 		}
 		if !slices.Contains(chosen, known[i]) {
 			chosen = append(chosen, known[i])

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/cli"
 )
 
 // An outFile is a file for results, and who fills it.
@@ -26,9 +28,9 @@ func (o outFile) check() error {
 	info, err := os.Stat(o.path)
 	switch {
 	case o.path == "-":
-		return usageErrorf("%s -: standard output has the tables; name a file", o.flag)
+		return cli.UsageErrorf("%s -: standard output has the tables; name a file", o.flag)
 	case err == nil && info.IsDir():
-		return usageErrorf("%s %s: it is a directory; name a file in it", o.flag, o.path)
+		return cli.UsageErrorf("%s %s: it is a directory; name a file in it", o.flag, o.path)
 	case err == nil && !info.Mode().IsRegular():
 		return o.may(o.path, unix.W_OK)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -161,7 +163,7 @@ func (w untilDone) Write(p []byte) (int, error) {
 // nothingWritten is err, or that the person has ended it.
 func nothingWritten(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &exitError{exitInterrupted, errors.New("interrupted: nothing was written")}
+		return cli.Exit(cli.ExitInterrupted, errors.New("interrupted: nothing was written"))
 	}
 	return err
 }

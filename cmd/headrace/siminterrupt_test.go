@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"headrace/cli"
 )
 
 // program in a directory, whose standard error can be watched.
@@ -75,8 +77,8 @@ func (r *running) interrupted() {
 	defer late.Stop()
 	r.cmd.Wait()
 	errOut, _ := r.errOut.read()
-	if code := r.cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		r.t.Errorf("exit code %d, want %d:\n%s", code, exitInterrupted, errOut)
+	if code := r.cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
+		r.t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitInterrupted, errOut)
 	}
 	if !strings.HasSuffix(errOut, "headrace: interrupted: nothing was written\n") || r.out.Len() > 0 {
 		r.t.Errorf("said %q and printed %q", errOut, r.out.String())

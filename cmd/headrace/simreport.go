@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/sim"
 	"headrace/sim/page"
@@ -28,7 +29,7 @@ func (a *app) simReport(ctx context.Context, f *simFlags, results []*sim.Result,
 	for _, o := range files {
 		a.say("%s written", o.path)
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		return page.WriteJSON(a.out, results, about)
 	}
 	return a.tables(page.Tables(results))
@@ -55,7 +56,7 @@ func (f *simFlags) checkFiles() error {
 	seen := map[string]string{}
 	for _, o := range f.files(nil, page.About{}) {
 		if other := seen[o.path]; other != "" {
-			return usageErrorf("%s and %s both name %s", other, o.flag, o.path)
+			return cli.UsageErrorf("%s and %s both name %s", other, o.flag, o.path)
 		}
 		seen[o.path] = o.flag
 		if err := o.check(); err != nil {
@@ -75,7 +76,7 @@ func (a *app) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) erro
 		}
 	})
 	if len(needless) > 0 {
-		return usageErrorf("--from runs nothing: leave out %s", spoken(needless))
+		return cli.UsageErrorf("--from runs nothing: leave out %s", spoken(needless))
 	}
 	if err := f.checkFiles(); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (a *app) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) erro
 func aboutSim(w *trace.Workload, m sim.Measurements) page.About {
 	d := trace.Describe(w)
 	about := page.About{Measured: m.From, Sources: map[string]string{}, Workload: &d, Facts: []report.Fact{
-		{Name: "command", Value: strings.Join(os.Args, " ")}, {Name: "version", Value: version}}}
+		{Name: "command", Value: strings.Join(os.Args, " ")}, {Name: "version", Value: cli.Version}}}
 	for _, x := range m.Media {
 		about.Sources[x.Name] = x.Source
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/cli"
 	"headrace/policy"
 	"headrace/report"
 	"headrace/sim"
@@ -142,7 +143,7 @@ func TestInterruptedRuns(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	found, _, err := tryRuns(ctx, &fakeRuns{}, 2, policy.Kill, policy.Cost)
-	if code, line := outcome(nothingWritten(ctx, err)); found != nil || code != exitInterrupted || line != "interrupted: nothing was written" {
+	if code, line := cli.Outcome(nothingWritten(ctx, err)); found != nil || code != cli.ExitInterrupted || line != "interrupted: nothing was written" {
 		t.Errorf("%v, %d, %s", found, code, line)
 	}
 }

@@ -12,21 +12,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
+	"headrace/internal/linux"
 	"headrace/policy"
 	"headrace/solo"
 	"headrace/wire"
 )
 
 type soloFlags struct {
+	configFlags
 	slots                   slots
-	memory, swapReserve     size
+	memory                  budget
+	swapReserve             cli.Size
 	enforce                 bool
-	warmBudget, buffer      size
+	warmBudget, buffer      cli.Size
 	noWarm                  bool
 	policy, victims         string
 	minRun, ageing          rule
 	suspendGrace, killGrace span
-	keepEnded               uint
+	keepEnded               kept
+	stallLimit              span
+	requests, userRequests  budget
+	userConns               kept
 	stores                  []string
 	metrics, criu, shim     string
 	level                   level
@@ -37,8 +44,9 @@ type soloFlags struct {
 func soloVerb(a *app) *cobra.Command {
 	var f soloFlags
 	cmd := &cobra.Command{
-		Use:   "solo",
-		Short: "The daemon: run tasks on this machine",
+		Use:        "solo",
+		Short:      "The daemon: run tasks on this machine",
+		SuggestFor: []string{"daemon", "serve", "server"},
 		Long: `Solo is the daemon of one machine. It listens on a socket in its state
 directory, runs what headrace run hands to it, and makes room for urgent tasks.
 Its tasks do not need it: it may be stopped, killed and started again at any
@@ -47,15 +55,24 @@ time. On SIGTERM or Ctrl-C it stops and leaves them running.
 Run by root it serves every user, each with their own tasks, and can checkpoint.
 Run by an ordinary user it suspends and kills, and serves that user alone.
 
+Settings and limits of users may be in a file, with the flags' names as keys:
+[daemon], [limits], [limits user NAME], [limits group NAME]. On SIGHUP the limits
+are read again.
+
 Policies: cost, the default, takes the cheapest for each victim; adaptive is the
 published algorithm; wait, kill, suspend and checkpoint take that one.`,
 		Example: `  headrace solo &
   headrace solo --slots 2 --memory 8G --policy cost
+  headrace solo --check-config
   headrace solo --store fast=/dev/shm/headrace --store disk=/var/lib/headrace/checkpoints,zstd`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.solo(cmd.Context(), &f)
+			settings, err := loadSettings(cmd.Flags(), &f.configFlags)
+			if err != nil {
+				return err
+			}
+			return a.solo(cmd.Context(), &f, settings)
 		},
 	}
 	f.define(cmd)
@@ -64,6 +81,7 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 
 func (f *soloFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	f.configFlags.define(cmd)
 	flags.Var(&f.slots, "slots", "how many CPUs tasks may use (default: all of them)")
 	flags.Var(&f.memory, "memory", "how much memory all tasks together may use (default: 90 % of the machine's)")
 	flags.BoolVar(&f.enforce, "enforce-memory", false, "have the kernel enforce --memory with a memory cgroup")
@@ -71,13 +89,17 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.warmBudget, "warm-budget", "how much of files may be kept in memory ahead of their readers (default: a quarter of the memory)")
 	flags.BoolVar(&f.noWarm, "no-warm", false, "keep no files in memory; headrace warm fails")
 	flags.Var(&f.buffer, "buffer", "the shared memory that the input of a job is read into, unless headrace run says (default 100MB)")
-	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how to make room: "+list(policy.Names()))
-	flags.StringVar(&f.victims, "victims", "", "whom first: "+list(policy.VictimOrders())+" (default: by policy)")
+	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how to make room: "+cli.List(policy.Names()))
+	flags.StringVar(&f.victims, "victims", "", "whom first: "+cli.List(policy.VictimOrders())+" (default: by policy)")
 	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
 	flags.Var(&f.ageing, "ageing", "how long a task waits for its priority to rise by one; 0: no such rule (default 10m)")
 	flags.Var(&f.suspendGrace, "suspend-grace", "how long handlers of SIGTSTP get (default 100ms)")
 	flags.Var(&f.killGrace, "kill-grace", "time between SIGTERM and SIGKILL for headrace kill (default 10s)")
-	flags.UintVar(&f.keepEnded, "keep-ended", 0, "keep this `NUMBER` of ended tasks (default 10000)")
+	flags.Var(&f.keepEnded, "keep-ended", "keep this `NUMBER` of ended tasks (default 10000)")
+	flags.Var(&f.stallLimit, "stall-limit", "how long CRIU may make no progress in a checkpoint or a restore until it is ended (default 1m)")
+	flags.Var(&f.requests, "request-bytes", "how much of requests that are not answered yet is kept for all users but root (default 96MiB)")
+	flags.Var(&f.userRequests, "user-request-bytes", "how much of that for one user (default 24MiB)")
+	flags.Var(&f.userConns, "user-connections", "the `NUMBER` of connections to each socket that one user may have, all but root three times as many (default 256)")
 	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
 	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/setup puts it, else on PATH)")
@@ -87,25 +109,45 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&f.warmFIFO, "warm-fifo", false, "read the files of the task that was submitted first into memory first, not those of the smallest")
 	hideFlag(cmd, "no-residency-order") // both are for the experiments
 	hideFlag(cmd, "warm-fifo")
-	completeValues(cmd, "policy", texts(policy.Names())...)
-	completeValues(cmd, "victims", texts(policy.VictimOrders())...)
-	completeValues(cmd, "log-level", "debug", "info", "warn", "error")
+	cli.CompleteValues(cmd, "policy", cli.Texts(policy.Names())...)
+	cli.CompleteValues(cmd, "victims", cli.Texts(policy.VictimOrders())...)
+	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-func (a *app) solo(ctx context.Context, f *soloFlags) error {
+func (a *app) solo(ctx context.Context, f *soloFlags, s *settings) error {
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
-		return err
+		return s.blame(err)
 	}
+	config.Limits = s.limits
 	daemon, err := solo.New(config)
 	if err != nil {
+		return s.blame(err)
+	}
+	if f.check {
+		return s.show(a)
+	}
+	if err := checkShim(config.Shim); err != nil {
 		return err
 	}
+	s.onHangup(ctx, log)
+	go notifyReady(ctx, daemon.Ready(), log)
 	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// notifyReady tells systemd when a daemon answers.
+func notifyReady(ctx context.Context, ready <-chan struct{}, log *slog.Logger) {
+	select {
+	case <-ready:
+		if err := linux.NotifyReady(); err != nil {
+			log.Warn("systemd cannot be told that the daemon is up", "err", err)
+		}
+	case <-ctx.Done():
+	}
 }
 
 func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, error) {
@@ -113,13 +155,14 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 		Slots: float64(f.slots), Memory: int64(f.memory), EnforceMemory: f.enforce, SwapReserve: int64(f.swapReserve),
 		WarmBudget: int64(f.warmBudget), NoWarm: f.noWarm, Buffer: int64(f.buffer),
 		SuspendGrace: time.Duration(f.suspendGrace), KillGrace: time.Duration(f.killGrace), KeepEnded: int(f.keepEnded),
-		Metrics: f.metrics, Version: version, Log: log,
+		StallLimit: time.Duration(f.stallLimit), RequestBytes: int64(f.requests), UserRequestBytes: int64(f.userRequests),
+		UserConnections: int(f.userConns), Metrics: f.metrics, Version: cli.Version, Log: log,
 	}
 	if f.warmFIFO {
 		c.Warm.Order = policy.FIFO
 	}
 	if f.noWarm && f.warmBudget > 0 {
-		return c, usageErrorf("--no-warm and --warm-budget exclude each other")
+		return c, cli.UsageErrorf("--no-warm and --warm-budget exclude each other")
 	}
 	var err error
 	if c.Policy, err = f.policyConfig(); err != nil {
@@ -150,13 +193,13 @@ func (f *soloFlags) policyConfig() (policy.Config, error) {
 	c := policy.Config{MinRun: time.Duration(f.minRun), Ageing: time.Duration(f.ageing), NoResidencyOrder: f.noResidencyOrder}
 	var err error
 	if c.Policy, err = policy.ParsePolicy(f.policy); err != nil {
-		return c, usageErrorf("--policy: %w", err)
+		return c, cli.UsageErrorf("--policy: %w", err)
 	}
 	if c.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
-		return c, usageErrorf("--victims: %w", err)
+		return c, cli.UsageErrorf("--victims: %w", err)
 	}
 	if err = c.Validate(); err != nil {
-		return c, usageErrorf("%w", err)
+		return c, cli.UsageErrorf("%w", err)
 	}
 	return c, nil
 }
@@ -166,7 +209,7 @@ func parseStore(s string) (solo.StoreConfig, error) {
 	name, dir, found := strings.Cut(s, "=")
 	dir, compressed := strings.CutSuffix(dir, ",zstd")
 	if !found || name == "" || dir == "" {
-		return solo.StoreConfig{}, usageErrorf("--store %q: want NAME=DIR or NAME=DIR,zstd", s)
+		return solo.StoreConfig{}, cli.UsageErrorf("--store %q: want NAME=DIR or NAME=DIR,zstd", s)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -174,16 +217,6 @@ func parseStore(s string) (solo.StoreConfig, error) {
 	}
 	return solo.StoreConfig{Name: name, Dir: abs, Compress: compressed}, nil
 }
-
-func texts[T ~string](values []T) []string {
-	var all []string
-	for _, v := range values {
-		all = append(all, string(v))
-	}
-	return all
-}
-
-func list[T ~string](values []T) string { return strings.Join(texts(values), ", ") }
 
 // hideFlag leaves a flag out of the help. It must have been defined.
 func hideFlag(cmd *cobra.Command, name string) {

@@ -5,25 +5,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/wire"
 )
 
 func suspendVerb(a *app) *cobra.Command {
 	var grace span
 	cmd := &cobra.Command{
-		Use:   "suspend ID...",
-		Short: "Stop the processes of tasks; their memory stays theirs",
+		Use:        "suspend ID...",
+		Short:      "Stop the processes of tasks; their memory stays theirs",
+		SuggestFor: []string{"stop", "pause", "hold", "freeze"},
 		Long: `Suspend stops all processes of a task. Its memory stays its own and goes to
 swap when somebody needs the room. The task stays suspended until resumed by
 headrace resume. The command returns when every process has been seen stopped.`,
 		Example: `  headrace suspend nightly
   headrace suspend --grace 2s t12 t13`,
-		Args: takes(1, -1, "the id of a task"),
+		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
 			return t.State == "running" || t.State == "pending"
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return d.Suspend(ctx, &wire.VerbRequest{Id: id, Grace: grace.seconds()})
 			}, tellState)
 		},

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,27 +13,44 @@ import (
 	"headrace/wire"
 )
 
-// tasksTable is what ps shows.
-func tasksTable(tasks []*wire.Task) *report.Table {
+// tasksTable is what ps shows to me. Whose the tasks are is left out when all of
+// them are mine.
+func tasksTable(tasks []*wire.Task, me string) *report.Table {
 	t := &report.Table{Columns: []report.Column{
-		{Title: "id"}, {Title: "name", Flex: true}, {Title: "prio"}, {Title: "state"},
-		{Title: "progress", Align: report.Right}, {Title: "cpu", Align: report.Right},
-		{Title: "rss", Align: report.Right}, {Title: "running", Align: report.Right},
-		{Title: "preemptions", Align: report.Right}, {Title: "reason", Flex: true},
+		{Title: "id"}, {Title: "name", Flex: true, Least: 10}, {Title: "user"}, {Title: "prio"}, {Title: "state"},
+		{Title: "done", Align: report.Right, Drop: 1}, {Title: "cpu", Align: report.Right, Drop: 2},
+		{Title: "rss", Align: report.Right, Drop: 3}, {Title: "running", Align: report.Right, Drop: 4},
+		{Title: "preempted", Align: report.Right, Drop: 5}, {Title: "reason", Flex: true, Least: 20},
 	}}
+	others := slices.ContainsFunc(tasks, func(t *wire.Task) bool { return t.User != "" && t.User != me })
 	for _, task := range tasks {
-		t.Add(report.Str(task.Id), report.Str(nameOf(task)), report.Str(priorityOf(task)), stateCell(task),
+		t.Add(report.Str(task.Id), report.Str(nameOf(task)), report.Str(task.User), report.Str(priorityOf(task)), stateCell(task),
 			report.Str(progressOf(task)), report.Str(report.Seconds(cpuOf(task))),
 			report.Str(report.Bytes(task.Usage.GetResident())), report.Str(report.Seconds(task.Usage.GetRunning())),
 			report.Num(float64(task.Preemptions), report.UnitNone), report.Str(task.Reason))
 	}
+	if !others {
+		t.Columns = slices.Delete(t.Columns, 2, 3)
+		for i, row := range t.Rows {
+			t.Rows[i] = slices.Delete(row, 2, 3)
+		}
+	}
 	return t
+}
+
+// userName is that of the user who calls; empty: unknown.
+func userName() string {
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return who.Username
 }
 
 // limitsTable tells which tasks cannot be preempted in which way, and why; nil
 // when all of them can in all ways.
 func limitsTable(tasks []*wire.Task) *report.Table {
-	t := &report.Table{Columns: []report.Column{{Title: "! id"}, {Title: "cannot be"}, {Title: "because", Flex: true}}}
+	t := &report.Table{Columns: []report.Column{{Title: "! id"}, {Title: "cannot be"}, {Title: "because", Wrap: true}}}
 	for _, task := range tasks {
 		if ended(task) {
 			continue

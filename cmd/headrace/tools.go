@@ -1,13 +1,14 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 
+	"headrace/cli"
 	"headrace/internal/criu"
 )
 
@@ -18,22 +19,11 @@ func findShim(flag string) (string, error) {
 	if flag != "" {
 		return executable("--shim", flag)
 	}
-	self, err := os.Executable()
+	path, err := cli.FindProgram(name)
 	if err != nil {
-		return "", fmt.Errorf("find headrace-shim: %w", err)
+		return "", fmt.Errorf("%w, or name it with --shim", err)
 	}
-	if self, err = filepath.EvalSymlinks(self); err != nil {
-		return "", fmt.Errorf("find headrace-shim: %w", err)
-	}
-	beside := filepath.Join(filepath.Dir(self), name)
-	if _, err := os.Stat(beside); err == nil {
-		return executable(name, beside)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("headrace-shim is neither beside %s nor on PATH: build it with make, or name it with --shim", self)
-	}
-	return filepath.Abs(path)
+	return executable(name, path)
 }
 
 // findCRIU is the absolute path of CRIU: flag, else as package criu finds it.
@@ -55,6 +45,16 @@ func findCRIU(flag string) (path string, why, err error) {
 }
 
 // executable is the absolute path of a program that what names.
+// checkShim makes sure that a program is headrace-shim: another one would take the
+// tasks and say nothing.
+func checkShim(path string) error {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil || info.Path != "headrace/cmd/headrace-shim" {
+		return fmt.Errorf("%s is not headrace-shim: build that with make, or name it with --shim", path)
+	}
+	return nil
+}
+
 func executable(what, path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -28,7 +29,7 @@ that use most processor time first. On a terminal it is kept up to date until q
 is typed; elsewhere it is written once, with the use over the whole running time.`,
 		Example: `  headrace top
   headrace top --interval 5s`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := a.daemon()
@@ -36,8 +37,8 @@ is typed; elsewhere it is written once, with the use over the whole running time
 				return err
 			}
 			t := &top{daemon: d}
-			_, onTerminal := asTerminal(a.out)
-			if !onTerminal || a.format == formatJSON {
+			_, onTerminal := cli.AsTerminal(a.out)
+			if !onTerminal || a.format == cli.FormatJSON {
 				return a.topOnce(cmd.Context(), t)
 			}
 			return a.topLive(cmd.Context(), t, time.Duration(every))
@@ -52,10 +53,10 @@ func (a *app) topOnce(ctx context.Context, t *top) error {
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		return writeMessage(a.out, list)
 	}
-	return t.write(a.out, list, terminalOf(a.out))
+	return t.write(a.out, list, cli.TerminalOf(a.out))
 }
 
 func (a *app) topLive(ctx context.Context, t *top, every time.Duration) error {
@@ -89,7 +90,7 @@ func (t *top) paint(ctx context.Context, p *painter) error {
 		return err
 	}
 	var frame bytes.Buffer
-	if err := t.write(&frame, list, terminalOf(p.out)); err != nil {
+	if err := t.write(&frame, list, cli.TerminalOf(p.out)); err != nil {
 		return err
 	}
 	frame.WriteString("\nq quits\n")
@@ -99,7 +100,7 @@ func (t *top) paint(ctx context.Context, p *painter) error {
 // rawKeyboard makes the terminal behind in deliver each key at once, until
 // restore; nil when there is none.
 func rawKeyboard(in *os.File) (keyboard *os.File, restore func(), err error) {
-	keyboard, is := asTerminal(in)
+	keyboard, is := cli.AsTerminal(in)
 	if !is {
 		return nil, func() {}, nil
 	}
@@ -168,10 +169,10 @@ func (t *top) use(tasks []*wire.Task, now time.Time) map[string]float64 {
 
 func topTable(tasks []*wire.Task, use map[string]float64) *report.Table {
 	t := &report.Table{Columns: []report.Column{
-		{Title: "id"}, {Title: "name", Flex: true}, {Title: "user"}, {Title: "prio"}, {Title: "state"},
-		{Title: "cpu", Align: report.Right}, {Title: "time", Align: report.Right},
-		{Title: "rss", Align: report.Right}, {Title: "swapped", Align: report.Right},
-		{Title: "dirty", Align: report.Right}, {Title: "progress", Align: report.Right},
+		{Title: "id"}, {Title: "name", Flex: true, Least: 10}, {Title: "user"}, {Title: "prio"}, {Title: "state"},
+		{Title: "cpu", Align: report.Right}, {Title: "time", Align: report.Right, Drop: 1},
+		{Title: "rss", Align: report.Right}, {Title: "swapped", Align: report.Right, Drop: 2},
+		{Title: "dirty", Align: report.Right, Drop: 3}, {Title: "done", Align: report.Right},
 	}}
 	for _, task := range tasks {
 		u := task.Usage

@@ -9,11 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/trace"
 )
 
 func traceVerb(a *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "trace",
 		Short: "Look at traces of clusters, convert them, make them up",
 		Long: `Trace is about what headrace sim runs: the tasks that were submitted to a
@@ -24,12 +25,7 @@ name:
 		Example: `  headrace trace describe synthetic:google-day
   headrace trace convert yarn:rm-logs --out tasks.csv.gz
   headrace trace generate --seed 7 --out day.csv.gz`,
-		Args: noVerb,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(traceDescribeVerb(a), traceConvertVerb(a), traceGenerateVerb(a))
-	return cmd
+	}, traceDescribeVerb(a), traceConvertVerb(a), traceGenerateVerb(a))
 }
 
 // csvFlag is where a trace is written to as CSV.
@@ -42,7 +38,7 @@ func (f *csvFlag) define(cmd *cobra.Command) {
 func (f *csvFlag) check() error {
 	switch f.path {
 	case "":
-		return usageErrorf("--out is missing: name a file, such as tasks.csv.gz, or - for standard output")
+		return cli.UsageErrorf("--out is missing: name a file, such as tasks.csv.gz, or - for standard output")
 	case "-":
 		return nil
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"headrace/cli"
 )
 
 func traceConvertVerb(a *app) *cobra.Command {
@@ -14,7 +16,7 @@ func traceConvertVerb(a *app) *cobra.Command {
 read, changed and simulated again. Headrace trace describe tells what is in it.`,
 		Example: `  headrace trace convert google2011:clusterdata-2011-2 --start 24h --for 24h --out day2.csv.gz
   headrace trace convert swim:FB-2009_samples_24_times_1hr_0.tsv --out -`,
-		Args:              takes(1, 1, "the trace"),
+		Args:              cli.Takes(1, 1, "the trace"),
 		ValidArgsFunction: completeSource,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/trace"
 )
@@ -23,15 +24,15 @@ trace may be larger than memory.`,
 		Example: `  headrace trace describe synthetic:google-day
   headrace trace describe csv:tasks.csv.gz --format json
   headrace trace describe google2011:clusterdata-2011-2 --for 24h`,
-		Args:              takes(1, 1, "the trace"),
+		Args:              cli.Takes(1, 1, "the trace"),
 		ValidArgsFunction: completeSource,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := a.describe(cmd.Context(), args[0], &load)
 			if err != nil {
 				return err
 			}
-			if a.format == formatJSON {
-				return writeJSON(a.out, d)
+			if a.format == cli.FormatJSON {
+				return cli.WriteJSON(a.out, d)
 			}
 			if err := a.tables(d.tables()); err != nil {
 				return err
@@ -124,7 +125,7 @@ func publishedTable(rows []trace.Comparison) *report.Table {
 }
 
 func describeAll(d *trace.Description) *report.Table {
-	t := &report.Table{Columns: []report.Column{{Title: "trace"}, {Title: oneLine(d.Name), Flex: true}}}
+	t := &report.Table{Columns: []report.Column{{Title: "trace"}, {Title: cli.OneLine(d.Name), Flex: true}}}
 	add := func(what, is string) { t.Add(report.Str(what), report.Str(is)) }
 	add("jobs", grouped(d.Jobs))
 	add("tasks", grouped(d.Tasks))

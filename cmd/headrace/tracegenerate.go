@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/trace"
 )
 
@@ -26,7 +27,7 @@ begin with for a day of one's own.`,
 		Example: `  headrace trace generate --out day.csv.gz
   headrace trace generate --print-params > day.json
   headrace trace generate --params day.json --seed 7 --scale 0.1 --out day.csv.gz`,
-		Args:              takes(0, 0, ""),
+		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if print {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"headrace"
+	"headrace/cli"
 	"headrace/report"
 	"headrace/trace"
 )
@@ -33,16 +34,16 @@ type loadFlags struct {
 
 type googleFlags struct {
 	cores  slots
-	memory size
+	memory cli.Size
 }
 
 type swimFlags struct {
-	block, reduce, rate size
+	block, reduce, rate cli.Size
 	start               span
 	cores               slots
-	memory              size
+	memory              cli.Size
 	priority, small     priority
-	smallBytes          size
+	smallBytes          cli.Size
 }
 
 type yarnFlags struct {
@@ -65,9 +66,9 @@ func (f *loadFlags) define(cmd *cobra.Command) {
 	f.google.define(flags)
 	f.swim.define(flags)
 	f.yarn.define(flags)
-	completeValues(cmd, "swim-priority", "free", "low", "normal", "high", "production")
-	completeValues(cmd, "swim-small-priority", "free", "low", "normal", "high", "production")
-	completeValues(cmd, "yarn-priority", "free", "low", "normal", "high", "production")
+	cli.CompleteValues(cmd, "swim-priority", "free", "low", "normal", "high", "production")
+	cli.CompleteValues(cmd, "swim-small-priority", "free", "low", "normal", "high", "production")
+	cli.CompleteValues(cmd, "yarn-priority", "free", "low", "normal", "high", "production")
 }
 
 func (f *googleFlags) define(flags *pflag.FlagSet) {
@@ -195,7 +196,7 @@ func (f *loadFlags) options(source string) (trace.OpenOptions, error) {
 	}
 	if f.yarn.zone != "" {
 		if o.Yarn.Zone, err = time.LoadLocation(f.yarn.zone); err != nil {
-			return o, usageErrorf("--yarn-zone %q: want the name of a time zone, such as Europe/Berlin or UTC", f.yarn.zone)
+			return o, cli.UsageErrorf("--yarn-zone %q: want the name of a time zone, such as Europe/Berlin or UTC", f.yarn.zone)
 		}
 	}
 	return o, nil
@@ -207,18 +208,18 @@ func (f *loadFlags) suits(source string) error {
 	var needless error
 	f.all.Visit(func(flag *pflag.Flag) {
 		if of := aboutFormats[flag.Name]; needless == nil && of != "" && !strings.Contains(of, format) {
-			needless = usageErrorf("--%s is about %s; the trace is %s", flag.Name, of, source)
+			needless = cli.UsageErrorf("--%s is about %s; the trace is %s", flag.Name, of, source)
 		}
 	})
 	switch {
 	case needless != nil:
 		return needless
 	case !(f.scale > 0 && f.scale <= 1e6):
-		return usageErrorf("--scale %v: want a number above 0, such as 0.1 or 10", f.scale)
+		return cli.UsageErrorf("--scale %v: want a number above 0, such as 0.1 or 10", f.scale)
 	case !(f.dirty >= 0 && f.dirty <= 1):
-		return usageErrorf("--dirty %v: want a share from 0 to 1", f.dirty)
+		return cli.UsageErrorf("--dirty %v: want a share from 0 to 1", f.dirty)
 	case f.swim.smallBytes > 0 && !f.all.Changed("swim-small-priority"):
-		return usageErrorf("--swim-small says which jobs are small: say what becomes of them with --swim-small-priority")
+		return cli.UsageErrorf("--swim-small says which jobs are small: say what becomes of them with --swim-small-priority")
 	}
 	return nil
 }
@@ -239,10 +240,10 @@ func (f *yarnFlags) queuePriorities() (map[string]headrace.Priority, error) {
 		queue, text, found := strings.Cut(s, "=")
 		var p priority
 		if !found || queue == "" {
-			return nil, usageErrorf("--yarn-queue %q: want QUEUE=PRIORITY, such as root.prod=production", s)
+			return nil, cli.UsageErrorf("--yarn-queue %q: want QUEUE=PRIORITY, such as root.prod=production", s)
 		}
 		if err := p.Set(text); err != nil {
-			return nil, usageErrorf("--yarn-queue %q: %w", s, err)
+			return nil, cli.UsageErrorf("--yarn-queue %q: %w", s, err)
 		}
 		queues[queue] = headrace.Priority(p)
 	}

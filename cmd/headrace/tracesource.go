@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"headrace/cli"
 	"headrace/trace"
 )
 
@@ -31,7 +32,7 @@ var traceFormats = []string{"google2011", "swim", "csv", "yarn", "synthetic"}
 // file or directory is looked at, and what is taken from that is said.
 func (a *app) source(name string) (string, error) {
 	if name == "" {
-		return "", usageErrorf("the trace is missing: name a file, a directory, or synthetic:google-day")
+		return "", cli.UsageErrorf("the trace is missing: name a file, a directory, or synthetic:google-day")
 	}
 	if format, _, found := strings.Cut(name, ":"); found && isFormat(format) {
 		return name, nil
@@ -57,7 +58,7 @@ func guessFormat(name string) (string, error) {
 			return format, nil
 		}
 		if format, rest, found := strings.Cut(name, ":"); found && rest != "" && !strings.Contains(format, "/") {
-			return "", usageErrorf("trace %s: there is no format %q; there are %s", name, format, strings.Join(traceFormats, ", "))
+			return "", cli.UsageErrorf("trace %s: there is no format %q; there are %s", name, format, strings.Join(traceFormats, ", "))
 		}
 		return "", fmt.Errorf("trace %s: there is no such file", name)
 	case err != nil:
@@ -70,7 +71,7 @@ func guessFormat(name string) (string, error) {
 	} else if format != "" {
 		return format, nil
 	}
-	return "", usageErrorf("trace %s: its name does not tell what it is; put the format in front, as in csv:%s (there are %s)",
+	return "", cli.UsageErrorf("trace %s: its name does not tell what it is; put the format in front, as in csv:%s (there are %s)",
 		name, name, strings.Join(traceFormats, ", "))
 }
 
@@ -88,7 +89,7 @@ func guessDir(name string) (string, error) {
 			return "yarn", nil
 		}
 	}
-	return "", usageErrorf("trace %s: the directory has neither task_events (google2011) nor files *.json or *.log (yarn)", name)
+	return "", cli.UsageErrorf("trace %s: the directory has neither task_events (google2011) nor files *.json or *.log (yarn)", name)
 }
 
 // isDay reports whether a file looks like the parameters of a synthetic day.

@@ -5,35 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"headrace"
+	"headrace/cli"
+	"headrace/config"
 	"headrace/policy"
 )
-
-// format is the value of --format.
-type format string
-
-const (
-	formatTable format = "table"
-	formatJSON  format = "json"
-)
-
-func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "table|json" }
-
-func (f *format) Set(s string) error {
-	if !slices.Contains([]format{formatTable, formatJSON}, format(s)) {
-		return fmt.Errorf("want table or json")
-	}
-	*f = format(s)
-	return nil
-}
 
 // priority is a flag for a headrace.Priority.
 type priority headrace.Priority
@@ -50,58 +30,36 @@ func (p *priority) Set(s string) error {
 	return nil
 }
 
-// size is a flag for a number of bytes, with the suffixes of the coreutils:
-// K, M, G, T and KiB, ... are powers of 1024, kB, MB, ... of 1000.
-type size int64
+// budget is a size that is more than nothing.
+type budget cli.Size
 
-func (n *size) Type() string { return "SIZE" }
+func (n *budget) Type() string   { return (*cli.Size)(n).Type() }
+func (n *budget) String() string { return (*cli.Size)(n).String() }
 
-func (n *size) String() string {
+func (n *budget) Set(s string) error {
+	v, err := config.Size(s)
+	if err == nil && v == 0 {
+		err = fmt.Errorf("want more than nothing; leave it out for the default")
+	}
+	if err == nil {
+		*n = budget(v)
+	}
+	return err
+}
+
+// kept is a flag for how many things are kept, 1 or more; 0: not given.
+type kept uint32
+
+func (n *kept) Type() string { return "NUMBER" }
+
+func (n *kept) String() string {
 	if *n == 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64(*n), 10)
+	return strconv.FormatUint(uint64(*n), 10)
 }
 
-func (n *size) Set(s string) error {
-	v, err := parseSize(s)
-	if err != nil {
-		return err
-	}
-	*n = size(v)
-	return nil
-}
-
-func parseSize(s string) (int64, error) {
-	digits := strings.TrimRight(s, "kKmMgGtTiIbB")
-	suffix := strings.ToLower(s[len(digits):])
-	v, err := strconv.ParseFloat(digits, 64)
-	factor, known := sizeFactor(suffix)
-	if err != nil || !known || math.IsNaN(v) || v < 0 || strings.ContainsAny(digits, "xXpP_") {
-		return 0, fmt.Errorf("want a size such as 512M, 1.5G or 2GB")
-	}
-	if v *= factor; v >= math.MaxInt64 {
-		return 0, fmt.Errorf("too large")
-	}
-	return int64(v), nil
-}
-
-func sizeFactor(suffix string) (factor float64, known bool) {
-	if suffix == "" || suffix == "b" {
-		return 1, true
-	}
-	power := strings.IndexByte("kmgt", suffix[0]) + 1
-	if power == 0 {
-		return 0, false
-	}
-	switch suffix[1:] {
-	case "", "ib":
-		return math.Pow(1024, float64(power)), true
-	case "b":
-		return math.Pow(1000, float64(power)), true
-	}
-	return 0, false
-}
+func (n *kept) Set(s string) error { return (*count)(n).Set(s) }
 
 // span is a flag for a duration: 10s, 1m30s, or a plain number of seconds.
 type span time.Duration
@@ -182,11 +140,4 @@ func (c *slots) Set(s string) error {
 	}
 	*c = slots(v)
 	return nil
-}
-
-func completeValues(cmd *cobra.Command, flag string, values ...string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag is not there: a mistake in this program
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"headrace/cli"
 )
 
 func waitVerb(a *app) *cobra.Command {
@@ -15,7 +17,7 @@ func waitVerb(a *app) *cobra.Command {
 plus the signal that ended it; with several tasks, the first that is not 0.`,
 		Example: `  headrace wait nightly
   headrace wait t12 t13 && echo both went well`,
-		Args:              takes(1, -1, "the id of a task"),
+		Args:              cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(notEnded),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.waitAll(cmd, args, patience)

@@ -8,13 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
 )
 
 type warmFlags struct {
 	check, evict, wait bool
-	budget             size
+	all                bool
+	budget             cli.Size
 	job                string
 	ids                []string
 	patience           span
@@ -37,20 +39,20 @@ it returns when everything that fits is in memory, and fails if something is
 not. The request lasts, also over a restart of the daemon, until headrace warm
 --evict, or until the last task of --job has ended. --evict with paths also drops
 the files from memory; with --id they are left to the kernel. Without a PATH the
-requests are listed.`,
+requests are listed; with --all also those that the daemon makes for waiting tasks.`,
 		Example: `  headrace warm data/ --wait
   headrace warm 'logs/2024-*.gz' --budget 4GB --job nightly
   headrace warm
   headrace warm --check data/
   headrace warm --evict data/
   headrace warm --evict --id w3`,
-		Args: takes(0, -1, ""),
+		Args: cli.Takes(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(args); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("budget") && f.budget == 0 {
-				return usageErrorf("--budget 0 would keep nothing; leave it out for as much as the daemon's budget allows")
+				return cli.UsageErrorf("--budget 0 would keep nothing; leave it out for as much as the daemon's budget allows")
 			}
 			return a.warm(cmd.Context(), &f, args)
 		},
@@ -59,6 +61,7 @@ requests are listed.`,
 	flags.BoolVarP(&f.wait, "wait", "w", false, "wait until everything that fits is in memory")
 	flags.BoolVar(&f.check, "check", false, "only tell what is in memory, as headrace cache")
 	flags.BoolVar(&f.evict, "evict", false, "end the requests for the files and drop them from memory")
+	flags.BoolVarP(&f.all, "all", "a", false, "in the list, also what the daemon keeps for the input of waiting tasks")
 	flags.StringArrayVar(&f.ids, "id", nil, "with --wait or --evict, the `ID` of a request in place of a PATH; may be repeated with --evict")
 	flags.Var(&f.budget, "budget", "keep at most this much for this request (default: as much as the daemon's budget allows)")
 	flags.StringVar(&f.job, "job", "", "keep it until the tasks of this `JOB` have ended")
@@ -78,19 +81,21 @@ func (f *warmFlags) validate(paths []string) error {
 	}
 	switch {
 	case modes > 1:
-		return usageErrorf("--check, --evict and --wait exclude each other")
+		return cli.UsageErrorf("--check, --evict and --wait exclude each other")
 	case (f.check || f.evict) && (f.budget > 0 || f.job != ""):
-		return usageErrorf("--budget and --job are for a new request, not for --check or --evict")
+		return cli.UsageErrorf("--budget and --job are for a new request, not for --check or --evict")
+	case f.all && (modes > 0 || len(paths)+len(f.ids) > 0):
+		return cli.UsageErrorf("--all is for the list of requests")
 	case len(f.ids) > 0 && len(paths) > 0:
-		return usageErrorf("give either paths or --id")
+		return cli.UsageErrorf("give either paths or --id")
 	case len(f.ids) > 0 && !f.evict && !f.wait:
-		return usageErrorf("--id goes with --evict or --wait")
+		return cli.UsageErrorf("--id goes with --evict or --wait")
 	case len(f.ids) > 1 && f.wait:
-		return usageErrorf("--wait waits for one request")
+		return cli.UsageErrorf("--wait waits for one request")
 	case len(f.ids) > 0 && (f.budget > 0 || f.job != ""):
-		return usageErrorf("--budget and --job are for a new request, not for one with an id")
+		return cli.UsageErrorf("--budget and --job are for a new request, not for one with an id")
 	case len(paths)+len(f.ids) == 0 && (modes > 0 || f.budget > 0 || f.job != ""):
-		return usageErrorf("headrace warm: the path of a file or directory is missing (see headrace warm --help)")
+		return cli.UsageErrorf("headrace warm: the path of a file or directory is missing (see headrace warm --help)")
 	}
 	return nil
 }
@@ -113,7 +118,7 @@ func (a *app) warm(ctx context.Context, f *warmFlags, paths []string) error {
 	case len(f.ids) > 0:
 		return a.warmWait(ctx, d, f.ids[0], f.patience)
 	case len(abs) == 0:
-		return a.warmList(ctx, d)
+		return a.warmList(ctx, d, f.all)
 	}
 	return a.warmNew(ctx, d, f, abs)
 }
@@ -124,14 +129,14 @@ func (a *app) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths []stri
 		return err
 	}
 	if f.wait {
-		if a.format != formatJSON {
+		if a.format != cli.FormatJSON {
 			if _, err := fmt.Fprintln(a.out, warmPlan(status)); err != nil {
 				return err
 			}
 		}
 		return a.warmWait(ctx, d, status.Id, f.patience)
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		err = writeMessage(a.out, status)
 	} else {
 		_, err = fmt.Fprintln(a.out, warmPlan(status))
@@ -172,12 +177,12 @@ func (a *app) warmWait(ctx context.Context, d *daemon, id string, patience span)
 	status, err := f.warmed(ctx, id, func(s *wire.WarmStatus) { bar.Set(warmShare(s), warmDoing(s)) })
 	bar.Done()
 	if ctx.Err() != nil {
-		return &exitError{exitInterrupted, fmt.Errorf("warming goes on: wait for it with headrace warm --wait --id %s, end it with headrace warm --evict --id %s", id, id)}
+		return cli.Exit(cli.ExitInterrupted, fmt.Errorf("warming goes on: wait for it with headrace warm --wait --id %s, end it with headrace warm --evict --id %s", id, id))
 	}
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		err = writeMessage(a.out, status)
 	} else {
 		_, err = fmt.Fprintln(a.out, warmResult(status))
@@ -190,9 +195,9 @@ func (a *app) warmWait(ctx context.Context, d *daemon, id string, patience span)
 
 // bar is a progress bar on a terminal, and nothing elsewhere.
 func (a *app) bar() *report.Progress {
-	_, is := asTerminal(a.err)
-	bar := report.NewProgress(a.err, is && a.format != formatJSON)
-	bar.Terminal = terminalOf(a.err)
+	_, is := cli.AsTerminal(a.err)
+	bar := report.NewProgress(a.err, is && a.format != cli.FormatJSON)
+	bar.Terminal = cli.TerminalOf(a.err)
 	return bar
 }
 
@@ -275,7 +280,7 @@ func (a *app) warmProblems(s *wire.WarmStatus) error {
 		a.say("%s: the request has ended: nothing is kept in memory for it any more", s.Id)
 	}
 	if s.NotFit > 0 || s.Failed > 0 || s.State == "released" {
-		return &exitError{code: exitFailure}
+		return cli.Exit(cli.ExitFailure, nil)
 	}
 	return nil
 }
@@ -295,7 +300,7 @@ func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) erro
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
+	if a.format == cli.FormatJSON {
 		err = writeMessage(a.out, resp)
 	} else {
 		_, err = fmt.Fprintln(a.out, evicted(resp, len(req.Paths) > 0))
@@ -305,7 +310,7 @@ func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) erro
 	}
 	a.pathProblems(resp.Failures, int64(resp.Failed))
 	if resp.Failed > 0 {
-		return &exitError{code: exitFailure}
+		return cli.Exit(cli.ExitFailure, nil)
 	}
 	return nil
 }
@@ -336,12 +341,21 @@ func evicted(r *wire.EvictResponse, paths bool) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) warmList(ctx context.Context, d *daemon) error {
+// internal reports whether the daemon has made a request itself, for the input of
+// waiting tasks.
+func internal(r *wire.WarmStatus) bool {
+	return strings.HasPrefix(r.Id, "stream:") || strings.HasPrefix(r.Id, "task:")
+}
+
+func (a *app) warmList(ctx context.Context, d *daemon, all bool) error {
 	list, err := d.data.ListWarm(ctx, &wire.ListWarmRequest{})
 	if err != nil {
 		return err
 	}
-	if a.format == formatJSON {
+	if !all {
+		list.Requests = slices.DeleteFunc(list.Requests, internal)
+	}
+	if a.format == cli.FormatJSON {
 		return writeMessage(a.out, list)
 	}
 	return a.table(requestsTable(list.Requests))
@@ -350,8 +364,8 @@ func (a *app) warmList(ctx context.Context, d *daemon) error {
 func requestsTable(requests []*wire.WarmStatus) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		{Title: "id"}, {Title: "user"}, {Title: "job", Flex: true}, {Title: "state"}, {Title: "files", Align: report.Right},
-		{Title: "size", Align: report.Right}, {Title: "kept", Align: report.Right}, {Title: "followed", Align: report.Right}, {Title: "read", Align: report.Right},
-		{Title: "does not fit", Align: report.Right}, {Title: "failed", Align: report.Right}, {Title: "paths", Flex: true},
+		{Title: "size", Align: report.Right}, {Title: "kept", Align: report.Right}, {Title: "followed", Align: report.Right, Drop: 2}, {Title: "read", Align: report.Right, Drop: 1},
+		{Title: "does not fit", Align: report.Right, Drop: 3}, {Title: "failed", Align: report.Right, Drop: 4}, {Title: "paths", Flex: true},
 	}}
 	for _, r := range requests {
 		t.Add(report.Str(r.Id), report.Str(r.User), report.Str(r.Job), report.Str(r.State), report.Str(fmt.Sprint(r.Files)),
@@ -377,7 +391,7 @@ func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]cobr
 	}
 	var ids []cobra.Completion
 	for _, r := range list.Requests {
-		ids = append(ids, cobra.CompletionWithDesc(r.Id, oneLine(r.State+" "+strings.Join(r.Paths, " "))))
+		ids = append(ids, cobra.CompletionWithDesc(r.Id, cli.OneLine(r.State+" "+strings.Join(r.Paths, " "))))
 	}
 	return ids, directive
 }

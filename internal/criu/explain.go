@@ -10,6 +10,7 @@ import (
 type explanation struct {
 	message *regexp.Regexp
 	meaning string
+	passes  bool
 }
 
 // Explain says in plain words what the messages of a failed dump or restore,
@@ -17,12 +18,26 @@ type explanation struct {
 // know. The words complete the sentence "The task cannot be checkpointed (or
 // restored) because ...".
 func Explain(said string) string {
-	for _, e := range explanations {
-		if m := e.message.FindStringSubmatchIndex(said); m != nil {
-			return string(e.message.ExpandString(nil, e.meaning, said, m))
-		}
+	if e, m := find(said); m != nil {
+		return string(e.message.ExpandString(nil, e.meaning, said, m))
 	}
 	return ""
+}
+
+// Passing reports whether the messages of a failed dump mean something that
+// passes by itself while the task runs.
+func Passing(said string) bool {
+	e, m := find(said)
+	return m != nil && e.passes
+}
+
+func find(said string) (explanation, []int) {
+	for _, e := range explanations {
+		if m := e.message.FindStringSubmatchIndex(said); m != nil {
+			return e, m
+		}
+	}
+	return explanation{}, nil
 }
 
 func known(pattern, meaning string) explanation {
@@ -30,7 +45,14 @@ func known(pattern, meaning string) explanation {
 	if err != nil {
 		panic(fmt.Sprintf("criu: explanation %q: %v", pattern, err))
 	}
-	return explanation{re, meaning}
+	return explanation{message: re, meaning: meaning}
+}
+
+// passing is known for what passes while the task runs.
+func passing(pattern, meaning string) explanation {
+	e := known(pattern, meaning)
+	e.passes = true
+	return e
 }
 
 // explanations are tried in turn: a cause stands before what it leads to, and
@@ -49,11 +71,11 @@ var explanations = []explanation{
 		"it holds a unix socket to a process outside the task (a desktop session, a database, a log or container daemon); close that connection, or start the other process inside the task"),
 	known(`Unsupported proto 262`,
 		"it holds a multipath TCP socket; a Go program uses plain TCP with GODEBUG=multipathtcp=0 in its environment"),
-	known(`In-flight connection`,
+	passing(`In-flight connection`,
 		"a connection has reached its listening socket and is not accepted yet; try again in a moment"),
 	known(`Connected TCP socket`,
 		"it holds an open TCP connection, and connections are not to be kept"),
-	known(`half-closed sockets`,
+	passing(`half-closed sockets`,
 		"it holds a TCP connection that is closed in one direction; try again when it is closed"),
 	known(`Locking (network|connection) failed`,
 		"the packets of its connections cannot be held back: the kernel lacks nftables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET), or this is not allowed here"),
@@ -65,11 +87,15 @@ var explanations = []explanation{
 		"its TCP connection cannot be set up again"),
 	known(`unix: Can't bind .*: Address already in use`,
 		"a file stands where its unix socket was; remove it and try again"),
-	known(`netlink: The socket has data to read`,
+	passing(`netlink: The socket has data to read`,
 		"a netlink socket of it has unread data; try again in a moment"),
+	passing(`Can't dump corked dgram socket`,
+		"a datagram of it is half written (MSG_MORE, UDP_CORK); try again in a moment"),
+	passing(`(Non-empty write queue on an|Found a closed) in-flight socket`,
+		"a connection with data has reached its unix socket and is not accepted yet; try again in a moment"),
 	known(`Unknown socket (family|collected)|Sockets \(family|Unsupported socket (family|type)|Unsupported proto`,
 		"it holds a socket of a kind that CRIU does not know (vsock, Bluetooth, kernel crypto, SCTP)"),
-	known(`Control messages in queue`,
+	passing(`Control messages in queue`,
 		"a message with file descriptors waits in one of its unix sockets; try again in a moment"),
 
 	// Files that are no plain files.
@@ -91,6 +117,12 @@ var explanations = []explanation{
 		"it has mounted a FUSE file system"),
 	known(`fsnotify: .*(handle|watch)|Can't (dump|make) inotify|Failed to read inotify`,
 		"it watches files for changes (inotify) on a file system that cannot find them again (/proc, overlay, FUSE, network)"),
+	known(`PIDFD_THREAD flag`,
+		"it holds a pidfd of a thread"),
+	known(`packetized mode for pipes`,
+		"it has a pipe of packets (O_DIRECT)"),
+	known(`path=/secretmem`,
+		"it has secret memory (memfd_secret)"),
 	known(`pidfd pid (-?\d+) is not a part of process tree`,
 		"it holds a pidfd of a process outside the task"),
 	known(`Open files on overmounted`,
@@ -101,13 +133,23 @@ var explanations = []explanation{
 		"it holds $1, deleted while open, which has $2 bytes: more than is kept in a checkpoint"),
 	known(`file locks are hold`,
 		"it holds a file lock together with a process outside the task"),
+	known(`tty: Unable to open \S+ with specified index (\d+)`,
+		"another program has the terminal /dev/pts/$1 now, which is what its own was called; end that one and try again"),
+	known(`ctty inheritance detected`,
+		"the terminal that it has made is the controlling terminal of one of its children (script, tmux, expect, ssh -t)"),
 	known(`tty: .*(Unpaired|Found slave peer index|without correct)|tty: Can't open`,
 		"it is attached to a terminal outside the task"),
 
 	// Processes.
+	known(`with SysVIPC shmem map`,
+		"it has a System V shared memory segment attached"),
+	known(`Zombies with threads`,
+		"the first thread of one of its processes has ended and others go on"),
+	passing(`with a pending SIGTRAP`,
+		"a trap of a debugger is pending in one of its threads; try again in a moment"),
 	known(`Unable to interrupt task: \d+ \(Operation not permitted\)`,
 		"a debugger or tracer (gdb, strace, a crash reporter) is attached to one of its processes, or tracing is not allowed here"),
-	known(`Unable to interrupt task: \d+ \(No such process\)|Unable to detach from \d+: No such process`,
+	passing(`Unable to interrupt task: \d+ \(No such process\)|Unable to detach from \d+: No such process`,
 		"one of its processes ended while it was being dumped; try again"),
 	known(`nested (\w+) namespace|Can't make (pid|user|time)ns id`,
 		"it has made namespaces of its own (a container, a sandbox, a browser)"),

@@ -149,7 +149,9 @@ func (s search) find(version func(path string) (Version, error)) (Criu, error) {
 }
 
 func runVersion(path string) (Version, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	// Long, because a machine that has just started is busy, and without an answer no
+	// task could be checkpointed or restored until the daemon starts again.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.WaitDelay = time.Second

@@ -60,23 +60,34 @@ func TestExplainsRealLogs(t *testing.T) {
 // These messages are in CRIU's source and are hard to provoke.
 func TestExplainsMessages(t *testing.T) {
 	cases := map[string]string{
-		"Can't write img: No space left on device":                                                    "store is full",
-		"Can't dump file 11 of that type [20666] (chr 195:255)":                                       "NVIDIA",
-		"Can't dump file 11 of that type [20660] (chr 10:232)":                                        "virtual machine",
-		"unix: Can't dump half of stream unix connection. name: x; peer name: y":                      "outside the task",
-		"mnt: FS mnt ./mnt dev 0x2f root / unsupported id 120":                                        "damaged",
-		"cpu: CPU capabilities do not match run time":                                                 "processor lacks",
-		"File usr/bin/python3 has bad build-ID":                                                       "/usr/bin/python3 has been replaced",
-		"Pid 17 do not match expected 12":                                                             "process id that it had is taken",
-		"net: Locking network failed using nftables":                                                  "nftables",
-		"CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability":               "needs root",
-		"Can't get rlimit 0: Operation not permitted":                                                 "CAP_SYS_RESOURCE",
-		"System call kcmp is not supported: Function not implemented":                                 "system call kcmp",
-		"tty: Unpaired slave 3":                                                                       "terminal",
-		"Can't dump task 12 running in 32-bit mode":                                                   "32-bit",
-		"Can't open file home/u/x.log on restore: Permission denied | Unable to open fd=3":            "/home/u/x.log may no longer be opened",
-		"pidfd_open syscall is not supported":                                                         "system call pidfd_open",
-		"Unable to open fd=3 id=0xb | Can't open file etc/motd on restore: No such file or directory": "/etc/motd has been removed",
+		"Can't write img: No space left on device":                                                            "store is full",
+		"Can't dump file 11 of that type [20666] (chr 195:255)":                                               "NVIDIA",
+		"Can't dump file 11 of that type [20660] (chr 10:232)":                                                "virtual machine",
+		"unix: Can't dump half of stream unix connection. name: x; peer name: y":                              "outside the task",
+		"mnt: FS mnt ./mnt dev 0x2f root / unsupported id 120":                                                "damaged",
+		"cpu: CPU capabilities do not match run time":                                                         "processor lacks",
+		"File usr/bin/python3 has bad build-ID":                                                               "/usr/bin/python3 has been replaced",
+		"Pid 17 do not match expected 12":                                                                     "process id that it had is taken",
+		"net: Locking network failed using nftables":                                                          "nftables",
+		"CRIU needs to have the CAP_SYS_ADMIN or the CAP_CHECKPOINT_RESTORE capability":                       "needs root",
+		"Can't get rlimit 0: Operation not permitted":                                                         "CAP_SYS_RESOURCE",
+		"System call kcmp is not supported: Function not implemented":                                         "system call kcmp",
+		"tty: Unable to open /dev/ptmx with specified index 1 | tty: Can't open master pty 0x16 (index 1)":    "/dev/pts/1 now",
+		"tty: ctty inheritance detected sid/pgrp 73 (ctty pid_real 73 pty pid_real 71)":                       "one of its children",
+		"inet: Can't dump corked dgram socket 3e7f16":                                                         "half written",
+		"unix: Non-empty write queue on an in-flight socket 0x36a2da":                                         "not accepted yet",
+		"unix: Found a closed in-flight socket to 0x36a912":                                                   "not accepted yet",
+		"pidfd: PIDFD_THREAD flag is currently not supported":                                                 "pidfd of a thread",
+		"The packetized mode for pipes is not supported yet":                                                  "pipe of packets",
+		"Can't lookup mount=15 for fd=3 path=/secretmem (deleted)":                                            "secret memory",
+		"Task 1840918 with SysVIPC shmem map @7f6f79fed000 doesn't live in IPC ns":                            "System V shared memory",
+		"Unable to interrupt task: 544522 (Operation not permitted) | Zombies with threads are not supported": "first thread",
+		"Can't dump the 1936881 thread with a pending SIGTRAP.":                                               "a debugger is pending",
+		"tty: Unpaired slave 3":                                                                               "terminal",
+		"Can't dump task 12 running in 32-bit mode":                                                           "32-bit",
+		"Can't open file home/u/x.log on restore: Permission denied | Unable to open fd=3":                    "/home/u/x.log may no longer be opened",
+		"pidfd_open syscall is not supported":                                                                 "system call pidfd_open",
+		"Unable to open fd=3 id=0xb | Can't open file etc/motd on restore: No such file or directory":         "/etc/motd has been removed",
 	}
 	for said, want := range cases {
 		if got := Explain(said); !strings.Contains(got, want) {
@@ -85,6 +96,22 @@ func TestExplainsMessages(t *testing.T) {
 	}
 	if got := Explain("a message from the future"); got != "" {
 		t.Errorf("an unknown message is explained as %q", got)
+	}
+}
+
+func TestPassing(t *testing.T) {
+	for said, want := range map[string]bool{
+		"In-flight connection (l) for 1f":                                     true,
+		"netlink: The socket has data to read":                                true,
+		"Control messages in queue, not supported":                            true,
+		"Can't dump file 4 of that type [600] (unknown /dev/zero)":            false,
+		"unix: Can't dump half of stream unix connection. name: x; peer name": false,
+		"No space left on device":                                             false,
+		"a message from the future":                                           false,
+	} {
+		if got := Passing(said); got != want {
+			t.Errorf("Passing(%q) = %v", said, got)
+		}
 	}
 }
 

@@ -24,7 +24,9 @@ var ErrMissing = errors.New("HDFS cannot be started")
 // HDFS is a running one.
 type HDFS struct {
 	// Host is HOST:PORT of the name node, by HTTP.
-	Host  string
+	Host string
+	// RPC is HOST:PORT of the name node for Hadoop's own clients.
+	RPC   string
 	dir   string
 	nodes []*node
 }
@@ -34,8 +36,9 @@ func (h *HDFS) URL() string { return "http://" + h.Host }
 
 // Start returns when files can be written. hadoop is where java/cluster gathers jars:
 // lib has those of all daemons, hdfs that of name node and data node. What was started
-// ends with Stop, or with this process, however that ends.
-func Start(hadoop string) (*HDFS, error) {
+// ends with Stop, or with this process, however that ends. Properties, names and values
+// by turns, are added to those of name node and data node.
+func Start(hadoop string, properties ...string) (*HDFS, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
 		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
@@ -48,7 +51,7 @@ func Start(hadoop string) (*HDFS, error) {
 	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
 		return nil, err
 	}
-	if err := h.start(java, h.dir+":"+path); err != nil {
+	if err := h.start(java, h.dir+":"+path, properties); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("start HDFS: %w", err)
 	}
@@ -68,13 +71,13 @@ func classPath(hadoop string) (string, error) {
 	return "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, hadoop)
 }
 
-func (h *HDFS) start(java, path string) error {
+func (h *HDFS) start(java, path string, properties []string) error {
 	rpc, web, err := twoAddresses()
 	if err != nil {
 		return err
 	}
-	h.Host = web
-	if err := configure(h.dir, rpc, web); err != nil {
+	h.Host, h.RPC = web, rpc
+	if err := configure(h.dir, rpc, web, properties); err != nil {
 		return err
 	}
 	if out, err := command(java, path, "namenode.NameNode", "-format", "-nonInteractive").CombinedOutput(); err != nil {
@@ -106,7 +109,7 @@ func twoAddresses() (a, b string, err error) {
 	return l1.Addr().String(), l2.Addr().String(), nil
 }
 
-func configure(dir, rpc, web string) error {
+func configure(dir, rpc, web string, more []string) error {
 	property := func(kv ...string) string {
 		var b strings.Builder
 		b.WriteString("<configuration>\n")
@@ -123,12 +126,12 @@ func configure(dir, rpc, web string) error {
 		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("core-site.xml", property("fs.defaultFS", "hdfs://"+rpc, "hadoop.tmp.dir", dir+"/tmp", "hadoop.http.staticuser.user", User))
-	write("hdfs-site.xml", property(
-		"dfs.namenode.name.dir", "file://"+dir+"/name", "dfs.datanode.data.dir", "file://"+dir+"/data",
+	write("hdfs-site.xml", property(append([]string{
+		"dfs.namenode.name.dir", "file://" + dir + "/name", "dfs.datanode.data.dir", "file://" + dir + "/data",
 		"dfs.namenode.rpc-address", rpc, "dfs.namenode.http-address", web,
 		"dfs.datanode.address", "127.0.0.1:0", "dfs.datanode.http.address", "127.0.0.1:0", "dfs.datanode.ipc.address", "127.0.0.1:0",
 		"dfs.datanode.hostname", "127.0.0.1", "dfs.replication", "1", "dfs.namenode.safemode.extension", "0",
-		"dfs.permissions.superusergroup", "supergroup"))
+		"dfs.permissions.superusergroup", "supergroup"}, more...)...))
 	write("log4j.properties", "log4j.rootLogger=WARN,c\nlog4j.appender.c=org.apache.log4j.ConsoleAppender\nlog4j.appender.c.layout=org.apache.log4j.SimpleLayout\n")
 	return errors.Join(errs...)
 }
@@ -222,6 +225,18 @@ func (h *HDFS) write(ctx context.Context) error {
 		return fmt.Errorf("write a file: %s", res.Status)
 	}
 	return nil
+}
+
+// Writing is how many blocks of files are being written now.
+func (h *HDFS) Writing() (int, error) {
+	blocks, err := filepath.Glob(filepath.Join(h.dir, "data", "current", "BP-*", "current", "rbw", "blk_*"))
+	n := 0
+	for _, b := range blocks {
+		if filepath.Ext(b) != ".meta" {
+			n++
+		}
+	}
+	return n, err
 }
 
 // Stop ends it and removes all of its files.

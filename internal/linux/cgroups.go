@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,62 +14,80 @@ import (
 // lists them, that of version 2 is empty. Hierarchies that are not mounted here are
 // left out.
 func CgroupDirs(pid int) (map[string]string, error) {
-	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	groups, err := ProcFS("").Cgroups(strconv.Itoa(pid))
 	if err != nil {
 		return nil, fmt.Errorf("find the cgroups of process %d: %w", pid, err)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	mounts, err := ProcFS("").Mounts("self")
 	if err != nil {
 		return nil, fmt.Errorf("find where cgroups are mounted: %w", err)
 	}
-	return cgroupDirs(string(groups), string(mounts)), nil
+	return cgroupDirs(groups, mounts), nil
 }
 
-// cgroupMount is a hierarchy's place in the file system: root is the cgroup that
-// is seen there.
-type cgroupMount struct{ root, dir string }
+// Cgroups are the paths of the cgroups that a process is in, by hierarchy, as
+// CgroupDirs names them.
+type Cgroups map[string]string
 
-func cgroupDirs(groups, mountinfo string) map[string]string {
-	mounts := cgroupMounts(mountinfo)
-	dirs := map[string]string{}
-	for line := range strings.Lines(groups) {
+// Cgroups reads those of a process: a number or "self".
+func (p ProcFS) Cgroups(process string) (Cgroups, error) {
+	text, err := os.ReadFile(p.path(process, "cgroup"))
+	return ParseCgroups(string(text)), err
+}
+
+// ParseCgroups reads the text of /proc/PID/cgroup.
+func ParseCgroups(text string) Cgroups {
+	groups := Cgroups{}
+	for line := range strings.Lines(text) {
 		// 4:memory:/a/b
-		part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(part) != 3 {
-			continue
+		if part := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3); len(part) == 3 {
+			groups[part[1]] = part[2]
 		}
-		m, ok := mounts[part[1]]
+	}
+	return groups
+}
+
+// Of is the path in the hierarchy of version 1 that has a controller, or, for an
+// empty name, in version 2. It is empty if there is none.
+func (c Cgroups) Of(controller string) string {
+	for name, path := range c {
+		if slices.Contains(strings.Split(name, ","), controller) {
+			return path
+		}
+	}
+	return ""
+}
+
+func cgroupDirs(groups Cgroups, mounts []Mount) map[string]string {
+	mounted := cgroupMounts(mounts)
+	dirs := map[string]string{}
+	for name, path := range groups {
+		m, ok := mounted[name]
 		if !ok {
 			continue
 		}
-		below, err := filepath.Rel(m.root, part[2])
+		below, err := filepath.Rel(m.Root, path)
 		if err != nil || below == ".." || strings.HasPrefix(below, "../") {
 			continue
 		}
-		dirs[part[1]] = filepath.Join(m.dir, below)
+		dirs[name] = filepath.Join(m.Point, below)
 	}
 	return dirs
 }
 
 // cgroupMounts finds the mounts, by the name that /proc/PID/cgroup has for the
 // hierarchy. A named hierarchy is called name=NAME there and in its options.
-func cgroupMounts(mountinfo string) map[string]cgroupMount {
-	mounts := map[string]cgroupMount{}
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(line, " - ")
-		mount, kind := strings.Fields(before), strings.Fields(after)
-		if !ok || len(mount) < 5 || len(kind) < 3 {
-			continue
-		}
-		m := cgroupMount{root: unescapeMount(mount[3]), dir: unescapeMount(mount[4])}
-		switch kind[0] {
+func cgroupMounts(mounts []Mount) map[string]Mount {
+	found := map[string]Mount{}
+	for _, m := range mounts {
+		switch m.Type {
 		case "cgroup2":
-			mounts[""] = m
+			found[""] = m
 		case "cgroup":
-			mounts[hierarchyName(kind[2])] = m
+			found[hierarchyName(m.Options)] = m
 		}
 	}
-	return mounts
+	return found
 }
 
 // hierarchyName is the controllers among the options of a version 1 mount.

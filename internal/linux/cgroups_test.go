@@ -27,10 +27,10 @@ nonsense
 		"name=systemd": "/sys/fs/cgroup/systemd",
 		"":             "/sys/fs/cgroup/unified/user.slice",
 	}
-	if got := cgroupDirs(groups, mountinfo); !maps.Equal(got, want) {
+	if got := cgroupDirs(ParseCgroups(groups), ParseMounts(mountinfo)); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	outside := cgroupDirs("5:memory:/elsewhere\n", mountinfo)
+	outside := cgroupDirs(ParseCgroups("5:memory:/elsewhere\n"), ParseMounts(mountinfo))
 	if len(outside) != 0 {
 		t.Errorf("a cgroup that is not below the mount: %v", outside)
 	}
@@ -50,5 +50,5 @@ func TestCgroupDirsOfThisProcess(t *testing.T) {
 
 func FuzzCgroupDirs(f *testing.F) {
 	f.Add("4:memory:/a\n0::/\n", "1 2 0:1 / /cg rw - cgroup cgroup rw,memory\n")
-	f.Fuzz(func(t *testing.T, groups, mounts string) { cgroupDirs(groups, mounts) })
+	f.Fuzz(func(t *testing.T, groups, mounts string) { cgroupDirs(ParseCgroups(groups), ParseMounts(mounts)) })
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,16 +26,17 @@ type CgroupMemory struct {
 // v2 throttles processes past memory.high so that they hardly run: it counts as
 // a limit like memory.max.
 func OwnCgroupMemory(root string) (CgroupMemory, error) {
-	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
+	proc := ProcFS(filepath.Join(root, "proc"))
+	mounts, err := proc.Mounts("self")
 	if err != nil {
 		return CgroupMemory{}, err
 	}
-	own, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	own, err := proc.Cgroups("self")
 	if err != nil {
 		return CgroupMemory{}, err
 	}
 	var tightest CgroupMemory
-	for _, h := range memoryHierarchies(string(mounts), string(own)) {
+	for _, h := range memoryHierarchies(mounts, own) {
 		for dir := h.start(root); ; dir = path.Dir(dir) {
 			c, err := h.read(filepath.Join(root, dir))
 			if err != nil {
@@ -61,56 +61,26 @@ type memoryHierarchy struct {
 	v2    bool
 }
 
-// memoryHierarchies finds them in the texts of /proc/self/mountinfo and
-// /proc/self/cgroup.
-func memoryHierarchies(mountinfo, cgroups string) []memoryHierarchy {
-	v1, v2 := ownCgroups(cgroups)
+// memoryHierarchies finds them among the mounts.
+func memoryHierarchies(mounts []Mount, cgroups Cgroups) []memoryHierarchy {
 	var found []memoryHierarchy
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(line, " - ")
-		f, g := strings.Fields(before), strings.Fields(after)
-		if !ok || len(f) < 5 || len(g) < 3 {
-			continue
-		}
-		h := memoryHierarchy{mount: unescapeMount(f[4]), v2: g[0] == "cgroup2"}
-		own := v1
+	for _, m := range mounts {
+		h := memoryHierarchy{mount: m.Point, v2: m.HasCgroups("")}
+		own := cgroups.Of("")
 		switch {
 		case h.v2:
-			own = v2
-		case g[0] != "cgroup" || !slices.Contains(strings.Split(g[2], ","), "memory"):
+		case m.HasCgroups("memory"):
+			own = cgroups.Of("memory")
+		default:
 			continue
 		}
 		// The mount may show only a part of the hierarchy.
-		if below, ok := strings.CutPrefix(own, strings.TrimSuffix(unescapeMount(f[3]), "/")); ok {
+		if below, ok := strings.CutPrefix(own, strings.TrimSuffix(m.Root, "/")); ok {
 			h.own = below
 		}
 		found = append(found, h)
 	}
 	return found
-}
-
-// ownCgroups reads the text of /proc/self/cgroup: the path in the v1 hierarchy of
-// the memory controller and the one in the v2 hierarchy.
-func ownCgroups(text string) (v1, v2 string) {
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		switch {
-		case len(parts) != 3:
-		case parts[0] == "0" && parts[1] == "":
-			v2 = parts[2]
-		case slices.Contains(strings.Split(parts[1], ","), "memory"):
-			v1 = parts[2]
-		}
-	}
-	return v1, v2
-}
-
-// unescapeMount undoes the octal escapes of mountinfo.
-func unescapeMount(s string) string {
-	for _, e := range [][2]string{{`\040`, " "}, {`\011`, "\t"}, {`\012`, "\n"}, {`\134`, `\`}} {
-		s = strings.ReplaceAll(s, e[0], e[1])
-	}
-	return s
 }
 
 // start is the directory to begin with: the mount itself where a namespace hides

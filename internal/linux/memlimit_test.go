@@ -139,7 +139,7 @@ func TestOwnCgroupMemoryHere(t *testing.T) {
 func FuzzMemoryHierarchies(f *testing.F) {
 	f.Add(v1Mount+v2Mount, "4:memory:/a/b\n0::/\n", "total_active_file 3\n")
 	f.Fuzz(func(t *testing.T, mountinfo, cgroups, stat string) {
-		for _, h := range memoryHierarchies(mountinfo, cgroups) {
+		for _, h := range memoryHierarchies(ParseMounts(mountinfo), ParseCgroups(cgroups)) {
 			if len(h.start("/nonexistent")) > len(h.mount) {
 				t.Errorf("%+v starts outside", h)
 			}

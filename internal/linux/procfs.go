@@ -34,10 +34,19 @@ type Stat struct {
 	// ChildSystem those of the children it has waited for.
 	User, System, ChildUser, ChildSystem time.Duration
 	Threads                              int
+	// Blocked, Caught and Ignored are the masks of signals 1 to 31: bit n-1 stands
+	// for signal n. Blocked are those of the first thread.
+	Blocked, Caught, Ignored uint32
 	// Start is the time after boot at which it was started; together with PID it
 	// names the process for good.
 	Start time.Duration
 }
+
+// Catches reports whether the process has a handler for a signal below 32.
+func (s Stat) Catches(sig syscall.Signal) bool { return s.Caught&(1<<(uint(sig)-1)) != 0 }
+
+// Blocks reports whether the first thread holds back a signal below 32.
+func (s Stat) Blocks(sig syscall.Signal) bool { return s.Blocked&(1<<(uint(sig)-1)) != 0 }
 
 // CPU is all processor time that the process accounts for.
 func (s Stat) CPU() time.Duration { return s.User + s.System + s.ChildUser + s.ChildSystem }
@@ -58,8 +67,8 @@ func ParseStat(b []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("pid: %w", err)
 	}
 	f := strings.Fields(string(b[end+1:]))
-	if len(f) < 20 || len(f[0]) != 1 {
-		return Stat{}, fmt.Errorf("%d fields after the command name, want at least 20", len(f))
+	if len(f) < 32 || len(f[0]) != 1 {
+		return Stat{}, fmt.Errorf("%d fields after the command name, want at least 32", len(f))
 	}
 	s := Stat{PID: pid, Comm: string(b[open+1 : end]), State: f[0][0]}
 	var bad error
@@ -74,6 +83,7 @@ func ParseStat(b []byte) (Stat, error) {
 	s.User, s.System = time.Duration(num(11))*tick, time.Duration(num(12))*tick
 	s.ChildUser, s.ChildSystem = time.Duration(num(13))*tick, time.Duration(num(14))*tick
 	s.Threads, s.Start = int(num(17)), time.Duration(num(19))*tick
+	s.Blocked, s.Ignored, s.Caught = uint32(num(29)), uint32(num(30)), uint32(num(31))
 	return s, bad
 }
 
@@ -164,6 +174,8 @@ type Status struct {
 	// Caught and Ignored are signal masks: bit n-1 stands for signal n.
 	// Pending are those of the process and of its first thread.
 	Caught, Ignored, Pending uint64
+	// Tracer is the process that traces it, 0 for none that this process can see.
+	Tracer int
 }
 
 // Resident is the resident set size.
@@ -203,6 +215,8 @@ func ParseStatus(b []byte) (Status, error) {
 			s.Pending |= mask
 		case "SigIgn":
 			s.Ignored, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
+		case "TracerPid":
+			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
 		}
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", key, err)
@@ -229,6 +243,22 @@ func (p ProcFS) Status(pid int) (Status, error) {
 	return ParseStatus(b)
 }
 
+// ProportionalRSS reads the resident set size of a process in bytes, in which pages
+// that several processes have count for each by its share. It needs the rights to
+// trace the process.
+func (p ProcFS) ProportionalRSS(pid int) (int64, error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		if val, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
+			return kilobytes(bytes.TrimSpace(val))
+		}
+	}
+	return 0, fmt.Errorf("no Pss for process %d", pid)
+}
+
 // IO reads the bytes that a process, its threads and the children it has waited
 // for have read from and written to storage.
 func (p ProcFS) IO(pid int) (read, written int64, err error) {
@@ -249,6 +279,26 @@ func (p ProcFS) IO(pid int) (read, written int64, err error) {
 		}
 	}
 	return read, written, nil
+}
+
+// Transferred is how many bytes a process, its threads and the children it has waited
+// for have read and written by system calls, to wherever.
+func (p ProcFS) Transferred(pid int) (int64, error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "io"))
+	if err != nil {
+		return 0, err
+	}
+	var sum int64
+	for _, line := range strings.Split(string(b), "\n") {
+		if key, val, _ := strings.Cut(line, ": "); key == "rchar" || key == "wchar" {
+			n, err := strconv.ParseInt(val, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", key, err)
+			}
+			sum += n
+		}
+	}
+	return sum, nil
 }
 
 // Range is a piece of an address space.

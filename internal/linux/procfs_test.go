@@ -10,13 +10,13 @@ import (
 )
 
 func TestParseStat(t *testing.T) {
-	rest := " S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0"
+	rest := " S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0 0 0 0 0 0 0 0 65536 4 524288 0 0"
 	for _, comm := range []string{"sh", "a b", "a) (b", "", ")", "x\ny"} {
 		got, err := ParseStat([]byte("42 (" + comm + ")" + rest))
 		want := Stat{PID: 42, PPID: 1, PGID: 7, SID: 7, Comm: comm, State: 'S', User: 120 * time.Millisecond,
 			System: 340 * time.Millisecond, ChildUser: 50 * time.Millisecond, ChildSystem: 60 * time.Millisecond,
-			Threads: 3, Start: 47110 * time.Millisecond}
-		if err != nil || got != want {
+			Threads: 3, Start: 47110 * time.Millisecond, Blocked: 1 << 16, Ignored: 4, Caught: 1 << 19}
+		if err != nil || got != want || !got.Catches(syscall.SIGTSTP) || !got.Blocks(syscall.SIGCHLD) || got.Catches(syscall.SIGCHLD) {
 			t.Errorf("%q: %+v, %v", comm, got, err)
 		}
 	}
@@ -28,15 +28,15 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	s, err := ParseStatus([]byte("Name:\tx: y\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000080000\n"))
-	want := Status{RSSAnon: 100 << 10, RSSFile: 20 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Ignored: 1, Pending: 6, Caught: 1 << 19}
+	s, err := ParseStatus([]byte("Name:\tx: y\nTracerPid:\t12\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\nSigIgn:\t0000000000000001\nSigCgt:\t0000000000080000\n"))
+	want := Status{RSSAnon: 100 << 10, RSSFile: 20 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Ignored: 1, Pending: 6, Caught: 1 << 19, Tracer: 12}
 	if err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if !s.Catches(syscall.SIGTSTP) || s.Catches(syscall.SIGTERM) || s.Resident() != 123<<10 {
 		t.Errorf("derived values of %+v are wrong", s)
 	}
-	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigCgt: zz\n", "RssAnon: 99999999999999999999 kB\n"} {
+	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigCgt: zz\n", "TracerPid: x\n", "RssAnon: 99999999999999999999 kB\n"} {
 		if _, err := ParseStatus([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -106,18 +106,30 @@ func TestOwnProcess(t *testing.T) {
 	}
 }
 
-func TestWriteFileDurably(t *testing.T) {
-	path := t.TempDir() + "/f"
-	for _, text := range []string{"one", "two"} {
-		if err := WriteFileDurably(path, []byte(text), 0o600); err != nil {
+func TestWriteFiles(t *testing.T) {
+	for name, write := range map[string]func(string, []byte, os.FileMode) error{"durably": WriteFileDurably, "replace": ReplaceFile} {
+		dir := t.TempDir()
+		path := dir + "/f"
+		for _, text := range []string{"one", "two"} {
+			if err := write(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(path); string(b) != text {
+				t.Errorf("%s: %q, %v", name, b, err)
+			}
+		}
+		if err := write(dir+"/no/f", nil, 0o600); err == nil {
+			t.Errorf("%s: wrote into a directory that does not exist", name)
+		}
+		if err := os.Mkdir(dir+"/d", 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := os.ReadFile(path); string(b) != text {
-			t.Errorf("%q, %v", b, err)
+		if err := write(dir+"/d", nil, 0o600); err == nil {
+			t.Errorf("%s: replaced a directory", name)
 		}
-	}
-	if err := WriteFileDurably(t.TempDir()+"/no/f", nil, 0o600); err == nil {
-		t.Error("wrote into a directory that does not exist")
+		if left, err := os.ReadDir(dir); len(left) != 2 {
+			t.Errorf("%s: left behind: %v, %v", name, left, err)
+		}
 	}
 }
 
@@ -148,7 +160,7 @@ func TestOpenRegular(t *testing.T) {
 }
 
 func FuzzParsers(f *testing.F) {
-	f.Add([]byte("42 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0"))
+	f.Add([]byte("42 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0 0 0 0 0 0 0 0 65536 4 524288 0 0"))
 	f.Add([]byte("RssAnon:\t 100 kB\nSigCgt:\t00ff\n"))
 	f.Add([]byte("00651000-00652000 rw-p 00051000 08:02 173521 /usr/bin/dbus-daemon\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -165,16 +165,29 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// WriteFileDurably replaces a file atomically; when it returns, the new content
-// survives a crash of the machine.
+// WriteFileDurably is ReplaceFile; when it returns, the new content survives a crash
+// of the machine.
 func WriteFileDurably(path string, data []byte, mode os.FileMode) error {
+	if err := replaceFile(path, data, mode, (*os.File).Sync); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// ReplaceFile writes a file atomically: who reads it sees all of the old content or
+// all of the new.
+func ReplaceFile(path string, data []byte, mode os.FileMode) error {
+	return replaceFile(path, data, mode, func(*os.File) error { return nil })
+}
+
+func replaceFile(path string, data []byte, mode os.FileMode, settle func(*os.File) error) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = settle(f)
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -184,28 +197,18 @@ func WriteFileDurably(path string, data []byte, mode os.FileMode) error {
 	}
 	if err != nil {
 		os.Remove(path + ".new")
-		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	return err
 }
 
-// OpenRegular opens a regular file whose path somebody else may have changed,
-// who must not have us open a device instead. The last part of the path must not
-// be a symbolic link. The error is unix.EINVAL for anything but a regular file.
+// OpenRegular is OpenRegularFor of a path whose last part must not be a symbolic
+// link. The error has the path.
 func OpenRegular(path string, flags int) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	f, err := OpenRegularFor(path, flags|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, &os.PathError{Op: "open", Path: path, Err: unix.EINVAL}
-	}
-	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), flags, 0)
+	return f, nil
 }
 
 // BootID names this boot of the machine.

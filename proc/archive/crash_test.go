@@ -70,7 +70,7 @@ func crashContents() []byte {
 func crashAt(t *testing.T, p Place, what, point string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crash.Env+"="+point, crashEnv+"="+what+" "+p.String())
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), crash.Env+"="+point, crashEnv+"="+what+" "+p.String())
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

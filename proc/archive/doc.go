@@ -82,8 +82,9 @@
 // Give Want.Accept a function that compares; an entry that it refuses stays ready for
 // another machine.
 //
-// The clocks of two machines differ: CLOCK_MONOTONIC may jump, also backwards, when a
-// task goes on elsewhere.
+// The clocks of two machines differ. CRIU restores a task in a time namespace, so that
+// CLOCK_MONOTONIC goes on where it was; on kernels without them it may jump, also
+// backwards.
 //
 // # Files
 //

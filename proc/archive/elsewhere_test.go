@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"headrace"
 	"headrace/internal/criu"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
 )
@@ -59,7 +59,7 @@ func testElsewhere(t *testing.T, p Place) {
 		t.Fatal(err)
 	}
 	defer task.Close()
-	awaitLine(t, ctx, filepath.Join(m.rt.TaskDir("a1"), "stdout"), "5\n")
+	awaitLine(t, filepath.Join(m.rt.TaskDir("a1"), "stdout"), "5\n")
 	if _, err := task.Suspend(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func testElsewhere(t *testing.T, p Place) {
 	}
 
 	claim, err := a.Claim(ctx, Want{Key: testKey("k"), UID: spec.UID, Claimant: "node2", Accept: func(m *Manifest) error {
-		here, err := m.Fingerprint.Here(ctx, o)
+		here, err := m.Fingerprint.Here(ctx, o, func(f func() error) error { return f() })
 		if diff := m.Fingerprint.Compare(here); err == nil && diff != nil {
 			err = errors.New(strings.Join(diff, "; "))
 		}
@@ -100,7 +100,7 @@ func testElsewhere(t *testing.T, p Place) {
 	if err := claim.Use(ctx); err != nil {
 		t.Fatal(err)
 	}
-	restored, res, err := m.rt.Restore(ctx, spec, proc.RestoreOptions{Store: m.store.Dir})
+	restored, res, err := m.rt.Restore(ctx, spec, proc.RestoreOptions{Store: m.store.Dir, MovedFrom: m.rt.TaskDir("a1")})
 	if err != nil {
 		t.Fatalf("%v; made %q", err, got.Made)
 	}
@@ -177,13 +177,8 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{dir: dir, rt: &proc.Runtime{Shim: filepath.Join(dir, "headrace-shim"), Dir: filepath.Join(dir, "tasks"), CRIU: c.Path}}
+	m := &machine{dir: dir, rt: &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks"), CRIU: c.Path}}
 	t.Cleanup(func() { m.end(t) })
-	build := exec.Command("go", "build", "-o", m.rt.Shim, "headrace/cmd/headrace-shim")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the shim: %v\n%s", err, out)
-	}
 	if m.store, err = checkpoint.Open(filepath.Join(dir, "store"), checkpoint.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,20 +204,12 @@ func (m *machine) end(t *testing.T) {
 	os.RemoveAll(m.dir)
 }
 
-func awaitLine(t *testing.T, ctx context.Context, path, text string) {
+func awaitLine(t *testing.T, path, text string) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if b, err := os.ReadFile(path); err == nil && strings.Contains(string(b), text) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited in vain for %q in %s", text, path)
-		}
-	}
+	testkit.Await(t, fmt.Sprintf("%q in %s", text, path), func() bool {
+		b, err := os.ReadFile(path)
+		return err == nil && strings.Contains(string(b), text)
+	})
 }
 
 // below returns the processes of a task: those below its supervisor.

@@ -78,8 +78,8 @@ func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
 	return f, ctx.Err()
 }
 
-// AddFiles adds files that must be on the other machine. A file that cannot be read
-// is an error.
+// AddFiles adds files that must be on the other machine, looked at with the rights
+// of this thread. A file that cannot be read is an error.
 func (f *Fingerprint) AddFiles(ctx context.Context, o *Observer, paths []string) error {
 	have := make(map[string]bool, len(f.Files))
 	for _, id := range f.Files {
@@ -101,16 +101,20 @@ func (f *Fingerprint) AddFiles(ctx context.Context, o *Observer, paths []string)
 }
 
 // Here looks at the same machine properties and files on this machine, to be
-// compared with f.
-func (f Fingerprint) Here(ctx context.Context, o *Observer) (Fingerprint, error) {
+// compared with f. Files are looked at inside as, which runs what it gets with the
+// rights of the task's user: the paths are that user's to choose.
+func (f Fingerprint) Here(ctx context.Context, o *Observer, as func(func() error) error) (Fingerprint, error) {
 	here, err := o.Machine(ctx)
 	if err != nil {
 		return here, err
 	}
-	for _, id := range f.Files {
-		here.Files = append(here.Files, o.Identify(ctx, id.Path))
-	}
-	return here, ctx.Err()
+	err = as(func() error {
+		for _, id := range f.Files {
+			here.Files = append(here.Files, o.Identify(ctx, id.Path))
+		}
+		return ctx.Err()
+	})
+	return here, err
 }
 
 // Identify says which file is at a path. Of what is not a regular file only the

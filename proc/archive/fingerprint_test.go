@@ -86,7 +86,7 @@ func TestMachine(t *testing.T) {
 	}
 	compare := func() []string {
 		t.Helper()
-		here, err := f.Here(t.Context(), o)
+		here, err := f.Here(t.Context(), o, func(f func() error) error { return f() })
 		if err != nil {
 			t.Fatal(err)
 		}

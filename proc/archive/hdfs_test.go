@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"headrace/internal/hdfstest"
+	"headrace/internal/testkit"
 )
 
 // patience is how long a test waits for something that must happen.
@@ -33,7 +34,7 @@ var testHDFS struct {
 }
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := testkit.M{M: m}.Run()
 	if h := testHDFS.hdfs; h != nil {
 		h.Stop()
 	}

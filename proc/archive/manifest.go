@@ -218,17 +218,6 @@ func (m *Manifest) rawSize(block int) int {
 	return int(min(blockSize, m.Raw-int64(block)*blockSize))
 }
 
-// ImageSize is the number of bytes of images: what a restore will read.
-func (m *Manifest) ImageSize() int64 {
-	var n int64
-	for _, f := range m.Files {
-		if f.In == InImage {
-			n += f.Size
-		}
-	}
-	return n
-}
-
 func (f File) check() error {
 	bad := func(why string) error { return fmt.Errorf("file %.200q: %s", f.Path, why) }
 	switch {

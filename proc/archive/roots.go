@@ -33,7 +33,7 @@ func (r Root) as(f func() error) error {
 
 // open opens the root itself.
 func (r Root) open() (int, error) {
-	fd, err := unix.Open(r.Path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, _, err := linux.Lookup(r.Path, unix.O_DIRECTORY, 0)
 	if err != nil {
 		return -1, fmt.Errorf("%s, below which files are carried, must exist here too: %w", r.Path, err)
 	}

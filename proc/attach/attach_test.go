@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/proc/attach"
 )
@@ -112,7 +113,7 @@ func TestRedirections(t *testing.T) {
 // JVM_PID is the command, for the task's own processes.
 func TestPIDVariable(t *testing.T) {
 	w := newWorld(t, run)
-	script := `export JVM_PID=$$; exec ` + shimPath + ` attach -socket ` + w.socket + ` -id c1 -- /bin/bash -c "$1"`
+	script := `export JVM_PID=$$; exec ` + w.rt.Shim + ` attach -socket ` + w.socket + ` -id c1 -- /bin/bash -c "$1"`
 	look := `exec python3 -c '
 import os
 pid = int(os.environ["JVM_PID"])
@@ -138,7 +139,7 @@ func TestLimits(t *testing.T) {
 	set := `ulimit -Sn 300; ulimit -Hn 700; ulimit -c 0; ulimit -u 5000; ulimit -Ss 4096; ulimit -f 20000; echo 77 > /proc/self/oom_score_adj; exec nice -n 4 `
 	want, err := exec.Command("/bin/bash", "-c", set+`/bin/bash -c "$1"`, "bash", showLimits).Output()
 	w.must(err)
-	got, err := exec.Command("/bin/bash", "-c", set+shimPath+` attach -socket `+w.socket+` -id c1 -- /bin/bash -c "$1"`, "bash", showLimits).Output()
+	got, err := exec.Command("/bin/bash", "-c", set+w.rt.Shim+` attach -socket `+w.socket+` -id c1 -- /bin/bash -c "$1"`, "bash", showLimits).Output()
 	w.must(err)
 	if w.result().task == nil {
 		t.Fatal("the command did not run as a task")
@@ -177,6 +178,7 @@ func TestPeer(t *testing.T) {
 }
 
 func TestSignals(t *testing.T) {
+	testkit.Unignore(t, unix.SIGHUP)
 	w := newWorld(t, run)
 	c := w.attach("/bin/bash", "-c", `
 for s in HUP INT QUIT USR1 USR2 WINCH; do trap "echo $s >> heard" $s; done
@@ -238,7 +240,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.short", "-test.timeout", "2m", "-test.run", "ExitCodes|Output|Limits|Signals|Killed|Terminated|Without|TooLate|Crashes|Receive")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, shimEnv + "=" + shimPath}
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, testkit.ShimEnv + "=" + testkit.Shim(t)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestKilled") {

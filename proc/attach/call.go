@@ -27,7 +27,7 @@ const pidVariable = "JVM_PID"
 // request describes the command as this process would become it, and returns the
 // descriptors of the pipes that go with that.
 func (c call) request() (Request, []int, error) {
-	q := Request{ID: c.id, Argv: c.argv, Env: os.Environ(), Limits: limits()}
+	q := Request{ID: c.id, Argv: c.argv, Env: os.Environ(), Limits: Limits()}
 	q.Umask = uint32(unix.Umask(0))
 	unix.Umask(int(q.Umask))
 	if _, ok := os.LookupEnv(pidVariable); ok {
@@ -68,8 +68,8 @@ func outputOf(fd int) Output {
 	return Output{Path: target}
 }
 
-// limits are those that the command would have.
-func limits() []proc.Limit {
+// Limits are those that a command would have that this process runs.
+func Limits() []proc.Limit {
 	var out []proc.Limit
 	for resource := range resourceNames {
 		var l unix.Rlimit

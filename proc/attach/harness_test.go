@@ -19,41 +19,12 @@ import (
 	"headrace"
 	"headrace/internal/criu"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/proc/attach"
 )
 
-// shimEnv names a shim that is built already, for TestAsOrdinaryUser.
-const shimEnv = "HEADRACE_TEST_SHIM"
-
-// shimPath is the program under test, built by TestMain.
-var shimPath string
-
-func TestMain(m *testing.M) {
-	if shimPath = os.Getenv(shimEnv); shimPath != "" {
-		os.Exit(m.Run())
-	}
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "headrace-attach-test")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		if err := os.Chmod(dir, 0o755); err != nil { // tasks of other users run the shim
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		shimPath = filepath.Join(dir, "headrace-shim")
-		build := exec.Command("go", "build", "-o", shimPath, "headrace/cmd/headrace-shim")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the shim: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
 
 // handler is what a daemon does with a connection, which is closed after it.
 type handler func(w *world, conn *net.UnixConn)
@@ -87,7 +58,7 @@ func newWorld(t *testing.T, handle handler) *world {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	w := &world{
 		T: t, ctx: ctx, dir: filepath.Join(dir, "files"), socket: filepath.Join(dir, "attach.sock"), store: filepath.Join(dir, "store"),
-		rt:      &proc.Runtime{Shim: shimPath, Dir: filepath.Join(dir, "tasks")},
+		rt:      &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")},
 		started: make(chan started, 16),
 	}
 	if c, err := criu.Find(); err == nil {
@@ -194,7 +165,7 @@ func (w *world) attachWith(change func(*exec.Cmd), argv ...string) *container {
 	w.Helper()
 	c := &container{world: w, done: make(chan struct{})}
 	args := append([]string{"attach", "-socket", w.socket, "-id", "c1", "--"}, argv...)
-	c.cmd = exec.Command(shimPath, args...)
+	c.cmd = exec.Command(w.rt.Shim, args...)
 	c.cmd.Dir, c.cmd.SysProcAttr = w.dir, &syscall.SysProcAttr{Setsid: true}
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
@@ -272,13 +243,7 @@ func (w *world) end(t *proc.Task) proc.Exit {
 
 func (w *world) await(what string, ok func() bool) {
 	w.Helper()
-	for !ok() {
-		select {
-		case <-w.ctx.Done():
-			w.Fatalf("waited in vain for %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+	testkit.Await(w, what, ok)
 }
 
 func (w *world) must(err error) {

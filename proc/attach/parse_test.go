@@ -107,7 +107,7 @@ func TestInheritedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("this program has %d, its children %s", now.Cur, out)
-	for _, l := range limits() {
+	for _, l := range Limits() {
 		if l.Resource == unix.RLIMIT_NOFILE && l.Soft != inheritedFiles(0) {
 			t.Errorf("%+v", l)
 		}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -49,12 +51,9 @@ func peerOf(conn *net.UnixConn) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	var cred *unix.Ucred
-	var credErr, groupsErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		p.Groups, groupsErr = peerGroups(fd)
-	})
+	cred, credErr := linux.PeerCredentials(conn)
+	var groupsErr error
+	err = raw.Control(func(fd uintptr) { p.Groups, groupsErr = peerGroups(fd) })
 	if err := errors.Join(err, credErr, groupsErr); err != nil {
 		return p, fmt.Errorf("find out who is calling: %w", err)
 	}
@@ -112,6 +111,29 @@ func (p *Peer) look() error {
 		return fmt.Errorf("the calling process %d is not user %d's any more", p.PID, p.UID)
 	}
 	return nil
+}
+
+// Look finds out what a process of a user has now: its Limits, Nice and OOMScoreAdj.
+func Look(pid int, uid uint32) (Peer, error) {
+	p := Peer{PID: pid, UID: uid}
+	return p, p.look()
+}
+
+// shortNames are the names of resources as prlimit(1) has them.
+var shortNames = [len(resourceNames)]string{
+	unix.RLIMIT_CPU: "cpu", unix.RLIMIT_FSIZE: "fsize", unix.RLIMIT_DATA: "data", unix.RLIMIT_STACK: "stack",
+	unix.RLIMIT_CORE: "core", unix.RLIMIT_RSS: "rss", unix.RLIMIT_NPROC: "nproc", unix.RLIMIT_NOFILE: "nofile",
+	unix.RLIMIT_MEMLOCK: "memlock", unix.RLIMIT_AS: "as", unix.RLIMIT_LOCKS: "locks", unix.RLIMIT_SIGPENDING: "sigpending",
+	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_RTTIME: "rttime",
+}
+
+// ResourceName is the name of a RLIMIT_ number as prlimit(1) has it.
+func ResourceName(resource int) string { return shortNames[resource] }
+
+// ResourceOf is the opposite of ResourceName; false for what is not one.
+func ResourceOf(name string) (int, bool) {
+	i := slices.Index(shortNames[:], name)
+	return i, i >= 0 && name != ""
 }
 
 func parseLimits(b []byte) ([]proc.Limit, error) {

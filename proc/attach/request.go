@@ -59,13 +59,13 @@ func (q Request) Spec(p Peer) proc.Spec {
 		ID: headrace.TaskID(q.ID), Argv: q.Argv, Env: q.Env, Cwd: q.Cwd, Umask: q.Umask,
 		UID: p.UID, GID: p.GID, Groups: p.Groups,
 		Stdout: q.Stdout.Path, Stderr: q.Stderr.Path,
-		Attached: true, PIDVar: q.PIDVar, Limits: allowed(q.Limits, p.Limits), Nice: &p.Nice, OOMScoreAdj: p.OOMScoreAdj,
+		Attached: true, PIDVar: q.PIDVar, Limits: Allowed(q.Limits, p.Limits), Nice: &p.Nice, OOMScoreAdj: p.OOMScoreAdj,
 	}
 }
 
-// allowed are the wanted limits, none of them higher than the hard limits that a
+// Allowed are the wanted limits, none of them higher than the hard limits that a
 // process has. Resources that it says nothing of are as it has them.
-func allowed(wanted, have []proc.Limit) []proc.Limit {
+func Allowed(wanted, have []proc.Limit) []proc.Limit {
 	out := make([]proc.Limit, 0, len(have))
 	for _, h := range have {
 		for _, w := range wanted {

@@ -47,7 +47,7 @@ func TestCrash(t *testing.T) {
 	}{
 		{"checkpoint.begun", 4}, {"checkpoint.pages", 4}, {"checkpoint.pages:3", 4}, {"checkpoint.before-fsync", 4},
 		{"checkpoint.before-manifest", 4}, {"checkpoint.before-rename", 4},
-		{"checkpoint.before-dirsync", 5}, {"checkpoint.committed", 5}, {"checkpoint.collect", 5}, {"checkpoint.collect:3", 5},
+		{"checkpoint.before-dirsync", 5}, {"checkpoint.committed", 5}, {"checkpoint.collect", 5}, {"checkpoint.collect:3", 5}, {"checkpoint.aside", 5},
 	} {
 		t.Run(c.point, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestCrash(t *testing.T) {
 func crashChild(t *testing.T, s *Store, point string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crash.Env+"="+point, crashStoreEnv+"="+s.Dir)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), crash.Env+"="+point, crashStoreEnv+"="+s.Dir)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

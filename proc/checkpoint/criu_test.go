@@ -318,7 +318,7 @@ func (v *victim) cancelDump(s *Store) bool {
 	if err := cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); w.Received() == 0; runtime.Gosched() {
+	for deadline := time.Now().Add(patience); w.server.received.Load() == 0; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			cmd.Process.Kill()
 			v.t.Fatalf("criu has sent nothing: %v", cmd.Wait())

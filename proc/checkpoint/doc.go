@@ -51,7 +51,8 @@
 //	checkpoint.before-dirsync   the manifest has its name
 //	checkpoint.committed        everything is durable
 //	checkpoint.import           an imported image is about to get its manifest (passed once per image)
-//	checkpoint.collect          an image lost its manifest and is about to be removed (passed once per image)
+//	checkpoint.collect          an image lost its manifest and is about to be set aside (passed once per image)
+//	checkpoint.aside            Collect has set images aside, has unlocked the task, and is about to delete them
 //
 // CRIU takes the contents of an image on trust; with a truncated pages file its
 // restore never ends. So an image must be checked before each restore:
@@ -61,5 +62,8 @@
 //
 // Several processes may use one store. While a dump is being written or an image
 // is open for a restore, a lock on the task makes Begin, Collect and Remove on
-// the same task fail with [ErrBusy]; different tasks never wait for each other.
+// the same task wait, and fail with [ErrBusy] after some time; different tasks never
+// wait for each other. Collect holds the lock only for a moment: what it removes is
+// renamed to <store>/<task>/removed-* under the lock and deleted without it. What is
+// left of that after a crash is deleted by whoever comes next.
 package checkpoint

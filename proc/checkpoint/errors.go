@@ -13,10 +13,15 @@ var (
 	// BeginOptions.Full.
 	ErrNeedsFull = errors.New("the task has mappings that CRIU restores only from a full checkpoint")
 	// ErrBusy: another process, or another part of this one, writes or reads an
-	// image of this task.
+	// image of this task, and longer than the store's patience lasts. It passes.
 	ErrBusy = errors.New("another checkpoint or restore of the task is in progress")
-	// ErrNoSpace: the store has too little room for the dump.
-	ErrNoSpace = errors.New("too little room in the checkpoint store")
+	// ErrUnreadable: the machine could not read an image now: too few descriptors, too
+	// little memory, a device that reports errors. It says nothing about the image; the
+	// error wraps the system's. Try again later.
+	ErrUnreadable = errors.New("the checkpoint cannot be read now")
+	// ErrNoSpace: the store has too little room for the dump, or the scratch directory
+	// for a restore.
+	ErrNoSpace = errors.New("too little room for a checkpoint")
 	// ErrVersion: the image was written by a newer Headrace, whose format this one
 	// does not know.
 	ErrVersion = errors.New("checkpoint was written by a newer version")

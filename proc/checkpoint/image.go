@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"headrace/internal/linux"
 )
 
 const parentLink = "parent"
@@ -33,7 +35,7 @@ type Image struct {
 
 	// Err is not nil if the image cannot be used because its manifest is damaged
 	// (then only Task, Seq and Dir are known) or an image of its chain is missing:
-	// a *CorruptError, or ErrVersion. That Err is nil says nothing about the
+	// a *CorruptError, ErrVersion, or ErrUnreadable. That Err is nil says nothing about the
 	// contents of the files: see Verify.
 	Err error
 
@@ -110,10 +112,14 @@ func (im *Image) checkChain() error {
 	return nil
 }
 
-// corrupt makes a CorruptError about a file of the image, or its directory.
+// corrupt makes a CorruptError about a file of the image, or its directory; of an
+// error that says nothing about the image, one that says so.
 func (im *Image) corrupt(file string, err error) error {
-	if errors.Is(err, ErrVersion) {
+	switch {
+	case errors.Is(err, ErrVersion), errors.Is(err, ErrUnreadable):
 		return fmt.Errorf("checkpoint %d of task %s: %w", im.Seq, im.Task, err)
+	case linux.Passing(err):
+		return fmt.Errorf("checkpoint %d of task %s: %w: %w", im.Seq, im.Task, ErrUnreadable, err)
 	}
 	return &CorruptError{Task: im.Task, Seq: im.Seq, File: filepath.Join(im.Dir, file), Err: err}
 }

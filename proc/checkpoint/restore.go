@@ -27,12 +27,13 @@ const zstdSuffix = ".zst"
 // will do for scratch; the pages of the whole chain then take memory until the
 // restore has ended.
 //
-// Until it is closed the task cannot be dumped, collected or removed.
+// Until it is closed the task cannot be dumped, collected or removed. While one of
+// these is under way it waits, at most as long as the store's patience.
 func (im *Image) Open(ctx context.Context, scratch string) (dir string, closeDir func() error, err error) {
 	if im.Err != nil {
 		return "", nil, im.Err
 	}
-	lock, err := im.store.lock(im.Task, unix.LOCK_SH)
+	lock, err := im.store.lock(ctx, im.Task, unix.LOCK_SH)
 	if err != nil {
 		return "", nil, fmt.Errorf("open checkpoint %d of task %s: %w", im.Seq, im.Task, err)
 	}
@@ -64,7 +65,7 @@ func (im *Image) unpack(ctx context.Context, scratch string) (string, error) {
 		return "", fail(err)
 	}
 	if room < need {
-		return "", fail(fmt.Errorf("%s has room for %d bytes, %d are needed; free some, or configure another scratch directory", scratch, room, need))
+		return "", fail(fmt.Errorf("%w: %s has room for %d bytes, %d are needed; free some, or configure another scratch directory", ErrNoSpace, scratch, room, need))
 	}
 	top, err := os.MkdirTemp(scratch, "restore-"+im.Task+"-") // mode 0700
 	if err != nil {
@@ -124,12 +125,15 @@ func (u *unpacker) run() error {
 	return nil
 }
 
-func (u *unpacker) read(int) error { return u.ctx.Err() }
+func (u *unpacker) read(n int) error {
+	u.im.store.progress(n)
+	return u.ctx.Err()
+}
 
 // ofStore makes an error of reading the image a CorruptError, so that it can be
 // told from one of writing to scratch.
 func (u *unpacker) ofStore(f manifestFile, err error) error {
-	if err == nil || errors.Is(err, ErrCorrupt) {
+	if err == nil || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrUnreadable) {
 		return err
 	}
 	return u.im.corrupt(f.Name, err)
@@ -210,6 +214,7 @@ func (u *unpacker) frame(w, r *os.File, f manifestFile, at int64, e extent) erro
 	}
 	b.stored = b.stored[:e.stored]
 	err := readExtent(r, at, e, b.stored)
+	u.im.store.progress(e.stored)
 	if err == nil {
 		b.raw, err = u.dec.DecodeAll(b.stored, b.raw[:0])
 	}

@@ -48,8 +48,8 @@ type finish struct{}
 type pageServer struct {
 	conn     io.ReadWriter
 	sink     pageSink
-	hangUp   func() // closes conn; makes a blocked Read return
-	received atomic.Int64
+	hangUp   func()       // closes conn; makes a blocked Read return
+	received atomic.Int64 // bytes of pages; tests wait for it
 
 	in   *bufio.Reader
 	cur  *block

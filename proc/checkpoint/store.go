@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,12 @@ type Options struct {
 	// time, and a restore needs room for the pages elsewhere; it is for slow
 	// devices and the network.
 	Compress bool
+	// Progress, unless nil, is called with the bytes that were read while an image is
+	// verified or unpacked, every few megabytes, also from several goroutines.
+	Progress func(bytes int)
+	// Patience is how long to wait while somebody else works on images of the same
+	// task; 0: DefaultPatience.
+	Patience time.Duration
 }
 
 // A Store is a directory of images. It has no state but its directory; all its
@@ -110,6 +117,12 @@ func (s *Store) seqs(task string) ([]int, error) {
 	return seqs, nil
 }
 
+func (s *Store) progress(bytes int) {
+	if s.Progress != nil {
+		s.Progress(bytes)
+	}
+}
+
 // Free is the number of bytes that may still be written to the store.
 func (s *Store) Free() (int64, error) { return free(s.Dir) }
 
@@ -122,14 +135,19 @@ func free(dir string) (int64, error) {
 }
 
 // Usage is the number of bytes that the store's files occupy. Files that vanish
-// meanwhile are not counted.
+// meanwhile are not counted, and such as are moved only once.
 func (s *Store) Usage() (int64, error) {
 	var sum int64
+	seen := make(map[uint64]bool) // inodes
 	err := filepath.WalkDir(s.Dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			var st fs.FileInfo
 			if st, err = d.Info(); err == nil {
-				sum += st.Sys().(*syscall.Stat_t).Blocks * 512
+				file := st.Sys().(*syscall.Stat_t)
+				if !seen[file.Ino] {
+					sum += file.Blocks * 512
+				}
+				seen[file.Ino] = true
 			}
 		}
 		if errors.Is(err, fs.ErrNotExist) {

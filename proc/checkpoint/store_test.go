@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 func openStore(t testing.TB, o Options) *Store {
@@ -259,7 +260,7 @@ func TestTaskNames(t *testing.T) {
 }
 
 func TestAbort(t *testing.T) {
-	s := openStore(t, Options{})
+	s := openStore(t, Options{Patience: time.Millisecond})
 	w, err := s.Begin("task", BeginOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -363,7 +364,7 @@ func TestCollect(t *testing.T) {
 }
 
 func TestOpenImageIsKept(t *testing.T) {
-	s := openStore(t, Options{})
+	s := openStore(t, Options{Patience: time.Millisecond})
 	im := checkpoint(t, s, "task", memory{}, BeginOptions{})
 	_, closeDir, err := im.Open(t.Context(), t.TempDir())
 	if err != nil {
@@ -381,7 +382,7 @@ func TestOpenImageIsKept(t *testing.T) {
 
 func TestCompressionChanges(t *testing.T) {
 	plain := openStore(t, Options{})
-	zipped := &Store{plain.Dir, Options{Compress: true}}
+	zipped := &Store{Dir: plain.Dir, Options: Options{Compress: true}}
 	m := memory{"pagemap-1": {0: bytes.Repeat([]byte{3}, pageSize)}}
 	for i, s := range []*Store{plain, zipped, zipped, plain} {
 		im := checkpoint(t, s, "task", m, BeginOptions{})

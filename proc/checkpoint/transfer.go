@@ -29,7 +29,7 @@ func (im *Image) Export(do func(name string, f *os.File) error) error {
 	if im.Err != nil {
 		return im.Err
 	}
-	lock, err := im.store.lock(im.Task, unix.LOCK_SH)
+	lock, err := im.store.lock(context.Background(), im.Task, unix.LOCK_SH)
 	if err != nil {
 		return fmt.Errorf("export checkpoint %d of task %s: %w", im.Seq, im.Task, err)
 	}
@@ -82,7 +82,7 @@ func (s *Store) importImages(ctx context.Context, task string, write func(create
 	if err := mkdirDurable(s.taskDir(task)); err != nil {
 		return nil, err
 	}
-	lock, err := s.lock(task, unix.LOCK_EX)
+	lock, err := s.lock(ctx, task, unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func TestImportCrash(t *testing.T) {
 				checkpoint(t, from, "task", crashMemory(i+1), BeginOptions{})
 			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestImportChild$")
-			cmd.Env = append(os.Environ(), crash.Env+"="+point, importEnv+"="+dir)
+			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), crash.Env+"="+point, importEnv+"="+dir)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

@@ -15,13 +15,14 @@ import (
 
 // Verify reads everything that a restore of the image needs, the whole chain, in
 // order, and compares it with the checksums. The first difference is returned as
-// a *CorruptError (errors.Is ErrCorrupt). What was read is then in the page
+// a *CorruptError (errors.Is ErrCorrupt); where the machine cannot read now it is
+// ErrUnreadable. What was read is then in the page
 // cache as far as memory allows, so that criu restore finds it there.
 //
 // progress, unless nil, is called every few megabytes, from the calling
 // goroutine, with the bytes read and the bytes to read.
 func (im *Image) Verify(ctx context.Context, progress func(done, total int64)) error {
-	v := &verifier{ctx: ctx, progress: progress, total: im.BytesToRead(), buf: make([]byte, maxStored)}
+	v := &verifier{ctx: ctx, store: im.store, progress: progress, total: im.BytesToRead(), buf: make([]byte, maxStored)}
 	if im.Err != nil {
 		return im.Err
 	}
@@ -35,6 +36,7 @@ func (im *Image) Verify(ctx context.Context, progress func(done, total int64)) e
 
 type verifier struct {
 	ctx         context.Context
+	store       *Store
 	progress    func(done, total int64)
 	done, total int64
 	buf         []byte
@@ -43,6 +45,7 @@ type verifier struct {
 // read counts n bytes.
 func (v *verifier) read(n int) error {
 	v.done += int64(n)
+	v.store.progress(n)
 	if v.progress != nil {
 		v.progress(v.done, v.total)
 	}
@@ -77,7 +80,7 @@ func (v *verifier) file(im *Image, f manifestFile) error {
 	if v.ctx.Err() != nil {
 		return fmt.Errorf("verify checkpoint %d of task %s: %w", im.Seq, im.Task, v.ctx.Err())
 	}
-	if err != nil && !errors.Is(err, ErrCorrupt) {
+	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) {
 		err = im.corrupt(f.Name, err)
 	}
 	return err

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ type BeginOptions struct {
 	Need int64
 }
 
-// A Writer is an image that is being written. Except for Received and Cancel its
+// A Writer is an image that is being written. Except for Cancel its
 // methods must not be called at the same time.
 type Writer struct {
 	store  *Store
@@ -91,7 +92,12 @@ func (w *Writer) begin(o BeginOptions) error {
 		return err
 	}
 	var err error
-	if w.lock, err = w.store.lock(w.task, unix.LOCK_EX); err != nil {
+	if w.lock, err = w.store.lock(context.Background(), w.task, unix.LOCK_EX); err != nil {
+		return err
+	}
+	// Two chains that are being removed at the same time would be more than anybody has
+	// reckoned with.
+	if err := w.store.deleteAside(w.task); err != nil {
 		return err
 	}
 	if err := w.store.checkRoom(o.Need); err != nil {
@@ -255,10 +261,6 @@ func (w *Writer) Seq() int { return w.seq }
 
 // Full says why the image has no parent; it is empty for an incremental one.
 func (w *Writer) Full() string { return w.full }
-
-// Received is the number of bytes of pages that CRIU has sent so far. Safe for
-// concurrent use.
-func (w *Writer) Received() int64 { return w.server.received.Load() }
 
 // PageSocket is the connection to the page server, to be inherited by criu dump
 // --page-server --ps-socket. It belongs to the Writer: pass it on, do not close

@@ -11,6 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"headrace/internal/linux"
 
 	"golang.org/x/sys/unix"
 )
@@ -142,6 +145,29 @@ func (r response) decode(result any) error {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
+// KillPeer sends SIGKILL to the supervisor, which must have been the one that listened
+// when the connection was made.
+func (c *Client) KillPeer() error {
+	peer, err := linux.PeerCredentials(c.conn.(*net.UnixConn))
+	if err != nil {
+		return fmt.Errorf("find the supervisor: %w", err)
+	}
+	pidfd, err := unix.PidfdOpen(int(peer.Pid), 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find the supervisor: %w", err)
+	}
+	defer unix.Close(pidfd)
+	select {
+	case <-c.done:
+		return nil // it has gone, and the pid may be somebody else's
+	default:
+	}
+	return unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+}
+
 // Close ends the connection and nothing else.
 func (c *Client) Close() error { return c.conn.Close() }
 
@@ -165,9 +191,38 @@ func Listen() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Serve answers connections until the listener is closed. Requests run
-// concurrently, each in a goroutine of its own.
-func Serve(ctx context.Context, l *net.UnixListener, h Handler) error {
+// A Server answers requests, each in a goroutine of its own.
+type Server struct {
+	handler Handler
+	// answering is held for reading from when a request came in until its answer is
+	// written.
+	answering sync.RWMutex
+}
+
+// NewServer returns a server that has h carry out its requests.
+func NewServer(h Handler) *Server { return &Server{handler: h} }
+
+// Drain returns when the requests that are being carried out have been answered, or
+// the patience is at an end; it reports which. Later requests get no answer.
+//
+// A process that ends without it may take back with it that something has been done,
+// and the caller would do it a second time.
+func (s *Server) Drain(patience time.Duration) bool {
+	drained := make(chan struct{})
+	go func() {
+		s.answering.Lock() // for good
+		close(drained)
+	}()
+	select {
+	case <-drained:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// Serve answers connections until the listener is closed.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	for {
 		conn, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -180,23 +235,16 @@ func Serve(ctx context.Context, l *net.UnixListener, h Handler) error {
 			conn.Close()
 			continue
 		}
-		go serveConn(ctx, conn, h)
+		go s.serveConn(ctx, conn)
 	}
 }
 
 func allowed(conn *net.UnixConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var cred *unix.Ucred
-	cerr := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	return cerr == nil && err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
+	cred, err := linux.PeerCredentials(conn)
+	return err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
 }
 
-func serveConn(ctx context.Context, conn io.ReadWriteCloser, h Handler) {
+func (s *Server) serveConn(ctx context.Context, conn io.ReadWriteCloser) {
 	defer conn.Close()
 	var mu sync.Mutex
 	dec := json.NewDecoder(bufio.NewReader(conn))
@@ -206,7 +254,9 @@ func serveConn(ctx context.Context, conn io.ReadWriteCloser, h Handler) {
 			return
 		}
 		go func() {
-			line := answer(ctx, q, h)
+			s.answering.RLock()
+			defer s.answering.RUnlock()
+			line := answer(ctx, q, s.handler)
 			mu.Lock()
 			defer mu.Unlock()
 			conn.Write(line) // a peer that has gone needs no answer

@@ -9,11 +9,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // serve runs a supervisor's side in a directory with a path too long for a
 // socket address.
 func serve(t *testing.T, h Handler) string {
+	t.Helper()
+	return serveWith(t, NewServer(h))
+}
+
+func serveWith(t *testing.T, s *Server) string {
 	t.Helper()
 	dir := t.TempDir() + "/" + strings.Repeat("long", 40)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -25,7 +31,7 @@ func serve(t *testing.T, h Handler) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go Serve(context.Background(), l, h)
+	go s.Serve(context.Background(), l)
 	return dir
 }
 
@@ -112,8 +118,36 @@ func FuzzServe(f *testing.F) {
 	f.Add(`{"id":-1}` + "\n[]\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		p := &pipe{in: strings.NewReader(in)}
-		serveConn(context.Background(), p, func(_ context.Context, op string, args json.RawMessage) (any, error) {
+		NewServer(func(_ context.Context, op string, args json.RawMessage) (any, error) {
 			return args, nil
-		})
+		}).serveConn(context.Background(), p)
 	})
+}
+
+// What has been done is said before the process may end.
+func TestDrain(t *testing.T) {
+	begun, block := make(chan struct{}), make(chan struct{})
+	s := NewServer(func(_ context.Context, op string, _ json.RawMessage) (any, error) {
+		close(begun)
+		<-block
+		return op, nil
+	})
+	c, err := Dial(t.Context(), serveWith(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	got := make(chan error, 1)
+	go func() { got <- c.Call(context.Background(), "restore", nil, nil) }()
+	<-begun
+	if s.Drain(10 * time.Millisecond) {
+		t.Error("drained while a request was being carried out")
+	}
+	close(block)
+	if err := <-got; err != nil {
+		t.Error("the answer:", err)
+	}
+	if !NewServer(nil).Drain(time.Minute) {
+		t.Error("not drained without a request")
+	}
 }

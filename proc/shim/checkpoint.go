@@ -16,6 +16,8 @@ import (
 	"headrace/internal/crash"
 	"headrace/internal/linux"
 	"headrace/proc"
+	"headrace/proc/inspect"
+	"headrace/proc/mend"
 )
 
 // checkpoint writes the task to storage and ends its processes, in this order:
@@ -29,6 +31,23 @@ func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult
 	if err := s.mayCheckpoint(was); err != nil {
 		return proc.CheckpointResult{}, err
 	}
+	res, err := s.checkpointNow(o, was)
+	for pause := 20 * time.Millisecond; errors.Is(err, proc.ErrCheckpointLater) && was == running && pause <= 320*time.Millisecond; pause *= 2 {
+		time.Sleep(pause) // it runs, and what is in the way may pass
+		if s.currentPhase() != running || s.isKilled() {
+			break
+		}
+		res, err = s.checkpointNow(o, was)
+	}
+	if err == nil {
+		res.Took = linux.Clock() - begin
+	}
+	return res, err
+}
+
+// checkpointNow makes one attempt. If it fails the task is as it was.
+func (s *supervisor) checkpointNow(o proc.CheckpointOptions, was phase) (proc.CheckpointResult, error) {
+	begin := linux.Clock()
 	if was == running {
 		if _, err := s.stop(0); err != nil {
 			return proc.CheckpointResult{}, err
@@ -37,7 +56,7 @@ func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult
 	stopTook := linux.Clock() - begin
 	res, err := s.dump(o)
 	if err != nil {
-		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrNoSpace) {
+		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) {
 			s.mu.Lock()
 			s.brokenDump = linux.Clock()
 			s.mu.Unlock()
@@ -48,7 +67,7 @@ func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult
 	if err := s.killDumped(); err != nil {
 		return res, err
 	}
-	res.Stop, res.Took = stopTook, linux.Clock()-begin
+	res.Stop = stopTook
 	return res, nil
 }
 
@@ -66,13 +85,15 @@ func (s *supervisor) mayCheckpoint(p phase) error {
 	return nil
 }
 
-// undoStop continues a task that ran before a dump that failed.
+// undoStop continues a task that ran before a dump that failed, and locks again one
+// that was suspended.
 func (s *supervisor) undoStop(was phase) error {
-	if was != running {
-		return nil
-	}
 	if s.currentPhase() != stopped {
 		return nil // it has ended
+	}
+	if was != running {
+		s.lock()
+		return nil
 	}
 	return s.cont()
 }
@@ -80,11 +101,17 @@ func (s *supervisor) undoStop(was phase) error {
 // dump runs the helper that writes the checkpoint.
 func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
 	var res proc.CheckpointResult
-	if err := s.settle(); err != nil {
-		return res, err
-	}
 	tree, err := s.tree()
 	if err != nil {
+		return res, err
+	}
+	if err := s.undumpable(tree); err != nil {
+		return res, err
+	}
+	if err := s.unlockStopped(); err != nil { // CRIU would wait for ever for a frozen process
+		return res, err
+	}
+	if err := s.settle(); err != nil {
 		return res, err
 	}
 	sv, err := s.describe(tree)
@@ -95,19 +122,24 @@ func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	if err != nil {
 		return res, err
 	}
+	facts, err := mend.Look(tree)
+	if err != nil {
+		return res, err
+	}
 	meta, err := json.Marshal(sv)
 	if err != nil {
 		return res, err
 	}
 	job, err := json.Marshal(dumpJob{
 		Dir: s.dir, CRIU: s.criu, InitPID: sv.InitPID, Lock: lock, Task: string(s.spec.ID), Options: o, Meta: meta,
-		Files: sv.descriptors(),
+		Files: sv.descriptors(), User: s.spec.Credentials(), Facts: facts,
 	})
 	if err != nil {
 		return res, err
 	}
-	ctx, done := s.interruptible()
+	ctx, cancel, done := s.interruptible()
 	defer done()
+	defer s.endStalled(s.workers, cancel)()
 	out, err := s.runHelper(ctx, []string{"dump"}, job)
 	if err != nil {
 		return res, fmt.Errorf("dump: %w", err)
@@ -125,19 +157,18 @@ func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	return answer.Result, nil
 }
 
-// interruptible makes the operation under way one that a kill interrupts: the
-// context ends then. The caller calls done when it is over.
-func (s *supervisor) interruptible() (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.mu.Lock()
-	s.cancel = cancel
-	s.mu.Unlock()
-	return ctx, func() {
-		s.mu.Lock()
-		s.cancel = nil
-		s.mu.Unlock()
-		cancel()
+// undumpable refuses what CRIU would leave out of a checkpoint without a word.
+func (s *supervisor) undumpable(tree []linux.Stat) error {
+	loss, err := inspect.Find(tree, s.initPID)
+	switch {
+	case err != nil:
+		return err
+	case loss == nil:
+		return nil
+	case loss.Passing:
+		return fmt.Errorf("%w: %v", proc.ErrCheckpointLater, loss)
 	}
+	return fmt.Errorf("%w: %v", proc.ErrNotCheckpointable, loss)
 }
 
 // killDumped ends the processes of a committed dump and waits until the last of
@@ -167,12 +198,13 @@ func (s *supervisor) killDumped() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.phase, s.expectEnd, s.selfStopped, s.initDied = empty, false, nil, false
+	s.exit.Restored = false
 	return nil
 }
 
 // runHelper runs this program in another part, in a process group of its own,
-// feeds it and returns what it printed. When ctx ends, or the helper dies, its
-// whole group is ended.
+// feeds it and returns what it printed. When ctx ends everything that works on the
+// task is ended, and when the helper dies what it has left.
 func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -198,7 +230,8 @@ func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte)
 		return nil, err
 	}
 	s.setHelper(pid)
-	defer s.endHelpers()
+	defer s.setHelper(0)
+	defer s.endWorkers(criuPatience)
 	go func() {
 		inW.Write(input) // a helper that dies early says so itself
 		inW.Close()
@@ -208,9 +241,12 @@ func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte)
 	go func() { _, err := out.ReadFrom(outR); read <- err }()
 	select {
 	case <-ctx.Done():
-		linux.Signal(-pid, unix.SIGKILL)
+		// Without its page server, which is in the helper, CRIU fails by itself and puts
+		// the task in order, unless it hangs elsewhere.
+		linux.Signal(pid, unix.SIGKILL)
+		s.contWorkers()
 		<-died
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	case d := <-died:
 		s.mu.Lock()
 		s.acct.helper(d.rusage)
@@ -238,19 +274,3 @@ func (s *supervisor) setHelper(pid int) {
 // that started it has died. Killed while it runs its own code in a process, it
 // would take that process with it.
 const criuPatience = 10 * time.Second
-
-// endHelpers waits until no process of the helper's group is left, so that none
-// of them is taken for the task's.
-func (s *supervisor) endHelpers() {
-	s.mu.Lock()
-	group := s.helperGroup
-	s.mu.Unlock()
-	deadline := linux.Clock() + criuPatience
-	for pause := 100 * time.Microsecond; unix.Kill(-group, 0) == nil; pause = min(2*pause, 5*time.Millisecond) {
-		if linux.Clock() >= deadline {
-			linux.Signal(-group, unix.SIGKILL)
-		}
-		time.Sleep(pause)
-	}
-	s.setHelper(0)
-}

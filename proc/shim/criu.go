@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"headrace/internal/criu"
-	"headrace/proc"
 )
 
 const (
@@ -19,23 +18,28 @@ const (
 // criuCommon are the options that a dump and its restore must agree on.
 //
 //	--file-locks         locks are dumped and taken again
-//	--link-remap         files that were deleted while open get a name for a while
 //	--ghost-limit        such files are kept up to this size
 //	--tcp-established    connections are kept (the dump also has --network-lock:
 //	                     their packets are held back until the restore)
 //	--manage-cgroups     cgroups are ours to set, not CRIU's to remember
 var criuCommon = []string{
-	"-v2", "--file-locks", "--link-remap", "--ghost-limit", "1G",
+	"-v2", "--file-locks", "--ghost-limit", "1G",
 	"--tcp-established", "--manage-cgroups=ignore",
 }
 
+// linkRemap lets CRIU give files that were deleted under one name, and have others,
+// a name for a while. It makes and removes that as root in a directory that may be
+// another user's, so it is for root's own tasks only.
+const linkRemap = "--link-remap"
+
 // criuFailure makes one error of a failed run: what CRIU said last and what it
-// means.
-func criuFailure(what string, runErr error, log, output string) error {
+// means. truePaths puts right the paths that it names.
+func criuFailure(what string, runErr error, log, output string, truePaths func(string) string) error {
 	said := criu.LastErrors(log)
 	if said == "" {
 		said = strings.TrimSpace(output)
 	}
+	said = truePaths(said)
 	text := said
 	if why := criu.Explain(said); why != "" {
 		text = fmt.Sprintf("%s (CRIU: %s)", why, said)
@@ -56,4 +60,6 @@ func keepLog(from, taskDir, name string) {
 	}
 }
 
-var errNoInitInImage = fmt.Errorf("%w: the restored tree has no root process", proc.ErrNoImage)
+// errNoInit: something has ended the root process while the tree was being restored.
+// The image itself was checked.
+var errNoInit = errors.New("the restored tree has no root process; it was ended meanwhile")

@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +12,14 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/criu"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
+	"headrace/proc/mend"
+	"headrace/proc/reopen"
 )
 
 // dumpJob is what the supervisor asks of the dump helper.
@@ -23,13 +27,17 @@ type dumpJob struct {
 	Dir     string `json:"dir"` // the task's
 	CRIU    string `json:"criu"`
 	InitPID int    `json:"init_pid"`
+	// User is whom the task's processes run as.
+	User linux.Credentials `json:"user"`
 	// Lock holds back packets of the task's TCP connections until the restore.
 	Lock bool `json:"lock"`
 	// Files are what the task has open for writing.
-	Files   []descriptor           `json:"files"`
+	Files   []linux.Descriptor     `json:"files"`
 	Task    string                 `json:"task"`
 	Options proc.CheckpointOptions `json:"options"`
-	Meta    json.RawMessage        `json:"meta"`
+	// Facts are for the mending of the images.
+	Facts mend.Facts      `json:"facts"`
+	Meta  json.RawMessage `json:"meta"`
 }
 
 // dumpAnswer is what it says.
@@ -76,7 +84,15 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 		return res, err
 	}
 	begin := linux.Clock()
-	if err := j.criu(w); err != nil {
+	err = j.criu(w)
+	if err == nil {
+		err = mend.Images(w.Dir(), j.Facts)
+	}
+	if err != nil {
+		return res, errors.Join(err, w.Abort())
+	}
+	meta, err := j.recordFiles(w.Dir())
+	if err != nil {
 		return res, errors.Join(err, w.Abort())
 	}
 	res.Dump = linux.Clock() - begin
@@ -84,7 +100,7 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 	if err := j.syncFiles(); err != nil {
 		return res, errors.Join(err, w.Abort())
 	}
-	im, err := w.Commit(j.Meta)
+	im, err := w.Commit(meta)
 	if err != nil {
 		return res, errors.Join(err, w.Abort())
 	}
@@ -99,7 +115,7 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 // open for appending.
 func (j dumpJob) syncFiles() error {
 	for _, f := range j.Files {
-		if err := f.sync(); err != nil {
+		if err := syncFile(f); err != nil {
 			return fmt.Errorf("make the task's files durable: %w", err)
 		}
 	}
@@ -125,16 +141,23 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 		"dump", "-t", strconv.Itoa(j.InitPID), "-D", w.Dir(), "-o", dumpLog, "--leave-stopped",
 		"--page-server", "--ps-socket", "3", "--network-lock", lock,
 	}, criuCommon...)
+	if j.User.UID == 0 {
+		args = append(args, linkRemap)
+	}
 	cmd := exec.Command(j.CRIU, args...)
 	cmd.ExtraFiles = []*os.File{w.PageSocket()}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	err := cmd.Run()
+	said, err := wordsFile()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	cmd.Stdout, cmd.Stderr = said, said
+	err = cmd.Run()
 	keepLog(log, j.Dir, dumpLog)
 	if err == nil {
 		return nil
 	}
-	failure := criuFailure("CRIU could not dump the task", err, log, said.String())
+	failure := criuFailure("CRIU could not dump the task", err, log, wordsOf(said), (*reopen.Opened)(nil).Explain)
 	if serr := w.ServerErr(); serr != nil {
 		return errors.Join(serr, failure) // CRIU saw only that the connection broke
 	}
@@ -143,6 +166,9 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
+		if criu.Passing(failure.Error()) {
+			return fmt.Errorf("%w: %w", proc.ErrCheckpointLater, failure)
+		}
 		return fmt.Errorf("%w: %w", proc.ErrNotCheckpointable, failure)
 	}
 	return failure
@@ -153,4 +179,20 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 func storeFull(failure error) bool {
 	said := failure.Error()
 	return strings.Contains(said, "No space left on device") || strings.Contains(said, "Disk quota exceeded")
+}
+
+// wordsFile is a file in memory for what CRIU says. With a pipe, a child that CRIU has
+// left behind would hold up who reads it.
+func wordsFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("criu.out", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	return os.NewFile(uintptr(fd), "criu.out"), nil
+}
+
+func wordsOf(f *os.File) string {
+	b := make([]byte, 64<<10)
+	n, _ := f.ReadAt(b, 0) // what cannot be read is no explanation
+	return string(b[:n])
 }

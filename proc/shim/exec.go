@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +26,7 @@ func runExec(args []string) error {
 	}
 	runtime.LockOSThread() // niceness is the thread's, and this one becomes the command
 	unix.CloseOnExec(errorFD)
-	spec, err := readSpec(args[0])
+	spec, err := proc.ReadSpec(args[0])
 	if err == nil {
 		err = prepareExec(spec)
 	}
@@ -114,12 +115,8 @@ func becomeUser(spec proc.Spec) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	groups := make([]int, len(spec.Groups))
-	for i, g := range spec.Groups {
-		groups[i] = int(g)
-	}
-	if err := syscall.Setgroups(groups); err != nil {
-		return os.NewSyscallError("setgroups", err)
+	if err := linux.SetGroups(spec.UID, spec.Groups); err != nil {
+		return err
 	}
 	if err := syscall.Setresgid(int(spec.GID), int(spec.GID), int(spec.GID)); err != nil {
 		return os.NewSyscallError("setresgid", err)
@@ -153,6 +150,9 @@ func openUserFiles(spec proc.Spec) error {
 		if err := openOutput(spec.Output, 1); err != nil {
 			return err
 		}
+		if err := reportOutput(1); err != nil {
+			return fmt.Errorf("remember what %s holds: %w", spec.Output, err)
+		}
 		return unix.Dup3(1, 2, 0)
 	}
 	for i, path := range []string{spec.Stdout, spec.Stderr} {
@@ -172,6 +172,39 @@ func openOutput(path string, to int) error {
 		return fmt.Errorf("open %s for output: %w", path, err)
 	}
 	return move(fd, to)
+}
+
+// reportOutput has the supervisor record what the output file holds, and returns
+// when that is done.
+func reportOutput(fd int) error {
+	m, err := proc.MarkOutput(fd)
+	if err != nil || m == nil {
+		return err
+	}
+	b, err := json.Marshal(startReport{Output: m})
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(errorFD, append(b, '\n')); err != nil {
+		return err
+	}
+	var answer []byte
+	for one := make([]byte, 1); ; answer = append(answer, one[0]) {
+		n, err := unix.Read(errorFD, one)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return errors.New("the supervisor is gone")
+		case one[0] != '\n':
+			continue
+		case len(answer) > 0:
+			return errors.New(string(answer))
+		}
+		return nil
+	}
 }
 
 func move(fd, to int) error {

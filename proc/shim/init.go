@@ -17,7 +17,6 @@ import (
 
 // Names of files in the task's directory.
 const (
-	specFile    = "spec.json"
 	stdoutFile  = "stdout"
 	stderrFile  = "stderr"
 	exitFile    = "exit.json"
@@ -28,8 +27,8 @@ const (
 )
 
 // errorFD is the descriptor on which the parts that start the command report: init
-// the command's pid, and whoever fails why. The end of it without a failure means
-// that the command runs.
+// the command's pid, what becomes the command the file that it writes to, and
+// whoever fails why. The end of it without a failure means that the command runs.
 const errorFD = 3
 
 // commandStatus is how the command itself ended; init leaves it in the file
@@ -39,12 +38,18 @@ type commandStatus struct {
 	Signal int `json:"signal"`
 }
 
-// startReport is a report on errorFD: a pid or a failure.
+// startReport is a report on errorFD: a pid, an output file, or a failure.
 type startReport struct {
-	PID  int    `json:"pid,omitempty"`
-	Code int    `json:"code,omitempty"`
-	Text string `json:"text,omitempty"`
+	PID int `json:"pid,omitempty"`
+	// Output is answered with a line when it is recorded: empty, or what went wrong.
+	Output *proc.OutputMark `json:"output,omitempty"`
+	Code   int              `json:"code,omitempty"`
+	Text   string           `json:"text,omitempty"`
 }
+
+// maxReports bounds what is read of reports, in bytes: they come from a process
+// that is the user's already.
+const maxReports = 1 << 20
 
 // report is the last word of this process on errorFD.
 func report(r startReport) {
@@ -63,7 +68,7 @@ func runInit(args []string) error {
 		return errors.New("want the task's directory")
 	}
 	dir := args[0]
-	spec, err := readSpec(dir)
+	spec, err := proc.ReadSpec(dir)
 	if err == nil {
 		err = linux.JoinCgroups(spec.Cgroups)
 	}
@@ -94,15 +99,6 @@ func runInit(args []string) error {
 		return err
 	}
 	return linux.WriteFileDurably(filepath.Join(dir, commandExit), b, 0o600)
-}
-
-func readSpec(dir string) (proc.Spec, error) {
-	var s proc.Spec
-	b, err := os.ReadFile(filepath.Join(dir, specFile))
-	if err != nil {
-		return s, err
-	}
-	return s, json.Unmarshal(b, &s)
 }
 
 // startExec forks the process that becomes the command, in a process group of its
@@ -160,9 +156,11 @@ func reapUntil(pid int) (commandStatus, error) {
 	}
 }
 
-// runInCgroups joins the cgroups named before "--" and becomes the command
-// after it.
+// runInCgroups joins the cgroups named before "--" and becomes the command after
+// it, whose files are for nobody else: CRIU leaves some in the task's directory, and
+// gives those of the task their own modes.
 func runInCgroups(args []string) error {
+	unix.Umask(0o077)
 	for i, a := range args {
 		if a == "--" && i+1 < len(args) {
 			if err := linux.JoinCgroups(args[:i]); err != nil {

@@ -103,12 +103,14 @@ func (s *supervisor) pageIn() (int64, error) {
 
 // stats measures the task.
 func (s *supervisor) stats() (proc.Stats, error) {
+	s.stopAgainIfContinued()
 	tree, err := s.tree()
 	if err != nil {
 		return proc.Stats{}, err
 	}
 	var st proc.Stats
 	var live proc.Usage
+	var use []memoryUse
 	for _, p := range tree {
 		if linux.Dead(p.State) {
 			continue
@@ -124,17 +126,19 @@ func (s *supervisor) stats() (proc.Stats, error) {
 			live.ReadBytes += r
 			live.WrittenBytes += w
 		}
-		st.Resident += m.Resident()
-		st.Swapped += m.Swap
+		use = append(use, memoryUse{p.PID, m})
 		st.Dirty += m.RSSAnon + m.RSSShmem + m.Swap
 		if p.PID != s.initPID {
 			st.Processes++
 		}
 	}
+	st.Resident, st.Swapped = s.resident(use)
 	st.Share = s.share(tree)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.State = s.phase.state()
+	st.State, st.Continued = s.phase.state(), s.continued
+	live.MaxResident = max(live.MaxResident, st.Resident)
+	s.acct.maxResident = max(s.acct.maxResident, live.MaxResident)
 	st.Usage = add(s.acct.total(), live)
 	st.SinceSaveCPU = max(0, st.Usage.User+st.Usage.System-s.acct.savedCPU)
 	st.SinceSaveWall = max(0, st.Usage.Running-s.acct.savedRunning)

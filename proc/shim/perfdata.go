@@ -102,14 +102,19 @@ func missing(list []perfData) (out []perfData) {
 }
 
 // putBack makes the files that are gone again, with the rights of their owners and
-// no others: the directory is theirs.
-func putBack(list []perfData) error {
+// no others: the directory is theirs. What a user's task has mapped may be another's
+// file, which has a second name there; that user gets nothing written as the other.
+func putBack(list []perfData, spec proc.Spec) error {
 	for _, d := range missing(list) {
 		dir := filepath.Dir(d.Path)
 		if !strings.HasPrefix(dir, "/tmp/hsperfdata_") || filepath.Dir(dir) != "/tmp" {
 			return fmt.Errorf("%s is not a file of a JVM's counters", d.Path)
 		}
-		err := linux.AsUser(linux.Credentials{UID: d.UID, GID: d.GID}, d.write)
+		owner := linux.Credentials{UID: d.UID, GID: d.GID}
+		if spec.UID != 0 {
+			owner = spec.Credentials()
+		}
+		err := linux.AsUser(owner, d.write)
 		if err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("put back the counters of a JVM: %w", err)
 		}

@@ -71,7 +71,7 @@ print("ready", flush=True); sys.stdin.read()`, path)
 	if err != nil || len(list) != 1 || list[0].Path != path || len(list[0].Content) != 32768 || list[0].UID != uid {
 		t.Fatalf("%d files, %v", len(list), err)
 	}
-	if err := putBack(list); err != nil {
+	if err := putBack(list, proc.Spec{}); err != nil {
 		t.Errorf("put back what is there: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -83,7 +83,7 @@ print("ready", flush=True); sys.stdin.read()`, path)
 	if gone, err := perfDataOf(tree); err != nil || len(gone) != 0 {
 		t.Errorf("of a removed file: %d, %v", len(gone), err)
 	}
-	if err := putBack(list); err != nil {
+	if err := putBack(list, proc.Spec{}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -95,24 +95,41 @@ print("ready", flush=True); sys.stdin.read()`, path)
 		t.Errorf("%.10q of %d, mode %o, %v", b, st.Uid, st.Mode, err)
 	}
 
+	// A file of root's that the user has given a second name there.
+	list[0].UID, list[0].GID = 0, 0
+	user := proc.Spec{UID: uid, GID: uid}
+	os.Remove(path)
+	if err := putBack(list, user); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Stat(path, &st); err != nil || st.Uid != uid || st.Gid != uid {
+		t.Errorf("for user %d it made a file of user %d, group %d, %v", uid, st.Uid, st.Gid, err)
+	}
+	os.Remove(path)
+	os.Chown(dir, 0, 0)
+	if err := putBack(list, user); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("for user %d it wrote to a directory of root's: %v", uid, err)
+	}
+	list[0].UID, list[0].GID = uid, uid
+
 	// The directory is its owner's to turn into something else.
 	os.RemoveAll(dir)
 	victim := t.TempDir()
 	if err := os.Symlink(victim, dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := putBack(list); err == nil {
+	if err := putBack(list, proc.Spec{}); err == nil {
 		t.Error("followed a symbolic link")
 	}
 	os.Remove(dir)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := putBack(list); err == nil {
+	if err := putBack(list, proc.Spec{}); err == nil {
 		t.Error("wrote to a directory of somebody else")
 	}
 	list[0].Path = filepath.Join(victim, "4711")
-	if err := putBack(list); err == nil {
+	if err := putBack(list, proc.Spec{}); err == nil {
 		t.Error("wrote a file elsewhere")
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/archive"
+	"headrace/proc/reopen"
+	"headrace/proc/supplement"
 )
 
 // saved is what a checkpoint carries besides CRIU's images: the supervisor's own
@@ -45,6 +47,10 @@ type saved struct {
 	Needs *archive.Needs `json:"needs,omitempty"`
 	// PerfData are the counters of Java virtual machines.
 	PerfData []perfData `json:"perf_data,omitempty"`
+	// Supplement is what CRIU's images lack.
+	Supplement supplement.Record `json:"supplement"`
+	// Opened says which files were open; nil: an older Headrace made the checkpoint.
+	Opened *reopen.Record `json:"opened,omitempty"`
 }
 
 const savedVersion = 1
@@ -56,11 +62,13 @@ type openFile struct {
 	Inode uint64    `json:"inode"`
 	Size  int64     `json:"size"`
 	MTime time.Time `json:"mtime"`
-	// Log is standard output or error: what was written since can be cut off.
+	// Log is standard output or error: what was written since can be cut off. Own: it
+	// is in the task's directory, where its user can put nothing else in its place.
 	Log bool `json:"log,omitempty"`
+	Own bool `json:"own,omitempty"`
 
 	// fd is a descriptor of it, of a process that is being dumped.
-	fd descriptor
+	fd linux.Descriptor
 }
 
 // describe collects what must be remembered of a stopped tree.
@@ -96,6 +104,9 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	}
 	if b, err := os.ReadFile(commandExit); err == nil && json.Valid(b) {
 		sv.CommandExit = b
+	}
+	if sv.Supplement, err = supplement.Take(tree); err != nil {
+		return saved{}, err
 	}
 	s.markLogs(files)
 	if s.spec.Attached {
@@ -140,39 +151,28 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 		}
 		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
 			Path: target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()),
-			fd: descriptor{pid, fd},
+			fd: linux.Descriptor{PID: pid, FD: fd},
 		}
 	}
 	return nil
 }
 
 // descriptors are those of its files, one of each.
-func (sv saved) descriptors() []descriptor {
-	list := make([]descriptor, len(sv.Files))
+func (sv saved) descriptors() []linux.Descriptor {
+	list := make([]linux.Descriptor, len(sv.Files))
 	for i, f := range sv.Files {
 		list[i] = f.fd
 	}
 	return list
 }
 
-// descriptor names an open file of another process.
-type descriptor struct {
-	PID int `json:"pid"`
-	FD  int `json:"fd"`
-}
-
-// sync makes durable what was written to the file. It uses the descriptor
+// syncFile makes durable what was written to the file. It uses the descriptor
 // itself, since the path may be the user's to change. Files of the kernel's, as
 // below /proc, cannot be synced and need not be.
-func (d descriptor) sync() error {
-	pidfd, err := unix.PidfdOpen(d.PID, 0)
+func syncFile(d linux.Descriptor) error {
+	fd, err := d.Duplicate()
 	if err != nil {
-		return fmt.Errorf("find process %d: %w", d.PID, err)
-	}
-	defer unix.Close(pidfd)
-	fd, err := unix.PidfdGetfd(pidfd, d.FD, 0)
-	if err != nil {
-		return fmt.Errorf("get descriptor %d of process %d: %w", d.FD, d.PID, err)
+		return err
 	}
 	defer unix.Close(fd)
 	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
@@ -204,7 +204,7 @@ func (s *supervisor) markLogs(files map[[2]uint64]openFile) {
 		}
 		key := [2]uint64{uint64(st.Dev), st.Ino}
 		if f, ok := files[key]; ok {
-			f.Log = true
+			f.Log, f.Own = true, !filepath.IsAbs(path)
 			files[key] = f
 		}
 	}
@@ -228,7 +228,7 @@ func parseSaved(b []byte) (saved, error) {
 // what they were. Only its logs can be cut; if anything else that it had open
 // for writing has changed, the checkpoint must not be used, for the task would
 // write twice what it has written once.
-func (sv saved) rewind() error {
+func (sv saved) rewind(spec proc.Spec) error {
 	for _, f := range sv.Files {
 		if f.Log {
 			continue
@@ -243,7 +243,11 @@ func (sv saved) rewind() error {
 	}
 	for _, f := range sv.Files {
 		if f.Log {
-			if err := f.cut(); err != nil {
+			as := spec.As
+			if f.Own {
+				as = func(cut func() error) error { return cut() }
+			}
+			if err := as(f.cut); err != nil {
 				return err
 			}
 		}
@@ -251,10 +255,12 @@ func (sv saved) rewind() error {
 	return nil
 }
 
-// cut shortens a log to its size at the checkpoint. The path may be the user's
-// to change, so the file is checked after it is open.
+// cut shortens a log to its size at the checkpoint, with the rights of this thread,
+// which should be the user's: the path may be the user's to change, and the inode of
+// a file that was removed becomes that of another. The file is checked after it is
+// open.
 func (f openFile) cut() error {
-	file, err := linux.OpenRegular(f.Path, os.O_WRONLY)
+	file, err := linux.OpenRegularFor(f.Path, os.O_WRONLY, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return fmt.Errorf("log %s: %w", f.Path, err)
 	}

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/proc"
 )
 
 func TestParseProgress(t *testing.T) {
@@ -116,7 +119,7 @@ func TestRewind(t *testing.T) {
 	write("data", "data")
 	sv := saved{Files: []openFile{mark(t, path("log"), true), mark(t, path("data"), false)}}
 	write("log", " two")
-	if err := sv.rewind(); err != nil {
+	if err := sv.rewind(proc.Spec{}); err != nil {
 		t.Fatal(err)
 	}
 	if b, _ := os.ReadFile(path("log")); string(b) != "one" {
@@ -124,7 +127,7 @@ func TestRewind(t *testing.T) {
 	}
 	write("log", " two")
 	write("data", " more")
-	if err := sv.rewind(); err == nil || !strings.Contains(err.Error(), "data") {
+	if err := sv.rewind(proc.Spec{}); err == nil || !strings.Contains(err.Error(), "data") {
 		t.Errorf("a file of the task has changed: %v", err)
 	}
 	if b, _ := os.ReadFile(path("log")); string(b) != "one two" {
@@ -138,17 +141,37 @@ func TestRewind(t *testing.T) {
 	if err := os.Symlink(path("victim"), path("log")); err != nil {
 		t.Fatal(err)
 	}
-	if err := sv.rewind(); err == nil {
+	if err := sv.rewind(proc.Spec{}); err == nil {
 		t.Error("followed a symbolic link")
 	}
 	os.Remove(path("log"))
 	if err := os.Link(path("victim"), path("log")); err != nil {
 		t.Fatal(err)
 	}
-	if err := sv.rewind(); err == nil {
+	if err := sv.rewind(proc.Spec{}); err == nil {
 		t.Error("took another file for the log")
 	}
 	if b, _ := os.ReadFile(path("victim")); len(b) != 30 {
 		t.Errorf("somebody else's file holds %q", b)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	// Its inode may be that of somebody else's file by now.
+	sv = saved{Files: []openFile{mark(t, path("victim"), true)}}
+	write("victim", " grown")
+	if err := sv.rewind(proc.Spec{UID: 12345, GID: 12345}); err == nil {
+		t.Error("cut a file that the task's user may not write to")
+	}
+	if b, _ := os.ReadFile(path("victim")); len(b) != 36 {
+		t.Errorf("somebody else's file holds %q", b)
+	}
+}
+
+// A supervisor that was started without CRIU says so, instead of running nothing.
+func TestRestoreWithoutCRIU(t *testing.T) {
+	s := &supervisor{dir: t.TempDir()}
+	if _, err := s.restore(proc.RestoreOptions{Store: t.TempDir()}); !errors.Is(err, proc.ErrUnsupported) || !strings.Contains(err.Error(), "CRIU 4.2 or later was not found") {
+		t.Errorf("it said %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -98,9 +99,22 @@ func (s *supervisor) logPaths() []string {
 // syncLogs makes durable what the task has written: the record of its end must
 // not outlive it.
 func (s *supervisor) syncLogs() {
+	s.mu.Lock()
+	spec := s.spec
+	s.mu.Unlock()
 	for _, path := range s.logPaths() {
-		f, err := linux.OpenRegular(path, os.O_RDONLY)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) {
+		var f *os.File
+		open := func() (err error) {
+			f, err = linux.OpenRegularFor(path, os.O_WRONLY, 0)
+			return err
+		}
+		var err error
+		if filepath.IsAbs(path) { // the user's to name, and to lead elsewhere
+			err = spec.As(open)
+		} else {
+			err = open()
+		}
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ELOOP) || errors.Is(err, linux.ErrKernelFile) {
 			continue // removed, or a pipe or device, which cannot be durable
 		}
 		if err == nil {

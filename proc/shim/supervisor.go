@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,8 +45,15 @@ type supervisor struct {
 	isolated bool        // pid 1 of a pid namespace of its own
 	pipes    [3]*os.File // standard streams that are pipes from outside
 	lifeline *lifeline   // of an attached task, else nil
-	reaper   *reaper
-	listener *net.UnixListener
+	// hasMemoryDir: memoryDir is mounted.
+	hasMemoryDir bool
+	// stallLimit is how long CRIU may make no progress.
+	stallLimit time.Duration
+	reaper     *reaper
+	listener   *net.UnixListener
+
+	// knows is set when the daemon has said what to do.
+	knows atomic.Bool
 
 	// op is held by the one operation that changes the tree.
 	op sync.Mutex
@@ -67,6 +77,15 @@ type supervisor struct {
 	// selfStopped are processes that the task itself had stopped before we did:
 	// they stay stopped at a resume.
 	selfStopped map[int]bool
+	// reacting are processes that may stop themselves because of a stop that is over;
+	// what is in it changes under op. resumes counts resumes.
+	reacting reactions
+	resumes  int
+	// joined is closed when the task is in its cgroup. locked: it is frozen there.
+	joined <-chan struct{}
+	locked bool
+	// continued counts how often a suspended task was found running.
+	continued   int
 	helperGroup int // process group of a running helper, 0 without
 	// brokenDump is when a dump last broke off in the middle.
 	brokenDump time.Duration
@@ -77,7 +96,8 @@ type supervisor struct {
 }
 
 // supervise is the main function of the supervisor. File descriptor 3 gets one
-// line when requests are answered.
+// line when requests are answered, and is closed by the daemon when it has said what
+// to do.
 func supervise(args []string) error {
 	fl := flag.NewFlagSet("supervise", flag.ContinueOnError)
 	dir := fl.String("dir", "", "the task's directory")
@@ -87,6 +107,7 @@ func supervise(args []string) error {
 	fl.IntVar(&stdio[1], "stdout", -1, "descriptor of a pipe to be standard output")
 	fl.IntVar(&stdio[2], "stderr", -1, "descriptor of a pipe to be standard error")
 	lifelineFD := fl.Int("lifeline", -1, "descriptor of the lifeline of an attached task")
+	stallLimit := fl.Duration("stall-limit", 0, "how long CRIU may make no progress; 0: a minute")
 	isolated := fl.Bool("isolated", false, "this is pid 1 of a new pid and mount namespace")
 	if err := fl.Parse(args); err != nil {
 		return err
@@ -111,7 +132,10 @@ func supervise(args []string) error {
 	defer lock.Close()
 	s := &supervisor{
 		dir: *dir, knownAs: *dir, criu: *criu, isolated: *isolated,
-		endedCh: make(chan struct{}),
+		stallLimit: *stallLimit, endedCh: make(chan struct{}),
+	}
+	if s.stallLimit <= 0 {
+		s.stallLimit = defaultStallLimit
 	}
 	if err := s.takePipes(stdio); err != nil {
 		return err
@@ -130,25 +154,39 @@ func supervise(args []string) error {
 	if s.listener, err = control.Listen(); err != nil {
 		return fmt.Errorf("listen on %s: %w", filepath.Join(*dir, control.SocketName), err)
 	}
-	ready := os.NewFile(errorFD, "ready")
-	fmt.Fprintln(ready, "ready")
-	ready.Close()
+	go s.onLeash(os.NewFile(errorFD, "leash"))
 	s.lifeline.watch(s)
 
 	failed := make(chan error, 1)
-	go func() { failed <- control.Serve(context.Background(), s.listener, s.handle) }()
+	server := control.NewServer(s.handle)
+	go func() { failed <- server.Serve(context.Background(), s.listener) }()
 	select {
 	case <-s.endedCh:
 		s.mu.Lock()
 		exit := s.exit
 		s.mu.Unlock()
 		s.lifeline.end(exit)
+		if err := s.group().Remove(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 		// Whoever waits for the end gets the answer before the socket closes; the
 		// record is on disk already.
-		s.op.Lock()
+		server.Drain(opPatience)
 		return nil
 	case err := <-failed:
 		return err
+	}
+}
+
+// onLeash says that requests are answered, and ends a supervisor whose daemon goes
+// away before it has said what to do: the next daemon starts another one, or none. An
+// attached task's goes by its lifeline.
+func (s *supervisor) onLeash(leash *os.File) {
+	fmt.Fprintln(leash, "ready")
+	io.Copy(io.Discard, leash)
+	leash.Close()
+	if s.lifeline == nil && !s.knows.Load() {
+		s.dismiss()
 	}
 }
 
@@ -166,15 +204,11 @@ func privateProc() error {
 
 // lockDir makes sure that there is one supervisor for a directory.
 func lockDir() (*os.File, error) {
-	f, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
+	f, err := linux.LockFile(lockFile, os.O_CREATE, unix.LOCK_EX)
+	if errors.Is(err, linux.ErrLocked) {
 		return nil, fmt.Errorf("another supervisor has this task: %w", err)
 	}
-	return f, nil
+	return f, err
 }
 
 // handleSignals keeps terminal signals away from the task and takes a SIGTERM
@@ -211,6 +245,10 @@ func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (a
 		}
 	}
 	switch op {
+	case "start", "hold", "restore":
+		s.knows.Store(true)
+	}
+	switch op {
 	case "start":
 		return nil, s.start()
 	case "hold":
@@ -220,7 +258,7 @@ func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (a
 		if err := json.Unmarshal(args, &o); err != nil {
 			return nil, err
 		}
-		return s.restore(ctx, o)
+		return s.restore(o)
 	case "suspend":
 		return s.suspend(a.Grace)
 	case "resume":
@@ -233,6 +271,8 @@ func (s *supervisor) do(ctx context.Context, op string, args json.RawMessage) (a
 		return s.checkpoint(o)
 	case "kill":
 		return nil, s.kill(ctx, a.Grace)
+	case "dismiss":
+		return nil, s.dismiss()
 	case "pageout":
 		return s.pageOut(a.Bytes)
 	case "pagein":
@@ -263,7 +303,7 @@ func (s *supervisor) start() error {
 	if p := s.currentPhase(); p != empty {
 		return fmt.Errorf("%w: the task has processes or has ended", proc.ErrState)
 	}
-	spec, err := readSpec(s.dir)
+	spec, err := proc.ReadSpec(s.dir)
 	if err != nil {
 		return err
 	}
@@ -278,7 +318,7 @@ func (s *supervisor) start() error {
 		return err
 	}
 	defer closeAll(files)
-	reportR, reportW, err := os.Pipe()
+	reportR, reportW, err := reportPair()
 	if err != nil {
 		return err
 	}
@@ -298,13 +338,27 @@ func (s *supervisor) start() error {
 	return nil
 }
 
+// reportPair is the way by which the parts that start the command report, and are
+// answered: our end and theirs.
+func reportPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), nil
+}
+
 // readReport takes in how the start went; it returns when the command runs, or
 // cannot.
-func (s *supervisor) readReport(r io.Reader) {
-	for dec := json.NewDecoder(r); ; {
+func (s *supervisor) readReport(r io.ReadWriter) {
+	for dec := json.NewDecoder(io.LimitReader(r, maxReports)); ; {
 		var report startReport
 		if dec.Decode(&report) != nil {
 			return
+		}
+		if report.Output != nil {
+			answerReport(r, report.Output.Save("."))
+			continue
 		}
 		s.mu.Lock()
 		if report.PID != 0 {
@@ -316,6 +370,16 @@ func (s *supervisor) readReport(r io.Reader) {
 	}
 }
 
+// answerReport tells the process that is about to become the command whether its
+// report was recorded.
+func answerReport(w io.Writer, err error) {
+	text := ""
+	if err != nil {
+		text = strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	fmt.Fprintln(w, text) // one that has gone needs no answer
+}
+
 func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -323,7 +387,7 @@ func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
 	}
 	s.mu.Lock() // init's death is handled only after this
 	defer s.mu.Unlock()
-	pid, err := s.reaper.startUnwatched(self, []string{"headrace-shim", "init", s.dir}, &syscall.ProcAttr{
+	pid, err := s.startIn(spec.Own, self, []string{"headrace-shim", "init", s.dir}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", progressMark(s.dir)}, Files: files,
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -331,6 +395,7 @@ func (s *supervisor) startInit(spec proc.Spec, files []uintptr) error {
 		return err
 	}
 	s.spec, s.initPID, s.phase, s.startRead = spec, pid, running, make(chan struct{})
+	s.joinInBackground(spec.Own)
 	s.acct.resumed()
 	return nil
 }
@@ -384,6 +449,7 @@ func (s *supervisor) recordEnd() {
 		s.exit.Code, s.exit.Signal = st.Code, st.Signal
 		s.exit.Lost = s.exit.Lost || s.endedByBrokenDump()
 	}
+	s.exit.OutOfMemory = s.exit.Code != 0 && outOfMemory(s.spec)
 	s.exit.Usage, s.exit.At = s.acct.total(), time.Now()
 	b, err := json.Marshal(s.exit)
 	if err == nil {

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import attack
+
 STATE = "/var/lib/headrace"
 ALICE, BOB, ROOT = 1001, 1002, 0
 NAMES = {ALICE: "alice", BOB: "bob", ROOT: "root"}
@@ -58,6 +60,14 @@ def hr(*args, user=ROOT, ok=True):
     if ok and p.returncode != 0:
         raise RuntimeError(f"headrace {' '.join(map(str, args))} as {NAMES[user]}: {p.returncode}: {p.stderr}")
     return p.stdout.strip() if ok else p
+
+
+def home(user):
+    return f"/home/{NAMES[user]}"
+
+
+def task_user(name):
+    return {n: u for u, n in NAMES.items()}[task(name)["user"]]
 
 
 def task(name, user=ROOT):
@@ -352,8 +362,10 @@ def look(mark, how):
         check(t["state"] == "checkpointed", f"{how}: the task checkpointed by {NAMES[user]} is so still", f"{t['state']}, {t['reason']}")
         hr("restore", name, user=user, ok=False)
         check_complete(name, user, 200, f"{how}: the task checkpointed by {NAMES[user]}")
-    hr("restore", f"{mark}-output", user=ALICE, ok=False)
-    t = await_state(f"{mark}-output", "done", "failed", "lost", "killed", "checkpointed")
+    # It may have to wait for its turn: tasks that were preempted go on as well.
+    said = hr("restore", f"{mark}-output", user=ALICE, ok=False)
+    check(said.returncode == 0, f"{how}: the checkpointed task with an output file of its own is restored", said.stderr)
+    t = await_state(f"{mark}-output", "done", "failed", "lost", "killed", *(["checkpointed"] if said.returncode else []))
     got = open(f"/home/alice/own-output-{mark}").read().splitlines()
     check(t["state"] == "done" and len(got) == 201 and got[-1] == f"sum {list(expected(200))[-1][1]}" and [l.split()[0] for l in got[:-1]] == [str(n) for n in range(1, 201)],
           f"{how}: the checkpointed task with an output file of its own goes on", f"{t['state']}, {t['reason']}, {len(got)} lines")
@@ -415,6 +427,7 @@ def main():
         by_hand(ROOT)
         by_hand(ALICE)
         privacy()
+        attack.run(sys.modules[__name__], ALICE)
         daemon.stop()
         for policy in ("checkpoint", "cost"):
             preemption(policy)

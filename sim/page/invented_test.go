@@ -133,7 +133,7 @@ func inventedReading() []*sim.Result {
 
 func inventedAbout() About {
 	return About{
-		Measured: "`headrace bench preempt` on 2 CPUs, Linux 6.12",
+		Measured: "`headrace-lab bench preempt` on 2 CPUs, Linux 6.12",
 		Sources:  map[string]string{"hdd": "storage throttled to 30 MB/s, medians of 5", "nvm": "memory (tmpfs), medians of 30"},
 		Facts:    []report.Fact{{Name: "Command", Value: "`headrace sim --trace synthetic:google-day --seed 7`"}, {Name: "Date", Value: "2026-03-14 15:09 UTC"}},
 	}

@@ -17,6 +17,7 @@ import (
 
 	"headrace"
 	"headrace/internal/criu"
+	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/stream/protocol"
 )
@@ -40,7 +41,7 @@ func newTaskWorld(t *testing.T) *taskWorld {
 	must(t, err)
 	must(t, os.Chmod(dir, 0o711))
 	w := &taskWorld{t: t, dir: dir, store: filepath.Join(dir, "store"), ctx: testContext(t)}
-	w.rt = &proc.Runtime{Shim: buildShim(t), Dir: filepath.Join(dir, "tasks")}
+	w.rt = &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -200,9 +201,7 @@ func TestCheckpointWhileWaiting(t *testing.T) {
 		task, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
 		must(t, err)
 	}
-	for !catches(t, w.runnerPID(d), unix.SIGTSTP) { // it waits for a daemon
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Await(t, "a runner that waits for a daemon", func() bool { return catches(t, w.runnerPID(d), unix.SIGTSTP) })
 	again()
 	d.listen()
 	a := d.attemptOfLocked(0, 1)

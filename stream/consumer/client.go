@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -18,8 +17,6 @@ type Options struct {
 	Consumer uint32
 	// Attempt counts from 1. The daemon refuses an attempt that it has given up.
 	Attempt uint32
-	// Inline has bytes sent through the socket instead of shared memory.
-	Inline bool
 	// Away, if not nil, is called once for each time that the daemon does not
 	// answer for some seconds, by a goroutine of the client, with the reason.
 	Away func(error)
@@ -101,18 +98,6 @@ func (c *Client) buffer() []byte {
 		c.buf = make([]byte, fileStep)
 	}
 	return c.buf
-}
-
-// Dial connects to the daemon's stream socket. It waits for a daemon that is not
-// there, or does not answer, until ctx ends. The error may be a *StreamError. The
-// caller closes the client.
-func Dial(ctx context.Context, socketPath string, o Options) (*Client, error) {
-	c := open(socketPath, o)
-	if _, err := c.await(ctx); err != nil {
-		c.Close()
-		return nil, fmt.Errorf("open stream %s for consumer %d: %w", o.Stream, o.Consumer, err)
-	}
-	return c, nil
 }
 
 // open begins to connect.
@@ -239,7 +224,7 @@ func (c *Client) Result(unit uint32, code int) {
 // Disconnect closes the connection and unmaps all shared memory, and keeps it so
 // until Reconnect. The position is kept to the byte. When it returns, the client
 // holds no descriptor, and nobody reads in shared memory: it waits for a call of
-// Use or WriteTo that is in the middle of it. Calls that need the daemon wait for
+// Use that is in the middle of it. Calls that need the daemon wait for
 // Reconnect.
 func (c *Client) Disconnect() {
 	c.mu.Lock()
@@ -335,7 +320,7 @@ func (c *Client) discard() {
 func (c *Client) hello() *protocol.Hello {
 	h := &protocol.Hello{
 		Version: protocol.Version, Stream: c.opt.Stream, Consumer: c.opt.Consumer, Attempt: c.opt.Attempt,
-		Inline: c.opt.Inline, Units: slices.Clone(c.units),
+		Units: slices.Clone(c.units),
 	}
 	if c.unit != nil {
 		h.Position, h.Whole = c.unit.position, c.unit.whole

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -36,13 +35,24 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// connect begins to connect, and waits for the daemon until ctx ends. The error may
+// be a *StreamError. The caller closes the client.
+func connect(ctx context.Context, path string, o Options) (*Client, error) {
+	c := open(path, o)
+	if _, err := c.await(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
 func dial(t testing.TB, d *dealer, o Options) *Client {
 	t.Helper()
 	o.Stream = "s"
 	if o.Attempt == 0 {
 		o.Attempt = 1
 	}
-	c, err := Dial(testContext(t), d.path, o)
+	c, err := connect(testContext(t), d.path, o)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -85,8 +95,15 @@ func concat(units []testUnit) []byte {
 func read(u *Unit, how int, to *bytes.Buffer) error {
 	switch how % 4 {
 	case 0:
-		_, err := u.WriteTo(to)
-		return err
+		for {
+			err := u.Use(func(p []byte) (int, error) { return to.Write(p) })
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
 	case 1: // a byte or two at a time
 		p := make([]byte, 0, 2)
 		for i := 0; ; i++ {
@@ -137,21 +154,19 @@ func readAll(ctx context.Context, c *Client, how int) ([]byte, error) {
 
 func TestClientReads(t *testing.T) {
 	for how := range 4 {
-		for _, inline := range []bool{false, true} {
-			for _, window := range []int{1, 3, 50} {
-				units := inFiles(someUnits(1))
-				d := newDealer(t, units...)
-				d.window = window
-				c := dial(t, d.listen(), Options{Inline: inline})
-				got, err := readAll(testContext(t), c, how)
-				if err != nil || !bytes.Equal(got, concat(units)) {
-					t.Errorf("way %d, inline %v, window %d: %d bytes, %v; want %d", how, inline, window, len(got), err, len(concat(units)))
-				}
-				if _, err := c.Next(testContext(t)); err != ErrStale {
-					t.Errorf("Next after Finish: %v", err)
-				}
-				must(t, c.Close())
+		for _, window := range []int{1, 3, 50} {
+			units := inFiles(someUnits(1))
+			d := newDealer(t, units...)
+			d.window = window
+			c := dial(t, d.listen(), Options{})
+			got, err := readAll(testContext(t), c, how)
+			if err != nil || !bytes.Equal(got, concat(units)) {
+				t.Errorf("way %d, window %d: %d bytes, %v; want %d", how, window, len(got), err, len(concat(units)))
 			}
+			if _, err := c.Next(testContext(t)); err != ErrStale {
+				t.Errorf("Next after Finish: %v", err)
+			}
+			must(t, c.Close())
 		}
 	}
 }
@@ -223,11 +238,11 @@ func TestStaleUnit(t *testing.T) {
 func TestEveryFault(t *testing.T) {
 	units := inFiles(someUnits(2))
 	want := concat(units)
-	run := func(t *testing.T, inline bool, fault func(n int) action) (events int) {
+	run := func(t *testing.T, fault func(n int) action) (events int) {
 		var n atomic.Int64
 		d := newDealer(t, units...)
 		d.fault = func(event) action { return fault(int(n.Add(1)) - 1) }
-		c := dial(t, d.listen(), Options{Inline: inline})
+		c := dial(t, d.listen(), Options{})
 		defer c.Close()
 		got, err := readAll(testContext(t), c, 0)
 		if err != nil || !bytes.Equal(got, want) {
@@ -235,31 +250,29 @@ func TestEveryFault(t *testing.T) {
 		}
 		return int(n.Load())
 	}
-	for _, inline := range []bool{false, true} {
-		events := run(t, inline, func(int) action { return goOn })
-		if events < 40 {
-			t.Fatalf("there were only %d events", events)
-		}
-		step := 1
-		if testing.Short() {
-			step = 7
-		}
-		for name, a := range map[string]action{"drop": drop, "cut": cut, "restart": restart} {
-			t.Run(fmt.Sprintf("%s inline=%v", name, inline), func(t *testing.T) {
-				t.Parallel()
-				for at := 0; at < events; at += step {
-					run(t, inline, func(n int) action {
-						if n == at || n == at+3 {
-							return a
-						}
-						return goOn
-					})
-					if t.Failed() {
-						t.Fatalf("with the fault at event %d", at)
+	events := run(t, func(int) action { return goOn })
+	if events < 40 {
+		t.Fatalf("there were only %d events", events)
+	}
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for name, a := range map[string]action{"drop": drop, "cut": cut, "restart": restart} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for at := 0; at < events; at += step {
+				run(t, func(n int) action {
+					if n == at || n == at+3 {
+						return a
 					}
+					return goOn
+				})
+				if t.Failed() {
+					t.Fatalf("with the fault at event %d", at)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -275,7 +288,7 @@ func TestErrorIsFinal(t *testing.T) {
 			return goOn
 		}
 		d.listen()
-		c, err := Dial(testContext(t), d.path, Options{Stream: "s", Attempt: 1})
+		c, err := connect(testContext(t), d.path, Options{Stream: "s", Attempt: 1})
 		if err == nil {
 			_, err = readAll(testContext(t), c, 0)
 			<-c.Failed()
@@ -496,11 +509,11 @@ func TestDaemonIsAway(t *testing.T) {
 	o := Options{Stream: "s", Attempt: 1, Away: func(err error) { away <- err }}
 	ctx, cancel := context.WithTimeout(testContext(t), 20*time.Millisecond)
 	defer cancel()
-	if _, err := Dial(ctx, d.path, o); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := connect(ctx, d.path, o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("dial nobody: %v", err)
 	}
 	go func() { <-away; d.listen() }()
-	c, err := Dial(testContext(t), d.path, o)
+	c, err := connect(testContext(t), d.path, o)
 	must(t, err)
 	defer c.Close()
 	got, err := readAll(testContext(t), c, 0)
@@ -524,7 +537,7 @@ func TestDialGivesUp(t *testing.T) {
 	defer dgram.Close()
 	for _, path := range []string{dir + "/dgram", dir + "/" + strings.Repeat("x", 200)} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		_, err := Dial(ctx, path, Options{Stream: "s", Attempt: 1})
+		_, err := connect(ctx, path, Options{Stream: "s", Attempt: 1})
 		if err == nil || ctx.Err() != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -578,7 +591,8 @@ func TestNonsense(t *testing.T) {
 		"a piece of another":    {welcome, unit, &protocol.Piece{Unit: 5}},
 		"another codec":         {welcome, &protocol.Unit{ID: 4, Codec: 3}},
 		"bytes are missing":     {welcome, unit, &protocol.End{Unit: 4, Bytes: 1}},
-		"too many bytes":        {welcome, unit, &protocol.Piece{Unit: 4, Length: 1, Data: []byte("x")}, end},
+		"too many bytes":        {welcome, arenaOf{1, 100, sealed}, unit, &protocol.Piece{Unit: 4, Arena: 1, Length: 1}, end},
+		"a piece in arena 0":    {welcome, unit, &protocol.Piece{Unit: 4, Length: 1}},
 		"an unknown arena":      {welcome, unit, &protocol.Piece{Unit: 4, Arena: 1, Length: 1}},
 		"no descriptor":         {welcome, &protocol.Arena{ID: 1, Size: 10}},
 		"arena 0":               {welcome, arenaOf{0, 100, sealed}},
@@ -614,13 +628,13 @@ func TestNonsense(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			c, err := Dial(ctx, path, Options{Stream: "s", Attempt: 1})
+			c, err := connect(ctx, path, Options{Stream: "s", Attempt: 1})
 			if err == nil {
 				defer c.Close()
 				var u *Unit
 				for err == nil {
 					if u, err = c.Next(ctx); err == nil {
-						_, err = u.WriteTo(io.Discard)
+						_, err = io.Copy(io.Discard, u)
 					}
 				}
 				if err == io.EOF {
@@ -661,7 +675,7 @@ func TestDrop(t *testing.T) {
 		}
 		close(consumed)
 	})
-	c, err := Dial(testContext(t), path, Options{Stream: "s", Attempt: 1})
+	c, err := connect(testContext(t), path, Options{Stream: "s", Attempt: 1})
 	must(t, err)
 	defer c.Close()
 	u, err := c.Next(testContext(t))

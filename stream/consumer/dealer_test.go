@@ -131,7 +131,6 @@ type link struct {
 	conn *protocol.Conn
 	at   *attempt
 
-	inline  bool
 	told    map[*memory]bool
 	given   bool    // the input
 	held    []*slot // of pieces that were sent and are not consumed, in order
@@ -534,7 +533,7 @@ func (k *link) hello(h *protocol.Hello) error {
 	a.left = nil
 	a.hellos++
 	a.unknown = false
-	k.at, a.link, k.inline = a, k, h.Inline
+	k.at, a.link = a, k
 	k.welcome()
 	if len(h.Units) > 0 && !h.Whole {
 		k.begin(h.Units[len(h.Units)-1], h.Position)
@@ -598,10 +597,6 @@ func (k *link) pump() {
 		}
 		data := t.data[k.sent:min(k.sent+uint64(n), size)]
 		k.sent += uint64(len(data))
-		if k.inline {
-			k.send(&protocol.Piece{Unit: k.unit, Length: uint32(len(data)), Data: slices.Clone(data)})
-			continue
-		}
 		if t.inFile {
 			k.sendFrom(d.inputFile(), uint32(len(data)))
 			continue

@@ -1,6 +1,6 @@
-// Package consumer is the reading end of a stream: a client of the daemon's
-// stream socket (package stream/protocol) for Go programs, and the part of
-// headrace-shim that runs a task's command on what it reads.
+// Package consumer is the reading end of a stream: the part of headrace-shim that
+// runs a task's command on what it reads, and its client of the daemon's stream
+// socket (package stream/protocol).
 //
 // # Client
 //
@@ -13,8 +13,6 @@
 // and the position: whoever reads does not notice. Disconnect and Reconnect do
 // the same on request, so that the process holds no socket, no shared memory and
 // no input file meanwhile and can be checkpointed.
-//
-// Records reads whole records from a Client, like bufio.Scanner.
 //
 // # Runner
 //

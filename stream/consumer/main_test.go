@@ -3,12 +3,12 @@ package consumer
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/testkit"
 )
 
 // runnerEnv makes the test program the runner.
@@ -21,11 +21,8 @@ const usageEnv = "HEADRACE_TEST_USAGE"
 func TestMain(m *testing.M) {
 	firstPause, lastPause = time.Millisecond, 20*time.Millisecond
 	if os.Getenv(runnerEnv) == "" {
-		code := m.Run()
-		if shim.dir != "" {
-			os.RemoveAll(shim.dir)
-		}
-		os.Exit(code)
+		testkit.M{M: m}.Run()
+		return
 	}
 	killGrace = 200 * time.Millisecond
 	usage := os.Getenv(usageEnv)
@@ -43,25 +40,4 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
-}
-
-// shim is the real program, built when the first test needs it.
-var shim struct{ dir, path string }
-
-func buildShim(t *testing.T) string {
-	t.Helper()
-	if shim.path != "" {
-		return shim.path
-	}
-	dir, err := os.MkdirTemp("", "headrace-consumer-test")
-	must(t, err)
-	shim.dir = dir
-	path := filepath.Join(dir, "headrace-shim")
-	build := exec.Command("go", "build", "-o", path, "headrace/cmd/headrace-shim")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the shim: %v\n%s", err, out)
-	}
-	shim.path = path
-	return path
 }

@@ -22,8 +22,7 @@ type arena struct {
 	dropped bool
 }
 
-// piece is a part of a unit: n bytes in a file from at on, or data, in shared memory
-// or, with no arena, of its own.
+// piece is a part of a unit: n bytes in a file from at on, or data, in shared memory.
 type piece struct {
 	arena *arena
 	data  []byte
@@ -48,15 +47,7 @@ func (a *arena) piece(off uint64, n uint32) piece {
 	return p
 }
 
-// inline is the number of bytes that came through the socket.
-func (p piece) inline() int {
-	if p.arena != nil {
-		return 0
-	}
-	return p.n
-}
-
-func (p piece) inFile() bool { return p.arena != nil && p.arena.file != nil }
+func (p piece) inFile() bool { return p.arena.file != nil }
 
 // rest is the piece without its first bytes.
 func (p piece) rest(skip int) piece {
@@ -165,11 +156,8 @@ func (s *session) dropArena(m *protocol.Drop) error {
 
 // done takes note that a piece is not needed any more.
 func (s *session) done(p piece) {
-	s.queued -= p.inline()
-	if p.arena != nil {
-		p.arena.pieces--
-		s.unmapUnused(p.arena)
-	}
+	p.arena.pieces--
+	s.unmapUnused(p.arena)
 }
 
 func (s *session) unmapUnused(a *arena) {

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/stream/protocol"
 )
 
@@ -130,16 +131,16 @@ func (r *running) says() string {
 
 func (r *running) awaitOutput(text string) {
 	r.t.Helper()
-	for i := 0; !strings.Contains(r.output(), text); i++ {
+	testkit.Await(r.t, fmt.Sprintf("output of %q", text), func() bool {
 		select {
 		case <-r.ended:
-			r.t.Fatalf("it ended without printing %q: %q, %q", text, r.output(), r.says())
-		case <-time.After(2 * time.Millisecond):
+			if !strings.Contains(r.output(), text) {
+				r.t.Fatalf("it ended without printing %q: %q, %q", text, r.output(), r.says())
+			}
+		default:
 		}
-		if i > 10000 {
-			r.t.Fatalf("it does not print %q: %q", text, r.output())
-		}
-	}
+		return strings.Contains(r.output(), text)
+	}, r.output)
 }
 
 // plain is what is in a unit.
@@ -572,6 +573,7 @@ func TestRunEndsWhileTheDaemonStalls(t *testing.T) {
 
 // Signals reach the command; without one they end the wait.
 func TestRunSignals(t *testing.T) {
+	testkit.Unignore(t, unix.SIGHUP)
 	stalled := func(t *testing.T, m protocol.Message) *dealer {
 		d := newDealer(t, someUnits(33)...)
 		gate := make(chan bool)
@@ -614,9 +616,7 @@ func TestRunSignals(t *testing.T) {
 	t.Run("before there is a daemon", func(t *testing.T) {
 		d := newDealer(t)
 		run := start(t, d, "cat")
-		for !catches(t, run.cmd.Process.Pid, unix.SIGTERM) {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Await(t, "a handler", func() bool { return catches(t, run.cmd.Process.Pid, unix.SIGTERM) })
 		run.signal(unix.SIGTERM)
 		if code := run.wait(); code != 143 {
 			t.Errorf("code %d: %s", code, run.says())
@@ -628,9 +628,7 @@ func TestRunSignals(t *testing.T) {
 			run := start(t, d, "sh", "-c", "cat >/dev/null; exit "+code)
 			a := d.attemptOfLocked(0, 1)
 			d.await("the last unit", func() bool { return len(a.units) == len(d.units) && a.whole })
-			for len(run.children()) > 0 { // the command has ended
-				time.Sleep(time.Millisecond)
-			}
+			testkit.Await(t, "the end of the command", func() bool { return len(run.children()) == 0 })
 			time.Sleep(10 * time.Millisecond)
 			run.signal(unix.SIGINT)
 			if got := run.wait(); got != want {

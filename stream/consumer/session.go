@@ -30,8 +30,6 @@ const (
 	// reportAfter is how much is read before it is reported, unless somebody waits
 	// for more.
 	reportAfter = 1 << 20
-	// maxQueued bounds the bytes that came through the socket and were not read.
-	maxQueued = 4 << 20
 )
 
 // session is one connection, as far as it matters what was said on it. The
@@ -53,8 +51,6 @@ type session struct {
 		next     bool
 		finish   bool
 	}
-	// queued is the number of bytes of inline pieces that nobody has read.
-	queued int
 }
 
 // errCut: a connection ended that nobody had asked to end.
@@ -356,26 +352,16 @@ func (c *Client) pieceComes(s *session, m *protocol.Piece) error {
 	if u == nil || u.id != m.Unit {
 		return unexpected(m)
 	}
-	p := piece{data: m.Data, n: len(m.Data)}
-	if m.Arena != 0 {
-		a := s.arenas[m.Arena]
-		if a == nil || m.Offset > a.end() || uint64(m.Length) > a.end()-m.Offset {
-			return &ProtocolError{fmt.Sprintf("a piece of unit %d lies outside of arena %d", m.Unit, m.Arena)}
-		}
-		p = a.piece(m.Offset, m.Length)
+	a := s.arenas[m.Arena]
+	if a == nil || m.Offset > a.end() || uint64(m.Length) > a.end()-m.Offset {
+		return &ProtocolError{fmt.Sprintf("a piece of unit %d lies outside of arena %d", m.Unit, m.Arena)}
 	}
 	s.at += uint64(m.Length)
-	if p.n == 0 || u.whole || c.finish != nil {
+	if m.Length == 0 || u.whole || c.finish != nil {
 		return nil
 	}
-	if p.arena != nil {
-		p.arena.pieces++
-	}
-	u.pieces = append(u.pieces, p)
-	// What is sent through the socket has no other bound.
-	for s.queued += p.inline(); s.queued > maxQueued && c.live == s && c.finish == nil; {
-		c.changed.Wait()
-	}
+	a.pieces++
+	u.pieces = append(u.pieces, a.piece(m.Offset, m.Length))
 	return nil
 }
 

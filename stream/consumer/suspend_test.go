@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/stream/protocol"
 )
 
@@ -171,9 +172,7 @@ func TestSuspendIsQuick(t *testing.T) {
 		took = append(took, time.Since(begin))
 		run.signal(unix.SIGCONT)
 		d.await("another connection", func() bool { return a.link != nil })
-		for !catches(t, run.cmd.Process.Pid, unix.SIGTSTP) {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Await(t, "a handler", func() bool { return catches(t, run.cmd.Process.Pid, unix.SIGTSTP) })
 	}
 	slices.Sort(took)
 	t.Logf("stopped after %v (median), %v at most", took[6], took[11])

@@ -11,7 +11,7 @@ import (
 
 // Unit is the smallest thing that is dealt: some whole records, a batch of small
 // files, a compressed file, or the name of a file. Its bytes are read once, from
-// front to back, by any of Read, WriteTo and Use. It is valid until the next
+// front to back, by Read or Use. It is valid until the next
 // call of Next or Finish.
 type Unit struct {
 	c      *Client
@@ -220,7 +220,7 @@ func (u *Unit) Done() {
 	c.tell()
 }
 
-// Read implements io.Reader. It copies; WriteTo and Use do not.
+// Read implements io.Reader. It copies; Use does not.
 func (u *Unit) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -230,23 +230,4 @@ func (u *Unit) Read(p []byte) (n int, err error) {
 		return n, nil
 	})
 	return n, err
-}
-
-// WriteTo implements io.WriterTo: w gets the bytes straight from shared memory, if
-// they lie there. Disconnect waits for a Write that blocks.
-func (u *Unit) WriteTo(w io.Writer) (n int64, err error) {
-	for {
-		err := u.Use(func(p []byte) (int, error) {
-			written, err := w.Write(p)
-			n += int64(written)
-			return written, err
-		})
-		switch err {
-		case nil:
-		case io.EOF:
-			return n, nil
-		default:
-			return n, err
-		}
-	}
 }

@@ -170,9 +170,9 @@ func TestConnLongBody(t *testing.T) {
 	for i := range data {
 		data[i] = byte(i * 7 >> 3)
 	}
-	go NewServerConn(x).Send(&Piece{Unit: 1, Length: uint32(len(data)), Data: data})
+	go NewServerConn(x).Send(&Error{Text: string(data)})
 	m, err := NewConn(y).Receive()
-	if p, ok := m.(*Piece); !ok || err != nil || !bytes.Equal(p.Data, data) {
+	if e, ok := m.(*Error); !ok || err != nil || e.Text != string(data) {
 		t.Errorf("%T, %v", m, err)
 	}
 }

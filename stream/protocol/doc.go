@@ -58,9 +58,6 @@
 // the file's size and time of modification are still those of the frame (the file
 // may have grown); if not, the attempt has to fail.
 //
-// A consumer that cannot receive descriptors sets Inline; its pieces then name
-// arena 0 and carry the bytes themselves.
-//
 // A consumer stops reading before it closes a connection, and before it says
 // Hello on another one. A daemon that ends a connection itself must leave the
 // pieces that it had sent on it alone until one or the other has happened, or

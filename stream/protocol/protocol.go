@@ -54,8 +54,6 @@ type Hello struct {
 	// Attempt is 1 for the first one. The daemon refuses attempts that it has
 	// given up.
 	Attempt uint32
-	// Inline asks for bytes in Piece instead of shared memory.
-	Inline bool
 	// Units are those that this attempt was given so far, in order.
 	Units []uint32
 	// Position is how much of the last of Units has been consumed; all of it when
@@ -153,12 +151,10 @@ type Unit struct {
 // Piece is the next bytes of a unit.
 type Piece struct {
 	Unit uint32
-	// Arena, Offset and Length say where they are, in an arena or a file; with arena
-	// 0 they are Data.
+	// Arena, Offset and Length say where they are, in an arena or a file.
 	Arena  uint32
 	Offset uint64
 	Length uint32
-	Data   []byte
 }
 
 // End completes a unit.
@@ -244,7 +240,7 @@ func flag(b []byte, v bool) []byte {
 
 func (m *Hello) append(b []byte) []byte {
 	b = str(u32(b, m.Version), m.Stream)
-	b = flag(u32(u32(b, m.Consumer), m.Attempt), m.Inline)
+	b = append(u32(u32(b, m.Consumer), m.Attempt), 0) // a flag that nobody sets
 	b = u32(b, uint32(len(m.Units)))
 	for _, u := range m.Units {
 		b = u32(b, u)
@@ -254,7 +250,10 @@ func (m *Hello) append(b []byte) []byte {
 
 func (m *Hello) parse(r *reader) {
 	m.Version, m.Stream = r.u32(), r.str()
-	m.Consumer, m.Attempt, m.Inline = r.u32(), r.u32(), r.flag()
+	m.Consumer, m.Attempt = r.u32(), r.u32()
+	if r.u8() != 0 {
+		r.bad = true
+	}
 	n := r.u32()
 	if int(n) > len(r.b)/4 {
 		r.bad = true
@@ -309,23 +308,11 @@ func (m *Unit) parse(r *reader) {
 }
 
 func (m *Piece) append(b []byte) []byte {
-	b = u32(u64(u32(u32(b, m.Unit), m.Arena), m.Offset), m.Length)
-	if m.Arena == 0 {
-		b = append(b, m.Data...)
-	}
-	return b
+	return u32(u64(u32(u32(b, m.Unit), m.Arena), m.Offset), m.Length)
 }
 
 func (m *Piece) parse(r *reader) {
 	m.Unit, m.Arena, m.Offset, m.Length = r.u32(), r.u32(), r.u64(), r.u32()
-	if m.Arena != 0 || r.bad {
-		return
-	}
-	if uint64(m.Length) != uint64(len(r.b)) {
-		r.bad = true
-		return
-	}
-	m.Data, r.b = r.b, nil
 }
 
 func (m *End) append(b []byte) []byte {

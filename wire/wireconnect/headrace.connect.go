@@ -34,8 +34,6 @@ const (
 	TaskServiceName = "headrace.v1.TaskService"
 	// DataServiceName is the fully-qualified name of the DataService service.
 	DataServiceName = "headrace.v1.DataService"
-	// StreamServiceName is the fully-qualified name of the StreamService service.
-	StreamServiceName = "headrace.v1.StreamService"
 	// HostServiceName is the fully-qualified name of the HostService service.
 	HostServiceName = "headrace.v1.HostService"
 	// ManagerServiceName is the fully-qualified name of the ManagerService service.
@@ -86,14 +84,6 @@ const (
 	DataServiceCacheProcedure = "/headrace.v1.DataService/Cache"
 	// DataServiceDisksProcedure is the fully-qualified name of the DataService's Disks RPC.
 	DataServiceDisksProcedure = "/headrace.v1.DataService/Disks"
-	// StreamServiceOpenProcedure is the fully-qualified name of the StreamService's Open RPC.
-	StreamServiceOpenProcedure = "/headrace.v1.StreamService/Open"
-	// StreamServiceGetProcedure is the fully-qualified name of the StreamService's Get RPC.
-	StreamServiceGetProcedure = "/headrace.v1.StreamService/Get"
-	// StreamServiceListProcedure is the fully-qualified name of the StreamService's List RPC.
-	StreamServiceListProcedure = "/headrace.v1.StreamService/List"
-	// StreamServiceCloseProcedure is the fully-qualified name of the StreamService's Close RPC.
-	StreamServiceCloseProcedure = "/headrace.v1.StreamService/Close"
 	// HostServicePrepareProcedure is the fully-qualified name of the HostService's Prepare RPC.
 	HostServicePrepareProcedure = "/headrace.v1.HostService/Prepare"
 	// HostServiceApplicationProcedure is the fully-qualified name of the HostService's Application RPC.
@@ -113,6 +103,10 @@ const (
 	ManagerServiceContainersProcedure = "/headrace.v1.ManagerService/Containers"
 	// ManagerServiceNodesProcedure is the fully-qualified name of the ManagerService's Nodes RPC.
 	ManagerServiceNodesProcedure = "/headrace.v1.ManagerService/Nodes"
+	// ManagerServiceDrainProcedure is the fully-qualified name of the ManagerService's Drain RPC.
+	ManagerServiceDrainProcedure = "/headrace.v1.ManagerService/Drain"
+	// ManagerServiceForgetProcedure is the fully-qualified name of the ManagerService's Forget RPC.
+	ManagerServiceForgetProcedure = "/headrace.v1.ManagerService/Forget"
 	// NodeServiceInfoProcedure is the fully-qualified name of the NodeService's Info RPC.
 	NodeServiceInfoProcedure = "/headrace.v1.NodeService/Info"
 )
@@ -733,176 +727,6 @@ func (UnimplementedDataServiceHandler) Disks(context.Context, *wire.DisksRequest
 	return connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.DataService.Disks is not implemented"))
 }
 
-// StreamServiceClient is a client for the headrace.v1.StreamService service.
-type StreamServiceClient interface {
-	// Open returns when the files are known. The stream lasts until Close, also
-	// over a restart of the daemon.
-	Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error)
-	Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error)
-	List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error)
-	// Close ends a stream that was made by Open, and forgets it.
-	Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error)
-}
-
-// NewStreamServiceClient constructs a client for the headrace.v1.StreamService service. By default,
-// it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and
-// sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC()
-// or connect.WithGRPCWeb() options.
-//
-// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
-// http://api.acme.com or https://acme.com/grpc).
-func NewStreamServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) StreamServiceClient {
-	baseURL = strings.TrimRight(baseURL, "/")
-	streamServiceMethods := wire.File_headrace_proto.Services().ByName("StreamService").Methods()
-	return &streamServiceClient{
-		open: connect.NewClient[wire.OpenStreamRequest, wire.StreamInfo](
-			httpClient,
-			baseURL+StreamServiceOpenProcedure,
-			connect.WithSchema(streamServiceMethods.ByName("Open")),
-			connect.WithClientOptions(opts...),
-		),
-		get: connect.NewClient[wire.GetStreamRequest, wire.StreamInfo](
-			httpClient,
-			baseURL+StreamServiceGetProcedure,
-			connect.WithSchema(streamServiceMethods.ByName("Get")),
-			connect.WithClientOptions(opts...),
-		),
-		list: connect.NewClient[wire.ListStreamsRequest, wire.ListStreamsResponse](
-			httpClient,
-			baseURL+StreamServiceListProcedure,
-			connect.WithSchema(streamServiceMethods.ByName("List")),
-			connect.WithClientOptions(opts...),
-		),
-		close: connect.NewClient[wire.CloseStreamRequest, wire.CloseStreamResponse](
-			httpClient,
-			baseURL+StreamServiceCloseProcedure,
-			connect.WithSchema(streamServiceMethods.ByName("Close")),
-			connect.WithClientOptions(opts...),
-		),
-	}
-}
-
-// streamServiceClient implements StreamServiceClient.
-type streamServiceClient struct {
-	open  *connect.Client[wire.OpenStreamRequest, wire.StreamInfo]
-	get   *connect.Client[wire.GetStreamRequest, wire.StreamInfo]
-	list  *connect.Client[wire.ListStreamsRequest, wire.ListStreamsResponse]
-	close *connect.Client[wire.CloseStreamRequest, wire.CloseStreamResponse]
-}
-
-// Open calls headrace.v1.StreamService.Open.
-func (c *streamServiceClient) Open(ctx context.Context, req *wire.OpenStreamRequest) (*wire.StreamInfo, error) {
-	response, err := c.open.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Get calls headrace.v1.StreamService.Get.
-func (c *streamServiceClient) Get(ctx context.Context, req *wire.GetStreamRequest) (*wire.StreamInfo, error) {
-	response, err := c.get.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// List calls headrace.v1.StreamService.List.
-func (c *streamServiceClient) List(ctx context.Context, req *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error) {
-	response, err := c.list.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// Close calls headrace.v1.StreamService.Close.
-func (c *streamServiceClient) Close(ctx context.Context, req *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error) {
-	response, err := c.close.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
-}
-
-// StreamServiceHandler is an implementation of the headrace.v1.StreamService service.
-type StreamServiceHandler interface {
-	// Open returns when the files are known. The stream lasts until Close, also
-	// over a restart of the daemon.
-	Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error)
-	Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error)
-	List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error)
-	// Close ends a stream that was made by Open, and forgets it.
-	Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error)
-}
-
-// NewStreamServiceHandler builds an HTTP handler from the service implementation. It returns the
-// path on which to mount the handler and the handler itself.
-//
-// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
-// and JSON codecs. They also support gzip compression.
-func NewStreamServiceHandler(svc StreamServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
-	streamServiceMethods := wire.File_headrace_proto.Services().ByName("StreamService").Methods()
-	streamServiceOpenHandler := connect.NewUnaryHandlerSimple(
-		StreamServiceOpenProcedure,
-		svc.Open,
-		connect.WithSchema(streamServiceMethods.ByName("Open")),
-		connect.WithHandlerOptions(opts...),
-	)
-	streamServiceGetHandler := connect.NewUnaryHandlerSimple(
-		StreamServiceGetProcedure,
-		svc.Get,
-		connect.WithSchema(streamServiceMethods.ByName("Get")),
-		connect.WithHandlerOptions(opts...),
-	)
-	streamServiceListHandler := connect.NewUnaryHandlerSimple(
-		StreamServiceListProcedure,
-		svc.List,
-		connect.WithSchema(streamServiceMethods.ByName("List")),
-		connect.WithHandlerOptions(opts...),
-	)
-	streamServiceCloseHandler := connect.NewUnaryHandlerSimple(
-		StreamServiceCloseProcedure,
-		svc.Close,
-		connect.WithSchema(streamServiceMethods.ByName("Close")),
-		connect.WithHandlerOptions(opts...),
-	)
-	return "/headrace.v1.StreamService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case StreamServiceOpenProcedure:
-			streamServiceOpenHandler.ServeHTTP(w, r)
-		case StreamServiceGetProcedure:
-			streamServiceGetHandler.ServeHTTP(w, r)
-		case StreamServiceListProcedure:
-			streamServiceListHandler.ServeHTTP(w, r)
-		case StreamServiceCloseProcedure:
-			streamServiceCloseHandler.ServeHTTP(w, r)
-		default:
-			http.NotFound(w, r)
-		}
-	})
-}
-
-// UnimplementedStreamServiceHandler returns CodeUnimplemented from all methods.
-type UnimplementedStreamServiceHandler struct{}
-
-func (UnimplementedStreamServiceHandler) Open(context.Context, *wire.OpenStreamRequest) (*wire.StreamInfo, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Open is not implemented"))
-}
-
-func (UnimplementedStreamServiceHandler) Get(context.Context, *wire.GetStreamRequest) (*wire.StreamInfo, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Get is not implemented"))
-}
-
-func (UnimplementedStreamServiceHandler) List(context.Context, *wire.ListStreamsRequest) (*wire.ListStreamsResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.List is not implemented"))
-}
-
-func (UnimplementedStreamServiceHandler) Close(context.Context, *wire.CloseStreamRequest) (*wire.CloseStreamResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.StreamService.Close is not implemented"))
-}
-
 // HostServiceClient is a client for the headrace.v1.HostService service.
 type HostServiceClient interface {
 	// Prepare announces a container whose process is about to be started. Only root
@@ -1047,6 +871,12 @@ type ManagerServiceClient interface {
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
 	// Nodes is for people.
 	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
+	// Drain has all containers go on, whether their scheduler has room for them or not,
+	// and none give way any more, until it is ended or the manager is started again.
+	// It returns at once, and may be called again to see what is left.
+	Drain(context.Context, *wire.DrainRequest) (*wire.DrainResponse, error)
+	// Forget removes a node that is away, and what is known of its containers.
+	Forget(context.Context, *wire.ForgetNodeRequest) (*wire.ForgetNodeResponse, error)
 }
 
 // NewManagerServiceClient constructs a client for the headrace.v1.ManagerService service. By
@@ -1102,6 +932,18 @@ func NewManagerServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(managerServiceMethods.ByName("Nodes")),
 			connect.WithClientOptions(opts...),
 		),
+		drain: connect.NewClient[wire.DrainRequest, wire.DrainResponse](
+			httpClient,
+			baseURL+ManagerServiceDrainProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Drain")),
+			connect.WithClientOptions(opts...),
+		),
+		forget: connect.NewClient[wire.ForgetNodeRequest, wire.ForgetNodeResponse](
+			httpClient,
+			baseURL+ManagerServiceForgetProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Forget")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -1114,6 +956,8 @@ type managerServiceClient struct {
 	release    *connect.Client[wire.ReleaseRequest, wire.ReleaseResponse]
 	containers *connect.Client[wire.ContainersRequest, wire.ContainersResponse]
 	nodes      *connect.Client[wire.NodesRequest, wire.NodesResponse]
+	drain      *connect.Client[wire.DrainRequest, wire.DrainResponse]
+	forget     *connect.Client[wire.ForgetNodeRequest, wire.ForgetNodeResponse]
 }
 
 // Join calls headrace.v1.ManagerService.Join.
@@ -1175,6 +1019,24 @@ func (c *managerServiceClient) Nodes(ctx context.Context, req *wire.NodesRequest
 	return nil, err
 }
 
+// Drain calls headrace.v1.ManagerService.Drain.
+func (c *managerServiceClient) Drain(ctx context.Context, req *wire.DrainRequest) (*wire.DrainResponse, error) {
+	response, err := c.drain.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Forget calls headrace.v1.ManagerService.Forget.
+func (c *managerServiceClient) Forget(ctx context.Context, req *wire.ForgetNodeRequest) (*wire.ForgetNodeResponse, error) {
+	response, err := c.forget.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ManagerServiceHandler is an implementation of the headrace.v1.ManagerService service.
 type ManagerServiceHandler interface {
 	// Join is called by a node and lasts as long as the node is there: the manager
@@ -1201,6 +1063,12 @@ type ManagerServiceHandler interface {
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
 	// Nodes is for people.
 	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
+	// Drain has all containers go on, whether their scheduler has room for them or not,
+	// and none give way any more, until it is ended or the manager is started again.
+	// It returns at once, and may be called again to see what is left.
+	Drain(context.Context, *wire.DrainRequest) (*wire.DrainResponse, error)
+	// Forget removes a node that is away, and what is known of its containers.
+	Forget(context.Context, *wire.ForgetNodeRequest) (*wire.ForgetNodeResponse, error)
 }
 
 // NewManagerServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1252,6 +1120,18 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 		connect.WithSchema(managerServiceMethods.ByName("Nodes")),
 		connect.WithHandlerOptions(opts...),
 	)
+	managerServiceDrainHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceDrainProcedure,
+		svc.Drain,
+		connect.WithSchema(managerServiceMethods.ByName("Drain")),
+		connect.WithHandlerOptions(opts...),
+	)
+	managerServiceForgetHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceForgetProcedure,
+		svc.Forget,
+		connect.WithSchema(managerServiceMethods.ByName("Forget")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/headrace.v1.ManagerService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ManagerServiceJoinProcedure:
@@ -1268,6 +1148,10 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 			managerServiceContainersHandler.ServeHTTP(w, r)
 		case ManagerServiceNodesProcedure:
 			managerServiceNodesHandler.ServeHTTP(w, r)
+		case ManagerServiceDrainProcedure:
+			managerServiceDrainHandler.ServeHTTP(w, r)
+		case ManagerServiceForgetProcedure:
+			managerServiceForgetHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1303,6 +1187,14 @@ func (UnimplementedManagerServiceHandler) Containers(context.Context, *wire.Cont
 
 func (UnimplementedManagerServiceHandler) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Nodes is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Drain(context.Context, *wire.DrainRequest) (*wire.DrainResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Drain is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Forget(context.Context, *wire.ForgetNodeRequest) (*wire.ForgetNodeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Forget is not implemented"))
 }
 
 // NodeServiceClient is a client for the headrace.v1.NodeService service.

@@ -27,9 +27,17 @@ import org.apache.hadoop.yarn.exceptions.YarnException;
 final class ShellTasks {
   private static final long HEARTBEAT_MS = 100;
 
+  // A NodeManager that was killed while it started a container does not know what has become of it.
+  private static final int LOST = 154;
+
   /** Exit statuses of containers that have ended by no fault of their own. */
   private static final Set<Integer> TAKEN_AWAY = Set.of(ContainerExitStatus.PREEMPTED, ContainerExitStatus.ABORTED,
-      ContainerExitStatus.DISKS_FAILED, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER);
+      ContainerExitStatus.DISKS_FAILED, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER, LOST);
+
+  // The launch itself has failed: one that was killed before may launch a container that it has not taken up yet. After
+  // another restart it does not say why any more.
+  private static final int NOT_LAUNCHED = -1;
+  private static final int LAUNCHES = 10; // of all tasks, again
 
   private final ShellJob job;
   private final Events events;
@@ -41,6 +49,7 @@ final class ShellTasks {
   private final Map<Long, Integer> askedFor = new HashMap<>();
   private final Map<ContainerId, Integer> running = new HashMap<>();
   private long lastRequest;
+  private int launchedAgain;
   private int ended;
   private int failed;
 
@@ -150,7 +159,8 @@ final class ShellTasks {
     }
     events.tell("completed", "task", task, "container", status.getContainerId().toString(),
         "exit", status.getExitStatus(), "diagnostics", status.getDiagnostics().strip());
-    if (TAKEN_AWAY.contains(status.getExitStatus())) {
+    if (TAKEN_AWAY.contains(status.getExitStatus())
+        || status.getExitStatus() == NOT_LAUNCHED && launchedAgain++ < LAUNCHES) {
       ask(task);
       return;
     }

@@ -40,11 +40,22 @@ final class CommandName {
             }
             if (WITH_VALUE.contains(word)) {
                 i++;
+            } else if (!closed(words[i])) {
+                while (i + 1 < words.length && closed(words[i + 1])) {
+                    i++;
+                }
+                i++; // an option in quotes, such as -XX:OnOutOfMemoryError='kill %p'
             } else if (!word.startsWith("-")) {
                 return word.substring(word.lastIndexOf('.') + 1);
             }
         }
         return otherwise;
+    }
+
+    /** Whether each kind of quotes in a word is closed in it. */
+    private static boolean closed(String word) {
+        String bare = word.replaceAll("\\\\[\"']", "");
+        return bare.chars().filter(c -> c == '\'').count() % 2 == 0 && bare.chars().filter(c -> c == '"').count() % 2 == 0;
     }
 
     private static String file(String word) {

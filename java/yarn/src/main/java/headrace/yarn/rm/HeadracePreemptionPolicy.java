@@ -13,7 +13,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * YARN's own preemption, which passes over containers that are put aside. Those that are about to be go on being
+ * YARN's own preemption, which passes over containers that are put aside, and for a while over masters of such. Those that are about to be go on being
  * chosen, so that nobody else is for the same demand. To be named in
  * {@code yarn.resourcemanager.scheduler.monitor.policies}.
  */
@@ -44,22 +44,24 @@ public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPoli
     @Override
     public Set<ContainerId> getKillableContainers() {
         Set<ContainerId> killable = super.getKillableContainers();
-        return scheduler == null ? killable : new Either(scheduler.demoted(), killable == null ? Set.of() : killable);
+        return scheduler == null ? killable : new Either(scheduler, killable == null ? Set.of() : killable);
     }
 
     // Asked for each container of the cluster, and only what it contains: not to be copied.
     private static final class Either extends AbstractSet<ContainerId> {
+        private final HeadraceScheduler scheduler;
         private final Set<ContainerId> one;
         private final Set<ContainerId> other;
 
-        Either(Set<ContainerId> one, Set<ContainerId> other) {
-            this.one = one;
+        Either(HeadraceScheduler scheduler, Set<ContainerId> other) {
+            this.scheduler = scheduler;
+            this.one = scheduler.demoted();
             this.other = other;
         }
 
         @Override
         public boolean contains(Object id) {
-            return one.contains(id) || other.contains(id);
+            return one.contains(id) || other.contains(id) || id instanceof ContainerId c && scheduler.passesOver(c);
         }
 
         @Override

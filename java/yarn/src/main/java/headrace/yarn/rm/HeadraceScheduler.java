@@ -175,6 +175,11 @@ public class HeadraceScheduler extends CapacityScheduler {
         return ledger.demoted();
     }
 
+    /** Whether {@link HeadracePreemptionPolicy} must not choose a container although it uses resources. */
+    boolean passesOver(ContainerId container) {
+        return plugin.passesOver(container);
+    }
+
     /** Whether the preemption policy is to treat a container that it has chosen before as if it had not. */
     boolean reconsiders(ContainerId container) {
         return plugin.reconsiders(container);

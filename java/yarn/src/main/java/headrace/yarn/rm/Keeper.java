@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Keeper implements Runnable, Victims.Outcome {
     private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
-    private static final int RESUMES = 3;
+    private static final int RESUMES = 5;
     private static final int MOST_DOUBLINGS = 2;
 
     private final HeadraceScheduler scheduler;
@@ -174,22 +174,32 @@ final class Keeper implements Runnable, Victims.Outcome {
             s.enter(Phase.RUNNING, now);
             s.resumedMs = now;
             s.asideMs = 0;
+            s.failures = 0;
             reconsidered.add(s.id);
         } else if (remote.parked() && remote.held()) {
             park(remote, s, now);
         } else if (remote.parked() && s.delivered && (s.seenBusy || asOf > s.deliveredMs)) {
-            s.failures++;
-            s.delivered = false;
-            s.seenBusy = false;
-            s.notBeforeMs = now + pace.retry();
-            LOG.warn("{} does not go on ({} of {} attempts): {}", s.id, s.failures, RESUMES, remote.reason());
-            if (s.failures == RESUMES) {
-                LOG.warn("{} is killed, because it cannot go on", s.id);
-                suspensions.remove(s.id);
-                ledger.kill(s.id);
-            }
+            failed(s, remote, now);
         }
         s.seenBusy |= s.delivered && remote.busy();
+    }
+
+    // What is missing may come back in some minutes; meanwhile others may have its room.
+    private void failed(Suspension s, RemoteContainer remote, long now) {
+        s.failures++;
+        LOG.warn("{} does not go on ({} of {} attempts): {}", s.id, s.failures, RESUMES, remote.reason());
+        if (s.failures >= RESUMES) {
+            LOG.warn("{} is killed, because it cannot go on", s.id);
+            suspensions.remove(s.id);
+            ledger.kill(s.id);
+            return;
+        }
+        s.delivered = false;
+        s.seenBusy = false;
+        long pause = pace.again() << s.failures - 1;
+        s.notBeforeMs = now + pause;
+        park(remote, s, now);
+        s.notBeforeMs = Math.max(s.notBeforeMs, now + pause);
     }
 
     private void park(RemoteContainer remote, Suspension known, long now) {
@@ -277,16 +287,17 @@ final class Keeper implements Runnable, Victims.Outcome {
         }
     }
 
-    // An ask that keeps its node stays as long as its queue is owed the resources.
+    // An ask that keeps its node stays as long as its queue is owed the resources, another one as long as somebody else
+    // would have them first.
     private boolean stillDue(Suspension s) {
         List<Ask> others = ledger.asks();
         Ask own = others.stream().filter(a -> a.key().container().getContainerId().equals(s.id)).findFirst().orElse(null);
-        if (own == null || !own.reserve()) {
+        RMContainer container = own == null ? null : scheduler.getRMContainer(s.id);
+        if (container == null) {
             return false;
         }
-        RMContainer container = scheduler.getRMContainer(s.id);
-        return container != null
-            && Room.of(container, scheduler, others.stream().filter(a -> a != own).toList()).share();
+        Room room = Room.of(container, scheduler, others.stream().filter(a -> a != own).toList());
+        return own.reserve() ? room.share() : room.overtaken() && !room.fits();
     }
 
     private void withdraw(Suspension s, long now) {
@@ -329,12 +340,19 @@ final class Keeper implements Runnable, Victims.Outcome {
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
             releases.consider(s, container, now);
+            if (room.overtaken()) {
+                ask(s, false, now); // the scheduler gives room to whoever has asked: stand in line
+            }
             return;
         }
         if (!s.urgent && room.contested() && !patient(s, now)) {
             return;
         }
-        if (ledger.ask(s.id, s.urgent || !room.fits())) {
+        ask(s, s.urgent || !room.fits(), now);
+    }
+
+    private void ask(Suspension s, boolean reserve, long now) {
+        if (ledger.ask(s.id, reserve)) {
             s.askedMs = now;
             s.enter(Phase.ASKED, now);
         }

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -33,6 +34,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.scheduler.OpportunisticContainerAllocator.ContainerIdGenerator;
 import org.apache.hadoop.yarn.server.scheduler.OpportunisticContainerContext;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * What the scheduler has set aside for containers that do not run. Only the ResourceManager ever hears of the changes
@@ -83,6 +85,11 @@ final class Ledger {
         return entries.keySet();
     }
 
+    /** Whether a container of the attempt is demoted. */
+    boolean putsAside(ApplicationAttemptId attempt) {
+        return entries.keySet().stream().anyMatch(id -> id.getApplicationAttemptId().equals(attempt));
+    }
+
     /** What application masters hear of updates. */
     Answers answers() {
         return answers;
@@ -94,12 +101,24 @@ final class Ledger {
     }
 
     /**
-     * Whether the container's resources can be freed without ending it. Application masters keep theirs, and so do
-     * containers in a partition that their queue only borrows: the queue keeps a list of these that cannot be kept right.
+     * Why the container's resources cannot be freed without ending it; null: they can. Application masters keep theirs,
+     * and so do containers in a partition that their queue only borrows: the queue keeps a list of these that cannot be
+     * kept right.
      */
-    boolean eligible(RMContainer container) {
+    String ineligible(RMContainer container) {
         FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
-        return node != null && !container.isAMContainer() && !borrowed(container, node);
+        return node == null ? "its node is gone"
+            : container.isAMContainer() ? "application masters are not suspended"
+            : borrowed(container, node) ? "its queue only borrows the partition" : null;
+    }
+
+    /**
+     * Whether this is not a container but what the scheduler makes for a moment to carry resources to one. It must not
+     * be marked for preemption: its application would look for it after it has vanished.
+     */
+    boolean vanishes(RMContainer container) {
+        SchedulerRequestKey key = container.getAllocatedSchedulerKey();
+        return container.getState() == RMContainerState.NEW || key != null && key.getContainerToUpdate() != null;
     }
 
     private static boolean borrowed(RMContainer container, FiCaSchedulerNode node) {
@@ -129,7 +148,7 @@ final class Ledger {
             if (container.getState() != RMContainerState.RUNNING || Ask.key(container, app).pending()) {
                 return Outcome.LATER; // not seen by its node yet, or its master wants it changed
             }
-            if (!eligible(container)) {
+            if (ineligible(container) != null) {
                 return Outcome.NEVER;
             }
             Entry entry = new Entry(container, nowMs);

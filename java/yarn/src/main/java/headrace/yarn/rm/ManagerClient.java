@@ -17,6 +17,7 @@ import java.nio.file.attribute.PosixFilePermission;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -90,9 +91,14 @@ final class ManagerClient {
     /**
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
+     * @param queues those of all running applications, for people; null: as before
      */
-    Answer containers(long version, Duration wait) throws IOException {
+    Answer containers(long version, Duration wait, Map<String, String> queues) throws IOException {
         ObjectNode request = json.createObjectNode();
+        if (queues != null && !queues.isEmpty()) {
+            ObjectNode map = request.putObject("queues");
+            queues.forEach(map::put);
+        }
         if (version != 0) {
             request.put("version", Long.toUnsignedString(version));
             request.put("wait", wait.toMillis() / 1000.0);

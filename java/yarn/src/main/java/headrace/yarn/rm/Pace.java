@@ -12,11 +12,13 @@ package headrace.yarn.rm;
  * @param ask how long the scheduler has to serve an ask for room that is there
  * @param contested how long room is left to others who are more urgent and do not take it
  * @param silent how long nothing may be heard of an order
+ * @param again before a container that did not go on is told so again; it doubles each time
+ * @param spare how long a master is passed over whose containers are put aside
  * @param undelivered how long a container keeps the room that it has been given when the manager cannot be told
  */
 record Pace(long tick, long gather, long poll, long retry, long parked, long soon, long ask, long contested,
-            long silent, long undelivered) {
+            long silent, long undelivered, long again, long spare) {
 
     static final Pace STANDARD =
-        new Pace(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000);
+        new Pace(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000, 20_000, 60_000);
 }

@@ -1,7 +1,10 @@
 package headrace.yarn.rm;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
@@ -9,6 +12,7 @@ import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.slf4j.Logger;
@@ -21,6 +25,8 @@ import org.slf4j.LoggerFactory;
 final class Plugin {
     private static final Logger LOG = LoggerFactory.getLogger(Plugin.class);
     private static final long STOP_MS = 2000;
+    private static final Set<RMContainerState> BEGINS_OR_RUNS =
+        Set.of(RMContainerState.ALLOCATED, RMContainerState.ACQUIRED, RMContainerState.RUNNING);
 
     private final HeadraceScheduler scheduler;
     private final Ledger ledger;
@@ -30,6 +36,7 @@ final class Plugin {
     private Settings settings;
     private volatile Victims victims;
     private volatile Keeper keeper;
+    private volatile SparedMasters masters;
 
     Plugin(HeadraceScheduler scheduler, Ledger ledger) {
         this.scheduler = scheduler;
@@ -68,11 +75,19 @@ final class Plugin {
         run("headrace-victims", newVictims);
         if (active()) {
             run("headrace-keeper", newKeeper);
-            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping));
+            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping, this::queues));
+            masters = new SparedMasters(pace.spare());
             keeper = newKeeper;
         }
         victims = newVictims;
         LOG.info("Preemption asks the manager at {}, mode {}", settings.manager(), settings.mode());
+    }
+
+    private Map<String, String> queues() {
+        Map<String, String> queues = new HashMap<>();
+        scheduler.getRMContext().getRMApps().values().stream().filter(app -> app.getState() == RMAppState.RUNNING)
+            .forEach(app -> queues.put(app.getApplicationId().toString(), app.getQueue()));
+        return queues;
     }
 
     private void run(String name, Runnable work) {
@@ -112,15 +127,34 @@ final class Plugin {
             return false;
         }
         Keeper by = keeper;
-        if (by != null && by.keeps(id)) {
+        if (by == null) {
+            return false; // stopping
+        }
+        if (by.keeps(id)) {
             return true; // gives way already
         }
-        boolean suitable = container.getState() == RMContainerState.RUNNING
-            && container.getExecutionType() == ExecutionType.GUARANTEED && ledger.eligible(container);
-        if (suitable) {
-            to.offer(id, stock);
+        if (ledger.vanishes(container)) {
+            return true;
         }
-        return suitable;
+        if (container.isAMContainer() && ledger.putsAside(id.getApplicationAttemptId()) && masters.spares(id, Keeper.clock())) {
+            LOG.info("{} is left alone for a while: it is the master of containers that are put aside", id);
+            by.left(id);
+            return true;
+        }
+        String why = unsuitable(container);
+        if (why == null) {
+            to.offer(id, stock);
+        } else {
+            LOG.info("{} is preempted by YARN: {}", id, why);
+        }
+        return why == null;
+    }
+
+    // Containers that have not begun are not to be suspended yet; the manager says how long that may be waited for.
+    private String unsuitable(RMContainer container) {
+        return !BEGINS_OR_RUNS.contains(container.getState()) ? "it is " + container.getState()
+            : container.getExecutionType() != ExecutionType.GUARANTEED ? "it is opportunistic"
+            : ledger.ineligible(container);
     }
 
     /**
@@ -133,6 +167,12 @@ final class Plugin {
         boolean released = active() && ofNode == ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
             && settings.elsewhere().asksAgain(app);
         return released ? ContainerExitStatus.ABORTED : ofNode;
+    }
+
+    /** @see HeadraceScheduler#passesOver */
+    boolean passesOver(ContainerId id) {
+        SparedMasters spared = masters;
+        return spared != null && spared.passes(id, Keeper.clock());
     }
 
     /** @see HeadraceScheduler#reconsiders */

@@ -19,9 +19,10 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * @param fits its node has room for it that is not kept for anybody
  * @param share its queue has less than it is guaranteed, also with the container
  * @param contested somebody who is more urgent waits, perhaps for this room
+ * @param overtaken somebody waits who comes after it in its queue, and would have the next room before it
  */
-record Room(boolean fits, boolean share, boolean contested) {
-    static final Room NONE = new Room(false, false, false);
+record Room(boolean fits, boolean share, boolean contested, boolean overtaken) {
+    static final Room NONE = new Room(false, false, false, false);
 
     static Room of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
         FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
@@ -39,7 +40,7 @@ record Room(boolean fits, boolean share, boolean contested) {
                 && Resources.fitsIn(calculator(), needed, minus(node.getUnallocatedResource(), asked(a -> a.node() == node)));
             boolean keeping = asks.stream().anyMatch(a -> a.node() == node && a.reserve());
             boolean share = !keeping && guarantees(needed);
-            return new Room(fits, share, outranked() || !share && underserved());
+            return new Room(fits, share, outranked() || !share && underserved(), overtaken());
         }
 
         private boolean guarantees(Resource needed) {
@@ -50,10 +51,23 @@ record Room(boolean fits, boolean share, boolean contested) {
 
         // In its own queue, by the priority of applications.
         private boolean outranked() {
-            return app.getCSLeafQueue().getApplications().stream()
-                .filter(other -> other != app && other.getPriority().getPriority() > app.getPriority().getPriority())
+            return waits(other -> priority(other) > priority(app));
+        }
+
+        private boolean overtaken() {
+            return waits(other -> priority(other) <= priority(app)
+                && other.getApplicationId().compareTo(app.getApplicationId()) > 0);
+        }
+
+        // Whether one of these applications of its queue wants more than its containers that are put aside.
+        private boolean waits(Predicate<FiCaSchedulerApp> which) {
+            return app.getCSLeafQueue().getApplications().stream().filter(other -> other != app && which.test(other))
                 .anyMatch(other -> some(minus(other.getAppAttemptResourceUsage().getPending(node.getPartition()),
                     asked(a -> a.key().app() == other))));
+        }
+
+        private static int priority(FiCaSchedulerApp of) {
+            return of.getPriority().getPriority();
         }
 
         // Elsewhere, by what the queues are guaranteed.

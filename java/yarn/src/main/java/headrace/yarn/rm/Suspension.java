@@ -46,6 +46,7 @@ final class Suspension {
     volatile long deliveredMs;
     /** Since when the manager could not be told; 0: it could. */
     volatile long undeliveredMs;
+    /** How often it was told to go on and did not, since it ran last. */
     int failures;
 
     Suspension(ContainerId id, Phase phase, long nowMs) {
@@ -62,6 +63,5 @@ final class Suspension {
         contestedMs = 0;
         delivered = false;
         undeliveredMs = 0;
-        failures = 0;
     }
 }

@@ -101,7 +101,7 @@ final class Victims implements Runnable {
         } catch (IOException | RuntimeException e) {
             if (!stopping.get()) {
                 warnings.fails(e.getMessage());
-                batch.forEach(this::fallBack);
+                batch.forEach(victim -> fallBack(victim, e.getMessage()));
             }
             return;
         }
@@ -131,7 +131,7 @@ final class Victims implements Runnable {
 
     private void apply(Victim victim, ManagerClient.Decision decision) {
         if (observing()) {
-            String mechanism = decision.mechanism().isEmpty() ? "kill (it is not known to the manager)" : decision.mechanism();
+            String mechanism = decision.mechanism().isEmpty() ? "kill, or wait as the fallback says:" : decision.mechanism();
             LOG.info("{} is preempted by YARN; Headrace would: {} {}", victim.id(), mechanism, decision.reason());
         } else if (decision.parks()) {
             LOG.info("{} gives way: {}; {}", victim.id(), decision.mechanism(), decision.reason());
@@ -139,23 +139,28 @@ final class Victims implements Runnable {
         } else if (decision.mechanism().equals("wait")) {
             LOG.debug("{} is left alone: {}", victim.id(), decision.reason());
             outcome.left(victim.id());
+        } else if (decision.mechanism().isEmpty()) {
+            fallBack(victim, decision.reason());
         } else {
-            stock(victim);
+            stock(victim, decision.mechanism() + "; " + decision.reason());
         }
     }
 
-    private void fallBack(Victim victim) {
+    /** For whatever reason there is no answer. */
+    private void fallBack(Victim victim, String why) {
         if (observing()) {
             return;
         }
         if (settings.fallback() == Settings.Fallback.KILL) {
-            stock(victim);
+            stock(victim, "there is no answer, and " + Settings.FALLBACK + " is kill; " + why);
         } else {
+            LOG.debug("{} is left alone, because {} is wait: {}", victim.id(), Settings.FALLBACK, why);
             outcome.left(victim.id());
         }
     }
 
-    private static void stock(Victim victim) {
+    private static void stock(Victim victim, String why) {
+        LOG.info("{} is preempted by YARN: {}", victim.id(), why);
         try {
             victim.stock().run();
         } catch (RuntimeException e) {

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.slf4j.LoggerFactory;
 
@@ -20,19 +21,23 @@ final class Watch implements Runnable {
     private final LongSupplier clock;
     private final Consumer<Told> listener;
     private final AtomicBoolean stopping;
+    private final Supplier<Map<String, String>> queues;
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
         "What the containers are doing is not known; none is suspended or resumed meanwhile");
 
     private long version;
     private Map<ContainerId, RemoteContainer> containers = Map.of();
+    private Map<String, String> toldQueues = Map.of();
 
+    /** @param queues those of all running applications */
     Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener,
-            AtomicBoolean stopping) {
+            AtomicBoolean stopping, Supplier<Map<String, String>> queues) {
         this.manager = manager;
         this.pace = pace;
         this.clock = clock;
         this.listener = listener;
         this.stopping = stopping;
+        this.queues = queues;
     }
 
     @Override
@@ -49,7 +54,10 @@ final class Watch implements Runnable {
 
     private boolean ask() {
         try {
-            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(pace.poll()));
+            Map<String, String> now = queues.get();
+            boolean news = version == 0 || !now.equals(toldQueues);
+            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(pace.poll()), news ? now : null);
+            toldQueues = now;
             if (version == 0 || answer.version() != version) {
                 Map<ContainerId, RemoteContainer> all = new HashMap<>();
                 answer.containers().forEach(c -> all.put(c.id(), c));

@@ -24,7 +24,7 @@
  *                                                                        ASKED        OPPORTUNISTIC, pinned ask pending
  *                                                                          |
  *                                                                          | served by the scheduler, in its own order
- *                                     three attempts fail: killed as       v
+ *                                     five attempts fail: killed as        v
  *                                     YARN kills (PREEMPTED)   &lt;------- RESUMING     GUARANTEED; Resume is called
  *                                                                          |
  *                                                                          | it runs

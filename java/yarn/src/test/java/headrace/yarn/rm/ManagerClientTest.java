@@ -51,13 +51,13 @@ class ManagerClientTest {
             s.state = "checkpointed";
             s.held = true;
         });
-        ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10));
+        ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10), null);
         assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, false, "")), all.containers());
         assertTrue(all.containers().get(0).parked());
-        ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50));
+        ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50), null);
         assertEquals(all.version(), same.version());
         manager.set(ID, s -> s.ordered = "resume");
-        ManagerClient.Answer next = client.containers(all.version(), Duration.ofSeconds(10));
+        ManagerClient.Answer next = client.containers(all.version(), Duration.ofSeconds(10), null);
         assertFalse(next.containers().get(0).parked());
     }
 
@@ -88,9 +88,9 @@ class ManagerClientTest {
     @Test
     void aNewTokenIsFound() throws IOException {
         Files.writeString(manager.tokenFile, "old");
-        assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO));
+        assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO, null));
         Files.writeString(manager.tokenFile, FakeManager.TOKEN);
-        assertEquals(List.of(), client.containers(0, Duration.ZERO).containers());
+        assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
     }
 
     @Test

@@ -10,6 +10,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.test.GenericTestUtils;
+import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -20,6 +22,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.slf4j.LoggerFactory;
+import org.slf4j.event.Level;
 
 /** YARN's own policy chooses the victims. */
 @Timeout(120)
@@ -142,6 +146,70 @@ class PreemptionTest {
             return preempted.size() == 1;
         });
         assertTrue(cluster.scheduler().demoted().isEmpty());
+    }
+
+    @Test
+    void whatTheManagerDoesNotKnowIsLeftAloneIfThatIsTheFallback() throws Exception {
+        conf.set(Settings.FALLBACK, "wait");
+        manager.decides("");
+        start();
+        submitted("high", 0);
+        cluster.await("asked again", () -> manager.asked().size() >= 3);
+        assertEquals(8, cluster.app(low).getLiveContainers().size());
+    }
+
+    @Test
+    void noContainerIsKilledWithoutALineThatSaysWhy() throws Exception {
+        start();
+        ContainerId master = ContainerId.newContainerId(low.getApplicationAttemptId(), 1);
+        for (Class<?> from : List.of(Victims.class, Plugin.class)) {
+            GenericTestUtils.setLogLevel(LoggerFactory.getLogger(from), Level.INFO);
+        }
+        LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger("headrace"));
+        try {
+            manager.decides("");
+            cluster.preempt(low, ids.get(6));
+            cluster.await("unknown", () -> log.getOutput().contains(ids.get(6) + " is preempted by YARN: there is no answer"));
+            manager.decides("kill");
+            cluster.preempt(low, ids.get(5));
+            cluster.await("policy", () -> log.getOutput().contains(ids.get(5) + " is preempted by YARN: kill; a test"));
+            manager.down(true);
+            cluster.preempt(low, ids.get(4));
+            cluster.await("no manager", () -> log.getOutput().contains(ids.get(4) + " is preempted by YARN: there is no answer"));
+            cluster.preempt(low, master);
+            assertTrue(log.getOutput().contains(master + " is preempted by YARN: application masters"), log.getOutput());
+        } finally {
+            log.stopCapturing();
+        }
+    }
+
+    @Test
+    void aMasterWhoseContainersArePutAsideIsSparedForAWhile() throws Exception {
+        start();
+        ContainerId master = ContainerId.newContainerId(low.getApplicationAttemptId(), 1);
+        cluster.preempt(low, master);
+        assertTrue(!cluster.scheduler().passesOver(master), "none of its containers is put aside");
+        manager.set(ids.get(6), s -> s.held = true);
+        cluster.preempt(low, ids.get(6));
+        cluster.awaitPhase(ids.get(6), Phase.PARKED);
+        cluster.scheduler().markContainerForKillable(cluster.container(master));
+        assertTrue(cluster.scheduler().passesOver(master));
+        cluster.await("the while is over", () -> !cluster.scheduler().passesOver(master));
+        cluster.scheduler().markContainerForKillable(cluster.container(master));
+        cluster.await("killed", () -> cluster.container(master) == null || cluster.container(master).completed());
+    }
+
+    @Test
+    void whatHasNotBegunIsAskedAboutAsWell() throws Exception {
+        manager.decides("wait");
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 8);
+        low = cluster.application("low", node);
+        low.allocate("*", TestCluster.GB, 7, new ArrayList<>());
+        cluster.await("allocated", () -> cluster.app(low).getLiveContainers().size() == 8);
+        submitted("high", 0);
+        cluster.await("asked again", () -> manager.asked().size() >= 3);
+        assertEquals(8, cluster.app(low).getLiveContainers().size());
     }
 
     @Test

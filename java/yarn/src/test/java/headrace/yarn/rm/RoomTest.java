@@ -104,6 +104,20 @@ class RoomTest {
     }
 
     @Test
+    void whoComesAfterItInItsQueueDoesNotOvertakeIt() throws Exception {
+        ContainerId id = start(6).get(1);
+        MockAM younger = cluster.application("low", node);
+        hold(id);
+        ContainerId other = cluster.containers(am, node, 1).get(0);
+        younger.allocate("*", TestCluster.GB, 1, new ArrayList<>());
+        manager.set(id, s -> s.held = false);
+        cluster.awaitPhase(id, Phase.ASKED);
+        cluster.finish(am, node, other);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertEquals(1, cluster.app(younger).getLiveContainers().size(), "the younger has had the room first");
+    }
+
+    @Test
     void aQueueIsGivenBackItsShare() throws Exception {
         TestCluster.preempts(conf);
         TestCluster.queue(conf, "low", 50);

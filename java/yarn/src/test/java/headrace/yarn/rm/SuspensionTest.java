@@ -73,6 +73,20 @@ class SuspensionTest {
         assertEquals(null, response.getPreemptionMessage());
     }
 
+    @Test
+    void whatCarriesResourcesIsNoVictim() throws Exception {
+        TestScheduler scheduler = (TestScheduler) cluster.scheduler();
+        scheduler.choosesCarriers = true;
+        ContainerId id = ids.get(2);
+        cluster.preempt(am, id);
+        cluster.await("it goes on", () -> manager.resumed().size() == 1);
+        cluster.awaitPhase(id, Phase.RUNNING);
+        assertTrue(scheduler.carriers > 0, "no carrier was seen");
+        AllocateResponse response = am.allocate(new ArrayList<>(), new ArrayList<>());
+        assertEquals(null, response.getPreemptionMessage());
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
     private long free() {
         return cluster.scheduler().getNode(node.getNodeId()).getUnallocatedResource().getMemorySize() / TestCluster.GB;
     }
@@ -193,7 +207,7 @@ class SuspensionTest {
         cluster.awaitPhase(id, Phase.PARKED);
         manager.carriesOut(false);
         manager.set(id, s -> s.held = false);
-        for (int i = 1; i <= 3; i++) {
+        for (int i = 1; i <= 5; i++) {
             int attempt = i;
             cluster.await("resume " + i, () -> manager.resumed().size() == attempt);
             manager.set(id, s -> {

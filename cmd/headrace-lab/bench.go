@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"flag"
+
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/lab"
+)
+
+func benchVerb(a *app) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "bench",
+		Short: "Measure this machine: the experiments",
+		Example: `  headrace-lab bench preempt
+  headrace-lab bench preempt --quick --html out/preempt.html`,
+	}, benchPreemptVerb(a), benchReadVerb(a), benchWarmVerb(a), benchOrderVerb(a), benchSimVerb(a), benchYarnVerb(a))
+}
+
+func benchPreemptVerb(a *app) *cobra.Command {
+	var o lab.PreemptOptions
+	var bytes cli.Size
+	cmd := &cobra.Command{
+		Use:   "preempt",
+		Short: "The experiments on preemption, side by side in one run",
+		Long: `Preempt starts daemons of its own, one for each policy, lets an urgent task
+arrive while another runs, and measures what that does to both. It needs root,
+because it makes a swap file and storage of given speeds; it removes them again.
+
+  a  light tasks
+  b  both tasks with large dirty memory, under a limit that forces one out
+  c  checkpoints to storage of several bandwidths
+  d  a second checkpoint after a tenth of the memory has changed`,
+		Example: `  headrace-lab bench preempt
+  headrace-lab bench preempt --only a,d --repeats 3
+  headrace-lab bench preempt --html out/preempt.html --json out/preempt.json
+  headrace-lab bench preempt --from out/preempt.json --markdown out/preempt.md
+  headrace-lab bench preempt --from out/preempt.json --media media.json`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Output = a.output()
+			o.Size = int64(bytes)
+			return lab.Preempt(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "the smallest sizes and fewest points: minutes, not measurements")
+	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: a, b, c, d (default: all)")
+	flags.IntVar(&o.Repeats, "repeats", 0, "how often each policy runs at each point (default 5; 2 with --quick)")
+	flags.Var(&bytes, "size", "the memory of a large task (default: by machine)")
+	flags.Uint64Var(&o.Seed, "seed", 1, "orders the policies and fills the memories")
+	flags.StringVar(&o.HTML, "html", "", "a `FILE` for the page")
+	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement")
+	flags.StringVar(&o.Markdown, "markdown", "", "a `FILE` for the tables as Markdown")
+	flags.StringVar(&o.Media, "media", "", "a `FILE` for the speeds of storage and the costs of mechanisms, for headrace sim")
+	flags.StringVar(&o.From, "from", "", "run nothing: report on this `FILE`, written by --json")
+	placeFlags(cmd, &o.Dir, &o.SoloFlags)
+	cli.CompleteValues(cmd, "only", lab.Experiments...)
+	return cmd
+}
+
+// placeFlags are where an experiment works and with what daemons.
+func placeFlags(cmd *cobra.Command, dir *string, soloFlags *[]string) {
+	cmd.Flags().StringVar(dir, "dir", "", "a `DIR` on a disk for everything temporary (default: by machine)")
+	cmd.Flags().StringArrayVar(soloFlags, "solo-flag", nil, "one more `FLAG` for the daemons; may be repeated")
+}
+
+// benchTaskVerb is what the tasks of the experiments run; people do not.
+func benchTaskVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:                "bench-task KIND [FLAG...]",
+		Short:              "A workload of the experiments",
+		Example:            `  headrace-lab bench-task dirty -h`,
+		Args:               cobra.ArbitraryArgs,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := lab.Task(args); !errors.Is(err, flag.ErrHelp) {
+				return err
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/lab"
+)
+
+func benchSimVerb(a *app) *cobra.Command {
+	var o lab.SimOptions
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "The published figures on simulated clusters, and how far to trust them",
+		Long: `Sim runs the policies on clusters that do not exist: a day like that of Google's
+cluster with checkpoints on slow, faster and fast storage, and a day of Facebook's
+with inputs read cold, warmed and in order. It measures
+how far the simulator is off the real daemon. Only calibration needs root.
+
+  3            kill, checkpoint, suspend and cost on the day (figure 3)
+  5            adaptive against always checkpointing (figure 5)
+  cost         what the policy cost wastes, and what it costs urgent jobs
+  seeds        all of that for several days
+  swim         what warming and order gain
+  calibration  the same small workload live and simulated`,
+		Example: `  headrace-lab bench sim
+  headrace-lab bench sim --quick --html out/sim.html
+  headrace-lab bench sim --only 3,5,cost --media media.json
+  headrace-lab bench sim --from out/sim.json --markdown out/sim.md`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Output, o.Version = a.output(), cli.Version
+			return lab.Sim(cmd.Context(), o)
+		},
+	}
+	experimentFlags(cmd, &o.RunOptions)
+	flags := cmd.Flags()
+	flags.Lookup("seed").Usage = "of the first day; the next ones have the numbers after it"
+	flags.Lookup("repeats").Usage = "how many seeds, and how often the calibration runs (default 5; 2 with --quick)"
+	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: 3, 5, cost, seeds, swim, calibration (default: all)")
+	flags.StringVar(&o.Trace, "trace", "", "the `TRACE` of the day (default synthetic:google-day)")
+	flags.StringVar(&o.Swim, "swim", "", "the `TRACE` for reading (default swim:facebook-day)")
+	flags.Float64Var(&o.Scale, "scale", 0, "the size of the day, if it is synthetic (default 1; 0.02 with --quick)")
+	flags.StringVar(&o.Media, "media", "", "a `FILE` of bench preempt --media (default: what comes with the program)")
+	cli.CompleteValues(cmd, "only", lab.SimExperiments...)
+	return cmd
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"headrace/config"
+	"headrace/limits"
+	"headrace/report"
+)
+
+// defaultConfig is read by a daemon of root's if it is there.
+const defaultConfig = "/etc/headrace/headrace.conf"
+
+// configFlags say where the settings of a daemon come from.
+type configFlags struct {
+	path   string
+	check  bool
+	limits []string
+}
+
+func (f *configFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.path, "config", "", "the `FILE` with settings and limits; flags count before it; empty: none (default for root "+defaultConfig+")")
+	flags.BoolVar(&f.check, "check-config", false, "say what is wrong with the file, else what would be in force, and end")
+	flags.StringArrayVar(&f.limits, "limit", nil, "a `LIMIT` of what users may take: KEY=VALUE, user:NAME:KEY=VALUE or group:NAME:KEY=VALUE; may be repeated ("+strings.Join(limits.Names(), ", ")+")")
+}
+
+// settings are what a daemon is told by its flags and its file.
+type settings struct {
+	flags  *pflag.FlagSet
+	own    *configFlags
+	path   string // empty: no file
+	known  []string
+	from   map[string]string // where the value of a flag is from
+	limits *limits.Source
+	// warnings are about limits of groups that do not exist.
+	warnings []error
+}
+
+// loadSettings reads the file and sets those flags that were not given.
+func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
+	s := &settings{flags: flags, own: own, known: settingNames(), from: map[string]string{}}
+	s.path = own.path
+	if !flags.Changed("config") && os.Geteuid() == 0 {
+		if _, err := os.Stat(defaultConfig); !errors.Is(err, fs.ErrNotExist) {
+			s.path = defaultConfig
+		}
+	}
+	flags.Visit(func(f *pflag.Flag) { s.from[f.Name] = "flag" })
+	file, unreadable := s.read()
+	wrong := s.set(file)
+	table, warnings, limitsWrong := s.table(file)
+	if err := errors.Join(unreadable, wrong, limitsWrong); err != nil {
+		return nil, err
+	}
+	s.limits, s.warnings = limits.NewSource(table), warnings
+	return s, nil
+}
+
+// settingNames are the flags of headrace solo that may be in the file: all but
+// those about the file, and those for experiments.
+func settingNames() []string {
+	cmd := &cobra.Command{}
+	new(soloFlags).define(cmd)
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !slices.Contains([]string{"config", "check-config", "limit"}, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// read is the file, nil without one; with an error about its form it is what can
+// be read of it. A file that others than its reader and root
+// can change is refused: it says what programs root runs.
+func (s *settings) read() (*config.File, error) {
+	if s.path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no ordinary file", s.path)
+	}
+	if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 && st.Uid != uint32(os.Geteuid()) || st.Mode&0o022 != 0 {
+		return nil, fmt.Errorf("%s can be changed by others: chown it to the daemon's user and chmod go-w it", s.path)
+	}
+	file, err := config.Parse(s.path, f)
+	if file == nil {
+		return nil, err
+	}
+	return file, errors.Join(err, file.Repeated("store"), s.checkSections(file))
+}
+
+func (s *settings) checkSections(file *config.File) error {
+	var wrong []error
+	for _, section := range file.Sections {
+		if section.Name != "daemon" && !limits.IsSection(section.Name) {
+			wrong = append(wrong, file.Errorf(section.Line,
+				"[%s] is unknown; there are [daemon], [limits], [limits user NAME] and [limits group NAME]", section.Name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// set gives flags that were not given the values of the file.
+func (s *settings) set(file *config.File) error {
+	var wrong []error
+	for _, e := range daemonEntries(file) {
+		flag := s.flags.Lookup(e.Key)
+		if flag == nil || !slices.Contains(s.known, e.Key) {
+			wrong = append(wrong, file.Errorf(e.Line, "%w", config.Unknown(e.Key, s.known)))
+			continue
+		}
+		if s.from[e.Key] == "flag" {
+			continue
+		}
+		value := e.Value
+		if flag.Value.Type() == "bool" {
+			on, err := config.Bool(value)
+			if err != nil {
+				wrong = append(wrong, file.Errorf(e.Line, "%s = %s: %w", e.Key, e.Value, err))
+				continue
+			}
+			value = fmt.Sprint(on)
+		}
+		if err := flag.Value.Set(value); err != nil {
+			wrong = append(wrong, file.Errorf(e.Line, "%s = %s: %w", e.Key, e.Value, err))
+			continue
+		}
+		s.from[e.Key] = fmt.Sprintf("%s:%d", file.Name, e.Line)
+	}
+	return errors.Join(wrong...)
+}
+
+func daemonEntries(file *config.File) []config.Entry {
+	if file == nil {
+		return nil
+	}
+	for _, section := range file.Sections {
+		if section.Name == "daemon" {
+			return section.Entries
+		}
+	}
+	return nil
+}
+
+// blame adds to an error about a setting of the file where that is.
+func (s *settings) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for name, from := range s.from {
+		if from != "flag" && (strings.Contains(text, "--"+name) || strings.HasPrefix(text, name+" ")) {
+			return fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	return err
+}
+
+func (s *settings) table(file *config.File) (*limits.Table, []error, error) {
+	where := s.path
+	if where == "" {
+		where = defaultConfig
+	}
+	return limits.Read(file, where, s.own.limits, limits.SystemGroups)
+}
+
+// reload puts the limits of the file in force, if nothing is wrong with it, and
+// says what was done. Settings stay as they are.
+func (s *settings) reload(log *slog.Logger) {
+	file, unreadable := s.read()
+	table, warnings, wrong := s.table(file)
+	if err := errors.Join(unreadable, s.checkKeys(file), wrong); err != nil {
+		log.Error("the limits stay as they are: the file cannot be used", "err", err)
+		return
+	}
+	s.limits.Replace(table)
+	for _, w := range warnings {
+		log.Warn(w.Error())
+	}
+	log.Info("limits were read again; other settings count when the daemon is started again", "file", s.path)
+}
+
+func (s *settings) checkKeys(file *config.File) error {
+	var wrong []error
+	for _, e := range daemonEntries(file) {
+		if !slices.Contains(s.known, e.Key) {
+			wrong = append(wrong, file.Errorf(e.Line, "%w", config.Unknown(e.Key, s.known)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// onHangup reads the limits again on every SIGHUP until ctx ends. Without a file a
+// SIGHUP does what it does to any program.
+func (s *settings) onHangup(ctx context.Context, log *slog.Logger) {
+	if s.path == "" {
+		return
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-hangups:
+				s.reload(log)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+var usageDefault = regexp.MustCompile(`\(default:? ([^()]*)\)`)
+
+// show writes what is in force.
+func (s *settings) show(a *app) error {
+	where := s.path
+	if where == "" {
+		where = "no file"
+	} else if abs, err := filepath.Abs(where); err == nil {
+		where = abs
+	}
+	t := &report.Table{Title: where + ": nothing is wrong", Columns: []report.Column{{Title: "setting"}, {Title: "value", Flex: true}, {Title: "from"}}}
+	for _, name := range s.known {
+		flag := s.flags.Lookup(name)
+		value, from := flag.Value.String(), s.from[name]
+		if from == "" {
+			from = "default"
+			if m := usageDefault.FindStringSubmatch(flag.Usage); m != nil {
+				value = m[1]
+			}
+		}
+		t.Add(report.Str(name), report.Str(value), report.Str(from))
+	}
+	for _, w := range s.warnings {
+		a.say("%v", w)
+	}
+	rows := s.limits.Now().Rows()
+	l := &report.Table{}
+	for _, name := range rows[0] {
+		l.Columns = append(l.Columns, report.Column{Title: name})
+	}
+	for _, row := range rows[1:] {
+		cells := make([]report.Cell, len(row))
+		for i, c := range row {
+			cells[i] = report.Str(c)
+		}
+		l.Add(cells...)
+	}
+	return a.tables([]*report.Table{t, l})
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"headrace"
+	"headrace/limits"
+)
+
+// TestReload: limits that are read again count, a file with a mistake anywhere
+// changes nothing, and says where the mistake is.
+func TestReload(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "headrace.conf")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[limits]\nwaiting = 5\n")
+	var f soloFlags
+	cmd := &cobra.Command{}
+	f.define(cmd)
+	if err := cmd.ParseFlags([]string{"--config", path, "--limit", "priority=low"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(cmd.Flags(), &f.configFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eve := limits.Who{UID: 5, Name: "eve"}
+	var log bytes.Buffer
+	reload := func(text string, waiting int64, says string) {
+		t.Helper()
+		write(text)
+		log.Reset()
+		s.reload(slog.New(slog.NewTextHandler(&log, nil)))
+		got := s.limits.Now().Of(eve)
+		if got.Waiting != waiting || got.Priority != headrace.Low {
+			t.Errorf("%q: %+v, want %d waiting and low", text, got, waiting)
+		}
+		if !strings.Contains(log.String(), says) {
+			t.Errorf("%q: the log says %s, want %q", text, &log, says)
+		}
+	}
+	reload("[limits]\nwaiting = 6\n", 6, "read again")
+	reload("[limits]\nwaiting = 7\n[limits user bob]\nslots = x\n", 6, path+":4: slots = x")
+	reload("[limits]\nwaiting = 7\n[daemon]\nslot = 2\n", 6, path+":4: slot is unknown")
+	reload("[limits]\nwaiting = 7\n[daemon]\nslots = 2\n", 7, "read again")
+	os.Remove(path)
+	s.reload(slog.New(slog.NewTextHandler(&log, nil)))
+	if got := s.limits.Now().Of(eve).Waiting; got != 7 {
+		t.Errorf("without the file: %d", got)
+	}
+}
+
+// TestExampleSettings: the example has every setting and every limit, and each of
+// its lines is valid.
+func TestExampleSettings(t *testing.T) {
+	text, err := os.ReadFile("../../systemd/headrace.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("\n[limits user")) {
+		t.Error("the example gives somebody limits of their own")
+	}
+	var on []string
+	for line := range strings.Lines(string(text)) {
+		if rest, is := strings.CutPrefix(line, "#"); is && !strings.HasPrefix(rest, " ") && strings.TrimSpace(rest) != "" {
+			line = rest
+		}
+		on = append(on, line)
+	}
+	path := filepath.Join(t.TempDir(), "headrace.conf")
+	if err := os.WriteFile(path, []byte(strings.Join(on, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var f soloFlags
+	cmd := &cobra.Command{}
+	f.define(cmd)
+	if err := cmd.ParseFlags([]string{"--config", path}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(cmd.Flags(), &f.configFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range s.known {
+		if s.from[name] == "" {
+			t.Errorf("the example does not have %s", name)
+		}
+	}
+	for _, name := range limits.Names() {
+		if !strings.Contains(string(text), "\n#"+name+" = ") {
+			t.Errorf("the example does not have the limit %s", name)
+		}
+	}
+}

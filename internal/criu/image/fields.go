@@ -1,0 +1,163 @@
+package image
+
+// Field numbers of CRIU 4.2's images/*.proto, as far as Headrace looks at them.
+const (
+	// file_entry, of files.img: the type, the id, and one field for each type.
+	FileType     = 1
+	FileID       = 2
+	FileReg      = 3
+	FileInet     = 4
+	FileTimerfd  = 12
+	FileInotify  = 13
+	FileFanotify = 14
+	FileUnix     = 16
+	FileFifo     = 17
+	FileTTY      = 19
+
+	// reg_file_entry: whatever is opened by its path.
+	RegID    = 1
+	RegFlags = 2
+	RegPos   = 3
+	RegName  = 6
+	RegSize  = 8
+	RegExt   = 9
+	RegMode  = 10
+
+	// inet_sk_entry
+	InetType  = 4
+	InetProto = 5
+
+	// inotify_file_entry, its inotify_wd_entry and their fh_entry
+	InotifyWatch = 5
+	WatchInode   = 2
+	WatchHandle  = 7
+	HandlePath   = 4
+
+	// unix_sk_entry
+	UnixIno     = 2
+	UnixType    = 3
+	UnixState   = 4
+	UnixName    = 11
+	UnixNameDir = 14
+	UnixDeleted = 15
+
+	// fifo_entry and tty_file_entry: the reg_file_entry that has the path.
+	FifoRegID = 3
+	TTYRegID  = 6
+	TTYInfoID = 2
+
+	// tty_info_entry, of tty-info.img
+	TTYInfoEntryID   = 1
+	TTYInfoEntryType = 2
+	TTYPseudo        = 1
+	TTYControlling   = 4
+
+	// timerfd_entry: times are what is left, and the period.
+	TimerfdID      = 1
+	TimerfdClock   = 4
+	TimerfdTicks   = 5
+	TimerfdFlags   = 6
+	TimerfdSec     = 7
+	TimerfdNsec    = 8
+	TimerfdPerSec  = 9
+	TimerfdPerNsec = 10
+
+	// fdinfo_entry, of fdinfo-*.img: a descriptor of a process.
+	FdinfoID   = 1
+	FdinfoType = 3
+	FdinfoFD   = 4
+
+	// fs_entry, of fs-PID.img
+	FSCwd  = 1
+	FSRoot = 2
+
+	// mm_entry, of mm-PID.img, and vma_entry. A mapped file's id is in VMAShmID.
+	MMExe       = 12
+	MMVMA       = 14
+	VMAStart    = 1
+	VMAEnd      = 2
+	VMAShmID    = 4
+	VMAStatus   = 7
+	VMAFDFlags  = 10
+	VMAPrivFile = 1 << 6
+	VMAShrdFile = 1 << 7
+	VMAMemfd    = 1 << 14
+
+	// core_entry, of core-TID.img, its thread_core_entry and creds_entry
+	CoreArch      = 1
+	CoreX86       = 2
+	CoreIDs       = 4
+	CoreThread    = 5
+	ThreadCreds   = 10
+	CredsGroups   = 14
+	CredsUID      = 1 // and gid, euid, egid, suid, sgid, fsuid, fsgid up to 8
+	CredsFSGID    = 8
+	CredsCapInh   = 9
+	CredsCapPrm   = 10
+	CredsCapEff   = 11
+	CredsCapAmb   = 19
+	IDsFiles      = 2
+	ThreadComm    = 13
+	PstreePID     = 1
+	PstreeParent  = 2
+	PstreeSession = 4
+	PstreeThread  = 5
+
+	// thread_info_x86 and its user_x86_regs_entry
+	X86Regs   = 2
+	X86R10    = 8
+	X86AX     = 11
+	X86DX     = 13
+	X86SI     = 14
+	X86DI     = 15
+	X86OrigAX = 16
+	X86IP     = 17
+	X86Mode   = 28
+
+	// remap_file_path_entry, of remap-fpath.img: files whose path is not theirs.
+	RemapOrigID = 1
+	RemapID     = 2
+	RemapType   = 3
+
+	// ghost_file_entry, the first message of ghost-file-*.img
+	GhostUID  = 1
+	GhostGID  = 2
+	GhostMode = 3
+)
+
+// Values of FileType and FdinfoType.
+const (
+	TypeReg       = 1
+	TypePipe      = 2
+	TypeFifo      = 3
+	TypeInet      = 4
+	TypeUnix      = 5
+	TypeEventfd   = 6
+	TypeEpoll     = 7
+	TypeInotify   = 8
+	TypeSignalfd  = 9
+	TypePacket    = 10
+	TypeTTY       = 11
+	TypeFanotify  = 12
+	TypeNetlink   = 13
+	TypeNamespace = 14
+	TypeTun       = 15
+	TypeExternal  = 16
+	TypeTimerfd   = 17
+	TypeMemfd     = 18
+	TypeBPFMap    = 19
+	TypePidfd     = 20
+)
+
+// Values of CoreArch and RegMode.
+const (
+	ArchX86    = 1
+	ModeCompat = 2
+)
+
+// Values of RemapType.
+const (
+	RemapLinked = 0 // the id is that of another reg_file_entry, a name for a while
+	RemapGhost  = 1 // the id is in the name of ghost-file-ID.img (hexadecimal)
+	RemapProcfs = 2 // the id is a process that has ended
+)

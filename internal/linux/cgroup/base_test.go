@@ -1,0 +1,277 @@
+package cgroup
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBaseName: a base is found again by whoever has the directory, whatever the path.
+func TestBaseName(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a", filepath.Join(dir, "also-a")); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, path := range []string{"a", "b", "also-a"} {
+		name, err := baseName(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[path] = name
+	}
+	if names["a"] != names["also-a"] || names["a"] == names["b"] {
+		t.Errorf("names %v: want the same for a and also-a, and another for b", names)
+	}
+	if _, err := baseName(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that is not there has a name")
+	}
+}
+
+// TestVersion1: each controller has a group in its own hierarchy, and what others have
+// chosen is left alone.
+func TestVersion1(t *testing.T) {
+	root := t.TempDir()
+	own := map[string]string{}
+	for _, c := range []string{"memory", "cpu", "pids", "freezer"} {
+		own[c] = filepath.Join(root, c)
+		if err := os.Mkdir(own[c], 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := open(own, "headrace-x", makeDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 4; len(b.group.Dirs()) != want {
+		t.Errorf("groups %v, want %d", b.group.Dirs(), want)
+	}
+	b.Make("t1", Limits{}, nil)
+	b.Make("t2", Limits{}, nil)
+	if got := b.Names(); !slices.Equal(got, []string{"t1", "t2"}) {
+		t.Errorf("tasks %v", got)
+	}
+	if g := b.Find("t1"); len(g.Dirs()) != 4 {
+		t.Errorf("the group of t1 is %+v", g)
+	}
+	if g := b.Find("t3"); len(g.Dirs()) != 0 {
+		t.Errorf("the group of no task is %+v", g)
+	}
+	b.Close()
+	if len(b.Names()) != 2 {
+		t.Error("groups of tasks were removed")
+	}
+}
+
+// fakeTree makes cgroups that hold these files, and the base in them.
+func fakeTree(t *testing.T, hierarchy string, files map[string]string) (*Base, error) {
+	t.Helper()
+	root := t.TempDir()
+	fill := func(dir string) error {
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := fill(root); err != nil {
+		t.Fatal(err)
+	}
+	return open(map[string]string{hierarchy: root}, "headrace-x", func(dir string) error {
+		if err := makeDir(dir); err != nil {
+			return err
+		}
+		return fill(dir)
+	})
+}
+
+// TestIOWeight: a weight reaches each file that the kernel has for it, in that file's
+// range, and who wants one where there is none is told.
+func TestIOWeight(t *testing.T) {
+	const same = "as the kernel made it"
+	unified := map[string]string{"cgroup.controllers": "cpu io", "cgroup.subtree_control": "", "cgroup.procs": ""}
+	with := func(m map[string]string, names ...string) map[string]string {
+		m = maps.Clone(m)
+		for _, name := range names {
+			m[name] = same
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name, hierarchy string
+		files           map[string]string
+		weight          int
+		want            map[string]string
+		fails           bool
+	}{
+		{"iocost", "", with(unified, "io.weight"), 300, map[string]string{"io.weight": "300"}, false},
+		{"iocost and bfq", "", with(unified, "io.weight", "io.bfq.weight"), 10000, map[string]string{"io.weight": "10000", "io.bfq.weight": "1000"}, false},
+		{"none in version 2", "", unified, 300, nil, true},
+		{"bfq", "blkio", with(map[string]string{}, "blkio.bfq.weight"), 10, map[string]string{"blkio.bfq.weight": "10"}, false},
+		{"cfq", "blkio", with(map[string]string{}, "blkio.weight"), 1, map[string]string{"blkio.weight": "10"}, false},
+		{"the default", "blkio", with(map[string]string{}, "blkio.weight"), 100, map[string]string{"blkio.weight": same}, false},
+		{"not asked for", "", with(unified, "io.weight"), 0, map[string]string{"io.weight": same}, false},
+		{"none in version 1", "cpu,blkio", map[string]string{"blkio.throttle.read_bps_device": ""}, 300, nil, true},
+		{"none, and none wanted", "cpu,blkio", nil, 100, nil, false},
+	} {
+		b, err := fakeTree(t, c.hierarchy, c.files)
+		if b == nil {
+			t.Fatal(err)
+		}
+		g, err := b.Make("t1", Limits{IOWeight: c.weight}, nil)
+		if (err != nil) != c.fails {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		for name, want := range c.want {
+			if got, err := os.ReadFile(filepath.Join(g.IO, name)); string(got) != want {
+				t.Errorf("%s: %s holds %q, %v, want %q", c.name, name, got, err, want)
+			}
+		}
+	}
+	var none *Base
+	if _, err := none.Make("t1", Limits{IOWeight: 300, Memory: 1}, nil); err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("without any cgroups: %v", err)
+	}
+}
+
+// TestScaleWeight: the least, the standard and the greatest weight correspond in all
+// ranges, and none between is out of order.
+func TestScaleWeight(t *testing.T) {
+	for _, f := range ioWeights {
+		last := f.least
+		for w := 1; w <= 10000; w++ {
+			got := scaleWeight(w, f.least, f.standard, f.greatest)
+			if got < last || got > f.greatest || w == 1 && got != f.least || w == 100 && got != f.standard || w == 10000 && got != f.greatest {
+				t.Fatalf("%s: %d becomes %d after %d", f.name, w, got, last)
+			}
+			last = got
+		}
+	}
+}
+
+// realBase is a base in the cgroups of this machine, or skips the test with the reason.
+func realBase(t testing.TB) *Base {
+	t.Helper()
+	b, err := Open(t.TempDir())
+	if b == nil {
+		t.Skip(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// TestSweepNames: only bases of other daemons go.
+func TestSweepNames(t *testing.T) {
+	root := t.TempDir()
+	b, err := open(map[string]string{"cpu": root}, "headrace-00000001", makeDir)
+	if b == nil {
+		t.Fatal(err)
+	}
+	b.place(filepath.Join(root, "gone"))
+	stay := []string{"headrace-00000001", "headrace-000000010", "headrace-1", "headrace-doctor-1", "headrace-tests000", "other", "headrace-0000000f/t1"}
+	for _, dir := range append([]string{"headrace-0000000a"}, stay...) {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Sweep()
+	if exists(filepath.Join(root, "headrace-0000000a")) {
+		t.Error("an empty base is still there")
+	}
+	for _, dir := range stay {
+		if !exists(filepath.Join(root, dir)) {
+			t.Errorf("%s was removed", dir)
+		}
+	}
+}
+
+// TestSweep: a base of nobody goes when another daemon starts, one with a task's group
+// stays.
+func TestSweep(t *testing.T) {
+	b := realBase(t)
+	empty, used := realBase(t), realBase(t)
+	g, err := used.Make("t1", Limits{}, nil)
+	if len(g.Dirs()) == 0 {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	b.Sweep()
+	if left := empty.group.Present().Dirs(); len(left) != 0 {
+		t.Errorf("%v are still there, empty and of nobody", left)
+	}
+	if used.group.Present() != used.group {
+		t.Errorf("of the base in use there is %+v", used.group.Present())
+	}
+	// It was not of nobody: its daemon had no task just then.
+	made, err := empty.Make("t1", Limits{PIDs: 7}, nil)
+	if len(made.Dirs()) != len(empty.group.Dirs()) {
+		t.Errorf("after the sweep a task gets %+v, %v", made, err)
+	}
+	if err := made.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSweepRace: groups are made, complete, while another daemon sweeps all the time.
+func TestSweepRace(t *testing.T) {
+	b, other := realBase(t), realBase(t)
+	stop, swept := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				swept <- n
+				return
+			default:
+				other.Sweep()
+				n++
+			}
+		}
+	}()
+	for i := range 200 {
+		g, err := b.Make("t1", Limits{}, nil)
+		if err != nil || len(g.Dirs()) != len(b.group.Dirs()) {
+			t.Fatalf("round %d: %+v, %v", i, g, err)
+		}
+		if err := g.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if n := <-swept; n < 2 {
+		t.Errorf("%d sweeps: nothing was tried", n)
+	}
+}
+
+// TestRemakeKeepsTheBound: the bound of all tasks together outlives a sweep.
+func TestRemakeKeepsTheBound(t *testing.T) {
+	b := realBase(t)
+	if b.group.Memory == "" {
+		t.Skip("there is no memory cgroup here")
+	}
+	const bound = 1 << 30
+	if err := b.LimitMemory(bound); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(b.group.Memory); err != nil && !os.IsNotExist(err) { // a daemon here may have swept it
+		t.Fatal(err)
+	}
+	g, err := b.Make("t1", Limits{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Remove()
+	if n, err := readNumber(either(b.group.Memory, "memory.max", "memory.limit_in_bytes")); n != bound {
+		t.Errorf("after the base was removed tasks may use %d bytes, %v, want %d", n, err, bound)
+	}
+}

@@ -1,0 +1,38 @@
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// KillAndWait sends SIGKILL to a process, which need not be a child, and returns when
+// it has ended, at the latest after patience. One that is already gone is no error.
+func KillAndWait(pid int, patience time.Duration) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end process %d: %w", pid, err)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		left := max(0, time.Until(deadline).Milliseconds())
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("end process %d: %w", pid, err)
+		case n == 0:
+			return fmt.Errorf("end process %d: still there %v after SIGKILL", pid, patience)
+		default:
+			return nil
+		}
+	}
+}

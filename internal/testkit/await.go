@@ -1,0 +1,67 @@
+package testkit
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long it takes at most until what must happen has: the machine may
+// be busy.
+const patience = 2 * time.Minute
+
+// poll is how often Await looks.
+const poll = 2 * time.Millisecond
+
+// deadline is when a test gives up: patience from now, or in time to say so before the
+// end of all tests.
+func deadline(t testing.TB) time.Time {
+	at := time.Now().Add(patience)
+	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := t.Deadline(); ok && end.Add(-time.Second).Before(at) {
+			at = end.Add(-time.Second)
+		}
+	}
+	return at
+}
+
+// Await polls for what nobody tells of. If it does not come to be, the test ends with
+// what was awaited, and with about: a func() string is called for it.
+func Await(t testing.TB, what string, is func() bool, about ...any) {
+	t.Helper()
+	for end := deadline(t); !is(); time.Sleep(poll) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s%s", what, describe(about))
+		}
+	}
+}
+
+func describe(about []any) string {
+	var b strings.Builder
+	for _, a := range about {
+		if f, ok := a.(func() string); ok {
+			a = f()
+		}
+		fmt.Fprintf(&b, "\n%v", a)
+	}
+	return b.String()
+}
+
+// NoLeaks checks, after everything that is cleaned up later than it is called for,
+// that there are no more goroutines than now.
+func NoLeaks(t testing.TB) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		Await(t, fmt.Sprintf("the end of all goroutines but %d", before),
+			func() bool { return runtime.NumGoroutine() <= before },
+			Stacks)
+	})
+}
+
+// Stacks is what all goroutines do, for an Await of their end.
+func Stacks() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}

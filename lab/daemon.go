@@ -1,0 +1,289 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"headrace/internal/linux"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// daemonConfig is what a daemon of an experiment is told.
+type daemonConfig struct {
+	programs Programs
+	policy   string
+	slots    int // 0: one
+	memory   int64
+	enforce  bool
+	// noSwap keeps the daemon from planning with the machine's swap.
+	noSwap bool
+	stores []storeDir
+	// group is a cgroup of version 2 to run in; empty: none.
+	group string
+	// memoryGroup is a cgroup of either version to run in, with all tasks.
+	memoryGroup string
+	// reading is where the processor time of all its processes is counted; nil: nowhere.
+	reading *readGroup
+	flags   []string
+}
+
+// storeDir is a checkpoint store of a daemon.
+type storeDir struct{ name, dir string }
+
+const (
+	readyTime = 60 * time.Second
+	stopTime  = 30 * time.Second
+)
+
+// A daemon is headrace solo in a process of its own. One goroutine at a time may
+// use it.
+type daemon struct {
+	wireconnect.TaskServiceClient
+	node wireconnect.NodeServiceClient
+
+	config daemonConfig
+	dir    string // of its state
+	cmd    *exec.Cmd
+	log    *tail
+	client *http.Client
+	// ended is closed when the process is gone; then err is why.
+	ended chan struct{}
+	err   error
+
+	watch *watch
+}
+
+// startDaemon returns when the daemon answers. dir must not exist.
+func startDaemon(ctx context.Context, dir string, config daemonConfig) (*daemon, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	d := &daemon{config: config, dir: dir, log: &tail{}, ended: make(chan struct{})}
+	d.cmd = enterGroup(config.memoryGroup, exec.Command(config.programs.Headrace, config.args(dir)...))
+	if config.reading != nil {
+		d.cmd = config.reading.enter(d.cmd)
+	}
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	d.cmd.Dir = dir
+	// Ctrl-C on the terminal is for us alone: we stop the daemon ourselves.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	started, err := inGroup(d.cmd.SysProcAttr, config.group)
+	if err != nil {
+		return nil, err
+	}
+	err = d.cmd.Start()
+	started()
+	if err != nil {
+		return nil, fmt.Errorf("start the daemon: %w", err)
+	}
+	go func() {
+		d.err = d.cmd.Wait()
+		close(d.ended)
+	}()
+	d.client = wire.NewHTTPClient(wire.SocketPath(dir))
+	d.TaskServiceClient = wireconnect.NewTaskServiceClient(d.client, wire.BaseURL)
+	d.node = wireconnect.NewNodeServiceClient(d.client, wire.BaseURL)
+	if err := d.ready(ctx); err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+	if d.watch, err = startWatch(d); err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+	return d, nil
+}
+
+func (c daemonConfig) args(dir string) []string {
+	// Without the settings of this machine: experiments say themselves what counts.
+	args := []string{"solo", "--config=", "--state-dir", dir, "--policy", c.policy, "--slots", strconv.Itoa(max(1, c.slots)), "--min-run", "0s"}
+	if c.memory > 0 {
+		args = append(args, "--memory", strconv.FormatInt(c.memory, 10))
+	}
+	if c.enforce {
+		args = append(args, "--enforce-memory")
+	}
+	if c.noSwap {
+		args = append(args, "--swap-reserve", strconv.FormatInt(1<<50, 10))
+	}
+	for _, s := range c.stores {
+		args = append(args, "--store", s.name+"="+s.dir)
+	}
+	return append(args, c.flags...)
+}
+
+// ready waits until the daemon answers.
+func (d *daemon) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for {
+		_, err := d.node.Info(ctx, &wire.InfoRequest{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.ended:
+			return fmt.Errorf("the daemon has ended before it was ready: %w%s", d.why(), d.log.quote())
+		case <-ctx.Done():
+			return fmt.Errorf("the daemon did not answer: %w%s", err, d.log.quote())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// why is the reason for an end that nobody asked for. It is only called when
+// ended is closed.
+func (d *daemon) why() error {
+	if d.err == nil {
+		return errors.New("exit status 0")
+	}
+	return d.err
+}
+
+func (d *daemon) gone() bool {
+	select {
+	case <-d.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// broken reports whether the daemon is of no use any more.
+func (d *daemon) broken() bool { return d.gone() || d.watch.failed() }
+
+// abandon ends a broken daemon and its tasks, which would run on without it.
+func (d *daemon) abandon() error {
+	d.watch.stop()
+	d.client.CloseIdleConnections()
+	d.cmd.Process.Kill()
+	<-d.ended
+	return endProcesses(d.dir)
+}
+
+// stop ends all tasks and the daemon. It may be called again.
+func (d *daemon) stop() error {
+	if d.watch != nil {
+		d.watch.stop()
+	}
+	defer d.client.CloseIdleConnections()
+	select {
+	case <-d.ended:
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	err := d.endTasks(ctx)
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.ended:
+		return err
+	case <-ctx.Done():
+	}
+	d.cmd.Process.Kill()
+	<-d.ended
+	return errors.Join(err, fmt.Errorf("the daemon did not end %v after SIGTERM and was killed", stopTime))
+}
+
+func (d *daemon) endTasks(ctx context.Context) error {
+	list, err := d.List(ctx, &wire.ListRequest{})
+	if err != nil {
+		// A daemon that never answered has no tasks.
+		return nil
+	}
+	var errs []error
+	for _, t := range list.Tasks {
+		if _, err := d.Kill(ctx, &wire.VerbRequest{Id: t.Id, Grace: 0.01}); err != nil {
+			errs = append(errs, fmt.Errorf("kill task %s: %w", t.Id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cpu is the processor time of the daemon so far.
+func (d *daemon) cpu() float64 {
+	st, err := linux.ProcFS("").Stat(d.cmd.Process.Pid)
+	if err != nil {
+		return 0
+	}
+	return (st.User + st.System).Seconds()
+}
+
+// output is what a task has written to its standard output.
+func (d *daemon) output(ctx context.Context, id string) (string, error) {
+	stream, err := d.Logs(ctx, &wire.LogsRequest{Id: id, Stream: wire.Stream_STREAM_STDOUT})
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	var out bytes.Buffer
+	for stream.Receive() {
+		out.Write(stream.Msg().Data)
+	}
+	if err := stream.Err(); err != nil {
+		return "", fmt.Errorf("read the output of task %s: %w", id, err)
+	}
+	return out.String(), nil
+}
+
+// errors that a task has written, for a message; empty without any.
+func (d *daemon) complaint(t *wire.Task) string {
+	if t.StderrPath == "" {
+		return ""
+	}
+	f, err := os.Open(t.StderrPath)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 2000))
+	if s := strings.TrimSpace(string(text)); s != "" {
+		return ": " + s
+	}
+	return ""
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailBytes = 4000
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if n := len(t.text) - tailBytes; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	return len(b), nil
+}
+
+// quote is the text for the end of an error message.
+func (t *tail) quote() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := strings.TrimSpace(string(t.text)); s != "" {
+		return "; its log ends with:\n" + s
+	}
+	return ""
+}
+
+// stateDir is a fresh path for the state of the n-th daemon.
+func stateDir(s *scratch, n int) string {
+	return filepath.Join(s.dir, "state"+strconv.Itoa(n))
+}

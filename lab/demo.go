@@ -1,0 +1,302 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"headrace/internal/criu"
+	"headrace/internal/linux"
+	"headrace/report"
+)
+
+// demoPolicies in the order in which they are shown: the undisturbed one first,
+// because its answer is what the others must give too.
+var demoPolicies = []struct{ name, does string }{
+	{"wait", "the urgent job waits until the other is done"},
+	{"kill", "the other is killed and later starts over"},
+	{"suspend", "the other is stopped, and later goes on where it was"},
+	{"checkpoint", "the other is written to storage, and later goes on where it was"},
+	{"cost", "Headrace takes whichever is expected to cost least"},
+}
+
+// demoArrival is the share of the long job that is done when the urgent one comes.
+const demoArrival = 0.5
+
+// demo is one demonstration.
+type demo struct {
+	o       *DemoOptions
+	scratch *scratch
+	text    text
+	size    int64
+	low     job
+	urgent  job
+	res     *Results
+	answer  string
+	// noCheckpoint is why the long job cannot be checkpointed; empty: it can, as
+	// far as is known.
+	noCheckpoint string
+	// skipped are the policies that were left out, and why.
+	skipped []Skip
+}
+
+// Demo shows what the policies do to a long job that parses real text when an
+// urgent one arrives. It needs a few minutes, writes a page, and shows the states
+// of the jobs while it runs. What the machine does not allow is left out and
+// named. Everything is cleaned up when it returns, also when ctx ends early.
+func Demo(ctx context.Context, o DemoOptions) error {
+	if err := o.complete(); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	d := &demo{o: &o}
+	if err := d.run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	if err := d.o.find(); err != nil {
+		return err
+	}
+	if d.scratch, err = newScratch(d.o.Dir); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.scratch.remove()) }()
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	d.introduce()
+	for _, p := range demoPolicies {
+		if err := d.policy(ctx, p.name, p.does); err != nil {
+			return err
+		}
+	}
+	return d.finish()
+}
+
+// prepare makes the input and the two jobs.
+func (d *demo) prepare(ctx context.Context) error {
+	machine, err := thisMachine()
+	if err != nil {
+		return err
+	}
+	d.res = &Results{Version: resultsVersion, Command: strings.Join(os.Args, " "), Started: time.Now(), Machine: machine, Repeats: 1}
+	if d.size, err = d.fitting(); err != nil {
+		return err
+	}
+	if d.text, err = findText(d.o.Text); err != nil {
+		return err
+	}
+	path := filepath.Join(d.scratch.dir, "text")
+	progress := report.NewProgress(d.o.Stderr, d.o.Live)
+	progress.Terminal = d.o.Terminal
+	defer progress.Done()
+	err = d.text.write(ctx, path, d.size, func(share float64) {
+		progress.Set(share, "making "+report.Bytes(d.size)+" of text from "+d.text.from)
+	})
+	if err != nil {
+		return fmt.Errorf("make the text: %w", err)
+	}
+	parse := func(name string, bytes int64) job {
+		return job{name: name, memory: 256 << 20,
+			args: []string{"parse", "--words", "--file", path, "--bytes", strconv.FormatInt(bytes, 10)}}
+	}
+	d.low, d.urgent = parse("nightly", d.size), parse("urgent", d.size/4)
+	d.res.Setups = []Setup{{Experiment: expLight, LowBytes: d.size, UrgentBytes: d.size / 4}}
+	return nil
+}
+
+// The default size of the text, and what must be left free.
+const (
+	demoSize = 2 << 30
+	demoRoom = 1 << 30
+)
+
+// fitting is the size asked for, or as much as disk and memory allow: text that
+// does not stay in memory would make a demonstration of the disk.
+func (d *demo) fitting() (int64, error) {
+	disk, err := diskFree(d.o.Dir)
+	if err != nil {
+		return 0, err
+	}
+	if d.o.Size != 0 {
+		if disk < d.o.Size {
+			return 0, fmt.Errorf("%s has room for %s, the text needs %s: give a smaller --size, or another --dir", d.o.Dir, report.Bytes(disk), report.Bytes(d.o.Size))
+		}
+		return d.o.Size, nil
+	}
+	mem, err := linux.ProcFS("").MemInfo()
+	if err != nil {
+		return 0, err
+	}
+	size := min(demoSize, (disk-demoRoom)/2, mem.Available/2)
+	if size < 64<<20 {
+		return 0, fmt.Errorf("%s of memory and %s of room in %s are too little for a demonstration: give another --dir", report.Bytes(mem.Available), report.Bytes(disk), d.o.Dir)
+	}
+	return size, nil
+}
+
+func (d *demo) introduce() {
+	fmt.Fprintf(d.o.Stdout, "A long job, nightly, counts the words of %s of text (from %s).\n"+
+		"When half of it is done, an urgent job arrives that counts those of a quarter as much.\n"+
+		"There is one slot. Five ways to make room, one after the other:\n\n",
+		report.Bytes(d.size), d.text.from)
+}
+
+// policy runs the two jobs under one policy.
+func (d *demo) policy(ctx context.Context, name, does string) error {
+	if why := d.impossible(name); why != "" {
+		d.leaveOut(name, why)
+		return nil
+	}
+	store := filepath.Join(d.scratch.dir, "store-"+name)
+	daemon, err := startDaemon(ctx, filepath.Join(d.scratch.dir, "state-"+name), daemonConfig{
+		programs: d.o.Programs, flags: d.o.SoloFlags, policy: name, stores: []storeDir{{storeDisk, store}}})
+	if err != nil {
+		return err
+	}
+	if d.res.Machine.Headrace, err = daemon.version(ctx); err != nil {
+		return errors.Join(err, daemon.stop())
+	}
+	live := newLive(d, daemon, name, does)
+	t := trial{low: d.low, urgent: d.urgent, share: demoArrival, began: live.began}
+	out, err := t.run(ctx, daemon, d.scratch)
+	live.stop()
+	err = errors.Join(err, daemon.stop())
+	if errors.Is(err, errWrong) && ctx.Err() == nil {
+		d.res.Runs = append(d.res.Runs, Run{Experiment: expLight, Policy: name, Failure: err.Error()})
+		fmt.Fprintf(d.o.Stdout, "%-10s  FAILED: %v\n", name, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if name == "checkpoint" && out.Mechanism != name {
+		d.leaveOut(name, "Headrace had to "+out.Mechanism+" instead: "+out.low.NoCheckpoint)
+		return nil
+	}
+	d.took(name, out)
+	return nil
+}
+
+// leaveOut notes and tells that a policy cannot be shown.
+func (d *demo) leaveOut(policy, why string) {
+	d.skipped = append(d.skipped, Skip{policy, why})
+	fmt.Fprintf(d.o.Stdout, "%-10s  left out: %s\n", policy, why)
+}
+
+// impossible says why a policy cannot be shown; empty: it can.
+func (d *demo) impossible(policy string) string {
+	if policy != "checkpoint" {
+		return ""
+	}
+	if os.Geteuid() != 0 {
+		return "checkpoints need root: run it with sudo"
+	}
+	if _, err := criu.Find(); err != nil {
+		return err.Error()
+	}
+	return d.noCheckpoint
+}
+
+// took keeps the result of a policy.
+func (d *demo) took(policy string, out outcome) {
+	if d.answer == "" {
+		d.answer, _, _ = strings.Cut(out.lowOut, "\n")
+		d.low.answer, d.urgent.answer = lastOf(out.lowOut), lastOf(out.urgentOut)
+		d.noCheckpoint = out.low.NoCheckpoint
+	}
+	r := out.Run
+	r.Experiment, r.Policy, r.Order = expLight, policy, len(d.res.Runs)
+	r.Point.Share = demoArrival
+	d.res.Runs = append(d.res.Runs, r)
+	line := fmt.Sprintf("%-10s  urgent done after %s, all done after %s", policy, report.UnitTenths.Format(r.Sojourn), report.UnitTenths.Format(r.Makespan))
+	if r.LostCPU > 0 {
+		line += ", " + report.UnitTenths.Format(r.LostCPU) + " of work lost"
+	}
+	if policy == "cost" {
+		line += " (it chose: " + r.Mechanism + ")"
+	}
+	fmt.Fprintln(d.o.Stdout, line)
+}
+
+// finish shows the timelines and the table and writes the page.
+func (d *demo) finish() error {
+	d.res.Took = time.Since(d.res.Started).Seconds()
+	all := d.res.good(expLight)
+	if len(all) == 0 {
+		return errors.New("no policy could be shown")
+	}
+	var b bytes.Buffer
+	b.WriteString("\n")
+	timeline := timelineOf(all, "What the two jobs did")
+	timeline.Note = ""
+	table := d.table(all)
+	err := errors.Join(timeline.WriteText(&b, d.o.Terminal), table.WriteTerminal(&b, d.o.Terminal))
+	fmt.Fprintf(&b, "\nThe answer, the same every time: %s\n", d.answer)
+	if _, e := d.o.Stdout.Write(b.Bytes()); e != nil {
+		return e
+	}
+	var page bytes.Buffer
+	err = errors.Join(err, d.page(all, timeline, table).WriteHTML(&page))
+	if err == nil {
+		err = writeWhole(d.o.HTML, page.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	path, _ := filepath.Abs(d.o.HTML)
+	fmt.Fprintf(d.o.Stdout, "\nTo look at: %s\n", path)
+	return nil
+}
+
+func (d *demo) table(all runs) *report.Table {
+	t := &report.Table{Columns: []report.Column{{Title: "policy"},
+		{Title: "urgent: sojourn", Align: report.Right, Better: report.Lower},
+		{Title: "makespan", Align: report.Right, Better: report.Lower},
+		{Title: "work lost", Align: report.Right, Better: report.Lower},
+		{Title: "more CPU", Align: report.Right}, {Title: "I/O", Align: report.Right}, {Title: "what it did"}},
+		Note: "One run each. More CPU: compared with wait. I/O: checkpoint written and read, memory paged."}
+	for _, policy := range all.policies() {
+		r := all.by(policy)[0]
+		t.Add(report.Str(policy), report.Num(r.Sojourn, report.UnitTenths), report.Num(r.Makespan, report.UnitTenths),
+			report.Num(r.LostCPU, report.UnitTenths), report.Num(all.beyond(policy, "wait", Run.cpu).Median, report.UnitTenths),
+			report.Num(float64(r.moved()), report.UnitBytes), report.Str(r.Mechanism))
+	}
+	return t
+}
+
+func (d *demo) page(all runs, timeline *report.Timeline, table *report.Table) *report.Page {
+	doc := newReport(d.res)
+	d.res.Complete = true
+	d.res.Skipped = d.skipped
+	p := &report.Page{
+		Title: "Making room for an urgent job",
+		Intro: fmt.Sprintf("A long job, `nightly`, counts the words of %s of text from `%s`. It has the only slot when an urgent one arrives, which counts those of a quarter as much. "+
+			"Each policy makes room in its own way.\n\nThe answer was the same every time: %s.", report.Bytes(d.size), d.text.from, d.answer),
+		Facts: doc.facts(),
+	}
+	for _, policy := range []string{"wait", "kill", "suspend", "cost"} {
+		if len(all.by(policy)) == 0 {
+			continue
+		}
+		r := all.by(policy)[0]
+		p.Figures = append(p.Figures, report.Figure{Value: report.UnitTenths.Format(r.Sojourn),
+			Label: "until the urgent job was done under " + policy, Note: "everything done after " + report.UnitTenths.Format(r.Makespan)})
+	}
+	bars := barsOf(all, "What each policy costs")
+	bars.Note = "One run each."
+	timeline.Title = ""
+	p.Add("What the two jobs did", report.Block{Timeline: timeline}, report.Block{Bars: bars}, report.Block{Table: table}, report.Text(doc.leftOut()))
+	return p
+}

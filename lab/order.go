@@ -1,0 +1,402 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"headrace/wire"
+)
+
+// OrderOptions says how large the data sets are. The zero value is the whole of
+// it, in about seven minutes on two processors.
+type OrderOptions struct {
+	RunOptions
+	// Memory is what the daemon, its tasks and what they read may use together, in
+	// bytes; 0: 512 MiB (128 MiB with Quick).
+	Memory int64
+	// Place is the disk that the data lie on: modelled (the default) or device.
+	Place string
+}
+
+const experimentOrder = "order"
+
+func (o *OrderOptions) complete() error {
+	if o.Memory == 0 {
+		o.Memory = 512 << 20
+		if o.Quick {
+			o.Memory = 128 << 20
+		}
+	}
+	if o.Memory < 96<<20 {
+		return fmt.Errorf("memory of %d bytes: want at least 96M, for the daemon and the tasks have to fit as well", o.Memory)
+	}
+	if err := completePlaceName(&o.Place); err != nil {
+		return err
+	}
+	return o.RunOptions.complete(experimentOrder)
+}
+
+// The data sets of quartet, section 5.2, as parts of the memory: 256 GB, 512 GB
+// and 1 TB with 384 GB.
+var orderFactors = []float64{256. / 384, 512. / 384, 1024. / 384}
+
+// Ways in which the tasks of a job get their files.
+const (
+	// howDealt: two tasks, to which a stream deals one file after the other.
+	howDealt = "files dealt to two tasks"
+	// howQueued: a task for each file, two at a time.
+	howQueued = "a task for each file"
+)
+
+const (
+	// orderFile is the size of one file.
+	orderFile = 16 << 20
+	// orderTasks is how many tasks run at a time.
+	orderTasks = 2
+	// noOrderFlag of the daemon lets it not go by what is in memory.
+	noOrderFlag = "--no-residency-order"
+)
+
+// Order runs two identical jobs, one after the other, on data sets that fit into
+// memory and that do not, with and without going by what is in memory (quartet,
+// section 5.2). It writes tables to Stdout and the files that were asked for. When
+// ctx ends it stops, cleans up, reports what has been measured so far, and returns
+// the cause. It needs root and memory cgroups. One call at a time.
+func Order(ctx context.Context, o OrderOptions) error {
+	if err := o.complete(); err != nil {
+		return fmt.Errorf("bench order: %w", err)
+	}
+	res := &OrderResults{Circumstances: Circumstances{Experiment: experimentOrder}}
+	return o.conduct(res, func() error { return o.measure(ctx, res) })
+}
+
+func (o *OrderOptions) measure(ctx context.Context, res *OrderResults) error {
+	if err := needsRoot("the modelled disk and the memory cgroup need it"); err != nil {
+		return err
+	}
+	var err error
+	if res.Circumstances, err = o.circumstances(experimentOrder); err != nil {
+		return err
+	}
+	res.Memory, res.File = o.Memory, orderFile
+	progress := o.progress()
+	defer progress.Done()
+	h := o.harness(progress)
+	err = h.with(func() error { return o.run(ctx, h, res) })
+	res.end(err)
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), notCancelled(err))
+	}
+	return err
+}
+
+func (o *OrderOptions) run(ctx context.Context, h *harness, res *OrderResults) (err error) {
+	points := o.points()
+	most := points[len(points)-1].factor
+	for _, p := range points {
+		most = max(most, p.factor)
+	}
+	// All of the data set may be in memory for a moment before the kernel notices.
+	if err := h.enoughRoom(int64(most * float64(o.Memory))); err != nil {
+		return err
+	}
+	disk, err := h.openPlace(ctx, o.Place, int64(most*float64(o.Memory))+orderFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.stopDaemons(), disk.close()) }()
+	res.Disk = disk.about
+	if err := h.learnVersions(ctx, daemonConfig{policy: "wait"}); err != nil {
+		return err
+	}
+	if err := h.stopDaemons(); err != nil {
+		return err
+	}
+	res.Machine.Headrace = h.res.Machine.Headrace
+	r := &orderRunner{h: h, disk: disk, points: points}
+	if r.group, err = h.disk.memoryGroup(o.Memory); err != nil {
+		return err
+	}
+	if err := r.makeFiles(int64(most * float64(o.Memory))); err != nil {
+		return err
+	}
+	return o.repeat(ctx, r, res)
+}
+
+// orderPoint is what is compared in one run.
+type orderPoint struct {
+	factor  float64
+	how     string
+	ordered bool
+}
+
+func (p orderPoint) String() string {
+	s := fmt.Sprintf("%.2f times the memory, %s", p.factor, p.how)
+	if p.ordered {
+		return s + ", what is in memory first"
+	}
+	return s
+}
+
+// points are all of them: a task for each file only where the data do not fit by
+// a little.
+func (o *OrderOptions) points() []orderPoint {
+	var out []orderPoint
+	for _, ordered := range []bool{false, true} {
+		factors := orderFactors
+		if o.Quick {
+			factors = orderFactors[1:2]
+		}
+		for _, f := range factors {
+			out = append(out, orderPoint{f, howDealt, ordered})
+		}
+		out = append(out, orderPoint{orderFactors[1], howQueued, ordered})
+	}
+	return out
+}
+
+func (o *OrderOptions) repeat(ctx context.Context, r *orderRunner, res *OrderResults) error {
+	failures := 0
+	for repeat := range o.Repeats {
+		for place, i := range rand.New(rand.NewPCG(o.Seed, uint64(repeat))).Perm(len(r.points)) {
+			p := r.points[i]
+			share := (float64(repeat) + float64(place)/float64(len(r.points))) / float64(o.Repeats)
+			r.h.say(share, "repeat %d of %d: %v", repeat+1, o.Repeats, p)
+			run, err := r.run(ctx, p)
+			run.Repeat, run.Order, run.Factor, run.How, run.Ordered = repeat, place, p.factor, p.how, p.ordered
+			if run.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
+				return err
+			}
+			if run.Failure != "" {
+				res.failed("repeat %d, %v: %s", repeat+1, p, run.Failure)
+			}
+			res.Runs = append(res.Runs, run)
+		}
+	}
+	return nil
+}
+
+// orderRunner runs pairs of jobs.
+type orderRunner struct {
+	h      *harness
+	disk   *readPlace
+	group  string
+	points []orderPoint
+
+	files   []string // of the largest data set, in order
+	answers map[string]string
+}
+
+// makeFiles makes the largest data set; the others are its beginning.
+func (r *orderRunner) makeFiles(bytes int64) error {
+	r.answers = map[string]string{}
+	for i := range (bytes + orderFile - 1) / orderFile {
+		r.h.say(0, "making the data")
+		path, err := r.disk.makeFile(fmt.Sprintf("part-%05d", i), orderFile, uint64(i)+1)
+		if err != nil {
+			return err
+		}
+		if r.answers[path], err = r.disk.answerOf(path, r.mapper(path)); err != nil {
+			return err
+		}
+		r.files = append(r.files, path)
+	}
+	return nil
+}
+
+// mapper is what reads a file.
+func (r *orderRunner) mapper(path string) mapper {
+	return mapper{file: path, block: orderFile, readers: 1}
+}
+
+// run is two jobs in a row on cold files.
+func (r *orderRunner) run(ctx context.Context, p orderPoint) (out OrderRun, err error) {
+	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	defer cancel()
+	files := r.files[:min(len(r.files), int(p.factor*float64(len(r.files))/r.most()+0.5))]
+	out.Files, out.Bytes = len(files), int64(len(files))*orderFile
+	if err := chill(r.files); err != nil {
+		return out, err
+	}
+	c := daemonConfig{policy: "wait", slots: orderTasks, programs: r.h.o.Programs, flags: r.h.o.SoloFlags, noSwap: true, memoryGroup: r.group}
+	if !p.ordered {
+		c.flags = append([]string{noOrderFlag}, c.flags...)
+	}
+	r.h.started++
+	d, err := startDaemon(ctx, stateDir(r.h.disk, r.h.started), c)
+	if err != nil {
+		return out, err
+	}
+	err = r.pair(ctx, d, p, files, &out)
+	if d.broken() {
+		return out, errors.Join(err, d.abandon())
+	}
+	return out, errors.Join(err, d.stop())
+}
+
+func (r *orderRunner) most() float64 {
+	most := 0.0
+	for _, p := range r.points {
+		most = max(most, p.factor)
+	}
+	return most
+}
+
+func (r *orderRunner) pair(ctx context.Context, d *daemon, p orderPoint, files []string, out *OrderRun) error {
+	var err error
+	if out.First, out.FirstRead, err = r.job(ctx, d, p.how, "first", files); err != nil {
+		return err
+	}
+	if out.Resident, err = resident(files); err != nil {
+		return err
+	}
+	out.Second, out.SecondRead, err = r.job(ctx, d, p.how, "second", files)
+	return err
+}
+
+// job runs one of the two and returns how long it took and what came from the
+// disk meanwhile.
+func (r *orderRunner) job(ctx context.Context, d *daemon, how, name string, files []string) (took float64, read int64, err error) {
+	before, err := r.disk.count()
+	if err != nil {
+		return 0, 0, err
+	}
+	var ids []string
+	var start time.Time
+	if how == howDealt {
+		start = time.Now()
+		ids, err = r.submitDealt(ctx, d, name, files)
+	} else {
+		ids, start, err = r.submitQueued(ctx, d, name, files)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	var tasks []*wire.Task
+	last := start
+	for _, id := range ids {
+		t, err := d.watch.end(ctx, id)
+		if err != nil {
+			return 0, 0, fmt.Errorf("the %s job: %w", name, err)
+		}
+		if t.ended.After(last) {
+			last = t.ended
+		}
+		tasks = append(tasks, t.task)
+	}
+	after, err := r.disk.count()
+	if err != nil {
+		return 0, 0, err
+	}
+	return last.Sub(start).Seconds(), after.since(before).Read, r.check(ctx, d, tasks, files)
+}
+
+func (r *orderRunner) submitDealt(ctx context.Context, d *daemon, name string, files []string) ([]string, error) {
+	q := d.workload(name, r.mapper("{}").args())
+	q.Input = &wire.Input{Paths: files, Split: wire.Split_SPLIT_FILES, Tasks: orderTasks, NoWarm: true}
+	resp, err := d.Run(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("submit the %s job: %w", name, err)
+	}
+	return resp.Ids, nil
+}
+
+// submitQueued submits a task for each file while others have the slots, so that
+// all of the job is there when its first task is chosen, as the job of a cluster
+// is. It begins when they make way.
+func (r *orderRunner) submitQueued(ctx context.Context, d *daemon, name string, files []string) (ids []string, start time.Time, err error) {
+	var before []string
+	for range orderTasks {
+		resp, err := d.Run(ctx, d.workload("before", mapper{block: 1, readers: 1, start: time.Hour}.args()))
+		if err != nil {
+			return nil, start, fmt.Errorf("submit a task to wait for: %w", err)
+		}
+		before = append(before, resp.Id)
+	}
+	for _, path := range files {
+		q := d.workload(filepath.Base(path), r.mapper(path).args())
+		q.Job = name
+		q.Input = &wire.Input{Paths: []string{path}, NoWarm: true}
+		resp, err := d.Run(ctx, q)
+		if err != nil {
+			return nil, start, fmt.Errorf("submit the %s job: %w", name, err)
+		}
+		ids = append(ids, resp.Id)
+	}
+	if err := r.looked(ctx, d, files); err != nil {
+		return nil, start, err
+	}
+	start = time.Now()
+	for _, id := range before {
+		if err := d.dispose(id); err != nil {
+			return nil, start, err
+		}
+	}
+	return ids, start, nil
+}
+
+// lookTime is how long the daemon may take to find out what is in memory.
+const lookTime = 5 * time.Second
+
+// looked waits until the daemon has found out what is in memory of the inputs of
+// the waiting tasks, if it does that at all.
+func (r *orderRunner) looked(ctx context.Context, d *daemon, files []string) error {
+	if slices.Contains(d.config.flags, noOrderFlag) {
+		return nil
+	}
+	want, err := resident(files)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(lookTime); ; {
+		list, err := d.List(ctx, &wire.ListRequest{})
+		if err != nil {
+			return err
+		}
+		var known int64
+		for _, t := range list.Tasks {
+			known += t.Input.GetResident()
+		}
+		if float64(known) >= 0.98*float64(want) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d bytes of the waiting tasks' inputs are in memory, and after %v the daemon knows of %d", want, lookTime, known)
+		}
+		if err := waitUntil(ctx, time.Now().Add(10*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// check compares what the tasks of a job have written with what it must be for
+// the files, each once.
+func (r *orderRunner) check(ctx context.Context, d *daemon, tasks []*wire.Task, files []string) error {
+	want := map[string]int{}
+	for _, path := range files {
+		want[r.answers[path]]++
+	}
+	for _, t := range tasks {
+		out, err := d.check(ctx, t, "")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(out) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "map ") {
+				want[line]--
+			}
+		}
+	}
+	for line, n := range want {
+		if n != 0 {
+			return fmt.Errorf("%w: WRONG ANSWER: %q is there %d times too few", errWrong, line, n)
+		}
+	}
+	return nil
+}

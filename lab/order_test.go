@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"io"
+	"math"
+	"testing"
+
+	"headrace/report"
+)
+
+// modelOrder is results of a memory that keeps 350 MB of what was read last.
+func modelOrder() *OrderResults {
+	r := &OrderResults{Circumstances: modelWarm().Circumstances, Memory: 512e6, File: orderFile}
+	r.Experiment, r.Command, r.Failures = experimentOrder, "headrace-lab bench order", nil
+	for repeat := range 3 {
+		for _, how := range []string{howDealt, howQueued} {
+			for i, f := range orderFactors {
+				for _, ordered := range []bool{false, true} {
+					bytes := int64(f * 512e6)
+					x := OrderRun{Repeat: repeat, Order: i, Factor: f, How: how, Ordered: ordered, Files: int(bytes / orderFile), Bytes: bytes,
+						First: float64(bytes) / 100e6, FirstRead: bytes, Resident: min(bytes, 350e6)}
+					hits := int64(0)
+					if ordered || bytes < 350e6 {
+						hits = x.Resident * int64(99-repeat) / 100
+					}
+					x.SecondRead = bytes - hits
+					x.Second = 0.1 + float64(x.SecondRead)/100e6
+					r.Runs = append(r.Runs, x)
+				}
+			}
+		}
+	}
+	r.Runs = append(r.Runs, OrderRun{Repeat: 0, Factor: orderFactors[0], How: howDealt, Failure: "no memory"})
+	r.failed("repeat 1: no memory")
+	return r
+}
+
+func TestOrderReport(t *testing.T) { checkReport(t, modelOrder(), "order") }
+
+func TestOrderAims(t *testing.T) {
+	r := modelOrder()
+	for _, a := range r.aims() {
+		if verdict, _ := a.verdict(); verdict != "met" || math.Abs(a.value.Median-0.98) > 1e-6 {
+			t.Errorf("%s: %v is %s", a.what, a.value, verdict)
+		}
+	}
+	// The worst point must decide.
+	for i := range r.Runs {
+		if x := &r.Runs[i]; x.Ordered && x.How == howDealt && x.Factor == orderFactors[2] {
+			x.SecondRead += 30e6
+		}
+	}
+	aims := r.aims()
+	if verdict, _ := aims[0].verdict(); verdict != "missed" || aims[0].where != "2.67 times the memory" {
+		t.Errorf("%+v is %s", aims[0], verdict)
+	}
+	if verdict, _ := aims[1].verdict(); verdict != "met" {
+		t.Errorf("%+v is %s", aims[1], verdict)
+	}
+	for _, a := range (&OrderResults{}).aims() {
+		if verdict, _ := a.verdict(); verdict != "not measured" {
+			t.Errorf("of nothing: %+v is %s", a, verdict)
+		}
+	}
+	if err := writeTables(io.Discard, report.Terminal{}, &OrderResults{}); err != nil {
+		t.Errorf("a report on nothing: %v", err)
+	}
+	if err := (&OrderResults{}).page().WriteHTML(io.Discard); err != nil {
+		t.Errorf("a page on nothing: %v", err)
+	}
+}
+
+// Hits are never negative, though read-ahead may read more than a job does.
+func TestHits(t *testing.T) {
+	for _, c := range []struct{ bytes, read, hits int64 }{{100, 0, 100}, {100, 30, 70}, {100, 100, 0}, {100, 101, 0}} {
+		if got := (OrderRun{Bytes: c.bytes, SecondRead: c.read}).hits(); got != c.hits {
+			t.Errorf("%d of %d bytes read: %d hits, want %d", c.read, c.bytes, got, c.hits)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+
+	"headrace/report"
+)
+
+// page is the whole report for people who would rather look.
+func (d document) page() *report.Page {
+	r := d.res
+	p := &report.Page{
+		Title: "Making room for an urgent task",
+		Intro: "A low-priority task has the only slot when an urgent one arrives. Each policy makes room in its own way: " +
+			"let it finish, kill it and start it over, suspend it, write it to storage, or take whichever is expected to cost least. " +
+			"All of it was measured in one run with the real daemon; every task's answer was checked.",
+		Figures: d.figures(),
+		Facts:   d.facts(),
+	}
+	d.lightSection(p)
+	d.dirtySection(p)
+	d.storageSection(p)
+	d.secondSection(p)
+	p.Add("Aims and environment", report.Block{Table: r.aimTable()}, report.Block{Table: r.storeTable()}, report.Text(d.leftOut()))
+	return p
+}
+
+func (d document) figures() []report.Figure {
+	var out []report.Figure
+	for _, a := range d.res.aims() {
+		note := fmt.Sprintf("(%s) aim: %s, %s", a.experiment, a.limit(), a.verdict())
+		if a.where != "" {
+			note += " (worst: " + a.where + ")"
+		}
+		out = append(out, report.Figure{Value: a.show(a.value.Median), Label: a.what, Note: note, Tone: a.tone()})
+	}
+	return out
+}
+
+func (d document) leftOut() string {
+	s := ""
+	for _, k := range d.res.Skipped {
+		s += "Left out: " + k.What + ": " + k.Why + "\n\n"
+	}
+	for _, f := range d.failures() {
+		s += "Failed: " + f + "\n\n"
+	}
+	return s
+}
+
+func (d document) lightSection(p *report.Page) {
+	all := d.res.good(expLight)
+	if len(all) == 0 {
+		return
+	}
+	mid := middle(all.points(nil))
+	p.Add("Light tasks",
+		report.Text("Two tasks that parse text and need next to no memory (os-assisted-preemption, figure 2). "+
+			"Waiting helps only when little is left to wait for, killing is harmless only when little was done."),
+		report.Block{Lines: shareLines(all, "Urgent task: sojourn time", sojourn), Half: true},
+		report.Block{Lines: shareLines(all, "Both tasks: makespan", makespan), Half: true},
+		report.Block{Timeline: timelineOf(all.at(mid), "What the two tasks did, "+pointName(expLight, mid))},
+		report.Block{Bars: barsOf(all.at(mid), "What each policy costs, "+pointName(expLight, mid))},
+		report.Block{Table: d.res.runTable(expLight, "", "done on arrival")})
+}
+
+func (d document) dirtySection(p *report.Page) {
+	if all := d.res.good(expDirty); len(all) > 0 {
+		s := d.res.setup(expDirty)
+		mid := middle(all.points(nil))
+		p.Add("Large dirty memory",
+			report.Text(fmt.Sprintf("Each task fills %s and reads it back at its end; the limit is %s, so that one of them has to be paged out (os-assisted-preemption, figure 3).",
+				report.Bytes(s.LowBytes), report.Bytes(s.Limit))),
+			report.Block{Lines: shareLines(all, "Urgent task: sojourn time", sojourn), Half: true},
+			report.Block{Lines: shareLines(all, "Both tasks: makespan", makespan), Half: true},
+			report.Block{Timeline: timelineOf(all.at(mid), "What the two tasks did, "+pointName(expDirty, mid))},
+			report.Block{Bars: barsOf(all.at(mid), "What each policy costs, "+pointName(expDirty, mid))},
+			report.Block{Table: d.res.runTable(expDirty, "", "done on arrival")})
+	}
+	if all := d.res.good(expFootprint); len(all) > 0 {
+		s := d.res.setup(expFootprint)
+		p.Add("What paging costs",
+			report.Text(fmt.Sprintf("The low-priority task fills %s, the limit is %s; the memory of the urgent task varies (os-assisted-preemption, figure 4).",
+				report.Bytes(s.LowBytes), report.Bytes(s.Limit))),
+			report.Block{Lines: overheadLines(all), Half: true},
+			report.Block{Lines: swappedLines(all), Half: true},
+			report.Block{Table: d.res.footprintTable()})
+	}
+}
+
+func (d document) storageSection(p *report.Page) {
+	for _, part := range []struct{ experiment, heading, text string }{
+		{expStorage, "Slow and fast storage",
+			"Two k-means jobs; memory holds one of them only and nothing can be paged out, so that suspending is impossible (checkpoint-preemption, figures 4 and 6). " +
+				"A checkpoint pays once the storage takes it faster than the work could be done again."},
+		{expRoomy, "The same where memory holds both tasks", "Here suspending is possible, and nothing is cheaper."},
+	} {
+		all := d.res.good(part.experiment)
+		if len(all) == 0 {
+			continue
+		}
+		stores := d.res.setup(part.experiment).Stores
+		blocks := []report.Block{report.Text(part.text),
+			{Lines: storeLines(all, stores, "Urgent task: sojourn time", sojourn), Half: true},
+			{Lines: storeLines(all, stores, "Both tasks: makespan", makespan), Half: true},
+			{Lines: storeLines(all, stores, fmt.Sprintf("Weighted: %.3g × sojourn + makespan", urgency), weighed)}}
+		if len(stores) > 0 {
+			s := stores[len(stores)/2].Name
+			blocks = append(blocks, report.Block{Timeline: timelineOf(all.atStore(s), "What the two tasks did, "+s)})
+		}
+		blocks = append(blocks, report.Block{Table: d.res.storageTable(part.experiment, "")})
+		p.Add(part.heading, blocks...)
+	}
+}
+
+func (d document) secondSection(p *report.Page) {
+	groups := d.res.dumpGroups()
+	if len(groups) == 0 {
+		return
+	}
+	b := &report.Bars{Title: "Two checkpoints of one task", Note: "Medians; thin lines from the least to the greatest."}
+	for _, g := range groups {
+		b.Rows = append(b.Rows, g.name())
+	}
+	for _, m := range []struct {
+		title string
+		unit  report.Unit
+		of    func(Dump) float64
+	}{
+		{"First: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.FirstBytes) }},
+		{"Second: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.SecondBytes) }},
+		{"First: time", report.UnitSeconds, func(d Dump) float64 { return d.First }},
+		{"Second: time", report.UnitSeconds, func(d Dump) float64 { return d.Second }},
+	} {
+		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
+		for _, dumps := range groups {
+			addBar(&g, dumps.of(m.of))
+		}
+		b.Groups = append(b.Groups, g)
+	}
+	p.Add("A second checkpoint",
+		report.Text("10 % of the memory is changed between two checkpoints; only changed pages are written again (checkpoint-preemption, table 3)."),
+		report.Block{Bars: b}, report.Block{Table: d.res.dumpTable()})
+}
+
+func middle(points []Point) Point {
+	if len(points) == 0 {
+		return Point{}
+	}
+	return points[len(points)/2]
+}
+
+func linePoint(x float64, s spread) report.Point {
+	p := report.Point{X: x, Y: s.Median}
+	if s.Min < s.Max {
+		p.Min, p.Max = s.Min, s.Max
+	}
+	return p
+}
+
+// shareLines show a measure over the share done when the urgent task arrives.
+func shareLines(all runs, title string, m metric) *report.Lines {
+	l := &report.Lines{Title: title, Better: report.Lower,
+		X: report.Axis{Label: "done when the urgent task arrives", Unit: report.UnitPercent},
+		Y: report.Axis{Unit: report.UnitTenths}}
+	for _, policy := range all.policies() {
+		s := report.Series{Name: policy}
+		for _, p := range all.points(nil) {
+			s.Points = append(s.Points, linePoint(p.Share, all.at(p).by(policy).of(m)))
+		}
+		l.Series = append(l.Series, s)
+	}
+	return l
+}
+
+// storeLines show a measure over the measured write bandwidth of the storage.
+func storeLines(all runs, stores []StoreFact, title string, m metric) *report.Lines {
+	l := &report.Lines{Title: title, Better: report.Lower,
+		X: report.Axis{Label: "bandwidth of the storage", Unit: report.UnitBytesPerSecond, Log: true},
+		Y: report.Axis{Unit: report.UnitTenths}}
+	for _, policy := range all.policies() {
+		s := report.Series{Name: policy}
+		for _, store := range stores {
+			if here := all.atStore(store.Name).by(policy); len(here) > 0 {
+				s.Points = append(s.Points, linePoint(store.Write, here.of(m)))
+			}
+		}
+		l.Series = append(l.Series, s)
+	}
+	for _, store := range stores {
+		if store.Name == storeMemory {
+			l.Markers = append(l.Markers, report.Marker{At: store.Write, Label: storeMemory})
+		}
+	}
+	return l
+}
+
+// overheadLines are os-assisted-preemption, figure 4, without the bytes.
+func overheadLines(all runs) *report.Lines {
+	l := &report.Lines{Title: "Suspend compared with the best of the others", Better: report.Lower,
+		X: report.Axis{Label: "memory of the urgent task", Unit: report.UnitBytes},
+		Y: report.Axis{Unit: report.UnitPercent}}
+	late, long := report.Series{Name: "sojourn, over kill"}, report.Series{Name: "makespan, over wait"}
+	minusOne := func(s spread) spread { return spread{s.Median - 1, s.Min - 1, s.Max - 1} }
+	for _, p := range all.points(nil) {
+		x, here := float64(p.UrgentBytes), all.at(p)
+		late.Points = append(late.Points, linePoint(x, minusOne(here.against("suspend", "kill", sojourn))))
+		long.Points = append(long.Points, linePoint(x, minusOne(here.against("suspend", "wait", makespan))))
+	}
+	l.Series = []report.Series{late, long}
+	return l
+}
+
+func swappedLines(all runs) *report.Lines {
+	l := &report.Lines{Title: "Memory paged out", Better: report.Lower,
+		X: report.Axis{Label: "memory of the urgent task", Unit: report.UnitBytes},
+		Y: report.Axis{Unit: report.UnitBytes}}
+	for _, policy := range all.policies() {
+		s := report.Series{Name: policy}
+		for _, p := range all.points(nil) {
+			out := func(r Run) float64 { return float64(r.PagedOut) }
+			s.Points = append(s.Points, linePoint(float64(p.UrgentBytes), all.at(p).by(policy).of(out)))
+		}
+		l.Series = append(l.Series, s)
+	}
+	return l
+}
+
+// timelineOf has a panel for each policy: the run with the median makespan.
+func timelineOf(here runs, title string) *report.Timeline {
+	t := &report.Timeline{Title: title, Note: "For each policy, the repeat whose makespan is the median."}
+	for _, policy := range here.policies() {
+		mine := slices.Clone(here.by(policy))
+		slices.SortStableFunc(mine, func(a, b Run) int {
+			switch {
+			case a.Makespan < b.Makespan:
+				return -1
+			case a.Makespan > b.Makespan:
+				return 1
+			}
+			return 0
+		})
+		t.Panels = append(t.Panels, panelOf(mine[(len(mine)-1)/2]))
+	}
+	return t
+}
+
+func panelOf(r Run) report.Panel {
+	p := report.Panel{Name: r.Policy, Lanes: r.Lanes,
+		Note: fmt.Sprintf("urgent done after %s, all done after %s", report.UnitTenths.Format(r.Sojourn), report.UnitTenths.Format(r.Makespan))}
+	if r.Policy != r.Mechanism {
+		p.Note += " (did: " + r.Mechanism + ")"
+	}
+	if r.Arrived > 0 {
+		p.Markers = []report.Marker{{At: r.Arrived, Label: "urgent arrives"}}
+	}
+	return p
+}
+
+// barsOf compare the policies at one point.
+func barsOf(here runs, title string) *report.Bars {
+	b := &report.Bars{Title: title, Note: "Medians; thin lines from the least to the greatest.", Rows: here.policies()}
+	for _, m := range []struct {
+		title string
+		unit  report.Unit
+		of    func(policy string) spread
+	}{
+		{"Urgent: sojourn", report.UnitTenths, func(p string) spread { return here.by(p).of(sojourn) }},
+		{"Makespan", report.UnitTenths, func(p string) spread { return here.by(p).of(makespan) }},
+		{"Work lost", report.UnitTenths, func(p string) spread { return here.by(p).of(lostCPU) }},
+		{"More CPU than wait", report.UnitTenths, func(p string) spread { return here.beyond(p, "wait", Run.cpu) }},
+		{"Moved by preemption", report.UnitBytes, func(p string) spread { return here.by(p).of(moved) }},
+	} {
+		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
+		for _, p := range b.Rows {
+			addBar(&g, m.of(p))
+		}
+		b.Groups = append(b.Groups, g)
+	}
+	return b
+}
+
+func addBar(g *report.BarGroup, s spread) {
+	g.Values = append(g.Values, s.Median)
+	g.Min, g.Max = append(g.Min, s.Min), append(g.Max, s.Max)
+}

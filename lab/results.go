@@ -1,0 +1,196 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"headrace/internal/linux"
+	"headrace/report"
+)
+
+// resultsVersion changes when a file of an older version can no longer be read.
+const resultsVersion = 1
+
+// Results is everything that was measured. Times are seconds, sizes bytes.
+type Results struct {
+	Version  int       `json:"version"`
+	Command  string    `json:"command"`
+	Started  time.Time `json:"started"`
+	Took     float64   `json:"took"`
+	Complete bool      `json:"complete"`
+	Machine  Machine   `json:"machine"`
+	Seed     uint64    `json:"seed"`
+	Repeats  int       `json:"repeats"`
+
+	Setups []Setup `json:"setups"`
+	// Skipped is what was not run, and why.
+	Skipped []Skip `json:"skipped,omitempty"`
+	Runs    []Run  `json:"runs,omitempty"`
+	Dumps   []Dump `json:"dumps,omitempty"`
+}
+
+// The experiments as they are named in Results. The letters are those of
+// Experiments; two of them have two parts.
+const (
+	expLight     = "a"
+	expDirty     = "b3"
+	expFootprint = "b4"
+	expStorage   = "c"
+	expRoomy     = "c2"
+	expSecond    = "d"
+)
+
+// Setup is what an experiment was run with.
+type Setup struct {
+	Experiment string `json:"experiment"`
+	// Low and Urgent are how long the tasks take alone, outside the daemon.
+	Low    float64 `json:"low,omitempty"`
+	Urgent float64 `json:"urgent,omitempty"`
+	// LowBytes and UrgentBytes are their memory.
+	LowBytes    int64 `json:"low_bytes,omitempty"`
+	UrgentBytes int64 `json:"urgent_bytes,omitempty"`
+	// Limit is the memory budget of the daemon; Enforced when a cgroup holds the
+	// tasks to it. Swap is the swap file that was added.
+	Limit    int64 `json:"limit,omitempty"`
+	Enforced bool  `json:"enforced,omitempty"`
+	Swap     int64 `json:"swap,omitempty"`
+	// SwapOut and SwapIn are the bandwidths of paging that a daemon has measured.
+	SwapOut float64     `json:"swap_out,omitempty"`
+	SwapIn  float64     `json:"swap_in,omitempty"`
+	Stores  []StoreFact `json:"stores,omitempty"`
+}
+
+// StoreFact is a checkpoint store as it was measured before the experiment.
+type StoreFact struct {
+	Name string `json:"name"`
+	// Nominal is the bandwidth that it was throttled to; 0: not throttled.
+	Nominal float64 `json:"nominal,omitempty"`
+	Write   float64 `json:"write"`
+	Read    float64 `json:"read"`
+}
+
+// Skip is a part that was left out.
+type Skip struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Point is where on its axes a run lies. What an experiment does not vary is
+// zero.
+type Point struct {
+	// Share of the low-priority task that is done when the urgent one arrives.
+	Share float64 `json:"share,omitempty"`
+	// UrgentBytes is the memory of the urgent task.
+	UrgentBytes int64  `json:"urgent_bytes,omitempty"`
+	Store       string `json:"store,omitempty"`
+}
+
+// Run is one low-priority task and one urgent task under one policy.
+type Run struct {
+	Experiment string `json:"experiment"`
+	// Repeat counts from 0; Order is the place within the repeat.
+	Repeat int    `json:"repeat"`
+	Order  int    `json:"order"`
+	Policy string `json:"policy"`
+	Point  Point  `json:"point"`
+
+	Sojourn     float64 `json:"sojourn"`
+	Makespan    float64 `json:"makespan"`
+	LowResponse float64 `json:"low_response"`
+	// Mechanism is what became of the low-priority task.
+	Mechanism string `json:"mechanism"`
+
+	// LostCPU is work that was thrown away. TaskCPU is all that the tasks used,
+	// thrown away or not; OverheadCPU what dumps and restores used, DaemonCPU what
+	// the daemon did.
+	LostCPU     float64 `json:"lost_cpu"`
+	TaskCPU     float64 `json:"task_cpu"`
+	OverheadCPU float64 `json:"overhead_cpu"`
+	DaemonCPU   float64 `json:"daemon_cpu"`
+
+	// Dumped and Restored are the checkpoint's bytes, PagedOut and PagedIn those
+	// that the machine moved to swap and back meanwhile.
+	Dumped   int64 `json:"dumped"`
+	Restored int64 `json:"restored"`
+	PagedOut int64 `json:"paged_out"`
+	PagedIn  int64 `json:"paged_in"`
+
+	// Lanes are what the two tasks did, from the low-priority task's submission.
+	Lanes []report.Lane `json:"lanes,omitempty"`
+	// Arrived is when the urgent one was submitted.
+	Arrived float64 `json:"arrived"`
+
+	// Failure says why there are no numbers; then all of them are zero.
+	Failure string `json:"failure,omitempty"`
+}
+
+// cpu is all the processor time that a run took.
+func (r Run) cpu() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
+
+// moved is what the preemption read and wrote.
+func (r Run) moved() int64 { return r.Dumped + r.Restored + r.PagedOut + r.PagedIn }
+
+// Dump is a pair of checkpoints of one task with changes in between.
+type Dump struct {
+	Repeat int    `json:"repeat"`
+	Store  string `json:"store"`
+	// Pattern is where the changed pages lay: spread or contiguous.
+	Pattern string  `json:"pattern"`
+	Changed float64 `json:"changed"`
+	Size    int64   `json:"size"`
+
+	FirstBytes  int64   `json:"first_bytes"`
+	SecondBytes int64   `json:"second_bytes"`
+	First       float64 `json:"first"`
+	Second      float64 `json:"second"`
+
+	Failure string `json:"failure,omitempty"`
+}
+
+// setup is the one of an experiment, or an empty one.
+func (r *Results) setup(experiment string) Setup {
+	for _, s := range r.Setups {
+		if s.Experiment == experiment {
+			return s
+		}
+	}
+	return Setup{Experiment: experiment}
+}
+
+// skip notes what is left out.
+func (r *Results) skip(what, why string) { r.Skipped = append(r.Skipped, Skip{what, why}) }
+
+// ReadResults reads a file that a run has written.
+func ReadResults(path string) (*Results, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Results{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read results from %s: %w", path, err)
+	}
+	if r.Version != resultsVersion {
+		return nil, fmt.Errorf("read results from %s: version %d, this program reads %d", path, r.Version, resultsVersion)
+	}
+	return r, nil
+}
+
+func (r *Results) write(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("write results to %s: %w", path, err)
+	}
+	return writeWhole(path, append(text, '\n'))
+}
+
+// writeWhole replaces a file, making its directory.
+func writeWhole(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return linux.ReplaceFile(path, data, 0o644)
+}

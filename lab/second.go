@@ -1,0 +1,183 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/wire"
+)
+
+// changedShare is the part of the memory that changes between the checkpoints.
+const changedShare = 0.1
+
+// secondCheckpoint is experiment (d): checkpoint-preemption, table 3.
+func (h *harness) secondCheckpoint(ctx context.Context, z sizes) error {
+	h.say(0, "(d) preparing the storage")
+	places, err := h.places(ctx, []int64{z.touchBandwidth}, 3*z.touchBytes+64<<20, !h.o.Quick, "(d)")
+	if err != nil {
+		return err
+	}
+	disk, err := h.diskPlace(ctx)
+	if err != nil {
+		return err
+	}
+	places = append(places, disk)
+	h.res.Setups = append(h.res.Setups, Setup{Experiment: expSecond, LowBytes: z.touchBytes, Stores: facts(places)})
+
+	var cases []secondCase
+	for _, p := range places {
+		store, err := h.storeIn(p.dir, "store", "second")
+		if err != nil {
+			return err
+		}
+		c := daemonConfig{policy: "wait", stores: []storeDir{store}, group: p.group}
+		for _, pattern := range []string{"spread", "contiguous"} {
+			cases = append(cases, secondCase{h: h, place: p, config: c, bytes: z.touchBytes, pattern: pattern})
+		}
+	}
+	for repeat := range h.o.Repeats {
+		for n, i := range rand.New(rand.NewPCG(h.o.Seed, uint64(repeat))).Perm(len(cases)) {
+			c := cases[i]
+			h.say((float64(repeat)+float64(n)/float64(len(cases)))/float64(h.o.Repeats),
+				"(d) repeat %d of %d: %s pages, %s", repeat+1, h.o.Repeats, c.pattern, c.place.fact.Name)
+			dump, err := c.run(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			dump.Repeat, dump.Store, dump.Pattern, dump.Changed, dump.Size = repeat, c.place.fact.Name, c.pattern, changedShare, c.bytes
+			if err != nil {
+				dump.Failure = err.Error()
+			}
+			h.res.Dumps = append(h.res.Dumps, dump)
+		}
+	}
+	return nil
+}
+
+// secondCase is one kind of change on one store.
+type secondCase struct {
+	h       *harness
+	place   place
+	config  daemonConfig
+	bytes   int64
+	pattern string
+}
+
+// run fills a task's memory, checkpoints and restores it, has it change some
+// pages, and checkpoints it again.
+func (c secondCase) run(ctx context.Context) (dump Dump, err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	d, err := c.h.daemon(ctx, c.config)
+	if err != nil {
+		return Dump{}, err
+	}
+	dir, err := os.MkdirTemp(c.h.disk.dir, "touch")
+	if err != nil {
+		return Dump{}, err
+	}
+	defer os.RemoveAll(dir)
+	args := []string{"touch", "--dir", dir, "--bytes", strconv.FormatInt(c.bytes, 10),
+		"--share", strconv.FormatFloat(changedShare, 'g', -1, 64), "--seed", strconv.FormatUint(c.h.o.Seed, 10)}
+	if c.pattern == "contiguous" {
+		args = append(args, "--contiguous")
+	}
+	id, err := d.submit(ctx, "touch", args, c.bytes+taskOverhead, lowPriority)
+	if err != nil {
+		return Dump{}, err
+	}
+	defer func() { err = errors.Join(err, d.dispose(id), c.h.settle(d)) }()
+
+	if err := c.awaitRound(ctx, d, id, dir, 0); err != nil {
+		return Dump{}, err
+	}
+	if dump.First, dump.FirstBytes, err = c.checkpoint(ctx, d, id); err != nil {
+		return Dump{}, fmt.Errorf("first checkpoint: %w", err)
+	}
+	if err := c.restore(ctx, d, id); err != nil {
+		return Dump{}, err
+	}
+	if err := linux.ReplaceFile(filepath.Join(dir, "go"), []byte("1"), 0o600); err != nil {
+		return Dump{}, err
+	}
+	if err := c.awaitRound(ctx, d, id, dir, 1); err != nil {
+		return Dump{}, err
+	}
+	if dump.Second, dump.SecondBytes, err = c.checkpoint(ctx, d, id); err != nil {
+		return Dump{}, fmt.Errorf("second checkpoint: %w", err)
+	}
+	if err := c.restore(ctx, d, id); err != nil {
+		return Dump{}, err
+	}
+	return dump, c.finish(ctx, d, id, dir)
+}
+
+// checkpoint returns how long it took until the checkpoint was durable and the
+// processes were gone, and what was written.
+func (c secondCase) checkpoint(ctx context.Context, d *daemon, id string) (took float64, bytes int64, err error) {
+	start := time.Now()
+	t, err := d.Checkpoint(ctx, &wire.VerbRequest{Id: id})
+	if err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(start).Seconds()
+	if t.State != headrace.Checkpointed.String() || t.Checkpoint == nil {
+		return 0, 0, fmt.Errorf("task %s is %s after it was checkpointed", id, t.State)
+	}
+	return took, t.Checkpoint.StoredBytes, nil
+}
+
+func (c secondCase) restore(ctx context.Context, d *daemon, id string) error {
+	if _, err := d.Restore(ctx, &wire.VerbRequest{Id: id}); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	_, err := d.watch.until(ctx, id, inState(headrace.Running))
+	return err
+}
+
+// finish has the task read everything back. Its answer is that of its own check:
+// every page against what it must hold.
+func (c secondCase) finish(ctx context.Context, d *daemon, id, dir string) error {
+	if err := linux.ReplaceFile(filepath.Join(dir, "go"), []byte("end"), 0o600); err != nil {
+		return err
+	}
+	t, err := d.watch.end(ctx, id)
+	if err != nil {
+		return err
+	}
+	if t.task.State != headrace.Done.String() {
+		return fmt.Errorf("%w: the task ended: %s%s", errWrong, ending(t.task), d.complaint(t.task))
+	}
+	return nil
+}
+
+// awaitRound waits until the task says that it has done a round.
+func (c secondCase) awaitRound(ctx context.Context, d *daemon, id, dir string, round int) error {
+	path := filepath.Join(dir, "done")
+	for {
+		text, err := os.ReadFile(path)
+		if err == nil && string(text) == strconv.Itoa(round) {
+			return nil
+		}
+		t, _, err := d.watch.get(id)
+		if err != nil {
+			return err
+		}
+		if t.task != nil && final(t.task) {
+			return fmt.Errorf("%w: the task ended: %s%s", errWrong, ending(t.task), d.complaint(t.task))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}

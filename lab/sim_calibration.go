@@ -1,0 +1,337 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/report"
+	"headrace/wire"
+)
+
+// CalibrationPlan is the small workload that is run live and simulated.
+type CalibrationPlan struct {
+	// Slots is how many tasks run at a time.
+	Slots int `json:"slots"`
+	// Store is what checkpoints were kept on, Medium what that is for the simulator.
+	Store  StoreFact         `json:"store"`
+	Medium string            `json:"medium"`
+	Tasks  []CalibrationTask `json:"tasks"`
+}
+
+// CalibrationTask is one of its tasks. Times are seconds.
+type CalibrationTask struct {
+	Name     string            `json:"name"`
+	Priority headrace.Priority `json:"priority"`
+	Submit   float64           `json:"submit"`
+	Bytes    int64             `json:"bytes"`
+	// Alone is how long it takes outside the daemon, beside one other task.
+	Alone float64 `json:"alone"`
+
+	job job
+}
+
+// CalibrationRun is the workload under one policy, both ways. Times are seconds;
+// sojourns belong to CalibrationPlan.Tasks, but see simulateCalibration.
+type CalibrationRun struct {
+	Repeat int    `json:"repeat"`
+	Order  int    `json:"order"`
+	Policy string `json:"policy"`
+
+	Live Calibrated `json:"live"`
+	Sim  Calibrated `json:"sim"`
+
+	Failure string `json:"failure,omitempty"`
+}
+
+// Calibrated is what one of the two has found.
+type Calibrated struct {
+	Sojourns []float64 `json:"sojourns"`
+	Makespan float64   `json:"makespan"`
+	// Waste is the time of slots that was thrown away, or passed in dumps and
+	// restores.
+	Waste       float64 `json:"waste"`
+	Kills       int     `json:"kills"`
+	Suspends    int     `json:"suspends"`
+	Checkpoints int     `json:"checkpoints"`
+}
+
+// calibrationPolicies are compared. Where memory is plentiful cost does what suspend
+// does; adaptive is the one that has to choose.
+var calibrationPolicies = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint, policy.Adaptive, policy.Cost}
+
+// quickPolicies is how many of them SimOptions.Quick runs: those with one mechanism.
+const quickPolicies = 3
+
+// plannedTask is a task before its length is known.
+type plannedTask struct {
+	urgent           bool
+	submit, duration float64
+	bytes            int64
+}
+
+// calibrationTasks keep two slots busy with less urgent tasks into which four urgent
+// ones arrive: 20 seconds of arrivals, 90 of work.
+var calibrationTasks = []plannedTask{
+	{false, 0, 14, 192 << 20},
+	{false, 0.3, 11, 96 << 20},
+	{false, 0.9, 9, 1 << 20},
+	{false, 1.8, 12, 128 << 20},
+	{false, 3.1, 8, 64 << 20},
+	{true, 6, 5, 64 << 20},
+	{true, 9, 7, 1 << 20},
+	{true, 15, 6, 128 << 20},
+	{true, 20, 5, 64 << 20},
+}
+
+// quickCalibration only goes through everything.
+var quickCalibration = []plannedTask{
+	{false, 0, 0.9, 8 << 20},
+	{true, 0.4, 0.3, 1 << 20},
+}
+
+// calibration runs the same small workload live, with the real daemon, and simulated.
+func (s *simRunner) calibration(ctx context.Context) error {
+	if err := needsRoot("checkpoints and the throttled storage of the experiment calibration need it"); err != nil {
+		s.res.skip("(calibration)", err.Error())
+		return nil
+	}
+	h := s.o.harness(s.progress)
+	h.done, h.todo = s.done, s.todo
+	return h.with(func() error {
+		c := &calibrator{simRunner: s, h: h}
+		if err := c.prepare(ctx); err != nil {
+			return err
+		}
+		return c.repeat(ctx)
+	})
+}
+
+// calibrator runs the live half.
+type calibrator struct {
+	*simRunner
+	h     *harness
+	plan  *CalibrationPlan
+	place place
+}
+
+func (c *calibrator) prepare(ctx context.Context) error {
+	c.plan = &CalibrationPlan{Slots: 2}
+	planned := calibrationTasks
+	if c.o.Quick {
+		c.plan.Slots, planned = 1, quickCalibration
+	}
+	if err := c.findPlace(ctx); err != nil {
+		return err
+	}
+	c.plan.Store = c.place.fact
+	c.say(0.02, "measuring the tasks alone")
+	longest := slices.MaxFunc(planned, func(a, b plannedTask) int { return cmp.Compare(a.duration, b.duration) }).duration
+	rounds, err := c.h.dirtyRounds(ctx, longest)
+	if err != nil {
+		return err
+	}
+	jobs := make([]job, len(planned))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(c.plan.Slots)
+	for i, p := range planned {
+		group.Go(func() (err error) {
+			jobs[i], err = c.h.dirtyJob(each, p.bytes, int64(float64(rounds)*p.duration/longest), c.o.Seed+uint64(i))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, p := range planned {
+		t := CalibrationTask{Name: fmt.Sprintf("low%d", i+1), Priority: headrace.Low, Submit: p.submit, Bytes: p.bytes, Alone: jobs[i].alone, job: jobs[i]}
+		if p.urgent {
+			t.Name, t.Priority = fmt.Sprintf("urgent%d", i+1), headrace.Production
+		}
+		c.plan.Tasks = append(c.plan.Tasks, t)
+	}
+	c.res.Calibration = c.plan
+	return nil
+}
+
+// findPlace takes storage of 100 MB/s, or the disk where there can be none.
+func (c *calibrator) findPlace(ctx context.Context) error {
+	const room = 2 << 30
+	places, err := c.h.places(ctx, []int64{100e6}, room, false, "(calibration)")
+	if err != nil {
+		return err
+	}
+	for _, skipped := range c.h.res.Skipped {
+		c.res.skip(skipped.What, skipped.Why)
+	}
+	c.plan.Medium = "ssd"
+	if len(places) > 0 {
+		c.place = places[0]
+		return nil
+	}
+	c.plan.Medium = "disk"
+	c.place, err = c.h.diskPlace(ctx)
+	return err
+}
+
+func (c *calibrator) repeat(ctx context.Context) error {
+	failures := 0
+	policies := calibrationPolicies
+	if c.o.Quick {
+		policies = policies[:quickPolicies]
+	}
+	for repeat := range c.o.Repeats {
+		for order, i := range rand.New(rand.NewPCG(c.o.Seed, uint64(repeat))).Perm(len(policies)) {
+			name := policies[i]
+			share := (float64(repeat) + float64(order)/float64(len(policies))) / float64(c.o.Repeats)
+			c.say(0.1+0.9*share, "repeat %d of %d: %s, live", repeat+1, c.o.Repeats, name)
+			run, err := c.once(ctx, name)
+			run.Repeat, run.Order, run.Policy = repeat, order, string(name)
+			if run.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
+				return err
+			}
+			if run.Failure != "" {
+				c.res.failed("repeat %d, %s: %s", repeat+1, name, run.Failure)
+			}
+			c.res.Calibrated = append(c.res.Calibrated, run)
+		}
+	}
+	return nil
+}
+
+func (c *calibrator) once(ctx context.Context, name policy.Name) (CalibrationRun, error) {
+	var r CalibrationRun
+	store, err := c.h.storeIn(c.place.dir, "store", string(name))
+	if err != nil {
+		return r, err
+	}
+	d, err := c.h.daemon(ctx, daemonConfig{policy: string(name), slots: c.plan.Slots, stores: []storeDir{store}, group: c.place.group})
+	if err != nil {
+		return r, err
+	}
+	var cold []string
+	if c.place.cold {
+		cold = []string{store.dir}
+	}
+	r.Live, err = c.plan.live(ctx, d, cold)
+	if err = errors.Join(err, c.h.settle(d)); err != nil {
+		return r, err
+	}
+	r.Sim, err = c.simulateCalibration(ctx, name)
+	return r, err
+}
+
+// live submits the tasks when it is their time and waits for all of them.
+func (p *CalibrationPlan) live(ctx context.Context, d *daemon, cold []string) (out Calibrated, err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	ids := make([]string, len(p.Tasks))
+	submitted := make([]time.Time, len(p.Tasks))
+	defer func() {
+		for _, id := range ids {
+			err = errors.Join(err, d.dispose(id))
+		}
+	}()
+	start := time.Now()
+	for i, t := range p.Tasks {
+		if err := sleepUntil(ctx, start.Add(time.Duration(t.Submit*float64(time.Second)))); err != nil {
+			return out, err
+		}
+		submitted[i] = time.Now()
+		if ids[i], err = d.submit(ctx, t.Name, t.job.args, t.job.memory, t.Priority); err != nil {
+			return out, err
+		}
+		if t.Priority == headrace.Low {
+			defer d.keepCold(ctx, ids[i], cold)()
+		}
+	}
+	for i, t := range p.Tasks {
+		end, err := d.watch.end(ctx, ids[i])
+		if err != nil {
+			return out, fmt.Errorf("task %s: %w", t.Name, err)
+		}
+		if _, err := d.check(ctx, end.task, t.job.answer); err != nil {
+			return out, err
+		}
+		out.Sojourns = append(out.Sojourns, end.ended.Sub(submitted[i]).Seconds())
+		out.Makespan = max(out.Makespan, end.ended.Sub(submitted[0]).Seconds())
+		out.account(end.task)
+	}
+	return out, nil
+}
+
+// account adds what became of a task.
+func (c *Calibrated) account(t *wire.Task) {
+	for _, s := range laneOf(t, t.SubmittedMs).Segments {
+		switch s.Kind {
+		case report.Lost:
+			c.Kills++
+			c.Waste += length(s)
+		case report.Checkpointing:
+			c.Checkpoints++
+			c.Waste += length(s)
+		case report.Restoring:
+			c.Waste += length(s)
+		case report.Suspended:
+			c.Suspends++
+		}
+	}
+}
+
+func sleepUntil(ctx context.Context, at time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Until(at)):
+		return nil
+	}
+}
+
+// keepCold is coolDown for a task that may be checkpointed several times.
+func (d *daemon) keepCold(ctx context.Context, id string, dirs []string) (stop func()) {
+	if len(dirs) == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	stored := inState(headrace.Checkpointed)
+	go func() {
+		defer close(done)
+		for {
+			if _, err := d.watch.until(ctx, id, stored); err != nil {
+				return
+			}
+			for _, dir := range dirs {
+				// What could not be dropped is read faster: seen in the numbers.
+				_ = dropCachedTree(dir)
+			}
+			if _, err := d.watch.until(ctx, id, func(t *wire.Task) bool { return !stored(t) }); err != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// bySojourn gives the sojourns of the tasks of a priority, the shortest first.
+func (p *CalibrationPlan) bySojourn(of headrace.Priority, sojourns []float64) []float64 {
+	var out []float64
+	for i, t := range p.Tasks {
+		if t.Priority == of && i < len(sojourns) {
+			out = append(out, sojourns[i])
+		}
+	}
+	slices.SortFunc(out, cmp.Compare[float64])
+	return out
+}

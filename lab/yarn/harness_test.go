@@ -1,0 +1,168 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"headrace/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
+
+// keepEnv names the variable with a directory in which the clusters of tests keep
+// what they have written, logs above all; empty: nowhere.
+const keepEnv = "HEADRACE_YARN_KEEP"
+
+// startTest starts a cluster that ends with the test. What is then left of it fails
+// the test.
+func startTest(t *testing.T, o Options) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a YARN cluster; not with -short")
+	}
+	jars, err := Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	o.Jars, o.Dir = jars, t.TempDir()
+	// The user of YARN has to come through.
+	if err := os.Chmod(filepath.Dir(o.Dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if keep := os.Getenv(keepEnv); keep != "" {
+		o.Dir, o.Keep = keep, true
+	}
+	if o.Mode == Headrace {
+		o.Binary = testkit.Headrace(t)
+	}
+	c, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.Logs())
+		}
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// patience is how long a test waits for something that may take long on a busy
+// machine.
+const patience = 8 * time.Minute
+
+// within is a context for one step of a test.
+func within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s not done in %v", t.Name(), limit))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// awaitSteps returns when so many are done in all tasks together.
+func awaitSteps(t *testing.T, s Steps, n int) {
+	t.Helper()
+	err := await(within(t, patience), fmt.Sprintf("wait for %d steps in %s", n, s.Dir), patience, func(context.Context) (bool, error) {
+		done, err := s.Done()
+		return done >= n, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A stepsRun is a running job whose tasks do steps.
+type stepsRun struct {
+	*Run
+	steps Steps
+}
+
+// shell starts a job of our own application master that does steps.
+func shell(t *testing.T, c *Cluster, job ShellJob, count int, each time.Duration) *stepsRun {
+	t.Helper()
+	s := must(c.NewSteps(job.Name, count, each))(t)
+	job.Command = s.Command()
+	run := must(c.Shell(job))(t)
+	t.Cleanup(func() {
+		// What a failed test leaves would be in the way of others.
+		if id := applicationID.FindString(run.Output()); t.Failed() && id != "" {
+			c.KillApp(context.Background(), id)
+		}
+	})
+	return &stepsRun{run, s}
+}
+
+// awaitSteps returns when so many are done in all tasks together.
+func (r *stepsRun) awaitSteps(t *testing.T, n int) {
+	t.Helper()
+	err := await(within(t, patience), fmt.Sprintf("wait for %d steps", n), patience, func(context.Context) (bool, error) {
+		if r.Ended() {
+			return false, &fatal{r.client.problem()}
+		}
+		done, err := r.steps.Done()
+		return done >= n, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// succeed waits for the end and checks that every task has done every step.
+func (r *stepsRun) succeed(t *testing.T, tasks int) {
+	t.Helper()
+	if err := r.Succeed(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	attempts := must(r.steps.Attempts())(t)
+	if len(attempts) != tasks {
+		t.Errorf("%d tasks have done anything, want %d", len(attempts), tasks)
+	}
+	for task, all := range attempts {
+		best := 0
+		for _, a := range all {
+			best = max(best, len(a.Done))
+		}
+		if best != r.steps.Count {
+			t.Errorf("task %s has done %d of %d steps", task, best, r.steps.Count)
+		}
+	}
+}
+
+// idle fails unless the cluster's accounting is as before any application.
+func idle(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.AwaitIdle(within(t, patience)); err != nil {
+		t.Error(err)
+	}
+	m := must(c.Metrics(t.Context()))(t)
+	if m.AllocatedMB != 0 || m.ReservedMB != 0 || m.PendingMB != 0 || m.AllocatedVCores != 0 || m.AvailableMB != m.TotalMB {
+		t.Errorf("the cluster is not as it was: %+v", m)
+	}
+	for name, q := range must(c.QueueUse(t.Context()))(t) {
+		if q.UsedMB != 0 || q.UsedVCores != 0 || q.PendingMB != 0 || q.ReservedMB != 0 || q.Containers != 0 || q.AMUsedMB != 0 {
+			t.Errorf("queue %s is not as it was: %+v", name, q)
+		}
+		for user, mb := range q.Users {
+			if mb != 0 {
+				t.Errorf("queue %s: user %s still uses %d MB", name, user, mb)
+			}
+		}
+	}
+}

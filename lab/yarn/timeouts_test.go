@@ -1,0 +1,305 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// taskTimeout is the time after which a framework takes a task for dead that it does
+// not hear of: much less than usual, and more than a task is silent on a busy machine.
+const taskTimeout = 30 * time.Second
+
+// frameworkJar is the plug-in for a framework.
+func frameworkJar(t *testing.T, c *Cluster, framework string) string {
+	t.Helper()
+	jar := filepath.Join(c.o.Jars.Plugin, "..", "..", "..", framework, "target", "headrace-"+framework+".jar")
+	if _, err := os.Stat(jar); err != nil {
+		t.Skipf("the plug-in for %s is not there (%v): run make java", framework, err)
+	}
+	return jar
+}
+
+// node does something with the daemon beside the only NodeManager.
+func (c *Cluster) node(t *testing.T, do func(context.Context, wireconnect.TaskServiceClient) (*wire.Task, error)) *wire.Task {
+	t.Helper()
+	client := wire.NewHTTPClient(c.nodes[0].socket())
+	defer client.CloseIdleConnections()
+	return must(do(within(t, patience), wireconnect.NewTaskServiceClient(client, wire.BaseURL)))(t)
+}
+
+// A standstill is a container that a user has put aside.
+type standstill struct {
+	c  *Cluster
+	id string
+	// suspended or checkpointed.
+	state string
+	since time.Time
+}
+
+// aside puts the container aside that is the first to write something to a log.
+func aside(t *testing.T, c *Cluster, r *Run, state, file, text string) *standstill {
+	t.Helper()
+	app := must(r.ID(within(t, patience)))(t)
+	s := &standstill{c: c, state: state}
+	err := await(t.Context(), fmt.Sprintf("wait for %q in %s of %s", text, file, app), patience, func(context.Context) (bool, error) {
+		if r.Ended() {
+			return false, &fatal{r.client.problem()}
+		}
+		logs, err := c.ContainerLogs(app)
+		for name, log := range logs {
+			container, of := filepath.Split(name)
+			if of == file && !strings.HasSuffix(container, "_000001/") && strings.Contains(log, text) {
+				s.id = filepath.Clean(container)
+			}
+		}
+		return s.id != "", err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := s.task(t).NoCheckpoint; why != "" && s.state == "checkpointed" {
+		t.Logf("%s is suspended, not checkpointed: %s", s.id, why)
+		s.state = "suspended"
+	}
+	task := c.node(t, func(ctx context.Context, node wireconnect.TaskServiceClient) (*wire.Task, error) {
+		if s.state == "checkpointed" {
+			return node.Checkpoint(ctx, &wire.VerbRequest{Id: s.id})
+		}
+		return node.Suspend(ctx, &wire.VerbRequest{Id: s.id})
+	})
+	if task.State != s.state {
+		t.Fatalf("%s is %s, not %s", s.id, task.State, s.state)
+	}
+	s.since = time.Now()
+	return s
+}
+
+func (s *standstill) task(t *testing.T) *wire.Task {
+	t.Helper()
+	return s.c.node(t, func(ctx context.Context, node wireconnect.TaskServiceClient) (*wire.Task, error) {
+		return node.Get(ctx, &wire.GetRequest{Id: s.id})
+	})
+}
+
+// awaitEnd returns when the container is gone.
+func (s *standstill) awaitEnd(t *testing.T) {
+	t.Helper()
+	err := await(t.Context(), "wait for the end of "+s.id, patience, func(context.Context) (bool, error) {
+		return s.task(t).EndedMs != 0, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// outlast returns when the container has been aside for so long.
+func (s *standstill) outlast(t *testing.T, limit time.Duration) {
+	t.Helper()
+	err := await(t.Context(), "wait while "+s.id+" is "+s.state, limit+time.Minute, func(context.Context) (bool, error) {
+		if task := s.task(t); task.State != s.state {
+			return false, &fatal{fmt.Errorf("after %v it is %s (%s)", time.Since(s.since), task.State, task.Reason)}
+		}
+		return time.Since(s.since) > limit, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *standstill) goOn(t *testing.T) {
+	t.Helper()
+	s.c.node(t, func(ctx context.Context, node wireconnect.TaskServiceClient) (*wire.Task, error) {
+		if s.state == "checkpointed" {
+			return node.Restore(ctx, &wire.VerbRequest{Id: s.id})
+		}
+		return node.Resume(ctx, &wire.VerbRequest{Id: s.id})
+	})
+}
+
+// tasksHad is how many containers an application has had, its master's aside.
+func tasksHad(t *testing.T, c *Cluster, r *Run) int {
+	t.Helper()
+	app := must(r.ID(t.Context()))(t)
+	n := 0
+	for _, task := range must(c.Tasks(t.Context(), 0))(t) {
+		if task.Hosting.GetApplication() == app {
+			n++
+		}
+	}
+	return n
+}
+
+// Map tasks are put aside for longer than mapreduce.task.timeout. Those whose job has
+// the plug-in go on afterwards.
+func TestTimeoutOfMapReduce(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
+	with := map[string]string{
+		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.KeepAlivePolicy",
+		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
+		"headrace.node.socket":                    c.nodes[0].socket(),
+	}
+	suspended, checkpointed := startWords(t, c, "suspended", with), startWords(t, c, "checkpointed", with)
+	lost := startWords(t, c, "lost", nil)
+	// A map task logs this in the middle of its work, when it has told of some of it.
+	const file, begins = "syslog", "Spilling map output"
+	maps := []*standstill{
+		aside(t, c, suspended.Run, "suspended", file, begins),
+		aside(t, c, checkpointed.Run, "checkpointed", file, begins),
+	}
+	lostMap := aside(t, c, lost.Run, "suspended", file, begins)
+
+	lostMap.awaitEnd(t)
+	for _, m := range maps {
+		m.outlast(t, 2*taskTimeout)
+		m.goOn(t)
+	}
+	for r, want := range map[*words]int{suspended: 2, checkpointed: 2, lost: 3} {
+		r.succeed(t)
+		if n := tasksHad(t, c, r.Run); n != want {
+			t.Errorf("job %s has had %d containers, want %d", r.name, n, want)
+		}
+	}
+	idle(t, c)
+}
+
+// words is a job that counts words, with one map task and one reduce task.
+type words struct {
+	*Run
+	name, out string
+	lines     int
+}
+
+const quickLine = "the quick brown fox jumps over the lazy dog\n"
+
+func startWords(t *testing.T, c *Cluster, name string, properties map[string]string) *words {
+	t.Helper()
+	dir := filepath.Join(c.Dir, name)
+	w := &words{name: name, out: filepath.Join(dir, "out"), lines: 400_000}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	in := filepath.Join(dir, "in")
+	if err := os.WriteFile(in, []byte(strings.Repeat(quickLine, w.lines)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]string{
+		"mapreduce.task.timeout":                        fmt.Sprint(taskTimeout.Milliseconds()),
+		"mapreduce.task.timeout.check-interval-ms":      "500",
+		"mapreduce.input.fileinputformat.split.minsize": "1000000000",
+		"mapreduce.map.speculative":                     "false",
+	}
+	for name, value := range properties {
+		given[name] = value
+	}
+	w.Run = must(c.MapReduce(MapReduceJob{Name: name, Queue: "low", Args: []string{"wordcount", in, w.out}, Properties: given}))(t)
+	return w
+}
+
+// succeed waits for the job and checks what it has counted.
+func (w *words) succeed(t *testing.T) {
+	t.Helper()
+	if err := w.Succeed(within(t, 3*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	counted := string(must(os.ReadFile(filepath.Join(w.out, "part-r-00000")))(t))
+	if want := fmt.Sprintf("the\t%d\n", 2*w.lines); !strings.HasSuffix(counted, want) || !strings.Contains(counted, fmt.Sprintf("fox\t%d\n", w.lines)) {
+		t.Errorf("job %s has counted:\n%s", w.name, counted)
+	}
+}
+
+// Executors of Spark are put aside for longer than spark.network.timeout. Those whose
+// driver has the plug-in go on afterwards.
+func TestTimeoutOfSpark(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
+	with := map[string]string{
+		"spark.plugins":                     "headrace.spark.KeepAlivePlugin",
+		"spark.jars":                        frameworkJar(t, c, "spark"),
+		"spark.rpc.io.connectionTimeout":    "600s",
+		"spark.hadoop.headrace.node.socket": c.nodes[0].socket(),
+	}
+	suspended, checkpointed := startSlowSum(t, c, "suspended", with), startSlowSum(t, c, "checkpointed", with)
+	lost := startSlowSum(t, c, "lost", nil)
+	const file, begins = "stdout", "task begins"
+	executors := []*standstill{
+		aside(t, c, suspended, "suspended", file, begins),
+		aside(t, c, checkpointed, "checkpointed", file, begins),
+	}
+	lostExecutor := aside(t, c, lost, "suspended", file, begins)
+
+	lostExecutor.awaitEnd(t)
+	for _, e := range executors {
+		e.outlast(t, 2*taskTimeout)
+		e.goOn(t)
+	}
+	for r, want := range map[*Run]int{suspended: 1, checkpointed: 1, lost: 2} {
+		if err := r.Succeed(within(t, 3*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		app := must(r.ID(t.Context()))(t)
+		logs := must(c.ContainerLogs(app))(t)
+		master := strings.Replace(app, "application", "container", 1) + "_01_000001"
+		if sum := fmt.Sprintf("the sum is %d\n", slowNumbers*(slowNumbers+1)/2); !strings.Contains(logs[master+"/stdout"], sum) {
+			t.Errorf("the driver has not written %q but %q", sum, logs[master+"/stdout"])
+		}
+		if n := tasksHad(t, c, r); n != want {
+			t.Errorf("%s has had %d executors, want %d", app, n, want)
+		}
+	}
+	idle(t, c)
+}
+
+// slowNumbers is how many numbers a slow sum adds up, one each tenth of a second.
+const slowNumbers = 100
+
+// startSlowSum starts an application of Spark with one executor and one task.
+func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]string) *Run {
+	t.Helper()
+	module := filepath.Join(c.o.Jars.Cluster, "..", "..", "..", "sparkyarn")
+	spark, app := filepath.Join(module, "target", "spark", "*"), filepath.Join(module, "target", "headrace-sparkyarn.jar")
+	if _, err := os.Stat(app); err != nil {
+		t.Skipf("there is no Spark (%v): run mvn -f java/sparkyarn/pom.xml package", err)
+	}
+	jvm := strings.Join(smallJVM, " ")
+	given := map[string]string{
+		"spark.master":                     "yarn",
+		"spark.submit.deployMode":          "cluster",
+		"spark.app.name":                   name,
+		"spark.yarn.queue":                 "low",
+		"spark.yarn.jars":                  "local:" + spark,
+		"spark.yarn.stagingDir":            "file://" + filepath.Join(c.Dir, "staging"),
+		"spark.yarn.report.interval":       "500ms",
+		"spark.ui.enabled":                 "false",
+		"spark.driver.memory":              "480m",
+		"spark.driver.memoryOverhead":      "160m",
+		"spark.driver.extraJavaOptions":    jvm,
+		"spark.executor.instances":         "1",
+		"spark.executor.cores":             "1",
+		"spark.executor.memory":            "480m",
+		"spark.executor.memoryOverhead":    "160m",
+		"spark.executor.extraJavaOptions":  jvm,
+		"spark.network.timeout":            taskTimeout.String(),
+		"spark.network.timeoutInterval":    "1s",
+		"spark.executor.heartbeatInterval": "4s",
+	}
+	for name, value := range properties {
+		given[name] = value
+	}
+	var args []string
+	for name, value := range given {
+		args = append(args, "--conf", name+"="+value)
+	}
+	args = append(args, "--class", "headrace.sparkyarn.SlowSum", app, fmt.Sprint(slowNumbers), "100")
+	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), spark}, args...)
+	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
+	return must(c.client(name, cmd))(t)
+}

@@ -1,0 +1,213 @@
+package limits
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"headrace"
+	"headrace/config"
+)
+
+func parsed(t *testing.T, text string) *config.File {
+	t.Helper()
+	f, err := config.Parse("f", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var groupIDs = map[string]uint32{"staff": 50, "ops": 60, "zero": 0}
+
+func lookUp(name string) (uint32, error) {
+	if id, ok := groupIDs[name]; ok {
+		return id, nil
+	}
+	return 0, errors.New("no such group")
+}
+
+func table(t *testing.T, text string, flags ...string) *Table {
+	t.Helper()
+	tab, warnings, err := Read(parsed(t, text), "f", flags, lookUp)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	return tab
+}
+
+const example = `
+[limits]
+waiting = 500
+memory = 4G
+[limits group staff]
+waiting = 1000
+priority = 9
+slots = 2
+[limits group ops]
+priority = production
+slots = none
+running = 3
+[limits user alice]
+waiting = none
+[limits user 7]
+slots = 0.5
+`
+
+// A user counts before groups, groups before all, key by key; of groups the most
+// generous counts.
+func TestPrecedence(t *testing.T) {
+	tab := table(t, example)
+	all := Default("").Of(Who{})
+	cases := []struct {
+		name string
+		who  Who
+		want func(l *Limits)
+	}{
+		{"a stranger", Who{UID: 5, Name: "eve", GID: 5}, func(l *Limits) {}},
+		{"staff", Who{UID: 5, Name: "eve", GID: 50}, func(l *Limits) { l.Waiting, l.Priority, l.Slots = 1000, 9, 2 }},
+		{"staff and ops", Who{UID: 5, Name: "eve", GID: 5, Groups: []uint32{60, 50}}, func(l *Limits) {
+			l.Waiting, l.Priority, l.Slots, l.Running = 1000, headrace.Production, math.Inf(1), 3
+		}},
+		{"alice of staff", Who{UID: 6, Name: "alice", GID: 50}, func(l *Limits) { l.Waiting, l.Priority, l.Slots = None, 9, 2 }},
+		{"a user by number", Who{UID: 7, Name: "carol", GID: 50}, func(l *Limits) { l.Waiting, l.Priority, l.Slots = 1000, 9, 0.5 }},
+	}
+	for _, c := range cases {
+		want := all
+		want.Waiting, want.Memory = 500, 4<<30
+		c.want(&want)
+		if got := tab.Of(c.who); got != want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, want)
+		}
+	}
+}
+
+func TestFlagsCountBeforeTheFile(t *testing.T) {
+	tab := table(t, example, "waiting=7", "user:alice:waiting=8", "user:bob:priority=low", "group:ops:running=9")
+	for name, want := range map[string]int64{"eve": 7, "alice": 8, "bob": 7} {
+		if got := tab.Of(Who{UID: 5, Name: name}).Waiting; got != want {
+			t.Errorf("%s: %d waiting, want %d", name, got, want)
+		}
+	}
+	if got := tab.Of(Who{UID: 5, Name: "bob", GID: 60}); got.Priority != headrace.Low || got.Running != 9 {
+		t.Errorf("bob: %+v", got)
+	}
+}
+
+func TestNothingSaid(t *testing.T) {
+	tab, _, err := Read(nil, "f", nil, lookUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := tab.Of(Who{UID: 5, Name: "eve"})
+	if l.Priority >= headrace.Production || l.Waiting <= 0 || l.Waiting > 50_000 || l.SpecBytes > 1<<30 || l.LogBytes == None {
+		t.Errorf("by default one user may shut out others: %+v", l)
+	}
+	if l.Slots < 1e9 || l.Running != None || l.Memory != None {
+		t.Errorf("by default one user may not use an idle machine: %+v", l)
+	}
+}
+
+func TestReadSaysAllThatIsWrong(t *testing.T) {
+	bad := parsed(t, `[limits]
+waitng = 3
+waiting = many
+waiting = -1
+priority = urgent
+slots = NaN
+slots = -1
+memory = much
+[limits everybody]
+[limits user]
+[limits user alice bob]
+[limits host x]
+`)
+	_, _, err := Read(bad, "f", []string{"waiting", "user:waiting=3", "host:x:waiting=3", "wating=3", "waiting=x"}, lookUp)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	want := []string{"f:2: waitng is unknown; did you mean waiting?", "f:3: waiting = many: want a number", "f:4:", "f:5: priority = urgent: want free",
+		"f:6:", "f:7:", "f:8: memory = much: want a size", "f:9: [limits everybody]: want", "f:10:", "f:11:", "f:12:",
+		"--limit waiting: want KEY=VALUE", "--limit user:waiting=3:", "--limit host:x:waiting=3:", "--limit wating=3: wating is unknown; did", "--limit waiting=x:"}
+	if len(lines) != len(want) {
+		t.Fatalf("got %q", lines)
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(lines[i], w) {
+			t.Errorf("got %q, want %q", lines[i], w)
+		}
+	}
+	tab, warnings, err := Read(parsed(t, "[limits group gone]\nwaiting = 1\n"), "f", nil, lookUp)
+	if err != nil || len(warnings) != 1 {
+		t.Fatal(err, warnings)
+	}
+	if got := tab.Of(Who{UID: 5, Name: "eve", GID: 0}).Waiting; got == 1 {
+		t.Error("the limit of a group that does not exist counts for group 0")
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	l := Limits{Priority: headrace.High, Slots: 2, Memory: 1e9, Running: 5, Waiting: 10, SpecBytes: 1000}
+	fits := Ask{Tasks: 1, Priority: headrace.High, CPUs: 2, Memory: 1e9, SpecBytes: 1000}
+	if err := l.Refuse("alice", "f", fits, Use{Waiting: 9}); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+	if err := Unlimited().Refuse("root", "f", Ask{Tasks: 1e6, Priority: 11, CPUs: 1e6, Memory: 1 << 60, SpecBytes: 1 << 20}, Use{Waiting: 1e9, SpecBytes: 1 << 50}); err != nil {
+		t.Errorf("root: %v", err)
+	}
+	cases := map[string]struct {
+		ask func(*Ask)
+		use Use
+	}{
+		"priority":   {ask: func(a *Ask) { a.Priority++ }},
+		"slots":      {ask: func(a *Ask) { a.CPUs = 2.1 }},
+		"memory":     {ask: func(a *Ask) { a.Memory++ }},
+		"waiting":    {ask: func(a *Ask) { a.SpecBytes = 0 }, use: Use{Waiting: 10}},
+		"spec-bytes": {ask: func(a *Ask) {}, use: Use{SpecBytes: 1}},
+	}
+	for key, c := range cases {
+		ask := fits
+		c.ask(&ask)
+		err := l.Refuse("alice", "/etc/x", ask, c.use)
+		var r *Refusal
+		if !errors.As(err, &r) || r.Key != key {
+			t.Errorf("%s: %v", key, err)
+			continue
+		}
+		if text := err.Error(); !strings.Contains(text, "(limit "+key+" of alice; root can raise it in /etc/x)") {
+			t.Errorf("%s: it does not say who can raise it: %s", key, text)
+		}
+	}
+	l.Running = 0
+	if err := l.Refuse("alice", "f", fits, Use{}); err == nil {
+		t.Error("who may run nothing may hand in")
+	}
+	many := fits
+	many.Tasks, many.SpecBytes = 11, 0
+	if err := l.Refuse("alice", "f", many, Use{}); err == nil {
+		t.Error("11 of 10 at once")
+	}
+}
+
+func TestRows(t *testing.T) {
+	rows := table(t, example).Rows()
+	if len(rows) != 6 || len(rows[0]) != keys+1 {
+		t.Fatalf("%q", rows)
+	}
+	if got := strings.Join(rows[1], "|"); got != "everybody|high|none|4.3 GB|none|500|64.0 MB|10.0 GB" {
+		t.Error(got)
+	}
+	if got := strings.Join(rows[3], "|"); got != "group ops|production|none||3|||" {
+		t.Error(got)
+	}
+}
+
+func TestSource(t *testing.T) {
+	s := NewSource(Default("a"))
+	s.Replace(Default("b"))
+	if got := s.Now().File(); got != "b" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,113 @@
+package manager
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+)
+
+// Draining has everything go on, also what a user holds, and nothing give way, until it
+// is ended.
+func TestDrain(t *testing.T) {
+	s := start(t, nil)
+	held, dumped, runs := task("held"), task("dumped"), task("runs")
+	held.State, held.Held = "suspended", true
+	dumped.State = "checkpointed"
+	m := s.machine("n1", held, dumped, runs)
+	drain := func(end bool) *wire.DrainResponse {
+		t.Helper()
+		res, err := s.api.Drain(context.Background(), &wire.DrainRequest{End: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := drain(false); res.Left != 2 || res.Away != 0 {
+		t.Fatalf("left %v, want 2", res)
+	}
+	fails, works := m.order(), m.order()
+	for _, o := range []*wire.NodeOrder{fails, works} {
+		if o.Verb != "resume" || !o.Force {
+			t.Errorf("order %v, want a forced resume", o)
+		}
+	}
+	wantDecision(t, s.preempt("runs")[0], "wait", "being drained")
+	wantDecision(t, s.preempt("stranger")[0], "wait", "being drained")
+	m.finish(works, "")
+	m.finish(fails, "no room for it")
+	if res := drain(false); res.Left != 1 || len(res.Problems) != 1 || !strings.Contains(res.Problems[0], "no room for it") {
+		t.Errorf("with a failure: %v", res)
+	}
+	if people, err := s.api.Nodes(context.Background(), &wire.NodesRequest{}); err != nil || !people.Draining {
+		t.Errorf("it does not tell that it is draining: %v", err)
+	}
+	drain(true)
+	wantDecision(t, s.preempt("runs")[0], "suspend", "")
+}
+
+// What is on a node that is away is counted, and goes on when the node comes back.
+func TestDrainAway(t *testing.T) {
+	s := start(t, func(c *Config) { c.Drain = true })
+	k := task("c1")
+	m := s.machine("n1", k)
+	m.set("c1", func(t *wire.Task) { t.State = "suspended" })
+	m.leave()
+	s.until("c1", "away", func(c *wire.Container) bool { return c.Away })
+	m.join()
+	m.report()
+	defer m.keep()()
+	if o := m.order(); o.Verb != "resume" || !o.Force {
+		t.Errorf("order %v", o)
+	}
+}
+
+func TestForgetNode(t *testing.T) {
+	s := start(t, nil)
+	m := s.machine("old", task("c1"))
+	forget := func(name string) connect.Code {
+		_, err := s.api.Forget(context.Background(), &wire.ForgetNodeRequest{Node: name})
+		if err == nil {
+			return 0
+		}
+		return connect.CodeOf(err)
+	}
+	if code := forget("old"); code != connect.CodeFailedPrecondition {
+		t.Errorf("forget a node that is here: %v", code)
+	}
+	m.leave()
+	s.until("c1", "away", func(c *wire.Container) bool { return c.Away })
+	if code := forget("other"); code != connect.CodeNotFound {
+		t.Errorf("forget a node that nobody knows: %v", code)
+	}
+	if code := forget("old"); code != 0 {
+		t.Errorf("forget a node that is away: %v", code)
+	}
+	if s.container("c1") != nil {
+		t.Error("its container is still told")
+	}
+	m.join()
+	m.report()
+	if s.container("c1") == nil {
+		t.Error("it was not taken in again")
+	}
+}
+
+// The queue of a container is what its scheduler tells of its application.
+func TestQueues(t *testing.T) {
+	s := start(t, nil)
+	k := task("c1")
+	k.Hosting.Queue = ""
+	s.machine("n1", k, task("c2"))
+	if _, err := s.api.Containers(context.Background(), &wire.ContainersRequest{Queues: map[string]string{"application_1": "root.day"}}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"c1": "root.day", "c2": "low"} {
+		if got := s.container(id).Hosting.Queue; got != want {
+			t.Errorf("%s is in the queue %q, want %q", id, got, want)
+		}
+	}
+}

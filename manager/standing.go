@@ -1,0 +1,161 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+)
+
+var (
+	errUnknown = errors.New("it is not known here")
+	errAway    = errors.New("nothing is heard of its node")
+	errEarly   = errors.New("it is not known yet: the manager was started only just now")
+)
+
+// standing says why a victim cannot be told anything.
+type standing int
+
+const (
+	// present: it can be told.
+	present standing = iota
+	// ended: its node has told so. YARN does not know yet when its NodeManager is away.
+	ended
+	// early: the manager was started only just now, and nodes are still coming back.
+	early
+	// unknown: it is still being brought to its machine, runs without Headrace, or its
+	// node has not been heard of since the manager was started.
+	unknown
+	// away: nothing is heard of its node.
+	away
+	// pending: its process has not come yet.
+	pending
+)
+
+// answer is the mechanism for a victim that is not present, and why. Wait as long as the
+// doubt may end by itself; none, the empty one, when nothing is left to hope for: then
+// its scheduler does what it is told to do without an answer.
+//
+// asked is for how long the scheduler has been asking about it, limit how long it may
+// have to for that.
+func (s standing) answer(asked, limit time.Duration) (mechanism, reason string) {
+	wait := headrace.Wait.String()
+	switch s {
+	case ended:
+		return wait, "it has ended already; its scheduler has not been told yet"
+	case early:
+		return wait, errEarly.Error()
+	}
+	reason = map[standing]string{
+		unknown: errUnknown.Error() + ": it is still being brought to its machine, runs without Headrace, or its node has not joined",
+		away:    errAway.Error(),
+		pending: "it has not been started",
+	}[s]
+	if asked < limit {
+		return wait, reason + fmt.Sprintf("; it is given %v", limit)
+	}
+	return "", reason + fmt.Sprintf(", and that for %v", asked.Round(time.Second))
+}
+
+// standing of a container now; k is what is known of it, or nil.
+func (c *cluster) standing(id string, now time.Time) (s standing, k *container) {
+	k = c.containers[id]
+	switch {
+	case k == nil && c.ended.has(id):
+		return ended, nil
+	case k == nil && now.Sub(c.began) < c.cfg.timing.settle:
+		return early, nil
+	case k == nil:
+		return unknown, nil
+	case k.node.away:
+		return away, k
+	case k.state == headrace.Pending && k.order == nil && k.task.Doing == "":
+		return pending, k
+	}
+	return present, k
+}
+
+// reach is the container of that name, if its node can be told something.
+func (c *cluster) reach(id string) (*container, error) {
+	switch s, k := c.standing(id, time.Now()); s {
+	case early:
+		return nil, errEarly
+	case ended, unknown:
+		return nil, errUnknown
+	case away:
+		return nil, errAway
+	default:
+		return k, nil
+	}
+}
+
+// doubt is about a container of which the scheduler has asked in vain.
+type doubt struct {
+	since, last time.Time
+	told        string
+}
+
+// doubtful answers about a victim that is not present.
+func (c *cluster) doubtful(id string, s standing, k *container, observe bool, now time.Time) *wire.PreemptDecision {
+	d := c.doubts[id]
+	if d == nil {
+		d = &doubt{since: now}
+		c.doubts[id] = d
+	}
+	d.last = now
+	answer := &wire.PreemptDecision{Container: id}
+	answer.Mechanism, answer.Reason = s.answer(now.Sub(d.since), c.cfg.timing.doubt)
+	node := ""
+	if k != nil {
+		node = k.node.name
+	}
+	c.log(id, node, &d.told, answer, observe)
+	return answer
+}
+
+// forgetDoubts forgets what nobody has asked about for long.
+func (c *cluster) forgetDoubts(now time.Time) {
+	for id, d := range c.doubts {
+		if now.Sub(d.last) > c.cfg.timing.remember {
+			delete(c.doubts, id)
+		}
+	}
+}
+
+// lately is a set of names, each of which is in it for a while: once to twice its span.
+type lately struct {
+	now, before map[string]struct{}
+	turned      time.Time
+}
+
+// add puts a name in; beyond most others are forgotten early.
+func (l *lately) add(name string, most int) {
+	if len(l.now) >= most {
+		l.now, l.before = nil, l.now
+	}
+	if l.now == nil {
+		l.now = map[string]struct{}{}
+	}
+	l.now[name] = struct{}{}
+}
+
+func (l *lately) has(name string) bool {
+	_, now := l.now[name]
+	_, before := l.before[name]
+	return now || before
+}
+
+// remove takes a name out.
+func (l *lately) remove(name string) {
+	delete(l.now, name)
+	delete(l.before, name)
+}
+
+// turn forgets what is older than the span.
+func (l *lately) turn(now time.Time, span time.Duration) {
+	if now.Sub(l.turned) > span {
+		l.now, l.before, l.turned = nil, l.now, now
+	}
+}

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+	"headrace/wire/convert"
+)
+
+// Unclaimed is how long containers stay put aside without a manager, unless the
+// configuration says something else.
+const Unclaimed = 10 * time.Minute
+
+// unclaimed are the tasks that go on by themselves because no manager has been heard
+// of since heard: those that are suspended or checkpointed, and not by a person.
+func unclaimed(tasks []*wire.Task, heard, now time.Time, limit time.Duration) []string {
+	if limit <= 0 || now.Sub(heard) < limit {
+		return nil
+	}
+	var ids []string
+	for _, t := range tasks {
+		if convert.In(t, headrace.Suspended, headrace.Checkpointed) && t.Doing == "" && !t.Held {
+			ids = append(ids, t.Id)
+		}
+	}
+	return ids
+}
+
+// claim looks after containers that nobody claims, until ctx ends. What does not go on
+// is tried again.
+func (a *Agent) claim(ctx context.Context) {
+	limit := a.cfg.Unclaimed
+	if limit <= 0 {
+		return
+	}
+	tick := time.NewTicker(max(limit/10, a.cfg.timing.every))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		_, tasks := a.host.Facts()
+		for _, id := range unclaimed(tasks, a.lastHeard(), time.Now(), limit) {
+			a.cfg.Log.Warn("a container goes on by itself: no manager was heard of", "container", id, "for", limit)
+			order := &wire.NodeOrder{Container: id, Verb: headrace.CommandResume.String(), Reason: "no manager was heard of for " + limit.String()}
+			if err := a.host.Do(ctx, order); err != nil && ctx.Err() == nil {
+				a.cfg.Log.Warn("a container does not go on by itself; it is tried again", "container", id, "err", err)
+			}
+		}
+	}
+}
+
+// lastHeard is when a manager has answered last, at first when the agent was started.
+func (a *Agent) lastHeard() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.heard
+}

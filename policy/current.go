@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"time"
+
+	"headrace"
+)
+
+// PageOut is an order to write memory of a task to swap, as long as it may not be
+// there yet.
+type PageOut struct {
+	// Bytes are to be written; Swapped was in swap when that was ordered.
+	Bytes, Swapped int64
+}
+
+// left is what is not in swap yet, now that swapped is there.
+func (p PageOut) left(swapped int64) int64 { return max(0, p.Bytes-max(0, swapped-p.Swapped)) }
+
+// Current is a task as policies are to see it now: t is what is known of it, measured
+// age ago, doing is what is being done to it, and outs are the orders to write its
+// memory to swap. Whoever builds a View of tasks that are measured now and then ends
+// with this.
+func Current(t headrace.TaskView, age time.Duration, doing headrace.Operation, outs ...PageOut) headrace.TaskView {
+	if t.State == headrace.Running {
+		age = max(0, age)
+		t.Progress.Wall += age
+		t.Progress.TotalWall += age
+	}
+	t.Starting, t.LeavingBy = doing.BringsBack(), doing.LeavesBy()
+	t.Leaving = t.LeavingBy != headrace.Wait
+	t.Dirty = min(t.Dirty, t.Resident+t.Swapped)
+	t.PagingOut = 0
+	for _, p := range outs {
+		t.PagingOut += p.left(t.Swapped)
+	}
+	t.PagingOut = min(t.PagingOut, t.Resident)
+	return t
+}

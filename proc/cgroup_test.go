@@ -1,0 +1,365 @@
+package proc_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
+	"headrace/proc"
+)
+
+// withCgroups gives the world's tasks cgroups of their own, or skips the test with
+// the reason. have are the controllers that it needs.
+func (w *world) withCgroups(have func(cgroup.Group) bool) *world {
+	w.Helper()
+	w.must(os.MkdirAll(w.rt.Dir, 0o711)) // a base is named after the directory itself
+	base, err := cgroup.Open(w.rt.Dir)
+	if base == nil {
+		w.Skip(err)
+	}
+	probe, err := base.Make("probe", cgroup.Limits{}, nil)
+	w.must(probe.Remove())
+	w.base = base
+	if !have(probe) {
+		w.Skipf("the cgroups here are %+v, %v", probe, err)
+	}
+	w.rt.Cgroups = base
+	w.rt.Problem = func(id headrace.TaskID, err error) {
+		if err != nil {
+			w.Errorf("task %s: %v", id, err)
+		}
+	}
+	return w
+}
+
+func anyGroup(g cgroup.Group) bool              { return len(g.Dirs()) > 0 }
+func hasMemory(g cgroup.Group) bool             { return g.Memory != "" }
+func hasFreezer(g cgroup.Group) bool            { return g.Freezer != "" }
+func hasPIDs(g cgroup.Group) bool               { return g.PIDs != "" }
+func (w *world) groupOf(id string) cgroup.Group { return w.rt.Cgroups.Find(id) }
+
+func (w *world) taskPIDs(id string) (pids []int) {
+	w.Helper()
+	for _, p := range w.taskProcesses(id) {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+// inGroup reports whether all of a task, and not its supervisor, is in its cgroup.
+func (w *world) inGroup(id string) bool {
+	for _, dir := range w.groupOf(id).Dirs() {
+		in, err := cgroup.Members(dir)
+		w.must(err)
+		members := fmt.Sprint(in)
+		for _, pid := range w.taskPIDs(id) {
+			if !strings.Contains(members, strconv.Itoa(pid)) {
+				return false
+			}
+		}
+		if strings.Contains(members, strconv.Itoa(w.shimPID(id))) {
+			w.Errorf("the supervisor is in %s", dir)
+		}
+	}
+	return true
+}
+
+func TestCgroupOfATask(t *testing.T) {
+	w := newWorld(t).withCgroups(anyGroup)
+	s := w.spec("t", "/bin/sh", "-c", "(sleep 1000 &); sleep 1000 & echo ready; wait")
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.await("all of it in its cgroup", func() bool { return len(w.taskPIDs("t")) >= 3 && w.inGroup("t") })
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	w.end(task)
+	w.await("the end of the cgroup", func() bool { return len(w.groupOf("t").Dirs()) == 0 })
+
+	s.ID = "lost"
+	task = w.start(s)
+	w.awaitOutput(task, "ready")
+	w.must(syscall.Kill(w.shimPID("lost"), syscall.SIGKILL))
+	w.end(task)
+	w.await("the end of the cgroup of a lost task", func() bool { return len(w.groupOf("lost").Dirs()) == 0 })
+}
+
+// A task that somebody else has put in a cgroup stays there, and gets its own in
+// the other hierarchies.
+func TestCgroupOfAnotherScheduler(t *testing.T) {
+	w := newWorld(t).withCgroups(hasPIDs)
+	own, err := linux.CgroupDirs(os.Getpid())
+	w.must(err)
+	at, ok := own["pids"]
+	if !ok {
+		t.Skip("the pids controller is not of version 1 here")
+	}
+	dir := filepath.Join(at, "headrace-test-"+filepath.Base(filepath.Dir(w.rt.Dir)))
+	w.must(os.Mkdir(dir, 0o755))
+	w.Cleanup(func() {
+		w.await("removal", func() bool { return os.Remove(dir) == nil })
+	})
+	s := w.spec("t", "sleep", "1000")
+	s.Cgroups = []string{dir}
+	task := w.start(s)
+	w.await("the foreign cgroup", func() bool { in, _ := cgroup.Members(dir); return len(in) >= 2 })
+	if g := w.groupOf("t"); g.PIDs != "" || g.Dirs() == nil {
+		t.Errorf("its cgroup is %+v", g)
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	w.end(task)
+}
+
+// otherUser is an account that is neither root nor this one's.
+const otherUser = 65534
+
+// contAsUser sends SIGCONT to all of a task as its user.
+func (w *world) contAsUser(id string) {
+	w.Helper()
+	pids := w.taskPIDs(id)
+	if len(pids) == 0 {
+		w.Fatal("no processes")
+	}
+	args := []string{"-CONT"}
+	for _, pid := range pids {
+		args = append(args, strconv.Itoa(pid))
+	}
+	cmd := exec.Command("/bin/kill", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
+	out, err := cmd.CombinedOutput()
+	// init is root's
+	if err != nil && !strings.Contains(string(out), "not permitted") {
+		w.Fatalf("kill -CONT: %v: %s", err, out)
+	}
+}
+
+func (w *world) cpu(t *proc.Task) time.Duration {
+	u := w.stats(t).Usage
+	return u.User + u.System
+}
+
+// Its user cannot continue a suspended task: not for a moment where there is a
+// freezer, else until it is next looked at.
+func TestSuspendedStaysSo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("tasks of other users need root")
+	}
+	for _, frozen := range []bool{true, false} {
+		t.Run(fmt.Sprintf("freezer=%v", frozen), func(t *testing.T) {
+			w := newWorld(t)
+			if frozen {
+				w.withCgroups(hasFreezer)
+			}
+			s := w.spec("t", "/bin/sh", "-c", "echo ready; while :; do :; done")
+			s.UID, s.GID = otherUser, otherUser
+			task := w.start(s)
+			w.awaitOutput(task, "ready")
+			for range 3 {
+				_, err := task.Suspend(w.ctx, 0)
+				w.must(err)
+				before := w.cpu(task)
+				w.contAsUser("t")
+				if frozen {
+					time.Sleep(100 * time.Millisecond) // in which it would run
+				} else {
+					w.await("running", func() bool {
+						st, err := linux.ProcFS("").Stat(w.taskPIDs("t")[0])
+						return err == nil && !linux.Stopped(st.State)
+					})
+					if st := w.stats(task); st.Continued == 0 || st.State != headrace.Suspended {
+						t.Errorf("nobody noticed: %+v", st)
+					}
+					before = w.cpu(task)
+					time.Sleep(50 * time.Millisecond)
+				}
+				if after := w.cpu(task); after != before {
+					t.Errorf("it has used %v of processor time while it was suspended", after-before)
+				}
+				w.must(task.Resume(w.ctx))
+				before = w.cpu(task)
+				w.await("progress", func() bool { return w.cpu(task) > before })
+			}
+		})
+	}
+}
+
+// A suspended and locked task is dumped, also when its user has tried to continue
+// it, and is in its cgroup with its limits when it is back.
+func TestCheckpointOfLocked(t *testing.T) {
+	w := newWorld(t).needCheckpoints().withCgroups(hasFreezer)
+	s := w.spec("t", "/usr/bin/python3", "-uc", "b = bytearray(30 << 20)\nfor i in range(10000000): print(i, flush=True); import time; time.sleep(.005)")
+	s.Memory, s.PIDs = 64<<20, 5
+	task := w.start(s)
+	w.awaitOutput(task, "\n3\n")
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	for _, pid := range w.taskPIDs("t") {
+		w.must(syscall.Kill(pid, syscall.SIGCONT))
+	}
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	before := len(w.log("t", "stdout"))
+	w.await("progress", func() bool { return len(w.log("t", "stdout")) > before })
+	if !w.inGroup("t") {
+		t.Error("it is not in its cgroup after the restore")
+	}
+	if g := w.groupOf("t"); g.PIDs != "" {
+		if b, _ := os.ReadFile(filepath.Join(g.PIDs, "pids.max")); strings.TrimSpace(string(b)) != "5" {
+			t.Errorf("pids.max is %q after the restore", b)
+		}
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+}
+
+// removeGroup removes the cgroup of a checkpointed task, as somebody's clean-up would.
+func (w *world) removeGroup(id string) {
+	w.Helper()
+	dirs := w.groupOf(id).Dirs()
+	if len(dirs) == 0 {
+		w.Fatal("the task has no cgroup")
+	}
+	for _, dir := range dirs {
+		w.must(os.Remove(dir))
+	}
+}
+
+// A task whose cgroup was removed while it was checkpointed gets it anew, with its
+// limits.
+func TestRestoreWithoutCgroup(t *testing.T) {
+	for _, memoryFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("memoryFirst=%v", memoryFirst), func(t *testing.T) {
+			w := newWorld(t).needCheckpoints().withCgroups(anyGroup)
+			w.rt.MemoryFirst = memoryFirst
+			s := w.spec("count", "python3", "-c", counter)
+			s.Memory, s.PIDs = 64<<20, 57
+			task := w.start(s)
+			w.awaitOutput(task, "\n3 ")
+			before := w.groupOf("count")
+			w.checkpoint(task)
+			w.removeGroup("count")
+			task = w.restore(s, proc.RestoreOptions{})
+			_, err := task.Suspend(w.ctx, 0)
+			w.must(err)
+			if after := w.groupOf("count"); after != before || !w.inGroup("count") {
+				t.Errorf("after the restore its cgroup is %+v, and it is in it: %v; before, %+v", after, w.inGroup("count"), before)
+			}
+			if before.PIDs != "" && before.SeparatePIDs() {
+				if b, err := os.ReadFile(filepath.Join(before.PIDs, "pids.max")); strings.TrimSpace(string(b)) != "57" {
+					t.Errorf("pids.max is %q after the restore, %v", b, err)
+				}
+			}
+			w.must(task.Resume(w.ctx))
+			if e := w.end(task); e.Code != 9 {
+				t.Errorf("ended with %+v, want code 9", e)
+			}
+			w.checkCounter("count")
+		})
+	}
+}
+
+// Where the cgroup cannot be made anew the task goes on without, and its supervisor's
+// log says so.
+func TestRestoreWhereNoCgroupCanBe(t *testing.T) {
+	w := newWorld(t).needCheckpoints().withCgroups(anyGroup)
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	w.removeGroup("count")
+	w.rt.Cgroups = nil // a daemon without the rights
+	if e := w.end(w.restore(s, proc.RestoreOptions{})); e.Code != 9 {
+		t.Errorf("ended with %+v, want code 9", e)
+	}
+	w.checkCounter("count")
+	if said := w.log("count", "shim.log"); !strings.Contains(said, "goes on without its cgroup") {
+		t.Errorf("the log says %q", said)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	w := newWorld(t).withCgroups(hasMemory)
+	s := w.spec("t", "python3", "-c", "b = bytearray(400 << 20); print(len(b))")
+	s.Memory = 64 << 20
+	if e := w.end(w.start(s)); !e.OutOfMemory || e.Signal != 9 {
+		t.Errorf("ended with %+v", e)
+	}
+	s = w.spec("fits", "python3", "-c", "b = bytearray(40 << 20); print(len(b))")
+	s.Memory = 64 << 20
+	if e := w.end(w.start(s)); e.OutOfMemory || e.Code != 0 {
+		t.Errorf("what fits ended with %+v", e)
+	}
+}
+
+func TestPIDsLimit(t *testing.T) {
+	w := newWorld(t).withCgroups(hasPIDs)
+	s := w.spec("t", "/bin/bash", "-c", "echo ready; read -t 0.3 < <(sleep 5); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do sleep 1000 & done; wait")
+	s.PIDs = 16
+	task := w.start(s)
+	w.await("the limit", func() bool { return strings.Contains(w.log("t", "stderr"), "Resource temporarily unavailable") })
+	w.must(task.Kill(w.ctx, time.Millisecond))
+}
+
+func TestIOWeight(t *testing.T) {
+	w := newWorld(t).withCgroups(anyGroup)
+	w.rt.Problem = nil // where there is no weight the task runs all the same
+	s := w.spec("t", "/bin/bash", "-c", "echo ready; read x < <(sleep 1000)")
+	s.IOWeight = 300
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.await("all of it in its cgroup", func() bool { return w.inGroup("t") })
+	g := w.groupOf("t")
+	files, err := filepath.Glob(filepath.Join(g.IO, "*.weight"))
+	w.must(err)
+	if g.IO == "" || len(files) == 0 {
+		t.Skipf("the kernel has no I/O weight for cgroups here: %+v", g)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		w.must(err)
+		switch got := strings.TrimPrefix(strings.TrimSpace(string(b)), "default "); filepath.Base(file) {
+		case "io.weight":
+			if got != "300" {
+				t.Errorf("%s is %q", file, got)
+			}
+		case "io.bfq.weight", "blkio.bfq.weight":
+			if got != "118" { // 100 + 200 * 900 / 9900
+				t.Errorf("%s is %q", file, got)
+			}
+		}
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+}
+
+// Memory that processes share counts once, and is at most the peak.
+func TestMemoryAddsUp(t *testing.T) {
+	for _, group := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cgroup=%v", group), func(t *testing.T) {
+			w := newWorld(t)
+			if group {
+				w.withCgroups(hasMemory)
+			}
+			task := w.start(w.spec("t", "python3", "-uc", `
+import os, time
+b = bytearray(60 << 20)
+for i in range(20):
+    if os.fork() == 0: time.sleep(1000)
+print("ready")
+time.sleep(1000)
+`))
+			w.awaitOutput(task, "ready")
+			st := w.stats(task)
+			if st.Resident < 60<<20 || st.Resident > 150<<20 || st.Resident > st.Usage.MaxResident {
+				t.Errorf("%d bytes are resident, peak %d, of 60 MB that 21 processes share", st.Resident, st.Usage.MaxResident)
+			}
+		})
+	}
+}

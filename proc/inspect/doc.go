@@ -1,0 +1,8 @@
+// Package inspect looks at a stopped process tree for what CRIU would leave out
+// of a checkpoint without a word, or could dump and not restore. Such a checkpoint
+// is refused: a task that goes on after a restore without an event that it waits
+// for, or that cannot be restored, is worse off than one that is suspended.
+//
+// Most of what cannot be saved CRIU refuses by itself, with a reason that package
+// internal/criu puts into words. That is not looked for here.
+package inspect

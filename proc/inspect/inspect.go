@@ -1,0 +1,102 @@
+package inspect
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+)
+
+var procs linux.ProcFS
+
+// A Loss is something that would be lost.
+type Loss struct {
+	PID  int
+	Comm string
+	// Has completes "the process has ...": what would be lost, and what helps.
+	Has string
+	// Passing: it may be gone the next time, if the process runs meanwhile.
+	Passing bool
+}
+
+func (l *Loss) String() string { return fmt.Sprintf("process %d (%s) has %s", l.PID, l.Comm, l.Has) }
+
+// Find returns the first thing that a checkpoint of the processes would lose, or
+// nil. The tree is a whole task, stopped, and root the process that CRIU is told to
+// dump; the caller may trace them.
+func Find(tree []linux.Stat, root int) (*Loss, error) {
+	if l := lostSession(tree, root); l != nil {
+		return l, nil
+	}
+	for _, p := range tree {
+		l, err := ofProcess(p.PID)
+		if linux.Gone(err) {
+			continue // a zombie, or it has just ended: CRIU will see
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for what a checkpoint of process %d (%s) would lose: %w", p.PID, p.Comm, err)
+		}
+		if l != nil {
+			l.PID, l.Comm = p.PID, p.Comm
+			return l, nil
+		}
+	}
+	return nil, nil
+}
+
+func ofProcess(pid int) (*Loss, error) {
+	st, err := procs.Status(pid)
+	if err != nil {
+		return nil, err
+	}
+	if st.Tracer != 0 {
+		return &Loss{Has: fmt.Sprintf("a debugger or tracer (gdb, strace), process %d; end that first", st.Tracer)}, nil
+	}
+	open, err := procs.Descriptors(pid)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range open {
+		switch {
+		case d.Is("inotify"):
+			if l, err := unreadEvents(d, "inotify"); l != nil || err != nil {
+				return l, err
+			}
+		case isTerminal(d):
+			if l, err := unreadTerminal(d); l != nil || err != nil {
+				return l, err
+			}
+		case d.Is("fanotify"):
+			if l, err := unreadEvents(d, "fanotify"); l != nil || err != nil {
+				return l, err
+			}
+		}
+	}
+	return deletedFile(open)
+}
+
+// unreadEvents: CRIU drops what is queued in a descriptor that watches files, and
+// nothing can put it back.
+func unreadEvents(d linux.Descriptor, kind string) (*Loss, error) {
+	n, err := queued(d)
+	if n == 0 || err != nil {
+		return nil, err
+	}
+	return &Loss{Passing: true, Has: fmt.Sprintf(
+		"%d bytes of unread %s events in descriptor %d, which a checkpoint would drop; try again when it has run and read them", n, kind, d.FD)}, nil
+}
+
+// queued is how many bytes can be read from a descriptor. It reads none.
+func queued(d linux.Descriptor) (int, error) {
+	fd, err := d.Duplicate()
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil {
+		return 0, fmt.Errorf("ask how much is queued in descriptor %d: %w", d.FD, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,26 @@
+// Package reopen makes a restore open exactly the files that the task had open.
+//
+// CRIU writes down the path of every file, and opens these paths again as root,
+// following links. Whoever owns a directory on the way chooses what such a path
+// leads to, and would be given any file of the machine. So:
+//
+// While a dumped tree stands still, [Observe] records which file each path meant:
+// device, inode, owner, file handle (which tells a file from a later one with the
+// same inode) and time of birth.
+//
+// Before the restore, [Prepare] opens each path as the task's user and without
+// following links (O_PATH: nothing but a name is opened), and compares the file
+// with the record. A difference is an error that says which path it is and what
+// differs; nothing has been started then, and the checkpoint stays. Then it
+// rewrites a copy of the images: in the place of the path stands the link to its
+// own descriptor, /proc/1/fd/N, which leads to the very file that was looked at,
+// whatever is done to the path from then on. The restored descriptor shows the
+// true path again, so that the next dump records that.
+//
+// Deleted files, which CRIU makes anew beside where they were, are made in a
+// directory that only root can enter.
+//
+// [Check] says why a task of another user than the daemon's cannot be restored
+// safely at all: CRIU would bind its unix sockets, or link its files, as root and
+// by path; or a process of it has rights that its user has not.
+package reopen

@@ -1,0 +1,451 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+const (
+	defaultSuspendGrace = 100 * time.Millisecond
+	// stopTimeout bounds the wait for threads in uninterruptible sleep.
+	stopTimeout = 10 * time.Second
+	// vforkRetry is how long a process in uninterruptible sleep keeps its children
+	// running. Most such sleeps are over by then. A parent inside vfork waits in that
+	// state for its child; if the child is stopped, it is continued for a moment.
+	vforkRetry = 200 * time.Millisecond
+	// runnerGrace is what our own runner of a stream's command gets in addition
+	// (package stream/consumer): stopped before it has let go of its connection to
+	// the daemon, the task could not be dumped. It needs milliseconds, unless the
+	// machine is very busy.
+	runnerGrace = 2 * time.Second
+	// forkToExec is the age from which on the handlers of a process are taken for its
+	// own. Those of a child that a handler has just forked are its parent's: by the
+	// time that a SIGTSTP arrives it may run a program that is stopped by it, and the
+	// handler, which waits for it, would never end.
+	forkToExec = 500 * time.Millisecond
+	// levelPatience is how long one look at the tree waits for parents to stop
+	// before it leaves their children to the next look.
+	levelPatience = 2 * time.Millisecond
+	// stopAgain is how long a SIGSTOP is given to work before it is sent again, to
+	// a process that somebody has continued meanwhile.
+	stopAgain = 5 * time.Millisecond
+)
+
+// suspend stops every thread of the task (os-assisted-preemption, III.B). It
+// returns when /proc confirms every thread.
+func (s *supervisor) suspend(grace time.Duration) (proc.SuspendResult, error) {
+	s.op.Lock()
+	defer s.op.Unlock()
+	if err := s.want(running); err != nil {
+		return proc.SuspendResult{}, err
+	}
+	res, err := s.stop(grace)
+	if err == nil {
+		s.lock()
+	}
+	return res, err
+}
+
+func (s *supervisor) want(p phase) error {
+	switch have := s.currentPhase(); {
+	case have == p:
+		return nil
+	case have == ended:
+		return proc.ErrGone
+	default:
+		return fmt.Errorf("%w: it is %s", proc.ErrState, have.state())
+	}
+}
+
+// stop is suspend for callers that hold op and have checked the phase.
+func (s *supervisor) stop(grace time.Duration) (proc.SuspendResult, error) {
+	if grace <= 0 {
+		grace = defaultSuspendGrace
+	}
+	begin := linux.Clock()
+	var res proc.SuspendResult
+	tree, err := s.tree()
+	if err != nil {
+		return res, err
+	}
+	own := s.ownStops(tree)
+	h := newHalt(s, grace)
+	if err := h.run(tree); err != nil {
+		return res, errors.Join(err, s.contAllBut(own))
+	}
+	if err := s.isStopped(own); err != nil {
+		return res, err
+	}
+	res.Forced, res.Processes, res.Took = h.forced, len(tree)-1, linux.Clock()-begin
+	return res, nil
+}
+
+// isStopped notes that everything is stopped.
+func (s *supervisor) isStopped(own map[int]bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == ended {
+		return proc.ErrGone
+	}
+	s.phase, s.selfStopped = stopped, own
+	s.acct.paused()
+	return nil
+}
+
+// ownStops are the processes that the task has stopped itself, and that stay
+// stopped at a resume.
+func (s *supervisor) ownStops(tree []linux.Stat) map[int]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := map[int]bool{}
+	for _, p := range tree {
+		if p.State == 'T' && !s.reacting.has(p) {
+			own[p.PID] = true
+		}
+	}
+	return own
+}
+
+// halt is one stop of the tree.
+//
+// It goes from the root to the leaves: a process is stopped only when its parent
+// stands still. A parent that waits with WUNTRACED, as su and shells with job
+// control do, would otherwise be told that its child is stopped, would stop itself,
+// and would count on a shell to continue both. One that is stopped itself notices
+// nothing: when it goes on its wait starts again, and by then its children run
+// (contAllBut).
+//
+// Processes that handle SIGTSTP get that and a grace, so that they can put external
+// state in order. Everything else gets SIGSTOP at once.
+type halt struct {
+	s            *supervisor
+	begin, grace time.Duration
+	// asked and sent are when processes got SIGTSTP and SIGSTOP.
+	asked, sent map[int]time.Duration
+	// told are the processes that got a SIGCHLD ahead of those about their children.
+	told map[int]bool
+	// forced counts the processes whose grace was over before they had stopped.
+	forced int
+	// waiting: in the last look at the tree a process had its grace.
+	waiting bool
+	// asleep are the processes of the last look that were in uninterruptible sleep
+	// and had been told to stop.
+	asleep []int
+	// busy names what the last look did not find stopped.
+	busy string
+}
+
+// newHalt begins a stop; without a grace no SIGTSTP is sent.
+func newHalt(s *supervisor, grace time.Duration) *halt {
+	return &halt{s: s, begin: linux.Clock(), grace: grace, asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, told: map[int]bool{}}
+}
+
+// run stops everything and confirms it. It begins with the given look at the tree.
+func (h *halt) run(tree []linux.Stat) error {
+	deadline := h.begin + h.grace + stopTimeout
+	vfork := h.begin + vforkRetry
+	clean := 0
+	for round := 0; ; round++ {
+		if h.s.isKilled() {
+			return errKilled
+		}
+		still, err := h.look(tree)
+		if err != nil {
+			return err
+		}
+		if still {
+			// One look at /proc can miss a process that was forked meanwhile.
+			if clean++; clean == 2 {
+				return nil
+			}
+		} else {
+			clean = 0
+			now := linux.Clock()
+			switch {
+			case now >= deadline && !h.waiting:
+				return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, h.busy)
+			case now >= vfork && len(h.asleep) > 0:
+				vfork = now + vforkRetry
+				err = contChildren(tree, h.asleep)
+			case !h.waiting && round >= 10 && round%10 == 0: // forks faster than we look
+				err = h.s.signalAll(unix.SIGSTOP)
+			}
+			if err != nil {
+				return err
+			}
+			time.Sleep(min(100*time.Microsecond<<min(round, 6), 5*time.Millisecond))
+		}
+		if tree, err = h.s.tree(); err != nil {
+			return err
+		}
+	}
+}
+
+// look goes through the tree once, level by level, sends what signals it can, and
+// reports whether everything stood still before it sent any.
+func (h *halt) look(tree []linux.Stat) (still bool, err error) {
+	h.waiting, h.asleep, h.busy = false, nil, ""
+	still = true
+	quiet := map[int]bool{}
+	parents := map[int]bool{}
+	for _, p := range tree {
+		parents[p.PPID] = true
+	}
+	for depth, level := range levels(tree) {
+		var sent []linux.Stat
+		for _, p := range level {
+			stands, err := h.stands(p)
+			if err != nil {
+				return false, err
+			}
+			if stands {
+				quiet[p.PID] = true
+				if err := h.tellFirst(p, parents); err != nil {
+					return false, err
+				}
+				continue
+			}
+			still = false
+			signalled, err := h.signal(p, depth == 0 || quiet[p.PPID])
+			if err != nil {
+				return false, err
+			}
+			if signalled {
+				sent = append(sent, p)
+			}
+		}
+		if err := h.await(sent, parents, quiet); err != nil {
+			return false, err
+		}
+	}
+	return still, nil
+}
+
+// signal sends a process what it is to get now, and reports whether that was
+// SIGSTOP.
+func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
+	now := linux.Clock()
+	if h.grace > 0 && p.PID != h.s.initPID && p.Catches(unix.SIGTSTP) {
+		at, asked := h.asked[p.PID]
+		_, parentAsked := h.asked[p.PPID]
+		grace := h.grace
+		if strings.HasPrefix(p.Comm, "headrace-shim") {
+			grace += runnerGrace
+		}
+		switch {
+		case !asked && (parentStands || parentAsked && p.Start+forkToExec < h.begin):
+			h.asked[p.PID] = now
+			h.waiting = true
+			return false, linux.Signal(p.PID, unix.SIGTSTP)
+		case asked && now < at+grace:
+			h.waiting = true
+			return false, nil
+		}
+	}
+	if at, sent := h.sent[p.PID]; !parentStands || sent && now < at+stopAgain {
+		return sent, nil
+	} else if _, asked := h.asked[p.PID]; asked && !sent && p.Catches(unix.SIGTSTP) {
+		h.forced++
+	}
+	h.sent[p.PID] = now
+	return true, linux.Signal(p.PID, unix.SIGSTOP)
+}
+
+// await waits a little for processes that have just got SIGSTOP, and notes those
+// whose children may be stopped.
+func (h *halt) await(sent []linux.Stat, parents, quiet map[int]bool) error {
+	deadline := linux.Clock() + levelPatience
+	for _, p := range sent {
+		if p.PID == h.s.initPID { // waits for ends only
+			quiet[p.PID] = true
+			continue
+		}
+		for pause := 20 * time.Microsecond; ; pause *= 2 {
+			now, err := procs.Stat(p.PID)
+			if linux.Gone(err) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			stands, err := h.stands(now)
+			if err != nil {
+				return err
+			}
+			if quiet[p.PID] = stands; stands {
+				if err := h.tellFirst(now, parents); err != nil {
+					return err
+				}
+				break
+			}
+			if linux.Clock() >= deadline {
+				break
+			}
+			time.Sleep(pause)
+		}
+		// What sleeps that deep for so long sees nothing either: with the signal
+		// pending it stops before it runs again.
+		if !quiet[p.PID] && slices.Contains(h.asleep, p.PID) && linux.Clock() >= h.begin+vforkRetry {
+			quiet[p.PID] = parents[p.PID]
+		}
+	}
+	return nil
+}
+
+// tellFirst sends SIGCHLD to a stopped process that will read it from a descriptor,
+// as script and su --pty do, before its children are stopped: the one that says that
+// a child has been stopped is then lost in it, and it will find that none is. Whoever
+// has a handler gets none, because that may be ready for ends of children only.
+func (h *halt) tellFirst(p linux.Stat, parents map[int]bool) error {
+	if h.told[p.PID] || !parents[p.PID] || p.PID == h.s.initPID || !readsSIGCHLD(p) {
+		return nil
+	}
+	h.told[p.PID] = true
+	return linux.Signal(p.PID, unix.SIGCHLD)
+}
+
+// stands reports whether all threads of a process are stopped.
+func (h *halt) stands(p linux.Stat) (bool, error) {
+	if linux.Stopped(p.State) && p.Threads <= 1 {
+		return true, nil
+	}
+	runs := false
+	err := procs.ThreadStates(p.PID, func(tid int, state byte) bool {
+		if linux.Stopped(state) {
+			return true
+		}
+		runs = true
+		h.busy = fmt.Sprintf("thread %d of process %d (%s) is in state %c", tid, p.PID, p.Comm, state)
+		_, sent := h.sent[p.PID]
+		if state == 'D' && sent && !slices.Contains(h.asleep, p.PID) {
+			h.asleep = append(h.asleep, p.PID)
+		}
+		return state != 'D'
+	})
+	if err != nil && !linux.Gone(err) {
+		return false, err
+	}
+	return !runs, nil
+}
+
+// moving lists the processes of a tree that do not stand still.
+func (h *halt) moving(tree []linux.Stat) ([]linux.Stat, error) {
+	var left []linux.Stat
+	for _, p := range tree {
+		stands, err := h.stands(p)
+		if err != nil {
+			return nil, err
+		}
+		if !stands {
+			left = append(left, p)
+		}
+	}
+	return left, nil
+}
+
+// levels orders processes by how far they are from the root. Each comes behind its
+// parent in the tree.
+func levels(tree []linux.Stat) [][]linux.Stat {
+	depth := map[int]int{}
+	var out [][]linux.Stat
+	for _, p := range tree {
+		d, ok := depth[p.PPID]
+		if ok {
+			d++
+		}
+		depth[p.PID] = d
+		if d == len(out) {
+			out = append(out, nil)
+		}
+		out[d] = append(out[d], p)
+	}
+	return out
+}
+
+// contChildren continues the children of processes.
+func contChildren(tree []linux.Stat, parents []int) error {
+	for _, p := range tree {
+		if slices.Contains(parents, p.PPID) {
+			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitStopped polls until all threads are stopped (then it returns "") or the
+// deadline has passed (then it names one that is not).
+func (s *supervisor) awaitStopped(deadline time.Duration) (string, error) {
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		tree, err := s.tree()
+		if err != nil {
+			return "", err
+		}
+		h := halt{s: s}
+		left, err := h.moving(tree)
+		if err != nil {
+			return "", err
+		}
+		if len(left) == 0 || linux.Clock() >= deadline {
+			return h.busy, nil
+		}
+		time.Sleep(pause)
+	}
+}
+
+const stopSignals = 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+
+// settle makes a stopped tree ready for a dump: everything is stopped, also what
+// somebody has continued meanwhile, and no stop signal is pending. Pending ones are
+// left from the race of SIGTSTP and SIGSTOP and would interrupt what CRIU does in
+// the process. SIGCONT clears them, and the SIGSTOP right behind it is mostly taken
+// before the process returns to its own code.
+func (s *supervisor) settle() error {
+	deadline := linux.Clock() + stopTimeout
+	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		tree, err := s.tree()
+		if err != nil {
+			return err
+		}
+		h := newHalt(s, 0)
+		if err := h.run(tree); err != nil {
+			return err
+		}
+		unsettled, err := s.clearStops(tree)
+		if err != nil || unsettled == 0 {
+			return err
+		}
+		if linux.Clock() >= deadline {
+			return fmt.Errorf("%w for a dump within %v: stop signals stay pending", proc.ErrNotStopped, stopTimeout)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// clearStops clears stop signals that are pending for stopped processes, and
+// returns for how many.
+func (s *supervisor) clearStops(tree []linux.Stat) (n int, err error) {
+	for _, p := range tree {
+		st, err := procs.Status(p.PID)
+		if err != nil || st.Pending&stopSignals == 0 {
+			continue // or it has just ended
+		}
+		n++
+		if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
+			return n, err
+		}
+		if err := linux.Signal(p.PID, unix.SIGSTOP); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

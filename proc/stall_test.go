@@ -1,0 +1,288 @@
+package proc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// brokenCRIUs do everything but their work. Each tells first that it runs.
+var brokenCRIUs = map[string]struct {
+	script  string
+	stalled bool // it must be ended, else it ends by itself
+}{
+	"hangs":                            {"sleep 1000", true},
+	"hangs with children of its own":   {"setsid sh -c 'sleep 1000 & setsid sleep 1000 & wait' & wait", true},
+	"stops itself":                     {"kill -STOP $$; sleep 1000", true},
+	"computes for ever":                {"while :; do :; done", true},
+	"dies by a signal":                 {"kill -SEGV $$", false},
+	"dies and leaves children behind":  {"setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & sleep 0.1; kill -KILL $$", false},
+	"fails and leaves children behind": {"setsid sleep 1000 & sleep 0.1; exit 1", false},
+}
+
+// withCRIU has the next supervisors run a script instead of CRIU, and returns the file
+// that is there when it has run.
+func (w *world) withCRIU(script string) (begun string) {
+	w.Helper()
+	dir := w.TempDir()
+	begun = filepath.Join(dir, "begun")
+	w.rt.CRIU = filepath.Join(dir, "criu")
+	w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, "#!/bin/sh\n: >%s\n%s\n", begun, script), 0o755))
+	return begun
+}
+
+// endShim ends a supervisor, so that the next one is a new one.
+func (w *world) endShim(id headrace.TaskID) {
+	w.Helper()
+	w.must(unix.Kill(w.shimPID(string(id)), syscall.SIGKILL))
+	w.await("the end of the shim", func() bool { _, err := w.rt.Attach(w.ctx, id); return errors.Is(err, proc.ErrGone) })
+}
+
+// onlyTheTask checks that nothing runs below the supervisor but the task: init, and as
+// many processes as it has itself.
+func (w *world) onlyTheTask(id headrace.TaskID, processes int) {
+	w.Helper()
+	shim := w.shimPID(string(id))
+	var left []string
+	entries, err := filepath.Glob("/proc/[0-9]*/status")
+	w.must(err)
+	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid_for_children", shim))
+	w.must(err)
+	for _, e := range entries {
+		dir := filepath.Dir(e)
+		if got, err := os.Readlink(dir + "/ns/pid"); err != nil || got != ns || dir == fmt.Sprintf("/proc/%d", shim) {
+			continue
+		}
+		if b, err := os.ReadFile(dir + "/cmdline"); err == nil && len(b) > 0 {
+			left = append(left, strings.ReplaceAll(string(b), "\x00", " "))
+		}
+	}
+	if len(left) != processes {
+		w.Errorf("%d processes run, want %d: %q", len(left), processes, left)
+	}
+}
+
+// A CRIU that hangs at a dump, or dies in the middle, is ended with all that it has
+// started; the task goes on.
+func TestDumpThatMakesNoProgress(t *testing.T) {
+	for name, c := range brokenCRIUs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).needCheckpoints()
+			w.rt.StallLimit = time.Second
+			w.withCRIU(c.script)
+			task := w.start(w.spec("calm", "/bin/sh", "-c", "read x </proc/self/stat; while :; do sleep 0.01; echo x; done"))
+			w.awaitOutput(task, "x\n")
+			_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+			if err == nil || errors.Is(err, proc.ErrStalled) != c.stalled {
+				t.Errorf("the dump: %v", err)
+			}
+			before := strings.Count(w.log("calm", "stdout"), "x")
+			w.awaitOutput(task, strings.Repeat("x\n", before+10))
+			_, err = task.Suspend(w.ctx, 0)
+			w.must(err)
+			w.onlyTheTask("calm", w.stats(task).Processes+1)
+		})
+	}
+}
+
+// The same at a restore: nothing is left of it, the checkpoint is as good as before,
+// and the real CRIU brings the task back.
+func TestRestoreThatMakesNoProgress(t *testing.T) {
+	for name, c := range brokenCRIUs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t).needCheckpoints()
+			w.rt.StallLimit = time.Second
+			real := w.rt.CRIU
+			s := w.spec("count", "python3", "-c", counter)
+			task := w.start(s)
+			w.awaitOutput(task, "\n3 ")
+			w.checkpoint(task)
+			task.Close()
+			w.endShim("count")
+			w.withCRIU(c.script)
+			_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+			if err == nil || errors.Is(err, proc.ErrStalled) != c.stalled || errors.Is(err, proc.ErrNoImage) {
+				t.Errorf("the restore: %v", err)
+			}
+			w.onlyTheTask("count", 0)
+			w.endShim("count")
+			w.rt.CRIU, w.rt.StallLimit = real, 0
+			w.end(w.restore(s, proc.RestoreOptions{}))
+			w.checkCounter("count")
+		})
+	}
+}
+
+// A kill ends what is being done to a task, without waiting for its limits.
+func TestKillOfWhatHangs(t *testing.T) {
+	const hangs = "setsid sleep 1000 & sleep 1000"
+	prompt := 20 * time.Second // of a busy machine; the limit is a minute
+	t.Run("dump", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t).needCheckpoints()
+		begun := w.withCRIU(hangs)
+		task := w.start(w.spec("t", "sleep", "1000"))
+		failed := make(chan error, 1)
+		go func() {
+			_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+			failed <- err
+		}()
+		w.await("the dump", func() bool { _, err := os.Stat(begun); return err == nil })
+		w.killWithin(prompt, task)
+		if err := <-failed; !errors.Is(err, proc.ErrGone) {
+			t.Errorf("the dump: %v", err)
+		}
+	})
+	t.Run("restore", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t).needCheckpoints()
+		s := w.spec("t", "sleep", "1000")
+		w.checkpoint(w.start(s))
+		w.endShim("t")
+		begun := w.withCRIU(hangs)
+		go w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+		w.await("the restore", func() bool { _, err := os.Stat(begun); return err == nil })
+		shim := w.shimPID("t")
+		began := time.Now()
+		w.must(w.rt.End(w.ctx, "t"))
+		if took := time.Since(began); took > prompt {
+			t.Errorf("the kill took %v", took)
+		}
+		w.await("the end of the namespace", func() bool { return unix.Kill(shim, 0) != nil })
+	})
+	t.Run("suspend with a long grace", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		task := w.start(w.spec("t", "/bin/sh", "-c", "trap : TSTP; echo ready; while :; do sleep 0.1; done"))
+		w.awaitOutput(task, "ready")
+		failed := make(chan error, 1)
+		go func() { _, err := task.Suspend(w.ctx, time.Hour); failed <- err }()
+		w.killWithin(prompt, task)
+		if err := <-failed; err == nil {
+			t.Error("it was suspended")
+		}
+	})
+	t.Run("start that waits for a pipe", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s := w.spec("waits-for-a-pipe", "true")
+		s.Output = filepath.Join(t.TempDir(), "fifo")
+		w.must(unix.Mkfifo(s.Output, 0o600))
+		ctx, cancel := context.WithCancel(w.ctx)
+		failed := make(chan error, 1)
+		go func() { _, err := w.rt.Start(ctx, s); failed <- err }()
+		w.await("the supervisor", func() bool { return len(w.taskProcesses("waits-for-a-pipe")) > 0 })
+		began := time.Now()
+		cancel()
+		if err := <-failed; err == nil {
+			t.Error("it has started")
+		}
+		if took := time.Since(began); took > prompt {
+			t.Errorf("it took %v to give the start up", took)
+		}
+		if n := len(w.taskProcesses("waits-for-a-pipe")); n != 0 {
+			t.Errorf("%d processes are left", n)
+		}
+	})
+	t.Run("supervisor that stands still", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		task := w.start(w.spec("stands-still", "sleep", "1000"))
+		w.must(unix.Kill(w.shimPID("stands-still"), unix.SIGSTOP))
+		if err := task.KillWithin(w.ctx, time.Millisecond, time.Second); err != nil {
+			t.Error(err)
+		}
+		if e := w.end(task); !e.Lost {
+			t.Errorf("ended with %+v", e)
+		}
+		if n := len(w.taskProcesses("stands-still")); n != 0 {
+			t.Errorf("%d processes are left", n)
+		}
+	})
+}
+
+func (w *world) killWithin(limit time.Duration, task *proc.Task) {
+	w.Helper()
+	began := time.Now()
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	if took := time.Since(began); took > limit {
+		w.Errorf("the kill took %v", took)
+	}
+	if e := w.end(task); e.Signal == 0 {
+		w.Errorf("ended with %+v", e)
+	}
+}
+
+// A supervisor that nobody needs goes, and only that; the task can be restored by
+// another.
+func TestDismiss(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	if err := task.Dismiss(w.ctx); !errors.Is(err, proc.ErrState) {
+		t.Errorf("of a running task: %v, want ErrState", err)
+	}
+	w.checkpoint(task)
+	w.must(task.Dismiss(w.ctx))
+	w.must(task.Dismiss(w.ctx))
+	w.end(task)
+	if _, ok, err := w.rt.ExitOf("count"); ok || err != nil {
+		t.Errorf("an end was recorded: %v", err)
+	}
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
+// The real CRIU, stopped in the middle of a dump, with its hands in the task's
+// processes: it is ended, and the task goes on, or is known to be lost.
+func TestRealCRIUStopsInTheMiddle(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	w.rt.StallLimit = 2 * time.Second
+	real := w.rt.CRIU
+	w.withCRIU(fmt.Sprintf(`[ $1 != dump ] || ( (sleep 0.$(($$ %% 10))5; kill -STOP $$) & ) # twice: CRIU does not expect children
+exec %s "$@"`, real))
+	s := w.spec("count", "python3", "-c", "import time\nmemory = bytearray(b'x' * (200 << 20))\nfor n in range(1 << 30): print(n, flush=True); time.sleep(0.01)")
+	task := w.start(s)
+	for range 5 {
+		w.awaitOutput(task, "\n1\n")
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, Full: true})
+		t.Log(err)
+		if err == nil {
+			task = w.restore(s, proc.RestoreOptions{})
+			continue
+		}
+		if !errors.Is(err, proc.ErrStalled) {
+			t.Fatalf("the dump: %v", err)
+		}
+		lines := strings.Count(w.log("count", "stdout"), "\n")
+		goesOn := func() bool { return strings.Count(w.log("count", "stdout"), "\n") > lines+5 }
+		w.await("its going on, or its end", func() bool {
+			select {
+			case <-task.Exited():
+				return true
+			default:
+				return goesOn()
+			}
+		})
+		if !goesOn() {
+			if e := w.end(task); !e.Lost {
+				t.Errorf("ended with %+v, and it is not lost", e)
+			}
+			return
+		}
+	}
+}

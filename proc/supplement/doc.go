@@ -1,0 +1,13 @@
+// Package supplement keeps beside CRIU's images what they lack of a stopped process
+// tree, and gives it back to the restored tree before that runs:
+//
+//   - timerfds. CRIU saves how long a timer has to go, and one whose tick is unread
+//     has nothing to go: a periodic one would never tick again. One that was set to
+//     a moment would expire up to a second early, and once more if it had expired.
+//   - the CPUs that a thread may use (taskset), its I/O priority (ionice) and timer
+//     slack, and what a process leaves out of core dumps.
+//
+// A [Record] is made by [Take] just before the dump and is kept with the image.
+// [Record.PutBack] is called when CRIU has restored the tree, and before it is
+// continued. Both need the right to trace the processes.
+package supplement

@@ -1,0 +1,168 @@
+package proc_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// Events that a program has not read yet cannot be put back: there is no
+// checkpoint while there are any, and one as soon as there are none. None is lost.
+func TestUnreadEventsAreNotDropped(t *testing.T) {
+	for _, kind := range []string{"inotify", "fanotify"} {
+		t.Run(kind, func(t *testing.T) { unreadEvents(t, kind) })
+	}
+}
+
+func unreadEvents(t *testing.T, kind string) {
+	w := newWorld(t).needCheckpoints()
+	dir := t.TempDir()
+	sign := func(name string) { w.must(os.WriteFile(filepath.Join(dir+".d", name), nil, 0o600)) }
+	program, err := filepath.Abs("testdata/programs/watcher.py")
+	w.must(err)
+	s := w.spec("watcher", "python3", program, kind, dir)
+	task := w.start(s)
+	defer os.RemoveAll(dir + ".d")
+	w.awaitOutput(task, "queued")
+
+	refused := func(state headrace.TaskState) {
+		t.Helper()
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		if !errors.Is(err, proc.ErrCheckpointLater) || !strings.Contains(err.Error(), "unread "+kind+" events") {
+			t.Fatalf("checkpoint with unread events: %v", err)
+		}
+		if st := w.stats(task); st.State != state {
+			t.Errorf("the task is %v after the refusal, it was %v", st.State, state)
+		}
+	}
+	refused(headrace.Running)
+	_, err = task.Suspend(w.ctx, 0)
+	w.must(err)
+	refused(headrace.Suspended)
+	w.must(task.Resume(w.ctx))
+
+	sign("read")
+	w.awaitOutput(task, "read 100")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	sign("more")
+	w.awaitOutput(task, "all 110")
+	if e := w.end(task); e.Code != 0 {
+		t.Errorf("ended with %+v", e)
+	}
+}
+
+// What CRIU would dump and never restore is refused, and the task goes on.
+func TestUndumpable(t *testing.T) {
+	for name, c := range map[string]struct{ program, reason string }{
+		// A daemon whose session leader has ended, adopted by a process of the task.
+		"session of a dead process": {`
+libc.prctl(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER
+r, w = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while os.getppid() != top: time.sleep(0.01)
+        os.write(w, b"x")
+        time.sleep(1000)
+    os._exit(0)
+os.wait(); os.read(r, 1)
+`, "cannot be restored"},
+		"watch on a deleted file": {`
+import tempfile
+f = tempfile.NamedTemporaryFile(delete=False)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(watch, f.name.encode(), 2) > 0
+os.unlink(f.name)
+`, "a file that is deleted"},
+		"traced": {`
+child = os.fork()
+if child == 0: time.sleep(1000)
+assert libc.ptrace(0x4206, child, None, None) == 0 # PTRACE_SEIZE
+`, "a debugger or tracer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).needCheckpoints()
+			task := w.start(w.spec("odd", "python3", "-uc", `
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+top = os.getpid()
+`+c.program+`
+print("ready")
+for i in range(1000): time.sleep(0.02); print("alive", i)
+`))
+			w.awaitOutput(task, "ready")
+			_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+			if !errors.Is(err, proc.ErrNotCheckpointable) || !strings.Contains(err.Error(), c.reason) {
+				t.Fatalf("checkpoint: %v", err)
+			}
+			n := strings.Count(w.log("odd", "stdout"), "alive")
+			w.await("progress after the refusal", func() bool { return strings.Count(w.log("odd", "stdout"), "alive") > n })
+		})
+	}
+}
+
+// A program with a terminal of its own has it back, by the name /dev/tty too.
+func TestOwnTerminal(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	dir := t.TempDir()
+	s := w.spec("terminal", "python3", "-uc", `
+import fcntl, os, sys, termios, time
+child = os.fork()
+if child == 0:
+    os.setsid()
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    tty = os.open("/dev/tty", os.O_RDWR)
+    os.write(tty, b"first\n")
+    print(os.read(master, 10))
+    while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+    os.write(tty, b"second\n")
+    print(os.read(master, 10))
+    os._exit(0)
+os.waitpid(child, 0)
+`, dir)
+	task := w.start(s)
+	w.awaitOutput(task, "first")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	if e := w.end(task); e.Code != 0 || !strings.Contains(w.log("terminal", "stdout"), "second") {
+		t.Errorf("ended with %+v: %s", e, w.log("terminal", "stderr"))
+	}
+}
+
+// The clocks that have nothing to do with the time of day stand still while a task
+// is checkpointed.
+func TestClocksStandStill(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	if _, err := os.Stat("/proc/self/ns/time"); err != nil {
+		t.Skipf("this kernel has no time namespaces: %v", err)
+	}
+	dir := t.TempDir()
+	s := w.spec("clocks", "python3", "-uc", `
+import os, sys, time
+clocks = time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME
+before = [time.clock_gettime(c) for c in clocks]
+print("ready")
+while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+day, monotonic, boot = [time.clock_gettime(c) - b for c, b in zip(clocks, before)]
+print("stood still" if 0 < monotonic < day - 1.4 and 0 < boot < day - 1.4 else (day, monotonic, boot))
+`, dir)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.checkpoint(task)
+	begin := time.Now()
+	w.await("a while", func() bool { return time.Since(begin) > 1500*time.Millisecond })
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	if e := w.end(task); e.Code != 0 || !strings.Contains(w.log("clocks", "stdout"), "stood still") {
+		t.Errorf("ended with %+v: %s", e, w.log("clocks", "stdout"))
+	}
+}

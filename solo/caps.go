@@ -1,0 +1,63 @@
+package solo
+
+import (
+	"sync"
+
+	"headrace/internal/budget"
+	"headrace/internal/linux/cgroup"
+	"headrace/proc"
+	"headrace/proc/attach"
+	"headrace/wire"
+)
+
+// fillCaps gives a task the resource limits and the niceness that its caller wants
+// it to have, none of them better than what the calling process has itself.
+func fillCaps(t *task, q *wire.RunRequest, by caller, cfg *Config) error {
+	switch {
+	case q.Pids < 0:
+		return refusal("%d processes; give a positive number, or 0 for the default", q.Pids)
+	case q.Pids > cfg.TaskPIDs && !budget.Privileged(by.uid):
+		return refusal("%d processes; at most %d are allowed", q.Pids, cfg.TaskPIDs)
+	case q.IoWeight > 10000:
+		return refusal("an I/O weight of %d; give a number from 1 to 10000", q.IoWeight)
+	case q.IoWeight > cgroup.DefaultIOWeight && !budget.Privileged(by.uid):
+		return refusal("an I/O weight of %d; only root may have more than %d", q.IoWeight, cgroup.DefaultIOWeight)
+	case q.GetNice() < -20 || q.GetNice() > 19:
+		return refusal("niceness %d; give a number from -20 to 19", q.GetNice())
+	}
+	wanted, err := wantedLimits(q)
+	if err != nil {
+		return err
+	}
+	have, err := attach.Look(by.pid, by.uid)
+	if err != nil { // it is in another pid namespace, say, or has ended
+		have.Limits, have.Nice = ownLimits(), 0
+	}
+	nice := have.Nice
+	if q.Nice != nil && (int(*q.Nice) > nice || by.uid == 0) {
+		nice = int(*q.Nice)
+	}
+	t.rec.PIDs, t.rec.IOWeight = q.Pids, int(q.IoWeight)
+	t.spec.Limits, t.spec.Nice = attach.Allowed(wanted, have.Limits), &nice
+	return nil
+}
+
+// ownLimits are those that commands of this daemon would have.
+var ownLimits = sync.OnceValue(attach.Limits)
+
+func wantedLimits(q *wire.RunRequest) ([]proc.Limit, error) {
+	var wanted []proc.Limit
+	for _, l := range q.Limits {
+		resource, ok := attach.ResourceOf(l.Resource)
+		switch {
+		case !ok:
+			return nil, refusal("there is no limit of %.40q; prlimit(1) lists them", l.Resource)
+		case l.Soft > l.Hard:
+			return nil, refusal("the limit of %s is %d, above its hard limit of %d", l.Resource, l.Soft, l.Hard)
+		case len(wanted) > 64:
+			return nil, refusal("%d limits; name each once", len(q.Limits))
+		}
+		wanted = append(wanted, proc.Limit{Resource: resource, Soft: l.Soft, Hard: l.Hard})
+	}
+	return wanted, nil
+}

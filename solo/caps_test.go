@@ -1,0 +1,77 @@
+package solo
+
+import (
+	"math"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"headrace/wire"
+)
+
+// TestCaps: what a task may use is what its caller wants, and never more than the
+// calling process has.
+func TestCaps(t *testing.T) {
+	var own unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &own); err != nil {
+		t.Fatal(err)
+	}
+	me := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()), pid: os.Getpid()}
+	unseen := caller{uid: me.uid + 1, gid: me.gid, pid: os.Getpid()} // another user's process now
+	cfg := &Config{TaskPIDs: 100}
+	limit := func(name string, soft, hard uint64) []*wire.ResourceLimit {
+		return []*wire.ResourceLimit{{Resource: name, Soft: soft, Hard: hard}}
+	}
+	for _, by := range []caller{me, unseen} {
+		for _, c := range []struct {
+			soft, hard         uint64
+			wantSoft, wantHard uint64
+		}{
+			{100, 200, 100, 200},
+			{100, math.MaxUint64, 100, own.Max},
+			{math.MaxUint64, math.MaxUint64, own.Max, own.Max},
+		} {
+			var got task
+			if err := fillCaps(&got, &wire.RunRequest{Limits: limit("nofile", c.soft, c.hard)}, by, cfg); err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range got.spec.Limits {
+				if l.Resource == unix.RLIMIT_NOFILE && (l.Soft != c.wantSoft || l.Hard != c.wantHard) {
+					t.Errorf("%+v of %+v: %+v", c, by, l)
+				}
+			}
+			if len(got.spec.Limits) < 10 {
+				t.Errorf("only %d limits: what the caller has is missing", len(got.spec.Limits))
+			}
+		}
+	}
+	for nice, want := range map[int32]int{0: 0, 7: 7, 19: 19, -5: 0} {
+		var got task
+		if err := fillCaps(&got, &wire.RunRequest{Nice: proto.Int32(nice)}, unseen, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if *got.spec.Nice != want {
+			t.Errorf("an ordinary user asks for niceness %d and gets %d, want %d", nice, *got.spec.Nice, want)
+		}
+	}
+	for _, q := range []*wire.RunRequest{
+		{Limits: limit("nonsense", 1, 1)}, {Limits: limit("nofile", 2, 1)}, {Limits: limit("", 1, 1)},
+		{Nice: proto.Int32(20)}, {Nice: proto.Int32(-21)}, {Pids: -1}, {Pids: 101},
+		{IoWeight: 101}, {IoWeight: 10001},
+	} {
+		if err := fillCaps(&task{}, q, unseen, cfg); err == nil {
+			t.Errorf("%v was accepted", q)
+		}
+	}
+	for weight, by := range map[uint32]caller{1: unseen, 100: unseen, 10000: me} {
+		var got task
+		if err := fillCaps(&got, &wire.RunRequest{IoWeight: weight}, by, cfg); err != nil || got.rec.IOWeight != int(weight) {
+			t.Errorf("an I/O weight of %d becomes %d, %v", weight, got.rec.IOWeight, err)
+		}
+	}
+	if err := fillCaps(&task{}, &wire.RunRequest{IoWeight: 10001}, me, cfg); err == nil {
+		t.Error("an I/O weight of 10001 was accepted")
+	}
+}

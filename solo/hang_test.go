@@ -1,0 +1,188 @@
+package solo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/internal/testkit"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// stallEnv is Config.StallLimit of a daemon in a process of its own.
+const stallEnv = "HEADRACE_TEST_STALL"
+
+// newHanging is a machine whose CRIU hangs, in what the file hang in the state
+// directory names, and leaves the file hung as a sign.
+func newHanging(t *testing.T) (m *machine, hang, hung string) {
+	t.Helper()
+	m = newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	dir := m.cfg.StateDir
+	hang, hung = filepath.Join(dir, "hang"), filepath.Join(dir, "hung")
+	f := strings.Split(m.arg, "|")
+	script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ] && grep -q \"^$1\" %[1]s; then setsid sleep 1000 & : >%s; sleep 1000; fi\nexec %s \"$@\"\n", hang, hung, f[2])
+	f[2] = filepath.Join(dir, "criu")
+	if err := os.WriteFile(f[2], []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.arg = strings.Join(f, "|")
+	return m, hang, hung
+}
+
+func (m *machine) write(path, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) awaitFile(path string) {
+	m.t.Helper()
+	testkit.Await(m.t, path, func() bool { _, err := os.Stat(path); return err == nil })
+}
+
+// killed asks for a kill and checks that it is answered soon and nothing is left.
+func (m *machine) killed(id headrace.TaskID) {
+	m.t.Helper()
+	began := time.Now()
+	got, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: string(id)})
+	if err != nil || got.State != "killed" {
+		m.t.Fatalf("kill: %v, %v", got, err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		m.t.Errorf("the kill took %v", took)
+	}
+	info, err := m.node.Info(m.ctx(), &wire.InfoRequest{})
+	if err != nil || info.SlotsUsed != 0 {
+		m.t.Errorf("after the kill: %v, %v; want no slot used", info, err)
+	}
+	m.untilNoSupervisor(id)
+}
+
+func (m *machine) untilNoSupervisor(id headrace.TaskID) {
+	m.t.Helper()
+	testkit.Await(m.t, fmt.Sprintf("the end of the supervisor of task %s", id), func() bool { return len(m.supervisors(id)) == 0 })
+}
+
+// supervisors are the processes that supervise a task.
+func (m *machine) supervisors(id headrace.TaskID) (found []string) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err == nil && strings.Contains(string(b), "supervise\x00-dir\x00"+filepath.Join(m.cfg.StateDir, "tasks", string(id))+"\x00") {
+			found = append(found, filepath.Dir(p))
+		}
+	}
+	return found
+}
+
+// A kill is answered while CRIU hangs, also by a daemon that has found it so, and the
+// reason that is shown is not that the task waits.
+func TestRealKillWhileCRIUHangs(t *testing.T) {
+	for _, doing := range []string{"dump", "restore"} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %v", doing, restarted), func(t *testing.T) {
+				t.Parallel()
+				m, hang, hung := newHanging(t)
+				m.launch()
+				id := m.run(headrace.Normal, counter(1000))
+				m.awaitState(id, headrace.Running)
+				q := &wire.VerbRequest{Id: string(id)}
+				shown := "checkpointing"
+				if doing == "restore" {
+					shown = "restoring"
+					if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.write(hang, doing)
+				if doing == "dump" {
+					go m.tasks.Checkpoint(m.ctx(), q)
+				} else {
+					go m.tasks.Restore(m.ctx(), q)
+				}
+				m.awaitFile(hung)
+				if restarted {
+					m.kill9()
+					m.launch()
+				}
+				got := m.await(id, shown, func(w *wire.Task) bool { return w.Doing == shown })
+				if strings.Contains(got.Reason, waitsForSlot) {
+					t.Errorf("it is %s, and %q is the reason", got.Doing, got.Reason)
+				}
+				m.killed(id)
+			})
+		}
+	}
+}
+
+// A restore in which CRIU hangs is given up and tried again; the slot is free
+// meanwhile, and the reason is shown. Nothing is lost.
+func TestRealRestoreThatHangs(t *testing.T) {
+	t.Setenv(stallEnv, "1s")
+	m, hang, hung := newHanging(t)
+	m.launch()
+	id := m.run(headrace.Normal, counter(60))
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.write(hang, "restore")
+	if _, err := m.tasks.Restore(m.ctx(), q); err == nil {
+		t.Fatal("it was restored")
+	}
+	m.awaitFile(hung)
+	got := m.await(id, "given up", func(w *wire.Task) bool {
+		return w.Doing == "" && w.State == "checkpointed" && strings.Contains(w.Reason, "made no progress")
+	})
+	t.Log(got.Reason)
+	if err := os.Remove(hang); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 60)
+}
+
+// A task that is over has no supervisor, however it ended, and none is found by the
+// next daemon. A lost one can be brought back all the same.
+func TestRealNoSupervisorOfWhatIsOver(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	m.launch()
+	file := filepath.Join(m.cfg.StateDir, "file")
+	id := m.run(headrace.Normal, never, func(q *wire.RunRequest) {
+		q.Argv = []string{"/bin/sh", "-c", "exec 5>" + file + "; while :; do sleep 0.01; done"}
+	})
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	images := filepath.Join(m.cfg.StateDir, "checkpoints", string(id), "000001")
+	if err := os.Rename(images, images+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.tasks.Restore(m.ctx(), q) // fails: there is no image
+	m.awaitState(id, headrace.Lost)
+	m.untilNoSupervisor(id)
+	if err := os.Rename(images+".away", images); err != nil {
+		t.Fatal(err)
+	}
+	m.kill9()
+	m.launch()
+	if got, err := m.tasks.Restore(m.ctx(), q); err != nil || got.State != "running" {
+		t.Fatalf("restore of a lost task: %v, %v", got, err)
+	}
+	m.killed(id)
+}

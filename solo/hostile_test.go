@@ -1,0 +1,649 @@
+package solo
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/internal/accept"
+	"headrace/internal/testkit"
+	"headrace/policy"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// What a hostile client does, as another user: it takes as much as it gets of one
+// thing and holds it until its standard input ends.
+var attacks = map[string]func(socket string) (note string){
+	"connections": holdConnections, "bodies": holdBodies, "bodies-http1": holdBodies1,
+	"watches": holdWatches, "lists": holdLists, "requests": holdRequests, "headers": holdHeaders,
+	"sockets": holdSockets, "metrics": holdMetrics,
+}
+
+// attack carries one out; see startAttack.
+func attack(socket, name string) {
+	fmt.Println(attacks[name](socket))
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// startAttack has a user begin to attack, and returns when it holds all that it
+// gets, with what it says about that. end has it let go.
+func startAttack(t *testing.T, uid uint32, socket, name string) (note string, end func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "attack "+name)
+	cmd.Env = append(os.Environ(), callEnv+"="+socket, exitAtOnce)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
+	cmd.Dir, cmd.Stderr = "/", os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	t.Cleanup(end)
+	note, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the attack %q did not begin: %v", name, err)
+	}
+	return strings.TrimSpace(note), end
+}
+
+// attackTime is how long the attacks go on taking more when they are refused.
+const attackTime = 3 * time.Second
+
+func holdConnections(socket string) string {
+	held := 0
+	for range 1500 {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			break
+		}
+		keepOpen(conn)
+		held++
+	}
+	return fmt.Sprintf("%d connections", held)
+}
+
+// kept are descriptors that must not be closed by the collector of garbage.
+var kept struct {
+	sync.Mutex
+	all []any
+}
+
+func keepOpen(x any) {
+	kept.Lock()
+	defer kept.Unlock()
+	kept.all = append(kept.all, x)
+}
+
+// h2 is a client of unencrypted HTTP/2.
+func h2(socket string) *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{
+		Protocols:   protocols,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+	}}
+}
+
+// stalling gives so many bytes and then nothing more, for ever.
+type stalling struct{ left int }
+
+func (s *stalling) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		select {}
+	}
+	n := min(len(p), s.left)
+	for i := range p[:n] {
+		p[i] = 'x'
+	}
+	s.left -= n
+	return n, nil
+}
+
+// stall begins n requests with 15 MB each, and waits until no more is refused.
+func stall(client *http.Client, n int) string {
+	var mu sync.Mutex
+	refused := map[string]int{}
+	for range n {
+		go func() {
+			q, _ := http.NewRequest("POST", wire.BaseURL+wireconnect.TaskServiceRunProcedure, &stalling{left: 15 << 20})
+			q.Header.Set("Content-Type", "application/json")
+			q.ContentLength = 15<<20 + 1
+			res, err := client.Do(q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				refused["broken off"]++
+				return
+			}
+			refused[res.Status]++
+		}()
+	}
+	time.Sleep(attackTime)
+	mu.Lock()
+	defer mu.Unlock()
+	return fmt.Sprintf("%d stalled, %v", n, refused)
+}
+
+func holdBodies(socket string) string { return stall(h2(socket), 100) }
+
+func holdBodies1(socket string) string {
+	return stall(&http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
+	}}, 200)
+}
+
+func holdWatches(socket string) string {
+	client := wireconnect.NewTaskServiceClient(h2(socket), wire.BaseURL)
+	return many(1200, func() error {
+		s, err := client.Watch(context.Background(), &wire.WatchRequest{})
+		if err == nil && s.Receive() {
+			keepOpen(s)
+			return nil
+		}
+		if err == nil {
+			err = s.Err()
+		}
+		return err
+	})
+}
+
+// many makes n calls at a time and tells how many went well and how the rest were
+// refused.
+func many(n int, call func() error) string {
+	var mu sync.Mutex
+	codes := map[string]int{}
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			err := call()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				codes["ok"]++
+				return
+			}
+			codes[connect.CodeOf(err).String()]++
+		})
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return fmt.Sprint(codes)
+}
+
+// holdLists asks for long answers and reads none of them.
+func holdLists(socket string) string {
+	for range 200 {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			break
+		}
+		if err := conn.(*net.UnixConn).SetReadBuffer(4096); err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"all\":true}", wireconnect.TaskServiceListProcedure)
+		keepOpen(conn)
+	}
+	time.Sleep(attackTime)
+	return "asked"
+}
+
+// holdRequests has as many requests under way as it can that are not answered: they
+// wait for the rest of a small body.
+func holdRequests(socket string) string {
+	client := h2(socket)
+	for range 3000 {
+		go func() {
+			q, _ := http.NewRequest("POST", wire.BaseURL+wireconnect.TaskServiceRunProcedure, &stalling{left: 10})
+			q.Header.Set("Content-Type", "application/json")
+			q.ContentLength = 20
+			client.Do(q)
+		}()
+	}
+	time.Sleep(attackTime)
+	return "asked"
+}
+
+// holdHeaders sends headers of the greatest size on all streams of all connections,
+// without an end.
+func holdHeaders(socket string) string {
+	streams := 0
+	for range 300 {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			break
+		}
+		keepOpen(conn)
+		conn.SetWriteDeadline(time.Now().Add(time.Second))
+		if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+			continue
+		}
+		b := ""
+		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":authority", "x"},
+			{":path", wireconnect.TaskServiceRunProcedure}, {"content-type", "application/json"}, {"x-large", strings.Repeat("x", 12<<10)}} {
+			b += "\x00" + hpackString(f[0]) + hpackString(f[1])
+		}
+		for s := range 64 {
+			head := []byte{byte(len(b) >> 16), byte(len(b) >> 8), byte(len(b)), 1, 4, 0, 0, 0, byte(2*s + 1)}
+			if _, err := io.WriteString(conn, string(head)+b); err != nil {
+				break
+			}
+			streams++
+		}
+	}
+	time.Sleep(attackTime)
+	return fmt.Sprintf("%d streams", streams)
+}
+
+// hpackString is a string as RFC 7541 has it, not compressed.
+func hpackString(s string) string {
+	if len(s) < 127 {
+		return string(byte(len(s))) + s
+	}
+	b := []byte{127}
+	n := len(s) - 127
+	for ; n >= 128; n /= 128 {
+		b = append(b, byte(n%128+128))
+	}
+	return string(append(b, byte(n))) + s
+}
+
+// holdSockets connects to all sockets of the daemon and says nothing.
+func holdSockets(socket string) string {
+	held := 0
+	for _, name := range []string{"stream.sock", "attach.sock", "headrace.sock", "stream.sock"} {
+		for range 150 {
+			conn, err := net.DialTimeout("unix", filepath.Join(filepath.Dir(socket), name), time.Second)
+			if err != nil {
+				break
+			}
+			keepOpen(conn)
+			held++
+		}
+	}
+	return fmt.Sprintf("%d connections", held)
+}
+
+// holdMetrics asks once on each connection and keeps it.
+func holdMetrics(string) string {
+	held := 0
+	for range 1000 {
+		conn, err := net.DialTimeout("tcp", os.Getenv(metricsEnv), time.Second)
+		if err != nil {
+			break
+		}
+		keepOpen(conn)
+		fmt.Fprint(conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+		held++
+	}
+	return fmt.Sprintf("%d connections", held)
+}
+
+// resident is the memory of a process that is its own, in bytes.
+func residentOf(t *testing.T, pid int) int64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(v), "kB")), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	t.Fatal("no RssAnon in the status")
+	return 0
+}
+
+// wantAnswers asks for the tasks as root, as headrace ps does, with a connection of
+// its own each time. The machine may be busy with something else, so the best of
+// some attempts has to come within a second.
+func wantAnswers(t *testing.T, socket string, during string) {
+	t.Helper()
+	best := patience
+	for range 5 {
+		client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		began := time.Now()
+		_, err := client.List(ctx, &wire.ListRequest{})
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: root gets no answer: %v", during, err)
+		}
+		best = min(best, time.Since(began))
+	}
+	if best > time.Second {
+		t.Errorf("%s: root is answered after %v", during, best)
+	}
+	t.Logf("%s: root is answered after %v", during, best)
+}
+
+// TestHostileClients has a user take all that it gets of each thing that the daemon
+// has to share out. Root is answered at once meanwhile, another user too, and the
+// daemon's memory stays bounded.
+func TestHostileClients(t *testing.T) {
+	needRoot(t)
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	socket := wire.SocketPath(m.cfg.StateDir)
+	for i := range 40 {
+		asUser(t, 4001, socket, fmt.Sprintf("run sleep 100%d", i))
+	}
+	bound := int64(300 << 20) // without limits it is more than 1 GB, after seconds
+	if raceDetector() {
+		bound *= 4 // the detector of races takes as much as the program, and more
+	}
+	for name := range attacks {
+		if name == "sockets" || name == "metrics" {
+			continue // of tests of their own
+		}
+		t.Run(name, func(t *testing.T) {
+			before := residentOf(t, m.cmd.Process.Pid)
+			note, end := startAttack(t, 4001, socket, name)
+			wantAnswers(t, socket, name)
+			if got := asUser(t, 4002, socket, "list"); !strings.Contains(got[0], "") || len(got) != 1 || got[0] == "resource_exhausted" {
+				t.Errorf("another user gets %q", got)
+			}
+			after := residentOf(t, m.cmd.Process.Pid)
+			t.Logf("%s; the daemon has %d MB, %d MB before", note, after>>20, before>>20)
+			if after-before > bound {
+				t.Errorf("the daemon has grown by %d MB, want at most %d", (after-before)>>20, bound>>20)
+			}
+			end()
+		})
+	}
+	wantAnswers(t, socket, "afterwards")
+	if got := asUser(t, 4001, socket, "run true"); !strings.HasPrefix(got[0], "t") {
+		t.Errorf("the user that had attacked gets %q afterwards", got)
+	}
+}
+
+// TestManyLargeEnvironments hands in tasks with the largest environments there can
+// be: they are on the disk while the tasks wait, and whole when one starts, also
+// after a restart of the daemon.
+func TestManyLargeEnvironments(t *testing.T) {
+	needRoot(t)
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	before := residentOf(t, m.cmd.Process.Pid)
+	env := []string{"PATH=/usr/bin:/bin"}
+	for i := range 15 {
+		env = append(env, fmt.Sprintf("LARGE%d=%s", i, strings.Repeat("x", 120<<10)))
+	}
+	sum := []string{"/bin/sh", "-c", `printf %s "$LARGE0$LARGE14" | wc -c`}
+	tasks := 60 // 1.8 MB each
+	if raceDetector() {
+		tasks = 10 // nothing is measured below
+	}
+	var last headrace.TaskID
+	for i := range tasks {
+		last = m.run(headrace.Normal, held, func(q *wire.RunRequest) { q.Argv, q.Env = sum, env; env[0] = fmt.Sprintf("PATH=/usr/bin:/bin:/%d", i) })
+	}
+	const bound = 80 << 20
+	check := func(when string) {
+		t.Helper()
+		now := residentOf(t, m.cmd.Process.Pid)
+		t.Logf("%s: %d MB, %d MB before", when, now>>20, before>>20)
+		if raceDetector() {
+			return // the detector of races takes more
+		}
+		if now-before > bound {
+			t.Errorf("%s the daemon has grown by %d MB, want at most %d", when, (now-before)>>20, bound>>20)
+		}
+	}
+	check("with all tasks")
+	m.kill9()
+	m.launch()
+	check("after a restart")
+	wantAnswers(t, wire.SocketPath(m.cfg.StateDir), "with large environments")
+	if _, err := m.tasks.Resume(m.ctx(), &wire.VerbRequest{Id: string(last)}); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(last, headrace.Done)
+	if got, err := allLogs(m.ctx(), m.tasks, string(last)); err != nil || got != fmt.Sprint(240<<10) {
+		t.Errorf("the command saw %q bytes of its environment, %v; want %d", got, err, 240<<10)
+	}
+}
+
+// TestCommandsOfAllTogether: many users do not fill the disk with their commands,
+// and root is not held up.
+func TestCommandsOfAllTogether(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.SpecBytes = 5000
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	half := "run " + strings.Repeat("x", 3000)
+	first := asUser(t, 4001, socket, half)[0]
+	if got := asUser(t, 4002, socket, half); got[0] != "resource_exhausted" {
+		t.Errorf("beyond what all may have: %q", got)
+	}
+	b.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = append(q.Argv, strings.Repeat("x", 10000)) })
+	asUser(t, 4001, socket, "kill "+first)
+	if got := asUser(t, 4002, socket, half); !strings.HasPrefix(got[0], "t") {
+		t.Errorf("after another has ended: %q", got)
+	}
+}
+
+// TestEndedCommandsAreShort: of a command that is over as much is kept as people
+// read.
+func TestEndedCommandsAreShort(t *testing.T) {
+	long := strings.Repeat("x", maxEndedArgv)
+	for _, c := range []struct{ argv, want []string }{
+		{[]string{"a", "b"}, []string{"a", "b"}},
+		{[]string{"a", long, "c"}, []string{"a", "... (2 more)"}},
+		{[]string{long[:len(long)-8], "b"}, []string{long[:len(long)-8], "... (1 more)"}},
+		{[]string{long + "é", "b"}, []string{long, "... (1 more)"}},
+	} {
+		if got := shortened(c.argv); !slices.Equal(got, c.want) {
+			t.Errorf("%.60q became %.60q", c.argv, got)
+		}
+	}
+}
+
+// TestRefusalsSayWhy looks at what somebody is told who has reached a limit.
+func TestRefusalsSayWhy(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	_, end := startAttack(t, 4001, socket, "connections")
+	for deadline := time.Now().Add(patience); ; { // those of the attack are being told first
+		got := asUser(t, 4001, socket, "why")
+		if strings.Contains(got[0], "resource_exhausted") && strings.Contains(got[0], "256 open connections") && strings.Contains(got[0], "root") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("beyond the limit of connections: %q", got)
+		}
+	}
+	end()
+	_, end = startAttack(t, 4001, socket, "watches")
+	defer end()
+	if got := asUser(t, 4001, socket, "wait x"); got[0] != "resource_exhausted" {
+		t.Errorf("beyond the limit of watches: %q", got)
+	}
+	if got := asUser(t, 4002, socket, "wait x"); got[0] != "not_found" {
+		t.Errorf("another user's watch: %q", got)
+	}
+}
+
+// TestSlowBodyIsGivenUp sends a part of a request and then nothing.
+func TestSlowBodyIsGivenUp(t *testing.T) {
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := t.Context()
+	done := make(chan error, 2)
+	srv := apiServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		done <- err
+	}), base, &Config{UserRequestBytes: maxRequest, RequestBytes: maxRequest})
+	srv.Handler.(*front).bodyTime = 50 * time.Millisecond
+	go srv.Serve(newPeerListener(&accept.Listener{Listener: socket}, defaultUserConnections))
+	defer srv.Close()
+	for _, client := range []*http.Client{h2(socket.Addr().String()), wire.NewHTTPClient(socket.Addr().String())} {
+		q, err := http.NewRequest("POST", wire.BaseURL+"/x", &stalling{left: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.ContentLength = 20
+		go client.Do(q)
+		select {
+		case err := <-done:
+			if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
+				t.Errorf("reading the body ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Fatal("a body that does not come is waited for")
+		}
+	}
+}
+
+// TestAnswersOutliveTheirRequests: the time that a request has to come in says
+// nothing of how long it may be answered.
+func TestAnswersOutliveTheirRequests(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := apiServer(b.daemon.host.s.handler(), t.Context(), &b.daemon.cfg)
+	const short = 100 * time.Millisecond
+	srv.Handler.(*front).bodyTime = short
+	go srv.Serve(newPeerListener(&accept.Listener{Listener: socket}, defaultUserConnections))
+	defer srv.Close()
+	for _, client := range []*http.Client{h2(socket.Addr().String()), wire.NewHTTPClient(socket.Addr().String())} {
+		watch, err := wireconnect.NewTaskServiceClient(client, wire.BaseURL).Watch(b.ctx(), &wire.WatchRequest{})
+		if err != nil || !watch.Receive() {
+			t.Fatal(err, watch.Err())
+		}
+		time.Sleep(3 * short)
+		id := string(b.run(headrace.Normal, held))
+		for told := false; !told; {
+			if !watch.Receive() {
+				t.Fatalf("the watch ended: %v", watch.Err())
+			}
+			told = slices.ContainsFunc(watch.Msg().Tasks, func(task *wire.Task) bool { return task.Id == id })
+		}
+		watch.Close()
+	}
+}
+
+// TestShortOfDescriptors takes all descriptors of the daemon away by connections to
+// its sockets. Root is answered meanwhile, and afterwards everything is as before:
+// streams deal, and containers are taken in.
+func TestShortOfDescriptors(t *testing.T) {
+	needRoot(t)
+	m := newMachine(t, policy.Wait)
+	m.launch(nofileEnv + "=200")
+	socket := wire.SocketPath(m.cfg.StateDir)
+	_, end := startAttack(t, 4001, socket, "sockets")
+	testkit.Await(t, "195 descriptors of the daemon", func() bool { return descriptorsOf(t, m.cmd.Process.Pid) >= 195 })
+	wantAnswers(t, socket, "without descriptors")
+	end()
+	path := m.records(1000)
+	ids := m.readers(path)
+	for _, id := range ids {
+		m.awaitState(headrace.TaskID(id), headrace.Done)
+	}
+	m.wantOnce(path, ids)
+	c, err := net.Dial("unix", filepath.Join(m.cfg.StateDir, "attach.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	c.Write([]byte("no request"))
+	c.(*net.UnixConn).CloseWrite()
+	if b, err := io.ReadAll(c); len(b) == 0 {
+		t.Errorf("whoever knocks for a container gets no answer: %v", err)
+	}
+}
+
+// TestMetricsAreNotHeld: connections to the metrics, of which nobody knows whose
+// they are, take neither the daemon nor the metrics away.
+func TestMetricsAreNotHeld(t *testing.T) {
+	needRoot(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	t.Setenv(metricsEnv, addr)
+	m := newMachine(t, policy.Wait)
+	m.launch(nofileEnv + "=200")
+	socket := wire.SocketPath(m.cfg.StateDir)
+	note, end := startAttack(t, 4001, socket, "metrics")
+	defer end()
+	wantAnswers(t, socket, note)
+	if n := descriptorsOf(t, m.cmd.Process.Pid); n > 150 {
+		t.Errorf("%s: the daemon has %d descriptors", note, n)
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{}}
+	res, err := client.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), "headrace_slots") {
+		t.Errorf("the metrics: %v, %d bytes", err, len(b))
+	}
+}
+
+func descriptorsOf(t *testing.T, pid int) int {
+	t.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// raceDetector reports whether this program watches for races, which takes many times
+// the memory and the time.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}

@@ -1,0 +1,160 @@
+package solo
+
+import (
+	"errors"
+	"fmt"
+
+	"headrace"
+	"headrace/internal/budget"
+	"headrace/limits"
+	"headrace/policy"
+	"headrace/report"
+)
+
+const (
+	// maxUnended is how many tasks may be queued and running, of all users together.
+	maxUnended = 100000
+	// reservedForRoot is the part of it that only root and the daemon's own user get.
+	reservedForRoot = 1000
+)
+
+// limitsOf are the limits of the task's owner.
+func (l *loop) limitsOf(t *task) limits.Limits {
+	if budget.Privileged(t.rec.UID) {
+		return limits.Unlimited()
+	}
+	return l.cfg.Limits.Now().Of(limits.Who{UID: t.rec.UID, Name: t.rec.User, GID: t.spec.GID, Groups: t.spec.Groups})
+}
+
+// refusesFrom tells why tasks, which are alike, cannot be accepted from a user;
+// nil: they can.
+func (l *loop) refusesFrom(by viewer, tasks []*task) error {
+	if err := l.refuses(len(tasks)); err != nil || by.all {
+		return err
+	}
+	if len(l.active)+len(tasks) > maxUnended-reservedForRoot {
+		return fmt.Errorf("%w: %d tasks of all users are waiting or running already, and the rest of %d is kept for root; wait until some have ended",
+			errBusy, len(l.active), maxUnended)
+	}
+	t := tasks[0]
+	t.rec.SpecBytes = t.specBytes()
+	ask := limits.Ask{
+		Tasks: int64(len(tasks)), Priority: t.rec.Priority, CPUs: t.rec.CPUs, Memory: t.rec.Memory, SpecBytes: t.rec.SpecBytes,
+	}
+	if have := l.specBytesOfOthers(); have+ask.Tasks*ask.SpecBytes > l.cfg.SpecBytes {
+		return fmt.Errorf("%w: commands and environments of all users' tasks take %s already, and %s are kept for them; wait until some have ended",
+			errBusy, report.Bytes(have), report.Bytes(l.cfg.SpecBytes))
+	}
+	err := l.limitsOf(t).Refuse(t.rec.User, l.cfg.Limits.Now().File(), ask, l.useOf(t.rec.UID))
+	var r *limits.Refusal
+	switch {
+	case !errors.As(err, &r):
+		return err
+	case r.Key == "waiting" || r.Key == "spec-bytes":
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
+	return fmt.Errorf("%w: %w", errDenied, err)
+}
+
+// specBytesOfOthers is the size of the commands and environments of all users but
+// root and the daemon's own, in bytes.
+func (l *loop) specBytesOfOthers() (total int64) {
+	l.useOf(0)
+	for uid, u := range l.uses {
+		if !budget.Privileged(uid) {
+			total += u.SpecBytes
+		}
+	}
+	return total
+}
+
+// useOf is what a user has in the queue. It is added up at most once a turn: what
+// is admitted meanwhile is added by admitted, what ends counts from the next turn.
+func (l *loop) useOf(uid uint32) limits.Use {
+	if l.uses == nil {
+		l.uses = map[uint32]limits.Use{}
+		for _, t := range l.active {
+			l.admitted(t)
+		}
+	}
+	return l.uses[uid]
+}
+
+// admitted counts a task with what its owner has in the queue.
+func (l *loop) admitted(t *task) {
+	if l.uses == nil || t.hosted() {
+		return
+	}
+	u := l.uses[t.rec.UID]
+	if !t.holdsSlot() {
+		u.Waiting++
+	}
+	u.SpecBytes += t.rec.SpecBytes
+	l.uses[t.rec.UID] = u
+}
+
+// specBytes is the size of what is kept of a task's command, in bytes.
+func (t *task) specBytes() int64 {
+	n := len(t.spec.Cwd) + len(t.spec.Output) + len(t.spec.Stdin)
+	for _, list := range [][]string{t.spec.Argv, t.spec.Env} {
+		for _, s := range list {
+			n += len(s) + 16 // and its place in the list
+		}
+	}
+	return int64(n)
+}
+
+// restrain applies the limits of users, and their equal shares, to what the policy
+// is shown of tasks: who may not run yet is held, and what is more than a share
+// while others wait with less counts one step less, and as if it had not waited.
+func (l *loop) restrain(views []headrace.TaskView, tasks []*task) {
+	claims := make([]limits.Claim, len(views))
+	for i := range views {
+		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
+	}
+	wants := make([]int, 0, len(views)) // those that run or may
+	for i, t := range tasks {
+		t.limited, t.beyond = "", false
+		if !views[i].Held {
+			wants = append(wants, i)
+		}
+	}
+	some := pick(claims, wants)
+	held := limits.Hold(some, func(i int) limits.Limits { return l.limitsOf(tasks[wants[i]]) })
+	free := make([]int, 0, len(wants))
+	for k, i := range wants {
+		why, is := held[k]
+		if !is {
+			free = append(free, i)
+			continue
+		}
+		views[i].Held, tasks[i].limited = true, why
+	}
+	for k := range limits.Beyond(pick(claims, free), l.cfg.Slots, l.cfg.Memory) {
+		i := free[k]
+		if claims[i].Has && l.cfg.Policy.Policy == policy.Kill {
+			continue // a share is no reason to throw work away
+		}
+		tasks[i].beyond = true
+		views[i].Priority--
+		views[i].Waiting, views[i].Waited = 0, 0
+	}
+}
+
+func claimOf(v *headrace.TaskView, uid uint32) limits.Claim {
+	c := limits.Claim{UID: uid, Priority: v.Priority, CPUs: v.CPUs, Memory: v.MemoryRequest}
+	c.Has = v.Starting || v.State == headrace.Running && !v.Leaving
+	c.Begun = !c.Has && v.State != headrace.Pending
+	if c.Has || c.Begun {
+		c.Memory = max(c.Memory, v.Resident)
+	}
+	return c
+}
+
+func pick(claims []limits.Claim, which []int) []limits.Claim {
+	some := make([]limits.Claim, len(which))
+	for k, i := range which {
+		some[k] = claims[i]
+	}
+	return some
+}

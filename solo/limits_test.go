@@ -1,0 +1,169 @@
+package solo
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/config"
+	"headrace/limits"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// as has root hand in a task as one of the users that every machine has.
+func as(user string) func(*wire.RunRequest) {
+	return func(q *wire.RunRequest) { q.User = user }
+}
+
+func limitsFrom(t *testing.T, text string) *limits.Table {
+	t.Helper()
+	f, err := config.Parse("f", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, err := limits.Read(f, "f", nil, limits.SystemGroups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestNobodyShutsOthersOut: a user whose endless tasks have every slot, and hundreds
+// of whose tasks wait, keeps another user's tasks of the same priority from running
+// for no longer than it takes to suspend one.
+func TestNobodyShutsOthersOut(t *testing.T) {
+	needRoot(t)
+	for _, pol := range []policy.Name{policy.Cost, policy.Suspend} {
+		t.Run(string(pol), func(t *testing.T) {
+			b := newBed(t, pol)
+			b.cfg.Slots = 2
+			b.start()
+			var greedy []headrace.TaskID
+			for range 60 {
+				greedy = append(greedy, b.run(headrace.High, as("daemon")))
+			}
+			b.awaitState(greedy[0], headrace.Running)
+			b.awaitState(greedy[1], headrace.Running)
+			for range 3 {
+				modest := b.run(headrace.High, as("bin"))
+				b.awaitState(modest, headrace.Running)
+				if s := b.get(greedy[0]).State; s != "running" {
+					t.Errorf("the other user's own share is %s", s)
+				}
+				b.finish(modest, 0)
+			}
+			b.awaitState(greedy[1], headrace.Running) // nobody else waits any more
+			if n := b.get(greedy[1]).Preemptions; n == 0 || n > 3 {
+				t.Errorf("%d preemptions, want one for each that came, or fewer", n)
+			}
+			if s := b.get(greedy[2]).State; s != "pending" {
+				t.Errorf("one that was not begun went before one that was: %s", s)
+			}
+		})
+	}
+}
+
+// TestSharesKillNobody: where only a kill would give another user a share, that user
+// has to wait.
+func TestSharesKillNobody(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Kill)
+	b.cfg.Slots = 2
+	b.start()
+	var greedy []headrace.TaskID
+	for range 4 {
+		greedy = append(greedy, b.run(headrace.High, as("daemon")))
+	}
+	b.awaitState(greedy[1], headrace.Running)
+	modest := b.run(headrace.High, as("bin"))
+	b.finish(greedy[0], 0)
+	b.awaitState(modest, headrace.Running) // before those that came first
+	if w := b.get(greedy[1]); w.State != "running" || w.Preemptions != 0 {
+		t.Errorf("what was running is %s after %d preemptions", w.State, w.Preemptions)
+	}
+}
+
+// TestSlotsOfAUser: within the limit the urgent go first; the reason says what they
+// wait for; others use what is left; a limit that is raised counts at once.
+func TestSlotsOfAUser(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 4
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits user daemon]\nslots = 2\n"))
+	b.start()
+	first := b.run(headrace.Normal, as("daemon"))
+	second := b.run(headrace.Normal, as("daemon"))
+	b.awaitState(second, headrace.Running)
+	third := b.run(headrace.Normal, as("daemon"))
+	urgent := b.run(headrace.High, as("daemon"))
+	other := b.run(headrace.Low, as("bin"))
+	b.awaitState(other, headrace.Running)
+	waits := b.await(urgent, "a reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "limit slots") })
+	if waits.State != "pending" {
+		t.Errorf("the third of two is %s", waits.State)
+	}
+	b.finish(first, 0)
+	b.awaitState(urgent, headrace.Running)
+	if s := b.get(third).State; s != "pending" {
+		t.Errorf("the last is %s", s)
+	}
+	b.cfg.Limits.Replace(limitsFrom(t, "[limits]\n"))
+	b.awaitState(third, headrace.Running)
+}
+
+// TestLimitsRefuse: what is beyond a user's limits is refused with the reason, and
+// root still may.
+func TestLimitsRefuse(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits]\nwaiting = 3\nspec-bytes = 100K\n"))
+	b.start()
+	const uid = 4001
+	socket := wire.SocketPath(b.cfg.StateDir)
+	high, above := strconv.Itoa(int(headrace.High)), strconv.Itoa(int(headrace.High)+1)
+	got := asUser(t, uid, socket, "runat "+above, "runat "+high)
+	if got[0] != "permission_denied" || !strings.HasPrefix(got[1], "t") {
+		t.Fatalf("above and at the greatest priority: %v", got)
+	}
+	first := headrace.TaskID(got[1])
+	b.awaitState(first, headrace.Running)
+	got = asUser(t, uid, socket, "run work", "run work", "run work", "run work")
+	if got[2][0] != 't' || got[3] != "resource_exhausted" {
+		t.Errorf("the fourth of three that wait: %v", got)
+	}
+	if got := asUser(t, uid+1, socket, "runlarge 60000", "runlarge 60000"); got[0][0] != 't' || got[1] != "resource_exhausted" {
+		t.Errorf("too many bytes: %v", got)
+	}
+	root := b.run(headrace.Production)
+	b.awaitState(root, headrace.Running)
+	b.finish(root, 0)
+	b.awaitState(first, headrace.Running)
+	b.finish(first, 0)
+	deadline := time.Now().Add(patience)
+	for { // room again, once one of those that waited runs
+		got := asUser(t, uid, socket, "run work")
+		if got[0][0] == 't' {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is accepted although one has ended: %v", got)
+		}
+	}
+}
+
+// TestRootHasARest: what all other users may fill together leaves room for root.
+func TestRootHasARest(t *testing.T) {
+	l := &loop{cfg: Config{Limits: limits.NewSource(limits.Default("f"))}}
+	l.active = make([]*task, maxUnended-reservedForRoot)
+	if err := l.refusesFrom(viewer{uid: 7}, []*task{{}}); coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
+		t.Errorf("an ordinary user: %v", err)
+	}
+	if err := l.refusesFrom(viewer{all: true}, []*task{{}}); err != nil {
+		t.Errorf("root: %v", err)
+	}
+}

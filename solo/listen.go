@@ -1,0 +1,145 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"headrace/internal/accept"
+	"headrace/stream"
+	"headrace/wire"
+)
+
+// listenSocket opens a socket to all users. Everybody may knock; who is let in is
+// decided by the kernel's word on who it is.
+func listenSocket(path string) (*net.UnixListener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove an old socket: %w", err)
+	}
+	socket, err := wire.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("open the socket to users: %w", err)
+	}
+	return socket, nil
+}
+
+// listenStreams lets consumers in. The function it returns ends their
+// connections.
+func (d *Daemon) listenStreams(l *loop, streams *stream.Engine) (stop func(), err error) {
+	path := d.cfg.streamSocket()
+	socket, err := listenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := streams.Serve(d.patient(socket, "streams", l)); err != nil {
+			l.log.Error("serving streams stopped", "err", err)
+		}
+	}()
+	return func() {
+		os.Remove(path)
+		streams.Close()
+		<-served
+	}, nil
+}
+
+// reserved is how many descriptors are kept back for root and the daemon's own
+// user: each of their requests takes one, for a moment.
+const reserved = 32
+
+// patient is a listener that goes on when descriptors are short, with those that
+// are kept back.
+func (d *Daemon) patient(socket net.Listener, name string, l *loop) *accept.Listener {
+	return &accept.Listener{Listener: socket, Name: name, Log: l.log, Reserve: d.reserve}
+}
+
+// listen opens the API and the metrics. The function it returns closes them and
+// waits until nothing is served any more.
+func (d *Daemon) listen(l *loop) (stop func(), err error) {
+	path := d.Socket()
+	socket, err := listenSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: &dataService{reading: l.reading, warming: l.warming}}
+	d.host.s = s
+	unfollowed := make(chan struct{})
+	l.warming.start()
+	base, cancel := context.WithCancelCause(context.Background())
+	servers := []*http.Server{apiServer(s.handler(), base, &d.cfg)}
+	listeners := []net.Listener{newPeerListener(d.patient(socket, "the API", l), d.cfg.UserConnections)}
+	if d.cfg.Metrics != "" {
+		ml, err := net.Listen("tcp", d.cfg.Metrics)
+		if err != nil {
+			cancel(err)
+			socket.Close()
+			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
+		}
+		servers = append(servers, metricsServer(metricsHandler(l.counts, boardCollector{l.board}, readingCollector{l.reading, l.warming})))
+		listeners = append(listeners, &accept.Newest{Listener: &accept.Listener{Listener: ml, Name: "the metrics", Log: l.log}, Max: maxMetricsConns})
+		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
+	}
+	var serving sync.WaitGroup
+	serving.Add(1)
+	go func() {
+		defer serving.Done()
+		d.host.follow(unfollowed)
+	}()
+	for i, srv := range servers {
+		serving.Add(1)
+		go func() {
+			defer serving.Done()
+			if err := srv.Serve(listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				l.log.Error("serving stopped", "err", err)
+			}
+		}()
+	}
+	return func() {
+		os.Remove(path)
+		cancel(errStopping)
+		close(unfollowed)
+		for _, srv := range servers {
+			srv.Close()
+		}
+		serving.Wait()
+	}, nil
+}
+
+// apiServer serves the API. What a connection may hold in the daemon's memory
+// without a request that counts is small: see front for the rest.
+func apiServer(h http.Handler, base context.Context, c *Config) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: newFront(h, c), ConnContext: withCaller, Protocols: protocols,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 64 << 10,
+		},
+	}
+}
+
+// maxMetricsConns is how many connections for metrics there are at most. Nothing is
+// known of whoever makes them, so the oldest has to give way.
+const maxMetricsConns = 32
+
+func metricsServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+	}
+}

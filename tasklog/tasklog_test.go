@@ -1,0 +1,195 @@
+package tasklog
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const gb = 1 << 30
+
+func TestPlan(t *testing.T) {
+	cases := []struct {
+		name    string
+		logs    []log
+		limit   int64
+		missing int64
+		want    []int64
+	}{
+		{"within", []log{{1, gb, false}, {2, gb, true}}, gb, 0, []int64{gb, gb}},
+		{"one is too large", []log{{1, 3 * gb, false}, {2, gb, false}}, 2 * gb, 0, []int64{2*gb - 2*gb/10, gb}},
+		{"what ended first goes first", []log{{1, gb, true}, {1, gb, true}, {1, gb, false}}, 2*gb + gb/2, 0, []int64{scrap, gb, gb}},
+		{"then what is written, to the same size", []log{{1, gb, true}, {1, 3 * gb, false}, {1, 2 * gb, false}}, 2 * gb, 0,
+			[]int64{scrap, (2*gb - 2*gb/10 - scrap) / 2, (2*gb - 2*gb/10 - scrap) / 2}},
+		{"a small one stays whole", []log{{1, 3 * gb, false}, {1, 1000, false}}, gb, 0, []int64{gb - gb/10 - 1000, 1000}},
+		{"a full disk: who has most gives", []log{{1, 9 * gb, true}, {2, gb, false}}, 10 * gb, gb, []int64{scrap, gb}},
+		{"a full disk: both", []log{{1, 4 * gb, false}, {2, 4 * gb, false}}, 10 * gb, 4 * gb, []int64{2*gb - 2*gb/10, 2*gb - 2*gb/10}},
+		{"a full disk that others have filled", []log{{1, 4 * gb, false}, {2, Floor / 2, false}}, 10 * gb, 100 * gb, []int64{Floor - Floor/10, Floor / 2}},
+	}
+	for _, c := range cases {
+		got := plan(c.logs, func(uint32) int64 { return c.limit }, c.missing)
+		for i := range got { // rounding
+			if diff := got[i] - c.want[i]; diff < -2 || diff > 2 {
+				t.Errorf("%s: %v, want %v", c.name, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+// TestPlanHolds: whatever is there, nobody keeps more than is allowed but for
+// scraps, nobody within limits loses anything, and nothing grows.
+func TestPlanHolds(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 20000 {
+		logs := make([]log, 1+random.IntN(8))
+		users := map[uint32]int64{}
+		for i := range logs {
+			logs[i] = log{uid: uint32(random.IntN(3)), bytes: random.Int64N(4 * gb), ended: random.IntN(2) == 0}
+			users[logs[i].uid] += logs[i].bytes
+		}
+		limit := 1 + random.Int64N(8*gb)
+		keep := plan(logs, func(uint32) int64 { return limit }, 0)
+		kept := map[uint32]int64{}
+		for i, n := range keep {
+			kept[logs[i].uid] += n
+			if n > logs[i].bytes || n < 0 {
+				t.Fatalf("log %d of %v becomes %d", i, logs, n)
+			}
+			if users[logs[i].uid] <= limit && n != logs[i].bytes {
+				t.Fatalf("a user within limits loses %d of %v", i, logs)
+			}
+		}
+		for uid, n := range kept {
+			if n > limit+scrap*int64(len(logs)) {
+				t.Fatalf("user %d keeps %d of %d: %v", uid, n, limit, logs)
+			}
+		}
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close()) // blocks are counted when they are on the disk
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read is what a reader of the log gets that leaves out holes.
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all bytes.Buffer
+	for at := int64(0); ; {
+		from, to, err := Data(f, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunk := make([]byte, min(to-from, 100_000))
+		n, err := f.ReadAt(chunk, from)
+		all.Write(chunk[:n])
+		at = from + int64(n)
+		if errors.Is(err, io.EOF) {
+			return all.Bytes()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestKeep: a log that grows beyond what its user may have keeps its beginning and
+// its end, says so in a line, and goes on growing; its size and offsets stay.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	task := Task{ID: "t1", UID: uint32(os.Geteuid()), User: "alice", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err"), Limit: 2 << 20}
+	k := &Keeper{Reserve: 1}
+	keep := func() []Cut {
+		t.Helper()
+		cuts, err := k.Keep(dir, []Task{task})
+		if errors.Is(err, ErrNoHoles) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cuts
+	}
+	write(t, task.Stdout, []byte("the first line\n"))
+	write(t, task.Stderr, []byte("a complaint\n"))
+	if cuts := keep(); len(cuts) != 0 {
+		t.Fatalf("small logs were cut: %v", cuts)
+	}
+	for round := range 3 {
+		write(t, task.Stdout, bytes.Repeat([]byte("xxxxxxxxxxxxxxx\n"), 1<<18)) // 4 MB
+		write(t, task.Stdout, []byte("the last line\n"))
+		if cuts := keep(); len(cuts) != 1 || cuts[0].Task != "t1" {
+			t.Fatalf("round %d: %v", round, cuts)
+		}
+		if n := use(task.Stdout) + use(task.Stderr); n > task.Limit {
+			t.Errorf("round %d: the logs hold %d bytes of %d", round, n, task.Limit)
+		}
+		got := read(t, task.Stdout)
+		if !bytes.HasPrefix(got, []byte("the first line\n")) || !bytes.HasSuffix(got, []byte("the last line\n")) {
+			t.Errorf("round %d: beginning or end are lost: %.40q ... %.40q", round, got, got[max(0, len(got)-40):])
+		}
+		if n := strings.Count(string(got), "limit log-bytes"); n != 1 {
+			t.Errorf("round %d: %d lines say so", round, n)
+		}
+		if bytes.IndexByte(got, 0) >= 0 {
+			t.Errorf("round %d: a reader gets zeros", round)
+		}
+		info, _ := os.Stat(task.Stdout)
+		if want := int64(15 + (round+1)*(4<<20+14)); info.Size() != want {
+			t.Errorf("round %d: size %d, want %d", round, info.Size(), want)
+		}
+	}
+	if got := read(t, task.Stderr); string(got) != "a complaint\n" {
+		t.Errorf("the other log: %q", got)
+	}
+	if cuts := keep(); len(cuts) != 0 {
+		t.Errorf("cut again: %v", cuts)
+	}
+}
+
+// TestKeepLeavesOthersFiles: what is not the task's own log is not touched, even
+// where its name leads to it.
+func TestKeepLeavesOthersFiles(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	write(t, secret, bytes.Repeat([]byte("s"), 8<<20))
+	link := filepath.Join(dir, "out")
+	if err := os.Symlink(secret, link); err != nil {
+		t.Fatal(err)
+	}
+	k := &Keeper{Reserve: 1}
+	if _, err := k.Keep(dir, []Task{{ID: "t1", UID: uint32(os.Geteuid()), Stdout: link, Stderr: dir, Limit: 1}}); err != nil {
+		t.Error(err)
+	}
+	if err := cut(link, uint32(os.Geteuid()), 1, "x"); err == nil {
+		t.Error("a link was followed")
+	}
+	if err := cut(secret, uint32(os.Geteuid())+1, 1, "x"); err == nil {
+		t.Error("somebody else's file was cut")
+	}
+	if got := read(t, secret); !reflect.DeepEqual(got, bytes.Repeat([]byte("s"), 8<<20)) {
+		t.Error("it has changed")
+	}
+}

@@ -1,0 +1,101 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+)
+
+// Bytes is n within reason: no negative number, and so small that those of all tasks
+// of a node can be added up.
+func Bytes(n int64) int64 { return min(max(0, n), 1<<47) }
+
+// Amount is x within reason, and 0 when it is no amount.
+func Amount(x float64) float64 {
+	if !(x > 0) {
+		return 0
+	}
+	return min(x, 1e15)
+}
+
+// Seconds is x as a duration, at most a year.
+func Seconds(x float64) time.Duration {
+	const most = 365 * 24 * 3600
+	return time.Duration(min(Amount(x), most) * float64(time.Second))
+}
+
+// Priority is p, or the greatest there is.
+func Priority(p uint32) headrace.Priority {
+	return headrace.Priority(min(p, uint32(headrace.MaxPriority)))
+}
+
+// Operation is what is being done to a task; Idle if this version does not know it.
+func Operation(doing string) headrace.Operation {
+	o, err := headrace.ParseOperation(doing)
+	if err != nil {
+		return headrace.Idle
+	}
+	return o
+}
+
+// Order is the command that a node is given.
+func Order(verb string) (headrace.Command, error) {
+	c, err := headrace.ParseCommand(verb)
+	if err == nil && !slices.Contains(headrace.Orders[:], c) {
+		err = fmt.Errorf("%v is no order for a node", c)
+	}
+	return c, err
+}
+
+// In reports whether a task is in one of the states.
+func In(t *wire.Task, states ...headrace.TaskState) bool {
+	s, err := headrace.ParseTaskState(t.State)
+	return err == nil && slices.Contains(states, s)
+}
+
+// Final reports whether a task has ended for good.
+func Final(t *wire.Task) bool {
+	s, err := headrace.ParseTaskState(t.State)
+	return err == nil && s.Final()
+}
+
+// Hosting is whose task it is; nothing of h if h is nil.
+func Hosting(h *wire.Hosting) headrace.Hosting {
+	return headrace.Hosting{Scheduler: h.GetScheduler(), Application: h.GetApplication(), Queue: h.GetQueue()}
+}
+
+// HostingMessage is the inverse of Hosting.
+func HostingMessage(h headrace.Hosting) *wire.Hosting {
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
+}
+
+// StoreView is what a node tells of a store, since ago.
+func StoreView(s *wire.Store, since time.Duration) headrace.StoreView {
+	return headrace.StoreView{
+		Name: s.Name, Write: Amount(s.Write), Read: Amount(s.Read),
+		DumpOverhead: Seconds(s.DumpOverhead), RestoreOverhead: Seconds(s.RestoreOverhead),
+		Free: Bytes(s.Free), Queue: max(0, Seconds(s.Queue)-since),
+	}
+}
+
+// StoreMessage is the inverse of StoreView, for now.
+func StoreMessage(s headrace.StoreView) *wire.Store {
+	return &wire.Store{
+		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead.Seconds(), RestoreOverhead: s.RestoreOverhead.Seconds(),
+		Free: s.Free, Queue: s.Queue.Seconds(),
+	}
+}
+
+// NodeView is what a node tells of itself, since ago.
+func NodeView(id headrace.NodeID, n *wire.NodeInfo, since time.Duration) headrace.NodeView {
+	v := headrace.NodeView{
+		ID: id, Memory: Bytes(n.Memory), SwapFree: Bytes(n.SwapFree), SwapOut: Amount(n.SwapOut), SwapIn: Amount(n.SwapIn),
+	}
+	for _, s := range n.Stores {
+		v.Stores = append(v.Stores, StoreView(s, since))
+	}
+	return v
+}

@@ -1,0 +1,47 @@
+package convert
+
+import (
+	"headrace"
+	"headrace/wire"
+)
+
+// TaskView is what a node tells of a hosted task in a state, as it was when the node
+// measured it, without what follows from what is being done to it.
+func TaskView(t *wire.Task, s headrace.TaskState) headrace.TaskView {
+	u := t.Usage
+	if u == nil {
+		u = &wire.Usage{}
+	}
+	v := headrace.TaskView{
+		ID: headrace.TaskID(t.Id), State: s, Priority: Priority(t.Priority),
+		CPUs: Amount(t.Cpus), MemoryRequest: Bytes(t.Memory),
+		Resident: Bytes(u.Resident), Swapped: Bytes(u.Swapped), Dirty: Bytes(u.Dirty),
+		Preemptions: int(t.Preemptions), Held: t.Held, NoSuspend: t.NoSuspend, NoCheckpoint: t.NoCheckpoint,
+		Progress: progress(t, u),
+	}
+	if p := t.Checkpoint; p != nil {
+		v.Checkpoint = &headrace.CheckpointView{Store: p.Store, Bytes: Bytes(p.TotalBytes)}
+	}
+	return v
+}
+
+func progress(t *wire.Task, u *wire.Usage) headrace.Progress {
+	p := headrace.Progress{
+		CPU: Seconds(u.SinceSaveCpu), Wall: Seconds(u.SinceSaveWall), TotalWall: Seconds(u.Running), Lost: Seconds(t.LostWall), Share: -1,
+	}
+	if t.Progress >= 0 && t.Progress <= 1 {
+		p.Share = t.Progress
+	}
+	if p.Wall == 0 && p.CPU == 0 && t.Checkpoint == nil {
+		p.Wall, p.CPU = p.TotalWall, Seconds(u.UserCpu)+Seconds(u.SystemCpu)
+	}
+	return p
+}
+
+// ContainerMessage is what is told of a hosted task outside its machine.
+func ContainerMessage(t *wire.Task) *wire.Container {
+	return &wire.Container{
+		Id: t.Id, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
+		Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
+	}
+}

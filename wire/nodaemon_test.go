@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNoDaemonAdvice(t *testing.T) {
+	const own = "/home/ada/.local/state/headrace"
+	for name, c := range map[string]struct {
+		place
+		dir, want string
+	}{
+		"root's, with systemd": {place{root: true, system: true, usual: true, systemd: true}, SystemStateDir,
+			"start it with: systemctl start headrace (or by hand: headrace solo &)"},
+		"root's, in a container": {place{root: true, system: true, usual: true}, SystemStateDir, "start one with: headrace solo &"},
+		"a user at the system's": {place{system: true, systemd: true}, SystemStateDir, "it is root's to start: sudo systemctl start headrace"},
+		"a user where both are down": {place{usual: true, beside: true, systemd: true}, own,
+			"nor does that of the machine run, which is root's to start: sudo systemctl start headrace; one of your own: headrace solo &"},
+		"a user alone":         {place{usual: true, systemd: true}, own, "start one with: headrace solo &"},
+		"a place of one's own": {place{root: true, systemd: true}, "/srv/x", "start one with: headrace solo --state-dir /srv/x &"},
+	} {
+		if got := c.advice(c.dir); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestNoDaemonErrorGoesByTheUsualPlace(t *testing.T) {
+	t.Setenv(StateDirEnv, "/srv/usual")
+	for socket, want := range map[string]string{
+		"/srv/usual/headrace.sock": "start one with: headrace solo &",
+		"/srv/other/headrace.sock": "start one with: headrace solo --state-dir /srv/other &",
+	} {
+		if got := (&NoDaemonError{Socket: socket}).Error(); !strings.HasPrefix(got, "no daemon at "+socket+": ") || !strings.HasSuffix(got, want) && !strings.HasPrefix(got, "no daemon at "+socket+": nor ") {
+			t.Errorf("%s: %q, want %q", socket, got, want)
+		}
+	}
+}
