@@ -482,9 +482,21 @@ func copyByContent(from, dir string) (string, error) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return "", err
 	}
-	tmp, err := os.CreateTemp(dir, ".shim-*")
+	if err := install(src, to); err != nil {
+		return "", fmt.Errorf("install headrace-shim: %w", err)
+	}
+	return to, linux.SyncDir(dir)
+}
+
+// install copies a program from its beginning, all or nothing.
+func install(src *os.File, to string) error {
+	// A child that is forked meanwhile would hold the copy open for writing until it is
+	// another program, and the kernel does not execute such a file (ETXTBSY).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	tmp, err := os.CreateTemp(filepath.Dir(to), ".shim-*")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.Remove(tmp.Name())
 	_, err = src.Seek(0, io.SeekStart)
@@ -503,10 +515,7 @@ func copyByContent(from, dir string) (string, error) {
 	if err == nil {
 		err = os.Rename(tmp.Name(), to)
 	}
-	if err != nil {
-		return "", fmt.Errorf("install headrace-shim: %w", err)
-	}
-	return to, linux.SyncDir(dir)
+	return err
 }
 
 func opError(op string, id headrace.TaskID, err error) error {

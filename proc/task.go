@@ -36,10 +36,15 @@ func newTask(id headrace.TaskID, dir string, c *control.Client) *Task {
 // awaitEnd finds out how the task ended once its shim is gone.
 func (t *Task) awaitEnd() {
 	<-t.c.Done()
+	if t.isClosed() {
+		return // by us: the task goes on
+	}
+	// Who hears of the end may start the task again: nothing of it is to run by then.
+	t.c.AwaitPeer(killPatience) // of one that cannot be seen or does not go, what can be done is done below
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return // by us: the task goes on
+		return
 	}
 	exit, ok, err := readExit(t.dir)
 	if err != nil || !ok {
@@ -59,6 +64,12 @@ func (t *Task) Exit() Exit {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.exit
+}
+
+func (t *Task) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 // Close gives up the connection. The task goes on; Exited stays open.

@@ -22,17 +22,24 @@ func KillAndWait(pid int, patience time.Duration) error {
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
+	gone, err := AwaitGone(fd, patience)
+	if err != nil {
+		return fmt.Errorf("end process %d: %w", pid, err)
+	}
+	if !gone {
+		return fmt.Errorf("end process %d: still there %v after SIGKILL", pid, patience)
+	}
+	return nil
+}
+
+// AwaitGone waits until the process of a pidfd has ended, and reports whether it has
+// within patience. The first process of a pid namespace ends after all others in it.
+func AwaitGone(pidfd int, patience time.Duration) (bool, error) {
 	for deadline := time.Now().Add(patience); ; {
 		left := max(0, time.Until(deadline).Milliseconds())
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left))
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return fmt.Errorf("end process %d: %w", pid, err)
-		case n == 0:
-			return fmt.Errorf("end process %d: still there %v after SIGKILL", pid, patience)
-		default:
-			return nil
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0, err
 		}
 	}
 }

@@ -49,6 +49,7 @@ type response struct {
 // Client is a connection to one supervisor, safe for concurrent use.
 type Client struct {
 	conn net.Conn
+	peer *os.File // a pidfd of the supervisor; nil if it could not be had
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -69,9 +70,39 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, SocketName), err)
 	}
-	c := &Client{conn: conn, done: make(chan struct{}), waiting: make(map[uint64]chan response)}
+	c := &Client{conn: conn, peer: openPeer(conn.(*net.UnixConn)), done: make(chan struct{}), waiting: make(map[uint64]chan response)}
 	go c.read()
 	return c, nil
+}
+
+// openPeer returns nil for a supervisor that has gone already or is in a pid namespace
+// that this process does not see.
+func openPeer(conn *net.UnixConn) *os.File {
+	peer, err := linux.PeerCredentials(conn)
+	if err != nil {
+		return nil
+	}
+	pidfd, err := unix.PidfdOpen(int(peer.Pid), 0)
+	if err != nil {
+		return nil
+	}
+	return os.NewFile(uintptr(pidfd), "supervisor")
+}
+
+// withPeer calls use with the supervisor's pidfd, which stays open meanwhile.
+func (c *Client) withPeer(use func(pidfd int) error) error {
+	if c.peer == nil {
+		return errors.New("the supervisor's process cannot be found")
+	}
+	raw, err := c.peer.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var useErr error
+	if err := raw.Control(func(fd uintptr) { useErr = use(int(fd)) }); err != nil {
+		return err
+	}
+	return useErr
 }
 
 func (c *Client) read() {
@@ -145,31 +176,33 @@ func (r response) decode(result any) error {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// KillPeer sends SIGKILL to the supervisor, which must have been the one that listened
-// when the connection was made.
+// KillPeer sends SIGKILL to the supervisor. One that has gone is no error.
 func (c *Client) KillPeer() error {
-	peer, err := linux.PeerCredentials(c.conn.(*net.UnixConn))
-	if err != nil {
-		return fmt.Errorf("find the supervisor: %w", err)
-	}
-	pidfd, err := unix.PidfdOpen(int(peer.Pid), 0)
-	if errors.Is(err, unix.ESRCH) {
+	return c.withPeer(func(pidfd int) error {
+		if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); !errors.Is(err, unix.ESRCH) {
+			return err
+		}
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("find the supervisor: %w", err)
-	}
-	defer unix.Close(pidfd)
-	select {
-	case <-c.done:
-		return nil // it has gone, and the pid may be somebody else's
-	default:
-	}
-	return unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	})
+}
+
+// AwaitPeer waits until the supervisor and its pid namespace have no process left, or
+// patience is over. The connection of one that is killed ends before that.
+func (c *Client) AwaitPeer(patience time.Duration) error {
+	return c.withPeer(func(pidfd int) error {
+		gone, err := linux.AwaitGone(pidfd, patience)
+		if err == nil && !gone {
+			err = fmt.Errorf("the supervisor is still there after %v", patience)
+		}
+		return err
+	})
 }
 
 // Close ends the connection and nothing else.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	c.peer.Close() // nil is no file, which is an error and no harm
+	return c.conn.Close()
+}
 
 // Handler carries out one request. Its error goes to the caller, an *Error as
 // it is.
