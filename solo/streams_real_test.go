@@ -69,7 +69,12 @@ func (m *machine) wantOnce(path string, ids []string) {
 		return list
 	}
 	if got, all := trim(got), trim(all); !slices.Equal(got, all) {
-		m.t.Errorf("%d records were written, want %d, each once", len(got), len(all))
+		wanted := make(map[string]bool, len(all))
+		for _, line := range all {
+			wanted[line] = true
+		}
+		other := slices.DeleteFunc(slices.Clone(got), func(line string) bool { return wanted[line] })
+		m.t.Errorf("%d records were written, want %d, each once; and other lines: %q", len(got), len(all), other[:min(len(other), 5)])
 	}
 }
 
