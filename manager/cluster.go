@@ -43,8 +43,8 @@ type cluster struct {
 	ended      lately            // containers of which their nodes have told that they have ended
 	doubts     map[string]*doubt // by the names of containers
 	draining   bool
-	// queues are those of applications, as their scheduler tells. Replaced, never changed.
-	queues map[string]string
+	// applications are those that their scheduler tells of. Replaced, never changed.
+	applications map[string]*wire.Application
 }
 
 // node is one that has joined since the manager was started.

@@ -50,7 +50,7 @@ type refusal struct {
 func (c *cluster) show(k *container) {
 	t := k.task
 	p := convert.ContainerMessage(t)
-	p.Node, p.Away, p.Hosting = k.node.name, k.node.away, c.hosting(t.Hosting)
+	p.Node, p.Away, p.Hosting, p.Priority = k.node.name, k.node.away, c.hosting(t.Hosting), uint32(c.priority(t))
 	if k.order != nil {
 		p.Ordered = k.order.wire.Verb
 	}
@@ -63,25 +63,35 @@ func (c *cluster) show(k *container) {
 	}
 }
 
-// hosting is h with the queue, which nodes of YARN do not know.
+// hosting returns h with the queue, which nodes of YARN do not know.
 func (c *cluster) hosting(h *wire.Hosting) *wire.Hosting {
-	queue := c.queues[h.Application]
-	if h.Queue != "" || queue == "" {
+	app := c.applications[h.Application]
+	if h.Queue != "" || app.GetQueue() == "" {
 		return h
 	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: queue}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue}
 }
 
-// enqueue notes the queues of applications, as their scheduler tells.
-func (c *cluster) enqueue(queues map[string]string) {
-	if len(queues) == 0 {
+// priority returns that of the application, which nodes of YARN do not know, else of t.
+func (c *cluster) priority(t *wire.Task) headrace.Priority {
+	if app := c.applications[t.Hosting.GetApplication()]; app != nil {
+		return convert.Priority(app.Priority)
+	}
+	return convert.Priority(t.Priority)
+}
+
+// enter notes the applications that their scheduler tells of; none: it tells nothing.
+func (c *cluster) enter(applications map[string]*wire.Application) {
+	if len(applications) == 0 {
 		return
 	}
 	defer c.lock()()
-	if maps.Equal(queues, c.queues) {
+	if maps.EqualFunc(applications, c.applications, func(a, b *wire.Application) bool {
+		return a.GetQueue() == b.GetQueue() && a.GetPriority() == b.GetPriority()
+	}) {
 		return
 	}
-	c.queues = queues
+	c.applications = applications
 	for _, k := range c.containers {
 		c.show(k)
 	}
@@ -90,7 +100,7 @@ func (c *cluster) enqueue(queues map[string]string) {
 func same(a, b *wire.Container) bool {
 	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
 		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
-		a.Away == b.Away && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
+		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
 }
 
 // remove forgets a container that has ended. Orders for it are over.

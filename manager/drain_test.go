@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/policy"
 	"headrace/wire"
 )
 
@@ -96,18 +97,66 @@ func TestForgetNode(t *testing.T) {
 	}
 }
 
-// The queue of a container is what its scheduler tells of its application.
-func TestQueues(t *testing.T) {
+// The queue and the priority of a container are what its scheduler tells of its
+// application.
+func TestApplications(t *testing.T) {
 	s := start(t, nil)
 	k := task("c1")
 	k.Hosting.Queue = ""
 	s.machine("n1", k, task("c2"))
-	if _, err := s.api.Containers(context.Background(), &wire.ContainersRequest{Queues: map[string]string{"application_1": "root.day"}}); err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[string]string{"c1": "root.day", "c2": "low"} {
-		if got := s.container(id).Hosting.Queue; got != want {
-			t.Errorf("%s is in the queue %q, want %q", id, got, want)
+	tell := func(q *wire.ContainersRequest) {
+		t.Helper()
+		if _, err := s.api.Containers(context.Background(), q); err != nil {
+			t.Fatal(err)
 		}
+	}
+	expect := func(id, queue string, priority uint32) {
+		t.Helper()
+		if c := s.container(id); c.Hosting.Queue != queue || c.Priority != priority {
+			t.Errorf("%s is in the queue %q with priority %d, want %q and %d", id, c.Hosting.Queue, c.Priority, queue, priority)
+		}
+	}
+	tell(&wire.ContainersRequest{Queues: map[string]string{"application_1": "root.day"}}) // an older plug-in
+	expect("c1", "root.day", 0)
+	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: "root.night", Priority: 7}}})
+	expect("c1", "root.night", 7)
+	expect("c2", "low", 7)
+	tell(&wire.ContainersRequest{})
+	expect("c1", "root.night", 7)
+}
+
+// What a second of a container counts depends on its priority, and on that of who waits:
+// of twenty seconds of work cost throws away those of the least, for somebody who is far
+// more urgent, and writes the others to storage in ten.
+func TestPrioritiesCount(t *testing.T) {
+	s := start(t, func(c *Config) { c.Policy.Policy = policy.Cost })
+	k := task("c1")
+	k.NoSuspend = "it may not"
+	k.Usage.SinceSaveWall, k.Usage.SinceSaveCpu = 20, 20
+	s.machine("n1", k)
+	for _, c := range []struct {
+		own, waits uint32
+		want       string
+	}{
+		{0, 11, "kill"}, {10, 11, "checkpoint"}, {5, 6, "checkpoint"}, {0, 1, "checkpoint"},
+		{0, 0, "kill"}, // for an urgent one
+	} {
+		s.applications(t, map[string]*wire.Application{"application_1": {Queue: "root.day", Priority: c.own}})
+		res, err := s.api.Preempt(context.Background(), &wire.PreemptRequest{
+			Observe: true, Victims: []*wire.Victim{{Container: "c1", ForPriority: c.waits}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := res.Decisions[0]; d.Mechanism != c.want {
+			t.Errorf("of priority %d, for %d: %s (%s), want %s", c.own, c.waits, d.Mechanism, d.Reason, c.want)
+		}
+	}
+}
+
+func (s *site) applications(t *testing.T, all map[string]*wire.Application) {
+	t.Helper()
+	if _, err := s.api.Containers(context.Background(), &wire.ContainersRequest{Applications: all}); err != nil {
+		t.Fatal(err)
 	}
 }

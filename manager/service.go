@@ -133,10 +133,11 @@ func refused(container string, err error) error {
 
 // Containers tells what the containers are doing.
 func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
-	if err := checkQueues(q.Queues); err != nil {
+	applications := applicationsOf(q)
+	if err := checkApplications(applications); err != nil {
 		return nil, err
 	}
-	s.m.cluster.enqueue(q.Queues)
+	s.m.cluster.enter(applications)
 	res, changed := s.m.cluster.tell()
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
@@ -222,14 +223,30 @@ func checkReport(r *wire.NodeReport) error {
 	return nil
 }
 
-// checkQueues refuses what cannot be meant.
-func checkQueues(queues map[string]string) error {
-	if len(queues) > maxContainers {
-		return invalid("%d applications with a queue; name at most %d", len(queues), maxContainers)
+// applicationsOf returns what a scheduler tells of its applications; an older plug-in
+// tells their queues alone.
+func applicationsOf(q *wire.ContainersRequest) map[string]*wire.Application {
+	if len(q.Applications) > 0 || len(q.Queues) == 0 {
+		return q.Applications
 	}
-	for application, queue := range queues {
-		if len(application) > maxName || clean(queue, maxName) != queue {
-			return invalid("the application %.80q is in no queue that has such a name", application)
+	all := make(map[string]*wire.Application, len(q.Queues))
+	for name, queue := range q.Queues {
+		all[name] = &wire.Application{Queue: queue}
+	}
+	return all
+}
+
+// checkApplications refuses what cannot be meant.
+func checkApplications(all map[string]*wire.Application) error {
+	if len(all) > maxContainers {
+		return invalid("%d applications; name at most %d", len(all), maxContainers)
+	}
+	for name, app := range all {
+		if len(name) > maxName || clean(app.GetQueue(), maxName) != app.GetQueue() {
+			return invalid("the application %.80q is in no queue that has such a name", name)
+		}
+		if app.GetPriority() > uint32(headrace.MaxPriority) {
+			return invalid("the application %.80q has the priority %d; give a number from 0 to %d", name, app.GetPriority(), headrace.MaxPriority)
 		}
 	}
 	return nil

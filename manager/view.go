@@ -74,6 +74,7 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 	t := k.task
 	v := convert.TaskView(t, k.state)
 	v.Node = headrace.NodeID(k.node.name)
+	v.Priority = c.priority(t)
 	if k.state == headrace.Running {
 		// The clock of the node may differ from ours: what we have seen ourselves is
 		// the least.

@@ -2607,7 +2607,9 @@ type Container struct {
 	SinceMs int64 `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	// Its checkpoint waits where other machines find it. Its scheduler may end it: the
 	// command goes on from there where it is started next.
-	Archived      bool `protobuf:"varint,13,opt,name=archived,proto3" json:"archived,omitempty"`
+	Archived bool `protobuf:"varint,13,opt,name=archived,proto3" json:"archived,omitempty"`
+	// That of its application, as its scheduler tells, else as in Task.
+	Priority      uint32 `protobuf:"varint,14,opt,name=priority,proto3" json:"priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2731,6 +2733,13 @@ func (x *Container) GetArchived() bool {
 		return x.Archived
 	}
 	return false
+}
+
+func (x *Container) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
 }
 
 type JoinRequest struct {
@@ -3506,9 +3515,11 @@ type ContainersRequest struct {
 	// Tell only of the containers of this application, as its scheduler names it;
 	// empty: of all.
 	Application string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
-	// The queues of all running applications, by the caller's knowledge; empty: it says
-	// nothing about them.
-	Queues        map[string]string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// As applications, without priorities: older plug-ins.
+	Queues map[string]string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// All running applications, by the caller's knowledge; empty: it says nothing about
+	// them.
+	Applications  map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3571,6 +3582,67 @@ func (x *ContainersRequest) GetQueues() map[string]string {
 	return nil
 }
 
+func (x *ContainersRequest) GetApplications() map[string]*Application {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+// Application is one of a scheduler that asks for containers.
+type Application struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// 0 to 11; its containers count by it when they are to give way.
+	Priority      uint32 `protobuf:"varint,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Application) Reset() {
+	*x = Application{}
+	mi := &file_headrace_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Application) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Application) ProtoMessage() {}
+
+func (x *Application) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Application.ProtoReflect.Descriptor instead.
+func (*Application) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Application) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Application) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
 type ContainersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Larger than the one asked about, unless nothing has changed. A manager that
@@ -3586,7 +3658,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3670,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3683,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -3643,7 +3715,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3727,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3740,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 type NodesResponse struct {
@@ -3686,7 +3758,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +3770,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +3783,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -3766,7 +3838,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3850,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3863,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainRequest) GetEnd() bool {
@@ -3814,7 +3886,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +3898,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +3911,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainResponse) GetLeft() uint32 {
@@ -3872,7 +3944,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3884,7 +3956,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3897,7 +3969,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -3915,7 +3987,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +3999,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4012,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 type ManagedNode struct {
@@ -3955,7 +4027,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4039,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4052,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -4019,7 +4091,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4103,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4116,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -4077,7 +4149,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4161,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4174,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -4120,7 +4192,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4204,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4217,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 type ListWarmResponse struct {
@@ -4158,7 +4230,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4170,7 +4242,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4183,7 +4255,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -4240,7 +4312,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4324,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4337,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -4427,7 +4499,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4511,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4524,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -4480,7 +4552,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +4564,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +4577,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -4541,7 +4613,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4553,7 +4625,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4566,7 +4638,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -4627,7 +4699,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +4711,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +4724,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -4677,7 +4749,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +4761,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +4774,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -4751,7 +4823,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4763,7 +4835,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +4848,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -4824,7 +4896,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4836,7 +4908,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4849,7 +4921,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -4871,7 +4943,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +4955,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +4968,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -4950,7 +5022,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5034,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5047,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Disk) GetName() string {
@@ -5086,7 +5158,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5098,7 +5170,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5111,7 +5183,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DiskReader) GetName() string {
@@ -5390,7 +5462,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
-	"containers\"\xd2\x02\n" +
+	"containers\"\xee\x02\n" +
 	"\tContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -5405,7 +5477,8 @@ const file_headrace_proto_rawDesc = "" +
 	" \x01(\bR\x04away\x12 \n" +
 	"\vpreemptions\x18\v \x01(\rR\vpreemptions\x12\x19\n" +
 	"\bsince_ms\x18\f \x01(\x03R\asinceMs\x12\x1a\n" +
-	"\barchived\x18\r \x01(\bR\barchived\";\n" +
+	"\barchived\x18\r \x01(\bR\barchived\x12\x1a\n" +
+	"\bpriority\x18\x0e \x01(\rR\bpriority\";\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\xdb\x01\n" +
@@ -5453,15 +5526,22 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xe2\x01\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\x93\x03\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
 	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
-	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x1a9\n" +
+	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x12T\n" +
+	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x1a9\n" +
 	"\vQueuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aY\n" +
+	"\x11ApplicationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.headrace.v1.ApplicationR\x05value:\x028\x01\"?\n" +
+	"\vApplication\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\rR\bpriority\"|\n" +
 	"\x12ContainersResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x126\n" +
 	"\n" +
@@ -5651,7 +5731,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -5697,30 +5777,32 @@ var file_headrace_proto_goTypes = []any{
 	(*ReleaseRequest)(nil),      // 41: headrace.v1.ReleaseRequest
 	(*ReleaseResponse)(nil),     // 42: headrace.v1.ReleaseResponse
 	(*ContainersRequest)(nil),   // 43: headrace.v1.ContainersRequest
-	(*ContainersResponse)(nil),  // 44: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 45: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 46: headrace.v1.NodesResponse
-	(*DrainRequest)(nil),        // 47: headrace.v1.DrainRequest
-	(*DrainResponse)(nil),       // 48: headrace.v1.DrainResponse
-	(*ForgetNodeRequest)(nil),   // 49: headrace.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),  // 50: headrace.v1.ForgetNodeResponse
-	(*ManagedNode)(nil),         // 51: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 52: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 53: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 54: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 55: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 56: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 57: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 58: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 59: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 60: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 61: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 62: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 63: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 64: headrace.v1.DisksSample
-	(*Disk)(nil),                // 65: headrace.v1.Disk
-	(*DiskReader)(nil),          // 66: headrace.v1.DiskReader
-	nil,                         // 67: headrace.v1.ContainersRequest.QueuesEntry
+	(*Application)(nil),         // 44: headrace.v1.Application
+	(*ContainersResponse)(nil),  // 45: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 46: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 47: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 48: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 49: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 50: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 51: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 52: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 53: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 54: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 55: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 56: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 57: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 58: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 59: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 60: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 61: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 62: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 63: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 64: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 65: headrace.v1.DisksSample
+	(*Disk)(nil),                // 66: headrace.v1.Disk
+	(*DiskReader)(nil),          // 67: headrace.v1.DiskReader
+	nil,                         // 68: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 69: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -5747,81 +5829,83 @@ var file_headrace_proto_depIdxs = []int32{
 	33, // 21: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
 	36, // 22: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
 	38, // 23: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	67, // 24: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	29, // 25: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	51, // 26: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	29, // 27: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	23, // 28: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	56, // 29: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	57, // 30: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	57, // 31: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	62, // 32: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	57, // 33: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	65, // 34: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	66, // 35: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	3,  // 36: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	7,  // 37: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	8,  // 38: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	10, // 39: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	12, // 40: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	14, // 41: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	14, // 42: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	14, // 43: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	14, // 44: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	14, // 45: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	14, // 46: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	52, // 47: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	53, // 48: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	54, // 49: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	58, // 50: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	60, // 51: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	63, // 52: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	25, // 53: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	27, // 54: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	30, // 55: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	32, // 56: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	35, // 57: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	39, // 58: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	41, // 59: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	43, // 60: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	45, // 61: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	47, // 62: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	49, // 63: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	22, // 64: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	6,  // 65: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	16, // 66: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	9,  // 67: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	11, // 68: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	13, // 69: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	16, // 70: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	16, // 71: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	16, // 72: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	16, // 73: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	16, // 74: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	15, // 75: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	56, // 76: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	56, // 77: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	55, // 78: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	59, // 79: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	61, // 80: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	64, // 81: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	26, // 82: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	28, // 83: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	31, // 84: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	34, // 85: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	37, // 86: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	40, // 87: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	42, // 88: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	44, // 89: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	46, // 90: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	48, // 91: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	50, // 92: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	23, // 93: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	65, // [65:94] is the sub-list for method output_type
-	36, // [36:65] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	68, // 24: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	69, // 25: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	29, // 26: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	52, // 27: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	29, // 28: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	23, // 29: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	57, // 30: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	58, // 31: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	58, // 32: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	63, // 33: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	58, // 34: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	66, // 35: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	67, // 36: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	44, // 37: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	3,  // 38: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	7,  // 39: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	8,  // 40: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	10, // 41: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	12, // 42: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	14, // 43: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	14, // 44: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	14, // 45: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	14, // 46: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	14, // 47: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	14, // 48: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	53, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	54, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	55, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	59, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	61, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	64, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	25, // 55: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	27, // 56: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	30, // 57: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	32, // 58: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	35, // 59: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	39, // 60: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	41, // 61: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	43, // 62: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	46, // 63: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	48, // 64: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	50, // 65: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	22, // 66: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	6,  // 67: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	16, // 68: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	9,  // 69: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	11, // 70: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	13, // 71: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	16, // 72: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	16, // 73: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	16, // 74: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	16, // 75: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	16, // 76: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	15, // 77: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	57, // 78: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	57, // 79: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	56, // 80: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	60, // 81: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	62, // 82: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	65, // 83: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	26, // 84: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	28, // 85: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	31, // 86: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	34, // 87: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	37, // 88: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	40, // 89: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	42, // 90: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	45, // 91: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	47, // 92: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	49, // 93: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	51, // 94: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	23, // 95: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	67, // [67:96] is the sub-list for method output_type
+	38, // [38:67] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -5837,7 +5921,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   65,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -156,7 +156,7 @@ func nodesTable(res *wire.NodesResponse) *report.Table {
 
 func containersTable(containers []*wire.Container) *report.Table {
 	t := &report.Table{Columns: []report.Column{
-		{Title: "container"}, {Title: "node"}, {Title: "user"}, {Title: "queue"}, {Title: "state"}, {Title: "for", Align: report.Right},
+		{Title: "container"}, {Title: "node"}, {Title: "user"}, {Title: "queue"}, {Title: "prio", Align: report.Right}, {Title: "state"}, {Title: "for", Align: report.Right},
 		{Title: "preemptions", Align: report.Right}, {Title: "reason", Flex: true},
 	}}
 	for _, c := range containers {
@@ -169,8 +169,8 @@ func containersTable(containers []*wire.Container) *report.Table {
 		if c.SinceMs != 0 {
 			since = report.Duration(max(0, time.Since(time.UnixMilli(c.SinceMs))))
 		}
-		t.Add(report.Str(c.Id), report.Str(c.Node), report.Str(c.User), report.Str(c.Hosting.GetQueue()), state, report.Str(since),
-			report.Num(float64(c.Preemptions), report.UnitNone), report.Str(c.Reason))
+		t.Add(report.Str(c.Id), report.Str(c.Node), report.Str(c.User), report.Str(c.Hosting.GetQueue()),
+			report.Num(float64(c.Priority), report.UnitNone), state, report.Str(since), report.Num(float64(c.Preemptions), report.UnitNone), report.Str(c.Reason))
 	}
 	return t
 }

@@ -369,7 +369,7 @@ func TestClusterVerb(t *testing.T) {
 		return code, out.String() + errOut.String()
 	}
 	code, text := show()
-	for _, want := range []string{`policy suspend, headrace v1`, `(?m)^n1 +here +2 +0 +0 `, `(?m)^container_1 +n1 +ada +low +running .* suspend failed: a process is traced`, `container_2`} {
+	for _, want := range []string{`policy suspend, headrace v1`, `(?m)^n1 +here +2 +0 +0 `, `(?m)^container_1 +n1 +ada +low +2 +running .* suspend failed: a process is traced`, `container_2`} {
 		if code != 0 || !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("exit code %d, no %s in\n%s", code, want, text)
 		}

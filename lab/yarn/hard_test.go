@@ -199,7 +199,14 @@ func byPriority(t *testing.T, j *jobs) {
 	low := j.start(t, ShellJob{Name: "lesser", Queue: "high", Priority: 1, Containers: 2, Memory: 1024}, 60)
 	low.awaitSteps(t, 20)
 	high := j.start(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20)
-	awaitState(t, j.c, "suspended", 1)
+	id := awaitState(t, j.c, "suspended", 1)[0]
+	told := must(j.c.Manager().Containers(t.Context(), &wire.ContainersRequest{}))(t).Containers
+	lesser := told[slices.IndexFunc(told, func(c *wire.Container) bool { return c.Id == id })].Hosting.Application
+	for _, c := range told {
+		if want := map[bool]uint32{true: 1, false: 9}[c.Hosting.Application == lesser]; c.Priority != want {
+			t.Errorf("the manager takes %s for one of priority %d, want %d", c.Id, c.Priority, want)
+		}
+	}
 	high.finished(t)
 	low.finished(t)
 	idle(t, j.c)

@@ -50,15 +50,28 @@ final class ManagerClient {
         }
     }
 
+    /**
+     * A container that has to give way.
+     *
+     * @param forPriority that of the application for which it does, on Headrace's scale; 0: it is not known, or what
+     *     counts is not that but what a queue is guaranteed
+     */
+    record Victim(ContainerId id, int forPriority) {
+    }
+
+    /** @param priority on Headrace's scale */
+    record Application(String queue, int priority) {
+    }
+
     /** The containers of YARN that have not ended. */
     record Answer(long version, List<RemoteContainer> containers) {
     }
 
     /** @return a decision for each victim, in the same order */
-    List<Decision> preempt(List<ContainerId> victims, boolean observe) throws IOException {
+    List<Decision> preempt(List<Victim> victims, boolean observe) throws IOException {
         ObjectNode request = json.createObjectNode();
         ArrayNode list = request.putArray("victims");
-        victims.forEach(id -> list.addObject().put("container", id.toString()));
+        victims.forEach(v -> list.addObject().put("container", v.id().toString()).put("forPriority", v.forPriority()));
         if (observe) {
             request.put("observe", true);
         }
@@ -66,7 +79,7 @@ final class ManagerClient {
         List<Decision> decisions = new ArrayList<>();
         for (int i = 0; i < victims.size(); i++) {
             JsonNode answer = answers.path(i);
-            boolean same = answer.path("container").asText().equals(victims.get(i).toString());
+            boolean same = answer.path("container").asText().equals(victims.get(i).id().toString());
             if (!same) {
                 throw new IOException("the manager's answer to Preempt does not fit the question");
             }
@@ -91,13 +104,13 @@ final class ManagerClient {
     /**
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
-     * @param queues those of all running applications, for people; null: as before
+     * @param applications all that run; null: as before
      */
-    Answer containers(long version, Duration wait, Map<String, String> queues) throws IOException {
+    Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
         ObjectNode request = json.createObjectNode();
-        if (queues != null && !queues.isEmpty()) {
-            ObjectNode map = request.putObject("queues");
-            queues.forEach(map::put);
+        if (applications != null && !applications.isEmpty()) {
+            ObjectNode map = request.putObject("applications");
+            applications.forEach((id, app) -> map.putObject(id).put("queue", app.queue()).put("priority", app.priority()));
         }
         if (version != 0) {
             request.put("version", Long.toUnsignedString(version));

@@ -71,11 +71,11 @@ final class Plugin {
         Pace pace = scheduler.pace();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
         Keeper newKeeper = new Keeper(scheduler, ledger, manager, settings.elsewhere(), pace, stopping);
-        Victims newVictims = new Victims(manager, settings, pace, newKeeper, stopping);
+        Victims newVictims = new Victims(manager, scheduler, settings, pace, newKeeper, stopping);
         run("headrace-victims", newVictims);
         if (active()) {
             run("headrace-keeper", newKeeper);
-            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping, this::queues));
+            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping, this::applications));
             masters = new SparedMasters(pace.spare());
             keeper = newKeeper;
         }
@@ -83,11 +83,12 @@ final class Plugin {
         LOG.info("Preemption asks the manager at {}, mode {}", settings.manager(), settings.mode());
     }
 
-    private Map<String, String> queues() {
-        Map<String, String> queues = new HashMap<>();
+    private Map<String, ManagerClient.Application> applications() {
+        Map<String, ManagerClient.Application> applications = new HashMap<>();
         scheduler.getRMContext().getRMApps().values().stream().filter(app -> app.getState() == RMAppState.RUNNING)
-            .forEach(app -> queues.put(app.getApplicationId().toString(), app.getQueue()));
-        return queues;
+            .forEach(app -> applications.put(app.getApplicationId().toString(),
+                new ManagerClient.Application(app.getQueue(), Room.onOurScale(app.getApplicationPriority()))));
+        return applications;
     }
 
     private void run(String name, Runnable work) {

@@ -3,7 +3,9 @@ package headrace.yarn.rm;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractLeafQueue;
@@ -22,18 +24,41 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * @param overtaken somebody waits who comes after it in its queue, and would have the next room before it
  */
 record Room(boolean fits, boolean share, boolean contested, boolean overtaken) {
+    private static final int MOST_URGENT = 11;
     static final Room NONE = new Room(false, false, false, false);
 
     static Room of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
-        FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
-        FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(container.getContainerId());
-        if (node == null || node.getRMNode().getState() != NodeState.RUNNING || app == null || app.isStopped()) {
-            return NONE;
-        }
-        return new Survey(scheduler, node, app, asks).room(container.getContainer().getResource());
+        Survey survey = Survey.around(container, scheduler, asks);
+        return survey == null ? NONE : survey.room(container.getContainer().getResource());
+    }
+
+    /**
+     * For whom a container gives way: the highest priority, on Headrace's scale, of an application of its queue that
+     * outranks its own and waits. 0 if there is none, or if another queue waits for what it is guaranteed.
+     */
+    static int claim(RMContainer container, HeadraceScheduler scheduler) {
+        Survey survey = Survey.around(container, scheduler, List.of());
+        return survey == null ? 0 : survey.claim();
+    }
+
+    /** A priority of YARN, where more is more urgent, on Headrace's scale. */
+    static int onOurScale(Priority of) {
+        return of == null ? 0 : Math.max(0, Math.min(of.getPriority(), MOST_URGENT));
     }
 
     private record Survey(HeadraceScheduler scheduler, FiCaSchedulerNode node, FiCaSchedulerApp app, List<Ask> asks) {
+
+        static Survey around(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
+            FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
+            FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(container.getContainerId());
+            boolean there = node != null && node.getRMNode().getState() == NodeState.RUNNING && app != null && !app.isStopped();
+            return there ? new Survey(scheduler, node, app, asks) : null;
+        }
+
+        int claim() {
+            return underserved() ? 0 : waiting(other -> priority(other) > priority(app))
+                .mapToInt(other -> onOurScale(other.getPriority())).max().orElse(0);
+        }
 
         Room room(Resource needed) {
             boolean fits = node.getReservedContainer() == null
@@ -61,8 +86,12 @@ record Room(boolean fits, boolean share, boolean contested, boolean overtaken) {
 
         // Whether one of these applications of its queue wants more than its containers that are put aside.
         private boolean waits(Predicate<FiCaSchedulerApp> which) {
+            return waiting(which).findAny().isPresent();
+        }
+
+        private Stream<FiCaSchedulerApp> waiting(Predicate<FiCaSchedulerApp> which) {
             return app.getCSLeafQueue().getApplications().stream().filter(other -> other != app && which.test(other))
-                .anyMatch(other -> some(minus(other.getAppAttemptResourceUsage().getPending(node.getPartition()),
+                .filter(other -> some(minus(other.getAppAttemptResourceUsage().getPending(node.getPartition()),
                     asked(a -> a.key().app() == other))));
         }
 

@@ -10,6 +10,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -31,6 +32,7 @@ final class Victims implements Runnable {
     }
 
     private final ManagerClient manager;
+    private final HeadraceScheduler scheduler;
     private final Settings settings;
     private final Pace pace;
     private final Outcome outcome;
@@ -40,8 +42,9 @@ final class Victims implements Runnable {
     private final Warnings warnings;
     private boolean patient;
 
-    Victims(ManagerClient manager, Settings settings, Pace pace, Outcome outcome, AtomicBoolean stopping) {
+    Victims(ManagerClient manager, HeadraceScheduler scheduler, Settings settings, Pace pace, Outcome outcome, AtomicBoolean stopping) {
         this.manager = manager;
+        this.scheduler = scheduler;
         this.settings = settings;
         this.pace = pace;
         this.outcome = outcome;
@@ -82,6 +85,11 @@ final class Victims implements Runnable {
         }
     }
 
+    private int claim(ContainerId id) {
+        RMContainer container = scheduler.getRMContainer(id);
+        return container == null ? 0 : Room.claim(container, scheduler);
+    }
+
     private List<Victim> gather() throws InterruptedException {
         List<Victim> batch = new ArrayList<>();
         batch.add(waiting.take());
@@ -96,7 +104,7 @@ final class Victims implements Runnable {
     private void decide(List<Victim> batch) throws InterruptedException {
         List<ManagerClient.Decision> decisions;
         try {
-            decisions = ask(batch.stream().map(Victim::id).toList());
+            decisions = ask(batch.stream().map(v -> new ManagerClient.Victim(v.id(), claim(v.id()))).toList());
             warnings.works();
         } catch (IOException | RuntimeException e) {
             if (!stopping.get()) {
@@ -112,11 +120,11 @@ final class Victims implements Runnable {
 
     // A manager that has answered before and is just being started again answers soon, and may have ordered what it had
     // no time to answer. One that stays away holds up nobody else.
-    private List<ManagerClient.Decision> ask(List<ContainerId> ids) throws IOException, InterruptedException {
+    private List<ManagerClient.Decision> ask(List<ManagerClient.Victim> victims) throws IOException, InterruptedException {
         long deadline = System.nanoTime() + settings.timeout().toNanos();
         while (true) {
             try {
-                List<ManagerClient.Decision> decisions = manager.preempt(ids, observing());
+                List<ManagerClient.Decision> decisions = manager.preempt(victims, observing());
                 patient = true;
                 return decisions;
             } catch (IOException e) {

@@ -21,23 +21,23 @@ final class Watch implements Runnable {
     private final LongSupplier clock;
     private final Consumer<Told> listener;
     private final AtomicBoolean stopping;
-    private final Supplier<Map<String, String>> queues;
+    private final Supplier<Map<String, ManagerClient.Application>> applications;
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
         "What the containers are doing is not known; none is suspended or resumed meanwhile");
 
     private long version;
     private Map<ContainerId, RemoteContainer> containers = Map.of();
-    private Map<String, String> toldQueues = Map.of();
+    private Map<String, ManagerClient.Application> toldApplications = Map.of();
 
-    /** @param queues those of all running applications */
+    /** @param applications all that run */
     Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener,
-            AtomicBoolean stopping, Supplier<Map<String, String>> queues) {
+            AtomicBoolean stopping, Supplier<Map<String, ManagerClient.Application>> applications) {
         this.manager = manager;
         this.pace = pace;
         this.clock = clock;
         this.listener = listener;
         this.stopping = stopping;
-        this.queues = queues;
+        this.applications = applications;
     }
 
     @Override
@@ -54,10 +54,10 @@ final class Watch implements Runnable {
 
     private boolean ask() {
         try {
-            Map<String, String> now = queues.get();
-            boolean news = version == 0 || !now.equals(toldQueues);
+            Map<String, ManagerClient.Application> now = applications.get();
+            boolean news = version == 0 || !now.equals(toldApplications);
             ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(pace.poll()), news ? now : null);
-            toldQueues = now;
+            toldApplications = now;
             if (version == 0 || answer.version() != version) {
                 Map<ContainerId, RemoteContainer> all = new HashMap<>();
                 answer.containers().forEach(c -> all.put(c.id(), c));

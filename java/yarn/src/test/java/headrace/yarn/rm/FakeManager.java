@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -41,6 +42,8 @@ final class FakeManager implements AutoCloseable {
     private final ObjectMapper json = new ObjectMapper();
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<String> asked = new ArrayList<>();
+    private final List<Integer> claims = new ArrayList<>();
+    private final Map<String, ManagerClient.Application> applications = new HashMap<>();
     private final List<String> resumed = new ArrayList<>();
     private final List<String> released = new ArrayList<>();
     private long version = 1000;
@@ -102,6 +105,16 @@ final class FakeManager implements AutoCloseable {
         return List.copyOf(asked);
     }
 
+    /** The priorities for which each of those asked about was to give way. */
+    synchronized List<Integer> claims() {
+        return List.copyOf(claims);
+    }
+
+    /** The applications, as they were told last. */
+    synchronized Map<String, ManagerClient.Application> applications() {
+        return Map.copyOf(applications);
+    }
+
     synchronized List<String> resumed() {
         return List.copyOf(resumed);
     }
@@ -161,6 +174,7 @@ final class FakeManager implements AutoCloseable {
         for (JsonNode victim : request.path("victims")) {
             String id = victim.path("container").asText();
             asked.add(id);
+            claims.add(victim.path("forPriority").asInt());
             observed += observe ? 1 : 0;
             decisions.addObject().put("container", id).put("mechanism", mechanism).put("reason", "a test");
             if (!observe && (mechanism.equals("suspend") || mechanism.equals("checkpoint"))) {
@@ -196,6 +210,8 @@ final class FakeManager implements AutoCloseable {
     }
 
     private ObjectNode containers(JsonNode request) throws InterruptedException {
+        request.path("applications").properties().forEach(app -> applications.put(app.getKey(),
+            new ManagerClient.Application(app.getValue().path("queue").asText(), app.getValue().path("priority").asInt())));
         long known = request.path("version").asLong();
         long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
         while (!closed && !down && known == version && System.nanoTime() < deadline) {

@@ -64,10 +64,11 @@ class ManagerClientTest {
     @Test
     void decisionsAreInTheOrderOfTheVictims() throws IOException {
         ContainerId other = ContainerId.fromString("container_1_0001_01_000003");
-        List<ManagerClient.Decision> decisions = client.preempt(List.of(ID, other), false);
+        List<ManagerClient.Decision> decisions = client.preempt(List.of(new ManagerClient.Victim(ID, 0), new ManagerClient.Victim(other, 7)), false);
         assertEquals(2, decisions.size());
         assertTrue(decisions.get(0).parks());
         assertEquals(List.of(ID.toString(), other.toString()), manager.asked());
+        assertEquals(List.of(0, 7), manager.claims());
     }
 
     @Test

@@ -223,6 +223,37 @@ class RoomTest {
     }
 
     @Test
+    void theManagerLearnsForWhomAContainerGivesWay() throws Exception {
+        conf.setInt(YarnConfiguration.MAX_CLUSTER_LEVEL_APPLICATION_PRIORITY, 50);
+        manager.decides("wait");
+        ContainerId id = start(3).get(1);
+        assertEquals(0, claim(id), "nobody waits");
+        waits(cluster.application("low", node, 5, false));
+        assertEquals(5, claim(id));
+        waits(cluster.application("low", node, 50, false));
+        assertEquals(11, claim(id), "the scale ends there");
+        MockAM high = cluster.application("high", node, 2, false);
+        waits(high);
+        assertEquals(0, claim(id), "a queue waits for what it is guaranteed");
+        cluster.await("it is told", () -> manager.applications().size() == 4);
+        assertEquals(new ManagerClient.Application("root.high", 2), manager.applications().get(high.getApplicationAttemptId()
+            .getApplicationId().toString()));
+    }
+
+    private static void waits(MockAM app) throws Exception {
+        app.allocate("*", 8 * TestCluster.GB, 1, new ArrayList<>());
+    }
+
+    private int claim(ContainerId id) throws Exception {
+        int before = manager.claims().size();
+        cluster.await("the manager is asked", () -> {
+            cluster.preempt(am, id); // of no effect while it is being asked about
+            return manager.claims().size() >= before + 2; // one may have been under way
+        });
+        return manager.claims().get(before + 1);
+    }
+
+    @Test
     void placementConstraintsFindItAgain() throws Exception {
         ContainerId id = start(1).get(0);
         RMContainerImpl container = (RMContainerImpl) cluster.container(id);
