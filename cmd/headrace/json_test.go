@@ -81,6 +81,12 @@ func fillMessage(rng *rand.Rand, m protoreflect.Message, depth int) {
 			continue
 		}
 		switch {
+		case f.IsMap() && f.MapValue().Message() != nil:
+			for range rng.IntN(4) {
+				value := m.Mutable(f).Map().NewValue()
+				fillMessage(rng, value.Message(), depth-1)
+				m.Mutable(f).Map().Set(randomValue(rng, f.MapKey()).MapKey(), value)
+			}
 		case f.IsMap():
 			for range rng.IntN(4) {
 				m.Mutable(f).Map().Set(randomValue(rng, f.MapKey()).MapKey(), randomValue(rng, f.MapValue()))
