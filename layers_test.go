@@ -30,10 +30,10 @@ const module = "headrace"
 var layers = [][]string{
 	0: {".", "config", "internal/linux", "internal/accept", "internal/budget", "internal/criu", "internal/crash", "internal/hdfstest", "internal/testkit"},
 	1: {"proc", "pagecache", "disk", "fileset", "tasklog"},
-	2: {"policy", "stream", "trace", "report", "wire"},
+	2: {"policy", "stream", "trace", "report", "wire", "serve"},
 	3: {"node", "manager", "sim", "doctor", "warm", "limits"},
-	4: {"solo"},
-	5: {"cli"},
+	4: {"data"},
+	5: {"solo", "cli"},
 	6: {"cmd/headrace", "cmd/headrace-shim", "lab", "scripts"},
 	7: {"cmd/headrace-lab"},
 }
@@ -196,7 +196,7 @@ func TestImportRule(t *testing.T) {
 // names only where they meet the protocol and the records.
 func TestOperationsAreNamedOnce(t *testing.T) {
 	for _, p := range listPackages(t) {
-		if dir, _ := rel(p.ImportPath); !slices.Contains([]string{"solo", "manager", "node", "policy", "wire/convert", "sim"}, dir) {
+		if dir, _ := rel(p.ImportPath); !slices.Contains([]string{"solo", "data", "manager", "node", "policy", "wire/convert", "sim"}, dir) {
 			continue
 		}
 		for _, name := range p.GoFiles {

@@ -11,7 +11,9 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace"
+	"headrace/data"
 	"headrace/proc"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
@@ -27,7 +29,7 @@ type service struct {
 	loop    *loop
 	board   *board
 	version string
-	data    *dataService
+	files   *data.Files
 }
 
 var (
@@ -46,13 +48,13 @@ func (s *service) handler() http.Handler {
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewHostServiceHandler(s, opts...))
-	mux.Handle(wireconnect.NewDataServiceHandler(s.data, opts...))
+	mux.Handle(wireconnect.NewDataServiceHandler(s.files.Service(), opts...))
 	return mux
 }
 
 // Run accepts a task.
 func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunResponse, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,20 +69,20 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 	if err != nil {
 		return nil, coded(err)
 	}
-	id, err := s.loop.submit(ctx, by.viewer(), t)
+	ids, _, err := s.loop.submit(ctx, by.Viewer(), t)
 	if err != nil {
 		return nil, coded(err)
 	}
-	return &wire.RunResponse{Id: string(id)}, nil
+	return &wire.RunResponse{Id: string(ids[0])}, nil
 }
 
 // Get shows one task with its history.
 func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snap, ok := s.board.get(headrace.TaskID(q.Id), by.viewer())
+	snap, ok := s.board.get(headrace.TaskID(q.Id), by.Viewer())
 	if !ok {
 		return nil, notFound(q.Id)
 	}
@@ -89,11 +91,11 @@ func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, erro
 
 // List shows the caller's tasks.
 func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResponse, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	snaps := s.board.list(by.viewer(), q.All)
+	snaps := s.board.list(by.Viewer(), q.All)
 	res := &wire.ListResponse{Node: s.nodeInfo(), Tasks: make([]*wire.Task, 0, len(snaps))}
 	for _, snap := range snaps {
 		res.Tasks = append(res.Tasks, s.wireTask(snap, false))
@@ -104,19 +106,19 @@ func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResp
 // Watch sends what is and then what changes. A reader that is slow gets fewer,
 // newer states; nothing waits for it.
 func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *connect.ServerStream[wire.WatchEvent]) error {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
 	id := headrace.TaskID(q.Id)
-	w, stop := s.board.watch(by.viewer(), id)
+	w, stop := s.board.watch(by.Viewer(), id)
 	defer stop()
 	var changed []*snapshot
 	var forgotten []headrace.TaskID
 	if id == "" {
-		changed = s.board.list(by.viewer(), true)
+		changed = s.board.list(by.Viewer(), true)
 	} else {
-		snap, ok := s.board.get(id, by.viewer())
+		snap, ok := s.board.get(id, by.Viewer())
 		if !ok {
 			return notFound(q.Id)
 		}
@@ -196,7 +198,7 @@ func (s *service) Forget(ctx context.Context, q *wire.VerbRequest) (*wire.Forget
 }
 
 func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.VerbRequest) (*wire.Task, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.
 	if err != nil {
 		return nil, coded(err)
 	}
-	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.viewer(), grace: grace, store: q.Store, force: q.Force})
+	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.Viewer(), grace: grace, store: q.Store, force: q.Force})
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", errState, q.Id)
 	}
@@ -216,7 +218,7 @@ func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.
 
 // Info tells about the machine.
 func (s *service) Info(ctx context.Context, _ *wire.InfoRequest) (*wire.NodeInfo, error) {
-	if _, err := callerOf(ctx); err != nil {
+	if _, err := serve.CallerOf(ctx); err != nil {
 		return nil, err
 	}
 	return s.nodeInfo(), nil
@@ -244,46 +246,26 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		}
 		info.Stores = append(info.Stores, w)
 	}
-	s.readingInfo(info)
+	s.files.Describe(info)
 	return info
 }
 
 func notFound(id string) error {
-	return connect.NewError(connect.CodeNotFound, fmt.Errorf("%w: %q; headrace ps --all lists yours", errNotFound, id))
+	return connect.NewError(connect.CodeNotFound, fmt.Errorf("%w: %q; headrace ps --all lists yours", serve.ErrNotFound, id))
 }
 
 // coded gives an error the code that tells clients what kind it is.
-func coded(err error) error {
-	var already *connect.Error
-	if errors.As(err, &already) {
-		return err
-	}
-	code := connect.CodeInternal
-	switch {
-	case errors.Is(err, errNotFound):
-		code = connect.CodeNotFound
-	case errors.Is(err, errInput):
-		code = connect.CodeInvalidArgument
-	case errors.Is(err, errDenied):
-		code = connect.CodePermissionDenied
-	case errors.Is(err, errBusy), errors.Is(err, proc.ErrNoSpace):
-		code = connect.CodeResourceExhausted
-	case errors.Is(err, errStopping):
-		code = connect.CodeUnavailable
-	case errors.Is(err, proc.ErrNotStopped):
-		code = connect.CodeAborted
-	case errors.Is(err, proc.ErrNoImage):
-		code = connect.CodeDataLoss
-	case errors.Is(err, context.Canceled):
-		code = connect.CodeCanceled
-	case errors.Is(err, context.DeadlineExceeded):
-		code = connect.CodeDeadlineExceeded
-	default:
-		for _, e := range stateErrors {
-			if errors.Is(err, e) {
-				code = connect.CodeFailedPrecondition
-			}
-		}
-	}
-	return connect.NewError(code, err)
+func coded(err error) error { return serve.Coded(err, procKinds...) }
+
+// procKinds are the kinds of package proc that clients can do something about.
+var procKinds = []serve.Kind{
+	{Err: proc.ErrNoSpace, Code: connect.CodeResourceExhausted},
+	{Err: proc.ErrNotStopped, Code: connect.CodeAborted},
+	{Err: proc.ErrNoImage, Code: connect.CodeDataLoss},
+	// The request does not fit what is.
+	{Err: proc.ErrState, Code: connect.CodeFailedPrecondition},
+	{Err: proc.ErrGone, Code: connect.CodeFailedPrecondition},
+	{Err: proc.ErrNotCheckpointable, Code: connect.CodeFailedPrecondition},
+	{Err: proc.ErrCheckpointLater, Code: connect.CodeFailedPrecondition},
+	{Err: proc.ErrUnsupported, Code: connect.CodeFailedPrecondition},
 }

@@ -2,40 +2,23 @@ package solo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
-
-	"connectrpc.com/connect"
 
 	"headrace/internal/accept"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
+	"headrace/serve"
 )
 
-// caller is who is at the other end of the socket, according to the kernel. pid is
-// the process that has connected, 0 where it cannot be seen.
-type caller struct {
-	uid, gid uint32
-	pid      int
-}
-
-type callerKey struct{}
-
-// viewer is what the caller may see.
-func (c caller) viewer() viewer {
-	return viewer{uid: c.uid, all: budget.Privileged(c.uid)}
-}
-
-func peer(conn *net.UnixConn) (caller, error) {
+func peer(conn *net.UnixConn) (serve.Caller, error) {
 	cred, err := linux.PeerCredentials(conn)
 	if err != nil {
-		return caller{}, fmt.Errorf("find out who is calling: %w", err)
+		return serve.Caller{}, fmt.Errorf("find out who is calling: %w", err)
 	}
-	return caller{uid: cred.Uid, gid: cred.Gid, pid: int(cred.Pid)}, nil
+	return serve.Caller{UID: cred.Uid, GID: cred.Gid, PID: int(cred.Pid)}, nil
 }
 
 const (
@@ -65,7 +48,7 @@ func newPeerListener(l *accept.Listener, perUser int) *peerListener {
 // peerConn is a connection of somebody known.
 type peerConn struct {
 	*net.UnixConn
-	caller caller
+	caller serve.Caller
 	// refusal is all that it is told; nil: it is served.
 	refusal error
 	once    sync.Once
@@ -92,14 +75,14 @@ func (l *peerListener) Accept() (net.Conn, error) {
 			conn.Close()
 			continue
 		}
-		if !l.Reserve.Filled() && !budget.Privileged(who.uid) {
+		if !l.Reserve.Filled() && !budget.Privileged(who.UID) {
 			conn.Close() // what is lent is not for telling why
 			l.Reserve.Filled()
 			continue
 		}
 		c := &peerConn{UnixConn: unix, caller: who}
-		if c.refusal = l.conns.Take(who.uid, 1); c.refusal == nil {
-			c.gone = func() { l.conns.Give(who.uid, 1) }
+		if c.refusal = l.conns.Take(who.UID, 1); c.refusal == nil {
+			c.gone = func() { l.conns.Give(who.UID, 1) }
 			return c, nil
 		}
 		select {
@@ -117,22 +100,7 @@ type peerKey struct{}
 
 func withCaller(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*peerConn); ok {
-		return context.WithValue(context.WithValue(ctx, callerKey{}, c.caller), peerKey{}, c)
+		return context.WithValue(serve.WithCaller(ctx, c.caller), peerKey{}, c)
 	}
 	return ctx
-}
-
-var errNoCaller = errors.New("it is not known who is calling")
-
-// callerOf is the caller of a request, if it may ask anything at all.
-func callerOf(ctx context.Context) (caller, error) {
-	c, ok := ctx.Value(callerKey{}).(caller)
-	if !ok {
-		return caller{}, connect.NewError(connect.CodeUnauthenticated, errNoCaller)
-	}
-	if euid := uint32(os.Geteuid()); euid != 0 && c.uid != euid && c.uid != 0 {
-		return caller{}, connect.NewError(connect.CodePermissionDenied,
-			fmt.Errorf("this daemon belongs to user %d and serves nobody else; start your own with: headrace solo", euid))
-	}
-	return c, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/serve"
 )
 
 // snapshot is a task as it was after some turn of the loop. It is immutable.
@@ -22,14 +23,6 @@ type snapshot struct {
 	// resident is how much of its input was in memory while it waited.
 	resident int64
 }
-
-// viewer is somebody who looks at tasks.
-type viewer struct {
-	uid uint32
-	all bool // root and the daemon's own user see everything
-}
-
-func (v viewer) sees(uid uint32) bool { return v.all || v.uid == uid }
 
 // board holds what readers may see, so that they need nothing from the loop.
 // Only the loop publishes.
@@ -69,22 +62,22 @@ func (b *board) publish(changed []*snapshot, forgotten []headrace.TaskID, node n
 }
 
 // get is the task if the viewer may see it.
-func (b *board) get(id headrace.TaskID, v viewer) (*snapshot, bool) {
+func (b *board) get(id headrace.TaskID, v serve.Viewer) (*snapshot, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	s, ok := b.tasks[id]
-	if !ok || !v.sees(s.rec.UID) {
+	if !ok || !v.Sees(s.rec.UID) {
 		return nil, false
 	}
 	return s, true
 }
 
 // list is what the viewer may see, in order of submission.
-func (b *board) list(v viewer, ended bool) []*snapshot {
+func (b *board) list(v serve.Viewer, ended bool) []*snapshot {
 	b.mu.RLock()
 	out := make([]*snapshot, 0, len(b.tasks))
 	for _, s := range b.tasks {
-		if v.sees(s.rec.UID) && (ended || !s.rec.State.Final()) {
+		if v.Sees(s.rec.UID) && (ended || !s.rec.State.Final()) {
 			out = append(out, s)
 		}
 	}
@@ -101,8 +94,8 @@ func (b *board) nodeStatus() nodeStatus {
 
 // watch begins to collect changes for one reader; stop must be called. What is
 // published after watch returned is collected.
-func (b *board) watch(v viewer, id headrace.TaskID) (w *watcher, stop func()) {
-	w = &watcher{viewer: v, id: id, wake: make(chan struct{}, 1)}
+func (b *board) watch(v serve.Viewer, id headrace.TaskID) (w *watcher, stop func()) {
+	w = &watcher{Viewer: v, id: id, wake: make(chan struct{}, 1)}
 	b.mu.Lock()
 	b.watchers[w] = struct{}{}
 	b.mu.Unlock()
@@ -116,7 +109,7 @@ func (b *board) watch(v viewer, id headrace.TaskID) (w *watcher, stop func()) {
 // watcher collects the changes that one reader has not seen yet. Several
 // changes of one task become one, so a slow reader costs bounded memory.
 type watcher struct {
-	viewer
+	serve.Viewer
 	id   headrace.TaskID // empty: all tasks
 	wake chan struct{}   // has one element when there is something to take
 
@@ -126,7 +119,7 @@ type watcher struct {
 }
 
 func (w *watcher) concerns(s *snapshot) bool {
-	return w.sees(s.rec.UID) && (w.id == "" || w.id == s.rec.ID)
+	return w.Sees(s.rec.UID) && (w.id == "" || w.id == s.rec.ID)
 }
 
 func (w *watcher) noteChanged(s *snapshot) {
@@ -176,16 +169,4 @@ func (w *watcher) take() (changed []*snapshot, forgotten []headrace.TaskID) {
 	w.changed, w.forgotten = nil, nil
 	sort.Slice(changed, func(i, k int) bool { return changed[i].rec.Order < changed[k].rec.Order })
 	return changed, forgotten
-}
-
-// jobOf is the job whose tasks consume a stream, empty for none.
-func (b *board) jobOf(stream string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, t := range b.tasks {
-		if in := t.rec.Input; in != nil && in.Stream == stream {
-			return string(t.rec.Job)
-		}
-	}
-	return ""
 }

@@ -7,34 +7,35 @@ import (
 	"headrace/internal/linux/cgroup"
 	"headrace/proc"
 	"headrace/proc/attach"
+	"headrace/serve"
 	"headrace/wire"
 )
 
 // fillCaps gives a task the resource limits and the niceness that its caller wants
 // it to have, none of them better than what the calling process has itself.
-func fillCaps(t *task, q *wire.RunRequest, by caller, cfg *Config) error {
+func fillCaps(t *task, q *wire.RunRequest, by serve.Caller, cfg *Config) error {
 	switch {
 	case q.Pids < 0:
-		return refusal("%d processes; give a positive number, or 0 for the default", q.Pids)
-	case q.Pids > cfg.TaskPIDs && !budget.Privileged(by.uid):
-		return refusal("%d processes; at most %d are allowed", q.Pids, cfg.TaskPIDs)
+		return serve.Refusal("%d processes; give a positive number, or 0 for the default", q.Pids)
+	case q.Pids > cfg.TaskPIDs && !budget.Privileged(by.UID):
+		return serve.Refusal("%d processes; at most %d are allowed", q.Pids, cfg.TaskPIDs)
 	case q.IoWeight > 10000:
-		return refusal("an I/O weight of %d; give a number from 1 to 10000", q.IoWeight)
-	case q.IoWeight > cgroup.DefaultIOWeight && !budget.Privileged(by.uid):
-		return refusal("an I/O weight of %d; only root may have more than %d", q.IoWeight, cgroup.DefaultIOWeight)
+		return serve.Refusal("an I/O weight of %d; give a number from 1 to 10000", q.IoWeight)
+	case q.IoWeight > cgroup.DefaultIOWeight && !budget.Privileged(by.UID):
+		return serve.Refusal("an I/O weight of %d; only root may have more than %d", q.IoWeight, cgroup.DefaultIOWeight)
 	case q.GetNice() < -20 || q.GetNice() > 19:
-		return refusal("niceness %d; give a number from -20 to 19", q.GetNice())
+		return serve.Refusal("niceness %d; give a number from -20 to 19", q.GetNice())
 	}
 	wanted, err := wantedLimits(q)
 	if err != nil {
 		return err
 	}
-	have, err := attach.Look(by.pid, by.uid)
+	have, err := attach.Look(by.PID, by.UID)
 	if err != nil { // it is in another pid namespace, say, or has ended
 		have.Limits, have.Nice = ownLimits(), 0
 	}
 	nice := have.Nice
-	if q.Nice != nil && (int(*q.Nice) > nice || by.uid == 0) {
+	if q.Nice != nil && (int(*q.Nice) > nice || by.UID == 0) {
 		nice = int(*q.Nice)
 	}
 	t.rec.PIDs, t.rec.IOWeight = q.Pids, int(q.IoWeight)
@@ -51,11 +52,11 @@ func wantedLimits(q *wire.RunRequest) ([]proc.Limit, error) {
 		resource, ok := attach.ResourceOf(l.Resource)
 		switch {
 		case !ok:
-			return nil, refusal("there is no limit of %.40q; prlimit(1) lists them", l.Resource)
+			return nil, serve.Refusal("there is no limit of %.40q; prlimit(1) lists them", l.Resource)
 		case l.Soft > l.Hard:
-			return nil, refusal("the limit of %s is %d, above its hard limit of %d", l.Resource, l.Soft, l.Hard)
+			return nil, serve.Refusal("the limit of %s is %d, above its hard limit of %d", l.Resource, l.Soft, l.Hard)
 		case len(wanted) > 64:
-			return nil, refusal("%d limits; name each once", len(q.Limits))
+			return nil, serve.Refusal("%d limits; name each once", len(q.Limits))
 		}
 		wanted = append(wanted, proc.Limit{Resource: resource, Soft: l.Soft, Hard: l.Hard})
 	}

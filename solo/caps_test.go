@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -18,13 +19,13 @@ func TestCaps(t *testing.T) {
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &own); err != nil {
 		t.Fatal(err)
 	}
-	me := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()), pid: os.Getpid()}
-	unseen := caller{uid: me.uid + 1, gid: me.gid, pid: os.Getpid()} // another user's process now
+	me := serve.Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), PID: os.Getpid()}
+	unseen := serve.Caller{UID: me.UID + 1, GID: me.GID, PID: os.Getpid()} // another user's process now
 	cfg := &Config{TaskPIDs: 100}
 	limit := func(name string, soft, hard uint64) []*wire.ResourceLimit {
 		return []*wire.ResourceLimit{{Resource: name, Soft: soft, Hard: hard}}
 	}
-	for _, by := range []caller{me, unseen} {
+	for _, by := range []serve.Caller{me, unseen} {
 		for _, c := range []struct {
 			soft, hard         uint64
 			wantSoft, wantHard uint64
@@ -65,7 +66,7 @@ func TestCaps(t *testing.T) {
 			t.Errorf("%v was accepted", q)
 		}
 	}
-	for weight, by := range map[uint32]caller{1: unseen, 100: unseen, 10000: me} {
+	for weight, by := range map[uint32]serve.Caller{1: unseen, 100: unseen, 10000: me} {
 		var got task
 		if err := fillCaps(&got, &wire.RunRequest{IoWeight: weight}, by, cfg); err != nil || got.rec.IOWeight != int(weight) {
 			t.Errorf("an I/O weight of %d becomes %d, %v", weight, got.rec.IOWeight, err)

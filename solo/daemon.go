@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/data"
 	"headrace/disk"
 	"headrace/internal/accept"
 	"headrace/internal/linux"
@@ -21,7 +22,6 @@ import (
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
-	"headrace/stream"
 	"headrace/wire"
 )
 
@@ -50,8 +50,8 @@ type parts struct {
 	// journal wraps the journal.
 	journal func(journal) journal
 	// cache opens the page cache, meter what measures the disks.
-	cache openCache
-	meter openMeter
+	cache func(pagecache.Config) (pagecache.Cache, error)
+	meter func() (*disk.Meter, error)
 	// cgroups gives tasks cgroups of their own; nil: they get none.
 	cgroups func(*loop) (*cgroup.Base, error)
 }
@@ -126,22 +126,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.reading, err = openReading(&d.cfg, d.parts.cache, d.parts.meter); err != nil {
-		return err
-	}
-	defer l.reading.close(l.log)
-	if !d.cfg.NoWarm {
-		if l.warming, err = openWarming(l.reading, d.cfg.Warm, file.db, l.board, l.log); err != nil {
-			return err
-		}
-		defer l.warming.close()
-	}
-	streams, err := l.reading.openStreams(&d.cfg, l.warming)
+	files, err := data.Open(data.Config{
+		Streams: filepath.Join(d.cfg.StateDir, "streams"),
+		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, LockResident: !d.cfg.EnforceMemory, Warm: d.cfg.Warm,
+		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
+		Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.requests(), Jobs: jobs{l.board}, Log: l.log,
+	})
 	if err != nil {
 		return err
 	}
-	defer streams.Close()
-	l.streams = streams
+	defer files.Close()
+	l.inputs = newInputs(files, l.board, l, l.log)
 	if d.parts.cgroups != nil {
 		base, err := d.parts.cgroups(l)
 		if err != nil {
@@ -149,8 +144,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		defer base.Close()
 	}
-	return d.serve(ctx, l, streams)
+	return d.serve(ctx, l, files)
 }
+
+// streamSocket is where consumers connect.
+func (c *Config) streamSocket() string { return filepath.Join(c.StateDir, "stream.sock") }
 
 // makeDirs makes the state directory and what is in it. Tasks of other users
 // must be able to reach their own directories by name, and nothing else.
@@ -222,7 +220,6 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 		tasks:     map[headrace.TaskID]*task{},
 		dirty:     map[*task]struct{}{},
 		shown:     map[*task]struct{}{},
-		warmed:    map[string]bool{},
 		announced: map[headrace.TaskID]announcement{},
 		specs:     map[headrace.TaskID]*proc.Spec{},
 		littered:  map[*task]time.Duration{},
@@ -232,7 +229,7 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 }
 
 // serve recovers, opens the API and runs the loop.
-func (d *Daemon) serve(ctx context.Context, l *loop, streams *stream.Engine) error {
+func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	opsCtx, cancelOps := context.WithCancel(context.Background())
 	l.opsCtx = opsCtx
 	defer func() {
@@ -269,13 +266,13 @@ func (d *Daemon) serve(ctx context.Context, l *loop, streams *stream.Engine) err
 		return err
 	}
 	defer d.reserve.Close()
-	stopStreams, err := d.listenStreams(l, streams)
+	stopStreams, err := d.listenStreams(l, files)
 	if err != nil {
 		close(l.dead)
 		return err
 	}
 	defer stopStreams()
-	stop, err := d.listen(l)
+	stop, err := d.listen(l, files)
 	if err != nil {
 		close(l.dead)
 		return err

@@ -4,19 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
-	"time"
-
-	"connectrpc.com/connect"
-	"golang.org/x/sys/unix"
-
+	"headrace"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	bolt "go.etcd.io/bbolt"
 )
 
 // callData makes a call about files and tells what came of it in a line; false:
@@ -34,10 +36,20 @@ func callData(socket, verb, arg string) (answer string, is bool) {
 		if all, err = cacheOf(ctx, client, arg); err == nil && len(all.Files) > 0 {
 			answer = strings.Join(all.Files[0].PinnedBy, ", ")
 		}
-	default:
-		if answer, is, err = callWarm(ctx, client, verb, arg); !is {
-			return "", false
+	case "warm":
+		var s *wire.WarmStatus
+		if s, err = client.Warm(ctx, &wire.WarmRequest{Paths: []string{arg}}); err == nil {
+			if s, err = settledWarm(ctx, client, s.Id); err == nil {
+				answer = fmt.Sprintf("%s %s %d, %d failed", s.Id, s.State, s.Pinned, s.Failed)
+			}
 		}
+	case "evict":
+		var res *wire.EvictResponse
+		if res, err = client.Evict(ctx, &wire.EvictRequest{Paths: []string{arg}}); err == nil {
+			answer = fmt.Sprintf("%d dropped, %d requests, %d failed", res.Bytes+res.Released, res.Requests, res.Failed)
+		}
+	default:
+		return "", false
 	}
 	if err != nil {
 		answer = connect.CodeOf(err).String()
@@ -89,198 +101,147 @@ func needCachestat(t *testing.T) {
 	}
 }
 
-// dataDir is a directory that everybody may look into.
-func dataDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "hr-data-")
+// settledWarm is the last status of a request.
+func settledWarm(ctx context.Context, client wireconnect.DataServiceClient, id string) (*wire.WarmStatus, error) {
+	stream, err := client.WatchWarm(ctx, &wire.WatchWarmRequest{Id: id})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
+	defer stream.Close()
+	var last *wire.WarmStatus
+	for stream.Receive() {
+		last = stream.Msg()
 	}
-	return dir
+	return last, stream.Err()
 }
 
-// dataFile makes a file of that many bytes that is on the disk and in memory.
-func dataFile(t *testing.T, dir, name string, size int, mode os.FileMode) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, mode)
+func (b *bed) warm(q *wire.WarmRequest) *wire.WarmStatus {
+	b.t.Helper()
+	first, err := b.data.Warm(b.ctx(), q)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal("warm:", err)
 	}
-	defer f.Close()
-	if _, err := f.Write(make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// drop takes a file out of memory.
-func drop(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Open(path)
+	last, err := settledWarm(b.ctx(), b.data, first.Id)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal("watch:", err)
 	}
-	defer f.Close()
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
+	return last
+}
+
+// requests are "ID STATE PINNED" of all there are.
+func (b *bed) requests() []string {
+	b.t.Helper()
+	list, err := b.data.ListWarm(b.ctx(), &wire.ListWarmRequest{})
+	if err != nil {
+		b.t.Fatal("list:", err)
+	}
+	var all []string
+	for _, r := range list.Requests {
+		all = append(all, fmt.Sprintf("%s %s %d", r.Id, r.State, r.Pinned))
+	}
+	return all
+}
+
+func (b *bed) wantRequests(want ...string) {
+	b.t.Helper()
+	if got := b.requests(); !slices.Equal(got, want) {
+		b.t.Errorf("requests %q, want %q", got, want)
 	}
 }
 
-// pagesIn is how many pages of each file of a directory are in memory, found out
-// in another way than the daemon's.
-func pagesIn(t *testing.T, dir string, n int) []int64 {
-	t.Helper()
-	pages := make([]int64, n)
-	for i := range pages {
-		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("%03d", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages[i], err = linux.MappedPages(int(f.Fd()), 0, 1<<20)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return pages
+// awaitRequests waits until the requests are these.
+func (b *bed) awaitRequests(want ...string) {
+	b.t.Helper()
+	testkit.Await(b.t, fmt.Sprintf("requests %q", want), func() bool { return slices.Equal(b.requests(), want) },
+		func() string { return fmt.Sprintf("%q", b.requests()) })
 }
 
-func TestCacheTellsWhatIsInMemory(t *testing.T) {
+func (b *bed) pinnedBy(path string) (pinned int64, by []string) {
+	b.t.Helper()
+	all, err := cacheOf(b.ctx(), b.data, path)
+	if err != nil || len(all.Files) != 1 {
+		b.t.Fatalf("cache: %v, %v", all, err)
+	}
+	return all.Files[0].Pinned, all.Files[0].PinnedBy
+}
+
+const fileSize = 1 << 20
+
+func TestWarmEndsWithItsJob(t *testing.T) {
 	needCachestat(t)
 	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 4
 	b.start()
-	dir := dataDir(t)
-	const n = 300 // several messages
-	for i := range n {
-		path := dataFile(t, dir, fmt.Sprintf("%03d", i), 5000+i, 0o644)
-		if i%2 == 1 {
-			drop(t, path)
-		}
+	dir := testkit.OpenDir(t)
+	path := testkit.File(t, dir, "x", fileSize, 0o644)
+	job := func(name string) func(*wire.RunRequest) { return func(q *wire.RunRequest) { q.Job = name } }
+	early := b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "early"})
+	if early.Job != "early" {
+		t.Errorf("its job is %q", early.Job)
 	}
-	before := pagesIn(t, dir, n)
-	all, err := cacheOf(b.ctx(), b.data, dir, filepath.Join(dir, "none"))
+	if _, by := b.pinnedBy(path); !slices.Equal(by, []string{"job early of " + serve.UserName(uint32(os.Geteuid()))}) {
+		t.Errorf("kept by %q", by)
+	}
+	id := b.run(headrace.Normal, job("late"))
+	other := b.run(headrace.Normal, job("late"))
+	b.awaitState(id, headrace.Running)
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "late"})
+	b.awaitState(other, headrace.Running)
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	all := []string{fmt.Sprintf("w1 done %d", fileSize), fmt.Sprintf("w2 done %d", fileSize)}
+	b.wantRequests(all...)
+	// The last task of it ends: so does the request. The other job has not begun.
+	b.finish(other, 0)
+	b.awaitRequests(all[0])
+	// It begins and ends at once.
+	id = b.run(headrace.Normal, job("early"))
+	b.awaitState(id, headrace.Running)
+	b.finish(id, 0)
+	b.awaitRequests()
+	// An end while there is no daemon counts, too.
+	id = b.run(headrace.Normal, job("down"))
+	b.awaitState(id, headrace.Running)
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "down"})
+	b.shutdown()
+	b.finish(id, 0)
+	b.start()
+	b.awaitRequests()
+	// Paths let go nothing that a job will read.
+	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "never"})
+	res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{path}})
+	if err != nil || res.Kept != fileSize || res.Requests != 0 || res.Bytes != 0 {
+		t.Errorf("eviction of what a job will read: %v, %v", res, err)
+	}
+}
+
+// TestRequestsOfOlderDaemonsAreTakenOver: a state directory has what a daemon wrote
+// that kept requests and tasks as one.
+func TestRequestsOfOlderDaemonsAreTakenOver(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t, policy.Cost)
+	dir := testkit.OpenDir(t)
+	testkit.File(t, dir, "a", fileSize, 0o644)
+	testkit.File(t, dir, "b", fileSize, 0o644)
+	db, err := bolt.Open(filepath.Join(b.cfg.StateDir, "state.db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := pagesIn(t, dir, n)
-	if len(all.Files) != n || all.Residency == "" {
-		t.Fatalf("%d files, method %q", len(all.Files), all.Residency)
-	}
-	var in, out int
-	for i, f := range all.Files {
-		if f.Path != filepath.Join(dir, fmt.Sprintf("%03d", i)) || f.Size != int64(5000+i) || f.Pinned != 0 {
-			t.Fatalf("file %d: %v", i, f)
+	err = db.Update(func(tx *bolt.Tx) error {
+		old, err := tx.CreateBucket([]byte("warm"))
+		if err != nil {
+			return err
 		}
-		switch { // others on this machine may have had their way with a file
-		case before[i] == 2 && after[i] == 2:
-			in++
-			if f.Resident != f.Size {
-				t.Errorf("file %d: %v, all of it is in memory", i, f)
-			}
-		case before[i] == 0 && after[i] == 0:
-			out++
-			if f.Resident != 0 {
-				t.Errorf("file %d: %v, nothing of it is in memory", i, f)
-			}
-		}
-	}
-	if in < n/4 || out < n/4 {
-		t.Errorf("%d files stayed in memory and %d out of it: too few to tell", in, out)
-	}
-	if len(all.Problems) != 1 || all.Problems[0].Reason != "no such file or directory" {
-		t.Errorf("problems: %v", all.Problems)
-	}
-}
-
-func TestAbsurdCacheRequests(t *testing.T) {
-	b := newBed(t, policy.Cost)
-	b.start()
-	for name, paths := range map[string][]string{
-		"none": nil, "relative": {"a"}, "NUL": {"/a\x00"}, "long": {"/" + strings.Repeat("x", 5000)}, "many": make([]string, maxPaths+1),
-	} {
-		if _, err := cacheOf(b.ctx(), b.data, paths...); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%s: %v, want invalid_argument", name, err)
-		}
-	}
-}
-
-func TestCacheHasTheRightsOfTheCaller(t *testing.T) {
-	needRoot(t)
-	needCachestat(t)
-	b := newBed(t, policy.Cost)
-	b.start()
-	dir := dataDir(t)
-	dataFile(t, dir, "hers", 5000, 0o600)
-	dataFile(t, dir, "open", 6000, 0o644)
-	own := dataFile(t, dir, "own", 7000, 0o600)
-	if err := os.Chown(own, 4001, 4001); err != nil {
+		return errors.Join(old.SetSequence(7),
+			old.Put([]byte("w3"), []byte(fmt.Sprintf(`{"version":1,"id":"w3","order":3,"uid":0,"gid":0,"paths":[%q],"except":[%q],"submitted_ms":1}`, dir, dir+"/b"))),
+			old.Put([]byte("w7"), []byte(fmt.Sprintf(`{"version":1,"id":"w7","order":7,"uid":0,"gid":0,"job":"later","paths":[%q],"submitted_ms":2}`, dir))))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "private"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dataFile(t, dir, "private/x", 8000, 0o644)
-	got := asUser(t, 4001, wire.SocketPath(b.cfg.StateDir), "cache "+dir, "cache "+dir+"/private/x")
-	want := []string{
-		// The kernel tells what is in memory only to the owner.
-		"open 6000 -1 0; own 7000 7000 0; hers: permission denied; private: permission denied",
-		"x: permission denied",
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("call %d: %s\nwant    %s", i, got[i], want[i])
-		}
-	}
-}
-
-func TestSearchesAreBounded(t *testing.T) {
-	var s searches
-	var ends []func()
-	for range maxSearches {
-		end, err := s.begin(t.Context(), 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, end)
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.begin(gone, 7); !errors.Is(err, context.Canceled) {
-		t.Errorf("one more that does not wait: %v", err)
-	}
-	if end, err := s.begin(t.Context(), 8); err != nil {
-		t.Errorf("somebody else: %v", err)
-	} else {
-		end()
-	}
-	// One more waits until one has ended.
-	begun := make(chan func())
-	go func() {
-		end, err := s.begin(t.Context(), 7)
-		if err != nil {
-			t.Error(err)
-		}
-		begun <- end
-	}()
-	select {
-	case <-begun:
-		t.Fatal("too many at a time")
-	case <-time.After(20 * time.Millisecond):
-	}
-	ends[0]()
-	ends[0] = <-begun
-	for _, end := range ends {
-		end()
-	}
-	if len(s.open) != 0 {
-		t.Errorf("left: %v", s.open)
+	b.start()
+	b.awaitRequests(fmt.Sprintf("w3 done %d", fileSize), fmt.Sprintf("w7 done %d", 2*fileSize))
+	if s := b.warm(&wire.WarmRequest{Paths: []string{dir}}); s.Id != "w8" {
+		t.Errorf("the next request is %s: numbers are not given twice", s.Id)
 	}
 }

@@ -12,6 +12,9 @@
 // only then answers requests, tells watchers and starts operations. So nothing
 // is announced or acted upon that a killed daemon could have forgotten.
 //
+// What tasks read is the business of package data, which knows files and owners:
+// inputs.go tells it which of them belong to tasks that wait, run or have ended.
+//
 // # What survives
 //
 // Tasks belong to their supervisors (package proc), not to the daemon. A record
@@ -23,7 +26,8 @@
 // The state directory (mode 0711) holds
 //
 //	lock            held while a daemon runs; names its pid
-//	state.db        the records
+//	state.db        the records of tasks, and, in a bucket of its own, those of
+//	                package data
 //	reserve         space that is given up when the disk is full, so that the
 //	                records can still be written
 //	headrace.sock   the API (Connect over a unix socket; package wire)

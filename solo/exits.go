@@ -62,7 +62,7 @@ func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 		l.final(t, headrace.Failed, &exit, fmt.Sprintf("ended by signal %d (%s)", exit.Signal, syscall.Signal(exit.Signal)), false)
 	default:
 		reason := fmt.Sprintf("exit code %d", exit.Code)
-		if why := l.inputTrouble(t); why != "" {
+		if why := l.inputs.trouble(t); why != "" {
 			reason += "; its input failed: " + why
 		}
 		l.final(t, headrace.Failed, &exit, reason, false)

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/internal/budget"
+	"headrace/serve"
 	"headrace/wire/wireconnect"
 )
 
@@ -47,13 +48,13 @@ type front struct {
 	next                     http.Handler
 	refuse                   *connect.ErrorWriter
 	requests, bytes, follows *budget.Budget
-	lists                    searches
+	lists                    budget.Places
 	bodyTime                 time.Duration
 }
 
 func newFront(next http.Handler, c *Config) *front {
 	return &front{
-		next: next, refuse: connect.NewErrorWriter(), bodyTime: bodyTime, lists: searches{most: maxListsPerUser},
+		next: next, refuse: connect.NewErrorWriter(), bodyTime: bodyTime, lists: budget.Places{Most: maxListsPerUser},
 		requests: budget.New("requests that are not answered yet", maxRequestsPerUser, maxRequestsOthers),
 		bytes:    budget.New("bytes of requests that are not answered yet", c.UserRequestBytes, c.RequestBytes),
 		follows:  budget.New("answers that go on (watch, logs -f, cache)", maxFollowsPerUser, maxFollowsOthers),
@@ -64,7 +65,7 @@ func newFront(next http.Handler, c *Config) *front {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, ok := r.Context().Value(peerKey{}).(*peerConn)
 	if !ok {
-		f.no(w, r, connect.NewError(connect.CodeUnauthenticated, errNoCaller))
+		f.no(w, r, connect.NewError(connect.CodeUnauthenticated, serve.ErrNoCaller))
 		return
 	}
 	if p.refusal != nil {
@@ -72,7 +73,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.no(w, r, p.refusal)
 		return
 	}
-	uid := p.caller.uid
+	uid := p.caller.UID
 	if err := f.requests.Take(uid, 1); err != nil {
 		f.no(w, r, err)
 		return
@@ -87,7 +88,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	if listed[r.URL.Path] {
-		end, err := f.lists.begin(r.Context(), uid)
+		end, err := f.lists.Begin(r.Context(), uid)
 		if err != nil {
 			return // it has gone
 		}

@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/proc/attach"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -40,13 +41,13 @@ var (
 
 // newHosted turns an announcement into a task without a command, or says what is
 // wrong with it. It may block, in the user database.
-func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
+func newHosted(q *wire.PrepareRequest, by serve.Caller) (*task, error) {
 	h := q.Hosting
 	switch {
 	case len(q.Id) > maxHostedID || !hostedID.MatchString(q.Id) || ownID.MatchString(q.Id):
-		return nil, refusal("%.140q cannot be a container's name: give letters, digits, - and _", q.Id)
+		return nil, serve.Refusal("%.140q cannot be a container's name: give letters, digits, - and _", q.Id)
 	case h == nil || h.Scheduler == "":
-		return nil, refusal("container %s: name its scheduler", q.Id)
+		return nil, serve.Refusal("container %s: name its scheduler", q.Id)
 	}
 	labels := []*wire.RunRequest{{Name: q.Name, Job: h.Application}, {Name: h.Scheduler, Job: h.Queue}}
 	for _, l := range labels {
@@ -80,7 +81,7 @@ func newHosted(q *wire.PrepareRequest, by caller) (*task, error) {
 // accountOf is who a container will run as: the named account, else the caller. To
 // be announced gives nobody rights: the process that comes must be that account's,
 // and brings the command.
-func accountOf(name string, by caller) (caller, error) {
+func accountOf(name string, by serve.Caller) (serve.Caller, error) {
 	if name == "" {
 		return by, nil
 	}
@@ -88,12 +89,12 @@ func accountOf(name string, by caller) (caller, error) {
 	if err != nil {
 		return by, err
 	}
-	uid, err := parseID(who.Uid)
+	uid, err := serve.ParseID(who.Uid)
 	if err != nil {
 		return by, err
 	}
-	gid, err := parseID(who.Gid)
-	return caller{uid: uid, gid: gid}, err
+	gid, err := serve.ParseID(who.Gid)
+	return serve.Caller{UID: uid, GID: gid}, err
 }
 
 // announce remembers a container until its process comes.
@@ -107,7 +108,7 @@ func (l *loop) announce(t *task) error {
 		}
 	}
 	if len(l.announced) >= maxAnnounced {
-		return fmt.Errorf("%w: %d containers are announced and have not come", errBusy, len(l.announced))
+		return fmt.Errorf("%w: %d containers are announced and have not come", serve.ErrBusy, len(l.announced))
 	}
 	l.announced[t.rec.ID] = announcement{task: t, at: now}
 	return nil
@@ -144,9 +145,9 @@ func (l *loop) arrived(a arrival) (*task, error) {
 	expected, ok := l.announced[id]
 	switch {
 	case !ok || l.clk.boot()-expected.at > announcedFor:
-		return nil, fmt.Errorf("%w: container %.140q has not been announced, or too long ago", errNotFound, a.ID)
+		return nil, fmt.Errorf("%w: container %.140q has not been announced, or too long ago", serve.ErrNotFound, a.ID)
 	case from.UID != expected.task.rec.UID && from.UID != 0:
-		return nil, fmt.Errorf("%w: container %s belongs to another user", errDenied, id)
+		return nil, fmt.Errorf("%w: container %s belongs to another user", serve.ErrDenied, id)
 	}
 	if err := l.refuses(1); err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/attach"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -299,7 +300,7 @@ func TestHostedRefused(t *testing.T) {
 
 // An announcement is for the processes of one account, whoever made it.
 func TestHostedOwner(t *testing.T) {
-	other := caller{uid: 54321, gid: 54321} // an operator
+	other := serve.Caller{UID: 54321, GID: 54321} // an operator
 	q := announced("container_owned")
 	q.User = "root"
 	mine, err := newHosted(q, other)
@@ -314,15 +315,15 @@ func TestHostedOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: every container belongs to the daemon's user")
 	}
-	if theirs.rec.UID != other.uid {
+	if theirs.rec.UID != other.UID {
 		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
 	}
 	l := &loop{announced: map[headrace.TaskID]announcement{}, clk: systemClock{}}
 	if err := l.announce(mine); err != nil {
 		t.Fatal(err)
 	}
-	stranger := arrival{Request: attach.Request{ID: q.Id}, from: attach.Peer{UID: other.uid}}
-	if _, err := l.arrived(stranger); !errors.Is(err, errDenied) {
+	stranger := arrival{Request: attach.Request{ID: q.Id}, from: attach.Peer{UID: other.UID}}
+	if _, err := l.arrived(stranger); !errors.Is(err, serve.ErrDenied) {
 		t.Errorf("a stranger's process: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -25,12 +26,12 @@ func (c *Config) attachSocket() string { return filepath.Join(c.StateDir, "attac
 
 // Prepare announces a container.
 func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.PrepareResponse, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !by.viewer().all && !slices.Contains(s.loop.cfg.Operators, by.uid) {
-		return nil, coded(fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", errDenied))
+	if !by.Viewer().All && !slices.Contains(s.loop.cfg.Operators, by.UID) {
+		return nil, coded(fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", serve.ErrDenied))
 	}
 	t, err := newHosted(q, by)
 	if err != nil {
@@ -57,12 +58,12 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 
 // Application tells what the caller's containers are doing.
 func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
 	// Of its own containers this daemon knows best, and also while the manager is away.
-	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.viewer(), q)}
+	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.Viewer(), q)}
 	if s.loop.cfg.Cluster == nil {
 		return res, nil
 	}
@@ -76,11 +77,11 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 		here[c.Id] = true
 	}
 	name := ""
-	if !by.viewer().all {
-		name = userName(by.uid)
+	if !by.Viewer().All {
+		name = serve.UserName(by.UID)
 	}
 	for _, c := range all {
-		if !here[c.Id] && (by.viewer().all || c.User == name) {
+		if !here[c.Id] && (by.Viewer().All || c.User == name) {
 			res.Containers = append(res.Containers, c)
 		}
 	}
@@ -88,7 +89,7 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 }
 
 // hostedHere are the containers of an application on this machine.
-func (s *service) hostedHere(v viewer, q *wire.ApplicationRequest) []*wire.Container {
+func (s *service) hostedHere(v serve.Viewer, q *wire.ApplicationRequest) []*wire.Container {
 	var all []*wire.Container
 	for _, snap := range s.board.list(v, false) {
 		h := snap.rec.Hosting
@@ -125,7 +126,7 @@ const endedFor = 5 * time.Minute
 func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 	now := h.s.loop.clk.wall().UnixMilli()
 	var tasks []*wire.Task
-	for _, snap := range h.s.board.list(viewer{all: true}, true) {
+	for _, snap := range h.s.board.list(serve.Everything, true) {
 		recent := !snap.rec.State.Final() || now-snap.rec.EndedMs < endedFor.Milliseconds()
 		if snap.rec.Hosting == nil || !recent {
 			continue
@@ -149,10 +150,10 @@ func (h *Host) Changed() <-chan struct{} { return h.changed }
 func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 	command, err := convert.Order(o.Verb)
 	if err != nil {
-		return refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
+		return serve.Refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
 	}
 	_, err = h.s.loop.ask(ctx, &call{
-		command: command, ordered: true, id: headrace.TaskID(o.Container), by: viewer{all: true}, store: o.Store,
+		command: command, ordered: true, id: headrace.TaskID(o.Container), by: serve.Everything, store: o.Store,
 		reason: o.Reason, pageOut: max(0, o.PageOut), delay: convert.Seconds(o.ExpectedDelay),
 		force: o.Force,
 	})
@@ -162,7 +163,7 @@ func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 // follow signals changes of state until stop is closed. What is measured every
 // second is not a change.
 func (h *Host) follow(stop <-chan struct{}) {
-	w, end := h.s.board.watch(viewer{all: true}, "")
+	w, end := h.s.board.watch(serve.Everything, "")
 	defer end()
 	seen := map[headrace.TaskID]string{}
 	for {

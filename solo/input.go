@@ -1,84 +1,80 @@
 package solo
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"headrace"
-	"headrace/fileset"
-	"headrace/internal/linux"
-	"headrace/report"
-	"headrace/stream"
+	"headrace/data"
+	"headrace/serve"
 	"headrace/wire"
 )
 
-// checkInput refuses what cannot be dealt.
-func checkInput(q *wire.Input) error {
-	if err := checkInputPaths(q.Paths); err != nil {
-		return err
-	}
-	switch q.Split {
-	case wire.Split_SPLIT_NONE:
-		if q.Tasks > 1 {
-			return refusal("%d tasks, but no split says how they share the input; give one", q.Tasks)
-		}
-	case wire.Split_SPLIT_LINES, wire.Split_SPLIT_FIXED, wire.Split_SPLIT_RAW, wire.Split_SPLIT_FILES:
-	default:
-		return refusal("split %d is unknown", q.Split)
-	}
-	if q.Tasks > stream.MaxConsumers {
-		return refusal("%d tasks; at most %d can share an input", q.Tasks, stream.MaxConsumers)
-	}
-	if q.Buffer != 0 && q.Buffer < stream.MinBuffer {
-		return refusal("a buffer of %s is too small; give at least %s, or nothing for the default", report.Bytes(q.Buffer), report.Bytes(stream.MinBuffer))
-	}
-	return nil
+// input is what a task reads.
+type input struct {
+	// Stream deals it, to Of consumers of which the task is number Index; empty:
+	// the command opens the files itself.
+	Stream string     `json:"stream,omitempty"`
+	Index  int        `json:"index,omitempty"`
+	Of     int        `json:"of,omitempty"`
+	Split  wire.Split `json:"split,omitempty"`
+	// Paths were asked for. Of the tasks of a stream only the first has them.
+	Paths []string `json:"paths,omitempty"`
+	// Files and Bytes are those of the whole job, as found when it came.
+	Files  int64 `json:"files"`
+	Bytes  int64 `json:"bytes"`
+	NoWarm bool  `json:"no_warm,omitempty"`
+	// Dealt is what the stream had dealt when it ended; nil before.
+	Dealt *data.Dealt `json:"dealt,omitempty"`
 }
 
-// checkRecord refuses records of a fixed size that no buffer of the request can
-// hold; usual is the daemon's.
-func checkRecord(q *wire.Input, usual int64) error {
-	buffer := cmp.Or(q.Buffer, usual, stream.DefaultBuffer)
-	if q.Split == wire.Split_SPLIT_FIXED && q.RecordSize > buffer {
-		return refusal("records of %s do not fit into the buffer of %s; give a larger one, or smaller records", report.Bytes(q.RecordSize), report.Bytes(buffer))
+// streamOf is the stream that the task is a consumer of, empty for none.
+func (t *task) streamOf() string {
+	if t.rec.Input == nil {
+		return ""
 	}
-	return nil
+	return t.rec.Input.Stream
 }
 
-// ruleOf is how the records of a request end.
-func ruleOf(q *wire.Input) stream.Rule {
-	switch q.Split {
-	case wire.Split_SPLIT_LINES:
-		if len(q.Delimiter) == 0 {
-			return stream.Rule{Split: stream.Lines, Delimiter: []byte("\n")}
-		}
-		return stream.Rule{Split: stream.Lines, Delimiter: q.Delimiter}
-	case wire.Split_SPLIT_FIXED:
-		return stream.Rule{Split: stream.Fixed, Size: q.RecordSize}
-	case wire.Split_SPLIT_FILES:
-		return stream.Rule{Split: stream.Files}
+// opensItself tells whether the task has declared files that it will open itself.
+func (t *task) opensItself() bool {
+	return t.rec.Input != nil && t.rec.Input.Split == wire.Split_SPLIT_NONE
+}
+
+// inputKey names the task's input; the tasks of a stream have one together.
+func (t *task) inputKey() string {
+	if id := t.streamOf(); id != "" {
+		return data.StreamKey(id)
 	}
-	return stream.Rule{Split: stream.Raw}
+	return "task:" + string(t.rec.ID)
+}
+
+// inputView is what the policy may know of the task's input.
+func (t *task) inputView() headrace.InputView {
+	if !t.opensItself() {
+		return headrace.InputView{}
+	}
+	return headrace.InputView{Bytes: t.rec.Input.Bytes, Resident: t.resident}
 }
 
 // runInput accepts the tasks of a job that reads.
-func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (*wire.RunResponse, error) {
+func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Caller) (*wire.RunResponse, error) {
 	tasks, err := s.inputTasks(q, by)
 	if err != nil {
 		return nil, err
 	}
 	cred := tasks[0].spec.Credentials()
 	in := input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
+	var found data.Found
 	if q.Input.Split == wire.Split_SPLIT_NONE {
-		tasks[0].waiting.resident, err = s.findInput(ctx, q.Input, cred, &in)
+		found, err = s.files.Look(ctx, cred, q.Input.Paths)
 	} else {
-		err = s.openStream(ctx, q.Input, cred, &in)
+		in.Stream, found, err = s.files.OpenStream(ctx, q.Input, cred, in.Of)
 	}
 	if err != nil {
 		return nil, err
 	}
+	in.Files, in.Bytes, tasks[0].resident = found.Files, found.Bytes, found.Resident
 	for i, t := range tasks {
 		own := in
 		own.Index = i
@@ -88,10 +84,10 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 		t.rec.Input = &own
 	}
 	// Not given up halfway: the stream is there already.
-	ids, job, err := s.loop.submitAll(context.WithoutCancel(ctx), by.viewer(), tasks)
+	ids, job, err := s.loop.submit(context.WithoutCancel(ctx), by.Viewer(), tasks...)
 	if err != nil {
 		if in.Stream != "" && !errors.Is(err, errStopping) {
-			err = errors.Join(err, s.loop.streams.Remove(in.Stream))
+			err = errors.Join(err, s.files.RemoveStream(in.Stream))
 		}
 		return nil, err
 	}
@@ -103,15 +99,12 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by caller) (
 }
 
 // inputTasks makes the tasks of a job, all alike.
-func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
-	if err := checkInput(q.Input); err != nil {
-		return nil, err
-	}
-	if err := checkRecord(q.Input, s.loop.cfg.Buffer); err != nil {
+func (s *service) inputTasks(q *wire.RunRequest, by serve.Caller) ([]*task, error) {
+	if err := s.files.CheckInput(q.Input); err != nil {
 		return nil, err
 	}
 	if q.Stdin != "" && q.Input.Split != wire.Split_SPLIT_NONE {
-		return nil, refusal("a file for standard input and a split input; give one of them")
+		return nil, serve.Refusal("a file for standard input and a split input; give one of them")
 	}
 	var tasks []*task
 	for range max(1, q.Input.Tasks) {
@@ -124,48 +117,26 @@ func (s *service) inputTasks(q *wire.RunRequest, by caller) ([]*task, error) {
 	return tasks, nil
 }
 
-// findInput looks at files that the command will open itself, and at how much of
-// them is in memory.
-func (s *service) findInput(ctx context.Context, q *wire.Input, cred linux.Credentials, in *input) (resident int64, err error) {
-	err = s.data.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: func(f fileset.File) error {
-		in.Files++
-		in.Bytes += f.Size
-		resident += s.loop.reading.resident(f.Path, f.Size)
-		return nil
-	}})
-	return resident, asRefusal(err)
+// wireInput shows what a task reads.
+func (s *service) wireInput(in *input, resident int64) *wire.TaskInput {
+	w := &wire.TaskInput{
+		Stream: in.Stream, Index: uint32(in.Index), Of: uint32(in.Of), Split: in.Split,
+		Files: in.Files, Bytes: in.Bytes, Resident: resident,
+	}
+	sum := in.Dealt
+	if sum == nil && in.Stream != "" {
+		sum = s.files.Dealt(in.Stream, in.Index)
+	}
+	if sum != nil {
+		w.Dealt, w.DealtHere, w.Units = sum.All, sum.Here, uint32(sum.Units)
+	}
+	return w
 }
 
-// submitAll accepts several tasks at once, as one job: all of them are durable,
-// or none.
-func (l *loop) submitAll(ctx context.Context, by viewer, tasks []*task) ([]headrace.TaskID, headrace.JobID, error) {
-	c := &call{reply: make(chan reply, 1)}
-	l.post(func() {
-		if err := l.refusesFrom(by, tasks); err != nil {
-			l.later(func() { c.reply <- reply{err: err} })
-			return
-		}
-		for _, t := range tasks {
-			l.admit(t)
-			if t.rec.Job == "" {
-				t.rec.Job = headrace.JobID(fmt.Sprintf("j%d", tasks[0].rec.Order))
-			}
-		}
-		l.answer([]*call{c}, tasks[0], nil)
-	})
-	select {
-	case r := <-c.reply:
-		if r.err != nil {
-			return nil, "", r.err
-		}
-	case <-ctx.Done():
-		return nil, "", ctx.Err()
-	case <-l.dead:
-		return nil, "", errStopping
+// share is how much of the stream has been dealt, 0 to 1; -1 without a stream.
+func share(in *wire.TaskInput) float64 {
+	if in.Stream == "" || in.Bytes == 0 {
+		return -1
 	}
-	ids := make([]headrace.TaskID, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.spec.ID // the loop does not change it any more
-	}
-	return ids, tasks[0].rec.Job, nil
+	return min(1, float64(in.Dealt)/float64(in.Bytes))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/data"
 	"headrace/proc"
 )
 
@@ -41,12 +42,14 @@ type batch struct {
 }
 
 var (
-	metaBucket  = []byte("meta")
-	taskBucket  = []byte("tasks")
-	specBucket  = []byte("specs")
-	metaKey     = []byte("meta")
-	errNoSpace  = errors.New("the state directory has no space left")
-	reserveSize = int64(8 << 20)
+	metaBucket = []byte("meta")
+	taskBucket = []byte("tasks")
+	specBucket = []byte("specs")
+	// requestBucket belongs to package data.
+	requestBucket = []byte("warm")
+	metaKey       = []byte("meta")
+	errNoSpace    = errors.New("the state directory has no space left")
+	reserveSize   = int64(8 << 20)
 )
 
 // boltJournal is a journal in a bbolt database, with a reserve file beside it
@@ -67,7 +70,7 @@ func openJournal(dir string, opts *bolt.Options) (*boltJournal, error) {
 	}
 	j := &boltJournal{db: db, reserve: filepath.Join(dir, "reserve")}
 	err = db.Update(func(tx *bolt.Tx) error {
-		for _, b := range [][]byte{metaBucket, taskBucket, specBucket} {
+		for _, b := range [][]byte{metaBucket, taskBucket, specBucket, requestBucket} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
 				return err
 			}
@@ -82,6 +85,20 @@ func openJournal(dir string, opts *bolt.Options) (*boltJournal, error) {
 
 func defaultJournalOptions() *bolt.Options {
 	return &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType}
+}
+
+// requests is the part of the database that belongs to package data.
+func (j *boltJournal) requests() data.Table { return requestTable{j.db} }
+
+type requestTable struct{ db *bolt.DB }
+
+// Update runs a durable transaction.
+func (t requestTable) Update(do func(*bolt.Bucket) error) error {
+	err := t.db.Update(func(tx *bolt.Tx) error { return do(tx.Bucket(requestBucket)) })
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.db.Path(), err)
+	}
+	return nil
 }
 
 func (j *boltJournal) close() error { return j.db.Close() }

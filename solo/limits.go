@@ -9,6 +9,7 @@ import (
 	"headrace/limits"
 	"headrace/policy"
 	"headrace/report"
+	"headrace/serve"
 )
 
 const (
@@ -28,13 +29,13 @@ func (l *loop) limitsOf(t *task) limits.Limits {
 
 // refusesFrom tells why tasks, which are alike, cannot be accepted from a user;
 // nil: they can.
-func (l *loop) refusesFrom(by viewer, tasks []*task) error {
-	if err := l.refuses(len(tasks)); err != nil || by.all {
+func (l *loop) refusesFrom(by serve.Viewer, tasks []*task) error {
+	if err := l.refuses(len(tasks)); err != nil || by.All {
 		return err
 	}
 	if len(l.active)+len(tasks) > maxUnended-reservedForRoot {
 		return fmt.Errorf("%w: %d tasks of all users are waiting or running already, and the rest of %d is kept for root; wait until some have ended",
-			errBusy, len(l.active), maxUnended)
+			serve.ErrBusy, len(l.active), maxUnended)
 	}
 	t := tasks[0]
 	t.rec.SpecBytes = t.specBytes()
@@ -43,7 +44,7 @@ func (l *loop) refusesFrom(by viewer, tasks []*task) error {
 	}
 	if have := l.specBytesOfOthers(); have+ask.Tasks*ask.SpecBytes > l.cfg.SpecBytes {
 		return fmt.Errorf("%w: commands and environments of all users' tasks take %s already, and %s are kept for them; wait until some have ended",
-			errBusy, report.Bytes(have), report.Bytes(l.cfg.SpecBytes))
+			serve.ErrBusy, report.Bytes(have), report.Bytes(l.cfg.SpecBytes))
 	}
 	err := l.limitsOf(t).Refuse(t.rec.User, l.cfg.Limits.Now().File(), ask, l.useOf(t.rec.UID))
 	var r *limits.Refusal
@@ -51,9 +52,9 @@ func (l *loop) refusesFrom(by viewer, tasks []*task) error {
 	case !errors.As(err, &r):
 		return err
 	case r.Key == "waiting" || r.Key == "spec-bytes":
-		return fmt.Errorf("%w: %w", errBusy, err)
+		return fmt.Errorf("%w: %w", serve.ErrBusy, err)
 	}
-	return fmt.Errorf("%w: %w", errDenied, err)
+	return fmt.Errorf("%w: %w", serve.ErrDenied, err)
 }
 
 // specBytesOfOthers is the size of the commands and environments of all users but

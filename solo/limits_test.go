@@ -12,6 +12,7 @@ import (
 	"headrace/config"
 	"headrace/limits"
 	"headrace/policy"
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -160,10 +161,10 @@ func TestLimitsRefuse(t *testing.T) {
 func TestRootHasARest(t *testing.T) {
 	l := &loop{cfg: Config{Limits: limits.NewSource(limits.Default("f"))}}
 	l.active = make([]*task, maxUnended-reservedForRoot)
-	if err := l.refusesFrom(viewer{uid: 7}, []*task{{}}); coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
+	if err := l.refusesFrom(serve.Viewer{UID: 7}, []*task{{}}); coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
 		t.Errorf("an ordinary user: %v", err)
 	}
-	if err := l.refusesFrom(viewer{all: true}, []*task{{}}); err != nil {
+	if err := l.refusesFrom(serve.Everything, []*task{{}}); err != nil {
 		t.Errorf("root: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"headrace/data"
 	"headrace/internal/accept"
-	"headrace/stream"
 	"headrace/wire"
 )
 
@@ -35,7 +35,7 @@ func listenSocket(path string) (*net.UnixListener, error) {
 
 // listenStreams lets consumers in. The function it returns ends their
 // connections.
-func (d *Daemon) listenStreams(l *loop, streams *stream.Engine) (stop func(), err error) {
+func (d *Daemon) listenStreams(l *loop, files *data.Files) (stop func(), err error) {
 	path := d.cfg.streamSocket()
 	socket, err := listenSocket(path)
 	if err != nil {
@@ -44,13 +44,13 @@ func (d *Daemon) listenStreams(l *loop, streams *stream.Engine) (stop func(), er
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := streams.Serve(d.patient(socket, "streams", l)); err != nil {
+		if err := files.ServeStreams(d.patient(socket, "streams", l)); err != nil {
 			l.log.Error("serving streams stopped", "err", err)
 		}
 	}()
 	return func() {
 		os.Remove(path)
-		streams.Close()
+		files.StopStreams()
 		<-served
 	}, nil
 }
@@ -67,16 +67,16 @@ func (d *Daemon) patient(socket net.Listener, name string, l *loop) *accept.List
 
 // listen opens the API and the metrics. The function it returns closes them and
 // waits until nothing is served any more.
-func (d *Daemon) listen(l *loop) (stop func(), err error) {
+func (d *Daemon) listen(l *loop, files *data.Files) (stop func(), err error) {
 	path := d.Socket()
 	socket, err := listenSocket(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{loop: l, board: l.board, version: d.cfg.Version, data: &dataService{reading: l.reading, warming: l.warming}}
+	s := &service{loop: l, board: l.board, version: d.cfg.Version, files: files}
 	d.host.s = s
 	unfollowed := make(chan struct{})
-	l.warming.start()
+	files.Start()
 	base, cancel := context.WithCancelCause(context.Background())
 	servers := []*http.Server{apiServer(s.handler(), base, &d.cfg)}
 	listeners := []net.Listener{newPeerListener(d.patient(socket, "the API", l), d.cfg.UserConnections)}
@@ -87,7 +87,7 @@ func (d *Daemon) listen(l *loop) (stop func(), err error) {
 			socket.Close()
 			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
 		}
-		servers = append(servers, metricsServer(metricsHandler(l.counts, boardCollector{l.board}, readingCollector{l.reading, l.warming})))
+		servers = append(servers, metricsServer(metricsHandler(l.counts, boardCollector{l.board}, files.Metrics())))
 		listeners = append(listeners, &accept.Newest{Listener: &accept.Listener{Listener: ml, Name: "the metrics", Log: l.log}, Max: maxMetricsConns})
 		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/serve"
 	"headrace/tasklog"
 	"headrace/wire"
 )
@@ -24,12 +25,12 @@ const (
 
 // Logs sends what the daemon keeps of a task's output.
 func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect.ServerStream[wire.LogChunk]) error {
-	by, err := callerOf(ctx)
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
 	id := headrace.TaskID(q.Id)
-	snap, ok := s.board.get(id, by.viewer())
+	snap, ok := s.board.get(id, by.Viewer())
 	if !ok {
 		return notFound(q.Id)
 	}
@@ -45,10 +46,10 @@ func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect
 			l.close()
 		}
 	}()
-	return s.sendLogs(ctx, id, by.viewer(), logs, q.Follow, stream)
+	return s.sendLogs(ctx, id, by.Viewer(), logs, q.Follow, stream)
 }
 
-func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by viewer, logs []*logReader, follow bool,
+func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by serve.Viewer, logs []*logReader, follow bool,
 	stream *connect.ServerStream[wire.LogChunk]) error {
 	again := time.NewTicker(followGap)
 	defer again.Stop()
@@ -77,7 +78,7 @@ func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by viewer, l
 
 func (s *service) logsOf(id headrace.TaskID, q *wire.LogsRequest) ([]*logReader, error) {
 	if q.GetStdoutFrom() < 0 || q.GetStderrFrom() < 0 {
-		return nil, refusal("the offsets to go on from are below 0")
+		return nil, serve.Refusal("the offsets to go on from are below 0")
 	}
 	stdout, stderr := s.loop.rt.Logs(id)
 	out := &logReader{path: stdout, stream: wire.Stream_STREAM_STDOUT, from: q.StdoutFrom, tail: q.Tail}
@@ -90,7 +91,7 @@ func (s *service) logsOf(id headrace.TaskID, q *wire.LogsRequest) ([]*logReader,
 	case wire.Stream_STREAM_STDERR:
 		return []*logReader{errs}, nil
 	}
-	return nil, refusal("stream %d is unknown; give STREAM_BOTH, STREAM_STDOUT or STREAM_STDERR", q.Stream)
+	return nil, serve.Refusal("stream %d is unknown; give STREAM_BOTH, STREAM_STDOUT or STREAM_STDERR", q.Stream)
 }
 
 // logReader reads one log as it grows, from its beginning, or from an offset, or from

@@ -26,17 +26,9 @@ type loop struct {
 	clk       clock
 	boot      string // id of this boot of the machine
 	host      string
-	reading   *reading
-	streams   Streams
-	warming   *warming // nil: nothing is kept in memory
+	inputs    *inputs
 	// announced are containers that will be started soon.
 	announced map[headrace.TaskID]announcement
-	// warmed are the inputs of tasks that are being kept in memory (inputKey).
-	warmed map[string]bool
-	// watching counts the files of waiting tasks that are followed; following: a
-	// round is under way.
-	watching  int
-	following bool
 	rt        Runtime
 	img       Images
 	journal   journal
@@ -172,6 +164,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 		l.decide()
 	}
 	run(&l.atEnd)
+	l.inputs.keep(l.active)
 	if err := l.commit(ctx); err != nil {
 		return err
 	}
@@ -264,7 +257,9 @@ func (l *loop) tick() {
 	l.redecide = true
 	l.readMemory()
 	l.pollStats()
-	l.followInputs()
+	if !l.cfg.Policy.NoResidencyOrder {
+		l.inputs.follow(func() []*task { return l.active }, func() { l.redecide = true })
+	}
 	l.watchStores()
 	l.forgetOld()
 	l.keepLogs()
@@ -323,7 +318,7 @@ func (l *loop) inactive(t *task) {
 	l.endedStates[t.rec.State]++
 	l.answer(t.queue, t, errEnded(t))
 	t.queue = nil
-	l.unwatch(t)
+	l.inputs.unfollow(t)
 }
 
 // removeEnded takes an ended task out of the list of these.

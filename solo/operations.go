@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"headrace"
@@ -67,6 +68,27 @@ func (l *loop) opEnded(t *task, op *operation, finish func() error) {
 func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 	began := l.clk.boot()
 	return func() (time.Duration, int64) { return l.clk.boot() - began, l.clk.wall().UnixMilli() }
+}
+
+// specOf is what is run for the task: its command, or, if a stream deals its
+// input, a consumer that runs its command. Every start from the beginning is an
+// attempt of its own; what is restored from a checkpoint goes on with its
+// attempt.
+func (l *loop) specOf(t *task) proc.Spec {
+	spec := t.spec
+	if !t.hosted() { // else its scheduler sees to it
+		spec.Memory, spec.CPUs, spec.PIDs, spec.IOWeight = t.rec.Memory, t.rec.CPUs, t.rec.PIDs, t.rec.IOWeight
+		if spec.PIDs == 0 {
+			spec.PIDs = l.cfg.TaskPIDs
+		}
+	}
+	if id := t.streamOf(); id != "" {
+		spec.Under = []string{
+			"consume", "--socket", l.cfg.streamSocket(), "--stream", id,
+			"--consumer", strconv.Itoa(t.rec.Input.Index), "--attempt", strconv.Itoa(t.rec.Starts),
+		}
+	}
+	return spec
 }
 
 // start runs a pending task from the beginning.
@@ -326,7 +348,7 @@ func (l *loop) forget(t *task, c *call) {
 				return err
 			}
 			delete(l.tasks, id)
-			l.leaveStream(t)
+			l.inputs.leave(t, l.tasks)
 			l.removeEnded(t)
 			l.deleted = append(l.deleted, id)
 			return nil

@@ -89,12 +89,12 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	for i, t := range look {
 		l.reconcile(t, found[i], same)
 	}
-	if err := l.reconcileStreams(); err != nil {
+	if err := l.inputs.reconcile(l.tasks); err != nil {
 		return err
 	}
 	l.endUnsupervised(same)
 	for _, t := range l.active {
-		l.warmSoon(t)
+		l.inputs.expect(t)
 	}
 	l.rebase(same)
 	l.meta.Boot, l.metaDirty = l.boot, true

@@ -1,7 +1,6 @@
 package solo
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,31 +9,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"headrace"
 	"headrace/proc"
+	"headrace/serve"
 	"headrace/wire"
 )
 
 const (
 	// defaultUmask is that of a task whose caller does not say.
 	defaultUmask = 0o022
-	maxName      = 200
 	maxPath      = 4095
 	maxGrace     = 24 * time.Hour
 )
 
-var errDenied = errors.New("not allowed")
-
-// refusal is an error that says what to do.
-func refusal(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errInput, fmt.Sprintf(format, args...))
-}
-
 // newTask turns a request into a task, or says what is wrong with it. It may
 // block, in the user database.
-func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
+func newTask(q *wire.RunRequest, by serve.Caller, cfg *Config) (*task, error) {
 	for _, check := range []func(*wire.RunRequest) error{checkCommand, checkLabels, checkPaths} {
 		if err := check(q); err != nil {
 			return nil, err
@@ -55,7 +46,7 @@ func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
 	case wire.Restart_RESTART_ON_LOSS:
 		t.rec.RestartOnLoss = true
 	default:
-		return nil, refusal("restart %d is unknown; give RESTART_NEVER or RESTART_ON_LOSS", q.Restart)
+		return nil, serve.Refusal("restart %d is unknown; give RESTART_NEVER or RESTART_ON_LOSS", q.Restart)
 	}
 	t.rec.Name, t.rec.Job, t.rec.Held = q.Name, headrace.JobID(q.Job), q.Held
 	if t.rec.Name == "" {
@@ -74,11 +65,11 @@ func newTask(q *wire.RunRequest, by caller, cfg *Config) (*task, error) {
 
 func checkCommand(q *wire.RunRequest) error {
 	if err := proc.CheckCommand(q.Argv, q.Env); err != nil {
-		return refusal("%v", err)
+		return serve.Refusal("%v", err)
 	}
 	for _, e := range q.Env {
 		if i := strings.IndexByte(e, '='); i <= 0 {
-			return refusal("environment entry %.40q is not KEY=VALUE", e)
+			return serve.Refusal("environment entry %.40q is not KEY=VALUE", e)
 		}
 	}
 	return nil
@@ -86,11 +77,8 @@ func checkCommand(q *wire.RunRequest) error {
 
 func checkLabels(q *wire.RunRequest) error {
 	for what, s := range map[string]string{"name": q.Name, "job": q.Job} {
-		if len(s) > maxName {
-			return refusal("the %s has %d bytes; at most %d are allowed", what, len(s), maxName)
-		}
-		if strings.ContainsFunc(s, unicode.IsControl) {
-			return refusal("the %s %q contains control characters; leave them out", what, s)
+		if err := serve.CheckLabel(what, s); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -101,22 +89,22 @@ func checkPaths(q *wire.RunRequest) error {
 		switch {
 		case p == "":
 		case strings.IndexByte(p, 0) >= 0:
-			return refusal("the %s contains a NUL byte", what)
+			return serve.Refusal("the %s contains a NUL byte", what)
 		case len(p) > maxPath:
-			return refusal("the %s has %d bytes; the kernel takes at most %d", what, len(p), maxPath)
+			return serve.Refusal("the %s has %d bytes; the kernel takes at most %d", what, len(p), maxPath)
 		case !filepath.IsAbs(p):
-			return refusal("the %s %q is relative; the daemon has another working directory, so give an absolute path", what, p)
+			return serve.Refusal("the %s %q is relative; the daemon has another working directory, so give an absolute path", what, p)
 		}
 	}
 	if q.GetUmask() > 0o777 {
-		return refusal("umask %#o is not one; give a number from 0 to 0777", q.GetUmask())
+		return serve.Refusal("umask %#o is not one; give a number from 0 to 0777", q.GetUmask())
 	}
 	return nil
 }
 
 func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
 	if q.Priority > uint32(headrace.MaxPriority) {
-		return refusal("priority %d; give a number from 0 (least urgent) to %d", q.Priority, headrace.MaxPriority)
+		return serve.Refusal("priority %d; give a number from 0 (least urgent) to %d", q.Priority, headrace.MaxPriority)
 	}
 	cpus := q.Cpus
 	if cpus == 0 {
@@ -124,17 +112,17 @@ func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
 	}
 	switch {
 	case math.IsNaN(cpus) || math.IsInf(cpus, 0) || cpus < 0:
-		return refusal("cpus %v; give a positive number", cpus)
+		return serve.Refusal("cpus %v; give a positive number", cpus)
 	case cpus < 0.001:
-		return refusal("cpus %v; give at least 0.001", cpus)
+		return serve.Refusal("cpus %v; give at least 0.001", cpus)
 	case cpus > cfg.Slots:
-		return refusal("%v cpus, but this daemon has %v slots; ask for fewer, or start it with more --slots", cpus, cfg.Slots)
+		return serve.Refusal("%v cpus, but this daemon has %v slots; ask for fewer, or start it with more --slots", cpus, cfg.Slots)
 	}
 	switch {
 	case q.Memory < 0:
-		return refusal("memory %d; give a number of bytes, or 0 when it is not known", q.Memory)
+		return serve.Refusal("memory %d; give a number of bytes, or 0 when it is not known", q.Memory)
 	case q.Memory > cfg.Memory:
-		return refusal("%d bytes of memory, but the budget of this daemon is %d; ask for less, or start it with more --memory", q.Memory, cfg.Memory)
+		return serve.Refusal("%d bytes of memory, but the budget of this daemon is %d; ask for less, or start it with more --memory", q.Memory, cfg.Memory)
 	}
 	t.rec.Priority, t.rec.CPUs, t.rec.Memory = headrace.Priority(q.Priority), cpus, q.Memory
 	return nil
@@ -142,23 +130,23 @@ func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
 
 // fillIdentity decides who the task runs as: the caller, or, if root asks for
 // it, somebody else. A daemon of an ordinary user runs everything as that user.
-func fillIdentity(t *task, q *wire.RunRequest, by caller) error {
-	uid, gid := by.uid, by.gid
+func fillIdentity(t *task, q *wire.RunRequest, by serve.Caller) error {
+	uid, gid := by.UID, by.GID
 	if euid := os.Geteuid(); euid != 0 {
 		uid, gid = uint32(euid), uint32(os.Getegid())
 	}
 	who, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if q.User != "" {
-		if by.uid != 0 || os.Geteuid() != 0 {
-			return fmt.Errorf("%w: only root may run tasks as another user; leave out the user", errDenied)
+		if by.UID != 0 || os.Geteuid() != 0 {
+			return fmt.Errorf("%w: only root may run tasks as another user; leave out the user", serve.ErrDenied)
 		}
 		if who, err = lookUp(q.User); err != nil {
 			return err
 		}
-		if uid, err = parseID(who.Uid); err != nil {
+		if uid, err = serve.ParseID(who.Uid); err != nil {
 			return err
 		}
-		if gid, err = parseID(who.Gid); err != nil {
+		if gid, err = serve.ParseID(who.Gid); err != nil {
 			return err
 		}
 	}
@@ -168,13 +156,13 @@ func fillIdentity(t *task, q *wire.RunRequest, by caller) error {
 		return nil
 	}
 	t.rec.User = who.Username
-	t.spec.Groups, err = groupsOf(who)
+	t.spec.Groups, err = serve.GroupsOf(who)
 	return err
 }
 
 func lookUp(name string) (*user.User, error) {
 	if strings.ContainsAny(name, "\x00:\n") {
-		return nil, refusal("%q is not a user name", name)
+		return nil, serve.Refusal("%q is not a user name", name)
 	}
 	who, err := user.Lookup(name)
 	if err == nil {
@@ -183,41 +171,13 @@ func lookUp(name string) (*user.User, error) {
 	if who, idErr := user.LookupId(name); idErr == nil {
 		return who, nil
 	}
-	return nil, refusal("there is no user %q on this machine", name)
-}
-
-func groupsOf(who *user.User) ([]uint32, error) {
-	ids, err := who.GroupIds()
-	if err != nil {
-		return nil, fmt.Errorf("look up the groups of %s: %w", who.Username, err)
-	}
-	groups := make([]uint32, 0, len(ids))
-	for _, s := range ids {
-		g, err := parseID(s)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, g)
-	}
-	return groups, nil
-}
-
-func parseID(s string) (uint32, error) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("user database: id %q is not a number", s)
-	}
-	return uint32(n), nil
+	return nil, serve.Refusal("there is no user %q on this machine", name)
 }
 
 // parseGrace reads a grace in seconds.
 func parseGrace(seconds float64) (time.Duration, error) {
 	if math.IsNaN(seconds) || seconds < 0 || seconds > maxGrace.Seconds() {
-		return 0, refusal("grace of %v seconds; give a number from 0 to %v", seconds, maxGrace.Seconds())
+		return 0, serve.Refusal("grace of %v seconds; give a number from 0 to %v", seconds, maxGrace.Seconds())
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
-
-// codes of errors that come out of operations are in api.go; these kinds of
-// package proc mean that the request does not fit what is.
-var stateErrors = []error{errState, proc.ErrState, proc.ErrGone, proc.ErrNotCheckpointable, proc.ErrCheckpointLater, proc.ErrUnsupported}

@@ -38,7 +38,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	if r.Input != nil {
 		t.Input = s.wireInput(r.Input, snap.resident)
 		if t.Progress < 0 {
-			t.Progress = s.share(t.Input)
+			t.Progress = share(t.Input)
 		}
 	}
 	if r.State == headrace.Done {

@@ -115,7 +115,7 @@ func runLive(t *testing.T, c policy.Config, r *recording) {
 		r.note(&v, orders)
 		return orders, notes
 	}
-	b := serve(t, d)
+	b := bedOf(t, d)
 	low := b.run(headrace.Low, counter(60))
 	b.awaitState(low, headrace.Running)
 	high := b.run(headrace.High, counter(10))
@@ -124,8 +124,8 @@ func runLive(t *testing.T, c policy.Config, r *recording) {
 	b.shutdown()
 }
 
-// serve starts d in this process and stops it at the end of the test.
-func serve(t *testing.T, d *Daemon) *bed {
+// bedOf starts d in this process and stops it at the end of the test.
+func bedOf(t *testing.T, d *Daemon) *bed {
 	b := &bed{t: t}
 	if err := b.serve(d); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package solo
 import (
 	"context"
 	"fmt"
+	"headrace/serve"
 	"log/slog"
 	"os"
 	"slices"
@@ -140,7 +141,7 @@ func (l *loop) chooseStore(name string, t *task) (*store, error) {
 		for _, s := range l.stores {
 			names = append(names, s.Name)
 		}
-		return nil, fmt.Errorf("%w: there is no checkpoint store %q; there is %q", errInput, name, names)
+		return nil, fmt.Errorf("%w: there is no checkpoint store %q; there is %q", serve.ErrInput, name, names)
 	}
 	now := l.clk.boot()
 	var best *store
@@ -156,7 +157,7 @@ func (l *loop) chooseStore(name string, t *task) (*store, error) {
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("%w: no checkpoint store has room for task %s; free some space, or kill the task", errBusy, t.rec.ID)
+		return nil, fmt.Errorf("%w: no checkpoint store has room for task %s; free some space, or kill the task", serve.ErrBusy, t.rec.ID)
 	}
 	return best, nil
 }

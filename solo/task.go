@@ -19,8 +19,10 @@ type task struct {
 	// stored: the environment is in the journal only. It may be large, and many tasks
 	// may wait.
 	stored bool
-	// waiting is what is known of the files that it will open itself.
-	waiting waitingInput
+	// resident is how much of the files that it will open itself was in memory when
+	// last measured, while it waited; followed: they have been looked at.
+	resident int64
+	followed bool
 
 	// files are the descriptors that a hosted task came with, until it is started.
 	files attach.Files
@@ -107,7 +109,7 @@ func (l *loop) whole(spec proc.Spec, stored bool) (proc.Spec, error) {
 }
 
 func (t *task) snapshot() *snapshot {
-	s := &snapshot{rec: t.rec, note: t.note, trouble: t.trouble, argv: t.spec.Argv, output: t.spec.Output, resident: t.waiting.resident}
+	s := &snapshot{rec: t.rec, note: t.note, trouble: t.trouble, argv: t.spec.Argv, output: t.spec.Output, resident: t.resident}
 	if t.rec.Op != nil {
 		s.doingReason = t.rec.Op.Reason
 	}
@@ -184,13 +186,13 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	t.rec.EndedMs = e.AtMs
 	l.enter(t, s, e)
 	l.inactive(t)
-	l.coolInput(t)
+	l.inputs.release(t, l.active)
 	if keepImages {
 		return
 	}
-	l.giveUpLease(t)
+	l.inputs.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
-	l.leaveStream(t)
+	l.inputs.leave(t, l.tasks)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
 	l.specs[t.rec.ID] = &t.spec
 	l.dropImages(t)
@@ -255,8 +257,8 @@ func (l *loop) sweep() {
 
 // startOver makes the task pending again.
 func (l *loop) startOver(t *task, reason string) {
-	l.giveUpLease(t)
-	l.warmSoon(t)
+	l.inputs.giveUpLease(t)
+	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	t.rec.Base = addUsage(t.rec.Base, t.rec.Last)
 	t.rec.Last = proc.Usage{}

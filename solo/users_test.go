@@ -217,11 +217,11 @@ func TestNobodyReadsThroughTheDaemon(t *testing.T) {
 	needRoot(t)
 	b := newBed(t, policy.Cost)
 	b.start()
-	dir := dataDir(t)
+	dir := testkit.OpenDir(t)
 	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	held, err := os.Open(dataFile(t, dir, "closed/secret", 12345, 0o644))
+	held, err := os.Open(testkit.File(t, dir, "closed/secret", 12345, 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestCacheNamesNobodyElse(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
-	path := dataFile(t, dataDir(t), "shared", fileSize, 0o644)
+	path := testkit.File(t, testkit.OpenDir(t), "shared", fileSize, 0o644)
 	if s := b.warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
 		t.Fatalf("warmed: %v", s)
 	}

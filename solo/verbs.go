@@ -2,20 +2,17 @@ package solo
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"headrace/serve"
 	"time"
 
 	"headrace"
 )
 
-// Errors that a request can meet; the API gives them their codes.
+// Kinds of errors that the loop meets most often.
 var (
-	errNotFound = errors.New("no such task")
-	errState    = errors.New("not possible now")
-	errInput    = errors.New("cannot be accepted")
-	errBusy     = errors.New("too much")
-	errStopping = errors.New("the daemon is ending; ask again when it is back")
+	errState    = serve.ErrState
+	errStopping = serve.ErrStopping
 )
 
 func errEnded(t *task) error {
@@ -29,7 +26,7 @@ type call struct {
 	ordered bool
 
 	id    headrace.TaskID
-	by    viewer
+	by    serve.Viewer
 	grace time.Duration
 	store string
 	// Of an order.
@@ -72,8 +69,8 @@ func (l *loop) answer(calls []*call, t *task, err error) {
 func (l *loop) take(c *call) {
 	t := l.tasks[c.id]
 	switch {
-	case t == nil || !c.by.sees(t.rec.UID):
-		l.later(func() { c.reply <- reply{err: fmt.Errorf("%w: %s", errNotFound, c.id)} })
+	case t == nil || !c.by.Sees(t.rec.UID):
+		l.later(func() { c.reply <- reply{err: fmt.Errorf("%w: %s", serve.ErrNotFound, c.id)} })
 	case l.stopping:
 		l.answer([]*call{c}, t, errStopping)
 	default:
@@ -255,30 +252,38 @@ func (l *loop) discard(t *task, c *call) {
 	})
 }
 
-// submit accepts a task from a user. The reply comes when it is recorded.
-func (l *loop) submit(ctx context.Context, by viewer, t *task) (headrace.TaskID, error) {
+// submit accepts tasks, which are alike, from a user: all of them are durable when
+// it returns, or none. Those that read are one job.
+func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]headrace.TaskID, headrace.JobID, error) {
 	c := &call{reply: make(chan reply, 1)}
-	l.post(func() { l.accept(by, t, c) })
+	l.post(func() {
+		if err := l.refusesFrom(by, tasks); err != nil {
+			l.later(func() { c.reply <- reply{err: err} })
+			return
+		}
+		for _, t := range tasks {
+			l.admit(t)
+			if t.rec.Input != nil && t.rec.Job == "" {
+				t.rec.Job = headrace.JobID(fmt.Sprintf("j%d", tasks[0].rec.Order))
+			}
+		}
+		l.answer([]*call{c}, tasks[0], nil)
+	})
 	select {
 	case r := <-c.reply:
 		if r.err != nil {
-			return "", r.err
+			return nil, "", r.err
 		}
-		return r.task.rec.ID, nil
+		ids := make([]headrace.TaskID, len(tasks))
+		for i, t := range tasks {
+			ids[i] = t.spec.ID // the loop does not change it any more
+		}
+		return ids, r.task.rec.Job, nil
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return nil, "", ctx.Err()
 	case <-l.dead:
-		return "", errStopping
+		return nil, "", errStopping
 	}
-}
-
-func (l *loop) accept(by viewer, t *task, c *call) {
-	if err := l.refusesFrom(by, []*task{t}); err != nil {
-		l.later(func() { c.reply <- reply{err: err} })
-		return
-	}
-	l.admit(t)
-	l.answer([]*call{c}, t, nil)
 }
 
 // refuses tells why n tasks cannot be accepted now; nil: they can.
@@ -287,9 +292,9 @@ func (l *loop) refuses(n int) error {
 	case l.stopping:
 		return errStopping
 	case l.full:
-		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", errBusy, l.cfg.StateDir)
+		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", serve.ErrBusy, l.cfg.StateDir)
 	case len(l.active)+n > maxUnended:
-		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", errBusy, len(l.active))
+		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", serve.ErrBusy, len(l.active))
 	}
 	return nil
 }
@@ -317,6 +322,6 @@ func (l *loop) admit(t *task) {
 	l.admitted(t)
 	l.specs[t.rec.ID] = &t.spec
 	l.touch(t)
-	l.warmSoon(t)
+	l.inputs.expect(t)
 	l.redecide = true
 }

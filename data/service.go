@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"context"
@@ -16,8 +16,10 @@ import (
 	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/report"
+	"headrace/serve"
 	"headrace/warm"
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 // warmPause is the time between two messages of WatchWarm; warmLook how long
@@ -29,39 +31,45 @@ const (
 
 var errNoWarming = errors.New("this daemon keeps no files in memory; start it without --no-warm")
 
+// service answers requests.
+type service struct{ *Files }
+
+// Service answers requests about files, of callers that package serve knows.
+func (f *Files) Service() wireconnect.DataServiceHandler { return &service{f} }
+
 // Warm accepts a request to keep files in memory.
-func (s *dataService) Warm(ctx context.Context, q *wire.WarmRequest) (*wire.WarmStatus, error) {
+func (s *service) Warm(ctx context.Context, q *wire.WarmRequest) (*wire.WarmStatus, error) {
 	by, err := s.warmCaller(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkWarm(q); err != nil {
-		return nil, coded(err)
+		return nil, serve.Coded(err)
 	}
-	e, err := s.warming.add(ctx, by, warmRecord{Job: headrace.JobID(q.Job), Budget: q.Budget, Paths: q.Paths})
+	e, err := s.warming.add(ctx, by, record{Job: headrace.JobID(q.Job), Budget: q.Budget, Paths: q.Paths})
 	if err != nil {
-		return nil, coded(err)
+		return nil, serve.Coded(err)
 	}
-	status, err := s.warmStatus(warm.RequestID(e.rec.ID), by.viewer())
+	status, err := s.warmStatus(warm.RequestID(e.rec.ID), by.Viewer())
 	if err != nil {
-		return nil, coded(err)
+		return nil, serve.Coded(err)
 	}
 	return status, nil
 }
 
 func checkWarm(q *wire.WarmRequest) error {
-	if err := checkInputPaths(q.Paths); err != nil {
+	if err := checkPaths(q.Paths); err != nil {
 		return err
 	}
 	if q.Budget < 0 {
-		return refusal("a budget of %d bytes; give a number, or 0 for as much as there is", q.Budget)
+		return serve.Refusal("a budget of %d bytes; give a number, or 0 for as much as there is", q.Budget)
 	}
-	return checkLabels(&wire.RunRequest{Job: q.Job})
+	return serve.CheckLabel("job", q.Job)
 }
 
 // warmCaller is the caller, if anything is kept in memory here.
-func (s *dataService) warmCaller(ctx context.Context) (caller, error) {
-	by, err := callerOf(ctx)
+func (s *service) warmCaller(ctx context.Context) (serve.Caller, error) {
+	by, err := serve.CallerOf(ctx)
 	if err == nil && s.warming == nil {
 		err = connect.NewError(connect.CodeFailedPrecondition, errNoWarming)
 	}
@@ -69,25 +77,25 @@ func (s *dataService) warmCaller(ctx context.Context) (caller, error) {
 }
 
 // WatchWarm sends how a request stands until nothing more can be done for it.
-func (s *dataService) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, stream *connect.ServerStream[wire.WarmStatus]) error {
+func (s *service) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, stream *connect.ServerStream[wire.WarmStatus]) error {
 	by, err := s.warmCaller(ctx)
 	if err != nil {
 		return err
 	}
 	id := warm.RequestID(q.Id)
 	if e := s.warming.entry(id); e != nil {
-		if !by.viewer().sees(e.rec.UID) {
+		if !by.Viewer().Sees(e.rec.UID) {
 			return noRequest(q.Id)
 		}
 		if err := s.warming.awaitFound(ctx, e); err != nil {
-			return coded(err)
+			return serve.Coded(err)
 		}
 	}
 	var seen uint64
 	for {
-		status, version, err := s.awaitWarm(ctx, id, by.viewer(), seen)
+		status, version, err := s.awaitWarm(ctx, id, by.Viewer(), seen)
 		if err != nil {
-			return coded(err)
+			return serve.Coded(err)
 		}
 		if err := stream.Send(status); err != nil {
 			return err
@@ -99,7 +107,7 @@ func (s *dataService) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, s
 		select {
 		case <-time.After(warmPause):
 		case <-ctx.Done():
-			return coded(context.Cause(ctx))
+			return serve.Coded(context.Cause(ctx))
 		}
 	}
 }
@@ -112,27 +120,27 @@ func (w *warming) awaitFound(ctx context.Context, e *warmEntry) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.ctx.Done():
-		return errStopping
+		return serve.ErrStopping
 	}
 }
 
 // awaitWarm waits for a change, but not for long: of what a request waits for
 // nobody tells.
-func (s *dataService) awaitWarm(ctx context.Context, id warm.RequestID, v viewer, seen uint64) (*wire.WarmStatus, uint64, error) {
+func (s *service) awaitWarm(ctx context.Context, id warm.RequestID, v serve.Viewer, seen uint64) (*wire.WarmStatus, uint64, error) {
 	short, cancel := context.WithTimeout(ctx, warmLook)
 	defer cancel()
 	stop := context.AfterFunc(s.warming.ctx, cancel)
 	defer stop()
 	st, err := s.warming.engine.Watch(short, id, seen)
 	switch {
-	case err == nil && !v.sees(st.UID):
+	case err == nil && !v.Sees(st.UID):
 		return nil, 0, noRequest(string(id))
 	case err == nil:
 		return s.wireWarm(st), st.Version, nil
 	case ctx.Err() != nil:
 		return nil, 0, ctx.Err()
 	case s.warming.ctx.Err() != nil:
-		return nil, 0, errStopping
+		return nil, 0, serve.ErrStopping
 	}
 	status, err := s.warmStatus(id, v)
 	return status, seen, err
@@ -149,19 +157,19 @@ func (w *warming) entry(id warm.RequestID) *warmEntry {
 }
 
 // warmStatus is how a request stands now.
-func (s *dataService) warmStatus(id warm.RequestID, v viewer) (*wire.WarmStatus, error) {
+func (s *service) warmStatus(id warm.RequestID, v serve.Viewer) (*wire.WarmStatus, error) {
 	st, err := s.warming.engine.Status(id)
-	if err == nil && v.sees(st.UID) {
+	if err == nil && v.Sees(st.UID) {
 		return s.wireWarm(st), nil
 	}
-	if e := s.warming.entry(id); e != nil && v.sees(e.rec.UID) {
+	if e := s.warming.entry(id); e != nil && v.Sees(e.rec.UID) {
 		return s.wireEntry(e), nil
 	}
 	return nil, noRequest(string(id))
 }
 
 // ListWarm lists the caller's requests, and what is kept for their tasks.
-func (s *dataService) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*wire.ListWarmResponse, error) {
+func (s *service) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*wire.ListWarmResponse, error) {
 	by, err := s.warmCaller(ctx)
 	if err != nil {
 		return nil, err
@@ -177,7 +185,7 @@ func (s *dataService) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*w
 		rec := s.warming.recordOf(e)
 		id := warm.RequestID(rec.ID)
 		listed[id] = true
-		if !by.viewer().sees(rec.UID) {
+		if !by.Viewer().Sees(rec.UID) {
 			continue
 		}
 		status := s.wireEntry(e)
@@ -185,12 +193,12 @@ func (s *dataService) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*w
 			status = s.wireWarm(st)
 		}
 		for _, p := range rec.Paths[:min(len(rec.Paths), maxProblems)] {
-			status.Paths = append(status.Paths, shown(p))
+			status.Paths = append(status.Paths, serve.Shown(p))
 		}
 		list.Requests = append(list.Requests, status)
 	}
 	for _, st := range stood {
-		if !listed[st.ID] && by.viewer().sees(st.UID) {
+		if !listed[st.ID] && by.Viewer().Sees(st.UID) {
 			list.Requests = append(list.Requests, s.wireWarm(st))
 		}
 	}
@@ -198,7 +206,7 @@ func (s *dataService) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*w
 }
 
 // wireEntry shows a request that the engine does not know.
-func (s *dataService) wireEntry(e *warmEntry) *wire.WarmStatus {
+func (s *service) wireEntry(e *warmEntry) *wire.WarmStatus {
 	m := &wire.WarmStatus{State: "queued"}
 	s.fillEntry(m, e)
 	select {
@@ -213,9 +221,9 @@ func (s *dataService) wireEntry(e *warmEntry) *wire.WarmStatus {
 }
 
 // fillEntry adds what only the record knows.
-func (s *dataService) fillEntry(m *wire.WarmStatus, e *warmEntry) {
+func (s *service) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	rec := s.warming.recordOf(e)
-	m.Id, m.Job, m.User, m.SubmittedMs = rec.ID, string(rec.Job), userName(rec.UID), rec.SubmittedMs
+	m.Id, m.Job, m.User, m.SubmittedMs = rec.ID, string(rec.Job), serve.UserName(rec.UID), rec.SubmittedMs
 	select {
 	case <-e.found:
 	default:
@@ -227,20 +235,20 @@ func (s *dataService) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 }
 
-func (s *dataService) fillBudget(m *wire.WarmStatus) {
+func (s *service) fillBudget(m *wire.WarmStatus) {
 	m.Budget, m.BudgetUsed = s.cache.Budget(), s.cache.Pinned()
 }
 
 // wireWarm shows how a request stands.
-func (s *dataService) wireWarm(st warm.Status) *wire.WarmStatus {
+func (s *service) wireWarm(st warm.Status) *wire.WarmStatus {
 	m := &wire.WarmStatus{
-		Id: string(st.ID), Job: jobName(st.Job, st.UID), User: userName(st.UID), State: warmState(st),
+		Id: string(st.ID), Job: jobName(st.Job, st.UID), User: serve.UserName(st.UID), State: warmState(st),
 		Files: int64(st.Files), Bytes: st.Bytes, Pinned: st.Pinned, Migrated: st.Migrated,
-		NotFit: st.NotFit, NotFitReason: shown(st.NotFitReason), Failed: uint32(st.FailedFiles),
-		Current: shown(st.Current), Followed: st.Resident, Left: st.Left, Used: st.Read,
+		NotFit: st.NotFit, NotFitReason: serve.Shown(st.NotFitReason), Failed: uint32(st.FailedFiles),
+		Current: serve.Shown(st.Current), Followed: st.Resident, Left: st.Left, Used: st.Read,
 	}
 	for _, f := range st.Failures {
-		m.Failures = append(m.Failures, &wire.PathProblem{Path: shown(f.Path), Reason: shown(f.Reason)})
+		m.Failures = append(m.Failures, &wire.PathProblem{Path: serve.Shown(f.Path), Reason: serve.Shown(f.Reason)})
 	}
 	if m.State == "full" {
 		m.NotFit, m.Left = m.NotFit+m.Left, 0
@@ -283,43 +291,38 @@ func warmState(st warm.Status) string {
 	return "queued"
 }
 
-// jobName is the job as its user calls it.
-func jobName(key headrace.JobID, uid uint32) string {
-	return strings.TrimSuffix(string(key), string(jobKey(uid, "")))
-}
-
 // Evict ends requests and drops files from memory.
-func (s *dataService) Evict(ctx context.Context, q *wire.EvictRequest) (*wire.EvictResponse, error) {
+func (s *service) Evict(ctx context.Context, q *wire.EvictRequest) (*wire.EvictResponse, error) {
 	by, err := s.warmCaller(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(q.Ids) > maxWarmRequests {
-		return nil, coded(refusal("%d ids; give at most %d", len(q.Ids), maxWarmRequests))
+		return nil, serve.Coded(serve.Refusal("%d ids; give at most %d", len(q.Ids), maxWarmRequests))
 	}
 	res := &wire.EvictResponse{}
 	if len(q.Ids) == 0 || len(q.Paths) > 0 {
-		if err := checkInputPaths(q.Paths); err != nil {
-			return nil, coded(err)
+		if err := checkPaths(q.Paths); err != nil {
+			return nil, serve.Coded(err)
 		}
 	}
 	if err := s.endRequests(by, q.Ids, res); err != nil {
-		return nil, coded(err)
+		return nil, serve.Coded(err)
 	}
 	if len(q.Paths) > 0 {
 		if err := s.evictFiles(ctx, by, q.Paths, res); err != nil {
-			return nil, coded(err)
+			return nil, serve.Coded(err)
 		}
 	}
 	return res, nil
 }
 
 // endRequests ends all of them, or none if one is not the caller's.
-func (s *dataService) endRequests(by caller, ids []string, res *wire.EvictResponse) error {
+func (s *service) endRequests(by serve.Caller, ids []string, res *wire.EvictResponse) error {
 	var entries []*warmEntry
 	var others []warm.RequestID
 	for _, id := range ids {
-		status, err := s.warmStatus(warm.RequestID(id), by.viewer())
+		status, err := s.warmStatus(warm.RequestID(id), by.Viewer())
 		if err != nil {
 			return err
 		}
@@ -343,12 +346,12 @@ func (s *dataService) endRequests(by caller, ids []string, res *wire.EvictRespon
 }
 
 // evictFiles has the caller's requests give files up.
-func (s *dataService) evictFiles(ctx context.Context, by caller, paths []string, res *wire.EvictResponse) error {
-	cred, err := by.credentials()
+func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []string, res *wire.EvictResponse) error {
+	cred, err := by.Credentials()
 	if err != nil {
 		return err
 	}
-	end, err := s.searches.begin(ctx, cred.UID)
+	end, err := s.searches.Begin(ctx, cred.UID)
 	if err != nil {
 		return err
 	}
@@ -365,7 +368,7 @@ func (s *dataService) evictFiles(ctx context.Context, by caller, paths []string,
 		return err
 	}
 	before := s.warming.evicted()
-	did, err := s.warming.engine.Evict(ctx, cred, by.viewer().all, files)
+	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
 	if recErr := s.warming.noteEvicted(before, paths, did.Ended, res); err == nil {
 		err = recErr
 	}
@@ -374,7 +377,7 @@ func (s *dataService) evictFiles(ctx context.Context, by caller, paths []string,
 	}
 	res.Bytes, res.Files, res.Kept = did.Bytes, int64(did.Files), did.Kept
 	for _, f := range did.Failures {
-		bad.first = append(bad.first, &wire.PathProblem{Path: shown(f.Path), Reason: shown(f.Reason)})
+		bad.first = append(bad.first, &wire.PathProblem{Path: serve.Shown(f.Path), Reason: serve.Shown(f.Reason)})
 	}
 	res.Failed, res.Failures = bad.count+uint32(did.FailedFiles), bad.first
 	return nil
@@ -402,7 +405,7 @@ func (w *warming) noteEvicted(before map[warm.RequestID]int64, paths []string, e
 	errs := []error{w.forget(over...)}
 	for id, now := range w.evicted() {
 		if e := w.entry(id); e != nil && now > before[id] {
-			errs = append(errs, w.change(e, func(r *warmRecord) {
+			errs = append(errs, w.change(e, func(r *record) {
 				r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
 			}))
 		}
@@ -412,7 +415,7 @@ func (w *warming) noteEvicted(before map[warm.RequestID]int64, paths []string, e
 
 // pinsFor tells what of an open file is kept in memory, and for whom, as far as the
 // viewer may know.
-func (s *dataService) pinsFor(v viewer) func(f *os.File) (bytes int64, by []string) {
+func (s *service) pinsFor(v serve.Viewer) func(f *os.File) (bytes int64, by []string) {
 	type inode struct{ dev, ino uint64 }
 	pins := map[inode]warm.Pin{}
 	if s.warming != nil {
@@ -435,23 +438,23 @@ func (s *dataService) pinsFor(v viewer) func(f *os.File) (bytes int64, by []stri
 const somebodyElse = "somebody else"
 
 // holderNames names holders; users remembers what they are called.
-func (s *dataService) holderNames(v viewer, by []warm.Holder, users map[uint32]string) []string {
+func (s *service) holderNames(v serve.Viewer, by []warm.Holder, users map[uint32]string) []string {
 	var names []string
 	for _, h := range by {
-		if !v.sees(h.UID) {
+		if !v.Sees(h.UID) {
 			if !slices.Contains(names, somebodyElse) {
 				names = append(names, somebodyElse)
 			}
 			continue
 		}
 		name := string(h.Request)
-		if input := s.warming.inputName(h.Job); input != "" {
-			name = input
+		if in, is := s.warming.input(h.Job); is {
+			name = in.Name
 		} else if h.Job != "" {
 			name = "job " + jobName(h.Job, h.UID)
 		}
 		if users[h.UID] == "" {
-			users[h.UID] = userName(h.UID)
+			users[h.UID] = serve.UserName(h.UID)
 		}
 		if name += " of " + users[h.UID]; !slices.Contains(names, name) {
 			names = append(names, name)

@@ -1,6 +1,7 @@
-package solo
+package data
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +11,11 @@ import (
 	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"headrace"
 	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/serve"
 	"headrace/warm"
 )
 
@@ -31,14 +30,13 @@ const (
 )
 
 // warming keeps files in memory for those who have asked. A nil warming keeps
-// none. What users have asked for is recorded; the inputs of tasks are asked for
-// by the loop and go with the tasks.
+// none. What users have asked for is recorded; inputs are not.
 type warming struct {
 	engine   *warm.Engine
 	cache    pagecache.Cache
 	searches *searches
-	records  *warmRecords
-	board    *board
+	records  *records
+	jobs     Jobs
 	log      *slog.Logger
 
 	ctx    context.Context
@@ -47,12 +45,13 @@ type warming struct {
 
 	mu      sync.Mutex
 	entries map[warm.RequestID]*warmEntry
+	inputs  map[headrace.JobID]Input
 }
 
 // warmEntry is a request of a user. What of it is not the record's is set before
 // found is closed, and does not change then; mu protects the record.
 type warmEntry struct {
-	rec warmRecord
+	rec record
 	// found is closed when it is known which files it is about.
 	found chan struct{}
 	foundFiles
@@ -70,17 +69,17 @@ type foundFiles struct {
 
 // openWarming takes up the requests that are recorded; start begins to work on
 // them.
-func openWarming(r *reading, c policy.WarmConfig, db *bolt.DB, b *board, log *slog.Logger) (*warming, error) {
-	records, known, err := openWarmRecords(db)
+func openWarming(r *reading, c *Config) (*warming, error) {
+	records, known, err := openRecords(c.Requests)
 	if err != nil {
 		return nil, err
 	}
 	w := &warming{
-		cache: r.cache, searches: &r.searches, records: records, board: b, log: log,
-		entries: map[warm.RequestID]*warmEntry{},
+		cache: r.cache, searches: &r.searches, records: records, jobs: c.Jobs, log: c.Log,
+		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]Input{},
 	}
 	w.engine, err = warm.New(warm.Config{
-		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c, Alive: w.alive, Log: log,
+		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func openWarming(r *reading, c policy.WarmConfig, db *bolt.DB, b *board, log *sl
 	return w, nil
 }
 
-// start must be called once the board shows all tasks.
+// start must be called once all jobs are known.
 func (w *warming) start() {
 	if w == nil {
 		return
@@ -125,7 +124,7 @@ func (w *warming) sorted() []*warmEntry {
 	for _, e := range w.entries {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *warmEntry) int { return int(int64(a.rec.Order) - int64(b.rec.Order)) })
+	slices.SortFunc(all, func(a, b *warmEntry) int { return cmp.Compare(a.rec.Order, b.rec.Order) })
 	return all
 }
 
@@ -147,14 +146,14 @@ func (w *warming) takeUp(e *warmEntry) {
 	}
 }
 
-func (w *warming) recordOf(e *warmEntry) warmRecord {
+func (w *warming) recordOf(e *warmEntry) record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return e.rec
 }
 
-func (w *warming) findAgain(rec *warmRecord) (foundFiles, linux.Credentials, error) {
-	cred, err := caller{uid: rec.UID, gid: rec.GID}.credentials()
+func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) {
+	cred, err := serve.Caller{UID: rec.UID, GID: rec.GID}.Credentials()
 	if err != nil {
 		return foundFiles{}, cred, err
 	}
@@ -184,7 +183,7 @@ func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []stri
 					return nil
 				}
 				if found.count >= most {
-					return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", errBusy, maxWarmFiles)
+					return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
 				}
 				return found.look(w.cache, f)
 			},
@@ -215,12 +214,12 @@ func (found *foundFiles) look(cache pagecache.Cache, file fileset.File) error {
 }
 
 // add accepts a request.
-func (w *warming) add(ctx context.Context, by caller, rec warmRecord) (*warmEntry, error) {
-	cred, err := by.credentials()
+func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEntry, error) {
+	cred, err := by.Credentials()
 	if err != nil {
 		return nil, err
 	}
-	end, err := w.searches.begin(ctx, cred.UID)
+	end, err := w.searches.Begin(ctx, cred.UID)
 	if err != nil {
 		return nil, err
 	}
@@ -236,13 +235,13 @@ func (w *warming) add(ctx context.Context, by caller, rec warmRecord) (*warmEntr
 	switch {
 	case e.count > 0:
 	case len(e.problems.first) > 0:
-		return nil, refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
+		return nil, serve.Refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
 	default:
-		return nil, refusal("%s: there are no files in it", shown(rec.Paths[0]))
+		return nil, serve.Refusal("%s: there are no files in it", serve.Shown(rec.Paths[0]))
 	}
 	close(e.found)
 	e.rec.UID, e.rec.GID, e.rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
-	e.rec.Seen = rec.Job != "" && w.liveJobs()[jobKey(cred.UID, rec.Job)]
+	e.rec.Seen = rec.Job != "" && w.jobs.Live()[e.rec.job()]
 	if err := w.records.add(&e.rec); err != nil {
 		return nil, err
 	}
@@ -272,7 +271,7 @@ func (w *warming) room(uid uint32) (int64, error) {
 		}
 	}
 	if requests >= maxWarmRequests {
-		return 0, fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", errBusy, requests)
+		return 0, fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", serve.ErrBusy, requests)
 	}
 	return max(0, left), nil
 }
@@ -288,7 +287,7 @@ func (w *warming) give(e *warmEntry, cred linux.Credentials) error {
 	}
 	q := warm.Request{ID: id, Owner: cred, Files: files, Order: rec.Order, Budget: rec.Budget, Hold: rec.Job == ""}
 	if rec.Job != "" {
-		q.Job = jobKey(rec.UID, rec.Job)
+		q.Job = rec.job().key()
 	}
 	if err := w.engine.Add(q); err != nil {
 		return err
@@ -317,35 +316,20 @@ func (w *warming) forget(entries ...*warmEntry) error {
 	return w.records.remove(ids...)
 }
 
-// jobKey names the job of a user for the engine: others may have one of the same
-// name.
-func jobKey(uid uint32, job headrace.JobID) headrace.JobID {
-	return headrace.JobID(fmt.Sprintf("%s of %d", job, uid))
-}
-
-// liveJobs are the jobs that have tasks which have not ended.
-func (w *warming) liveJobs() map[headrace.JobID]bool {
-	live := map[headrace.JobID]bool{}
-	for _, s := range w.board.list(viewer{all: true}, false) {
-		if s.rec.Job != "" {
-			live[jobKey(s.rec.UID, s.rec.Job)] = true
-		}
-	}
-	return live
-}
-
 // alive answers the engine. A job that has not begun is alive.
 func (w *warming) alive(job headrace.JobID) bool {
-	if alive, is := w.inputAlive(job); is {
-		return alive
+	if in, is := w.input(job); is {
+		return in.Alive()
 	}
-	if w.liveJobs()[job] {
-		return true
+	for live := range w.jobs.Live() {
+		if live.key() == job {
+			return true
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.entries {
-		if e.rec.Job != "" && !e.rec.Seen && jobKey(e.rec.UID, e.rec.Job) == job {
+		if e.rec.Job != "" && !e.rec.Seen && e.rec.job().key() == job {
 			return true
 		}
 	}
@@ -354,17 +338,16 @@ func (w *warming) alive(job headrace.JobID) bool {
 
 // follow ends requests with their jobs.
 func (w *warming) follow() {
-	changes, stop := w.board.watch(viewer{all: true}, "")
+	wake, take, stop := w.jobs.Watch()
 	defer stop()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		changed, _ := changes.take()
-		if err := w.sweep(changed); err != nil {
+		if err := w.sweep(take()); err != nil {
 			w.log.Error("requests whose jobs have ended", "err", err)
 		}
 		select {
-		case <-changes.wake:
+		case <-wake:
 		case <-tick.C:
 		case <-w.ctx.Done():
 			return
@@ -378,9 +361,9 @@ func (w *warming) follow() {
 }
 
 // sweep notes which jobs have begun, and ends the requests of those that have
-// ended. Some may have come and gone since the last time: changed has their
-// tasks.
-func (w *warming) sweep(changed []*snapshot) error {
+// ended. Some may have come and gone since the last time: changed has
+// these.
+func (w *warming) sweep(changed []Submission) error {
 	var jobs, over []*warmEntry
 	for _, e := range w.sorted() {
 		if w.recordOf(e).Job != "" {
@@ -390,17 +373,17 @@ func (w *warming) sweep(changed []*snapshot) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	live := w.liveJobs()
+	live := w.jobs.Live()
 	var errs []error
 	for _, e := range jobs {
 		rec := w.recordOf(e)
-		lives := live[jobKey(rec.UID, rec.Job)]
+		lives := live[rec.job()]
 		begun := lives || rec.Seen || slices.ContainsFunc(changed, rec.isFor)
 		switch {
 		case begun && !lives:
 			over = append(over, e)
 		case begun && !rec.Seen:
-			errs = append(errs, w.change(e, func(r *warmRecord) { r.Seen = true }))
+			errs = append(errs, w.change(e, func(r *record) { r.Seen = true }))
 		}
 	}
 	for _, e := range over {
@@ -409,13 +392,13 @@ func (w *warming) sweep(changed []*snapshot) error {
 	return errors.Join(append(errs, w.forget(over...))...)
 }
 
-// isFor tells whether a task that has come after the request is of its job.
-func (r *warmRecord) isFor(s *snapshot) bool {
-	return s.rec.Job == r.Job && s.rec.UID == r.UID && s.rec.SubmittedMs >= r.SubmittedMs
-}
+// isFor tells whether something that has come after the request is of its job.
+func (r *record) isFor(s Submission) bool { return s.Job == r.job() && s.AtMs >= r.SubmittedMs }
+
+func (r *record) job() Job { return Job{UID: r.UID, Name: r.Job} }
 
 // change changes a record durably, if the request is still there.
-func (w *warming) change(e *warmEntry, do func(*warmRecord)) error {
+func (w *warming) change(e *warmEntry, do func(*record)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.entries[warm.RequestID(e.rec.ID)] != e {

@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/disk"
-	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -29,13 +28,13 @@ func oneSample(ctx context.Context, client wireconnect.DataServiceClient, interv
 }
 
 func TestDisks(t *testing.T) {
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.start()
 	known, err := new(disk.Devices).Disks()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := oneSample(b.ctx(), b.data, 0.1)
+	s, err := oneSample(b.ctx(), b.client, 0.1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	for _, interval := range []float64{-1, 0.01, math.NaN(), math.Inf(1), 1e6} {
-		if _, err := oneSample(b.ctx(), b.data, interval); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		if _, err := oneSample(b.ctx(), b.client, interval); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("interval %v: %v", interval, err)
 		}
 	}

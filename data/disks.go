@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/disk"
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -22,13 +23,10 @@ const (
 	maxReaders = 100
 )
 
-// openMeter is how disks come to be measured; tests have another.
-type openMeter func() (*disk.Meter, error)
-
 // lazyMeter begins to measure when somebody asks for the first time: until then
 // it costs nothing.
 type lazyMeter struct {
-	open  openMeter
+	open  func() (*disk.Meter, error)
 	mu    sync.Mutex
 	meter *disk.Meter
 }
@@ -55,22 +53,22 @@ func (l *lazyMeter) close() error {
 
 // Disks measures the disks of this machine, whoever uses them, and tells who
 // reads for the daemon. Only root is told their names.
-func (s *dataService) Disks(ctx context.Context, q *wire.DisksRequest, stream *connect.ServerStream[wire.DisksSample]) error {
-	by, err := callerOf(ctx)
+func (s *service) Disks(ctx context.Context, q *wire.DisksRequest, stream *connect.ServerStream[wire.DisksSample]) error {
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
 	every, err := diskInterval(q.Interval)
 	if err != nil {
-		return coded(err)
+		return serve.Coded(err)
 	}
 	meter, err := s.meter.get()
 	if err != nil {
-		return coded(err)
+		return serve.Coded(err)
 	}
-	w := &diskWatch{reading: s.reading, meter: meter, named: by.viewer().all}
+	w := &diskWatch{reading: s.reading, meter: meter, named: by.Viewer().All}
 	if err := w.begin(); err != nil {
-		return coded(err)
+		return serve.Coded(err)
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -78,11 +76,11 @@ func (s *dataService) Disks(ctx context.Context, q *wire.DisksRequest, stream *c
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return coded(context.Cause(ctx))
+			return serve.Coded(context.Cause(ctx))
 		}
 		sample, err := w.next()
 		if err != nil {
-			return coded(err)
+			return serve.Coded(err)
 		}
 		if err := stream.Send(sample); err != nil {
 			return err
@@ -96,7 +94,7 @@ func diskInterval(seconds float64) (time.Duration, error) {
 		return time.Second, nil
 	}
 	if math.IsNaN(seconds) || seconds < minDiskInterval.Seconds() || seconds > maxDiskInterval.Seconds() {
-		return 0, refusal("an interval of %v seconds; give a number from %v to %v", seconds, minDiskInterval.Seconds(), maxDiskInterval.Seconds())
+		return 0, serve.Refusal("an interval of %v seconds; give a number from %v to %v", seconds, minDiskInterval.Seconds(), maxDiskInterval.Seconds())
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
@@ -142,7 +140,7 @@ func (w *diskWatch) next() (*wire.DisksSample, error) {
 }
 
 func (w *diskWatch) disk(d disk.Device, now disk.Reading, uses []disk.Use) *wire.Disk {
-	m := &wire.Disk{Name: d.Name, Mount: shown(d.Mount), FsType: d.FSType, Rotational: d.Rotational, Seeks: disk.UnknownSeeks}
+	m := &wire.Disk{Name: d.Name, Mount: serve.Shown(d.Mount), FsType: d.FSType, Rotational: d.Rotational, Seeks: disk.UnknownSeeks}
 	method, why := w.meter.Method()
 	m.Method, m.MethodWhy = string(method), why
 	after, err := now.Of(d)
@@ -168,7 +166,7 @@ func (w *diskWatch) readers(uses []disk.Use) []*wire.DiskReader {
 			Class: className(u.Class), Bytes: u.Bytes, Reading: u.Reading, Waiting: u.Waiting, Waited: u.Waited.Seconds(),
 		}
 		if w.named {
-			r.Name = shown(u.Name)
+			r.Name = serve.Shown(u.Name)
 			if u.Readers > 1 {
 				r.Name = fmt.Sprintf("%s (%d)", r.Name, u.Readers)
 			}

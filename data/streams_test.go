@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"errors"
@@ -7,7 +7,9 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
+	"headrace/serve"
 	"headrace/stream"
+	"headrace/wire"
 )
 
 func TestBufferFor(t *testing.T) {
@@ -41,18 +43,23 @@ func TestBufferFor(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != 0) {
 			t.Errorf("%s: %d, %v; want %d", c.name, got, err, c.want)
 		}
-		if err != nil && (!errors.Is(err, errInput) || !strings.Contains(err.Error(), "start the daemon with more memory")) {
+		if err != nil && (!errors.Is(err, serve.ErrInput) || !strings.Contains(err.Error(), "start the daemon with more memory")) {
 			t.Errorf("%s: it does not say what to do: %v", c.name, err)
 		}
 	}
 }
 
-func TestConfigBuffer(t *testing.T) {
-	for buffer, want := range map[int64]string{0: "", stream.MinBuffer: "", stream.MinBuffer - 1: "is too small", 1: "is too small", -1: "give numbers"} {
-		c := Config{StateDir: t.TempDir(), Buffer: buffer}
-		err := c.complete(memoryInfo{Total: 1 << 30})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("a buffer of %d: %v; want %q", buffer, err, want)
+func TestRecordsThatNeverFit(t *testing.T) {
+	for _, c := range []struct {
+		record, buffer, usual int64
+		ok                    bool
+	}{
+		{1 << 40, 0, 0, false}, {200 << 20, 0, 0, false}, {200 << 20, 300 << 20, 0, true}, {200 << 20, 0, 300 << 20, true},
+		{200 << 20, 100 << 20, 300 << 20, false}, {100, 0, 0, true},
+	} {
+		err := checkRecord(&wire.Input{Split: wire.Split_SPLIT_FIXED, RecordSize: c.record, Buffer: c.buffer}, c.usual)
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, serve.ErrInput) {
+			t.Errorf("records of %d, buffer %d, usually %d: %v", c.record, c.buffer, c.usual, err)
 		}
 	}
 }

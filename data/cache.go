@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"headrace/fileset"
 	"headrace/pagecache"
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -23,26 +24,26 @@ const (
 
 // Cache tells what is in memory, file by file. Files are opened and the kernel
 // is asked with the caller's rights: it tells what it would have told them.
-func (s *dataService) Cache(ctx context.Context, q *wire.CacheRequest, stream *connect.ServerStream[wire.CacheChunk]) error {
-	by, err := callerOf(ctx)
+func (s *service) Cache(ctx context.Context, q *wire.CacheRequest, stream *connect.ServerStream[wire.CacheChunk]) error {
+	by, err := serve.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := checkInputPaths(q.Paths); err != nil {
-		return coded(err)
+	if err := checkPaths(q.Paths); err != nil {
+		return serve.Coded(err)
 	}
-	cred, err := by.credentials()
+	cred, err := by.Credentials()
 	if err != nil {
-		return coded(err)
+		return serve.Coded(err)
 	}
 	method, why := s.cache.Method()
 	w := &cacheWalk{
-		cache: s.cache, pins: s.pinsFor(by.viewer()), send: stream.Send, began: time.Now(),
+		cache: s.cache, pins: s.pinsFor(by.Viewer()), send: stream.Send, began: time.Now(),
 		chunk: &wire.CacheChunk{Residency: string(method), ResidencyWhy: why},
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})
 	if err != nil {
-		return coded(err)
+		return serve.Coded(err)
 	}
 	return w.flush()
 }
@@ -67,7 +68,7 @@ func (w *cacheWalk) file(found fileset.File) error {
 		return w.failed(found.Path, err)
 	}
 	defer f.Close()
-	c := &wire.CacheFile{Path: shown(found.Path), Size: found.Size}
+	c := &wire.CacheFile{Path: serve.Shown(found.Path), Size: found.Size}
 	c.Resident, err = w.cache.Resident(f, pagecache.Range{Len: c.Size})
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, errors.ErrUnsupported):

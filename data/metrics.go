@@ -1,4 +1,4 @@
-package solo
+package data
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -6,11 +6,10 @@ import (
 	"headrace/pagecache"
 )
 
-// readingCollector tells how files are read and kept when somebody asks.
-type readingCollector struct {
-	reading *reading
-	warming *warming // may be nil
-}
+// Metrics tells how files are read and kept when somebody asks.
+func (f *Files) Metrics() prometheus.Collector { return collector{f} }
+
+type collector struct{ files *Files }
 
 var (
 	residencyDesc = prometheus.NewDesc("headrace_residency_method", "1 for the method by which it is found out what is in memory.", []string{"method"}, nil)
@@ -25,14 +24,14 @@ var (
 )
 
 // Describe sends nothing: the collector is unchecked.
-func (readingCollector) Describe(chan<- *prometheus.Desc) {}
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the metrics.
-func (c readingCollector) Collect(ch chan<- prometheus.Metric) {
+func (c collector) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	method, _ := c.reading.cache.Method()
+	method, _ := c.files.cache.Method()
 	for _, m := range []pagecache.Method{pagecache.BPF, pagecache.Cachestat, pagecache.None} {
 		is := 0.0
 		if m == method {
@@ -40,10 +39,10 @@ func (c readingCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		send(residencyDesc, prometheus.GaugeValue, is, string(m))
 	}
-	if c.warming == nil {
+	if c.files.warming == nil {
 		return
 	}
-	n := c.warming.engine.Counters()
+	n := c.files.warming.engine.Counters()
 	send(pinnedDesc, prometheus.GaugeValue, float64(n.Pinned))
 	send(budgetDesc, prometheus.GaugeValue, float64(n.Budget))
 	send(requestsDesc, prometheus.GaugeValue, float64(n.Requests))

@@ -1,6 +1,7 @@
-package solo
+package data
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"headrace"
 )
 
-// warmRecord is what is durable of a request to keep files in memory.
-type warmRecord struct {
+// record is what is durable of a request to keep files in memory.
+type record struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`
 	// Order is the number of the request.
@@ -29,22 +30,25 @@ type warmRecord struct {
 	SubmittedMs int64    `json:"submitted_ms"`
 }
 
-var warmBucket = []byte("warm")
+const recordVersion = 1
 
-// warmRecords keeps them in the database of the journal. Its methods may be
-// called from any goroutine; what they have done is durable when they return.
-type warmRecords struct{ db *bolt.DB }
+// Table is the part of a database that belongs to Files alone. It must be safe for
+// concurrent use.
+type Table interface {
+	// Update runs a transaction, which is durable when it returns nil.
+	Update(do func(*bolt.Bucket) error) error
+}
 
-// openWarmRecords reads them all, in their order.
-func openWarmRecords(db *bolt.DB) (*warmRecords, []warmRecord, error) {
-	var all []warmRecord
-	err := db.Update(func(tx *bolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(warmBucket)
-		if err != nil {
-			return err
-		}
+// records keeps what users have asked for. What a method has done is durable when
+// it returns.
+type records struct{ table Table }
+
+// openRecords reads them all, in their order.
+func openRecords(t Table) (*records, []record, error) {
+	var all []record
+	err := t.Update(func(b *bolt.Bucket) error {
 		return b.ForEach(func(k, v []byte) error {
-			var r warmRecord
+			var r record
 			if err := json.Unmarshal(v, &r); err != nil {
 				return fmt.Errorf("request %s: %w", k, err)
 			}
@@ -56,28 +60,28 @@ func openWarmRecords(db *bolt.DB) (*warmRecords, []warmRecord, error) {
 		})
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read what is to be kept in memory from %s: %w", db.Path(), err)
+		return nil, nil, fmt.Errorf("read what is to be kept in memory: %w", err)
 	}
-	slices.SortFunc(all, func(a, b warmRecord) int { return int(int64(a.Order) - int64(b.Order)) })
-	return &warmRecords{db}, all, nil
+	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.Order, b.Order) })
+	return &records{t}, all, nil
 }
 
 // add gives a record its number and its id.
-func (s *warmRecords) add(r *warmRecord) error {
+func (s *records) add(r *record) error {
 	return s.update(func(b *bolt.Bucket) (err error) {
 		if r.Order, err = b.NextSequence(); err != nil {
 			return err
 		}
 		r.ID = "w" + strconv.FormatUint(r.Order, 10)
-		return putWarm(b, r)
+		return putRecord(b, r)
 	})
 }
 
-func (s *warmRecords) put(r *warmRecord) error {
-	return s.update(func(b *bolt.Bucket) error { return putWarm(b, r) })
+func (s *records) put(r *record) error {
+	return s.update(func(b *bolt.Bucket) error { return putRecord(b, r) })
 }
 
-func (s *warmRecords) remove(ids ...string) error {
+func (s *records) remove(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -91,15 +95,14 @@ func (s *warmRecords) remove(ids ...string) error {
 	})
 }
 
-func (s *warmRecords) update(do func(*bolt.Bucket) error) error {
-	err := s.db.Update(func(tx *bolt.Tx) error { return do(tx.Bucket(warmBucket)) })
-	if err != nil {
-		return fmt.Errorf("record what is to be kept in memory in %s: %w", s.db.Path(), err)
+func (s *records) update(do func(*bolt.Bucket) error) error {
+	if err := s.table.Update(do); err != nil {
+		return fmt.Errorf("record what is to be kept in memory: %w", err)
 	}
 	return nil
 }
 
-func putWarm(b *bolt.Bucket, r *warmRecord) error {
+func putRecord(b *bolt.Bucket, r *record) error {
 	r.Version = recordVersion
 	data, err := json.Marshal(r)
 	if err != nil {

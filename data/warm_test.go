@@ -1,9 +1,8 @@
-package solo
+package data
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,12 +11,13 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	bolt "go.etcd.io/bbolt"
 
-	"headrace"
 	"headrace/internal/testkit"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/serve"
 	"headrace/warm"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -39,11 +39,11 @@ func settledWarm(ctx context.Context, client wireconnect.DataServiceClient, id s
 
 func (b *bed) warm(q *wire.WarmRequest) *wire.WarmStatus {
 	b.t.Helper()
-	first, err := b.data.Warm(b.ctx(), q)
+	first, err := b.client.Warm(b.ctx(), q)
 	if err != nil {
 		b.t.Fatal("warm:", err)
 	}
-	last, err := settledWarm(b.ctx(), b.data, first.Id)
+	last, err := settledWarm(b.ctx(), b.client, first.Id)
 	if err != nil {
 		b.t.Fatal("watch:", err)
 	}
@@ -53,7 +53,7 @@ func (b *bed) warm(q *wire.WarmRequest) *wire.WarmStatus {
 // requests are "ID STATE PINNED" of all there are.
 func (b *bed) requests() []string {
 	b.t.Helper()
-	list, err := b.data.ListWarm(b.ctx(), &wire.ListWarmRequest{})
+	list, err := b.client.ListWarm(b.ctx(), &wire.ListWarmRequest{})
 	if err != nil {
 		b.t.Fatal("list:", err)
 	}
@@ -80,7 +80,7 @@ func (b *bed) awaitRequests(want ...string) {
 
 func (b *bed) pinnedBy(path string) (pinned int64, by []string) {
 	b.t.Helper()
-	all, err := cacheOf(b.ctx(), b.data, path)
+	all, err := cacheOf(b.ctx(), b.client, path)
 	if err != nil || len(all.Files) != 1 {
 		b.t.Fatalf("cache: %v, %v", all, err)
 	}
@@ -91,19 +91,19 @@ const fileSize = 1 << 20
 
 func TestWarmAndEvict(t *testing.T) {
 	needCachestat(t)
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.start()
-	dir := dataDir(t)
-	cold, hot := dataFile(t, dir, "cold", fileSize, 0o644), dataFile(t, dir, "hot", fileSize, 0o644)
-	drop(t, cold)
-	first, err := b.data.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{dir, dir + "/none"}})
+	dir := testkit.OpenDir(t)
+	cold, hot := testkit.File(t, dir, "cold", fileSize, 0o644), testkit.File(t, dir, "hot", fileSize, 0o644)
+	testkit.DropFile(t, cold)
+	first, err := b.client.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{dir, dir + "/none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if first.Id != "w1" || first.Files != 2 || first.Bytes != 2*fileSize || first.Resident != fileSize || first.Failed != 1 || first.Budget <= 0 {
 		t.Errorf("accepted: %v", first)
 	}
-	last, err := settledWarm(b.ctx(), b.data, "w1")
+	last, err := settledWarm(b.ctx(), b.client, "w1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,30 +111,31 @@ func TestWarmAndEvict(t *testing.T) {
 		last.Failed != 1 || len(last.Failures) != 1 || last.Failures[0].Path != dir+"/none" || last.BudgetUsed < last.Pinned {
 		t.Errorf("in the end: %v", last)
 	}
-	if n, by := b.pinnedBy(cold); n != fileSize || !slices.Equal(by, []string{"w1 of " + userName(uint32(os.Geteuid()))}) {
+	if n, by := b.pinnedBy(cold); n != fileSize || !slices.Equal(by, []string{"w1 of " + serve.UserName(uint32(os.Geteuid()))}) {
 		t.Errorf("%d bytes of the cold file are kept, by %q", n, by)
 	}
-	info, err := b.node.Info(b.ctx(), &wire.InfoRequest{})
-	if err != nil || info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < fileSize {
-		t.Errorf("node: %v, %v", info, err)
+	var info wire.NodeInfo
+	b.files.Describe(&info)
+	if info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < fileSize {
+		t.Errorf("node: %v", &info)
 	}
 
 	// Another request for one of the files keeps it.
 	if s := b.warm(&wire.WarmRequest{Paths: []string{hot}}); s.Id != "w2" || s.State != "done" {
 		t.Errorf("second: %v", s)
 	}
-	res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}})
+	res, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}})
 	if err != nil || res.Requests != 1 || res.Released < fileSize {
 		t.Errorf("end of the first: %v, %v", res, err)
 	}
 	if n, by := b.pinnedBy(cold); n != 0 || by != nil {
 		t.Errorf("%d bytes of the cold file are still kept by %q", n, by)
 	}
-	res, err = b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}})
+	res, err = b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}})
 	if err != nil || res.Bytes != 2*fileSize || res.Files != 2 || res.Requests != 1 {
 		t.Errorf("eviction: %v, %v", res, err)
 	}
-	if line, err := cacheLine(b.ctx(), b.data, dir); err != nil || line != fmt.Sprintf("cold %d 0 0; hot %d 0 0", fileSize, fileSize) {
+	if line, err := cacheLine(b.ctx(), b.client, dir); err != nil || line != fmt.Sprintf("cold %d 0 0; hot %d 0 0", fileSize, fileSize) {
 		t.Errorf("afterwards: %s, %v", line, err)
 	}
 	b.wantRequests()
@@ -142,15 +143,15 @@ func TestWarmAndEvict(t *testing.T) {
 
 func TestWarmOutlivesTheDaemon(t *testing.T) {
 	needCachestat(t)
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.start()
-	dir := dataDir(t)
+	dir := testkit.OpenDir(t)
 	for _, name := range []string{"a", "b"} {
-		dataFile(t, dir, name, fileSize, 0o644)
+		testkit.File(t, dir, name, fileSize, 0o644)
 	}
 	b.warm(&wire.WarmRequest{Paths: []string{dir}})
 	b.warm(&wire.WarmRequest{Paths: []string{dir + "/b"}})
-	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w2"}}); err != nil {
+	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w2"}}); err != nil {
 		t.Fatal(err)
 	}
 	both := fmt.Sprintf("w1 done %d", 2*fileSize)
@@ -159,12 +160,12 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	b.start()
 	b.awaitRequests(both)
 	// What was let go stays so, and numbers are not given twice.
-	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir + "/a"}}); err != nil {
+	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir + "/a"}}); err != nil {
 		t.Fatal(err)
 	}
 	one := fmt.Sprintf("w1 done %d", fileSize)
 	b.wantRequests(one)
-	b.crash()
+	b.shutdown()
 	b.start()
 	b.awaitRequests(one)
 	if n, _ := b.pinnedBy(dir + "/a"); n != 0 {
@@ -178,11 +179,11 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	os.RemoveAll(dir)
 	b.start()
 	b.awaitRequests("w1 done 0", "w3 done 0")
-	last, err := settledWarm(b.ctx(), b.data, "w1")
+	last, err := settledWarm(b.ctx(), b.client, "w1")
 	if err != nil || last.Failed != 1 {
 		t.Errorf("the directory has gone: %v, %v", last, err)
 	}
-	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1", "w3"}}); err != nil {
+	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1", "w3"}}); err != nil {
 		t.Error(err)
 	}
 	b.shutdown()
@@ -190,64 +191,16 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	b.wantRequests()
 }
 
-func TestWarmEndsWithItsJob(t *testing.T) {
-	needCachestat(t)
-	b := newBed(t, policy.Cost)
-	b.cfg.Slots = 4
-	b.start()
-	dir := dataDir(t)
-	path := dataFile(t, dir, "x", fileSize, 0o644)
-	job := func(name string) func(*wire.RunRequest) { return func(q *wire.RunRequest) { q.Job = name } }
-	early := b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "early"})
-	if early.Job != "early" {
-		t.Errorf("its job is %q", early.Job)
-	}
-	if _, by := b.pinnedBy(path); !slices.Equal(by, []string{"job early of " + userName(uint32(os.Geteuid()))}) {
-		t.Errorf("kept by %q", by)
-	}
-	id := b.run(headrace.Normal, job("late"))
-	other := b.run(headrace.Normal, job("late"))
-	b.awaitState(id, headrace.Running)
-	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "late"})
-	b.awaitState(other, headrace.Running)
-	b.finish(id, 0)
-	b.awaitState(id, headrace.Done)
-	all := []string{fmt.Sprintf("w1 done %d", fileSize), fmt.Sprintf("w2 done %d", fileSize)}
-	b.wantRequests(all...)
-	// The last task of it ends: so does the request. The other job has not begun.
-	b.finish(other, 0)
-	b.awaitRequests(all[0])
-	// It begins and ends at once.
-	id = b.run(headrace.Normal, job("early"))
-	b.awaitState(id, headrace.Running)
-	b.finish(id, 0)
-	b.awaitRequests()
-	// An end while there is no daemon counts, too.
-	id = b.run(headrace.Normal, job("down"))
-	b.awaitState(id, headrace.Running)
-	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "down"})
-	b.shutdown()
-	b.finish(id, 0)
-	b.start()
-	b.awaitRequests()
-	// Paths let go nothing that a job will read.
-	b.warm(&wire.WarmRequest{Paths: []string{path}, Job: "never"})
-	res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{path}})
-	if err != nil || res.Kept != fileSize || res.Requests != 0 || res.Bytes != 0 {
-		t.Errorf("eviction of what a job will read: %v, %v", res, err)
-	}
-}
-
 func TestWarmIsBounded(t *testing.T) {
 	needCachestat(t)
-	b := newBed(t, policy.Cost)
-	b.cfg.WarmBudget = fileSize + fileSize/2
+	b := newBed(t)
+	b.cfg.Budget = fileSize + fileSize/2
 	b.start()
-	dir := dataDir(t)
-	a, c := dataFile(t, dir, "a", fileSize, 0o644), dataFile(t, dir, "c", fileSize, 0o644)
-	huge := dataFile(t, dir, "huge", 2*fileSize, 0o644)
+	dir := testkit.OpenDir(t)
+	a, c := testkit.File(t, dir, "a", fileSize, 0o644), testkit.File(t, dir, "c", fileSize, 0o644)
+	huge := testkit.File(t, dir, "huge", 2*fileSize, 0o644)
 	for _, path := range []string{a, c, huge} {
-		drop(t, path)
+		testkit.DropFile(t, path)
 	}
 	if s := b.warm(&wire.WarmRequest{Paths: []string{a}, Budget: fileSize / 2}); s.State != "done" || s.NotFit != fileSize || s.Pinned != 0 {
 		t.Errorf("a file beyond the request's own budget: %v", s)
@@ -259,17 +212,17 @@ func TestWarmIsBounded(t *testing.T) {
 		t.Errorf("a file that never fits: %v", s)
 	}
 	// Room becomes free.
-	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{a}}); err != nil {
+	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{a}}); err != nil {
 		t.Fatal(err)
 	}
 	b.awaitRequests(fmt.Sprintf("w2 done %d", fileSize), "w3 done 0")
 }
 
 func TestAbsurdWarmRequests(t *testing.T) {
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.start()
-	dir := dataDir(t)
-	path := dataFile(t, dir, "x", 1, 0o644)
+	dir := testkit.OpenDir(t)
+	path := testkit.File(t, dir, "x", 1, 0o644)
 	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -279,21 +232,21 @@ func TestAbsurdWarmRequests(t *testing.T) {
 		"no match": {Paths: []string{dir + "/*.gz"}}, "empty": {Paths: []string{dir + "/empty"}}, "device": {Paths: []string{"/dev/null"}},
 		"budget": {Paths: []string{path}, Budget: -1}, "job": {Paths: []string{path}, Job: long}, "control": {Paths: []string{path}, Job: "a\nb"},
 	} {
-		if _, err := b.data.Warm(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		if _, err := b.client.Warm(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%s: %v, want invalid_argument", name, err)
 		}
 	}
 	for name, q := range map[string]*wire.EvictRequest{
 		"nothing": {}, "relative": {Paths: []string{"x"}}, "both": {Ids: []string{"w1"}, Paths: []string{"x"}}, "many": {Ids: make([]string, maxWarmRequests+1)},
 	} {
-		if _, err := b.data.Evict(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		if _, err := b.client.Evict(b.ctx(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("evict %s: %v, want invalid_argument", name, err)
 		}
 	}
-	if _, err := settledWarm(b.ctx(), b.data, "w1"); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := settledWarm(b.ctx(), b.client, "w1"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("watch: %v, want not_found", err)
 	}
-	if _, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}}); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("evict: %v, want not_found", err)
 	}
 	b.wantRequests()
@@ -308,9 +261,9 @@ func TestTooManyRequests(t *testing.T) {
 			t.Fatalf("request %d: %v", i, err)
 		}
 		id := warm.RequestID(fmt.Sprint(i))
-		w.entries[id] = &warmEntry{rec: warmRecord{UID: 7}, found: closed, foundFiles: foundFiles{count: 1000}}
+		w.entries[id] = &warmEntry{rec: record{UID: 7}, found: closed, foundFiles: foundFiles{count: 1000}}
 	}
-	if _, err := w.room(7); connect.CodeOf(coded(err)) != connect.CodeResourceExhausted {
+	if _, err := w.room(7); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
 		t.Errorf("one more: %v", err)
 	}
 	delete(w.entries, "0")
@@ -320,22 +273,21 @@ func TestTooManyRequests(t *testing.T) {
 	if left, err := w.room(8); err != nil || left != maxWarmFiles {
 		t.Errorf("somebody else: %d, %v", left, err)
 	}
-	dir := dataDir(t)
+	dir := testkit.OpenDir(t)
 	for i := range 5 {
-		dataFile(t, dir, fmt.Sprint(i), 1, 0o644)
+		testkit.File(t, dir, fmt.Sprint(i), 1, 0o644)
 	}
-	b := newBed(t, policy.Cost)
-	cache, err := b.openCache(pagecache.Config{})
+	cache, err := openCache(pagecache.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
 	w.cache = cache
-	cred, err := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}.credentials()
+	cred, err := me().Credentials()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.find(t.Context(), cred, []string{dir}, nil, 4); connect.CodeOf(coded(err)) != connect.CodeResourceExhausted {
+	if _, err := w.find(t.Context(), cred, []string{dir}, nil, 4); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
 		t.Errorf("five files, room for four: %v", err)
 	}
 	if found, err := w.find(t.Context(), cred, []string{dir}, map[string]bool{dir + "/3": true}, 4); err != nil || found.count != 4 {
@@ -345,34 +297,38 @@ func TestTooManyRequests(t *testing.T) {
 
 func TestWithoutWarming(t *testing.T) {
 	needCachestat(t)
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.cfg.NoWarm = true
 	b.start()
-	path := dataFile(t, dataDir(t), "x", fileSize, 0o644)
-	_, err := b.data.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{path}})
+	path := testkit.File(t, testkit.OpenDir(t), "x", fileSize, 0o644)
+	_, err := b.client.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{path}})
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "--no-warm") {
 		t.Errorf("warm: %v", err)
 	}
 	if n, _ := b.pinnedBy(path); n != 0 {
 		t.Errorf("%d bytes are kept", n)
 	}
-	if info, err := b.node.Info(b.ctx(), &wire.InfoRequest{}); err != nil || info.WarmBudget != 0 {
-		t.Errorf("node: %v, %v", info, err)
+	var info wire.NodeInfo
+	if b.files.Describe(&info); info.WarmBudget != 0 {
+		t.Errorf("node: %v", &info)
 	}
 }
 
 func TestUsersWarmWhatTheyMayRead(t *testing.T) {
 	needRoot(t)
 	needCachestat(t)
-	b := newBed(t, policy.Cost)
+	b := newBed(t)
 	b.start()
-	dir := dataDir(t)
-	dataFile(t, dir, "open", fileSize, 0o644)
-	secret := dataFile(t, dir, "secret", fileSize, 0o600)
-	socket := wire.SocketPath(b.cfg.StateDir)
+	dir := testkit.OpenDir(t)
+	testkit.File(t, dir, "open", fileSize, 0o644)
+	secret := testkit.File(t, dir, "secret", fileSize, 0o600)
 	ask := func(uid uint32, calls ...string) string {
 		t.Helper()
-		return strings.Join(asUser(t, uid, socket, calls...), "\n")
+		var answers []string
+		for _, c := range calls {
+			answers = append(answers, b.call(uid, c))
+		}
+		return strings.TrimRight(strings.Join(answers, "\n"), "\n")
 	}
 	if got, want := ask(4001, "warm "+dir), fmt.Sprintf("w1 done %d, 1 failed", fileSize); got != want {
 		t.Errorf("user 4001 warms: %s, want %s", got, want)
@@ -394,14 +350,97 @@ func TestUsersWarmWhatTheyMayRead(t *testing.T) {
 	b.wantRequests(fmt.Sprintf("w2 done %d", fileSize))
 	// Root may end everybody's.
 	ask(4001, "warm "+dir)
-	if res, err := b.data.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}}); err != nil || res.Requests != 2 || res.Bytes != 2*fileSize {
+	if res, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}}); err != nil || res.Requests != 2 || res.Bytes != 2*fileSize {
 		t.Errorf("root: %v, %v", res, err)
 	}
 	b.wantRequests()
 }
 
-// callWarm makes a call about warming; false: it is no such call.
-func callWarm(ctx context.Context, client wireconnect.DataServiceClient, verb, arg string) (answer string, is bool, err error) {
+func TestMetrics(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t)
+	b.start()
+	path := testkit.File(t, testkit.OpenDir(t), "x", fileSize, 0o644)
+	testkit.DropFile(t, path)
+	b.warm(&wire.WarmRequest{Paths: []string{path}})
+	text := func() string {
+		reg := prometheus.NewRegistry()
+		reg.MustRegister(b.files.Metrics())
+		rec := httptest.NewRecorder()
+		promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+		return rec.Body.String()
+	}
+	got := text()
+	for _, want := range []string{
+		`headrace_residency_method{method="cachestat"} 1`, "headrace_warm_pinned_bytes 1.048576e+06", "headrace_warm_requests 1",
+		"headrace_warm_migrated_bytes_total 1.048576e+06", "headrace_warm_budget_bytes",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	b.shutdown()
+	b.cfg.NoWarm = true
+	b.start()
+	if got := text(); strings.Contains(got, "headrace_warm") || !strings.Contains(got, "residency") {
+		t.Errorf("without warming:\n%s", got)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	table := openBucket(t, path)
+	s, all, err := openRecords(table)
+	if err != nil || len(all) != 0 {
+		t.Fatal(all, err)
+	}
+	var ids []string
+	for i := range 12 {
+		r := record{UID: uint32(i), Paths: []string{filepath.Join("/x", fmt.Sprint(i))}}
+		if err := s.add(&r); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	if err := s.remove(ids[1], ids[11]); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	table = openBucket(t, path)
+	defer table.db.Close()
+	if s, all, err = openRecords(table); err != nil || len(all) != 10 {
+		t.Fatal(all, err)
+	}
+	for i, want := range slices.Concat(ids[:1], ids[2:11]) {
+		if all[i].ID != want {
+			t.Errorf("record %d is %s, want %s", i, all[i].ID, want)
+		}
+	}
+	next := record{}
+	if err := s.add(&next); err != nil || next.ID != "w13" {
+		t.Errorf("the next one is %s, %v: numbers are not given twice", next.ID, err)
+	}
+	if err := s.update(func(b *bolt.Bucket) error { return b.Put([]byte(next.ID), []byte(`{"version": 99}`)) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openRecords(table); err == nil || !strings.Contains(err.Error(), "newer headrace") {
+		t.Errorf("a record of the future: %v", err)
+	}
+}
+
+// call makes a call (VERB ARG) as a user and tells what came of it in a line.
+func (b *bed) call(uid uint32, what string) (answer string) {
+	b.t.Helper()
+	var err error
+	ctx, client := b.ctx(), b.as(fmt.Sprint(uid))
+	verb, arg, _ := strings.Cut(what, " ")
+	defer func() {
+		if err != nil {
+			answer = connect.CodeOf(err).String()
+		}
+	}()
 	evicted := func(q *wire.EvictRequest, verb string) {
 		var res *wire.EvictResponse
 		if res, err = client.Evict(ctx, q); err == nil {
@@ -414,7 +453,7 @@ func callWarm(ctx context.Context, client wireconnect.DataServiceClient, verb, a
 		if verb == "warm" {
 			var s *wire.WarmStatus
 			if s, err = client.Warm(ctx, &wire.WarmRequest{Paths: []string{arg}}); err != nil {
-				return "", true, err
+				return ""
 			}
 			id = s.Id
 		}
@@ -435,109 +474,8 @@ func callWarm(ctx context.Context, client wireconnect.DataServiceClient, verb, a
 		evicted(&wire.EvictRequest{Ids: []string{arg}}, "released")
 	case "evict":
 		evicted(&wire.EvictRequest{Paths: []string{arg}}, "dropped")
-	default:
-		return "", false, nil
+	case "cache":
+		answer, err = cacheLine(ctx, client, arg)
 	}
-	return answer, true, err
-}
-
-func TestMetricsOfReading(t *testing.T) {
-	needCachestat(t)
-	b := newBed(t, policy.Cost)
-	r, err := openReading(&Config{Log: slog.New(slog.DiscardHandler)}, b.openCache, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close(slog.New(slog.DiscardHandler))
-	j, err := openJournal(t.TempDir(), defaultJournalOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.close()
-	w, err := openWarming(r, policy.WarmConfig{}, j.db, newBoard(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.start()
-	defer w.close()
-	path := dataFile(t, dataDir(t), "x", fileSize, 0o644)
-	drop(t, path)
-	me := caller{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
-	if _, err := w.add(t.Context(), me, warmRecord{Paths: []string{path}}); err != nil {
-		t.Fatal(err)
-	}
-	for seen := uint64(0); ; {
-		st, err := w.engine.Watch(t.Context(), "w1", seen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen = st.Version; st.Done {
-			break
-		}
-	}
-	text := func(c readingCollector) string {
-		rec := httptest.NewRecorder()
-		metricsHandler(newCounters(), c).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
-		return rec.Body.String()
-	}
-	got := text(readingCollector{r, w})
-	for _, want := range []string{
-		`headrace_residency_method{method="cachestat"} 1`, "headrace_warm_pinned_bytes 1.048576e+06", "headrace_warm_requests 1",
-		"headrace_warm_migrated_bytes_total 1.048576e+06", "headrace_warm_budget_bytes",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in\n%s", want, got)
-		}
-	}
-	if got := text(readingCollector{r, nil}); strings.Contains(got, "headrace_warm") || !strings.Contains(got, "residency") {
-		t.Errorf("without warming:\n%s", got)
-	}
-}
-
-func TestWarmRecords(t *testing.T) {
-	dir := t.TempDir()
-	j, err := openJournal(dir, defaultJournalOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, all, err := openWarmRecords(j.db)
-	if err != nil || len(all) != 0 {
-		t.Fatal(all, err)
-	}
-	var ids []string
-	for i := range 12 {
-		r := warmRecord{UID: uint32(i), Paths: []string{filepath.Join("/x", fmt.Sprint(i))}}
-		if err := s.add(&r); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, r.ID)
-	}
-	if err := s.remove(ids[1], ids[11]); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.close(); err != nil {
-		t.Fatal(err)
-	}
-	if j, err = openJournal(dir, defaultJournalOptions()); err != nil {
-		t.Fatal(err)
-	}
-	defer j.close()
-	if s, all, err = openWarmRecords(j.db); err != nil || len(all) != 10 {
-		t.Fatal(all, err)
-	}
-	for i, want := range slices.Concat(ids[:1], ids[2:11]) {
-		if all[i].ID != want {
-			t.Errorf("record %d is %s, want %s", i, all[i].ID, want)
-		}
-	}
-	next := warmRecord{}
-	if err := s.add(&next); err != nil || next.ID != "w13" {
-		t.Errorf("the next one is %s, %v: numbers are not given twice", next.ID, err)
-	}
-	if err := s.update(func(b *bolt.Bucket) error { return b.Put([]byte(next.ID), []byte(`{"version": 99}`)) }); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := openWarmRecords(j.db); err == nil || !strings.Contains(err.Error(), "newer headrace") {
-		t.Errorf("a record of the future: %v", err)
-	}
+	return answer
 }

@@ -1,0 +1,140 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"headrace/internal/linux"
+	"headrace/internal/testkit"
+	"headrace/wire/wireconnect"
+)
+
+// pagesIn is how many pages of each file of a directory are in memory, found out
+// in another way than the daemon's.
+func pagesIn(t *testing.T, dir string, n int) []int64 {
+	t.Helper()
+	pages := make([]int64, n)
+	for i := range pages {
+		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("%03d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[i], err = linux.MappedPages(int(f.Fd()), 0, 1<<20)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
+}
+
+func TestCacheTellsWhatIsInMemory(t *testing.T) {
+	needCachestat(t)
+	b := newBed(t)
+	b.start()
+	dir := testkit.OpenDir(t)
+	const n = 300 // several messages
+	for i := range n {
+		path := testkit.File(t, dir, fmt.Sprintf("%03d", i), 5000+i, 0o644)
+		if i%2 == 1 {
+			testkit.DropFile(t, path)
+		}
+	}
+	before := pagesIn(t, dir, n)
+	all, err := cacheOf(b.ctx(), b.client, dir, filepath.Join(dir, "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := pagesIn(t, dir, n)
+	if len(all.Files) != n || all.Residency == "" {
+		t.Fatalf("%d files, method %q", len(all.Files), all.Residency)
+	}
+	var in, out int
+	for i, f := range all.Files {
+		if f.Path != filepath.Join(dir, fmt.Sprintf("%03d", i)) || f.Size != int64(5000+i) || f.Pinned != 0 {
+			t.Fatalf("file %d: %v", i, f)
+		}
+		switch { // others on this machine may have had their way with a file
+		case before[i] == 2 && after[i] == 2:
+			in++
+			if f.Resident != f.Size {
+				t.Errorf("file %d: %v, all of it is in memory", i, f)
+			}
+		case before[i] == 0 && after[i] == 0:
+			out++
+			if f.Resident != 0 {
+				t.Errorf("file %d: %v, nothing of it is in memory", i, f)
+			}
+		}
+	}
+	if in < n/4 || out < n/4 {
+		t.Errorf("%d files stayed in memory and %d out of it: too few to tell", in, out)
+	}
+	if len(all.Problems) != 1 || all.Problems[0].Reason != "no such file or directory" {
+		t.Errorf("problems: %v", all.Problems)
+	}
+}
+
+func TestAbsurdCacheRequests(t *testing.T) {
+	b := newBed(t)
+	b.start()
+	for name, paths := range map[string][]string{
+		"none": nil, "relative": {"a"}, "NUL": {"/a\x00"}, "long": {"/" + strings.Repeat("x", 5000)}, "many": make([]string, maxPaths+1),
+	} {
+		if _, err := cacheOf(b.ctx(), b.client, paths...); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: %v, want invalid_argument", name, err)
+		}
+	}
+}
+
+// cacheLine is "NAME SIZE RESIDENT PINNED; " for each file and "NAME: REASON; "
+// for each problem.
+func cacheLine(ctx context.Context, client wireconnect.DataServiceClient, path string) (string, error) {
+	all, err := cacheOf(ctx, client, path)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, f := range all.Files {
+		fmt.Fprintf(&b, "%s %d %d %d; ", filepath.Base(f.Path), f.Size, f.Resident, f.Pinned)
+	}
+	for _, p := range all.Problems {
+		fmt.Fprintf(&b, "%s: %s; ", filepath.Base(p.Path), p.Reason)
+	}
+	return strings.TrimSuffix(b.String(), "; "), nil
+}
+
+func TestCacheHasTheRightsOfTheCaller(t *testing.T) {
+	needRoot(t)
+	needCachestat(t)
+	b := newBed(t)
+	b.start()
+	dir := testkit.OpenDir(t)
+	testkit.File(t, dir, "hers", 5000, 0o600)
+	testkit.File(t, dir, "open", 6000, 0o644)
+	own := testkit.File(t, dir, "own", 7000, 0o600)
+	if err := os.Chown(own, 4001, 4001); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "private"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	testkit.File(t, dir, "private/x", 8000, 0o644)
+	got := []string{b.call(4001, "cache "+dir), b.call(4001, "cache "+dir+"/private/x")}
+	want := []string{
+		// The kernel tells what is in memory only to the owner.
+		"open 6000 -1 0; own 7000 7000 0; hers: permission denied; private: permission denied",
+		"x: permission denied",
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("call %d: %s\nwant    %s", i, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+
+	"connectrpc.com/connect"
+
+	"headrace/internal/budget"
+	"headrace/internal/linux"
+)
+
+// Caller is who is at the other end of the socket, according to the kernel.
+type Caller struct {
+	UID, GID uint32
+	// PID is the process that has connected, 0 where it cannot be seen.
+	PID int
+}
+
+// Viewer is somebody who looks at what belongs to users.
+type Viewer struct {
+	UID uint32
+	All bool // root and the daemon's own user see everything
+}
+
+// Everything is the view of the daemon itself.
+var Everything = Viewer{All: true}
+
+// Sees reports whether the viewer may know of what belongs to a user.
+func (v Viewer) Sees(uid uint32) bool { return v.All || v.UID == uid }
+
+// Viewer returns what the caller may see.
+func (c Caller) Viewer() Viewer {
+	return Viewer{UID: c.UID, All: budget.Privileged(c.UID)}
+}
+
+// Credentials returns what the caller's files are looked up and opened with. A
+// daemon of an ordinary user acts as that user for everybody it serves.
+func (c Caller) Credentials() (linux.Credentials, error) {
+	if euid := os.Geteuid(); euid != 0 {
+		return linux.Credentials{UID: uint32(euid), GID: uint32(os.Getegid())}, nil
+	}
+	// An account that is not in the user database has no group but its own.
+	cred := linux.Credentials{UID: c.UID, GID: c.GID, Groups: []uint32{c.GID}}
+	if c.UID == 0 {
+		return cred, nil
+	}
+	who, err := user.LookupId(strconv.FormatUint(uint64(c.UID), 10))
+	if errors.As(err, new(user.UnknownUserIdError)) {
+		return cred, nil
+	}
+	if err != nil {
+		return cred, fmt.Errorf("look up user %d: %w", c.UID, err)
+	}
+	cred.Groups, err = GroupsOf(who)
+	return cred, err
+}
+
+// UserName returns what people call a user: the number of one without a name.
+func UserName(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if who, err := user.LookupId(id); err == nil {
+		return who.Username
+	}
+	return id
+}
+
+// GroupsOf looks up the groups of an account. It may block.
+func GroupsOf(who *user.User) ([]uint32, error) {
+	ids, err := who.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("look up the groups of %s: %w", who.Username, err)
+	}
+	groups := make([]uint32, 0, len(ids))
+	for _, s := range ids {
+		g, err := ParseID(s)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// ParseID reads a number of the user database.
+func ParseID(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("user database: id %q is not a number", s)
+	}
+	return uint32(n), nil
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context for requests of the caller.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// ErrNoCaller: a request came from nobody that WithCaller has named.
+var ErrNoCaller = errors.New("it is not known who is calling")
+
+// CallerOf returns the caller of a request, if it may ask anything at all. The error
+// has its code.
+func CallerOf(ctx context.Context) (Caller, error) {
+	c, ok := ctx.Value(callerKey{}).(Caller)
+	if !ok {
+		return Caller{}, connect.NewError(connect.CodeUnauthenticated, ErrNoCaller)
+	}
+	if euid := uint32(os.Geteuid()); euid != 0 && c.UID != euid && c.UID != 0 {
+		return Caller{}, connect.NewError(connect.CodePermissionDenied,
+			fmt.Errorf("this daemon belongs to user %d and serves nobody else; start your own with: headrace solo", euid))
+	}
+	return c, nil
+}

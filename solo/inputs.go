@@ -1,0 +1,306 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"headrace"
+	"headrace/data"
+	"headrace/serve"
+)
+
+// inputs tells package data what tasks read: which inputs are kept in memory and
+// followed while their tasks wait, and when nobody reads a stream any more. Only
+// the loop calls it.
+type inputs struct {
+	files    *data.Files
+	follower *data.Follower
+	board    *board
+	turn     turn
+	log      *slog.Logger
+	// fresh tasks have come in this turn and are kept if its decision leaves them
+	// waiting; kept are the keys of what is kept.
+	fresh []*task
+	kept  map[string]bool
+}
+
+// turn is the present turn of the loop; see the loop's methods of these names.
+type turn interface {
+	later(f func())
+	background(work func(ctx context.Context) func())
+	touch(t *task)
+}
+
+func newInputs(files *data.Files, b *board, t turn, log *slog.Logger) *inputs {
+	return &inputs{files: files, follower: files.NewFollower(), board: b, turn: t, log: log, kept: map[string]bool{}}
+}
+
+// expect has the input of a task kept if the decision of this turn leaves it
+// waiting.
+func (s *inputs) expect(t *task) {
+	if t.rec.Input != nil && !t.rec.Input.NoWarm && s.files.Keeps() {
+		s.fresh = append(s.fresh, t)
+	}
+}
+
+// keep has the inputs of those kept that wait after the decision. A task that opens
+// its files itself has an input of its own, which is let go with it. The tasks of a
+// stream have one together.
+func (s *inputs) keep(active []*task) {
+	for _, t := range s.fresh {
+		key := t.inputKey()
+		// Of the tasks of a stream the first has the paths. Once one of them has started
+		// the stream reads by itself.
+		if t.rec.State == headrace.Pending && t.op == nil && !s.kept[key] && len(t.rec.Input.Paths) > 0 && !begun(t.streamOf(), active) {
+			s.kept[key] = true
+			s.keepOne(key, t)
+		}
+	}
+	s.fresh = nil
+}
+
+func (s *inputs) keepOne(key string, t *task) {
+	in := data.Input{
+		Key: key, Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
+		Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Order: t.rec.Order,
+	}
+	if id := t.streamOf(); id != "" {
+		in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)
+	}
+	id := t.rec.ID
+	s.turn.later(func() { // the board has to show the task first: see Alive
+		s.turn.background(func(ctx context.Context) func() {
+			if err := s.files.Keep(ctx, in); err != nil && ctx.Err() == nil {
+				s.log.Warn("the input of a waiting task is not read ahead", "id", id, "err", err)
+			}
+			return func() {
+				if !s.kept[key] {
+					s.letGo(key) // it has ended meanwhile
+				}
+			}
+		})
+	})
+}
+
+// begun tells whether a task of the stream has started.
+func begun(stream string, active []*task) bool {
+	if stream == "" {
+		return false
+	}
+	for _, t := range active {
+		if t.streamOf() == stream && t.rec.Starts > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// release lets go of the input of a task that has ended, if none of active reads it.
+func (s *inputs) release(t *task, active []*task) {
+	if t.rec.Input == nil || !s.kept[t.inputKey()] {
+		return
+	}
+	if id := t.streamOf(); id != "" {
+		for _, other := range active {
+			if other != t && other.streamOf() == id {
+				return
+			}
+		}
+	}
+	delete(s.kept, t.inputKey())
+	s.letGo(t.inputKey())
+}
+
+func (s *inputs) letGo(key string) {
+	s.turn.background(func(context.Context) func() {
+		s.files.LetGo(key)
+		return nil
+	})
+}
+
+// follow brings what is known of the inputs of waiting tasks up to date; changed is
+// called when something has become of it.
+func (s *inputs) follow(tasks func() []*task, changed func()) {
+	for _, t := range tasks() {
+		switch {
+		case !t.opensItself():
+		case t.rec.State != headrace.Pending:
+			s.unfollow(t)
+		case !t.followed:
+			t.followed = s.follower.Follow(string(t.rec.ID), t.spec.Credentials(), t.rec.Input.Paths)
+		}
+	}
+	if !s.follower.Begin() {
+		return
+	}
+	s.turn.background(func(ctx context.Context) func() {
+		resident, err := s.follower.Measure(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("find out what is in memory", "err", err)
+		}
+		return func() {
+			for _, t := range tasks() {
+				if now, known := resident[string(t.rec.ID)]; known && now != t.resident {
+					t.resident = now
+					changed()
+				}
+			}
+		}
+	})
+}
+
+// unfollow ends the following of a task's input.
+func (s *inputs) unfollow(t *task) {
+	if t.followed {
+		s.follower.Drop(string(t.rec.ID))
+	}
+}
+
+// giveUpLease returns what the task's attempt was dealt to the others, unless
+// the attempt has committed it.
+func (s *inputs) giveUpLease(t *task) {
+	id := t.streamOf()
+	if id == "" || t.rec.Starts == 0 {
+		return
+	}
+	task, index, attempt := t.rec.ID, t.rec.Input.Index, t.rec.Starts
+	s.turn.later(func() {
+		s.turn.background(func(context.Context) func() {
+			s.failAttempt(task, id, index, attempt)
+			return nil
+		})
+	})
+}
+
+func (s *inputs) failAttempt(task headrace.TaskID, id string, index, attempt int) {
+	if err := s.files.FailAttempt(id, index, attempt); err != nil {
+		s.log.Error("what a task was dealt does not go to the others", "id", task, "stream", id, "err", err)
+	}
+}
+
+// reconcile makes the streams agree with the records of the tasks.
+func (s *inputs) reconcile(all map[headrace.TaskID]*task) error {
+	users := map[string][]*task{}
+	for _, t := range all {
+		id := t.streamOf()
+		if id == "" {
+			continue
+		}
+		users[id] = append(users[id], t)
+		if t.rec.Starts > 0 && (t.through() || t.rec.State == headrace.Pending && t.rec.Op == nil) {
+			s.failAttempt(t.rec.ID, id, t.rec.Input.Index, t.rec.Starts)
+		}
+	}
+	for _, id := range s.files.Streams() {
+		if tasks := users[id]; len(tasks) > 0 {
+			s.end(id, tasks)
+		} else if err := s.files.RemoveStream(id); err != nil { // its tasks were never accepted
+			return fmt.Errorf("remove stream %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// through tells whether the task has ended and cannot go on.
+func (t *task) through() bool {
+	return t.rec.State.Final() && (t.rec.State != headrace.Lost || t.rec.Checkpoint == nil)
+}
+
+// leave ends the stream of a task that has ended, if it was the last one of all.
+func (s *inputs) leave(t *task, all map[headrace.TaskID]*task) {
+	id := t.streamOf()
+	if id == "" {
+		return
+	}
+	var tasks []*task
+	for _, other := range all {
+		if other.streamOf() == id {
+			tasks = append(tasks, other)
+		}
+	}
+	s.end(id, tasks)
+}
+
+// end removes a stream whose tasks have all ended: nobody can read it any more.
+// What it has dealt stays in their records.
+func (s *inputs) end(id string, tasks []*task) {
+	for _, t := range tasks {
+		if !t.through() {
+			return
+		}
+	}
+	if s.files.Dealt(id, 0) == nil {
+		return // it has been removed
+	}
+	for _, t := range tasks {
+		in := *t.rec.Input
+		in.Dealt = s.files.Dealt(id, in.Index)
+		t.rec.Input = &in
+		s.turn.touch(t)
+	}
+	s.turn.later(func() {
+		s.turn.background(func(context.Context) func() {
+			if err := s.files.RemoveStream(id); err != nil {
+				s.log.Error("remove a stream", "stream", id, "err", err)
+			}
+			return nil
+		})
+	})
+}
+
+// trouble is why the task's stream has failed, empty if it has not.
+func (s *inputs) trouble(t *task) string {
+	if id := t.streamOf(); id != "" {
+		return s.files.StreamTrouble(id)
+	}
+	return ""
+}
+
+// unended returns a function that tells whether a task has not ended; it may be
+// called from any goroutine.
+func (b *board) unended(id headrace.TaskID) func() bool {
+	return func() bool {
+		t, found := b.get(id, serve.Everything)
+		return found && !t.rec.State.Final()
+	}
+}
+
+// unendedOf is unended for any task of a stream.
+func (b *board) unendedOf(stream string) func() bool {
+	return func() bool {
+		for _, t := range b.list(serve.Everything, false) {
+			if in := t.rec.Input; in != nil && in.Stream == stream {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// jobs tells package data which jobs there are.
+type jobs struct{ board *board }
+
+// Live returns the jobs that have a task which has not ended.
+func (j jobs) Live() map[data.Job]bool {
+	live := map[data.Job]bool{}
+	for _, s := range j.board.list(serve.Everything, false) {
+		if s.rec.Job != "" {
+			live[data.Job{UID: s.rec.UID, Name: s.rec.Job}] = true
+		}
+	}
+	return live
+}
+
+// Watch begins to collect the tasks that change.
+func (j jobs) Watch() (wake <-chan struct{}, take func() []data.Submission, stop func()) {
+	w, stop := j.board.watch(serve.Everything, "")
+	return w.wake, func() []data.Submission {
+		var all []data.Submission
+		changed, _ := w.take()
+		for _, s := range changed {
+			all = append(all, data.Submission{Job: data.Job{UID: s.rec.UID, Name: s.rec.Job}, AtMs: s.rec.SubmittedMs})
+		}
+		return all
+	}, stop
+}
