@@ -25,16 +25,13 @@ const (
 // Cache tells what is in memory, file by file. Files are opened and the kernel
 // is asked with the caller's rights: it tells what it would have told them.
 func (s *service) Cache(ctx context.Context, q *wire.CacheRequest, stream *connect.ServerStream[wire.CacheChunk]) error {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return err
-	}
+	by := serve.CallerOf(ctx)
 	if err := checkPaths(q.Paths); err != nil {
-		return serve.Coded(err)
+		return err
 	}
 	cred, err := by.Credentials()
 	if err != nil {
-		return serve.Coded(err)
+		return err
 	}
 	method, why := s.cache.Method()
 	w := &cacheWalk{
@@ -43,7 +40,7 @@ func (s *service) Cache(ctx context.Context, q *wire.CacheRequest, stream *conne
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})
 	if err != nil {
-		return serve.Coded(err)
+		return err
 	}
 	return w.flush()
 }

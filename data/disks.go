@@ -54,21 +54,18 @@ func (l *lazyMeter) close() error {
 // Disks measures the disks of this machine, whoever uses them, and tells who
 // reads for the daemon. Only root is told their names.
 func (s *service) Disks(ctx context.Context, q *wire.DisksRequest, stream *connect.ServerStream[wire.DisksSample]) error {
-	by, err := serve.CallerOf(ctx)
+	by := serve.CallerOf(ctx)
+	every, err := diskInterval(q.Interval)
 	if err != nil {
 		return err
 	}
-	every, err := diskInterval(q.Interval)
-	if err != nil {
-		return serve.Coded(err)
-	}
 	meter, err := s.meter.get()
 	if err != nil {
-		return serve.Coded(err)
+		return err
 	}
 	w := &diskWatch{reading: s.reading, meter: meter, named: by.Viewer().All}
 	if err := w.begin(); err != nil {
-		return serve.Coded(err)
+		return err
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -76,11 +73,11 @@ func (s *service) Disks(ctx context.Context, q *wire.DisksRequest, stream *conne
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return serve.Coded(context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 		sample, err := w.next()
 		if err != nil {
-			return serve.Coded(err)
+			return err
 		}
 		if err := stream.Send(sample); err != nil {
 			return err

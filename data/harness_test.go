@@ -107,7 +107,7 @@ func (b *bed) start() {
 	}
 	files.Start()
 	mux := http.NewServeMux()
-	mux.Handle(wireconnect.NewDataServiceHandler(files.Service()))
+	mux.Handle(wireconnect.NewDataServiceHandler(files.Service(), connect.WithInterceptors(serve.Interceptor())))
 	b.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := me()
 		if uid, err := strconv.Atoi(r.Header.Get(uidHeader)); err == nil {

@@ -44,17 +44,13 @@ func (s *service) Warm(ctx context.Context, q *wire.WarmRequest) (*wire.WarmStat
 		return nil, err
 	}
 	if err := checkWarm(q); err != nil {
-		return nil, serve.Coded(err)
+		return nil, err
 	}
 	e, err := s.warming.add(ctx, by, record{Job: headrace.JobID(q.Job), Budget: q.Budget, Paths: q.Paths})
 	if err != nil {
-		return nil, serve.Coded(err)
+		return nil, err
 	}
-	status, err := s.warmStatus(warm.RequestID(e.rec.ID), by.Viewer())
-	if err != nil {
-		return nil, serve.Coded(err)
-	}
-	return status, nil
+	return s.warmStatus(warm.RequestID(e.rec.ID), by.Viewer())
 }
 
 func checkWarm(q *wire.WarmRequest) error {
@@ -69,11 +65,10 @@ func checkWarm(q *wire.WarmRequest) error {
 
 // warmCaller is the caller, if anything is kept in memory here.
 func (s *service) warmCaller(ctx context.Context) (serve.Caller, error) {
-	by, err := serve.CallerOf(ctx)
-	if err == nil && s.warming == nil {
-		err = connect.NewError(connect.CodeFailedPrecondition, errNoWarming)
+	if s.warming == nil {
+		return serve.Caller{}, connect.NewError(connect.CodeFailedPrecondition, errNoWarming)
 	}
-	return by, err
+	return serve.CallerOf(ctx), nil
 }
 
 // WatchWarm sends how a request stands until nothing more can be done for it.
@@ -88,14 +83,14 @@ func (s *service) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, strea
 			return noRequest(q.Id)
 		}
 		if err := s.warming.awaitFound(ctx, e); err != nil {
-			return serve.Coded(err)
+			return err
 		}
 	}
 	var seen uint64
 	for {
 		status, version, err := s.awaitWarm(ctx, id, by.Viewer(), seen)
 		if err != nil {
-			return serve.Coded(err)
+			return err
 		}
 		if err := stream.Send(status); err != nil {
 			return err
@@ -107,7 +102,7 @@ func (s *service) WatchWarm(ctx context.Context, q *wire.WatchWarmRequest, strea
 		select {
 		case <-time.After(warmPause):
 		case <-ctx.Done():
-			return serve.Coded(context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -298,20 +293,20 @@ func (s *service) Evict(ctx context.Context, q *wire.EvictRequest) (*wire.EvictR
 		return nil, err
 	}
 	if len(q.Ids) > maxWarmRequests {
-		return nil, serve.Coded(serve.Refusal("%d ids; give at most %d", len(q.Ids), maxWarmRequests))
+		return nil, serve.Refusal("%d ids; give at most %d", len(q.Ids), maxWarmRequests)
 	}
 	res := &wire.EvictResponse{}
 	if len(q.Ids) == 0 || len(q.Paths) > 0 {
 		if err := checkPaths(q.Paths); err != nil {
-			return nil, serve.Coded(err)
+			return nil, err
 		}
 	}
 	if err := s.endRequests(by, q.Ids, res); err != nil {
-		return nil, serve.Coded(err)
+		return nil, err
 	}
 	if len(q.Paths) > 0 {
 		if err := s.evictFiles(ctx, by, q.Paths, res); err != nil {
-			return nil, serve.Coded(err)
+			return nil, err
 		}
 	}
 	return res, nil

@@ -105,16 +105,24 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 // ErrNoCaller: a request came from nobody that WithCaller has named.
 var ErrNoCaller = errors.New("it is not known who is calling")
 
-// CallerOf returns the caller of a request, if it may ask anything at all. The error
-// has its code.
-func CallerOf(ctx context.Context) (Caller, error) {
+// CallerOf returns the caller of a request that an Interceptor has let in.
+func CallerOf(ctx context.Context) Caller {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	if !ok {
-		return Caller{}, connect.NewError(connect.CodeUnauthenticated, ErrNoCaller)
+		panic("serve: a request was let in by no Interceptor") // the zero Caller would be root
+	}
+	return c
+}
+
+// mayAsk tells why the caller of a request may not ask anything at all.
+func mayAsk(ctx context.Context) error {
+	c, ok := ctx.Value(callerKey{}).(Caller)
+	if !ok {
+		return connect.NewError(connect.CodeUnauthenticated, ErrNoCaller)
 	}
 	if euid := uint32(os.Geteuid()); euid != 0 && c.UID != euid && c.UID != 0 {
-		return Caller{}, connect.NewError(connect.CodePermissionDenied,
+		return connect.NewError(connect.CodePermissionDenied,
 			fmt.Errorf("this daemon belongs to user %d and serves nobody else; start your own with: headrace solo", euid))
 	}
-	return c, nil
+	return nil
 }

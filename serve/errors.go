@@ -52,7 +52,7 @@ var broken = []Kind{
 // broken off.
 func Coded(err error, others ...Kind) error {
 	var already *connect.Error
-	if errors.As(err, &already) {
+	if err == nil || errors.As(err, &already) {
 		return err
 	}
 	all := slices.Concat(kinds, others, broken)

@@ -40,6 +40,7 @@ var (
 
 func (s *service) handler() http.Handler {
 	opts := []connect.HandlerOption{
+		connect.WithInterceptors(serve.Interceptor(procKinds...)),
 		connect.WithReadMaxBytes(maxRequest),
 		// It is a local socket, and what is small when it comes must not become large.
 		connect.WithCompression("gzip", nil, nil),
@@ -54,34 +55,24 @@ func (s *service) handler() http.Handler {
 
 // Run accepts a task.
 func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunResponse, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	if q.Input != nil {
-		res, err := s.runInput(ctx, q, by)
-		if err != nil {
-			return nil, coded(err)
-		}
-		return res, nil
+		return s.runInput(ctx, q, by)
 	}
 	t, err := newTask(q, by, &s.loop.cfg)
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	ids, _, err := s.loop.submit(ctx, by.Viewer(), t)
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	return &wire.RunResponse{Id: string(ids[0])}, nil
 }
 
 // Get shows one task with its history.
 func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	snap, ok := s.board.get(headrace.TaskID(q.Id), by.Viewer())
 	if !ok {
 		return nil, notFound(q.Id)
@@ -91,10 +82,7 @@ func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, erro
 
 // List shows the caller's tasks.
 func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResponse, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	snaps := s.board.list(by.Viewer(), q.All)
 	res := &wire.ListResponse{Node: s.nodeInfo(), Tasks: make([]*wire.Task, 0, len(snaps))}
 	for _, snap := range snaps {
@@ -106,10 +94,7 @@ func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResp
 // Watch sends what is and then what changes. A reader that is slow gets fewer,
 // newer states; nothing waits for it.
 func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *connect.ServerStream[wire.WatchEvent]) error {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return err
-	}
+	by := serve.CallerOf(ctx)
 	id := headrace.TaskID(q.Id)
 	w, stop := s.board.watch(by.Viewer(), id)
 	defer stop()
@@ -132,9 +117,9 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return coded(context.Cause(ctx))
+			return context.Cause(ctx)
 		case <-s.loop.dead:
-			return coded(errStopping)
+			return errStopping
 		}
 		changed, forgotten = w.take()
 	}
@@ -198,29 +183,23 @@ func (s *service) Forget(ctx context.Context, q *wire.VerbRequest) (*wire.Forget
 }
 
 func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.VerbRequest) (*wire.Task, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	grace, err := parseGrace(q.Grace)
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.Viewer(), grace: grace, store: q.Store, force: q.Force})
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", errState, q.Id)
 	}
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	return s.wireTask(snap, true), nil
 }
 
 // Info tells about the machine.
 func (s *service) Info(ctx context.Context, _ *wire.InfoRequest) (*wire.NodeInfo, error) {
-	if _, err := serve.CallerOf(ctx); err != nil {
-		return nil, err
-	}
 	return s.nodeInfo(), nil
 }
 
@@ -253,9 +232,6 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 func notFound(id string) error {
 	return connect.NewError(connect.CodeNotFound, fmt.Errorf("%w: %q; headrace ps --all lists yours", serve.ErrNotFound, id))
 }
-
-// coded gives an error the code that tells clients what kind it is.
-func coded(err error) error { return serve.Coded(err, procKinds...) }
 
 // procKinds are the kinds of package proc that clients can do something about.
 var procKinds = []serve.Kind{

@@ -26,20 +26,17 @@ func (c *Config) attachSocket() string { return filepath.Join(c.StateDir, "attac
 
 // Prepare announces a container.
 func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.PrepareResponse, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	if !by.Viewer().All && !slices.Contains(s.loop.cfg.Operators, by.UID) {
-		return nil, coded(fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", serve.ErrDenied))
+		return nil, fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", serve.ErrDenied)
 	}
 	t, err := newHosted(q, by)
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	program, err := s.loop.rt.Program()
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	answer := make(chan error, 1)
 	s.loop.post(func() { answer <- s.loop.announce(t) })
@@ -51,17 +48,14 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		err = errStopping
 	}
 	if err != nil {
-		return nil, coded(err)
+		return nil, err
 	}
 	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil
 }
 
 // Application tells what the caller's containers are doing.
 func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+	by := serve.CallerOf(ctx)
 	// Of its own containers this daemon knows best, and also while the manager is away.
 	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.Viewer(), q)}
 	if s.loop.cfg.Cluster == nil {

@@ -161,7 +161,7 @@ func TestLimitsRefuse(t *testing.T) {
 func TestRootHasARest(t *testing.T) {
 	l := &loop{cfg: Config{Limits: limits.NewSource(limits.Default("f"))}}
 	l.active = make([]*task, maxUnended-reservedForRoot)
-	if err := l.refusesFrom(serve.Viewer{UID: 7}, []*task{{}}); coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
+	if err := l.refusesFrom(serve.Viewer{UID: 7}, []*task{{}}); serve.Coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
 		t.Errorf("an ordinary user: %v", err)
 	}
 	if err := l.refusesFrom(serve.Everything, []*task{{}}); err != nil {

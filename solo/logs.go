@@ -25,21 +25,18 @@ const (
 
 // Logs sends what the daemon keeps of a task's output.
 func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect.ServerStream[wire.LogChunk]) error {
-	by, err := serve.CallerOf(ctx)
-	if err != nil {
-		return err
-	}
+	by := serve.CallerOf(ctx)
 	id := headrace.TaskID(q.Id)
 	snap, ok := s.board.get(id, by.Viewer())
 	if !ok {
 		return notFound(q.Id)
 	}
 	if snap.output != "" {
-		return coded(fmt.Errorf("%w: the output of task %s goes to %s; read it there", errState, id, snap.output))
+		return fmt.Errorf("%w: the output of task %s goes to %s; read it there", errState, id, snap.output)
 	}
 	logs, err := s.logsOf(id, q)
 	if err != nil {
-		return coded(err)
+		return err
 	}
 	defer func() {
 		for _, l := range logs {
@@ -69,9 +66,9 @@ func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by serve.Vie
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return coded(context.Cause(ctx))
+			return context.Cause(ctx)
 		case <-s.loop.dead:
-			return coded(errStopping)
+			return errStopping
 		}
 	}
 }
@@ -128,7 +125,7 @@ func (l *logReader) send(ctx context.Context, stream *connect.ServerStream[wire.
 		// What was dropped of a log that got too large is a hole.
 		from, to, err := tasklog.Data(l.file, l.offset)
 		if err != nil {
-			return coded(fmt.Errorf("read the log: %w", err))
+			return fmt.Errorf("read the log: %w", err)
 		}
 		l.offset = from
 		n, err := l.file.ReadAt(l.buf[:min(int64(len(l.buf)), to-from)], from)
@@ -143,10 +140,10 @@ func (l *logReader) send(ctx context.Context, stream *connect.ServerStream[wire.
 			return nil
 		}
 		if err != nil {
-			return coded(fmt.Errorf("read the log: %w", err))
+			return fmt.Errorf("read the log: %w", err)
 		}
 	}
-	return coded(context.Cause(ctx))
+	return context.Cause(ctx)
 }
 
 // begin finds where to begin, the first time. That is the beginning of a log that is
@@ -165,7 +162,7 @@ func (l *logReader) begin(ctx context.Context, stream *connect.ServerStream[wire
 			l.offset, err = tasklog.Tail(ctx, l.file, *tail)
 		}
 		if err != nil {
-			return coded(fmt.Errorf("look for the end of the log: %w", err))
+			return fmt.Errorf("look for the end of the log: %w", err)
 		}
 	}
 	return stream.Send(&wire.LogChunk{Stream: l.stream, Offset: l.offset})
@@ -179,12 +176,12 @@ func (l *logReader) open() error {
 		return nil
 	}
 	if err != nil {
-		return coded(fmt.Errorf("look at the log: %w", err))
+		return fmt.Errorf("look at the log: %w", err)
 	}
 	if l.file != nil {
 		var have unix.Stat_t
 		if err := unix.Fstat(int(l.file.Fd()), &have); err != nil {
-			return coded(fmt.Errorf("look at the log: %w", err))
+			return fmt.Errorf("look at the log: %w", err)
 		}
 		if have.Ino == st.Ino && have.Dev == st.Dev {
 			l.offset = min(l.offset, st.Size)
@@ -199,7 +196,7 @@ func (l *logReader) open() error {
 		return nil
 	}
 	if err != nil {
-		return coded(fmt.Errorf("open the log: %w", err))
+		return fmt.Errorf("open the log: %w", err)
 	}
 	l.file = os.NewFile(uintptr(fd), l.path)
 	return nil
