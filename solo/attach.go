@@ -71,7 +71,7 @@ func (l *loop) serveAttach(ctx context.Context, from *peerConn) {
 		l.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
 	}
 	answer := attach.Reply{}
-	switch err := l.submitHosted(ctx, a); {
+	switch err := l.containers.receive(ctx, a); {
 	case ctx.Err() != nil, errors.Is(err, errStopping):
 		return // it is being started, maybe; the end of the connection tells it enough
 	case err != nil:

@@ -3,7 +3,6 @@ package solo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -200,36 +199,12 @@ func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.Resto
 	l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
 }
 
-// maxRestoreFailures is how often in a row CRIU may fail to restore a task before it
-// is left to a user.
-const maxRestoreFailures = 3
-
-// restoreFailed tries again: for ever what the machine could not do at the moment,
-// some times what CRIU refused; then a user decides. Only a task whose checkpoints are
-// all unusable starts over, if that is allowed, or is lost.
+// restoreFailed leaves a task without processes; idle is its supervisor, if there is
+// one.
 func (l *loop) restoreFailed(t *task, idle Task, err error) {
 	l.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
 	if idle != nil {
 		l.attach(t, idle)
 	}
-	if t.hosted() {
-		l.hostedNotRestored(t, err)
-		return
-	}
-	final := errors.Is(err, proc.ErrUnsupported) || errors.Is(err, proc.ErrState)
-	switch {
-	case errors.Is(err, proc.ErrNoImage) && (t.rec.RestartOnLoss || t.rec.Forfeit):
-		l.succeeded(t)
-		l.startOver(t, "restarted from the beginning: "+err.Error())
-	case errors.Is(err, proc.ErrNoImage):
-		l.lose(t, "no checkpoint could be used: "+err.Error())
-	case errors.Is(err, proc.ErrNotNow), !final && t.failures+1 < maxRestoreFailures:
-		l.backOff(t)
-		t.rec.Reason = "could not be restored, will be tried again: " + err.Error()
-	default:
-		l.succeeded(t)
-		t.rec.Held = true
-		l.enter(t, headrace.Checkpointed, event{Reason: fmt.Sprintf(
-			"could not be restored: %v; when that is put right: headrace restore %s", err, t.rec.ID)})
-	}
+	l.schedulerOf(t).notRestored(t, err)
 }

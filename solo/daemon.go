@@ -212,20 +212,21 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loop{
+	l := &loop{
 		cfg: d.cfg, log: d.cfg.Log, clk: d.parts.clock, boot: d.parts.boot, host: hostname(),
 		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
 		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
 		mail: make(chan func(), 256), dead: make(chan struct{}),
-		tasks:     map[headrace.TaskID]*task{},
-		dirty:     map[*task]struct{}{},
-		shown:     map[*task]struct{}{},
-		announced: map[headrace.TaskID]announcement{},
-		specs:     map[headrace.TaskID]*proc.Spec{},
-		littered:  map[*task]time.Duration{},
-		warned:    map[string]time.Duration{},
-		started:   d.parts.clock.wall(),
-	}, nil
+		tasks:    map[headrace.TaskID]*task{},
+		dirty:    map[*task]struct{}{},
+		shown:    map[*task]struct{}{},
+		specs:    map[headrace.TaskID]*proc.Spec{},
+		littered: map[*task]time.Duration{},
+		warned:   map[string]time.Duration{},
+		started:  d.parts.clock.wall(),
+	}
+	l.containers = newContainers(l)
+	return l, nil
 }
 
 // serve recovers, opens the API and runs the loop.

@@ -25,12 +25,7 @@ func (l *loop) exitArrived(t *task, exit proc.Exit) {
 // happened, nil if there was none.
 func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
 	if t.rec.State == headrace.Checkpointed {
-		if t.hosted() {
-			l.final(t, headrace.Killed, &exit, endedBy(t), false)
-			return
-		}
-		// Only the idle supervisor has gone.
-		l.detach(t)
+		l.schedulerOf(t).idleEnded(t, exit)
 		return
 	}
 	if !exit.At.IsZero() && exit.At.Equal(t.rec.SeenExit) {
@@ -102,24 +97,13 @@ func (l *loop) vanished(t *task, exit proc.Exit, why string) {
 	l.log.Warn("a task vanished", "id", t.rec.ID, "why", why)
 	t.rec.Losses++
 	if !t.rec.RestartOnLoss {
-		l.lose(t, why)
+		l.schedulerOf(t).lose(t, why)
 		return
 	}
 	if t.rec.Losses > 1 {
 		l.backOff(t)
 	}
 	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", why, short(wall), short(cpu)))
-}
-
-// lose ends a task as lost. A checkpoint is kept for the user to decide.
-func (l *loop) lose(t *task, why string) {
-	if t.rec.Checkpoint != nil && !t.hosted() {
-		t.rec.RanOn = true
-		l.final(t, headrace.Lost, nil, fmt.Sprintf(
-			"%s; if its files are as they were then, it goes on from its last checkpoint with: headrace restore %s", why, t.rec.ID), true)
-		return
-	}
-	l.final(t, headrace.Lost, nil, why, false)
 }
 
 // requeue makes a task without processes wait to be brought back from its last

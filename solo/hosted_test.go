@@ -318,7 +318,7 @@ func TestHostedOwner(t *testing.T) {
 	if theirs.rec.UID != other.UID {
 		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
 	}
-	l := &loop{announced: map[headrace.TaskID]announcement{}, clk: systemClock{}}
+	l := newContainers(&loop{clk: systemClock{}})
 	if err := l.announce(mine); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		return nil, err
 	}
 	answer := make(chan error, 1)
-	s.loop.post(func() { answer <- s.loop.announce(t) })
+	s.loop.post(func() { answer <- s.loop.containers.announce(t) })
 	select {
 	case err = <-answer:
 	case <-ctx.Done():

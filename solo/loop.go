@@ -20,22 +20,21 @@ import (
 // goroutine that runs it, except post and background.
 type loop struct {
 	// sweepRest removes what earlier tasks have left in cgroups; nil: there are none.
-	sweepRest func()
-	cfg       Config
-	log       *slog.Logger
-	clk       clock
-	boot      string // id of this boot of the machine
-	host      string
-	inputs    *inputs
-	// announced are containers that will be started soon.
-	announced map[headrace.TaskID]announcement
-	rt        Runtime
-	img       Images
-	journal   journal
-	board     *board
-	counts    *counters
-	policy    decider
-	memory    func() (memoryInfo, error)
+	sweepRest  func()
+	cfg        Config
+	log        *slog.Logger
+	clk        clock
+	boot       string // id of this boot of the machine
+	host       string
+	inputs     *inputs
+	containers *containers
+	rt         Runtime
+	img        Images
+	journal    journal
+	board      *board
+	counts     *counters
+	policy     decider
+	memory     func() (memoryInfo, error)
 	// every is the time between two ticks; an end of the daemon waits at most
 	// stopWait for operations.
 	every, stopWait time.Duration

@@ -129,7 +129,9 @@ func (l *loop) start(t *task, in *intent) {
 				return err
 			}
 			if err != nil {
-				return l.startFailed(t, err)
+				l.log.Error("starting a task failed", "id", t.rec.ID, "err", err)
+				l.schedulerOf(t).notStarted(t, err)
+				return err
 			}
 			l.succeeded(t)
 			l.attach(t, live)
@@ -155,29 +157,6 @@ func is(ctx context.Context, live Task, want headrace.TaskState, err error) bool
 	}
 	stats, err := live.Stats(ctx)
 	return err == nil && stats.State == want
-}
-
-const maxStartFailures = 5
-
-// startFailed deals with a machine that could not start a task at all, which is
-// not the fault of the command.
-func (l *loop) startFailed(t *task, err error) error {
-	l.log.Error("starting a task failed", "id", t.rec.ID, "err", err)
-	if t.hosted() {
-		l.final(t, headrace.Failed, nil, "could not be started here: "+err.Error(), false)
-		return err
-	}
-	if noRoom(err.Error()) {
-		l.awaitRoom(t, err.Error())
-		return err
-	}
-	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
-		l.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
-		return err
-	}
-	l.backOff(t)
-	t.rec.Reason = "could not be started, will be tried again: " + err.Error()
-	return err
 }
 
 // ended reads the exit of a task without waiting for it.

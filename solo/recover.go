@@ -92,7 +92,7 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	if err := l.inputs.reconcile(l.tasks); err != nil {
 		return err
 	}
-	l.endUnsupervised(same)
+	l.containers.endUnsupervised(same)
 	for _, t := range l.active {
 		l.inputs.expect(t)
 	}
@@ -273,57 +273,24 @@ func (l *loop) settle(t *task, in *intent) {
 		l.restore(t, &again)
 		return
 	case headrace.Starting:
-		if t.hosted() {
-			l.startAgain(t, &again)
-			return
-		}
+		l.schedulerOf(t).startAgain(t, &again)
+		return
 	}
+	l.finish(t, &again)
+}
+
+// finish has the supervisor carry out an operation that an earlier daemon had begun.
+func (l *loop) finish(t *task, again *intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
-	l.begin(t, in.Kind, &again, nil, func(ctx context.Context) func() error {
-		stats, err := l.askAgain(ctx, live, &again)
+	l.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
+		stats, err := l.askAgain(ctx, live, again)
 		var im *image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
-			im = l.findImage(record{ID: id, Op: &again, Checkpoint: last})
+			im = l.findImage(record{ID: id, Op: again, Checkpoint: last})
 		}
-		return func() error { return l.settledAs(t, &again, stats, im, err) }
+		return func() error { return l.settledAs(t, again, stats, im, err) }
 	})
-}
-
-// startAgain finishes the start of a hosted task: whoever waits for it has been told
-// that it would be started.
-func (l *loop) startAgain(t *task, in *intent) {
-	p, st := l.expect(t)
-	p.Again = true
-	live, dirs := t.live, t.rec.ImageDirs
-	l.begin(t, headrace.Starting, in, nil, func(ctx context.Context) func() error {
-		from, err := l.startIfHeld(ctx, live, p, st)
-		switch {
-		case errors.Is(err, proc.ErrState) && from.why != "":
-			from.why, in.Reason = "", "goes on where it was on another machine"
-		case errors.Is(err, proc.ErrState): // it had got the first request
-		case err != nil:
-			l.log.Warn("what an earlier daemon was starting could not be started", "id", p.Task, "err", err)
-		case from.why != "":
-			removeImages(l.img, dirs, p.Task, l.log) // they are of no use now
-		}
-		stats, err := l.askAgain(ctx, live, in)
-		return func() error {
-			if why := l.came(t, from); why != "" {
-				in.Reason = why
-			}
-			return l.settledAs(t, in, stats, nil, err)
-		}
-	})
-}
-
-// startIfHeld does startHeld, if the supervisor has not begun anything.
-func (l *loop) startIfHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
-	stats, err := live.Stats(ctx)
-	if err != nil || stats.State != headrace.Checkpointed {
-		return from, err
-	}
-	return l.startHeld(ctx, live, p, st)
 }
 
 // startSeen is how long a supervisor without processes may take to begin a start
@@ -382,13 +349,7 @@ func (l *loop) settledAs(t *task, in *intent, stats proc.Stats, im *image, err e
 		l.left(t, in, headrace.Suspend)
 	case headrace.Checkpointed:
 		if in.Kind == headrace.Starting {
-			// A supervisor without a command; of a hosted one, whoever it was made for
-			// has given it up.
-			if t.hosted() {
-				l.kill(t, &intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
-				return nil
-			}
-			l.dismiss(t)
+			l.schedulerOf(t).notBegun(t)
 			return nil
 		}
 		if im == nil {

@@ -137,7 +137,7 @@ func (l *loop) perform(t *task, c *call) {
 	case t.rec.State.Final():
 		l.answer(one, t, errEnded(t))
 	case c.ordered:
-		l.order(t, c)
+		l.schedulerOf(t).order(t, c)
 	case c.command == headrace.CommandSuspend:
 		l.suspendFor(t, c)
 	case c.command == headrace.CommandCheckpoint:
@@ -201,20 +201,7 @@ func (l *loop) bringBackFor(t *task, c *call) {
 		t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
 	}
 	l.succeeded(t)
-	if t.hosted() {
-		l.released(t, c)
-		return
-	}
-	t.rec.Reason = waitsForSlot
-	l.touch(t)
-	l.redecide = true
-	l.atEnd = append(l.atEnd, func() {
-		if t.op != nil && t.op.kind.BringsBack() {
-			t.op.calls = append(t.op.calls, c)
-			return
-		}
-		l.answer([]*call{c}, t, nil)
-	})
+	l.schedulerOf(t).release(t, c)
 }
 
 func (l *loop) killFor(t *task, c *call) {

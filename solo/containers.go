@@ -2,22 +2,35 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
 
 	"headrace"
+	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
 
-// hosted tells whether the task's scheduler is another one. The loop neither
-// starts such a task nor makes it leave: it came with its process, and its
-// scheduler gives the orders. It has no second life: without its supervisor, or
-// without the process that it was started for, it has ended.
+// hosted tells whether the task's scheduler is another one; see containers.
 func (t *task) hosted() bool { return t.rec.Hosting != nil }
+
+// containers decides for tasks that belong to another scheduler. The policy neither
+// starts such a task nor makes it leave: it came with its process, and its scheduler
+// gives the orders. It has no second life: without its supervisor, or without the
+// process that it was started for, it has ended.
+type containers struct {
+	*loop
+	// announced will be started soon.
+	announced map[headrace.TaskID]announcement
+}
+
+func newContainers(l *loop) *containers {
+	return &containers{loop: l, announced: map[headrace.TaskID]announcement{}}
+}
 
 // announcement is a container that will be started soon.
 type announcement struct {
@@ -98,7 +111,7 @@ func accountOf(name string, by serve.Caller) (serve.Caller, error) {
 }
 
 // announce remembers a container until its process comes.
-func (l *loop) announce(t *task) error {
+func (l *containers) announce(t *task) error {
 	now := l.clk.boot()
 	if len(l.announced) >= maxAnnounced {
 		for id, a := range l.announced {
@@ -123,9 +136,9 @@ type arrival struct {
 	cgroups []string
 }
 
-// admitHosted takes in a container whose process has come, and starts its
+// takeIn takes in a container whose process has come, and starts its
 // command. The call is answered when that runs.
-func (l *loop) admitHosted(a arrival, c *call) {
+func (l *containers) takeIn(a arrival, c *call) {
 	t, err := l.arrived(a)
 	if err != nil {
 		a.files.Close()
@@ -140,7 +153,7 @@ func (l *loop) admitHosted(a arrival, c *call) {
 }
 
 // arrived is the announced task with its command, or why it cannot be run here.
-func (l *loop) arrived(a arrival) (*task, error) {
+func (l *containers) arrived(a arrival) (*task, error) {
 	id, from := headrace.TaskID(a.ID), a.from
 	expected, ok := l.announced[id]
 	switch {
@@ -167,18 +180,15 @@ func (l *loop) arrived(a arrival) (*task, error) {
 
 // succeed makes t take the place of an ended task with the same id: a container
 // that is launched again.
-func (l *loop) succeed(t, old *task) {
+func (l *containers) succeed(t, old *task) {
 	t.rec.Starts, t.rec.ImageDirs, t.rec.SeenExit = old.rec.Starts, old.rec.ImageDirs, old.rec.SeenExit
 	l.removeEnded(old)
 }
 
-// order is what the scheduler of a hosted task wants of it.
-func (l *loop) order(t *task, c *call) {
+func (l *containers) order(t *task, c *call) {
 	in := &intent{Reason: c.reason, Delay: c.delay, PageOut: c.pageOut}
 	state := t.rec.State
 	switch {
-	case !t.hosted():
-		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", errState, t.rec.ID))
 	case t.live == nil || state == headrace.Pending:
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", errState, t.rec.ID))
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
@@ -196,13 +206,13 @@ func (l *loop) order(t *task, c *call) {
 	case c.command == headrace.CommandArchive:
 		l.archive(t, in, c)
 	case c.command == headrace.CommandResume && state != headrace.Running:
-		l.resumeHosted(t, in, c)
+		l.bringBack(t, in, c)
 	default: // it is so already
 		l.answer([]*call{c}, t, nil)
 	}
 }
 
-func (l *loop) resumeHosted(t *task, in *intent, c *call) {
+func (l *containers) bringBack(t *task, in *intent, c *call) {
 	if c.force {
 		t.rec.Held = false
 	}
@@ -211,7 +221,7 @@ func (l *loop) resumeHosted(t *task, in *intent, c *call) {
 		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", errState, t.rec.ID, t.rec.ID))
 		return
 	case t.rec.Sent != nil:
-		l.takeBack(t, in, c, func() { l.resumeHosted(t, in, c) })
+		l.takeBack(t, in, c, func() { l.bringBack(t, in, c) })
 		return
 	case t.rec.State == headrace.Suspended:
 		l.resume(t, in)
@@ -221,11 +231,11 @@ func (l *loop) resumeHosted(t *task, in *intent, c *call) {
 	t.op.calls = append(t.op.calls, c)
 }
 
-// released lets a hosted task go on that a user had held: at once where no manager
-// is, or when the user insists, else when its scheduler has room for it.
-func (l *loop) released(t *task, c *call) {
+// release does so at once where no manager is, or when the user insists, else when
+// its scheduler has room for it.
+func (l *containers) release(t *task, c *call) {
 	if l.cfg.Cluster == nil || c.force {
-		l.resumeHosted(t, &intent{Reason: "a user asked for it"}, c)
+		l.bringBack(t, &intent{Reason: "a user asked for it"}, c)
 		return
 	}
 	t.rec.Reason = "waits until " + t.rec.Hosting.Scheduler + " has room for it"
@@ -233,17 +243,9 @@ func (l *loop) released(t *task, c *call) {
 	l.answer([]*call{c}, t, nil)
 }
 
-// hostedNotRestored leaves it to the scheduler whether it tries again.
-func (l *loop) hostedNotRestored(t *task, err error) {
-	t.rec.Reason = "could not be restored: " + err.Error()
-	if t.live == nil {
-		l.final(t, headrace.Lost, nil, t.rec.Reason+"; its supervisor is gone", false)
-	}
-}
-
 // endUnsupervised ends hosted tasks that have no supervisor after a start of the
 // daemon: nothing of them can come back.
-func (l *loop) endUnsupervised(same bool) {
+func (l *containers) endUnsupervised(same bool) {
 	why := "its supervisor was gone when the daemon came back"
 	if !same {
 		why = "the machine was restarted"
@@ -255,10 +257,10 @@ func (l *loop) endUnsupervised(same bool) {
 	}
 }
 
-// submitHosted hands a container to the loop and waits until it runs.
-func (l *loop) submitHosted(ctx context.Context, a arrival) error {
+// receive hands a container to the loop and waits until it runs.
+func (l *containers) receive(ctx context.Context, a arrival) error {
 	c := &call{reply: make(chan reply, 1)}
-	l.post(func() { l.admitHosted(a, c) })
+	l.post(func() { l.takeIn(a, c) })
 	select {
 	case r := <-c.reply:
 		return r.err
@@ -267,4 +269,63 @@ func (l *loop) submitHosted(ctx context.Context, a arrival) error {
 	case <-l.dead:
 		return errStopping
 	}
+}
+
+// startAgain finishes the start: whoever waits for it has been told that it would be
+// started.
+func (l *containers) startAgain(t *task, in *intent) {
+	p, st := l.expect(t)
+	p.Again = true
+	live, dirs := t.live, t.rec.ImageDirs
+	l.begin(t, headrace.Starting, in, nil, func(ctx context.Context) func() error {
+		from, err := l.startIfHeld(ctx, live, p, st)
+		switch {
+		case errors.Is(err, proc.ErrState) && from.why != "":
+			from.why, in.Reason = "", "goes on where it was on another machine"
+		case errors.Is(err, proc.ErrState): // it had got the first request
+		case err != nil:
+			l.log.Warn("what an earlier daemon was starting could not be started", "id", p.Task, "err", err)
+		case from.why != "":
+			removeImages(l.img, dirs, p.Task, l.log) // they are of no use now
+		}
+		stats, err := l.askAgain(ctx, live, in)
+		return func() error {
+			if why := l.came(t, from); why != "" {
+				in.Reason = why
+			}
+			return l.settledAs(t, in, stats, nil, err)
+		}
+	})
+}
+
+// startIfHeld does startHeld, if the supervisor has not begun anything.
+func (l *containers) startIfHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
+	stats, err := live.Stats(ctx)
+	if err != nil || stats.State != headrace.Checkpointed {
+		return from, err
+	}
+	return l.startHeld(ctx, live, p, st)
+}
+
+func (l *containers) notStarted(t *task, err error) {
+	l.final(t, headrace.Failed, nil, "could not be started here: "+err.Error(), false)
+}
+
+// notRestored leaves it to the scheduler whether it tries again.
+func (l *containers) notRestored(t *task, err error) {
+	t.rec.Reason = "could not be restored: " + err.Error()
+	if t.live == nil {
+		l.final(t, headrace.Lost, nil, t.rec.Reason+"; its supervisor is gone", false)
+	}
+}
+
+func (l *containers) lose(t *task, why string) { l.final(t, headrace.Lost, nil, why, false) }
+
+func (l *containers) idleEnded(t *task, exit proc.Exit) {
+	l.final(t, headrace.Killed, &exit, endedBy(t), false)
+}
+
+// notBegun ends the task: whoever it was made for has given it up.
+func (l *containers) notBegun(t *task) {
+	l.kill(t, &intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
 }
