@@ -52,14 +52,19 @@ func checkPaths(paths []string) error {
 // searches bounds how many searches each user has at a time; more of them wait.
 type searches struct{ budget.Places }
 
-// find is fileset.Find with somebody's rights; the visitor has them too.
+// findAs is fileset.Find with somebody's rights; the visitor has them too.
+func findAs(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
+	return linux.AsUser(cred, func() error { return fileset.Find(ctx, paths, v) })
+}
+
+// find is findAs, in its turn.
 func (s *searches) find(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
 	end, err := s.Begin(ctx, cred.UID)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return linux.AsUser(cred, func() error { return fileset.Find(ctx, paths, v) })
+	return findAs(ctx, cred, paths, v)
 }
 
 // problems collects what could not be done with files, the first by name.

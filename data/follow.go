@@ -36,8 +36,15 @@ type followed struct {
 	key     string
 	owner   linux.Credentials
 	paths   []string
-	watched []pagecache.Watched
-	dropped bool
+	watched watched
+}
+
+type watched []pagecache.Watched
+
+func (files watched) close() {
+	for _, w := range files {
+		w.Close()
+	}
 }
 
 // NewFollower makes one. It uses nothing once everything is dropped.
@@ -62,21 +69,11 @@ func (f *Follower) Follow(key string, owner linux.Credentials, paths []string) b
 func (f *Follower) Drop(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.sets[key]
-	if s == nil {
-		return
+	if s := f.sets[key]; s != nil {
+		delete(f.sets, key)
+		f.files -= len(s.watched)
+		s.watched.close()
 	}
-	delete(f.sets, key)
-	s.dropped = true
-	f.files -= len(s.watched)
-	s.close()
-}
-
-func (s *followed) close() {
-	for _, w := range s.watched {
-		w.Close()
-	}
-	s.watched = nil
 }
 
 // Begin reports whether Measure is to be called: one measurement is under way at a
@@ -115,14 +112,14 @@ func (f *Follower) Measure(ctx context.Context) (map[string]int64, error) {
 }
 
 // took takes in the files of a set.
-func (f *Follower) took(s *followed, files []pagecache.Watched) {
+func (f *Follower) took(s *followed, files watched) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.watched = files
-	if s.dropped {
-		s.close()
+	if f.sets[s.key] != s { // it was dropped meanwhile
+		files.close()
 		return
 	}
+	s.watched = files
 	f.files += len(files)
 }
 
@@ -130,37 +127,24 @@ var errEnough = errors.New("enough files")
 
 // watch begins to follow the files that paths mean, none if they are too many. A
 // file that cannot be opened counts as not in memory.
-func (r *reading) watch(ctx context.Context, cred linux.Credentials, paths []string) []pagecache.Watched {
-	var list []pagecache.Watched
-	err := linux.AsUser(cred, func() error {
-		return fileset.Find(ctx, paths, fileset.Visitor{File: func(f fileset.File) error {
-			if len(list) == maxFollowedOne {
-				return errEnough
-			}
-			if w := r.watchFile(f.Path); w != nil {
-				list = append(list, w)
-			}
+func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []string) (files watched) {
+	err := findAs(ctx, owner, paths, fileset.Visitor{File: func(found fileset.File) error {
+		if len(files) == maxFollowedOne {
+			return errEnough
+		}
+		f, err := fileset.Open(found.Path)
+		if err != nil {
 			return nil
-		}})
-	})
-	if err != nil {
-		for _, w := range list {
-			w.Close()
+		}
+		defer f.Close()
+		if w, err := r.cache.Watch(f); err == nil {
+			files = append(files, w)
 		}
 		return nil
-	}
-	return list
-}
-
-func (r *reading) watchFile(path string) pagecache.Watched {
-	f, err := fileset.Open(path)
+	}})
 	if err != nil {
+		files.close()
 		return nil
 	}
-	defer f.Close()
-	w, err := r.cache.Watch(f)
-	if err != nil {
-		return nil
-	}
-	return w
+	return files
 }

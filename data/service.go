@@ -14,7 +14,6 @@ import (
 
 	"headrace"
 	"headrace/fileset"
-	"headrace/internal/linux"
 	"headrace/report"
 	"headrace/serve"
 	"headrace/warm"
@@ -353,11 +352,9 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	defer end()
 	var files []string
 	var bad problems
-	err = linux.AsUser(cred, func() error {
-		return fileset.Find(ctx, paths, fileset.Visitor{
-			File:    func(f fileset.File) error { files = append(files, f.Path); return nil },
-			Problem: func(p *fileset.Problem) error { bad.add(p.Path, p); return nil },
-		})
+	err = findAs(ctx, cred, paths, fileset.Visitor{
+		File:    func(f fileset.File) error { files = append(files, f.Path); return nil },
+		Problem: func(p *fileset.Problem) error { bad.add(p.Path, p); return nil },
 	})
 	if err != nil {
 		return err

@@ -163,8 +163,7 @@ func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) 
 			File:    func(f fileset.File) error { except[f.Path] = true; return nil },
 			Problem: func(*fileset.Problem) error { return nil },
 		}
-		err := linux.AsUser(cred, func() error { return fileset.Find(w.ctx, rec.Except, visitor) })
-		if err != nil {
+		if err := findAs(w.ctx, cred, rec.Except, visitor); err != nil {
 			return foundFiles{}, cred, err
 		}
 	}
@@ -176,19 +175,17 @@ func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) 
 // problems.
 func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, most int64) (foundFiles, error) {
 	var found foundFiles
-	err := linux.AsUser(cred, func() error {
-		return fileset.Find(ctx, paths, fileset.Visitor{
-			File: func(f fileset.File) error {
-				if except[f.Path] {
-					return nil
-				}
-				if found.count >= most {
-					return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
-				}
-				return found.look(w.cache, f)
-			},
-			Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
-		})
+	err := findAs(ctx, cred, paths, fileset.Visitor{
+		File: func(f fileset.File) error {
+			switch {
+			case except[f.Path]:
+				return nil
+			case found.count >= most:
+				return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
+			}
+			return found.look(w.cache, f)
+		},
+		Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
 	})
 	return found, err
 }

@@ -259,16 +259,9 @@ func (l *containers) endUnsupervised(same bool) {
 
 // receive hands a container to the loop and waits until it runs.
 func (l *containers) receive(ctx context.Context, a arrival) error {
-	c := &call{reply: make(chan reply, 1)}
-	l.post(func() { l.takeIn(a, c) })
-	select {
-	case r := <-c.reply:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.dead:
-		return errStopping
-	}
+	c := &call{}
+	_, err := l.await(ctx, c, func() { l.takeIn(a, c) })
+	return err
 }
 
 // startAgain finishes the start: whoever waits for it has been told that it would be

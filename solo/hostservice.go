@@ -38,16 +38,8 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 	if err != nil {
 		return nil, err
 	}
-	answer := make(chan error, 1)
-	s.loop.post(func() { answer <- s.loop.containers.announce(t) })
-	select {
-	case err = <-answer:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.loop.dead:
-		err = errStopping
-	}
-	if err != nil {
+	c := &call{}
+	if _, err := s.loop.await(ctx, c, func() { c.reply <- reply{err: s.loop.containers.announce(t)} }); err != nil {
 		return nil, err
 	}
 	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil

@@ -47,8 +47,13 @@ type reply struct {
 // ask hands a request to the loop and waits for the answer. When ctx ends
 // before that, the request is carried out all the same.
 func (l *loop) ask(ctx context.Context, c *call) (*snapshot, error) {
+	return l.await(ctx, c, func() { l.take(c) })
+}
+
+// await has the loop do something that answers a call, and waits for that.
+func (l *loop) await(ctx context.Context, c *call, do func()) (*snapshot, error) {
 	c.reply = make(chan reply, 1)
-	l.post(func() { l.take(c) })
+	l.post(do)
 	select {
 	case r := <-c.reply:
 		return r.task, r.err
@@ -242,8 +247,8 @@ func (l *loop) discard(t *task, c *call) {
 // submit accepts tasks, which are alike, from a user: all of them are durable when
 // it returns, or none. Those that read are one job.
 func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]headrace.TaskID, headrace.JobID, error) {
-	c := &call{reply: make(chan reply, 1)}
-	l.post(func() {
+	c := &call{}
+	first, err := l.await(ctx, c, func() {
 		if err := l.refusesFrom(by, tasks); err != nil {
 			l.later(func() { c.reply <- reply{err: err} })
 			return
@@ -256,21 +261,14 @@ func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]h
 		}
 		l.answer([]*call{c}, tasks[0], nil)
 	})
-	select {
-	case r := <-c.reply:
-		if r.err != nil {
-			return nil, "", r.err
-		}
-		ids := make([]headrace.TaskID, len(tasks))
-		for i, t := range tasks {
-			ids[i] = t.spec.ID // the loop does not change it any more
-		}
-		return ids, r.task.rec.Job, nil
-	case <-ctx.Done():
-		return nil, "", ctx.Err()
-	case <-l.dead:
-		return nil, "", errStopping
+	if err != nil {
+		return nil, "", err
 	}
+	ids := make([]headrace.TaskID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.spec.ID // the loop does not change it any more
+	}
+	return ids, first.rec.Job, nil
 }
 
 // refuses tells why n tasks cannot be accepted now; nil: they can.
