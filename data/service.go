@@ -130,7 +130,7 @@ func (s *service) awaitWarm(ctx context.Context, id warm.RequestID, v serve.View
 	case err == nil && !v.Sees(st.UID):
 		return nil, 0, noRequest(string(id))
 	case err == nil:
-		return s.wireWarm(st), st.Version, nil
+		return s.wireWarm(s.warming.entry(id), &st), st.Version, nil
 	case ctx.Err() != nil:
 		return nil, 0, ctx.Err()
 	case s.warming.ctx.Err() != nil:
@@ -153,11 +153,12 @@ func (w *warming) entry(id warm.RequestID) *warmEntry {
 // warmStatus is how a request stands now.
 func (s *service) warmStatus(id warm.RequestID, v serve.Viewer) (*wire.WarmStatus, error) {
 	st, err := s.warming.engine.Status(id)
-	if err == nil && v.Sees(st.UID) {
-		return s.wireWarm(st), nil
-	}
-	if e := s.warming.entry(id); e != nil && v.Sees(e.rec.UID) {
-		return s.wireEntry(e), nil
+	e := s.warming.entry(id)
+	switch {
+	case err == nil && v.Sees(st.UID):
+		return s.wireWarm(e, &st), nil
+	case e != nil && v.Sees(e.rec.UID):
+		return s.wireWarm(e, nil), nil
 	}
 	return nil, noRequest(string(id))
 }
@@ -169,48 +170,47 @@ func (s *service) ListWarm(ctx context.Context, _ *wire.ListWarmRequest) (*wire.
 		return nil, err
 	}
 	list := &wire.ListWarmResponse{}
-	listed := map[warm.RequestID]bool{}
-	all := map[warm.RequestID]warm.Status{}
-	stood := s.warming.engine.List()
-	for _, st := range stood {
-		all[st.ID] = st
+	all := s.warming.engine.List()
+	unlisted := map[warm.RequestID]*warm.Status{}
+	for i := range all {
+		unlisted[all[i].ID] = &all[i]
 	}
 	for _, e := range s.warming.sorted() {
 		rec := s.warming.recordOf(e)
 		id := warm.RequestID(rec.ID)
-		listed[id] = true
+		st := unlisted[id]
+		delete(unlisted, id)
 		if !by.Viewer().Sees(rec.UID) {
 			continue
 		}
-		status := s.wireEntry(e)
-		if st, ok := all[id]; ok {
-			status = s.wireWarm(st)
-		}
+		status := s.wireWarm(e, st)
 		for _, p := range rec.Paths[:min(len(rec.Paths), maxProblems)] {
 			status.Paths = append(status.Paths, serve.Shown(p))
 		}
 		list.Requests = append(list.Requests, status)
 	}
-	for _, st := range stood {
-		if !listed[st.ID] && by.Viewer().Sees(st.UID) {
-			list.Requests = append(list.Requests, s.wireWarm(st))
+	for _, st := range all {
+		if unlisted[st.ID] != nil && by.Viewer().Sees(st.UID) {
+			list.Requests = append(list.Requests, s.wireWarm(nil, &st))
 		}
 	}
 	return list, nil
 }
 
-// wireEntry shows a request that the engine does not know.
-func (s *service) wireEntry(e *warmEntry) *wire.WarmStatus {
+// wireWarm shows how a request stands: e is nil for one that no user has made, st for
+// one that the engine does not know.
+func (s *service) wireWarm(e *warmEntry, st *warm.Status) *wire.WarmStatus {
 	m := &wire.WarmStatus{State: "queued"}
-	s.fillEntry(m, e)
-	select {
-	case <-e.found:
-		if e.count == 0 {
+	if st != nil {
+		m = s.engineStatus(st)
+	}
+	if e != nil {
+		s.fillEntry(m, e)
+		if st == nil && e.isFound() && e.count == 0 {
 			m.State = "done" // there is nothing that it could keep
 		}
-	default:
 	}
-	s.fillBudget(m)
+	m.Budget, m.BudgetUsed = s.cache.Budget(), s.cache.Pinned()
 	return m
 }
 
@@ -218,9 +218,7 @@ func (s *service) wireEntry(e *warmEntry) *wire.WarmStatus {
 func (s *service) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	rec := s.warming.recordOf(e)
 	m.Id, m.Job, m.User, m.SubmittedMs = rec.ID, string(rec.Job), serve.UserName(rec.UID), rec.SubmittedMs
-	select {
-	case <-e.found:
-	default:
+	if !e.isFound() {
 		return
 	}
 	m.Files, m.Bytes, m.Resident = e.count, e.bytes, e.resident
@@ -229,12 +227,7 @@ func (s *service) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 }
 
-func (s *service) fillBudget(m *wire.WarmStatus) {
-	m.Budget, m.BudgetUsed = s.cache.Budget(), s.cache.Pinned()
-}
-
-// wireWarm shows how a request stands.
-func (s *service) wireWarm(st warm.Status) *wire.WarmStatus {
+func (s *service) engineStatus(st *warm.Status) *wire.WarmStatus {
 	m := &wire.WarmStatus{
 		Id: string(st.ID), Job: jobName(st.Job, st.UID), User: serve.UserName(st.UID), State: warmState(st),
 		Files: int64(st.Files), Bytes: st.Bytes, Pinned: st.Pinned, Migrated: st.Migrated,
@@ -248,10 +241,6 @@ func (s *service) wireWarm(st warm.Status) *wire.WarmStatus {
 		m.NotFit, m.Left = m.NotFit+m.Left, 0
 		m.NotFitReason = s.warming.fullReason(st.Waits)
 	}
-	if e := s.warming.entry(st.ID); e != nil {
-		s.fillEntry(m, e)
-	}
-	s.fillBudget(m)
 	return m
 }
 
@@ -271,7 +260,7 @@ func (w *warming) fullReason(waits string) string {
 	return fmt.Sprintf("the budget of %s is used up", report.Bytes(n.Budget))
 }
 
-func warmState(st warm.Status) string {
+func warmState(st *warm.Status) string {
 	switch {
 	case st.Ended:
 		return "released"

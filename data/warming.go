@@ -57,6 +57,15 @@ type warmEntry struct {
 	foundFiles
 }
 
+func (e *warmEntry) isFound() bool {
+	select {
+	case <-e.found:
+		return true
+	default:
+		return false
+	}
+}
+
 // foundFiles is what paths mean.
 type foundFiles struct {
 	files []warm.File
@@ -261,10 +270,8 @@ func (w *warming) room(uid uint32) (int64, error) {
 			continue
 		}
 		requests++
-		select {
-		case <-e.found:
+		if e.isFound() {
 			left -= e.count
-		default:
 		}
 	}
 	if requests >= maxWarmRequests {
