@@ -1,7 +1,6 @@
 package data
 
 import (
-	"context"
 	"strings"
 
 	"headrace"
@@ -33,34 +32,52 @@ const streamPrefix = "stream:"
 // at once.
 func StreamKey(stream string) string { return streamPrefix + stream }
 
-// Keeps reports whether anything is kept in memory here; else Keep must not be
-// called.
-func (f *Files) Keeps() bool { return f.warming != nil }
+// Keep has an input kept in memory, if anything is and it is not kept already. It
+// does not wait for that.
+func (f *Files) Keep(in Input) {
+	w, key := f.warming, headrace.JobID(in.Key)
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, kept := w.inputs[key]; kept {
+		return
+	}
+	w.inputs[key] = in
+	w.wg.Go(func() {
+		if err := w.keep(key, in); err != nil && w.ctx.Err() == nil {
+			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
+		}
+		if _, kept := w.input(key); !kept { // it was let go meanwhile
+			w.engine.Remove(warm.RequestID(key))
+		}
+	})
+}
 
-// Keep has an input kept in memory. It searches the files.
-func (f *Files) Keep(ctx context.Context, in Input) error {
-	w := f.warming
-	found, err := w.find(ctx, in.Owner, in.Paths, nil, maxWarmFiles)
+func (w *warming) keep(key headrace.JobID, in Input) error {
+	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, maxWarmFiles)
 	if err != nil || len(found.files) == 0 {
 		return err
 	}
-	key := headrace.JobID(in.Key)
-	w.mu.Lock()
-	w.inputs[key] = in
-	w.mu.Unlock()
 	return w.engine.Add(warm.Request{
 		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: found.files,
 		Bytes: in.Bytes, Order: in.Order, Implicit: strings.HasPrefix(in.Key, streamPrefix),
 	})
 }
 
-// LetGo ends the keeping of an input, if it is kept.
+// LetGo ends the keeping of an input, if it is kept. It does not wait for that.
 func (f *Files) LetGo(key string) {
-	w := f.warming
+	w, id := f.warming, headrace.JobID(key)
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
-	delete(w.inputs, headrace.JobID(key))
-	w.mu.Unlock()
-	w.engine.Remove(warm.RequestID(key))
+	defer w.mu.Unlock()
+	if _, kept := w.inputs[id]; kept {
+		delete(w.inputs, id)
+		w.wg.Go(func() { w.engine.Remove(warm.RequestID(id)) }) // if it is there
+	}
 }
 
 // input is the input that has a key; false: the key is that of a user's request.

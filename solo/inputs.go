@@ -19,10 +19,8 @@ type inputs struct {
 	board    *board
 	turn     turn
 	log      *slog.Logger
-	// fresh tasks have come in this turn and are kept if its decision leaves them
-	// waiting; kept are the keys of what is kept.
+	// fresh tasks have come in this turn; see expect.
 	fresh []*task
-	kept  map[string]bool
 }
 
 // turn is the present turn of the loop; see the loop's methods of these names.
@@ -33,54 +31,36 @@ type turn interface {
 }
 
 func newInputs(files *data.Files, b *board, t turn, log *slog.Logger) *inputs {
-	return &inputs{files: files, follower: files.NewFollower(), board: b, turn: t, log: log, kept: map[string]bool{}}
+	return &inputs{files: files, follower: files.NewFollower(), board: b, turn: t, log: log}
 }
 
 // expect has the input of a task kept if the decision of this turn leaves it
 // waiting.
 func (s *inputs) expect(t *task) {
-	if t.rec.Input != nil && !t.rec.Input.NoWarm && s.files.Keeps() {
+	if t.rec.Input != nil && !t.rec.Input.NoWarm {
 		s.fresh = append(s.fresh, t)
 	}
 }
 
 // keep has the inputs of those kept that wait after the decision. A task that opens
 // its files itself has an input of its own, which is let go with it. The tasks of a
-// stream have one together.
+// stream have one together: the first has the paths, and once one has started the
+// stream reads by itself.
 func (s *inputs) keep(active []*task) {
 	for _, t := range s.fresh {
-		key := t.inputKey()
-		// Of the tasks of a stream the first has the paths. Once one of them has started
-		// the stream reads by itself.
-		if t.rec.State == headrace.Pending && t.op == nil && !s.kept[key] && len(t.rec.Input.Paths) > 0 && !begun(t.streamOf(), active) {
-			s.kept[key] = true
-			s.keepOne(key, t)
+		if t.rec.State != headrace.Pending || t.op != nil || len(t.rec.Input.Paths) == 0 || begun(t.streamOf(), active) {
+			continue
 		}
+		in := data.Input{
+			Key: t.inputKey(), Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
+			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Order: t.rec.Order,
+		}
+		if id := t.streamOf(); id != "" {
+			in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)
+		}
+		s.turn.later(func() { s.files.Keep(in) }) // the board has to show the task first: see Alive
 	}
 	s.fresh = nil
-}
-
-func (s *inputs) keepOne(key string, t *task) {
-	in := data.Input{
-		Key: key, Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
-		Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Order: t.rec.Order,
-	}
-	if id := t.streamOf(); id != "" {
-		in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)
-	}
-	id := t.rec.ID
-	s.turn.later(func() { // the board has to show the task first: see Alive
-		s.turn.background(func(ctx context.Context) func() {
-			if err := s.files.Keep(ctx, in); err != nil && ctx.Err() == nil {
-				s.log.Warn("the input of a waiting task is not read ahead", "id", id, "err", err)
-			}
-			return func() {
-				if !s.kept[key] {
-					s.letGo(key) // it has ended meanwhile
-				}
-			}
-		})
-	})
 }
 
 // begun tells whether a task of the stream has started.
@@ -98,7 +78,7 @@ func begun(stream string, active []*task) bool {
 
 // release lets go of the input of a task that has ended, if none of active reads it.
 func (s *inputs) release(t *task, active []*task) {
-	if t.rec.Input == nil || !s.kept[t.inputKey()] {
+	if t.rec.Input == nil {
 		return
 	}
 	if id := t.streamOf(); id != "" {
@@ -108,15 +88,8 @@ func (s *inputs) release(t *task, active []*task) {
 			}
 		}
 	}
-	delete(s.kept, t.inputKey())
-	s.letGo(t.inputKey())
-}
-
-func (s *inputs) letGo(key string) {
-	s.turn.background(func(context.Context) func() {
-		s.files.LetGo(key)
-		return nil
-	})
+	key := t.inputKey()
+	s.turn.later(func() { s.files.LetGo(key) })
 }
 
 // follow brings what is known of the inputs of waiting tasks up to date; changed is
