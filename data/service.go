@@ -33,7 +33,7 @@ var errNoWarming = errors.New("this daemon keeps no files in memory; start it wi
 // service answers requests.
 type service struct{ *Files }
 
-// Service answers requests about files, of callers that package serve knows.
+// Service answers requests about files. It must stand behind serve.Interceptor.
 func (f *Files) Service() wireconnect.DataServiceHandler { return &service{f} }
 
 // Warm accepts a request to keep files in memory.

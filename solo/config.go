@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -128,14 +129,15 @@ func (c *Config) complete(mem memoryInfo) error {
 		return fmt.Errorf("state directory %q: give an absolute path", c.StateDir)
 	}
 	c.StateDir = filepath.Clean(c.StateDir)
-	if c.Slots == 0 {
-		c.Slots = float64(runtime.NumCPU())
-	}
+	c.Slots = cmp.Or(c.Slots, float64(runtime.NumCPU()))
+	c.Memory = cmp.Or(c.Memory, mem.Total/10*9)
+	c.TaskPIDs = cmp.Or(c.TaskPIDs, defaultTaskPIDs)
+	c.SpecBytes = cmp.Or(c.SpecBytes, defaultSpecBytes)
+	c.KeepEnded = cmp.Or(c.KeepEnded, defaultKeepEnded)
+	c.SuspendGrace = cmp.Or(c.SuspendGrace, defaultSuspendGrace)
+	c.KillGrace = cmp.Or(c.KillGrace, defaultKillGrace)
 	if math.IsNaN(c.Slots) || c.Slots < 0 || c.Slots > 1e6 {
 		return fmt.Errorf("slots %v: give a positive number", c.Slots)
-	}
-	if c.Memory == 0 {
-		c.Memory = mem.Total / 10 * 9
 	}
 	if most := mem.Total + mem.SwapTotal; mem.Total > 0 && c.Memory > most {
 		return fmt.Errorf("a memory budget of %s: the machine has %s, and %s of swap; give at most that", report.Bytes(c.Memory), report.Bytes(mem.Total), report.Bytes(mem.SwapTotal))
@@ -158,23 +160,8 @@ func (c *Config) complete(mem memoryInfo) error {
 	if c.KeepEnded < 0 {
 		return fmt.Errorf("ended tasks to keep %d: give a number, 1 or more", c.KeepEnded)
 	}
-	if c.SuspendGrace == 0 {
-		c.SuspendGrace = defaultSuspendGrace
-	}
-	if c.KillGrace == 0 {
-		c.KillGrace = defaultKillGrace
-	}
-	if c.SpecBytes == 0 {
-		c.SpecBytes = defaultSpecBytes
-	}
-	if c.TaskPIDs == 0 {
-		c.TaskPIDs = defaultTaskPIDs
-	}
 	if c.TaskPIDs < 0 {
 		return fmt.Errorf("%d processes for a task: give a positive number", c.TaskPIDs)
-	}
-	if c.KeepEnded == 0 {
-		c.KeepEnded = defaultKeepEnded
 	}
 	if c.Limits == nil {
 		c.Limits = limits.NewSource(limits.Default("the daemon's configuration"))
@@ -197,15 +184,9 @@ func (c *Config) complete(mem memoryInfo) error {
 }
 
 func (c *Config) completeBudgets() error {
-	if c.UserConnections == 0 {
-		c.UserConnections = defaultUserConnections
-	}
-	if c.UserRequestBytes == 0 {
-		c.UserRequestBytes = defaultUserRequestBytes
-	}
-	if c.RequestBytes == 0 {
-		c.RequestBytes = max(defaultRequestBytes, c.UserRequestBytes)
-	}
+	c.UserConnections = cmp.Or(c.UserConnections, defaultUserConnections)
+	c.UserRequestBytes = cmp.Or(c.UserRequestBytes, defaultUserRequestBytes)
+	c.RequestBytes = cmp.Or(c.RequestBytes, max(defaultRequestBytes, c.UserRequestBytes))
 	switch {
 	case c.UserConnections < 0 || c.UserConnections > math.MaxInt32:
 		return fmt.Errorf("user-connections %d: give a number, 1 or more", c.UserConnections)

@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,10 +78,8 @@ func (l *loop) stopwatch() func() (took time.Duration, atMs int64) {
 func (l *loop) specOf(t *task) proc.Spec {
 	spec := t.spec
 	if !t.hosted() { // else its scheduler sees to it
-		spec.Memory, spec.CPUs, spec.PIDs, spec.IOWeight = t.rec.Memory, t.rec.CPUs, t.rec.PIDs, t.rec.IOWeight
-		if spec.PIDs == 0 {
-			spec.PIDs = l.cfg.TaskPIDs
-		}
+		spec.Memory, spec.CPUs, spec.IOWeight = t.rec.Memory, t.rec.CPUs, t.rec.IOWeight
+		spec.PIDs = cmp.Or(t.rec.PIDs, l.cfg.TaskPIDs)
 	}
 	if id := t.streamOf(); id != "" {
 		spec.Under = []string{
