@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/fileset"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/serve"
 	"headrace/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 const (

@@ -1,9 +1,10 @@
 package solo
 
 import (
-	"headrace/stream"
 	"strings"
 	"testing"
+
+	"headrace/stream"
 )
 
 func TestConfigBuffer(t *testing.T) {

@@ -4,13 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"headrace"
-	"headrace/internal/linux"
-	"headrace/internal/testkit"
-	"headrace/policy"
-	"headrace/serve"
-	"headrace/wire"
-	"headrace/wire/wireconnect"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +12,14 @@ import (
 
 	"connectrpc.com/connect"
 	bolt "go.etcd.io/bbolt"
+
+	"headrace"
+	"headrace/internal/linux"
+	"headrace/internal/testkit"
+	"headrace/policy"
+	"headrace/serve"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 // callData makes a call about files and tells what came of it in a line; false:

@@ -3,7 +3,6 @@ package solo
 import (
 	"context"
 	"fmt"
-	"headrace/serve"
 	"log/slog"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/serve"
 )
 
 const (

@@ -3,10 +3,10 @@ package solo
 import (
 	"context"
 	"fmt"
-	"headrace/serve"
 	"time"
 
 	"headrace"
+	"headrace/serve"
 )
 
 // Kinds of errors that the loop meets most often.
