@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"headrace/disk"
+	"headrace/fileset"
 )
 
 // batchSlot holds a batch and the delimiters between its files.
@@ -207,8 +208,8 @@ func (b *batcher) fill(u *unit, buf []byte) (n int, err error) {
 // still what it was.
 func readFull(f *os.File, file *file, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
-	if now, ierr := identify(f); ierr == nil {
-		if why := file.changed(now); why != "" {
+	if now, ierr := fileset.Identify(f); ierr == nil {
+		if why := file.Changed(now); why != "" {
 			return fmt.Errorf("%s %s while it was read", file.path, why)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/fileset"
 	"headrace/internal/linux"
 )
 
@@ -14,11 +15,11 @@ import (
 type input struct {
 	id uint32
 	*os.File
-	identity
+	fileset.Identity
 }
 
-func newInput(f *os.File, is identity) *input {
-	return &input{id: arenaIDs.Add(1), File: f, identity: is}
+func newInput(f *os.File, is fileset.Identity) *input {
+	return &input{id: arenaIDs.Add(1), File: f, Identity: is}
 }
 
 // openAgain opens a file for a consumer: what that does with the descriptor, such as

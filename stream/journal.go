@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"headrace/fileset"
 	"headrace/internal/crash"
 	"headrace/internal/linux"
 	"headrace/stream/protocol"
@@ -210,7 +211,7 @@ type planHead struct {
 
 type planLine struct {
 	Path []byte `json:"path"` // may be anything but UTF-8
-	identity
+	fileset.Identity
 	Codec protocol.Codec `json:"codec,omitempty"`
 }
 
@@ -237,7 +238,7 @@ func writePlan(dir string, spec *Spec, p *plan) error {
 			return err
 		}
 		e := &p.files[i]
-		err = enc.Encode(planLine{[]byte(e.path), e.identity, e.codec})
+		err = enc.Encode(planLine{[]byte(e.path), e.Identity, e.codec})
 	}
 	if err == nil {
 		err = w.Flush()
@@ -285,7 +286,7 @@ func readPlan(dir string) (*Spec, *plan, error) {
 		} else if err != nil {
 			return nil, nil, fmt.Errorf("read %s: %w", f.Name(), err)
 		}
-		if err := m.add(string(line.Path), line.identity, line.Codec); err != nil {
+		if err := m.add(string(line.Path), line.Identity, line.Codec); err != nil {
 			return nil, nil, err
 		}
 	}

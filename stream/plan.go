@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"headrace/fileset"
 	"headrace/stream/protocol"
 )
@@ -27,40 +25,10 @@ const (
 	maxUnits = 1 << 28
 )
 
-// identity tells whether a file is still the one that was opened.
-type identity struct {
-	Dev   uint64 `json:"dev"`
-	Ino   uint64 `json:"ino"`
-	Size  int64  `json:"size"`
-	Mtime int64  `json:"mtime"` // ns
-}
-
-func identify(f *os.File) (identity, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return identity{}, err
-	}
-	return identity{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}, nil
-}
-
-// changed says how a file that was opened as was differs now, empty if not in a
-// way that matters. A file may grow: what was appended is not read.
-func (was identity) changed(now identity) string {
-	switch {
-	case was.Dev != now.Dev || was.Ino != now.Ino:
-		return "was replaced by another file"
-	case now.Size < was.Size:
-		return fmt.Sprintf("shrank from %d to %d bytes", was.Size, now.Size)
-	case now.Size == was.Size && now.Mtime != was.Mtime:
-		return "was written to"
-	}
-	return ""
-}
-
 // file is one input file of a plan.
 type file struct {
 	path string
-	identity
+	fileset.Identity
 	// block is the size of its blocks; 0 for a file that is dealt whole or in a
 	// batch.
 	block int
@@ -94,9 +62,9 @@ func newMaker(rule Rule) *maker { return &maker{p: &plan{rule: rule}} }
 
 // add adds a file. Empty files have no units, except where files are dealt by
 // name.
-func (m *maker) add(path string, id identity, codec protocol.Codec) error {
+func (m *maker) add(path string, id fileset.Identity, codec protocol.Codec) error {
 	p := m.p
-	entry := file{path: path, identity: id, first: p.units, codec: codec}
+	entry := file{path: path, Identity: id, first: p.units, codec: codec}
 	switch {
 	case p.rule.Split == Files, entry.codec != protocol.Plain:
 		entry.units = 1
@@ -236,15 +204,15 @@ func (p *plan) totalBytes(units []uint32) int64 {
 }
 
 // openInput opens a regular file and tells which one it is.
-func openInput(path string) (*os.File, identity, error) {
+func openInput(path string) (*os.File, fileset.Identity, error) {
 	f, err := fileset.Open(path)
 	if err != nil {
-		return nil, identity{}, err
+		return nil, fileset.Identity{}, err
 	}
-	id, err := identify(f)
+	id, err := fileset.Identify(f)
 	if err != nil {
 		f.Close()
-		return nil, identity{}, fmt.Errorf("%s: %w", path, err)
+		return nil, fileset.Identity{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, id, nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"headrace/fileset"
 	"headrace/stream/protocol"
 )
 
@@ -31,7 +32,7 @@ func TestPlanUnits(t *testing.T) {
 			if rng.IntN(8) == 0 && size > 0 {
 				codec = protocol.Gzip
 			}
-			if err := m.add(fmt.Sprint(i), identity{Size: size}, codec); err != nil {
+			if err := m.add(fmt.Sprint(i), fileset.Identity{Size: size}, codec); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -75,7 +76,7 @@ func checkPlan(t *testing.T, p *plan) {
 func TestPlanOnDisk(t *testing.T) {
 	m := newMaker(Rule{Split: Lines, Delimiter: []byte("x\x00y")})
 	for i, size := range []int64{0, 10, 300 << 10, 20 << 20, 5, 0, 7} {
-		if err := m.add(fmt.Sprintf("/a\n\xff\xc3\xa4 %d", i), identity{1, uint64(i), size, 99}, protocol.Codec(i%2)); err != nil {
+		if err := m.add(fmt.Sprintf("/a\n\xff\xc3\xa4 %d", i), fileset.Identity{Dev: 1, Ino: uint64(i), Size: size, Mtime: 99}, protocol.Codec(i%2)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,20 +97,5 @@ func TestPlanOnDisk(t *testing.T) {
 	}
 	if _, _, err := readPlan(dir); err == nil {
 		t.Error("rubbish was read as a plan")
-	}
-}
-
-func TestChanged(t *testing.T) {
-	was := identity{Dev: 1, Ino: 2, Size: 10, Mtime: 5}
-	for _, c := range []struct {
-		now  identity
-		want bool
-	}{
-		{was, false}, {identity{1, 2, 11, 6}, false}, {identity{1, 2, 9, 5}, true},
-		{identity{1, 2, 10, 6}, true}, {identity{1, 3, 10, 5}, true}, {identity{2, 2, 10, 5}, true},
-	} {
-		if got := was.changed(c.now); (got != "") != c.want {
-			t.Errorf("%v: %q", c.now, got)
-		}
 	}
 }

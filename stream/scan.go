@@ -2,16 +2,17 @@ package stream
 
 import (
 	"headrace/disk"
+	"headrace/fileset"
 	"headrace/pagecache"
 )
 
 // scanKey names what a scan reads: streams share one when all of it is equal.
 type scanKey struct {
-	identity
+	fileset.Identity
 	block int
 }
 
-func keyOf(f *file) scanKey { return scanKey{f.identity, f.block} }
+func keyOf(f *file) scanKey { return scanKey{f.Identity, f.block} }
 
 // attachment is a stream's part in a scan. The engine's lock guards it.
 type attachment struct {
@@ -130,7 +131,7 @@ func (sc *scan) open() error {
 	if err != nil {
 		return err
 	}
-	in := newInput(f, sc.file.identity)
+	in := newInput(f, sc.file.Identity)
 	device, err := sc.e.cfg.Devices.Of(f)
 	if err != nil {
 		f.Close()

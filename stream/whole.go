@@ -196,7 +196,7 @@ func (s *stream) openFile(file *file) (opened *os.File, err error) {
 		if err != nil {
 			return err
 		}
-		if why := file.changed(id); why != "" {
+		if why := file.Changed(id); why != "" {
 			f.Close()
 			return fmt.Errorf("%s %s since the stream was opened", file.path, why)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/fileset"
 )
 
 // A file that is not any more what it was when the stream was opened is no input,
@@ -69,7 +71,7 @@ func TestWithoutSplice(t *testing.T) {
 	out, err := os.Create(t.TempDir() + "/out") // is no pipe
 	must(t, err)
 	defer out.Close()
-	a := &arena{file: in, size: int64(len(data))}
+	a := &arena{file: in, was: fileset.Identity{Size: int64(len(data))}}
 	if _, err := spliceSome(int(out.Fd()), a.piece(0, 100)); err != unix.EINVAL {
 		t.Fatalf("splice says %v", err)
 	}

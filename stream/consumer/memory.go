@@ -1,12 +1,12 @@
 package consumer
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"headrace/fileset"
 	"headrace/stream/protocol"
 )
 
@@ -14,9 +14,9 @@ import (
 // guards it.
 type arena struct {
 	mem []byte
-	// file has size bytes and was written to at mtime, in nanoseconds; nil for memory.
-	file        *os.File
-	size, mtime int64
+	// file is nil for memory; was is what it was when the stream was opened.
+	file *os.File
+	was  fileset.Identity
 	// pieces counts those that were not read.
 	pieces  int
 	dropped bool
@@ -33,7 +33,7 @@ type piece struct {
 // end is how much lies in an arena.
 func (a *arena) end() uint64 {
 	if a.file != nil {
-		return uint64(a.size)
+		return uint64(a.was.Size)
 	}
 	return uint64(len(a.mem))
 }
@@ -82,15 +82,12 @@ func (e *readError) Error() string { return e.err.Error() }
 // changed tells whether a file is not what it was when the stream was opened. It may
 // have grown.
 func (a *arena) changed() error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(a.file.Fd()), &st); err != nil {
+	now, err := fileset.Identify(a.file)
+	if err != nil {
 		return err
 	}
-	switch {
-	case st.Size < a.size:
-		return fmt.Errorf("it shrank from %d to %d bytes while it was read", a.size, st.Size)
-	case st.Size == a.size && st.Mtim.Nano() != a.mtime:
-		return errors.New("it was written to while it was read")
+	if why := a.was.Changed(now); why != "" {
+		return fmt.Errorf("it %s while it was read", why)
 	}
 	return nil
 }
@@ -137,7 +134,13 @@ func (s *session) addFile(m *protocol.File) error {
 		f.Close()
 		return &ProtocolError{fmt.Sprintf("file %d is announced twice, or 0, or of %d bytes", m.ID, m.Size)}
 	}
-	a := &arena{file: f, size: int64(m.Size), mtime: int64(m.Mtime)}
+	was, err := fileset.Identify(f)
+	if err != nil {
+		f.Close()
+		return &ProtocolError{fmt.Sprintf("file %d is none: %v", m.ID, err)}
+	}
+	was.Size, was.Mtime = int64(m.Size), int64(m.Mtime)
+	a := &arena{file: f, was: was}
 	s.arenas[m.ID], s.mapped[a] = a, true
 	return nil
 }
