@@ -11,6 +11,7 @@ import (
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/stream"
+	"headrace/stream/source"
 	"headrace/wire"
 )
 
@@ -75,7 +76,7 @@ func Open(c Config) (*Files, error) {
 		}
 	}
 	f.streams, err = stream.New(stream.Config{
-		Dir: c.Streams, Cache: r.cache, Disks: r.disks, Devices: r.devices,
+		Dir: c.Streams, Source: &source.Local{Cache: r.cache, Disks: r.disks, Devices: r.devices},
 		NoResidentFirst: c.NoResidentFirst, Read: f.warming.streamRead, Log: c.Log,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"headrace/report"
 	"headrace/serve"
 	"headrace/stream"
+	"headrace/stream/deal"
 	"headrace/wire"
 )
 
@@ -105,19 +106,19 @@ func (f *Files) OpenStream(ctx context.Context, q *wire.Input, owner linux.Crede
 }
 
 // ruleOf is how the records of a request end.
-func ruleOf(q *wire.Input) stream.Rule {
+func ruleOf(q *wire.Input) deal.Rule {
 	switch q.Split {
 	case wire.Split_SPLIT_LINES:
 		if len(q.Delimiter) == 0 {
-			return stream.Rule{Split: stream.Lines, Delimiter: []byte("\n")}
+			return deal.Rule{Split: deal.Lines, Delimiter: []byte("\n")}
 		}
-		return stream.Rule{Split: stream.Lines, Delimiter: q.Delimiter}
+		return deal.Rule{Split: deal.Lines, Delimiter: q.Delimiter}
 	case wire.Split_SPLIT_FIXED:
-		return stream.Rule{Split: stream.Fixed, Size: q.RecordSize}
+		return deal.Rule{Split: deal.Fixed, Size: q.RecordSize}
 	case wire.Split_SPLIT_FILES:
-		return stream.Rule{Split: stream.Files}
+		return deal.Rule{Split: deal.Files}
 	}
-	return stream.Rule{Split: stream.Raw}
+	return deal.Rule{Split: deal.Raw}
 }
 
 // bufferFor is the size of a stream's buffer: what is asked for, else the usual

@@ -13,11 +13,14 @@ import (
 	"strings"
 	"sync"
 
-	"headrace/disk"
 	"headrace/fileset"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
+	"headrace/stream/deal"
+	"headrace/stream/protocol"
+	"headrace/stream/scan"
+	"headrace/stream/source"
 )
 
 const (
@@ -25,7 +28,7 @@ const (
 	// III.B).
 	DefaultBuffer = 100 << 20
 	// MinBuffer is the least that works with blocks of every size.
-	MinBuffer = 8 * maxBlock
+	MinBuffer = 8 * deal.MaxBlock
 	// MaxConsumers bounds the consumers of a stream.
 	MaxConsumers = 1024
 )
@@ -39,16 +42,11 @@ var (
 // errNoFiles says that there is nothing to deal.
 var errNoFiles = errors.New("there are no files to be read")
 
-// errRemoved is what consumers are told that come when nobody needs the stream.
-var errRemoved = errors.New("the stream was closed")
-
 // Config says what an engine works with.
 type Config struct {
 	// Dir holds a directory for each stream; made if it is missing, mode 0700.
-	Dir     string
-	Cache   pagecache.Cache
-	Disks   *disk.Scheduler
-	Devices *disk.Devices
+	Dir    string
+	Source source.Source
 	// NoResidentFirst deals files and blocks in their order only.
 	NoResidentFirst bool
 	// Read, if not nil, is told of every range that a consumer has been given and
@@ -64,9 +62,9 @@ type Spec struct {
 	ID    string            `json:"id"`
 	Owner linux.Credentials `json:"owner"`
 	// Paths are absolute: files, directories, patterns (package fileset).
-	Paths     []string `json:"paths"`
-	Rule      Rule     `json:"rule"`
-	Consumers int      `json:"consumers"`
+	Paths     []string  `json:"paths"`
+	Rule      deal.Rule `json:"rule"`
+	Consumers int       `json:"consumers"`
 	// Buffer is the shared memory of each scan, in bytes; 0: DefaultBuffer.
 	Buffer int64 `json:"buffer,omitempty"`
 }
@@ -98,17 +96,14 @@ type Engine struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	budget *budget.Budget // of links
 
+	// mu guards what follows, the streams and all bookkeeping of scans.
 	mu      sync.Mutex
+	scans   *scan.Set
 	streams map[string]*stream
-	scans   map[scanKey]*scan
-	pool    []*arena
 	links   map[*link]bool
-	budget  *budget.Budget // of links
 	closed  bool
-
-	// seeks tells whether a device has a head that is to be spared. Tests set it.
-	seeks func(disk.Device) bool
 }
 
 // New opens the streams that are in cfg.Dir. Consumers that were attached when
@@ -122,17 +117,17 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, streams: map[string]*stream{},
-		scans: map[scanKey]*scan{}, links: map[*link]bool{},
+		cfg: cfg, streams: map[string]*stream{}, links: map[*link]bool{},
 		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
-		seeks:  func(d disk.Device) bool { return d.Rotational },
 	}
+	e.scans = scan.NewSet(scan.Config{
+		Lock: &e.mu, Source: cfg.Source, NoResidentFirst: cfg.NoResidentFirst, Forget: e.forget, Log: cfg.Log,
+	})
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.recover(); err != nil {
 		e.Close()
 		return nil, err
 	}
-	e.work.Go(e.followResidency)
 	return e, nil
 }
 
@@ -162,21 +157,21 @@ func (e *Engine) recover() error {
 }
 
 // reopen takes up a stream that an earlier engine had.
-func (e *Engine) reopen(dir string, spec *Spec, p *plan) error {
+func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 	j, entries, err := openJournal(dir)
 	if err != nil {
 		return err
 	}
 	s := newStream(e, dir, *spec, p, j)
 	for i := range entries {
-		if err := s.replayEntry(&entries[i]); err != nil {
+		if err := s.deal.Replay(&entries[i]); err != nil {
 			j.f.Close()
 			return err
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.awaitUnknown()
+	s.deal.Await()
 	e.streams[spec.ID] = s
 	return nil
 }
@@ -214,7 +209,7 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	return s.info(), nil
 }
 
-func (e *Engine) create(dir string, spec *Spec, p *plan) (*stream, error) {
+func (e *Engine) create(dir string, spec *Spec, p *deal.Plan) (*stream, error) {
 	if err := writePlan(dir, spec, p); err != nil {
 		return nil, err
 	}
@@ -230,45 +225,26 @@ func (e *Engine) create(dir string, spec *Spec, p *plan) (*stream, error) {
 }
 
 // makePlan finds the files, and how much of each is in memory now.
-func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*plan, error) {
-	m := newMaker(spec.Rule)
-	err := linux.AsUser(spec.Owner, func() error {
-		return fileset.Find(ctx, spec.Paths, fileset.Visitor{File: func(f fileset.File) error {
-			return e.addInput(m, f.Path)
-		}})
+func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
+	p := &deal.Plan{Rule: spec.Rule}
+	err := e.cfg.Source.Find(ctx, spec.Owner, spec.Paths, func(path string, f source.File) (err error) {
+		codec := protocol.Plain
+		if spec.Rule.Split != deal.Files {
+			codec, err = source.Codec(path, f)
+		}
+		if err == nil {
+			err = p.Add(path, f.Identity(), codec)
+		}
+		if err == nil && !e.cfg.NoResidentFirst {
+			// Where it cannot be found out, none is.
+			p.Files[len(p.Files)-1].Resident, _ = f.Resident(pagecache.Range{Len: f.Identity().Size})
+		}
+		return err
 	})
-	if err == nil && len(m.p.files) == 0 {
+	if err == nil && len(p.Files) == 0 {
 		err = &fileset.Problem{Path: strings.Join(spec.Paths, ", "), Err: errNoFiles}
 	}
-	return m.p, err
-}
-
-// addInput opens a file, which shows that it can be read, and adds it.
-func (e *Engine) addInput(m *maker, path string) error {
-	f, id, err := openInput(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	codec, err := m.p.rule.sniff(path, f)
-	if err == nil {
-		err = m.add(path, id, codec)
-	}
-	if err == nil {
-		m.last().resident = e.resident(f, id.Size)
-	}
-	return err
-}
-
-func (e *Engine) resident(f *os.File, size int64) int64 {
-	if e.cfg.NoResidentFirst {
-		return 0
-	}
-	n, err := e.cfg.Cache.Resident(f, pagecache.Range{Len: size})
-	if err != nil {
-		return 0
-	}
-	return n
+	return p, err
 }
 
 // find looks a stream up; call it with the lock held.
@@ -299,12 +275,7 @@ func (e *Engine) List() []Info {
 	for _, s := range e.streams {
 		list = append(list, s.info())
 	}
-	slices.SortFunc(list, func(a, b Info) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
 
@@ -313,20 +284,14 @@ func (e *Engine) List() []Info {
 func (e *Engine) Fail(id string, consumer int, attempt int) error {
 	e.mu.Lock()
 	s, err := e.find(id)
-	if err == nil && (consumer < 0 || consumer >= len(s.consumers)) {
+	if err == nil && (consumer < 0 || consumer >= len(s.seats)) {
 		err = fmt.Errorf("stream %s has no consumer %d", id, consumer)
 	}
+	e.mu.Unlock()
 	if err != nil {
-		e.mu.Unlock()
 		return err
 	}
-	c := s.consumers[consumer]
-	over := c.attempt > uint32(attempt) || c.attempt == uint32(attempt) && (c.phase == committed || c.phase == over)
-	e.mu.Unlock()
-	if over {
-		return nil
-	}
-	return s.giveUp(c, uint32(attempt), "was given up")
+	return s.giveUp(uint32(consumer), uint32(attempt), "was given up")
 }
 
 // Remove forgets a stream. Consumers that are attached get an error.
@@ -338,9 +303,8 @@ func (e *Engine) Remove(id string) error {
 		return err
 	}
 	delete(e.streams, id)
-	s.fail(errRemoved)
-	s.release()
-	e.trimPool()
+	s.Failed(errRemoved)
+	s.feed.Close()
 	e.mu.Unlock()
 
 	s.journalMu.Lock()
@@ -372,49 +336,15 @@ func (e *Engine) Close() {
 	for _, s := range e.streams {
 		s.release()
 	}
-	for _, sc := range e.scans {
-		sc.cond.Broadcast()
-	}
+	e.scans.Stop()
 	e.mu.Unlock()
 	e.work.Wait()
+	e.scans.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.streams {
 		s.journal.f.Close()
 	}
-	for _, a := range e.pool {
-		a.close()
-	}
-	e.pool = nil
-}
-
-// takeArena finds shared memory for uid: of the pool if some fits, else new.
-// Call it with the lock held.
-func (e *Engine) takeArena(slotSize, n int, uid uint32) (*arena, error) {
-	for i, a := range e.pool {
-		if a.uid == uid && len(a.mem) >= slotSize*n {
-			e.pool = slices.Delete(e.pool, i, i+1)
-			a.carve(slotSize)
-			return a, nil
-		}
-	}
-	return newArena(slotSize, n, uid)
-}
-
-// putArena takes an arena back that nobody uses any more. It is kept for its
-// user while they have streams that deal.
-func (e *Engine) putArena(a *arena) {
-	if a.mixed || e.closed || !e.serves(a.uid) {
-		e.dropArena(a)
-		return
-	}
-	e.pool = append(e.pool, a)
-}
-
-// dropArena ends an arena and tells those who have mapped it.
-func (e *Engine) dropArena(a *arena) {
-	e.forget(a.id)
-	a.close()
 }
 
 // forget tells all consumers that an arena or a file is gone.
@@ -422,24 +352,4 @@ func (e *Engine) forget(id uint32) {
 	for l := range e.links {
 		l.forget(id)
 	}
-}
-
-func (e *Engine) serves(uid uint32) bool {
-	for _, s := range e.streams {
-		if s.spec.Owner.UID == uid && s.attachedCount() > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// trimPool frees memory of users who have no stream at work.
-func (e *Engine) trimPool() {
-	e.pool = slices.DeleteFunc(e.pool, func(a *arena) bool {
-		if e.serves(a.uid) {
-			return false
-		}
-		e.dropArena(a)
-		return true
-	})
 }

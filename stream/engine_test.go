@@ -14,9 +14,10 @@ import (
 
 	"headrace/disk"
 	"headrace/pagecache"
+	"headrace/stream/deal"
 )
 
-var byLine = Rule{Split: Lines, Delimiter: []byte("\n")}
+var byLine = deal.Rule{Split: deal.Lines, Delimiter: []byte("\n")}
 
 func TestOneFileManyConsumers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -77,9 +78,9 @@ func firstDifference(a, b []byte) int {
 func TestRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	data := lines(rng, 5<<20, 5000)
-	for _, rule := range []Rule{
-		{Split: Raw}, {Split: Fixed, Size: 1000}, {Split: Fixed, Size: 300000}, byLine,
-		{Split: Lines, Delimiter: []byte("ab")}, {Split: Lines, Delimiter: []byte("never there")},
+	for _, rule := range []deal.Rule{
+		{Split: deal.Raw}, {Split: deal.Fixed, Size: 1000}, {Split: deal.Fixed, Size: 300000}, byLine,
+		{Split: deal.Lines, Delimiter: []byte("ab")}, {Split: deal.Lines, Delimiter: []byte("never there")},
 	} {
 		for _, seekless := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, seekless %v", rule, seekless), func(t *testing.T) {
@@ -93,9 +94,9 @@ func TestRules(t *testing.T) {
 				for _, c := range clients {
 					for i, u := range c.got {
 						switch {
-						case rule.Split == Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
+						case rule.Split == deal.Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
 							t.Errorf("a unit of %d bytes is not made of records of %d", len(u), rule.Size)
-						case rule.Split == Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
+						case rule.Split == deal.Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
 							t.Error("a unit ends inside a record")
 						}
 					}
@@ -167,7 +168,7 @@ func TestManyFiles(t *testing.T) {
 // TestSplitFiles deals names, those in memory first.
 func TestSplitFiles(t *testing.T) {
 	p := newPlace(t)
-	p.cfg.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 {
+	p.local.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 {
 		if strings.HasSuffix(f.Name(), "7") {
 			return r.Len
 		}
@@ -178,7 +179,7 @@ func TestSplitFiles(t *testing.T) {
 	for _, n := range []string{"f1", "f2", "f7", "f3", "g7"} {
 		paths = append(paths, p.write(n, []byte("something")))
 	}
-	info := p.open(Spec{Paths: paths, Rule: Rule{Split: Files}, Consumers: 1})
+	info := p.open(Spec{Paths: paths, Rule: deal.Rule{Split: deal.Files}, Consumers: 1})
 	c := p.all(info)[0]
 	var names []string
 	for _, path := range c.path {
@@ -195,7 +196,7 @@ func TestResidentBlocksFirst(t *testing.T) {
 	data := lines(rng, 8<<20, 100)
 	half := int64(len(data) / 2)
 	p := newPlace(t)
-	p.cfg.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+	p.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
 		return max(0, r.Off+r.Len-max(half, r.Off))
 	}}
 	p.start()
@@ -239,9 +240,9 @@ func TestResidentFilesFirst(t *testing.T) {
 		paths = append(paths, p.write(fmt.Sprintf("f%d", i), bytes.Repeat([]byte{byte('0' + i)}, size)))
 	}
 	here := map[string]int64{paths[2]: size / 2, paths[3]: size, paths[4]: size, paths[5]: size}
-	p.cfg.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 { return min(r.Len, here[f.Name()]) }}
+	p.local.Cache = &fakeCache{resident: func(f *os.File, r pagecache.Range) int64 { return min(r.Len, here[f.Name()]) }}
 	p.start()
-	info := p.open(Spec{Paths: paths, Rule: Rule{Split: Files}, Consumers: 1})
+	info := p.open(Spec{Paths: paths, Rule: deal.Rule{Split: deal.Files}, Consumers: 1})
 	c := p.client(info.ID, 0, 1)
 	if err := c.connect(); err != nil {
 		t.Fatal(err)
@@ -265,14 +266,14 @@ func (p *place) occupy(path string) *disk.Turn {
 		p.t.Fatal(err)
 	}
 	defer f.Close()
-	device, err := p.cfg.Devices.Of(f)
+	device, err := p.local.Devices.Of(f)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	if device.Memory {
 		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
 	}
-	turn, err := p.cfg.Disks.Reader(device, disk.Demand, "test").Begin(p.t.Context())
+	turn, err := p.local.Disks.Reader(device, disk.Demand, "test").Begin(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestSharedScan(t *testing.T) {
 	p := newPlace(t).start()
 	path := p.write("f", data)
 	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 2})
-	b := p.open(Spec{Paths: []string{path}, Rule: Rule{Split: Fixed, Size: 4096}, Consumers: 2})
+	b := p.open(Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Fixed, Size: 4096}, Consumers: 2})
 	done := make(chan []*client)
 	go func() { done <- p.all(b) }()
 	got := joined(p.all(a))
@@ -298,7 +299,7 @@ func TestSharedScan(t *testing.T) {
 		t.Error("the second job's bytes are wrong")
 	}
 	p.e.mu.Lock()
-	left := len(p.e.scans)
+	left := p.e.scans.Scans()
 	p.e.mu.Unlock()
 	if left > 0 && !p.settled() {
 		t.Errorf("%d scans are left", left)
@@ -308,7 +309,7 @@ func TestSharedScan(t *testing.T) {
 // settled waits until no scan is left.
 func (p *place) settled() bool {
 	p.e.Close()
-	return len(p.e.scans) == 0
+	return p.e.scans.Scans() == 0
 }
 
 // TestFailedAttempt returns what it had, and a committed one gets it again.
@@ -385,7 +386,7 @@ func testRecordTooLong(t *testing.T, seekless bool) {
 	p.start()
 	path := p.write("f", data)
 	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
-	b := p.open(Spec{Paths: []string{path}, Rule: Rule{Split: Raw}, Consumers: 1, Buffer: MinBuffer})
+	b := p.open(Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Raw}, Consumers: 1, Buffer: MinBuffer})
 	errs := make(chan error)
 	c := p.client(a.ID, 0, 1)
 	go func() { errs <- c.drain(0) }()

@@ -21,6 +21,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/protocol"
+	"headrace/stream/source"
 )
 
 // fakeCache says that a chosen part of every file is in memory.
@@ -45,6 +46,7 @@ func (c *fakeCache) Watch(*os.File) (pagecache.Watched, error) {
 type place struct {
 	t      testing.TB
 	cfg    Config
+	local  *source.Local
 	socket string
 	e      *Engine
 	served chan error
@@ -55,9 +57,12 @@ type place struct {
 
 func newPlace(t testing.TB) *place {
 	dir := t.TempDir()
-	p := &place{t: t, socket: filepath.Join(dir, "s"), cfg: Config{
-		Dir: filepath.Join(dir, "streams"), Cache: &fakeCache{}, Disks: &disk.Scheduler{}, Devices: &disk.Devices{},
-	}}
+	p := &place{t: t, socket: filepath.Join(dir, "s")}
+	p.local = &source.Local{
+		Cache: &fakeCache{}, Disks: &disk.Scheduler{}, Devices: &disk.Devices{},
+		Seeks: func(disk.Device) bool { return !p.seekless },
+	}
+	p.cfg = Config{Dir: filepath.Join(dir, "streams"), Source: p.local}
 	t.Cleanup(func() { p.stop() })
 	return p
 }
@@ -68,7 +73,6 @@ func (p *place) start() *place {
 	if p.e, err = New(p.cfg); err != nil {
 		p.t.Fatal(err)
 	}
-	p.e.seeks = func(disk.Device) bool { return !p.seekless }
 	os.Remove(p.socket)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.socket, Net: "unix"})
 	if err != nil {
@@ -104,7 +108,7 @@ func (p *place) open(spec Spec) Info {
 func (p *place) undealt(stream string) int {
 	p.e.mu.Lock()
 	defer p.e.mu.Unlock()
-	return p.e.streams[stream].undealt()
+	return p.e.streams[stream].deal.Undealt()
 }
 
 // client is one attempt of a consumer, with what it has been given.

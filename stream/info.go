@@ -24,15 +24,15 @@ type ConsumerInfo struct {
 
 func (s *stream) info() Info {
 	in := Info{
-		ID: s.spec.ID, UID: s.spec.Owner.UID, Files: len(s.plan.files), Bytes: s.plan.bytes, Units: int(s.plan.units),
-		Committed: s.count[done], DealtBytes: s.emptyBytes,
+		ID: s.spec.ID, UID: s.spec.Owner.UID, Files: len(s.plan.Files), Bytes: s.plan.Bytes, Units: int(s.plan.Units),
+		Committed: s.deal.Committed(), DealtBytes: s.deal.DealtBytes(),
 	}
-	for _, c := range s.consumers {
-		in.Consumers = append(in.Consumers, ConsumerInfo{Units: len(c.units), Bytes: c.bytes})
-		in.DealtBytes += c.bytes
+	for i := range s.seats {
+		units, bytes := s.deal.Given(i)
+		in.Consumers = append(in.Consumers, ConsumerInfo{Units: units, Bytes: bytes})
 	}
-	if s.err != nil {
-		in.Error = s.err.Error()
+	if err := s.deal.Err(); err != nil {
+		in.Error = err.Error()
 	}
 	return in
 }

@@ -1,11 +1,15 @@
 package stream
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"headrace/fileset"
+	"headrace/stream/deal"
+	"headrace/stream/protocol"
 )
 
 func TestJournalRoundTrip(t *testing.T) {
@@ -14,14 +18,14 @@ func TestJournalRoundTrip(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Fatal(entries, err)
 	}
-	want := []entry{
-		{verb: attached, consumer: 1, attempt: 1},
-		{verb: left, consumer: 1, attempt: 1, units: []uint32{5, 3, maxUnits, 0}},
-		{verb: finished, consumer: 7, attempt: 2, code: -1, units: []uint32{1}},
-		{verb: failed, consumer: 1, attempt: 4},
+	want := []deal.Entry{
+		{Verb: deal.Attached, Consumer: 1, Attempt: 1},
+		{Verb: deal.Left, Consumer: 1, Attempt: 1, Units: []uint32{5, 3, deal.MaxUnits, 0}},
+		{Verb: deal.Finished, Consumer: 7, Attempt: 2, Code: -1, Units: []uint32{1}},
+		{Verb: deal.Failed, Consumer: 1, Attempt: 4},
 	}
 	for _, e := range want {
-		if err := j.write(e); err != nil {
+		if err := j.write(&e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +48,7 @@ func TestJournalRoundTrip(t *testing.T) {
 		if n > len(want) || n > 0 && !reflect.DeepEqual(entries, want[:n]) || cut == len(whole) && n != len(want) {
 			t.Fatalf("%d bytes: %v", cut, entries)
 		}
-		if err := j.write(want[0]); err != nil {
+		if err := j.write(&want[0]); err != nil {
 			t.Fatal(err)
 		}
 		j.f.Close()
@@ -55,25 +59,29 @@ func TestJournalRoundTrip(t *testing.T) {
 	}
 }
 
-func FuzzJournal(f *testing.F) {
-	for _, e := range []entry{{verb: attached}, {verb: left, units: []uint32{1, 2, 9}}} {
-		f.Add(e.encode())
+func TestPlanOnDisk(t *testing.T) {
+	m := &deal.Plan{Rule: deal.Rule{Split: deal.Lines, Delimiter: []byte("x\x00y")}}
+	for i, size := range []int64{0, 10, 300 << 10, 20 << 20, 5, 0, 7} {
+		if err := m.Add(fmt.Sprintf("/a\n\xff\xc3\xa4 %d", i), fileset.Identity{Dev: 1, Ino: uint64(i), Size: size, Mtime: 99}, protocol.Codec(i%2)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, size, err := readJournal(bytes.NewReader(b))
-		if size > int64(len(b)) {
-			t.Fatal("longer than what there is")
-		}
-		if err != nil {
-			return
-		}
-		var again []byte
-		for i := range entries {
-			again = append(again, entries[i].encode()...)
-		}
-		back, _, err := readJournal(bytes.NewReader(again))
-		if err != nil || len(back) != len(entries) {
-			t.Fatalf("%v became %v, %v", entries, back, err)
-		}
-	})
+	dir := t.TempDir()
+	spec := Spec{ID: "s", Rule: m.Rule, Consumers: 3}
+	if err := writePlan(dir, &spec, m); err != nil {
+		t.Fatal(err)
+	}
+	back, p, err := readPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(*back) != fmt.Sprint(spec) || !reflect.DeepEqual(p, m) {
+		t.Errorf("%v %v became %v %v", spec, m, *back, p)
+	}
+	if err := os.WriteFile(filepath.Join(dir, planName), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := readPlan(dir); err == nil {
+		t.Error("rubbish was read as a plan")
+	}
 }

@@ -1,11 +1,17 @@
 package stream
 
 import (
+	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/linux"
 	"headrace/stream/protocol"
+	"headrace/stream/scan"
 )
 
 // outgoing is a message on its way. With some goes a descriptor of their own, as
@@ -16,12 +22,9 @@ type outgoing struct {
 	file *os.File
 }
 
-func message(m protocol.Message) outgoing { return outgoing{m: m} }
-
 // link is one connection. The engine's lock guards it, except for conn.
 type link struct {
-	e     *Engine
-	uid   uint32
+	log   *slog.Logger
 	conn  *protocol.Conn
 	owner linux.Credentials // of the stream
 	// told are the arenas and files that the consumer has been told of.
@@ -34,7 +37,15 @@ type link struct {
 	ending bool
 }
 
-// send queues a message.
+func newLink(sock *net.UnixConn, log *slog.Logger) *link {
+	l := &link{log: log, conn: protocol.NewServerConn(sock), told: map[uint32]bool{}}
+	l.cond = sync.NewCond(&l.mu)
+	return l
+}
+
+// say queues a message.
+func (l *link) say(m protocol.Message) { l.send(outgoing{m: m}) }
+
 func (l *link) send(o outgoing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,33 +64,15 @@ func (o outgoing) drop() {
 }
 
 // sendPiece queues a piece and, if need be, what it lies in.
-func (l *link) sendPiece(unit uint32, p piece) {
-	m := &protocol.Piece{Unit: unit, Length: uint32(p.n)}
-	if in := p.slot.input; in != nil {
-		m.Arena, m.Offset = in.id, uint64(p.slot.at+int64(p.off))
-		l.sendFrom(in, m)
-		return
-	}
-	a := p.slot.a
-	if !l.told[a.id] {
-		if !l.sendWith(&protocol.Arena{ID: a.id, Size: uint64(len(a.mem))}, a.file) {
+func (l *link) sendPiece(unit uint32, p scan.Piece) {
+	in, at := p.Place()
+	if !l.told[in.ID] {
+		if !l.sendWith(in.Announce, in.Shared) {
 			return
 		}
-		l.told[a.id] = true
+		l.told[in.ID] = true
 	}
-	m.Arena, m.Offset = a.id, uint64(p.slot.off+p.off)
-	l.send(message(m))
-}
-
-// sendFrom queues a piece that lies in a file.
-func (l *link) sendFrom(in *input, m *protocol.Piece) {
-	if !l.told[in.id] {
-		if !l.sendWith(&protocol.File{ID: in.id, Size: uint64(in.Size), Mtime: uint64(in.Mtime)}, in.File) {
-			return
-		}
-		l.told[in.id] = true
-	}
-	l.send(message(m))
+	l.say(&protocol.Piece{Unit: unit, Arena: in.ID, Offset: at, Length: uint32(p.N)})
 }
 
 // sendWith queues a message with a descriptor. It fails when there are no more of
@@ -87,7 +80,7 @@ func (l *link) sendFrom(in *input, m *protocol.Piece) {
 func (l *link) sendWith(m protocol.Message, f *os.File) bool {
 	own, err := duplicate(f)
 	if err != nil {
-		l.e.cfg.Log.Error("share memory or a file with a consumer", "err", err)
+		l.log.Error("share memory or a file with a consumer", "err", err)
 		l.close()
 		return false
 	}
@@ -99,13 +92,13 @@ func (l *link) sendWith(m protocol.Message, f *os.File) bool {
 func (l *link) forget(id uint32) {
 	if l.told[id] {
 		delete(l.told, id)
-		l.send(message(&protocol.Drop{ID: id}))
+		l.say(&protocol.Drop{ID: id})
 	}
 }
 
 // fail queues an error as the last message.
 func (l *link) fail(text string) {
-	l.send(message(&protocol.Error{Text: text}))
+	l.say(&protocol.Error{Text: text})
 	l.finish()
 }
 
@@ -176,4 +169,29 @@ func (l *link) flush(queue []outgoing) error {
 		}
 	}
 	return l.conn.Send(batch...)
+}
+
+// duplicate is another descriptor for an open file.
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// openAgain opens a file for a consumer: what that does with the descriptor, such as
+// setting flags, must not change anything for others. It has the owner's rights, for
+// some file systems refuse root. It may take as long as the file system likes. The
+// caller closes the file.
+func openAgain(file *os.File, owner linux.Credentials) (f *os.File, err error) {
+	err = linux.AsUser(owner, func() error {
+		f, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s again for a consumer: %w", file.Name(), err)
+	}
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_SEQUENTIAL) // reads ahead twice as far
+	return f, nil
 }

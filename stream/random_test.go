@@ -108,7 +108,7 @@ func TestEveryRecordOnce(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(seed), 17))
 			c := &chaos{place: newPlace(t)}
 			c.seekless = seed%2 == 1
-			c.cfg.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+			c.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
 				return r.Len * (r.Off / (1 << 20) % 2)
 			}}
 			c.start()

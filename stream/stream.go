@@ -1,142 +1,69 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"headrace/pagecache"
+	"headrace/stream/deal"
 	"headrace/stream/protocol"
+	"headrace/stream/scan"
 )
 
-// unitState is where a unit is.
-type unitState uint8
+// errRemoved is what consumers are told that come when nobody needs the stream.
+var errRemoved = errors.New("the stream was closed")
 
-const (
-	// todo units have to be brought and dealt.
-	todo unitState = iota
-	// ready units are in memory and belong to nobody yet.
-	ready
-	// leased units were given to an attempt that is not over.
-	leased
-	// done units were committed.
-	done
-	// empty units turned out to have no records.
-	empty
-	unitStates
-)
-
-// unit is a unit in memory, or on its way.
-type unit struct {
-	id   uint32
-	file int
-	// offset is where it begins in its file.
-	offset int64
-	pieces []piece
-	// bytes counts all pieces that there have been, freed those that are gone.
-	bytes, freed int64
-	ended        bool
-	unterminated bool
-	// cancelled tells who brings it that nobody wants it any more.
-	cancelled bool
-}
-
-// piece is a part of a slot; it holds a reference.
-type piece struct {
-	slot *slot
-	off  int
-	n    int
-}
-
-func (u *unit) add(s *slot, off, n int) {
-	if n == 0 {
-		return
-	}
-	s.refs++
-	u.pieces = append(u.pieces, piece{s, off, n})
-	u.bytes += int64(n)
-}
-
-// free lets go of all pieces that end at or before position.
-func (u *unit) free(position int64) {
-	for len(u.pieces) > 0 && u.freed+int64(u.pieces[0].n) <= position {
-		u.freed += int64(u.pieces[0].n)
-		u.pieces[0].slot.drop()
-		u.pieces = u.pieces[1:]
-	}
-}
-
-func (u *unit) cancel() {
-	u.cancelled = true
-	u.free(u.bytes)
-}
-
-// fetch is a unit that one consumer waits for: it has it on its list already.
-type fetch struct {
-	c        *consumer
-	position int64
-}
-
-// stream is one open stream. The engine's lock guards it, except for journal.
+// stream is one open stream: its dealer decides, its feed reads, and what the one
+// wants is done here with the other and with the consumers' connections. The engine's
+// lock guards it, except for journal.
 type stream struct {
 	e    *Engine
 	dir  string
 	spec Spec
-	plan *plan
-	err  error
+	plan *deal.Plan
+	deal *deal.Dealer
+	feed *scan.Feed
+
+	seats []seat
+	// units are in memory and belong to nobody.
+	units map[uint32]*scan.Unit
 
 	journalMu sync.Mutex
 	journal   *journal
-
-	state []unitState
-	count [unitStates]int
-	// emptyBytes is the size of the blocks without records.
-	emptyBytes int64
-	consumers  []*consumer
-	// unknown counts the consumers that may still come back after a restart.
-	unknown int
-	// ready units in the order in which they came; waiting consumers likewise.
-	ready   []*unit
-	waiting []*consumer
-	fetches map[uint32]*fetch
-
-	// source brings units; see source.go.
-	source source
 }
 
-func newStream(e *Engine, dir string, spec Spec, p *plan, j *journal) *stream {
+// seat is where a consumer is connected; it is empty without a link.
+type seat struct {
+	link *link
+	// unit is what it has and has not consumed, nil without; position is how much of it
+	// is consumed, in bytes.
+	unit     *scan.Unit
+	position int64
+}
+
+func newStream(e *Engine, dir string, spec Spec, p *deal.Plan, j *journal) *stream {
 	s := &stream{
 		e: e, dir: dir, spec: spec, plan: p, journal: j,
-		state: make([]unitState, p.units), fetches: map[uint32]*fetch{},
+		seats: make([]seat, spec.Consumers), units: map[uint32]*scan.Unit{},
 	}
-	s.count[todo] = int(p.units)
-	for i := range spec.Consumers {
-		s.consumers = append(s.consumers, &consumer{s: s, index: uint32(i)})
+	var resident func(uint32) int64
+	if !e.cfg.NoResidentFirst {
+		resident = func(unit uint32) int64 { return s.feed.Resident(unit) }
 	}
-	s.source.init(s)
+	s.deal = deal.New(p, spec.Consumers, resident)
+	s.feed = e.scans.Feed(scan.Spec{Plan: p, Owner: spec.Owner, Buffer: spec.buffer(), Consumers: spec.Consumers}, s.deal, s)
 	return s
 }
 
-func (s *stream) set(id uint32, to unitState) {
-	from := s.state[id]
-	s.count[from]--
-	s.count[to]++
-	s.state[id] = to
-	if to == todo {
-		s.source.returned(id)
-	} else if from == todo {
-		s.source.taken(id)
-	}
-}
-
 // write makes an entry of the journal durable. Call it without the lock.
-func (s *stream) write(e entry) error {
-	return s.writeIf(func() (entry, bool) { return e, true })
+func (s *stream) write(e deal.Entry) error {
+	return s.writeIf(func() (deal.Entry, bool) { return e, true })
 }
 
 // writeIf writes what make returns, unless that is no longer true when it is the
 // entry's turn.
-func (s *stream) writeIf(make func() (e entry, still bool)) error {
+func (s *stream) writeIf(make func() (e deal.Entry, still bool)) error {
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()
 	if s.journal.f == nil {
@@ -146,239 +73,213 @@ func (s *stream) writeIf(make func() (e entry, still bool)) error {
 	if !still {
 		return nil
 	}
-	return s.journal.write(e)
+	return s.journal.write(&e)
 }
 
-// replayEntry takes in what an earlier engine wrote.
-func (s *stream) replayEntry(e *entry) error {
-	if int(e.consumer) >= len(s.consumers) {
-		return errJournal
-	}
-	for _, u := range e.units {
-		if u >= s.plan.units {
-			return errJournal
-		}
-	}
-	c := s.consumers[e.consumer]
-	if c.attempt < e.attempt {
-		c.supersede(e.attempt)
-	}
-	if c.phase >= committed && (e.verb == attached || e.verb == left) {
-		return nil // a connection that came while the end was being written
-	}
-	switch e.verb {
-	case attached:
-		c.phase = unknown
-	case left:
-		c.phase, c.units, c.bytes = away, e.units, s.plan.totalBytes(e.units)
-	case finished:
-		c.close(e.units, e.code == 0)
-	case failed:
-		c.close(nil, false)
-	}
-	return nil
-}
-
-// awaitUnknown ends the replay: leases are entered, and consumers that were
-// attached are waited for.
-func (s *stream) awaitUnknown() {
-	for _, c := range s.consumers {
-		switch c.phase {
-		case unknown:
-			s.unknown++
-		case away:
-			for _, u := range c.units {
-				s.set(u, leased)
-			}
-		}
-	}
-}
-
-// fail ends the stream: nothing can be dealt any more.
-func (s *stream) fail(err error) {
-	if s.err != nil {
+// Arrived implements scan.Taker.
+func (s *stream) Arrived(u *scan.Unit) {
+	if s.units[u.ID] != nil {
+		u.Cancel()
 		return
 	}
-	s.err = err
+	s.units[u.ID] = u
+	s.deal.Arrive(u.ID)
+	s.Serve()
+}
+
+// Empty implements scan.Taker.
+func (s *stream) Empty(id uint32) {
+	s.deal.FoundEmpty(id)
+	s.Serve()
+}
+
+// Failed implements scan.Taker: nothing can be dealt any more.
+func (s *stream) Failed(err error) {
+	if !s.deal.Fail(err) {
+		return
+	}
 	if err != errRemoved {
 		s.e.cfg.Log.Warn("stream failed", "stream", s.spec.ID, "err", err)
 	}
-	for _, c := range s.consumers {
-		if c.link != nil {
-			c.link.fail(err.Error())
+	for i := range s.seats {
+		if l := s.seats[i].link; l != nil {
+			l.fail(err.Error())
 		}
 	}
 	s.release()
 }
 
+// Serve implements scan.Taker: it gives units to the consumers that wait, and starts
+// what is needed to bring more.
+func (s *stream) Serve() {
+	dealt := !s.e.closed && s.deal.Deal()
+	s.perform()
+	if dealt {
+		s.feed.Advance()
+	}
+}
+
 // release lets go of all memory and all reading. Units that were ready have to
 // be brought again.
 func (s *stream) release() {
-	s.source.stop()
-	units := s.ready
-	s.ready = nil
-	for _, u := range units {
-		u.cancel()
-		s.set(u.id, todo)
-	}
+	s.feed.Release()
+	s.deal.Release()
+	s.perform()
 }
 
-func (s *stream) attachedCount() int {
-	n := 0
-	for _, c := range s.consumers {
-		if c.link != nil {
-			n++
+// perform does what the dealer wants done. It follows each of the dealer's events.
+func (s *stream) perform() {
+	for _, x := range s.deal.Effects() {
+		switch x.Act {
+		case deal.Hand:
+			s.hand(x, s.take(x.Unit))
+		case deal.Read:
+			at := &s.seats[x.Consumer]
+			s.hand(x, s.feed.Read(x.Unit, x.Position, at.sendNews))
+		case deal.Fetch:
+			s.feed.Fetch(x.Unit)
+		case deal.End:
+			s.seats[x.Consumer].link.say(&protocol.EOF{})
+		case deal.Discard:
+			s.take(x.Unit).Cancel()
+		case deal.Return:
+			s.feed.Returned(x.Unit)
 		}
 	}
-	return n
 }
 
-// undealt is the number of units that nobody has been given.
-func (s *stream) undealt() int { return s.count[todo] + s.count[ready] }
-
-// stillWanted tells whether a unit has to be brought.
-func (s *stream) stillWanted(id uint32) bool {
-	return s.err == nil && (s.state[id] == todo || s.fetches[id] != nil)
+// take takes a unit; one that is not in memory has no bytes.
+func (s *stream) take(id uint32) *scan.Unit {
+	u := s.units[id]
+	if u == nil {
+		return &scan.Unit{ID: id, File: s.plan.FileOf(id), Ended: true}
+	}
+	delete(s.units, id)
+	return u
 }
 
-// arrived takes a complete unit.
-func (s *stream) arrived(u *unit) {
-	u.ended = true
-	if f := s.fetches[u.id]; f != nil {
-		delete(s.fetches, u.id)
-		f.c.hand(u, f.position)
+// hand gives a unit, from a position on, to the consumer that has it on its list.
+func (s *stream) hand(x deal.Effect, u *scan.Unit) {
+	s.feed.Dealt(u.ID)
+	at := &s.seats[x.Consumer]
+	at.unit, at.position = u, x.Position
+	f := &s.plan.Files[u.File]
+	at.link.say(&protocol.Unit{ID: u.ID, Path: f.Path, Offset: uint64(u.Offset), Codec: f.Codec})
+	begin := u.Freed
+	for _, p := range u.Pieces {
+		if begin+int64(p.N) > x.Position {
+			at.link.sendPiece(u.ID, p.Rest(max(0, x.Position-begin)))
+		}
+		begin += int64(p.N)
+	}
+	if u.Ended {
+		at.sendEnd()
+	}
+}
+
+// sendNews sends what has come of a unit that is read while it is consumed.
+func (at *seat) sendNews(u *scan.Unit) {
+	if u.Ended {
+		at.sendEnd()
+	} else {
+		at.link.sendPiece(u.ID, u.Pieces[len(u.Pieces)-1])
+	}
+}
+
+func (at *seat) sendEnd() {
+	at.link.say(&protocol.End{Unit: at.unit.ID, Bytes: uint64(at.unit.Bytes), Unterminated: at.unit.Unterminated})
+}
+
+// clear empties the seat: what was in memory for it is let go.
+func (at *seat) clear() {
+	if at.unit != nil {
+		at.unit.Cancel()
+	}
+	*at = seat{}
+}
+
+// dismiss tells the consumer why its connection ends, if it has one.
+func (at *seat) dismiss(why string) {
+	if at.link != nil {
+		at.link.fail(why)
+	}
+	at.clear()
+}
+
+// consumed takes what a consumer reports. It may leave the rest of a unit unread by
+// saying that it has consumed the whole.
+func (s *stream) consumed(consumer uint32, m *protocol.Consumed) error {
+	at := &s.seats[consumer]
+	u := at.unit
+	if u == nil || u.ID != m.Unit {
+		return s.deal.Skip(consumer, m.Unit, m.Whole)
+	}
+	if int64(m.Bytes) < at.position || int64(m.Bytes) > u.Bytes {
+		return fmt.Errorf("%d bytes of unit %d cannot have been consumed", m.Bytes, m.Unit)
+	}
+	at.position = int64(m.Bytes)
+	u.Free(at.position)
+	if m.Whole {
+		u.Cancel()
+		at.unit = nil
+		s.deal.Consumed(consumer)
+		s.tellRead(u)
+	}
+	return nil
+}
+
+// tellRead tells who warms files that a unit has been read.
+func (s *stream) tellRead(u *scan.Unit) {
+	if s.e.cfg.Read == nil {
 		return
 	}
-	if s.err != nil || s.state[u.id] != todo || s.attachedCount() == 0 {
-		u.cancel()
+	first, to := s.plan.Batch(u.ID)
+	if f := &s.plan.Files[first]; f.Block > 0 {
+		s.e.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Off: u.Offset, Len: u.Bytes})
 		return
 	}
-	s.set(u.id, ready)
-	s.ready = append(s.ready, u)
-	s.serve()
-}
-
-// foundEmpty takes note that a unit has no records.
-func (s *stream) foundEmpty(id uint32) {
-	if f := s.fetches[id]; f != nil {
-		delete(s.fetches, id)
-		f.c.hand(&unit{id: id, file: s.plan.fileOf(id), ended: true}, 0)
-		return
-	}
-	if s.state[id] == todo {
-		s.set(id, empty)
-		s.emptyBytes += s.plan.unitBytes(id)
-		s.serve()
-	}
-}
-
-// serve gives units to the consumers that wait, and starts what is needed to
-// bring more.
-func (s *stream) serve() {
-	if s.err != nil || s.unknown > 0 || s.e.closed {
-		return
-	}
-	for len(s.waiting) > 0 && s.give(s.waiting[0]) {
-		s.waiting = s.waiting[1:]
-	}
-	s.source.advance()
-}
-
-// give tries to give the next unit to c, or tells it that there is none.
-func (s *stream) give(c *consumer) bool {
-	if c.committedUnits != nil {
-		return c.giveAgain()
-	}
-	if id, ok := s.source.pickWhole(); ok {
-		c.lease(id)
-		s.source.bring(id, c, 0)
-		return true
-	}
-	if len(s.ready) > 0 {
-		u := s.ready[0]
-		s.ready = s.ready[1:]
-		c.lease(u.id)
-		c.hand(u, 0)
-		return true
-	}
-	if s.undealt() == 0 {
-		c.link.send(message(&protocol.EOF{}))
-		c.asked = false
-		return true
-	}
-	return false
-}
-
-// reclaim makes the units of an attempt, from the nth on, anybody's again.
-func (s *stream) reclaim(units []uint32) {
-	for _, id := range units {
-		delete(s.fetches, id)
-		if s.state[id] == leased {
-			s.set(id, todo)
+	for i := first; i < to; i++ {
+		if f := &s.plan.Files[i]; f.Size > 0 {
+			s.e.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Len: f.Size})
 		}
 	}
 }
 
 // giveUp fails an attempt, durably.
-func (s *stream) giveUp(c *consumer, attempt uint32, why string) error {
-	// Fenced first: nobody can attach to this attempt while it is written down.
+func (s *stream) giveUp(consumer, attempt uint32, why string) error {
 	s.e.mu.Lock()
-	if c.attempt > attempt || c.attempt == attempt && (c.phase == committed || c.phase == over) {
-		s.e.mu.Unlock()
-		return nil
+	had := s.deal.Attempt(consumer)
+	fenced := s.deal.Fence(consumer, attempt)
+	if fenced && had < attempt {
+		s.seats[consumer].dismiss(superseded(attempt, had))
+	} else if fenced {
+		s.seats[consumer].dismiss(fmt.Sprintf("attempt %d of consumer %d %s", attempt, consumer, why))
 	}
-	if c.finishing {
-		c.doomed = true
-		s.e.mu.Unlock()
-		return nil
-	}
-	if c.attempt < attempt {
-		c.supersede(attempt)
-	}
-	c.fenced = true
-	if c.link != nil {
-		c.link.fail(fmt.Sprintf("attempt %d of consumer %d %s", attempt, c.index, why))
-		c.unlink()
-	}
+	s.perform()
 	s.e.mu.Unlock()
+	if !fenced {
+		return nil
+	}
 
-	err := s.write(entry{verb: failed, consumer: c.index, attempt: attempt})
+	err := s.write(deal.Entry{Verb: deal.Failed, Consumer: consumer, Attempt: attempt})
 
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
-	c.fenced = false
+	s.deal.GiveUp(consumer, err == nil)
 	if err != nil {
-		return fmt.Errorf("record that attempt %d of consumer %d of stream %s has failed: %w", attempt, c.index, s.spec.ID, err)
+		return fmt.Errorf("record that attempt %d of consumer %d of stream %s has failed: %w", attempt, consumer, s.spec.ID, err)
 	}
-	c.close(nil, false)
-	s.serve()
+	s.Serve()
 	return nil
 }
 
-// consumedRange tells who warms files that a part of one has been read.
-func (s *stream) consumedRange(u *unit) {
-	if s.e.cfg.Read == nil {
-		return
-	}
-	f := &s.plan.files[u.file]
-	if f.block > 0 || f.codec != protocol.Plain || s.spec.Rule.Split == Files {
-		n := u.bytes
-		if f.block == 0 {
-			n = f.Size
-		}
-		s.e.cfg.Read(s.spec.ID, f.path, pagecache.Range{Off: u.offset, Len: n})
-		return
-	}
-	from, to := s.plan.batch(u.id)
-	for i := from; i < to; i++ {
-		if f := &s.plan.files[i]; f.Size > 0 {
-			s.e.cfg.Read(s.spec.ID, f.path, pagecache.Range{Len: f.Size})
-		}
-	}
+func superseded(by, had uint32) string {
+	return fmt.Sprintf("attempt %d took the place of attempt %d", by, had)
 }
 
-// forgetWaiting takes c off the list of those who wait.
-func (s *stream) forgetWaiting(c *consumer) {
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *consumer) bool { return w == c })
-	c.asked = false
+// afterwards lets go of memory when nobody is there to read it.
+func (s *stream) afterwards() {
+	if s.deal.Present() == 0 {
+		s.release()
+	}
 }

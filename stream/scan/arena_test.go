@@ -1,4 +1,4 @@
-package stream
+package scan
 
 import (
 	"errors"
@@ -10,28 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/stream/deal"
 )
 
 // TestArenaIsItsOwnersOnly: whoever finds a way to the descriptor of shared memory
 // cannot open it, and whoever was given it cannot write.
 func TestArenaIsItsOwnersOnly(t *testing.T) {
-	a, err := newArena(minBlock, 4, 0)
+	a, err := newArena(deal.MinBlock, 4, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.close()
-	st, err := a.file.Stat()
+	st, err := a.Shared.Stat()
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("it has mode %v, %v", st.Mode(), err)
 	}
-	if _, err := unix.Mmap(int(a.file.Fd()), 0, minBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
+	if _, err := unix.Mmap(int(a.Shared.Fd()), 0, deal.MinBlock, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
 		t.Errorf("it can be mapped for writing: %v", err)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is no other user who could try")
 	}
 	err = linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, func() error {
-		f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", a.file.Fd()))
+		f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", a.Shared.Fd()))
 		if err == nil {
 			f.Close()
 		}

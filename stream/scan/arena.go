@@ -1,4 +1,4 @@
-package stream
+package scan
 
 import (
 	"fmt"
@@ -6,14 +6,15 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/stream/protocol"
 )
 
-// arena is a piece of shared memory, cut into slots of one size. The engine's
-// lock guards the free list.
+// arena is a piece of shared memory, cut into slots of one size. The lock
+// guards the free list.
 type arena struct {
-	id   uint32
+	Area
 	mem  []byte
-	file *os.File
 	slot int
 	free []int32
 	n    int
@@ -22,21 +23,8 @@ type arena struct {
 	mixed bool
 }
 
-// slot is one block in memory. It is free again when refs is 0.
-type slot struct {
-	a    *arena
-	off  int
-	refs int
-	// input, if not nil, has the bytes, from at on, and the memory stays untouched:
-	// the slot only counts for how far ahead is read.
-	input *input
-	at    int64
-	// freed is called when the slot has become free, with the lock held.
-	freed func()
-}
-
-// arenaIDs counts from 1; no arena has the number 0.
-var arenaIDs atomic.Uint32
+// areaIDs counts from 1; no area has the number 0.
+var areaIDs atomic.Uint32
 
 // newArena makes shared memory of at least n slots. Consumers that get its
 // descriptor can map it for reading only.
@@ -66,7 +54,8 @@ func newArena(slotSize, n int, uid uint32) (*arena, error) {
 		f.Close()
 		return nil, fmt.Errorf("seal shared memory: %w", err)
 	}
-	a := &arena{id: arenaIDs.Add(1), mem: mem, file: f, uid: uid}
+	a := &arena{Area: Area{ID: areaIDs.Add(1), Shared: f}, mem: mem, uid: uid}
+	a.Announce = &protocol.Arena{ID: a.ID, Size: uint64(size)}
 	a.carve(slotSize)
 	return a, nil
 }
@@ -82,16 +71,7 @@ func (a *arena) carve(slotSize int) {
 
 func (a *arena) close() {
 	unix.Munmap(a.mem)
-	a.file.Close()
-}
-
-// duplicate is another descriptor for an open file.
-func duplicate(f *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
+	a.Shared.Close()
 }
 
 // take takes a free slot; there must be one. It belongs to the caller until
@@ -100,14 +80,4 @@ func (a *arena) take(freed func()) *slot {
 	i := a.free[len(a.free)-1]
 	a.free = a.free[:len(a.free)-1]
 	return &slot{a: a, off: int(i) * a.slot, refs: 1, freed: freed}
-}
-
-func (s *slot) bytes() []byte { return s.a.mem[s.off : s.off+s.a.slot] }
-
-func (s *slot) drop() {
-	s.refs--
-	if s.refs == 0 {
-		s.a.free = append(s.a.free, int32(s.off/s.a.slot))
-		s.freed()
-	}
 }

@@ -1,4 +1,4 @@
-package stream
+package deal
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func TestCut(t *testing.T) {
 		}
 		off := rng.IntN(len(data))
 		n := rng.IntN(len(data) - off + 1)
-		got := r.cut(int64(off), data[max(0, off-r.context()):off], data[off:off+n])
+		got := r.Cut(int64(off), data[max(0, off-r.Context()):off], data[off:off+n])
 		want := -1
 		starts := oracleStarts(r, append(bytes.Clone(data), 0))
 		for i := off; i <= off+n; i++ {
@@ -72,7 +72,7 @@ func TestRuleCheck(t *testing.T) {
 		ok bool
 	}{
 		{Rule{Split: Lines, Delimiter: []byte("\n")}, true}, {Rule{Split: Lines}, false},
-		{Rule{Split: Lines, Delimiter: make([]byte, maxDelimiter+1)}, false},
+		{Rule{Split: Lines, Delimiter: make([]byte, MaxDelimiter+1)}, false},
 		{Rule{Split: Fixed, Size: 1}, true}, {Rule{Split: Fixed}, false}, {Rule{Split: Fixed, Size: -3}, false},
 		{Rule{Split: Raw}, true}, {Rule{Split: Files}, true}, {Rule{}, false}, {Rule{Split: "words"}, false},
 	} {

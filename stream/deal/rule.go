@@ -1,4 +1,4 @@
-package stream
+package deal
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ const (
 	Files Split = "files"
 )
 
-// maxDelimiter bounds the delimiter, so that it fits any block.
-const maxDelimiter = 1 << 10
+// MaxDelimiter bounds the delimiter, so that it fits any block.
+const MaxDelimiter = 1 << 10
 
 // Rule says how the records of a file end.
 type Rule struct {
@@ -41,8 +41,8 @@ func (r Rule) Check() error {
 		if len(r.Delimiter) == 0 {
 			return errors.New("the delimiter is empty: give at least one byte, or split raw")
 		}
-		if len(r.Delimiter) > maxDelimiter {
-			return fmt.Errorf("the delimiter has %d bytes; at most %d are allowed", len(r.Delimiter), maxDelimiter)
+		if len(r.Delimiter) > MaxDelimiter {
+			return fmt.Errorf("the delimiter has %d bytes; at most %d are allowed", len(r.Delimiter), MaxDelimiter)
 		}
 	case Fixed:
 		if r.Size <= 0 {
@@ -69,22 +69,22 @@ func (r Rule) String() string {
 	return string(r.Split)
 }
 
-// context is how many bytes before a block cut needs to see.
-func (r Rule) context() int {
+// Context is how many bytes before a block Cut needs to see.
+func (r Rule) Context() int {
 	if r.Split == Lines {
 		return len(r.Delimiter)
 	}
 	return 0
 }
 
-// cut is the distance from off to the first record that starts at off or later,
+// Cut is the distance from off to the first record that starts at off or later,
 // when data holds the bytes of the file from off on and prev those before it (at
-// least context of them, or all there are). It is -1 when none is known to start
+// least Context of them, or all there are). It is -1 when none is known to start
 // inside data or right behind it.
 //
 // A delimiter that overlaps itself ("\n\n") may be found at any of its places:
 // no byte is lost or dealt twice, and every unit starts behind a delimiter.
-func (r Rule) cut(off int64, prev, data []byte) int {
+func (r Rule) Cut(off int64, prev, data []byte) int {
 	if off == 0 {
 		return 0
 	}
@@ -121,8 +121,8 @@ func (r Rule) cutLines(prev, data []byte) int {
 	return -1
 }
 
-// terminated tells whether the end of a file, of which these are the last
+// Terminated tells whether the end of a file, of which these are the last
 // bytes, is the end of a record.
-func (r Rule) terminated(tail []byte) bool {
+func (r Rule) Terminated(tail []byte) bool {
 	return r.Split != Lines || bytes.HasSuffix(tail, r.Delimiter)
 }

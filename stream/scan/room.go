@@ -1,11 +1,30 @@
-package stream
+package scan
 
-import "sync"
+import (
+	"sync"
 
-// room is the shared memory that somebody reads into, and who waits for it. The
-// engine's lock guards it.
+	"headrace/stream/protocol"
+	"headrace/stream/source"
+)
+
+// input is a file that is being scanned.
+type input struct {
+	Area
+	source.File
+}
+
+func newInput(f source.File) *input {
+	is := f.Identity()
+	id := areaIDs.Add(1)
+	return &input{File: f, Area: Area{
+		ID: id, Shared: f.Shared(), Announce: &protocol.File{ID: id, Size: uint64(is.Size), Mtime: uint64(is.Mtime)},
+	}}
+}
+
+// room is the shared memory that somebody reads into, and who waits for it. The lock
+// guards it.
 type room struct {
-	e     *Engine
+	set   *Set
 	arena *arena
 	// cond is told when a slot becomes free, and of whatever else its owner waits
 	// for.
@@ -18,13 +37,13 @@ type room struct {
 }
 
 // newRoom has no memory yet.
-func newRoom(e *Engine, uid uint32) room {
-	return room{e: e, cond: sync.NewCond(&e.mu), arena: &arena{n: 1, uid: uid}}
+func newRoom(s *Set, uid uint32) room {
+	return room{set: s, cond: sync.NewCond(s.mu), arena: &arena{n: 1, uid: uid}}
 }
 
 // equip gives it memory of n slots.
 func (r *room) equip(slotSize, n int) error {
-	a, err := r.e.takeArena(slotSize, n, r.arena.uid)
+	a, err := r.set.takeArena(slotSize, n, r.arena.uid)
 	if err != nil {
 		return err
 	}
@@ -57,12 +76,12 @@ func (r *room) giveBack() {
 		return
 	}
 	if r.input != nil {
-		r.e.forget(r.input.id)
+		r.set.cfg.Forget(r.input.ID)
 		r.input.Close()
 		r.input = nil
 	}
 	if a := r.arena; a.mem != nil {
 		r.arena = &arena{n: 1, uid: a.uid}
-		r.e.putArena(a)
+		r.set.putArena(a)
 	}
 }

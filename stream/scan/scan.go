@@ -1,22 +1,16 @@
-package stream
+package scan
 
 import (
 	"headrace/disk"
-	"headrace/fileset"
 	"headrace/pagecache"
+	"headrace/stream/deal"
 )
 
-// scanKey names what a scan reads: streams share one when all of it is equal.
-type scanKey struct {
-	fileset.Identity
-	block int
-}
+func keyOf(f *deal.File) key { return key{f.Identity, f.Block} }
 
-func keyOf(f *file) scanKey { return scanKey{f.Identity, f.block} }
-
-// attachment is a stream's part in a scan. The engine's lock guards it.
+// attachment is a stream's part in a scan. The lock guards it.
 type attachment struct {
-	s        *stream
+	*Feed
 	sc       *scan
 	file     int
 	first    uint32
@@ -25,7 +19,7 @@ type attachment struct {
 
 // fetching tells whether a consumer waits for a certain unit of the file.
 func (a *attachment) fetching() bool {
-	for id := range a.s.fetches {
+	for id := range a.deal.Fetches() {
 		if id >= a.first && id < a.first+uint32(a.sc.blocks) {
 			return true
 		}
@@ -38,20 +32,17 @@ func (a *attachment) fetching() bool {
 // block later.
 func (a *attachment) wants(i int) bool {
 	id := a.first + uint32(i)
-	if a.s.fetches[id] != nil {
-		return true
-	}
-	return a.s.state[id] == todo && (len(a.sc.attached) == 1 || len(a.s.ready) < a.sc.arena.n/2)
+	return a.deal.Fetched(id) || a.deal.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.arena.n/2)
 }
 
-// scan reads one file for the streams that are attached to it. The engine's lock
+// scan reads one file for the streams that are attached to it. The lock
 // guards it. Its cond is told when slots become free and when something may be
 // wanted.
 type scan struct {
 	room
-	key    scanKey
-	opener *stream // opens the file, with its owner's rights
-	file   *file
+	key    key
+	opener *Feed // opens the file, with its owner's rights
+	file   *deal.File
 	size   int64
 	blocks int
 
@@ -74,12 +65,13 @@ type scan struct {
 	trusted int
 
 	device disk.Device
+	seeks  bool
 }
 
-func newScan(s *stream, f *file) *scan {
-	n := int((f.Size + int64(f.block) - 1) / int64(f.block))
+func newScan(s *Feed, f *deal.File) *scan {
+	n := int(f.Units)
 	return &scan{
-		room: newRoom(s.e, s.spec.Owner.UID), key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		room: newRoom(s.set, s.Owner.UID), key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
 		claimed: make([]bool, n), resident: make([]bool, n),
 	}
 }
@@ -96,8 +88,8 @@ func (sc *scan) run() {
 			return
 		}
 	}
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	sc.fail(err)
 	sc.close()
 }
@@ -105,12 +97,12 @@ func (sc *scan) run() {
 // idle waits for the other goroutines of the scan and ends it if still nobody
 // wants anything.
 func (sc *scan) idle() bool {
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	for sc.warm || sc.surveys > 0 {
 		sc.cond.Wait()
 	}
-	if len(sc.attached) > 0 && !sc.e.closed {
+	if len(sc.attached) > 0 && !sc.set.closed {
 		return false
 	}
 	sc.close()
@@ -119,33 +111,32 @@ func (sc *scan) idle() bool {
 
 // close takes the scan off the list.
 func (sc *scan) close() {
-	if sc.e.scans[sc.key] == sc {
-		delete(sc.e.scans, sc.key)
+	if sc.set.scans[sc.key] == sc {
+		delete(sc.set.scans, sc.key)
 	}
 	sc.end()
 }
 
 // open opens the file and takes memory for it.
 func (sc *scan) open() error {
-	f, err := sc.opener.openFile(sc.file)
+	f, err := sc.opener.open(sc.file)
 	if err != nil {
 		return err
 	}
-	in := newInput(f, sc.file.Identity)
-	device, err := sc.e.cfg.Devices.Of(f)
+	device, seeks, err := f.Device()
 	if err != nil {
 		f.Close()
 		return err
 	}
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
-	sc.device = device
-	n := min(int(sc.opener.spec.buffer())/sc.key.block, sc.blocks+2)
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
+	sc.device, sc.seeks = device, seeks
+	n := min(int(sc.opener.Buffer)/sc.key.block, sc.blocks+2)
 	if err := sc.equip(sc.key.block, max(n, 4)); err != nil {
 		f.Close()
 		return err
 	}
-	sc.input = in
+	sc.input = newInput(f)
 	return nil
 }
 
@@ -153,33 +144,33 @@ func (sc *scan) open() error {
 func (sc *scan) fail(err error) {
 	for len(sc.attached) > 0 {
 		a := sc.attached[0]
-		a.s.fail(err)
+		a.taker.Failed(err)
 		if !a.detached {
-			a.s.source.detach(a.file)
+			a.detach(a.file)
 		}
 	}
 }
 
 // survey finds out which blocks are in memory, and has them read first.
 func (sc *scan) survey() {
-	sc.e.mu.Lock()
-	if sc.e.cfg.NoResidentFirst || sc.ended || sc.input == nil {
-		sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	if sc.set.cfg.NoResidentFirst || sc.ended || sc.input == nil {
+		sc.set.mu.Unlock()
 		return
 	}
 	sc.surveys++
-	sc.e.mu.Unlock()
+	sc.set.mu.Unlock()
 
 	found := make([]bool, sc.blocks)
 	any := sc.surveyRange(found, 0, sc.blocks)
 
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	sc.surveys--
 	sc.resident = found
 	if any && !sc.warm {
 		sc.warm = true
-		sc.e.work.Go(sc.fillWarm)
+		sc.set.work.Go(sc.fillWarm)
 	}
 	sc.cond.Broadcast()
 }
@@ -187,8 +178,8 @@ func (sc *scan) survey() {
 // fillWarm reads what is in memory.
 func (sc *scan) fillWarm() {
 	sc.fill(true)
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	sc.warm = false
 	sc.cond.Broadcast()
 }
@@ -198,7 +189,7 @@ func (sc *scan) fillWarm() {
 func (sc *scan) surveyRange(found []bool, from, to int) bool {
 	off := int64(from) * int64(sc.key.block)
 	n := min(int64(to)*int64(sc.key.block), sc.size) - off
-	have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: off, Len: n})
+	have, err := sc.input.Resident(pagecache.Range{Off: off, Len: n})
 	if err != nil || have == 0 || to-from == 1 && have < n {
 		return false
 	}
@@ -226,8 +217,8 @@ type extent struct {
 // known yet.
 type taker struct {
 	a       *attachment
-	rule    Rule
-	pending *unit
+	rule    deal.Rule
+	pending *Unit
 }
 
 // fill reads extents until nothing is wanted: of blocks in memory when warm is
@@ -235,7 +226,7 @@ type taker struct {
 func (sc *scan) fill(warm bool) {
 	var reader *disk.Reader
 	if !warm {
-		reader = sc.e.cfg.Disks.Reader(sc.device, disk.Demand, "stream: "+sc.file.path)
+		reader = sc.set.cfg.Source.Reader(sc.device, "stream: "+sc.file.Path)
 		defer reader.Close()
 	}
 	for {
@@ -250,10 +241,10 @@ func (sc *scan) fill(warm bool) {
 
 // claim waits for something to read and room for it; nil: the filler is done.
 func (sc *scan) claim(warm bool) *extent {
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	for {
-		if len(sc.attached) == 0 || sc.e.closed {
+		if len(sc.attached) == 0 || sc.set.closed {
 			return nil
 		}
 		from, to := sc.pick(warm)
@@ -301,7 +292,7 @@ func (sc *scan) pick(warm bool) (from, to int) {
 	want := func(i int) bool { return sc.wanted(i, warm) }
 	start := -1
 	for _, a := range sc.attached {
-		for id := range a.s.fetches {
+		for id := range a.deal.Fetches() {
 			if i := int(id) - int(a.first); i >= 0 && i < sc.blocks && want(i) {
 				start = i
 			}
@@ -346,15 +337,15 @@ func (sc *scan) reserve(from, to int, warm bool) *extent {
 		x.slots = append(x.slots, sc.takeFor(warm))
 	}
 	for _, a := range sc.attached {
-		x.takers = append(x.takers, &taker{a: a, rule: a.s.spec.Rule})
+		x.takers = append(x.takers, &taker{a: a, rule: a.Plan.Rule})
 	}
 	return x
 }
 
 // settle ends an extent.
 func (sc *scan) settle(x *extent, err error) {
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	for i := x.from; i < x.to; i++ {
 		sc.claimed[i] = false
 	}
@@ -363,18 +354,18 @@ func (sc *scan) settle(x *extent, err error) {
 	}
 	for _, t := range x.takers {
 		if t.pending != nil {
-			t.pending.cancel()
+			t.pending.Cancel()
 		}
 	}
 	for _, s := range x.slots {
 		s.drop()
 	}
-	if err != nil && !sc.e.closed {
+	if err != nil && !sc.set.closed {
 		sc.fail(err)
 	}
 	for _, t := range x.takers {
-		t.a.s.source.detachDone()
-		t.a.s.serve()
+		t.a.detachDone()
+		t.a.taker.Serve()
 	}
 	sc.cond.Broadcast()
 }

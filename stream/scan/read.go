@@ -1,4 +1,4 @@
-package stream
+package scan
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"headrace/disk"
 	"headrace/pagecache"
+	"headrace/stream/deal"
 )
 
 const (
@@ -25,35 +26,46 @@ const (
 func (sc *scan) read(x *extent, reader *disk.Reader) error {
 	if x.warm {
 		sc.trim(x)
-		return sc.refer(x)
+		return sc.deliver(x, true)
 	}
-	turn, err := reader.Begin(sc.e.ctx)
+	turn, err := reader.Begin(sc.set.ctx)
 	if err != nil {
 		return err
 	}
 	n := min(sc.offset(x.to), sc.size) - sc.offset(x.from)
 	defer func() { turn.End(n) }()
-	if !sc.e.seeks(sc.device) {
-		return sc.refer(x)
+	if !sc.seeks {
+		return sc.deliver(x, true)
 	}
 	if sc.trusted > 0 {
 		sc.trusted--
-		return sc.refer(x)
+		return sc.deliver(x, true)
 	}
 	cold := sc.cold(x, n)
 	began := time.Now()
-	if err := sc.fetch(x); err != nil {
+	if err := sc.deliver(x, false); err != nil {
 		return err
 	}
-	if took := time.Since(began); cold && n >= 8*maxBlock && float64(n) > seeklessSpeed*took.Seconds() {
+	if took := time.Since(began); cold && n >= 8*deal.MaxBlock && float64(n) > seeklessSpeed*took.Seconds() {
 		sc.trusted = trustFor
 	}
 	return nil
 }
 
+// deliver reads an extent in place if that is good and possible, else into memory.
+func (sc *scan) deliver(x *extent, inPlace bool) error {
+	switch {
+	case x.from == x.to:
+		return nil
+	case inPlace && sc.input.Area.Shared != nil:
+		return sc.refer(x)
+	}
+	return sc.fetch(x)
+}
+
 // cold tells whether an extent of n bytes has to be read from the disk.
 func (sc *scan) cold(x *extent, n int64) bool {
-	have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: sc.offset(x.from), Len: n})
+	have, err := sc.input.Resident(pagecache.Range{Off: sc.offset(x.from), Len: n})
 	return err == nil && have < n/8
 }
 
@@ -63,15 +75,15 @@ func (sc *scan) trim(x *extent) {
 	keep := x.from
 	for ; keep < x.to; keep++ {
 		off, n := sc.offset(keep), int64(sc.length(keep))
-		if have, err := sc.e.cfg.Cache.Resident(sc.input.File, pagecache.Range{Off: off, Len: n}); err != nil || have < n {
+		if have, err := sc.input.Resident(pagecache.Range{Off: off, Len: n}); err != nil || have < n {
 			break
 		}
 	}
 	if keep == x.to {
 		return
 	}
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	sc.resident[keep] = false // it is read from the disk, in its turn
 	for i := keep; i < x.to; i++ {
 		sc.claimed[i] = false
@@ -88,8 +100,8 @@ func (sc *scan) offset(i int) int64 { return int64(i) * int64(sc.key.block) }
 
 // tail is the last bytes of what has been read, enough for every delimiter.
 func tail(prev, data []byte) []byte {
-	if len(data) >= maxDelimiter {
-		return append([]byte(nil), data[len(data)-maxDelimiter:]...)
+	if len(data) >= deal.MaxDelimiter {
+		return append([]byte(nil), data[len(data)-deal.MaxDelimiter:]...)
 	}
 	return append(append([]byte(nil), prev...), data...)
 }
@@ -117,12 +129,9 @@ func (sc *scan) fetch(x *extent) error {
 // records start. It is for what needs no order: blocks in memory, and disks that do
 // not seek, which several readers use better than one.
 func (sc *scan) refer(x *extent) error {
-	if x.from == x.to {
-		return nil
-	}
 	for i := x.from; i < x.to && !x.warm; i++ { // all at once: each takes its time
-		from := max(0, sc.offset(i)-maxDelimiter)
-		sc.input.readAhead(from, sc.offset(i)+firstLook-from)
+		from := max(0, sc.offset(i)-deal.MaxDelimiter)
+		sc.input.ReadAhead(from, sc.offset(i)+firstLook-from)
 	}
 	heads := make([]byte, firstLook)
 	for i := x.from; i < x.to; i++ {
@@ -145,7 +154,7 @@ func (sc *scan) ending(i int) ([]byte, error) {
 	if i < sc.blocks-1 {
 		return nil, nil
 	}
-	end := make([]byte, min(maxDelimiter, sc.size))
+	end := make([]byte, min(deal.MaxDelimiter, sc.size))
 	return end, sc.readAt(end, sc.size-int64(len(end)))
 }
 
@@ -205,7 +214,7 @@ func (x *extent) cuts(i int, off int64, prev, data []byte) (cuts []int, found bo
 	for k, t := range x.takers {
 		cuts[k] = -1
 		if i < x.to || t.pending != nil {
-			cuts[k] = t.rule.cut(off, prev, data)
+			cuts[k] = t.rule.Cut(off, prev, data)
 			found = found && cuts[k] >= 0
 		}
 	}
@@ -216,7 +225,7 @@ func (x *extent) cuts(i int, off int64, prev, data []byte) (cuts []int, found bo
 func (sc *scan) before(x *extent, i int) ([]byte, error) {
 	n := 0
 	for _, t := range x.takers {
-		n = max(n, t.rule.context())
+		n = max(n, t.rule.Context())
 	}
 	prev := make([]byte, min(int64(n), sc.offset(i)))
 	return prev, sc.readAt(prev, sc.offset(i)-int64(len(prev)))
@@ -226,20 +235,20 @@ func (sc *scan) readAt(p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
 	}
-	return readFull(sc.input.File, sc.file, p, off)
+	return sc.input.ReadFull(p, off)
 }
 
 // place hands the first n bytes of block i, which end with end, to the takers.
 func (sc *scan) place(x *extent, i, n int, cuts []int, end []byte) {
 	last := sc.offset(i)+int64(n) == sc.size
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	s := x.slots[0]
 	x.slots = x.slots[1:]
 	for k, t := range x.takers {
 		if t.a.detached {
 			if t.pending != nil {
-				t.pending.cancel()
+				t.pending.Cancel()
 				t.pending = nil
 			}
 			continue
@@ -248,10 +257,10 @@ func (sc *scan) place(x *extent, i, n int, cuts []int, end []byte) {
 		if i < x.to {
 			t.begin(sc, i, s, n, cuts[k], last, end)
 		}
-		if t.pending != nil && t.pending.bytes > sc.longest() {
-			t.pending.cancel()
-			t.a.s.fail(fmt.Errorf("%s: the record at or before byte %d is longer than the buffer can hold (%d bytes); give a larger buffer, or another split",
-				sc.file.path, t.pending.offset+t.pending.bytes, sc.longest()))
+		if t.pending != nil && t.pending.Bytes > sc.longest() {
+			t.pending.Cancel()
+			t.a.taker.Failed(fmt.Errorf("%s: the record at or before byte %d is longer than the buffer can hold (%d bytes); give a larger buffer, or another split",
+				sc.file.Path, t.pending.Offset+t.pending.Bytes, sc.longest()))
 			t.pending = nil
 		}
 	}
@@ -272,27 +281,27 @@ func (t *taker) goOn(s *slot, n, cut int, last bool, end []byte) {
 	}
 	u.add(s, 0, n)
 	if cut >= 0 || last {
-		u.unterminated = cut < 0 && !t.rule.terminated(end)
+		u.Unterminated = cut < 0 && !t.rule.Terminated(end)
 		t.pending = nil
-		t.a.s.arrived(u)
+		t.a.arrived(u)
 	}
 }
 
 // begin begins unit i, unless no record starts in its block.
 func (t *taker) begin(sc *scan, i int, s *slot, n, cut int, last bool, end []byte) {
 	id := t.a.first + uint32(i)
-	if !t.a.s.stillWanted(id) {
+	if !t.a.deal.Wanted(id) {
 		return
 	}
 	if cut < 0 || cut >= n {
-		t.a.s.foundEmpty(id)
+		t.a.taker.Empty(id)
 		return
 	}
-	u := &unit{id: id, file: t.a.file, offset: sc.offset(i) + int64(cut)}
+	u := &Unit{ID: id, File: t.a.file, Offset: sc.offset(i) + int64(cut)}
 	u.add(s, cut, n-cut)
 	if last {
-		u.unterminated = !t.rule.terminated(end)
-		t.a.s.arrived(u)
+		u.Unterminated = !t.rule.Terminated(end)
+		t.a.arrived(u)
 		return
 	}
 	t.pending = u
@@ -309,10 +318,10 @@ func (x *extent) pending() bool {
 
 // oneSlot waits for a slot; nil: nobody reads here any more.
 func (sc *scan) oneSlot(warm bool) *slot {
-	sc.e.mu.Lock()
-	defer sc.e.mu.Unlock()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
 	for len(sc.arena.free) == 0 {
-		if len(sc.attached) == 0 || sc.e.closed {
+		if len(sc.attached) == 0 || sc.set.closed {
 			return nil
 		}
 		sc.cond.Wait()

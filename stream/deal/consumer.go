@@ -1,0 +1,401 @@
+package deal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"headrace/stream/protocol"
+)
+
+// ErrLater says that a consumer is to come again.
+var ErrLater = errors.New("not now")
+
+// phase is where the newest attempt of a consumer is.
+type phase uint8
+
+const (
+	// none: there was no attempt yet.
+	none phase = iota
+	// unknown: it was attached when the last dealer ended, and has not come back.
+	unknown
+	// present: it has a connection.
+	present
+	// away: it had one; its units are known.
+	away
+	// committed: it ended with code 0.
+	committed
+	// over: it failed or was given up.
+	over
+)
+
+// consumer is one of a stream's consumers.
+type consumer struct {
+	d     *Dealer
+	index uint32
+
+	attempt uint32
+	phase   phase
+	// units were given to the attempt, in order. bytes is the size of those that
+	// it has consumed.
+	units []uint32
+	bytes int64
+	// committedUnits are what an earlier attempt committed; then this one gets
+	// exactly these again.
+	committedUnits []uint32
+
+	linked bool
+	// holds: it was handed the last of units and has not consumed it.
+	holds bool
+	// asked: it waits for a unit.
+	asked bool
+	// arriving counts connections that are about to be its own.
+	arriving int
+	// finishing and fenced: an end is being written down. doomed: it is to fail if
+	// that does not work.
+	finishing, fenced, doomed bool
+}
+
+// Attempt is the newest attempt of a consumer; 0 before the first.
+func (d *Dealer) Attempt(consumer uint32) uint32 { return d.consumers[consumer].attempt }
+
+// Given is how many units a consumer has been given, and the size of those of them
+// that it has consumed.
+func (d *Dealer) Given(consumer int) (units int, bytes int64) {
+	c := d.consumers[consumer]
+	return len(c.units), c.bytes
+}
+
+// DealtBytes is the size of what all consumers have consumed, and of blocks without
+// records.
+func (d *Dealer) DealtBytes() int64 {
+	n := d.emptyBytes
+	for _, c := range d.consumers {
+		n += c.bytes
+	}
+	return n
+}
+
+// Replays tells whether a consumer gets what an earlier attempt committed.
+func (d *Dealer) Replays(consumer uint32) bool { return d.consumers[consumer].committedUnits != nil }
+
+// Admit tells whether h may attach; ErrLater: not now.
+func (d *Dealer) Admit(h *protocol.Hello) error {
+	switch c := d.consumers[h.Consumer]; {
+	case d.err != nil:
+		return d.err
+	case h.Attempt < c.attempt, h.Attempt == c.attempt && (c.phase == over || c.fenced):
+		return fmt.Errorf("attempt %d of consumer %d was given up", h.Attempt, c.index)
+	case c.finishing:
+		return ErrLater // an earlier connection of it is finishing
+	}
+	return nil
+}
+
+// Coming admits a connection that is to attach as soon as that is durable; Came ends
+// what it has begun, however that goes. It tells whether there is anything to write:
+// an attempt that has been committed only comes for the answer.
+func (d *Dealer) Coming(h *protocol.Hello) (write bool, err error) {
+	if err := d.Admit(h); err != nil {
+		return false, err
+	}
+	c := d.consumers[h.Consumer]
+	c.arriving++
+	return c.phase != committed || c.attempt != h.Attempt, nil
+}
+
+// Came ends what Coming has begun.
+func (d *Dealer) Came(consumer uint32) { d.consumers[consumer].arriving-- }
+
+// Attach connects an attempt that was admitted; an earlier connection of the
+// consumer is none any more. Its list of units is the one that counts, and the last
+// of them is brought again if it was not consumed.
+func (d *Dealer) Attach(h *protocol.Hello) error {
+	c := d.consumers[h.Consumer]
+	if h.Attempt > c.attempt {
+		c.supersede(h.Attempt)
+	}
+	c.unlink()
+	if c.phase == committed {
+		c.linked = true // Finish was recorded; the answer got lost
+		return nil
+	}
+	if err := c.adopt(h.Units); err != nil {
+		return err
+	}
+	c.linked = true
+	c.bytes = d.plan.TotalBytes(h.Units)
+	if n := len(h.Units); n > 0 && !h.Whole {
+		c.bytes -= d.plan.UnitBytes(h.Units[n-1])
+		d.bring(h.Units[n-1], c, int64(h.Position))
+	}
+	c.known()
+	c.phase = present
+	return nil
+}
+
+// Detach takes note that a connection has ended. It tells whether the attempt's
+// units are to be written down, by the entry that Left makes.
+func (d *Dealer) Detach(consumer uint32) bool {
+	c := d.consumers[consumer]
+	c.unlink()
+	if c.phase == committed {
+		return false
+	}
+	c.phase = away
+	return true
+}
+
+// Left is the entry that says what an attempt had when it left; false: it has come
+// back, is about to, or is over.
+func (d *Dealer) Left(consumer, attempt uint32) (Entry, bool) {
+	c := d.consumers[consumer]
+	// Not if it is coming back: then it has units that are not on this list.
+	still := c.phase == away && c.attempt == attempt && c.arriving == 0
+	return Entry{Verb: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}, still
+}
+
+// Ask takes note that a consumer wants a unit. Deal gives it one.
+func (d *Dealer) Ask(consumer uint32) error {
+	c := d.consumers[consumer]
+	switch {
+	case c.phase == committed:
+		d.do(End, consumer, 0, 0)
+		return nil
+	case c.holds:
+		return errors.New("it asks for a unit before it has consumed the last one")
+	case c.asked:
+		return errors.New("it has asked for a unit already")
+	}
+	if n := len(c.units); n > 0 && d.Fetched(c.units[n-1]) {
+		return errors.New("it asks for a unit while the last one is still on its way")
+	}
+	c.asked = true
+	d.waiting = append(d.waiting, c)
+	return nil
+}
+
+// Consumed takes note that a consumer has consumed, or passed over, the whole of the
+// unit that it holds.
+func (d *Dealer) Consumed(consumer uint32) {
+	c := d.consumers[consumer]
+	c.holds = false
+	c.bytes += d.plan.UnitBytes(c.units[len(c.units)-1])
+}
+
+// Skip takes what a consumer reports of a unit that it does not hold: it may be on
+// its way again, and not be needed any more when whole is set.
+func (d *Dealer) Skip(consumer, unit uint32, whole bool) error {
+	c := d.consumers[consumer]
+	if c.holds || d.fetches[unit].c != c {
+		return fmt.Errorf("unit %d is not the one that it has", unit)
+	}
+	if whole {
+		delete(d.fetches, unit)
+	}
+	return nil
+}
+
+// Finishing begins the end of an attempt; the entry is to be made durable, and then
+// Finish to be called. False: it has been committed already.
+func (d *Dealer) Finishing(consumer uint32, code int32) (e Entry, begun bool) {
+	c := d.consumers[consumer]
+	if c.phase == committed {
+		return Entry{}, false
+	}
+	c.finishing, c.doomed = true, false
+	return Entry{Verb: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}, true
+}
+
+// Finish ends the attempt that e says. When e could not be written it does not end:
+// doomed then tells that it was to be given up meanwhile.
+func (d *Dealer) Finish(e *Entry, written bool) (doomed bool) {
+	c := d.consumers[e.Consumer]
+	c.finishing = false
+	if !written {
+		return c.doomed
+	}
+	c.close(e.Units, e.Code == 0)
+	return false
+}
+
+// Over tells whether an attempt of a consumer has ended.
+func (d *Dealer) Over(consumer, attempt uint32) bool {
+	c := d.consumers[consumer]
+	return c.attempt > attempt || c.attempt == attempt && (c.phase == committed || c.phase == over)
+}
+
+// Fence begins to give an attempt up: nobody can attach to it from now on. The entry
+// that it failed is to be made durable, and then GiveUp to be called. False: there is
+// nothing to give up, or it is ending anyway.
+func (d *Dealer) Fence(consumer, attempt uint32) bool {
+	c := d.consumers[consumer]
+	switch {
+	case d.Over(consumer, attempt):
+		return false
+	case c.finishing:
+		c.doomed = true
+		return false
+	case c.attempt < attempt:
+		c.supersede(attempt)
+	}
+	c.fenced = true
+	c.unlink()
+	return true
+}
+
+// GiveUp ends what Fence has begun; when the entry could not be written, without an
+// end of the attempt.
+func (d *Dealer) GiveUp(consumer uint32, written bool) {
+	c := d.consumers[consumer]
+	c.fenced = false
+	if written {
+		c.close(nil, false)
+	}
+}
+
+// Replay takes in an entry that an earlier dealer had written. After the last comes
+// Await.
+func (d *Dealer) Replay(e *Entry) error {
+	if int(e.Consumer) >= len(d.consumers) {
+		return ErrJournal
+	}
+	for _, u := range e.Units {
+		if u >= d.plan.Units {
+			return ErrJournal
+		}
+	}
+	c := d.consumers[e.Consumer]
+	if c.attempt < e.Attempt {
+		c.supersede(e.Attempt)
+	}
+	if c.phase >= committed && (e.Verb == Attached || e.Verb == Left) {
+		return nil // a connection that came while the end was being written
+	}
+	switch e.Verb {
+	case Attached:
+		c.phase = unknown
+	case Left:
+		c.phase, c.units, c.bytes = away, e.Units, d.plan.TotalBytes(e.Units)
+	case Finished:
+		c.close(e.Units, e.Code == 0)
+	case Failed:
+		c.close(nil, false)
+	}
+	return nil
+}
+
+// Await ends the replay: leases are entered, and consumers that were attached are
+// waited for: until they have come back or were given up nothing is dealt.
+func (d *Dealer) Await() {
+	for _, c := range d.consumers {
+		switch c.phase {
+		case unknown:
+			d.unknown++
+		case away:
+			for _, u := range c.units {
+				d.set(u, leased)
+			}
+		}
+	}
+	d.effects = nil // of nothing that was brought
+}
+
+// supersede begins a new attempt.
+func (c *consumer) supersede(attempt uint32) {
+	c.unlink()
+	c.known()
+	if c.phase == committed {
+		c.committedUnits = c.units
+	} else {
+		c.d.reclaim(c.units)
+	}
+	c.attempt, c.phase, c.units, c.bytes = attempt, none, nil, 0
+}
+
+// known: it is waited for no longer.
+func (c *consumer) known() {
+	if c.phase == unknown && c.d.unknown > 0 {
+		c.d.unknown--
+	}
+}
+
+// close ends the attempt: its units are committed or go back.
+func (c *consumer) close(units []uint32, commit bool) {
+	c.unlink()
+	c.known()
+	if commit {
+		for _, id := range units {
+			c.d.set(id, done)
+		}
+		c.bytes = c.d.plan.TotalBytes(units)
+		c.units, c.phase = units, committed
+		return
+	}
+	if c.committedUnits == nil {
+		c.d.reclaim(c.units)
+	}
+	c.units, c.bytes, c.phase = nil, 0, over
+}
+
+// unlink ends the connection's part.
+func (c *consumer) unlink() {
+	d := c.d
+	d.waiting = slices.DeleteFunc(d.waiting, func(w *consumer) bool { return w == c })
+	if n := len(c.units); n > 0 && d.fetches[c.units[n-1]].c == c {
+		delete(d.fetches, c.units[n-1])
+	}
+	c.linked, c.holds, c.asked = false, false, false
+}
+
+// lease enters a unit on the attempt's list.
+func (c *consumer) lease(id uint32) {
+	c.d.set(id, leased)
+	c.units = append(c.units, id)
+}
+
+// hand has a unit of its list given to the consumer.
+func (c *consumer) hand(how Act, id uint32, position int64) {
+	c.holds = true
+	c.d.do(how, c.index, id, position)
+}
+
+// adopt makes units the list of the attempt.
+func (c *consumer) adopt(units []uint32) error {
+	d := c.d
+	for _, id := range units {
+		if id >= d.plan.Units {
+			return fmt.Errorf("there is no unit %d", id)
+		}
+	}
+	if again := c.committedUnits; again != nil {
+		if len(units) > len(again) || !slices.Equal(units, again[:len(units)]) {
+			return errors.New("its units are not those that were committed")
+		}
+		c.units = units
+		return nil
+	}
+	mine := map[uint32]bool{}
+	for _, id := range c.units {
+		mine[id] = true
+	}
+	for _, id := range units {
+		if !mine[id] && d.state[id] != todo && d.state[id] != ready {
+			return fmt.Errorf("unit %d belongs to another consumer", id)
+		}
+	}
+	for _, id := range units {
+		delete(mine, id)
+		if d.state[id] == ready {
+			d.unready(id)
+		}
+		if d.state[id] == todo {
+			d.set(id, leased)
+		}
+	}
+	for id := range mine {
+		d.reclaim([]uint32{id})
+	}
+	c.units = units
+	return nil
+}

@@ -1,0 +1,275 @@
+package deal
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"headrace/stream/protocol"
+)
+
+// unitState is where a unit is.
+type unitState uint8
+
+const (
+	// todo units have to be brought and dealt.
+	todo unitState = iota
+	// ready units are in memory and belong to nobody yet.
+	ready
+	// leased units were given to an attempt that is not over.
+	leased
+	// done units were committed.
+	done
+	// empty units turned out to have no records.
+	empty
+	unitStates
+)
+
+// Act is what is to be done.
+type Act uint8
+
+const (
+	// Hand gives the consumer the unit, which is in memory or has no bytes.
+	Hand Act = iota
+	// Read has the unit, a whole file, read for the consumer, who takes its pieces as
+	// they come.
+	Read
+	// Fetch has the unit brought, for the consumer alone. Until it is, it is one of
+	// Fetches.
+	Fetch
+	// End tells the consumer that nothing is left for it.
+	End
+	// Discard lets go of a unit in memory.
+	Discard
+	// Return says that a unit which had been brought is to be brought again.
+	Return
+)
+
+// Effect is something to be done. Position is how much of the unit the consumer has
+// consumed already, in bytes.
+type Effect struct {
+	Act      Act
+	Consumer uint32
+	Unit     uint32
+	Position int64
+}
+
+// fetch is a unit that one consumer waits for: it has it on its list already.
+type fetch struct {
+	c        *consumer
+	position int64
+}
+
+// Dealer deals the units of a plan. One goroutine at a time may use it.
+type Dealer struct {
+	plan     *Plan
+	resident func(unit uint32) int64
+	err      error
+	effects  []Effect
+
+	state []unitState
+	count [unitStates]int
+	// emptyBytes is the size of the blocks without records.
+	emptyBytes int64
+	consumers  []*consumer
+	// unknown counts the consumers that may still come back after a restart.
+	unknown int
+	// ready units in the order in which they came; waiting consumers likewise.
+	ready   []uint32
+	waiting []*consumer
+	fetches map[uint32]fetch
+
+	queue queue
+}
+
+// New makes a dealer. Resident tells how many bytes of a file that is dealt whole
+// are in memory, so that those come first; nil: all in their order.
+func New(p *Plan, consumers int, resident func(unit uint32) int64) *Dealer {
+	d := &Dealer{plan: p, resident: resident, state: make([]unitState, p.Units), fetches: map[uint32]fetch{}}
+	d.count[todo] = int(p.Units)
+	for i := range consumers {
+		d.consumers = append(d.consumers, &consumer{d: d, index: uint32(i)})
+	}
+	d.queue.init(p, resident != nil)
+	return d
+}
+
+// Effects are those that have come up since the last call.
+func (d *Dealer) Effects() []Effect {
+	list := d.effects
+	d.effects = nil
+	return list
+}
+
+func (d *Dealer) do(act Act, consumer, unit uint32, position int64) {
+	d.effects = append(d.effects, Effect{act, consumer, unit, position})
+}
+
+func (d *Dealer) set(id uint32, to unitState) {
+	from := d.state[id]
+	d.count[from]--
+	d.count[to]++
+	d.state[id] = to
+	if to == todo {
+		d.queue.returned(id)
+		d.do(Return, 0, id, 0)
+	} else if from == todo {
+		d.queue.taken(id)
+	}
+}
+
+// Err is why nothing is dealt any more, nil as long as something is.
+func (d *Dealer) Err() error { return d.err }
+
+// Fail ends the dealing, and tells whether it had not ended before.
+func (d *Dealer) Fail(err error) bool {
+	if d.err != nil {
+		return false
+	}
+	d.err = err
+	return true
+}
+
+// Present counts the consumers that are connected.
+func (d *Dealer) Present() int {
+	n := 0
+	for _, c := range d.consumers {
+		if c.linked {
+			n++
+		}
+	}
+	return n
+}
+
+// Undealt is the number of units that nobody has been given.
+func (d *Dealer) Undealt() int { return d.count[todo] + d.count[ready] }
+
+// Committed is the number of units of consumers that are through.
+func (d *Dealer) Committed() int { return d.count[done] }
+
+// Ready is the number of units that are in memory and belong to nobody.
+func (d *Dealer) Ready() int { return len(d.ready) }
+
+// Todo tells whether a unit has to be brought for whoever comes.
+func (d *Dealer) Todo(id uint32) bool { return d.state[id] == todo }
+
+// Fetched tells whether a consumer waits for this very unit.
+func (d *Dealer) Fetched(id uint32) bool { return d.fetches[id].c != nil }
+
+// Fetches are all units that consumers wait for.
+func (d *Dealer) Fetches() iter.Seq[uint32] { return maps.Keys(d.fetches) }
+
+// Wanted tells whether a unit has to be brought at all.
+func (d *Dealer) Wanted(id uint32) bool { return d.err == nil && (d.Todo(id) || d.Fetched(id)) }
+
+// Arrive takes note that a complete unit is in memory.
+func (d *Dealer) Arrive(id uint32) {
+	switch {
+	case d.handFetched(id):
+	case d.err != nil || d.state[id] != todo || d.Present() == 0:
+		d.do(Discard, 0, id, 0)
+	default:
+		d.set(id, ready)
+		d.ready = append(d.ready, id)
+	}
+}
+
+// FoundEmpty takes note that a unit has no records.
+func (d *Dealer) FoundEmpty(id uint32) {
+	if !d.handFetched(id) && d.state[id] == todo {
+		d.set(id, empty)
+		d.emptyBytes += d.plan.UnitBytes(id)
+	}
+}
+
+// handFetched hands a unit to the consumer that waits for this very one, if one does.
+func (d *Dealer) handFetched(id uint32) bool {
+	f := d.fetches[id]
+	if f.c == nil {
+		return false
+	}
+	delete(d.fetches, id)
+	f.c.hand(Hand, id, f.position)
+	return true
+}
+
+// Release lets go of all units that nobody has been given: they have to be brought
+// again.
+func (d *Dealer) Release() {
+	units := d.ready
+	d.ready = nil
+	for _, id := range units {
+		d.do(Discard, 0, id, 0)
+		d.set(id, todo)
+	}
+}
+
+// Deal gives units to the consumers that wait. It is called after whatever may let
+// them have some. False: nothing is dealt any more, or not yet.
+func (d *Dealer) Deal() bool {
+	if d.err != nil || d.unknown > 0 {
+		return false
+	}
+	for len(d.waiting) > 0 && d.give(d.waiting[0]) {
+		d.waiting = d.waiting[1:]
+	}
+	return true
+}
+
+// give tries to give the next unit to c, or tells it that there is none.
+func (d *Dealer) give(c *consumer) bool {
+	id, whole := uint32(0), false
+	switch again := c.committedUnits; {
+	case again != nil && len(c.units) == len(again):
+		d.do(End, c.index, 0, 0)
+	case again != nil:
+		id = again[len(c.units)]
+		c.units = append(c.units, id)
+		d.bring(id, c, 0)
+	default:
+		if id, whole = d.pickWhole(); whole {
+			c.lease(id)
+			d.bring(id, c, 0)
+		} else if len(d.ready) > 0 {
+			id, d.ready = d.ready[0], d.ready[1:]
+			c.lease(id)
+			c.hand(Hand, id, 0)
+		} else if d.Undealt() == 0 {
+			d.do(End, c.index, 0, 0)
+		} else {
+			return false
+		}
+	}
+	c.asked = false
+	return true
+}
+
+// bring has a unit brought that c has on its list, from a position on.
+func (d *Dealer) bring(id uint32, c *consumer, position int64) {
+	switch f := &d.plan.Files[d.plan.FileOf(id)]; {
+	case d.plan.Rule.Split == Files:
+		c.hand(Hand, id, 0)
+	case f.Codec != protocol.Plain:
+		c.hand(Read, id, position)
+	default:
+		d.fetches[id] = fetch{c, position}
+		d.do(Fetch, c.index, id, position)
+	}
+}
+
+// reclaim makes the units of an attempt anybody's again.
+func (d *Dealer) reclaim(units []uint32) {
+	for _, id := range units {
+		delete(d.fetches, id)
+		if d.state[id] == leased {
+			d.set(id, todo)
+		}
+	}
+}
+
+// unready drops a ready unit from memory.
+func (d *Dealer) unready(id uint32) {
+	d.ready = slices.DeleteFunc(d.ready, func(r uint32) bool { return r == id })
+	d.do(Discard, 0, id, 0)
+	d.set(id, todo)
+}

@@ -1,0 +1,137 @@
+package deal
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+)
+
+// Verb is what happened to an attempt.
+type Verb uint8
+
+const (
+	// Attached: somebody said Hello for it.
+	Attached Verb = iota + 1
+	// Left: its connection ended; these are its units, in order.
+	Left
+	// Finished: it said Finish, with a code and its units.
+	Finished
+	// Failed: it was given up; its units went back.
+	Failed
+)
+
+// Entry is one record of a stream's journal: what became of an attempt of a consumer.
+type Entry struct {
+	Verb     Verb
+	Consumer uint32
+	Attempt  uint32
+	Code     int32
+	Units    []uint32
+}
+
+var journalSums = crc32.MakeTable(crc32.Castagnoli)
+
+// Encode is a length, a checksum and the fields as varints; the units are
+// differences, small because neighbours are dealt one after the other.
+func (e *Entry) Encode() []byte {
+	b := make([]byte, 8, 32+2*len(e.Units))
+	b = append(b, byte(e.Verb))
+	b = binary.AppendUvarint(b, uint64(e.Consumer))
+	b = binary.AppendUvarint(b, uint64(e.Attempt))
+	b = binary.AppendVarint(b, int64(e.Code))
+	b = binary.AppendUvarint(b, uint64(len(e.Units)))
+	last := int64(0)
+	for _, u := range e.Units {
+		b = binary.AppendVarint(b, int64(u)-last)
+		last = int64(u)
+	}
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-8))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], journalSums))
+	return b
+}
+
+// ErrJournal: what was read is no journal of this stream.
+var ErrJournal = errors.New("damaged journal")
+
+// decodeEntry reads the body of an entry.
+func decodeEntry(b []byte) (Entry, error) {
+	var e Entry
+	if len(b) == 0 {
+		return e, ErrJournal
+	}
+	e.Verb, b = Verb(b[0]), b[1:]
+	bad := e.Verb < Attached || e.Verb > Failed
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	signed := func() int64 {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			bad = true
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	e.Consumer, e.Attempt, e.Code = uint32(number()), uint32(number()), int32(signed())
+	n := number()
+	if bad || n > uint64(len(b)) {
+		return e, ErrJournal
+	}
+	last := int64(0)
+	for range n {
+		last += signed()
+		if last < 0 || last > MaxUnits {
+			bad = true
+		}
+		e.Units = append(e.Units, uint32(last))
+	}
+	if bad || len(b) != 0 {
+		return e, ErrJournal
+	}
+	return e, nil
+}
+
+// ReadEntries reads the entries and the length of what is whole. What is torn at
+// the end was never acknowledged.
+func ReadEntries(in io.Reader) (entries []Entry, size int64, err error) {
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return entries, size, tornOrNil(err)
+		}
+		n := binary.LittleEndian.Uint32(head[:])
+		if n > 5*MaxUnits {
+			return entries, size, nil
+		}
+		body, err := io.ReadAll(io.LimitReader(r, int64(n)))
+		if err != nil {
+			return entries, size, err
+		}
+		if len(body) < int(n) || crc32.Checksum(body, journalSums) != binary.LittleEndian.Uint32(head[4:]) {
+			return entries, size, nil
+		}
+		e, err := decodeEntry(body)
+		if err != nil {
+			return entries, size, err
+		}
+		entries = append(entries, e)
+		size += 8 + int64(n)
+	}
+}
+
+func tornOrNil(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,72 @@
+package deal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"headrace/fileset"
+	"headrace/stream/protocol"
+)
+
+// TestPlanUnits makes plans of random sizes and sees that every unit is found
+// again, that units are in order, and that batches keep within their bounds.
+func TestPlanUnits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		p := &Plan{Rule: Rule{Split: Lines, Delimiter: []byte("\n")}}
+		n := rng.IntN(60)
+		for i := range n {
+			var size int64
+			switch rng.IntN(4) {
+			case 1:
+				size = rng.Int64N(smallFile + 1)
+			case 2:
+				size = rng.Int64N(100 << 20)
+			case 3:
+				size = rng.Int64N(1000)
+			}
+			codec := protocol.Plain
+			if rng.IntN(8) == 0 && size > 0 {
+				codec = protocol.Gzip
+			}
+			if err := p.Add(fmt.Sprint(i), fileset.Identity{Size: size}, codec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkPlan(t, p)
+	}
+}
+
+func checkPlan(t *testing.T, p *Plan) {
+	t.Helper()
+	seen := map[int]int{}
+	for id := range p.Units {
+		f := p.FileOf(id)
+		file := &p.Files[f]
+		if id < file.First || id >= file.First+file.Units {
+			t.Fatalf("unit %d is said to be of file %d with units %d+%d", id, f, file.First, file.Units)
+		}
+		if file.Block > 0 || file.Codec != protocol.Plain {
+			seen[f]++
+			continue
+		}
+		from, to := p.Batch(id)
+		bytes, files := int64(0), 0
+		for i := from; i < to; i++ {
+			if p.Files[i].Size > 0 {
+				bytes += p.Files[i].Size
+				files++
+				seen[i]++
+			}
+		}
+		if files == 0 || files > batchFiles || bytes > batchBytes && files > 1 {
+			t.Fatalf("batch %d has %d files, %d bytes", id, files, bytes)
+		}
+	}
+	for i := range p.Files {
+		if want := p.Files[i].Units; seen[i] != int(want) {
+			t.Fatalf("file %d (%d bytes) is in %d units, want %d", i, p.Files[i].Size, seen[i], want)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package scan
+
+import (
+	"bytes"
+
+	"headrace/disk"
+	"headrace/stream/deal"
+)
+
+// batchSlot holds a batch and the delimiters between its files.
+const batchSlot = 2 << 20
+
+// turnBatches is how many batches are read in one turn at the disk.
+const turnBatches = 16
+
+// batcher reads the batches of small files of one stream. The lock
+// guards it.
+type batcher struct {
+	room
+	f       *Feed
+	stopped bool
+	// readers are those of each device, used by the batcher's goroutine alone.
+	readers map[disk.ID]*disk.Reader
+}
+
+func (f *Feed) startBatcher() {
+	f.batcher = &batcher{room: newRoom(f.set, f.Owner.UID), f: f, readers: map[disk.ID]*disk.Reader{}}
+	f.set.work.Go(f.batcher.run)
+}
+
+func (b *batcher) stop() {
+	b.stopped = true
+	b.cond.Broadcast()
+}
+
+func (b *batcher) run() {
+	err := b.read()
+	for _, r := range b.readers {
+		r.Close()
+	}
+	b.set.mu.Lock()
+	defer b.set.mu.Unlock()
+	if b.f.batcher == b {
+		b.f.batcher = nil
+	}
+	if err != nil && !b.stopped && !b.set.closed {
+		b.f.taker.Failed(err)
+	}
+	b.end()
+}
+
+func (b *batcher) read() error {
+	b.set.mu.Lock()
+	_, all := b.f.deal.Batches()
+	n := min(int(b.f.Buffer)/batchSlot, all+1)
+	err := b.equip(batchSlot, max(n, 4))
+	b.set.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for {
+		ids, slots := b.claim()
+		if len(ids) == 0 {
+			return nil
+		}
+		err := b.readTurn(ids, slots)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// claim waits for room for the next batches; none: there is nothing to do any
+// more.
+func (b *batcher) claim() (ids []uint32, slots []*slot) {
+	b.set.mu.Lock()
+	defer b.set.mu.Unlock()
+	for {
+		if b.stopped || b.set.closed {
+			return nil, nil
+		}
+		ids = b.f.deal.NextBatches(min(turnBatches, len(b.arena.free)))
+		if len(ids) > 0 {
+			for range ids {
+				slots = append(slots, b.take())
+			}
+			return ids, slots
+		}
+		if len(b.f.deal.NextBatches(1)) == 0 {
+			// Said under the lock: whoever wants more starts another one.
+			b.f.batcher = nil
+			return nil, nil
+		}
+		b.cond.Wait()
+	}
+}
+
+// readTurn reads batches in one turn at the disk of the first file.
+func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
+	defer func() {
+		b.set.mu.Lock()
+		defer b.set.mu.Unlock()
+		for _, s := range slots {
+			s.drop()
+		}
+	}()
+	first, _ := b.f.Plan.Batch(ids[0])
+	reader, err := b.reader(&b.f.Plan.Files[first])
+	if err != nil {
+		return err
+	}
+	turn, err := reader.Begin(b.set.ctx)
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	defer func() { turn.End(total) }()
+	for i, id := range ids {
+		u := &Unit{ID: id}
+		n, err := b.fill(u, slots[i].bytes())
+		if err != nil {
+			return err
+		}
+		total += int64(n)
+		b.set.mu.Lock()
+		u.add(slots[i], 0, n)
+		if b.stopped || !b.f.deal.Wanted(id) {
+			u.Cancel()
+		} else {
+			b.f.arrived(u)
+		}
+		b.set.mu.Unlock()
+	}
+	return nil
+}
+
+// reader is the one for the device of a file.
+func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
+	f, err := b.f.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	device, _, err := f.Device()
+	if err != nil {
+		return nil, err
+	}
+	r := b.readers[device.ID]
+	if r == nil {
+		r = b.set.cfg.Source.Reader(device, "stream: "+file.Path+" and others")
+		b.readers[device.ID] = r
+	}
+	return r, nil
+}
+
+// fill reads the files of a batch one behind the other. A file whose last record
+// has no delimiter gets one, so that records stay apart.
+func (b *batcher) fill(u *Unit, buf []byte) (n int, err error) {
+	from, to := b.f.Plan.Batch(u.ID)
+	u.File = from
+	rule := b.f.Plan.Rule
+	for i := from; i < to; i++ {
+		file := &b.f.Plan.Files[i]
+		if file.Size == 0 {
+			continue
+		}
+		if n > 0 && rule.Split == deal.Lines && !bytes.HasSuffix(buf[:n], rule.Delimiter) {
+			n += copy(buf[n:], rule.Delimiter)
+		}
+		f, err := b.f.open(file)
+		if err != nil {
+			return n, err
+		}
+		err = f.ReadFull(buf[n:n+int(file.Size)], 0)
+		f.Close()
+		if err != nil {
+			return n, err
+		}
+		n += int(file.Size)
+	}
+	u.Unterminated = !rule.Terminated(buf[:n])
+	return n, nil
+}

@@ -1,0 +1,180 @@
+package scan
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace/fileset"
+	"headrace/stream/source"
+)
+
+// followInterval is how often residency is looked at.
+const followInterval = time.Second
+
+// Config says what a set works with.
+type Config struct {
+	// Lock guards all that is said to be called with the lock held.
+	Lock   *sync.Mutex
+	Source source.Source
+	// NoResidentFirst reads blocks in their order only.
+	NoResidentFirst bool
+	// Forget is told that memory or a file is gone: nobody gets pieces in it any
+	// more. Called with the lock held.
+	Forget func(id uint32)
+	Log    *slog.Logger
+}
+
+// Set has all that is being read.
+type Set struct {
+	cfg  Config
+	mu   *sync.Mutex
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	scans  map[key]*scan
+	feeds  map[*Feed]bool
+	pool   []*arena
+	closed bool
+}
+
+// key names what a scan reads: streams share one when all of it is equal.
+type key struct {
+	fileset.Identity
+	block int
+}
+
+// NewSet has nothing to read yet.
+func NewSet(cfg Config) *Set {
+	s := &Set{cfg: cfg, mu: cfg.Lock, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.work.Go(s.followResidency)
+	return s
+}
+
+// Stop ends all reading, after all feeds were released. It is called with the lock
+// held; Wait follows without it.
+func (s *Set) Stop() {
+	s.closed = true
+	s.stop()
+	for _, sc := range s.scans {
+		sc.cond.Broadcast()
+	}
+}
+
+// Wait waits until all reading has ended, and frees the memory.
+func (s *Set) Wait() {
+	s.work.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.pool {
+		a.close()
+	}
+	s.pool = nil
+}
+
+// Scans is how many files are being read in blocks. Call it with the lock held.
+func (s *Set) Scans() int { return len(s.scans) }
+
+// takeArena finds shared memory for uid: of the pool if some fits, else new.
+// Call it with the lock held.
+func (s *Set) takeArena(slotSize, n int, uid uint32) (*arena, error) {
+	for i, a := range s.pool {
+		if a.uid == uid && len(a.mem) >= slotSize*n {
+			s.pool = slices.Delete(s.pool, i, i+1)
+			a.carve(slotSize)
+			return a, nil
+		}
+	}
+	return newArena(slotSize, n, uid)
+}
+
+// putArena takes an arena back that nobody uses any more. It is kept for its
+// user while they have streams that deal.
+func (s *Set) putArena(a *arena) {
+	if a.mixed || s.closed || !s.serves(a.uid) {
+		s.dropArena(a)
+		return
+	}
+	s.pool = append(s.pool, a)
+}
+
+// dropArena ends an arena and tells those who have mapped it.
+func (s *Set) dropArena(a *arena) {
+	s.cfg.Forget(a.ID)
+	a.close()
+}
+
+func (s *Set) serves(uid uint32) bool {
+	for f := range s.feeds {
+		if f.Owner.UID == uid && f.deal.Present() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Trim frees memory of users who have no stream at work. Call it with the lock held.
+func (s *Set) Trim() {
+	s.pool = slices.DeleteFunc(s.pool, func(a *arena) bool {
+		if s.serves(a.uid) {
+			return false
+		}
+		s.dropArena(a)
+		return true
+	})
+}
+
+// followResidency keeps what is known of whole files that are to be dealt up to
+// date.
+func (s *Set) followResidency() {
+	if s.cfg.NoResidentFirst {
+		return
+	}
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.followMore() {
+			if err := s.cfg.Source.Refresh(s.ctx); err != nil && s.ctx.Err() == nil {
+				s.cfg.Log.Warn("find out what is in memory", "err", err)
+			}
+		}
+	}
+}
+
+// followMore begins to follow the next files of streams that deal whole ones. It
+// tells whether any is followed.
+func (s *Set) followMore() bool {
+	any := false
+	for f, ids := range s.toFollow() {
+		for _, id := range ids {
+			f.followUnit(id)
+		}
+		s.mu.Lock()
+		any = any || len(f.followed) > 0
+		s.mu.Unlock()
+	}
+	return any
+}
+
+// toFollow are the feeds that have whole files to deal and consumers for them, with
+// the next of them that are not followed yet.
+func (s *Set) toFollow() map[*Feed][]uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := map[*Feed][]uint32{}
+	for f := range s.feeds {
+		if f.deal.Err() == nil && f.deal.Wholes() > 1 && f.deal.Present() > 0 {
+			next[f] = f.toFollow()
+		}
+	}
+	return next
+}

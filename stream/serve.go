@@ -1,0 +1,316 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"headrace/internal/accept"
+	"headrace/internal/budget"
+	"headrace/internal/linux"
+	"headrace/stream/deal"
+	"headrace/stream/protocol"
+)
+
+// Serve takes connections of consumers from l, a unix socket, until Close, whatever
+// the kernel is short of meanwhile. The user at the other
+// end must be the stream's owner or root.
+func (e *Engine) Serve(l *accept.Listener) error {
+	go func() {
+		<-e.ctx.Done()
+		l.Close()
+	}()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if e.ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		sock := conn.(*net.UnixConn)
+		cred, err := linux.PeerCredentials(sock)
+		if err != nil {
+			e.cfg.Log.Warn("a stream connection without a known user", "err", err)
+			sock.Close()
+			continue
+		}
+		if !l.Reserve.Filled() && !budget.Privileged(cred.Uid) {
+			sock.Close() // it comes again
+			l.Reserve.Filled()
+			continue
+		}
+		e.mu.Lock()
+		if e.closed {
+			sock.Close()
+		} else {
+			e.work.Go(func() { e.serveConn(sock, cred.Uid) })
+		}
+		e.mu.Unlock()
+	}
+}
+
+const (
+	// helloTimeout is how long a connection may be silent at its beginning.
+	helloTimeout = 10 * time.Second
+	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
+	// of them together.
+	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
+)
+
+// conversation is what is said on a connection, after Hello with one consumer of a
+// stream.
+type conversation struct {
+	*link
+	e        *Engine
+	s        *stream
+	consumer uint32
+}
+
+func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
+	c := &conversation{link: newLink(sock, e.cfg.Log), e: e}
+	if err := e.enter(c.link, uid); err != nil {
+		e.cfg.Log.Debug("a stream connection was refused", "user", uid, "err", err)
+		sock.Close()
+		return
+	}
+	sock.SetReadDeadline(time.Now().Add(helloTimeout))
+
+	var writer sync.WaitGroup
+	writer.Go(c.link.write)
+	err := c.hello(uid)
+	if err == nil {
+		sock.SetReadDeadline(time.Time{})
+		err = c.converse()
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, deal.ErrLater) {
+		c.fail(err.Error())
+	}
+	if c.s != nil {
+		c.gone()
+	}
+	c.link.finish()
+	writer.Wait()
+	c.conn.Close()
+	e.mu.Lock()
+	delete(e.links, c.link)
+	if !budget.Privileged(uid) {
+		e.budget.Give(uid, 1)
+	}
+	e.scans.Trim()
+	e.mu.Unlock()
+}
+
+// enter counts a connection, unless there are too many.
+func (e *Engine) enter(l *link, uid uint32) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return net.ErrClosed
+	}
+	if !budget.Privileged(uid) {
+		if err := e.budget.Take(uid, 1); err != nil {
+			return err
+		}
+	}
+	e.links[l] = true
+	return nil
+}
+
+// hello reads the first message and finds the consumer.
+func (c *conversation) hello(uid uint32) error {
+	m, err := c.conn.Receive()
+	if err != nil {
+		return err
+	}
+	h, ok := m.(*protocol.Hello)
+	if !ok {
+		return errors.New("the first message has to be Hello")
+	}
+	if h.Version != protocol.Version {
+		return fmt.Errorf("version %d of the protocol is not known here; this daemon speaks %d", h.Version, protocol.Version)
+	}
+	s, err := c.e.meant(h, uid)
+	if err != nil {
+		return err
+	}
+	c.s, c.consumer, c.owner = s, h.Consumer, s.spec.Owner
+	return c.attach(h)
+}
+
+// meant finds the stream that h means, and sees that it has such a consumer.
+func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.streams[h.Stream]
+	if s == nil || uid != 0 && uid != s.spec.Owner.UID {
+		return nil, fmt.Errorf("%w: %s", ErrUnknown, h.Stream)
+	}
+	if h.Consumer >= uint32(len(s.seats)) {
+		return nil, fmt.Errorf("stream %s has %d consumers; there is no number %d", h.Stream, len(s.seats), h.Consumer)
+	}
+	if h.Attempt == 0 {
+		return nil, errors.New("attempts count from 1")
+	}
+	return s, nil
+}
+
+// attach connects with the attempt of h. That it did is durable before it is
+// given anything: an engine that starts again then waits for it.
+func (c *conversation) attach(h *protocol.Hello) error {
+	c.e.mu.Lock()
+	write, err := c.s.deal.Coming(h)
+	c.e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if write {
+		err = c.s.write(deal.Entry{Verb: deal.Attached, Consumer: c.consumer, Attempt: h.Attempt})
+	}
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	c.s.deal.Came(c.consumer)
+	if err != nil {
+		c.log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
+		return deal.ErrLater
+	}
+	return c.arrive(h)
+}
+
+// arrive connects with the consumer, if nobody else has come or given it up while
+// that was written down.
+func (c *conversation) arrive(h *protocol.Hello) error {
+	if c.conn.HungUp() {
+		return deal.ErrLater // another connection may be here already, and know more
+	}
+	if err := c.s.deal.Admit(h); err != nil {
+		return err
+	}
+	at := &c.s.seats[c.consumer]
+	if had := c.s.deal.Attempt(c.consumer); h.Attempt > had {
+		at.dismiss(superseded(h.Attempt, had))
+	} else if at.link != nil {
+		at.link.close() // a connection that it has lost
+		at.clear()
+	}
+	at.link = c.link
+	err := c.s.deal.Attach(h)
+	c.say(c.welcome())
+	if err != nil {
+		at.clear()
+	}
+	c.s.Serve()
+	return err
+}
+
+func (c *conversation) welcome() *protocol.Welcome {
+	p := c.s.plan
+	w := &protocol.Welcome{Bytes: uint64(p.Bytes), Units: p.Units, Replay: c.s.deal.Replays(c.consumer)}
+	switch p.Rule.Split {
+	case deal.Files:
+		w.Kind = protocol.Files
+	case deal.Lines:
+		w.Delimiter = string(p.Rule.Delimiter)
+	}
+	return w
+}
+
+// converse answers the consumer until it has finished or its connection ends.
+func (c *conversation) converse() error {
+	for {
+		m, err := c.conn.Receive()
+		if err != nil {
+			return net.ErrClosed // whatever it was, there is nobody to tell
+		}
+		switch m := m.(type) {
+		case *protocol.Next:
+			err = c.locked(func() error {
+				err := c.s.deal.Ask(c.consumer)
+				c.s.Serve()
+				return err
+			})
+		case *protocol.Consumed:
+			err = c.locked(func() error { return c.s.consumed(c.consumer, m) })
+		case *protocol.Result:
+		case *protocol.Finish:
+			if err = c.end(m.Code); err == nil {
+				return nil
+			}
+		default:
+			err = fmt.Errorf("message %d is not for the daemon", m.Type())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// locked runs f if the consumer still has this connection.
+func (c *conversation) locked(f func() error) error {
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	if c.s.seats[c.consumer].link != c.link {
+		return net.ErrClosed
+	}
+	return f()
+}
+
+// end ends the attempt durably.
+func (c *conversation) end(code int32) error {
+	var entry deal.Entry
+	begun := false
+	if err := c.locked(func() error {
+		if entry, begun = c.s.deal.Finishing(c.consumer, code); !begun {
+			c.say(&protocol.Finished{})
+		}
+		return nil
+	}); err != nil || !begun {
+		return err
+	}
+
+	err := c.s.write(entry)
+
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	doomed := c.s.deal.Finish(&entry, err == nil)
+	if doomed {
+		c.e.work.Go(func() { c.s.giveUp(c.consumer, entry.Attempt, "was given up") })
+	}
+	if err != nil {
+		c.log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)
+		return deal.ErrLater
+	}
+	// The answer goes out before the consumer lets go of the connection.
+	c.say(&protocol.Finished{})
+	c.s.seats[c.consumer].clear()
+	c.s.Serve()
+	c.s.afterwards()
+	return nil
+}
+
+// gone takes note that a connection has ended.
+func (c *conversation) gone() {
+	leaves := false
+	var attempt uint32
+	c.locked(func() error {
+		c.s.seats[c.consumer].clear()
+		leaves = c.s.deal.Detach(c.consumer) && !c.e.closed
+		if attempt = c.s.deal.Attempt(c.consumer); leaves {
+			c.s.afterwards()
+		}
+		return nil
+	})
+	if !leaves {
+		return
+	}
+	err := c.s.writeIf(func() (deal.Entry, bool) {
+		c.e.mu.Lock()
+		defer c.e.mu.Unlock()
+		return c.s.deal.Left(c.consumer, attempt)
+	})
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		c.log.Error("record the units of a consumer", "stream", c.s.spec.ID, "err", err)
+	}
+}
