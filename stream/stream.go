@@ -47,9 +47,9 @@ func newStream(e *Engine, dir string, spec Spec, p *deal.Plan, j *journal) *stre
 		e: e, dir: dir, spec: spec, plan: p, journal: j,
 		seats: make([]seat, spec.Consumers), units: map[uint32]*scan.Unit{},
 	}
-	var resident func(uint32) int64
+	var resident func(unit uint32, file int) int64
 	if !e.cfg.NoResidentFirst {
-		resident = func(unit uint32) int64 { return s.feed.Resident(unit) }
+		resident = func(unit uint32, file int) int64 { return s.feed.Resident(unit, file) }
 	}
 	s.deal = deal.New(p, spec.Consumers, resident)
 	s.feed = e.scans.Feed(scan.Spec{Plan: p, Owner: spec.Owner, Buffer: spec.buffer(), Consumers: spec.Consumers}, s.deal, s)

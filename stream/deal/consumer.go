@@ -289,10 +289,10 @@ func (d *Dealer) Replay(e *Entry) error {
 // waited for: until they have come back or were given up nothing is dealt.
 func (d *Dealer) Await() {
 	for _, c := range d.consumers {
-		switch c.phase {
-		case unknown:
+		switch {
+		case c.phase == unknown:
 			d.unknown++
-		case away:
+		case c.phase == away && c.committedUnits == nil: // else they stay committed
 			for _, u := range c.units {
 				d.set(u, leased)
 			}

@@ -63,7 +63,7 @@ type fetch struct {
 // Dealer deals the units of a plan. One goroutine at a time may use it.
 type Dealer struct {
 	plan     *Plan
-	resident func(unit uint32) int64
+	resident func(unit uint32, file int) int64
 	err      error
 	effects  []Effect
 
@@ -82,9 +82,9 @@ type Dealer struct {
 	queue queue
 }
 
-// New makes a dealer. Resident tells how many bytes of a file that is dealt whole
-// are in memory, so that those come first; nil: all in their order.
-func New(p *Plan, consumers int, resident func(unit uint32) int64) *Dealer {
+// New makes a dealer. Resident tells how many bytes of a file that is dealt whole, as
+// one unit, are in memory, so that those come first; nil: all in their order.
+func New(p *Plan, consumers int, resident func(unit uint32, file int) int64) *Dealer {
 	d := &Dealer{plan: p, resident: resident, state: make([]unitState, p.Units), fetches: map[uint32]fetch{}}
 	d.count[todo] = int(p.Units)
 	for i := range consumers {

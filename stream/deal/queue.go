@@ -230,11 +230,12 @@ func (d *Dealer) pickWhole() (id uint32, ok bool) {
 
 // residentShare is the part of a whole file that is in memory, as far as is known.
 func (d *Dealer) residentShare(id uint32) float64 {
-	size := d.plan.Files[d.plan.FileOf(id)].Size
+	file := d.plan.FileOf(id)
+	size := d.plan.Files[file].Size
 	if size == 0 {
 		return 1
 	}
-	return float64(d.resident(id)) / float64(size)
+	return float64(d.resident(id, file)) / float64(size)
 }
 
 // whole tells whether a file is dealt as one unit by itself.

@@ -165,11 +165,11 @@ func (f *Feed) detach(i int) {
 }
 
 // Resident is how much of a file that is dealt whole is in memory, as far as is known.
-func (f *Feed) Resident(id uint32) int64 {
+func (f *Feed) Resident(id uint32, file int) int64 {
 	if w := f.followed[id]; w != nil {
 		return w.Resident()
 	}
-	return f.Plan.Files[f.Plan.FileOf(id)].Resident
+	return f.Plan.Files[file].Resident
 }
 
 // Dealt takes note that a unit has been dealt: what is in memory of its file is of no
