@@ -291,7 +291,7 @@ func (e *Engine) Fail(id string, consumer int, attempt int) error {
 	if err != nil {
 		return err
 	}
-	return s.giveUp(uint32(consumer), uint32(attempt), "was given up")
+	return s.giveUp(uint32(consumer), uint32(attempt))
 }
 
 // Remove forgets a stream. Consumers that are attached get an error.

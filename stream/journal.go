@@ -1,7 +1,7 @@
 package stream
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,18 +92,12 @@ const planVersion = 1
 // writePlan makes spec and plan durable in dir. The plan's units follow from the
 // files and are not written.
 func writePlan(dir string, spec *Spec, p *deal.Plan) error {
-	temp := filepath.Join(dir, planName+".new")
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	var b bytes.Buffer
+	z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(z)
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(z)
 	err = enc.Encode(planHead{planVersion, *spec})
 	for i := range p.Files {
 		if err != nil {
@@ -112,22 +106,10 @@ func writePlan(dir string, spec *Spec, p *deal.Plan) error {
 		e := &p.Files[i]
 		err = enc.Encode(planLine{[]byte(e.Path), e.Identity, e.Codec})
 	}
-	if err == nil {
-		err = w.Flush()
+	if err := errors.Join(err, z.Close()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = z.Close()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(dir, planName))
-	}
-	if err == nil {
-		err = linux.SyncDir(dir)
-	}
-	return err
+	return linux.WriteFileDurably(filepath.Join(dir, planName), b.Bytes(), 0o600)
 }
 
 // readPlan reads what writePlan wrote.

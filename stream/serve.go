@@ -161,20 +161,18 @@ func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
 // given anything: an engine that starts again then waits for it.
 func (c *conversation) attach(h *protocol.Hello) error {
 	c.e.mu.Lock()
-	write, err := c.s.deal.Coming(h)
-	c.e.mu.Unlock()
-	if err != nil {
-		return err
+	entry, err := c.s.deal.Coming(h)
+	if entry != nil {
+		c.e.mu.Unlock()
+		_, err = c.s.writeFor(entry)
 	}
-	if write {
-		err = c.s.write(deal.Entry{Verb: deal.Attached, Consumer: c.consumer, Attempt: h.Attempt})
-	}
-	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
-	c.s.deal.Came(c.consumer)
-	if err != nil {
+	if entry != nil && err != nil {
 		c.log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
 		return deal.ErrLater
+	}
+	if err != nil {
+		return err
 	}
 	return c.arrive(h)
 }
@@ -259,24 +257,19 @@ func (c *conversation) locked(f func() error) error {
 
 // end ends the attempt durably.
 func (c *conversation) end(code int32) error {
-	var entry deal.Entry
-	begun := false
+	var entry *deal.Entry
 	if err := c.locked(func() error {
-		if entry, begun = c.s.deal.Finishing(c.consumer, code); !begun {
+		if entry = c.s.deal.Finishing(c.consumer, code); entry == nil {
 			c.say(&protocol.Finished{})
 		}
 		return nil
-	}); err != nil || !begun {
+	}); err != nil || entry == nil {
 		return err
 	}
-
-	err := c.s.write(entry)
-
-	c.e.mu.Lock()
+	doomed, err := c.s.writeFor(entry)
 	defer c.e.mu.Unlock()
-	doomed := c.s.deal.Finish(&entry, err == nil)
 	if doomed {
-		c.e.work.Go(func() { c.s.giveUp(c.consumer, entry.Attempt, "was given up") })
+		c.e.work.Go(func() { c.s.giveUp(c.consumer, entry.Attempt) })
 	}
 	if err != nil {
 		c.log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)
@@ -305,7 +298,7 @@ func (c *conversation) gone() {
 	if !leaves {
 		return
 	}
-	err := c.s.writeIf(func() (deal.Entry, bool) {
+	err := c.s.write(func() *deal.Entry {
 		c.e.mu.Lock()
 		defer c.e.mu.Unlock()
 		return c.s.deal.Left(c.consumer, attempt)

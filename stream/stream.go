@@ -56,24 +56,26 @@ func newStream(e *Engine, dir string, spec Spec, p *deal.Plan, j *journal) *stre
 	return s
 }
 
-// write makes an entry of the journal durable. Call it without the lock.
-func (s *stream) write(e deal.Entry) error {
-	return s.writeIf(func() (deal.Entry, bool) { return e, true })
-}
-
-// writeIf writes what make returns, unless that is no longer true when it is the
-// entry's turn.
-func (s *stream) writeIf(make func() (e deal.Entry, still bool)) error {
+// write makes an entry of the journal durable, if make still has one when it is its
+// turn. Call it without the lock.
+func (s *stream) write(make func() *deal.Entry) error {
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()
 	if s.journal.f == nil {
 		return ErrUnknown
 	}
-	e, still := make()
-	if !still {
-		return nil
+	if e := make(); e != nil {
+		return s.journal.write(e)
 	}
-	return s.journal.write(&e)
+	return nil
+}
+
+// writeFor makes an entry durable that an attempt waits for, and goes on with it. It
+// returns with the lock held.
+func (s *stream) writeFor(e *deal.Entry) (doomed bool, err error) {
+	err = s.write(func() *deal.Entry { return e })
+	s.e.mu.Lock()
+	return s.deal.Written(e, err == nil), err
 }
 
 // Arrived implements scan.Taker.
@@ -246,26 +248,22 @@ func (s *stream) tellRead(u *scan.Unit) {
 }
 
 // giveUp fails an attempt, durably.
-func (s *stream) giveUp(consumer, attempt uint32, why string) error {
+func (s *stream) giveUp(consumer, attempt uint32) error {
 	s.e.mu.Lock()
 	had := s.deal.Attempt(consumer)
-	fenced := s.deal.Fence(consumer, attempt)
-	if fenced && had < attempt {
+	entry := s.deal.Fence(consumer, attempt)
+	if entry != nil && had < attempt {
 		s.seats[consumer].dismiss(superseded(attempt, had))
-	} else if fenced {
-		s.seats[consumer].dismiss(fmt.Sprintf("attempt %d of consumer %d %s", attempt, consumer, why))
+	} else if entry != nil {
+		s.seats[consumer].dismiss(fmt.Sprintf("attempt %d of consumer %d was given up", attempt, consumer))
 	}
 	s.perform()
 	s.e.mu.Unlock()
-	if !fenced {
+	if entry == nil {
 		return nil
 	}
-
-	err := s.write(deal.Entry{Verb: deal.Failed, Consumer: consumer, Attempt: attempt})
-
-	s.e.mu.Lock()
+	_, err := s.writeFor(entry)
 	defer s.e.mu.Unlock()
-	s.deal.GiveUp(consumer, err == nil)
 	if err != nil {
 		return fmt.Errorf("record that attempt %d of consumer %d of stream %s has failed: %w", attempt, consumer, s.spec.ID, err)
 	}

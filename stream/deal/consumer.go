@@ -92,20 +92,16 @@ func (d *Dealer) Admit(h *protocol.Hello) error {
 	return nil
 }
 
-// Coming admits a connection that is to attach as soon as that is durable; Came ends
-// what it has begun, however that goes. It tells whether there is anything to write:
-// an attempt that has been committed only comes for the answer.
-func (d *Dealer) Coming(h *protocol.Hello) (write bool, err error) {
-	if err := d.Admit(h); err != nil {
-		return false, err
-	}
+// Coming admits a connection that is to attach as soon as the entry is durable; nil:
+// there is nothing to write for it. Written has to follow.
+func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
 	c := d.consumers[h.Consumer]
+	if err := d.Admit(h); err != nil || c.phase == committed && c.attempt == h.Attempt {
+		return nil, err // a committed one comes for the answer only
+	}
 	c.arriving++
-	return c.phase != committed || c.attempt != h.Attempt, nil
+	return &Entry{Verb: Attached, Consumer: h.Consumer, Attempt: h.Attempt}, nil
 }
-
-// Came ends what Coming has begun.
-func (d *Dealer) Came(consumer uint32) { d.consumers[consumer].arriving-- }
 
 // Attach connects an attempt that was admitted; an earlier connection of the
 // consumer is none any more. Its list of units is the one that counts, and the last
@@ -146,13 +142,14 @@ func (d *Dealer) Detach(consumer uint32) bool {
 	return true
 }
 
-// Left is the entry that says what an attempt had when it left; false: it has come
+// Left is the entry that says what an attempt had when it left; nil: it has come
 // back, is about to, or is over.
-func (d *Dealer) Left(consumer, attempt uint32) (Entry, bool) {
+func (d *Dealer) Left(consumer, attempt uint32) *Entry {
 	c := d.consumers[consumer]
-	// Not if it is coming back: then it has units that are not on this list.
-	still := c.phase == away && c.attempt == attempt && c.arriving == 0
-	return Entry{Verb: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}, still
+	if c.phase != away || c.attempt != attempt || c.arriving > 0 { // then it has units that are not on this list
+		return nil
+	}
+	return &Entry{Verb: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}
 }
 
 // Ask takes note that a consumer wants a unit. Deal gives it one.
@@ -196,62 +193,52 @@ func (d *Dealer) Skip(consumer, unit uint32, whole bool) error {
 	return nil
 }
 
-// Finishing begins the end of an attempt; the entry is to be made durable, and then
-// Finish to be called. False: it has been committed already.
-func (d *Dealer) Finishing(consumer uint32, code int32) (e Entry, begun bool) {
+// Finishing begins the end of an attempt, which the entry says. Written has to follow.
+// Nil: it has been committed already.
+func (d *Dealer) Finishing(consumer uint32, code int32) *Entry {
 	c := d.consumers[consumer]
 	if c.phase == committed {
-		return Entry{}, false
+		return nil
 	}
 	c.finishing, c.doomed = true, false
-	return Entry{Verb: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}, true
+	return &Entry{Verb: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}
 }
 
-// Finish ends the attempt that e says. When e could not be written it does not end:
-// doomed then tells that it was to be given up meanwhile.
-func (d *Dealer) Finish(e *Entry, written bool) (doomed bool) {
-	c := d.consumers[e.Consumer]
-	c.finishing = false
-	if !written {
-		return c.doomed
-	}
-	c.close(e.Units, e.Code == 0)
-	return false
-}
-
-// Over tells whether an attempt of a consumer has ended.
-func (d *Dealer) Over(consumer, attempt uint32) bool {
-	c := d.consumers[consumer]
-	return c.attempt > attempt || c.attempt == attempt && (c.phase == committed || c.phase == over)
-}
-
-// Fence begins to give an attempt up: nobody can attach to it from now on. The entry
-// that it failed is to be made durable, and then GiveUp to be called. False: there is
-// nothing to give up, or it is ending anyway.
-func (d *Dealer) Fence(consumer, attempt uint32) bool {
+// Fence begins to give an attempt up: nobody can attach to it from now on. Written has
+// to follow. Nil: there is nothing to give up, or it is ending anyway.
+func (d *Dealer) Fence(consumer, attempt uint32) *Entry {
 	c := d.consumers[consumer]
 	switch {
-	case d.Over(consumer, attempt):
-		return false
+	case c.attempt > attempt || c.attempt == attempt && (c.phase == committed || c.phase == over):
+		return nil
 	case c.finishing:
 		c.doomed = true
-		return false
+		return nil
 	case c.attempt < attempt:
 		c.supersede(attempt)
 	}
 	c.fenced = true
 	c.unlink()
-	return true
+	return &Entry{Verb: Failed, Consumer: consumer, Attempt: attempt}
 }
 
-// GiveUp ends what Fence has begun; when the entry could not be written, without an
-// end of the attempt.
-func (d *Dealer) GiveUp(consumer uint32, written bool) {
-	c := d.consumers[consumer]
-	c.fenced = false
-	if written {
-		c.close(nil, false)
+// Written goes on after an entry was written; when it could not be, nothing ends. Then
+// doomed tells that the attempt was to be given up meanwhile.
+func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
+	c := d.consumers[e.Consumer]
+	switch e.Verb {
+	case Attached:
+		c.arriving--
+		return false
+	case Finished:
+		c.finishing, doomed = false, c.doomed && !ok
+	case Failed:
+		c.fenced = false
 	}
+	if ok && e.Verb != Left {
+		c.close(e.Units, e.Verb == Finished && e.Code == 0)
+	}
+	return doomed
 }
 
 // Replay takes in an entry that an earlier dealer had written. After the last comes

@@ -65,21 +65,13 @@ func decodeEntry(b []byte) (Entry, error) {
 	bad := e.Verb < Attached || e.Verb > Failed
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			bad = true
-			return 0
-		}
-		b = b[n:]
+		bad = bad || n <= 0
+		b = b[max(0, n):]
 		return v
 	}
 	signed := func() int64 {
-		v, n := binary.Varint(b)
-		if n <= 0 {
-			bad = true
-			return 0
-		}
-		b = b[n:]
-		return v
+		v := number()
+		return int64(v>>1) ^ -int64(v&1)
 	}
 	e.Consumer, e.Attempt, e.Code = uint32(number()), uint32(number()), int32(signed())
 	n := number()

@@ -193,14 +193,11 @@ func (w *world) connect(i int) {
 		s.given, s.got, s.part, s.over, s.done, s.ended = nil, nil, -1, false, false, false
 	}
 	h := &protocol.Hello{Consumer: uint32(i), Attempt: s.attempt, Units: slices.Clone(s.got), Whole: s.part < 0, Position: uint64(max(0, s.part))}
-	write, err := w.d.Coming(h)
+	e, err := w.d.Coming(h)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if write {
-		w.journal = append(w.journal, Entry{Verb: Attached, Consumer: uint32(i), Attempt: s.attempt})
-	}
-	w.d.Came(h.Consumer)
+	w.write(e)
 	if err := w.d.Attach(h); err != nil {
 		w.t.Fatal(err)
 	}
@@ -218,6 +215,12 @@ func (w *world) connect(i int) {
 	w.check("connect", more...)
 }
 
+// write makes an entry durable.
+func (w *world) write(e *Entry) {
+	w.journal = append(w.journal, *e)
+	w.d.Written(e, true)
+}
+
 func (w *world) unseat(i int) {
 	w.seats[i].linked, w.seats[i].coming = false, false
 	w.waiting = slices.DeleteFunc(w.waiting, func(c int) bool { return c == i })
@@ -226,9 +229,7 @@ func (w *world) unseat(i int) {
 func (w *world) disconnect(i int) {
 	s := w.seats[i]
 	if w.d.Detach(uint32(i)) && w.rng.IntN(4) > 0 {
-		if e, still := w.d.Left(uint32(i), s.attempt); still {
-			w.journal = append(w.journal, e)
-		}
+		w.write(w.d.Left(uint32(i), s.attempt))
 	}
 	w.unseat(i)
 	w.check("disconnect")
@@ -260,12 +261,7 @@ func (w *world) use(i int) {
 
 func (w *world) finish(i int, code int32) {
 	s := w.seats[i]
-	e, begun := w.d.Finishing(uint32(i), code)
-	if !begun {
-		w.t.Fatal("it cannot finish")
-	}
-	w.journal = append(w.journal, e)
-	w.d.Finish(&e, true)
+	w.write(w.d.Finishing(uint32(i), code))
 	w.unseat(i)
 	if code == 0 {
 		// Who has committed nothing deals like anybody when it runs again.
@@ -280,14 +276,11 @@ func (w *world) giveUp(i int) {
 	if s.over {
 		return
 	}
-	if !w.d.Fence(uint32(i), s.attempt) {
-		w.t.Fatal("it cannot be given up")
-	}
+	e := w.d.Fence(uint32(i), s.attempt)
 	if _, err := w.d.Coming(&protocol.Hello{Consumer: uint32(i), Attempt: s.attempt}); err == nil {
 		w.t.Fatal("an attempt came back that is being given up")
 	}
-	w.journal = append(w.journal, Entry{Verb: Failed, Consumer: uint32(i), Attempt: s.attempt})
-	w.d.GiveUp(uint32(i), true)
+	w.write(e)
 	w.unseat(i)
 	s.given, s.over, s.lost = nil, true, false
 	w.check("give up")

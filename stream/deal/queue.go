@@ -34,6 +34,7 @@ type queue struct {
 // unitQueue is units of one kind, of which some are todo.
 type unitQueue struct {
 	units []uint32
+	files []int // that they begin with
 	// todo counts them; none is before next.
 	todo int
 	next int
@@ -51,9 +52,9 @@ func (q *queue) init(p *Plan, residentFirst bool) {
 			q.pending = append(q.pending, i)
 			devices[f.Dev] = true
 		case p.whole(f):
-			q.wholes.add(f.First)
+			q.wholes.add(f.First, i)
 		case len(q.batches.units) == 0 || q.batches.units[len(q.batches.units)-1] != f.First:
-			q.batches.add(f.First)
+			q.batches.add(f.First, i)
 		}
 	}
 	q.devices = len(devices)
@@ -70,8 +71,9 @@ func (q *queue) init(p *Plan, residentFirst bool) {
 	slices.SortStableFunc(q.pending, func(a, b int) int { return cmp.Compare(cold(a), cold(b)) })
 }
 
-func (u *unitQueue) add(id uint32) {
+func (u *unitQueue) add(id uint32, file int) {
 	u.units = append(u.units, id)
+	u.files = append(u.files, file)
 	u.todo++
 }
 
@@ -162,10 +164,11 @@ func (d *Dealer) LeaveFile(file int) {
 	d.queue.putBack(file)
 }
 
-// Batches is how many batches are to be brought, and how many there are.
-func (d *Dealer) Batches() (todo, all int) {
-	return d.queue.batches.todo, len(d.queue.batches.units)
-}
+// AllBatches is how many batches there are. It may be called by any goroutine.
+func (d *Dealer) AllBatches() int { return len(d.queue.batches.units) }
+
+// Batches is how many batches are to be brought.
+func (d *Dealer) Batches() int { return d.queue.batches.todo }
 
 // NextBatches are up to n batches that are to be brought, those first that a consumer
 // waits for.
@@ -186,10 +189,10 @@ func (d *Dealer) NextBatches(n int) (ids []uint32) {
 	return ids
 }
 
-// NextWholes are the next files that are dealt whole. Which of them comes first
-// depends on what is in memory.
-func (d *Dealer) NextWholes() iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
+// NextWholes are the next files that are dealt whole, with their units. Which of them
+// comes first depends on what is in memory.
+func (d *Dealer) NextWholes() iter.Seq2[uint32, int] {
+	return func(yield func(unit uint32, file int) bool) {
 		w := &d.queue.wholes
 		seen := 0
 		for i := w.next; i < len(w.units) && seen < window; i++ {
@@ -197,7 +200,7 @@ func (d *Dealer) NextWholes() iter.Seq[uint32] {
 				if i == w.next {
 					w.next++
 				}
-			} else if seen++; !yield(id) {
+			} else if seen++; !yield(id, w.files[i]) {
 				return
 			}
 		}
@@ -217,11 +220,11 @@ func (d *Dealer) pickWhole() (id uint32, ok bool) {
 		return 0, false
 	}
 	best := float64(-1)
-	for u := range d.NextWholes() {
+	for u, file := range d.NextWholes() {
 		if d.resident == nil {
 			return u, true
 		}
-		if now := d.residentShare(u); now > best || now == best && now > 0 {
+		if now := d.residentShare(u, file); now > best || now == best && now > 0 {
 			id, best = u, now
 		}
 	}
@@ -229,8 +232,7 @@ func (d *Dealer) pickWhole() (id uint32, ok bool) {
 }
 
 // residentShare is the part of a whole file that is in memory, as far as is known.
-func (d *Dealer) residentShare(id uint32) float64 {
-	file := d.plan.FileOf(id)
+func (d *Dealer) residentShare(id uint32, file int) float64 {
 	size := d.plan.Files[file].Size
 	if size == 0 {
 		return 1

@@ -42,8 +42,8 @@ const (
 // Message is one frame.
 type Message interface {
 	Type() Type
-	append(b []byte) []byte
-	parse(r *reader)
+	// fields puts all fields into c, or takes them from it, in order.
+	fields(c *codec)
 }
 
 // Hello opens or reopens a connection.
@@ -192,142 +192,60 @@ func (*Error) Type() Type    { return TypeError }
 func (*Finished) Type() Type { return TypeFinished }
 func (*File) Type() Type     { return TypeFile }
 
-func blank(t Type) Message {
-	switch t {
-	case TypeHello:
-		return &Hello{}
-	case TypeNext:
-		return &Next{}
-	case TypeConsumed:
-		return &Consumed{}
-	case TypeResult:
-		return &Result{}
-	case TypeFinish:
-		return &Finish{}
-	case TypeWelcome:
-		return &Welcome{}
-	case TypeArena:
-		return &Arena{}
-	case TypeDrop:
-		return &Drop{}
-	case TypeUnit:
-		return &Unit{}
-	case TypePiece:
-		return &Piece{}
-	case TypeEnd:
-		return &End{}
-	case TypeEOF:
-		return &EOF{}
-	case TypeError:
-		return &Error{}
-	case TypeFinished:
-		return &Finished{}
-	case TypeFile:
-		return &File{}
-	}
-	return nil
+// blanks makes messages to be parsed, by type.
+var blanks = [...]func() Message{
+	TypeHello:    func() Message { return &Hello{} },
+	TypeNext:     func() Message { return &Next{} },
+	TypeConsumed: func() Message { return &Consumed{} },
+	TypeResult:   func() Message { return &Result{} },
+	TypeFinish:   func() Message { return &Finish{} },
+	TypeWelcome:  func() Message { return &Welcome{} },
+	TypeArena:    func() Message { return &Arena{} },
+	TypeDrop:     func() Message { return &Drop{} },
+	TypeUnit:     func() Message { return &Unit{} },
+	TypePiece:    func() Message { return &Piece{} },
+	TypeEnd:      func() Message { return &End{} },
+	TypeEOF:      func() Message { return &EOF{} },
+	TypeError:    func() Message { return &Error{} },
+	TypeFinished: func() Message { return &Finished{} },
+	TypeFile:     func() Message { return &File{} },
 }
 
-func u32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
-func u64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
-func str(b []byte, s string) []byte { return append(u32(b, uint32(len(s))), s...) }
-func flag(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
+func (m *Hello) fields(c *codec) {
+	var unused uint8 // a flag that nobody sets
+	c.u32(&m.Version).str(&m.Stream).u32(&m.Consumer).u32(&m.Attempt).u8(&unused)
+	c.bad = c.bad || unused != 0
+	n := uint32(len(m.Units))
+	c.u32(&n)
+	if c.parsing {
+		if int(n) > len(c.b)/4 {
+			c.bad = true
+			return
+		}
+		m.Units = make([]uint32, n)
 	}
-	return append(b, 0)
-}
-
-func (m *Hello) append(b []byte) []byte {
-	b = str(u32(b, m.Version), m.Stream)
-	b = append(u32(u32(b, m.Consumer), m.Attempt), 0) // a flag that nobody sets
-	b = u32(b, uint32(len(m.Units)))
-	for _, u := range m.Units {
-		b = u32(b, u)
-	}
-	return flag(u64(b, m.Position), m.Whole)
-}
-
-func (m *Hello) parse(r *reader) {
-	m.Version, m.Stream = r.u32(), r.str()
-	m.Consumer, m.Attempt = r.u32(), r.u32()
-	if r.u8() != 0 {
-		r.bad = true
-	}
-	n := r.u32()
-	if int(n) > len(r.b)/4 {
-		r.bad = true
-		return
-	}
-	m.Units = make([]uint32, n)
 	for i := range m.Units {
-		m.Units[i] = r.u32()
+		c.u32(&m.Units[i])
 	}
-	m.Position, m.Whole = r.u64(), r.flag()
+	c.u64(&m.Position).flag(&m.Whole)
 }
 
-func (*Next) append(b []byte) []byte { return b }
-func (*Next) parse(*reader)          {}
-
-func (m *Consumed) append(b []byte) []byte {
-	return flag(u64(u32(b, m.Unit), m.Bytes), m.Whole)
+func (*Next) fields(*codec)         {}
+func (m *Consumed) fields(c *codec) { c.u32(&m.Unit).u64(&m.Bytes).flag(&m.Whole) }
+func (m *Result) fields(c *codec)   { c.u32(&m.Unit).i32(&m.Code) }
+func (m *Finish) fields(c *codec)   { c.i32(&m.Code).str(&m.Reason) }
+func (m *Welcome) fields(c *codec) {
+	c.u8((*uint8)(&m.Kind)).str(&m.Delimiter).u64(&m.Bytes).u32(&m.Units).flag(&m.Replay)
 }
-func (m *Consumed) parse(r *reader) { m.Unit, m.Bytes, m.Whole = r.u32(), r.u64(), r.flag() }
-
-func (m *Result) append(b []byte) []byte { return u32(u32(b, m.Unit), uint32(m.Code)) }
-func (m *Result) parse(r *reader)        { m.Unit, m.Code = r.u32(), int32(r.u32()) }
-
-func (m *Finish) append(b []byte) []byte { return str(u32(b, uint32(m.Code)), m.Reason) }
-func (m *Finish) parse(r *reader)        { m.Code, m.Reason = int32(r.u32()), r.str() }
-
-func (m *Welcome) append(b []byte) []byte {
-	b = str(append(b, byte(m.Kind)), m.Delimiter)
-	return flag(u32(u64(b, m.Bytes), m.Units), m.Replay)
-}
-
-func (m *Welcome) parse(r *reader) {
-	m.Kind, m.Delimiter = Kind(r.u8()), r.str()
-	m.Bytes, m.Units, m.Replay = r.u64(), r.u32(), r.flag()
-}
-
-func (m *Arena) append(b []byte) []byte { return u64(u32(b, m.ID), m.Size) }
-func (m *Arena) parse(r *reader)        { m.ID, m.Size = r.u32(), r.u64() }
-
-func (m *File) append(b []byte) []byte { return u64(u64(u32(b, m.ID), m.Size), m.Mtime) }
-func (m *File) parse(r *reader)        { m.ID, m.Size, m.Mtime = r.u32(), r.u64(), r.u64() }
-
-func (m *Drop) append(b []byte) []byte { return u32(b, m.ID) }
-func (m *Drop) parse(r *reader)        { m.ID = r.u32() }
-
-func (m *Unit) append(b []byte) []byte {
-	return append(u64(str(u32(b, m.ID), m.Path), m.Offset), byte(m.Codec))
-}
-
-func (m *Unit) parse(r *reader) {
-	m.ID, m.Path, m.Offset, m.Codec = r.u32(), r.str(), r.u64(), Codec(r.u8())
-}
-
-func (m *Piece) append(b []byte) []byte {
-	return u32(u64(u32(u32(b, m.Unit), m.Arena), m.Offset), m.Length)
-}
-
-func (m *Piece) parse(r *reader) {
-	m.Unit, m.Arena, m.Offset, m.Length = r.u32(), r.u32(), r.u64(), r.u32()
-}
-
-func (m *End) append(b []byte) []byte {
-	return flag(u64(u32(b, m.Unit), m.Bytes), m.Unterminated)
-}
-func (m *End) parse(r *reader) { m.Unit, m.Bytes, m.Unterminated = r.u32(), r.u64(), r.flag() }
-
-func (*EOF) append(b []byte) []byte { return b }
-func (*EOF) parse(*reader)          {}
-
-func (m *Error) append(b []byte) []byte { return str(b, m.Text) }
-func (m *Error) parse(r *reader)        { m.Text = r.str() }
-
-func (*Finished) append(b []byte) []byte { return b }
-func (*Finished) parse(*reader)          {}
+func (m *Arena) fields(c *codec) { c.u32(&m.ID).u64(&m.Size) }
+func (m *File) fields(c *codec)  { c.u32(&m.ID).u64(&m.Size).u64(&m.Mtime) }
+func (m *Drop) fields(c *codec)  { c.u32(&m.ID) }
+func (m *Unit) fields(c *codec)  { c.u32(&m.ID).str(&m.Path).u64(&m.Offset).u8((*uint8)(&m.Codec)) }
+func (m *Piece) fields(c *codec) { c.u32(&m.Unit).u32(&m.Arena).u64(&m.Offset).u32(&m.Length) }
+func (m *End) fields(c *codec)   { c.u32(&m.Unit).u64(&m.Bytes).flag(&m.Unterminated) }
+func (*EOF) fields(*codec)       {}
+func (m *Error) fields(c *codec) { c.str(&m.Text) }
+func (*Finished) fields(*codec)  {}
 
 // header is the length and the type.
 const header = 5
@@ -335,8 +253,9 @@ const header = 5
 // Append appends the frame of m to b.
 func Append(b []byte, m Message) ([]byte, error) {
 	start := len(b)
-	b = append(b, 0, 0, 0, 0, byte(m.Type()))
-	b = m.append(b)
+	c := &codec{b: append(b, 0, 0, 0, 0, byte(m.Type()))}
+	m.fields(c)
+	b = c.b
 	n := len(b) - start - header
 	if n > MaxBody || n > math.MaxUint32 {
 		return b[:start], fmt.Errorf("a frame of %d bytes is longer than the protocol allows (%d)", n, MaxBody)
@@ -350,71 +269,77 @@ var ErrMalformed = errors.New("malformed frame")
 
 // Parse reads the body of a frame. The message may refer to body.
 func Parse(t Type, body []byte) (Message, error) {
-	m := blank(t)
-	if m == nil {
+	if int(t) >= len(blanks) || blanks[t] == nil {
 		return nil, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)
 	}
-	r := &reader{b: body}
-	m.parse(r)
-	if r.bad || len(r.b) != 0 {
+	m, c := blanks[t](), &codec{b: body, parsing: true}
+	m.fields(c)
+	if c.bad || len(c.b) != 0 {
 		return nil, fmt.Errorf("%w of type %d, %d bytes", ErrMalformed, t, len(body))
 	}
 	return m, nil
 }
 
-// reader takes values off the front of b; bad is set when they run out.
-type reader struct {
-	b   []byte
-	bad bool
+// codec puts values at the end of b or, parsing, takes them off its front; bad is set
+// when they run out or make no sense.
+type codec struct {
+	b            []byte
+	parsing, bad bool
 }
 
-func (r *reader) take(n int) []byte {
-	if r.bad || len(r.b) < n {
-		r.bad = true
+// field is a number of n bytes, the first the most significant. What is sent is only
+// read: several connections may send one message.
+func field[T uint8 | uint32 | uint64 | int32](c *codec, n int, v *T) *codec {
+	if !c.parsing {
+		for n--; n >= 0; n-- {
+			c.b = append(c.b, byte(uint64(*v)>>(8*n)))
+		}
+		return c
+	}
+	x := uint64(0)
+	for _, b := range c.take(n) {
+		x = x<<8 | uint64(b)
+	}
+	*v = T(x)
+	return c
+}
+
+func (c *codec) take(n int) []byte {
+	if c.bad || len(c.b) < n {
+		c.bad = true
 		return nil
 	}
-	v := r.b[:n]
-	r.b = r.b[n:]
+	v := c.b[:n]
+	c.b = c.b[n:]
 	return v
 }
 
-func (r *reader) u8() uint8 {
-	if v := r.take(1); v != nil {
-		return v[0]
+func (c *codec) u8(v *uint8) *codec   { return field(c, 1, v) }
+func (c *codec) u32(v *uint32) *codec { return field(c, 4, v) }
+func (c *codec) u64(v *uint64) *codec { return field(c, 8, v) }
+func (c *codec) i32(v *int32) *codec  { return field(c, 4, v) }
+
+func (c *codec) str(s *string) *codec {
+	n := uint32(len(*s))
+	c.u32(&n)
+	if !c.parsing {
+		c.b = append(c.b, *s...)
+	} else if uint64(n) > uint64(len(c.b)) {
+		c.bad = true
+	} else {
+		*s = string(c.take(int(n)))
 	}
-	return 0
+	return c
 }
 
-func (r *reader) u32() uint32 {
-	if v := r.take(4); v != nil {
-		return binary.BigEndian.Uint32(v)
+func (c *codec) flag(v *bool) *codec {
+	var bit uint8
+	if *v {
+		bit = 1
 	}
-	return 0
-}
-
-func (r *reader) u64() uint64 {
-	if v := r.take(8); v != nil {
-		return binary.BigEndian.Uint64(v)
+	c.u8(&bit)
+	if c.parsing {
+		*v, c.bad = bit == 1, c.bad || bit > 1
 	}
-	return 0
-}
-
-func (r *reader) str() string {
-	n := r.u32()
-	if uint64(n) > uint64(len(r.b)) {
-		r.bad = true
-		return ""
-	}
-	return string(r.take(int(n)))
-}
-
-func (r *reader) flag() bool {
-	switch r.u8() {
-	case 0:
-	case 1:
-		return true
-	default:
-		r.bad = true
-	}
-	return false
+	return c
 }

@@ -50,12 +50,7 @@ func (b *batcher) run() {
 }
 
 func (b *batcher) read() error {
-	b.set.mu.Lock()
-	_, all := b.f.deal.Batches()
-	n := min(int(b.f.Buffer)/batchSlot, all+1)
-	err := b.equip(batchSlot, max(n, 4))
-	b.set.mu.Unlock()
-	if err != nil {
+	if err := b.equip(batchSlot, max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.AllBatches()+1))); err != nil {
 		return err
 	}
 	for {
@@ -63,8 +58,7 @@ func (b *batcher) read() error {
 		if len(ids) == 0 {
 			return nil
 		}
-		err := b.readTurn(ids, slots)
-		if err != nil {
+		if err := b.readTurn(ids, slots); err != nil {
 			return err
 		}
 	}
@@ -81,10 +75,7 @@ func (b *batcher) claim() (ids []uint32, slots []*slot) {
 		}
 		ids = b.f.deal.NextBatches(min(turnBatches, len(b.arena.free)))
 		if len(ids) > 0 {
-			for range ids {
-				slots = append(slots, b.take())
-			}
-			return ids, slots
+			return ids, b.takeSome(len(ids))
 		}
 		if len(b.f.deal.NextBatches(1)) == 0 {
 			// Said under the lock: whoever wants more starts another one.
@@ -97,13 +88,7 @@ func (b *batcher) claim() (ids []uint32, slots []*slot) {
 
 // readTurn reads batches in one turn at the disk of the first file.
 func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
-	defer func() {
-		b.set.mu.Lock()
-		defer b.set.mu.Unlock()
-		for _, s := range slots {
-			s.drop()
-		}
-	}()
+	defer b.drop(slots)
 	first, _ := b.f.Plan.Batch(ids[0])
 	reader, err := b.reader(&b.f.Plan.Files[first])
 	if err != nil {

@@ -97,7 +97,7 @@ func (f *Feed) Advance() {
 		}
 		f.attach(file)
 	}
-	if todo, _ := f.deal.Batches(); todo > 0 && f.batcher == nil {
+	if f.deal.Batches() > 0 && f.batcher == nil {
 		f.startBatcher()
 	}
 }

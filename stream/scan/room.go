@@ -41,8 +41,10 @@ func newRoom(s *Set, uid uint32) room {
 	return room{set: s, cond: sync.NewCond(s.mu), arena: &arena{n: 1, uid: uid}}
 }
 
-// equip gives it memory of n slots.
+// equip gives it memory of n slots. It is called without the lock.
 func (r *room) equip(slotSize, n int) error {
+	r.set.mu.Lock()
+	defer r.set.mu.Unlock()
 	a, err := r.set.takeArena(slotSize, n, r.arena.uid)
 	if err != nil {
 		return err
@@ -59,7 +61,22 @@ func (r *room) mix(uid uint32) {
 	}
 }
 
-func (r *room) take() *slot { return r.arena.take(r.freed) }
+// takeSome takes n slots, of which there must be as many.
+func (r *room) takeSome(n int) (slots []*slot) {
+	for range n {
+		slots = append(slots, r.arena.take(r.freed))
+	}
+	return slots
+}
+
+// drop gives slots back. It is called without the lock.
+func (r *room) drop(slots []*slot) {
+	r.set.mu.Lock()
+	defer r.set.mu.Unlock()
+	for _, s := range slots {
+		s.drop()
+	}
+}
 
 func (r *room) freed() {
 	r.cond.Broadcast()

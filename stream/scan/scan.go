@@ -128,15 +128,14 @@ func (sc *scan) open() error {
 		f.Close()
 		return err
 	}
-	sc.set.mu.Lock()
-	defer sc.set.mu.Unlock()
-	sc.device, sc.seeks = device, seeks
 	n := min(int(sc.opener.Buffer)/sc.key.block, sc.blocks+2)
 	if err := sc.equip(sc.key.block, max(n, 4)); err != nil {
 		f.Close()
 		return err
 	}
-	sc.input = newInput(f)
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
+	sc.device, sc.seeks, sc.input = device, seeks, newInput(f)
 	return nil
 }
 

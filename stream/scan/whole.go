@@ -55,10 +55,7 @@ func (r *wholeReader) read() error {
 		return err
 	}
 	n := int(r.f.Buffer) / r.f.Consumers / wholeSlot
-	r.set.mu.Lock()
-	err = r.equip(wholeSlot, max(minWholeSlots, min(n, maxWholeSlots)))
-	r.set.mu.Unlock()
-	if err != nil {
+	if err := r.equip(wholeSlot, max(minWholeSlots, min(n, maxWholeSlots))); err != nil {
 		return err
 	}
 	reader := r.set.cfg.Source.Reader(device, "stream: "+r.file.Path)
@@ -71,7 +68,7 @@ func (r *wholeReader) read() error {
 		}
 		turn, err := reader.Begin(r.set.ctx)
 		if err != nil {
-			r.giveUp(slots)
+			r.drop(slots)
 			return err
 		}
 		n, err := r.readExtent(f, at, slots)
@@ -102,18 +99,7 @@ func (r *wholeReader) claim(left int64) (slots []*slot) {
 	if r.u.cancelled || r.set.closed {
 		return nil
 	}
-	for range need {
-		slots = append(slots, r.take())
-	}
-	return slots
-}
-
-func (r *wholeReader) giveUp(slots []*slot) {
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
-	for _, s := range slots {
-		s.drop()
-	}
+	return r.takeSome(need)
 }
 
 // readExtent fills slots and sends each on.
@@ -124,7 +110,7 @@ func (r *wholeReader) readExtent(f source.File, at int64, slots []*slot) (total 
 			err = f.ReadFull(s.bytes()[:n], at)
 		}
 		if n <= 0 || err != nil {
-			r.giveUp(slots[i:])
+			r.drop(slots[i:])
 			return total, err
 		}
 		r.set.mu.Lock()
