@@ -153,6 +153,20 @@ func TestProductNeedsNoLab(t *testing.T) {
 	}
 }
 
+// TestDealingIsPure: what decides who reads what has no clock, files or goroutines.
+func TestDealingIsPure(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if dir, _ := rel(p.ImportPath); dir != "stream/deal" {
+			continue
+		}
+		for _, i := range p.Imports {
+			if slices.Contains([]string{"os", "net", "time", "sync", "context", "golang.org/x/sys/unix"}, i) {
+				t.Errorf("%s imports %s", p.ImportPath, i)
+			}
+		}
+	}
+}
+
 func TestVocabularyNeedsNothing(t *testing.T) {
 	for _, p := range listPackages(t) {
 		if p.ImportPath != module {

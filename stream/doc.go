@@ -10,19 +10,10 @@
 // a file. A consumer takes one unit at a time, as fast as it can; a slow one
 // gets fewer.
 //
-// A scan reads one file into an arena of shared memory. Streams that read the
-// same file at the same time are attached to the same scan: a later one joins
-// where the scan is, and the scan wraps around for it. Blocks that are resident
-// are dealt first.
-//
-// # In memory or in place
-//
-// On a disk that seeks the scan reads, in order and alone, into shared memory. What
-// is resident already, and what is on a disk that is too fast to seek, is dealt in
-// place: a unit is then a part of the file, and its consumer has the kernel put the
-// pages into a pipe, or reads them. That saves two copies, and lets the consumers
-// of a fast disk read side by side; the scan only looks for where records start.
-// Consumers see that the file is still what it was.
+// A scan reads one file into an arena of shared memory, or deals it in place.
+// Streams that read the same file at the same time are attached to the same scan:
+// a later one joins where the scan is, and the scan wraps around for it. Blocks
+// that are resident are dealt first.
 //
 // # Leases
 //
@@ -40,8 +31,15 @@
 // the first end of a delimiter; the bytes between two such starts are the unit.
 // So units are a function of the file alone, whatever order they are read in.
 //
-// # Who owns what
+// # Rooms
 //
-// One lock, the engine's, guards all bookkeeping; reading happens outside it.
-// Each scan has goroutines that read; each connection has two.
+// Package deal decides, without I/O, which unit goes to whom. Package source says what
+// a file is, and package scan reads files. This package keeps what has to survive,
+// and serves the consumers' connections: a stream asks its dealer what is to be done,
+// and does it with its feed of package scan and with its links. Packages protocol and
+// consumer are how consumers speak, and what they are.
+//
+// One lock, the engine's, guards all bookkeeping, that of scans too; reading, writing
+// and sending happen outside it. Each scan has goroutines that read; each connection
+// has two.
 package stream

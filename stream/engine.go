@@ -23,87 +23,18 @@ import (
 	"headrace/stream/source"
 )
 
-const (
-	// DefaultBuffer is the shared memory of a scan, in bytes (veloxdfs, section
-	// III.B).
-	DefaultBuffer = 100 << 20
-	// MinBuffer is the least that works with blocks of every size.
-	MinBuffer = 8 * deal.MaxBlock
-	// MaxConsumers bounds the consumers of a stream.
-	MaxConsumers = 1024
-)
-
-// Errors that callers tell apart.
-var (
-	ErrUnknown = errors.New("no such stream")
-	ErrExists  = errors.New("there is a stream with this name")
-)
-
-// errNoFiles says that there is nothing to deal.
-var errNoFiles = errors.New("there are no files to be read")
-
-// Config says what an engine works with.
-type Config struct {
-	// Dir holds a directory for each stream; made if it is missing, mode 0700.
-	Dir    string
-	Source source.Source
-	// NoResidentFirst deals files and blocks in their order only.
-	NoResidentFirst bool
-	// Read, if not nil, is told of every range that a consumer has been given and
-	// has consumed. It must not block nor call the engine.
-	Read func(stream, path string, r pagecache.Range)
-	Log  *slog.Logger
-}
-
-// Spec is what a stream shall deal. It is inert and is written to the stream's
-// directory.
-type Spec struct {
-	// ID names the stream; made up when empty. Safe as a file name.
-	ID    string            `json:"id"`
-	Owner linux.Credentials `json:"owner"`
-	// Paths are absolute: files, directories, patterns (package fileset).
-	Paths     []string  `json:"paths"`
-	Rule      deal.Rule `json:"rule"`
-	Consumers int       `json:"consumers"`
-	// Buffer is the shared memory of each scan, in bytes; 0: DefaultBuffer.
-	Buffer int64 `json:"buffer,omitempty"`
-}
-
-func (s *Spec) check() error {
-	if s.Consumers < 1 || s.Consumers > MaxConsumers {
-		return fmt.Errorf("%d consumers: give from 1 to %d", s.Consumers, MaxConsumers)
-	}
-	if s.Buffer != 0 && s.Buffer < MinBuffer {
-		return fmt.Errorf("a buffer of %d bytes is too small; give at least %d", s.Buffer, MinBuffer)
-	}
-	if s.ID != "" && (filepath.Base(s.ID) != s.ID || s.ID[0] == '.') {
-		return fmt.Errorf("%q cannot name a stream", s.ID)
-	}
-	return s.Rule.Check()
-}
-
-func (s *Spec) buffer() int64 {
-	if s.Buffer == 0 {
-		return DefaultBuffer
-	}
-	return s.Buffer
-}
-
 // Engine has the streams of one machine. Its methods may be called from any
 // goroutine.
 type Engine struct {
-	cfg    Config
+	common
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	budget *budget.Budget // of links
 
-	// mu guards what follows, the streams and all bookkeeping of scans.
-	mu      sync.Mutex
-	scans   *scan.Set
+	// mu guards these too.
 	streams map[string]*stream
 	links   map[*link]bool
-	closed  bool
 }
 
 // New opens the streams that are in cfg.Dir. Consumers that were attached when
@@ -117,7 +48,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, streams: map[string]*stream{}, links: map[*link]bool{},
+		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{},
 		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
 	}
 	e.scans = scan.NewSet(scan.Config{
@@ -162,7 +93,7 @@ func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 	if err != nil {
 		return err
 	}
-	s := newStream(e, dir, *spec, p, j)
+	s := newStream(&e.common, dir, *spec, p, j)
 	for i := range entries {
 		if err := s.deal.Replay(&entries[i]); err != nil {
 			j.f.Close()
@@ -221,7 +152,7 @@ func (e *Engine) create(dir string, spec *Spec, p *deal.Plan) (*stream, error) {
 		j.f.Close()
 		return nil, err
 	}
-	return newStream(e, dir, *spec, p, j), nil
+	return newStream(&e.common, dir, *spec, p, j), nil
 }
 
 // makePlan finds the files, and how much of each is in memory now.

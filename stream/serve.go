@@ -52,13 +52,8 @@ func (e *Engine) Serve(l *accept.Listener) error {
 	}
 }
 
-const (
-	// helloTimeout is how long a connection may be silent at its beginning.
-	helloTimeout = 10 * time.Second
-	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
-	// of them together.
-	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
-)
+// helloTimeout is how long a connection may be silent at its beginning.
+const helloTimeout = 10 * time.Second
 
 // conversation is what is said on a connection, after Hello with one consumer of a
 // stream.

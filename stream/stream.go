@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -11,14 +10,11 @@ import (
 	"headrace/stream/scan"
 )
 
-// errRemoved is what consumers are told that come when nobody needs the stream.
-var errRemoved = errors.New("the stream was closed")
-
 // stream is one open stream: its dealer decides, its feed reads, and what the one
 // wants is done here with the other and with the consumers' connections. The engine's
 // lock guards it, except for journal.
 type stream struct {
-	e    *Engine
+	*common
 	dir  string
 	spec Spec
 	plan *deal.Plan
@@ -42,9 +38,9 @@ type seat struct {
 	position int64
 }
 
-func newStream(e *Engine, dir string, spec Spec, p *deal.Plan, j *journal) *stream {
+func newStream(e *common, dir string, spec Spec, p *deal.Plan, j *journal) *stream {
 	s := &stream{
-		e: e, dir: dir, spec: spec, plan: p, journal: j,
+		common: e, dir: dir, spec: spec, plan: p, journal: j,
 		seats: make([]seat, spec.Consumers), units: map[uint32]*scan.Unit{},
 	}
 	var resident func(unit uint32, file int) int64
@@ -74,7 +70,7 @@ func (s *stream) write(make func() *deal.Entry) error {
 // returns with the lock held.
 func (s *stream) writeFor(e *deal.Entry) (doomed bool, err error) {
 	err = s.write(func() *deal.Entry { return e })
-	s.e.mu.Lock()
+	s.mu.Lock()
 	return s.deal.Written(e, err == nil), err
 }
 
@@ -101,7 +97,7 @@ func (s *stream) Failed(err error) {
 		return
 	}
 	if err != errRemoved {
-		s.e.cfg.Log.Warn("stream failed", "stream", s.spec.ID, "err", err)
+		s.cfg.Log.Warn("stream failed", "stream", s.spec.ID, "err", err)
 	}
 	for i := range s.seats {
 		if l := s.seats[i].link; l != nil {
@@ -114,7 +110,7 @@ func (s *stream) Failed(err error) {
 // Serve implements scan.Taker: it gives units to the consumers that wait, and starts
 // what is needed to bring more.
 func (s *stream) Serve() {
-	dealt := !s.e.closed && s.deal.Deal()
+	dealt := !s.closed && s.deal.Deal()
 	s.perform()
 	if dealt {
 		s.feed.Advance()
@@ -232,24 +228,24 @@ func (s *stream) consumed(consumer uint32, m *protocol.Consumed) error {
 
 // tellRead tells who warms files that a unit has been read.
 func (s *stream) tellRead(u *scan.Unit) {
-	if s.e.cfg.Read == nil {
+	if s.cfg.Read == nil {
 		return
 	}
 	first, to := s.plan.Batch(u.ID)
 	if f := &s.plan.Files[first]; f.Block > 0 {
-		s.e.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Off: u.Offset, Len: u.Bytes})
+		s.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Off: u.Offset, Len: u.Bytes})
 		return
 	}
 	for i := first; i < to; i++ {
 		if f := &s.plan.Files[i]; f.Size > 0 {
-			s.e.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Len: f.Size})
+			s.cfg.Read(s.spec.ID, f.Path, pagecache.Range{Len: f.Size})
 		}
 	}
 }
 
 // giveUp fails an attempt, durably.
 func (s *stream) giveUp(consumer, attempt uint32) error {
-	s.e.mu.Lock()
+	s.mu.Lock()
 	had := s.deal.Attempt(consumer)
 	entry := s.deal.Fence(consumer, attempt)
 	if entry != nil && had < attempt {
@@ -258,12 +254,12 @@ func (s *stream) giveUp(consumer, attempt uint32) error {
 		s.seats[consumer].dismiss(fmt.Sprintf("attempt %d of consumer %d was given up", attempt, consumer))
 	}
 	s.perform()
-	s.e.mu.Unlock()
+	s.mu.Unlock()
 	if entry == nil {
 		return nil
 	}
 	_, err := s.writeFor(entry)
-	defer s.e.mu.Unlock()
+	defer s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("record that attempt %d of consumer %d of stream %s has failed: %w", attempt, consumer, s.spec.ID, err)
 	}

@@ -24,7 +24,7 @@ type batcher struct {
 }
 
 func (f *Feed) startBatcher() {
-	f.batcher = &batcher{room: newRoom(f.set, f.Owner.UID), f: f, readers: map[disk.ID]*disk.Reader{}}
+	f.batcher = &batcher{room: newRoom(&f.set.memory, f.Owner.UID), f: f, readers: map[disk.ID]*disk.Reader{}}
 	f.set.work.Go(f.batcher.run)
 }
 
@@ -38,12 +38,12 @@ func (b *batcher) run() {
 	for _, r := range b.readers {
 		r.Close()
 	}
-	b.set.mu.Lock()
-	defer b.set.mu.Unlock()
+	b.mem.mu.Lock()
+	defer b.mem.mu.Unlock()
 	if b.f.batcher == b {
 		b.f.batcher = nil
 	}
-	if err != nil && !b.stopped && !b.set.closed {
+	if err != nil && !b.stopped && !b.f.set.closed {
 		b.f.taker.Failed(err)
 	}
 	b.end()
@@ -67,10 +67,10 @@ func (b *batcher) read() error {
 // claim waits for room for the next batches; none: there is nothing to do any
 // more.
 func (b *batcher) claim() (ids []uint32, slots []*slot) {
-	b.set.mu.Lock()
-	defer b.set.mu.Unlock()
+	b.mem.mu.Lock()
+	defer b.mem.mu.Unlock()
 	for {
-		if b.stopped || b.set.closed {
+		if b.stopped || b.f.set.closed {
 			return nil, nil
 		}
 		ids = b.f.deal.NextBatches(min(turnBatches, len(b.arena.free)))
@@ -94,7 +94,7 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 	if err != nil {
 		return err
 	}
-	turn, err := reader.Begin(b.set.ctx)
+	turn, err := reader.Begin(b.f.set.ctx)
 	if err != nil {
 		return err
 	}
@@ -107,14 +107,14 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 			return err
 		}
 		total += int64(n)
-		b.set.mu.Lock()
+		b.mem.mu.Lock()
 		u.add(slots[i], 0, n)
 		if b.stopped || !b.f.deal.Wanted(id) {
 			u.Cancel()
 		} else {
 			b.f.arrived(u)
 		}
-		b.set.mu.Unlock()
+		b.mem.mu.Unlock()
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
 	}
 	r := b.readers[device.ID]
 	if r == nil {
-		r = b.set.cfg.Source.Reader(device, "stream: "+file.Path+" and others")
+		r = b.f.set.cfg.Source.Reader(device, "stream: "+file.Path+" and others")
 		b.readers[device.ID] = r
 	}
 	return r, nil

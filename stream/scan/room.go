@@ -1,11 +1,62 @@
 package scan
 
 import (
+	"slices"
 	"sync"
 
 	"headrace/stream/protocol"
 	"headrace/stream/source"
 )
+
+// memory has the arenas that nobody uses at the time. Its lock is that of the set, and
+// held by who calls its methods.
+type memory struct {
+	mu *sync.Mutex
+	// forget is told of areas that are gone.
+	forget func(id uint32)
+	// serves tells whether memory is to be kept for a user.
+	serves func(uid uint32) bool
+	pool   []*arena
+}
+
+// takeArena finds shared memory for uid: of the pool if some fits, else new.
+func (m *memory) takeArena(slotSize, n int, uid uint32) (*arena, error) {
+	for i, a := range m.pool {
+		if a.uid == uid && len(a.mem) >= slotSize*n {
+			m.pool = slices.Delete(m.pool, i, i+1)
+			a.carve(slotSize)
+			return a, nil
+		}
+	}
+	return newArena(slotSize, n, uid)
+}
+
+// putArena takes an arena back that nobody uses any more. It is kept for its
+// user while they have streams that deal.
+func (m *memory) putArena(a *arena) {
+	if a.mixed || !m.serves(a.uid) {
+		m.dropArena(a)
+		return
+	}
+	m.pool = append(m.pool, a)
+}
+
+// dropArena ends an arena and tells those who have mapped it.
+func (m *memory) dropArena(a *arena) {
+	m.forget(a.ID)
+	a.close()
+}
+
+// Trim frees memory of users who have no stream at work.
+func (m *memory) Trim() {
+	m.pool = slices.DeleteFunc(m.pool, func(a *arena) bool {
+		if m.serves(a.uid) {
+			return false
+		}
+		m.dropArena(a)
+		return true
+	})
+}
 
 // input is a file that is being scanned.
 type input struct {
@@ -24,7 +75,7 @@ func newInput(f source.File) *input {
 // room is the shared memory that somebody reads into, and who waits for it. The lock
 // guards it.
 type room struct {
-	set   *Set
+	mem   *memory
 	arena *arena
 	// cond is told when a slot becomes free, and of whatever else its owner waits
 	// for.
@@ -37,15 +88,15 @@ type room struct {
 }
 
 // newRoom has no memory yet.
-func newRoom(s *Set, uid uint32) room {
-	return room{set: s, cond: sync.NewCond(s.mu), arena: &arena{n: 1, uid: uid}}
+func newRoom(m *memory, uid uint32) room {
+	return room{mem: m, cond: sync.NewCond(m.mu), arena: &arena{n: 1, uid: uid}}
 }
 
 // equip gives it memory of n slots. It is called without the lock.
 func (r *room) equip(slotSize, n int) error {
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
-	a, err := r.set.takeArena(slotSize, n, r.arena.uid)
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
+	a, err := r.mem.takeArena(slotSize, n, r.arena.uid)
 	if err != nil {
 		return err
 	}
@@ -71,8 +122,8 @@ func (r *room) takeSome(n int) (slots []*slot) {
 
 // drop gives slots back. It is called without the lock.
 func (r *room) drop(slots []*slot) {
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
 	for _, s := range slots {
 		s.drop()
 	}
@@ -93,12 +144,12 @@ func (r *room) giveBack() {
 		return
 	}
 	if r.input != nil {
-		r.set.cfg.Forget(r.input.ID)
+		r.mem.forget(r.input.ID)
 		r.input.Close()
 		r.input = nil
 	}
 	if a := r.arena; a.mem != nil {
 		r.arena = &arena{n: 1, uid: a.uid}
-		r.set.putArena(a)
+		r.mem.putArena(a)
 	}
 }

@@ -40,6 +40,7 @@ func (a *attachment) wants(i int) bool {
 // wanted.
 type scan struct {
 	room
+	set    *Set
 	key    key
 	opener *Feed // opens the file, with its owner's rights
 	file   *deal.File
@@ -71,7 +72,7 @@ type scan struct {
 func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
-		room: newRoom(s.set, s.Owner.UID), key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		room: newRoom(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
 		claimed: make([]bool, n), resident: make([]bool, n),
 	}
 }

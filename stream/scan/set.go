@@ -3,7 +3,6 @@ package scan
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,15 +28,14 @@ type Config struct {
 
 // Set has all that is being read.
 type Set struct {
+	memory
 	cfg  Config
-	mu   *sync.Mutex
 	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
 
 	scans  map[key]*scan
 	feeds  map[*Feed]bool
-	pool   []*arena
 	closed bool
 }
 
@@ -49,7 +47,8 @@ type key struct {
 
 // NewSet has nothing to read yet.
 func NewSet(cfg Config) *Set {
-	s := &Set{cfg: cfg, mu: cfg.Lock, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
+	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
+	s.memory = memory{mu: cfg.Lock, forget: cfg.Forget, serves: s.serves}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(s.followResidency)
 	return s
@@ -70,62 +69,23 @@ func (s *Set) Wait() {
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range s.pool {
-		a.close()
-	}
-	s.pool = nil
+	s.Trim()
 }
 
 // Scans is how many files are being read in blocks. Call it with the lock held.
 func (s *Set) Scans() int { return len(s.scans) }
 
-// takeArena finds shared memory for uid: of the pool if some fits, else new.
-// Call it with the lock held.
-func (s *Set) takeArena(slotSize, n int, uid uint32) (*arena, error) {
-	for i, a := range s.pool {
-		if a.uid == uid && len(a.mem) >= slotSize*n {
-			s.pool = slices.Delete(s.pool, i, i+1)
-			a.carve(slotSize)
-			return a, nil
-		}
-	}
-	return newArena(slotSize, n, uid)
-}
-
-// putArena takes an arena back that nobody uses any more. It is kept for its
-// user while they have streams that deal.
-func (s *Set) putArena(a *arena) {
-	if a.mixed || s.closed || !s.serves(a.uid) {
-		s.dropArena(a)
-		return
-	}
-	s.pool = append(s.pool, a)
-}
-
-// dropArena ends an arena and tells those who have mapped it.
-func (s *Set) dropArena(a *arena) {
-	s.cfg.Forget(a.ID)
-	a.close()
-}
-
+// serves tells whether a user has streams that deal.
 func (s *Set) serves(uid uint32) bool {
+	if s.closed {
+		return false
+	}
 	for f := range s.feeds {
 		if f.Owner.UID == uid && f.deal.Present() > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-// Trim frees memory of users who have no stream at work. Call it with the lock held.
-func (s *Set) Trim() {
-	s.pool = slices.DeleteFunc(s.pool, func(a *arena) bool {
-		if s.serves(a.uid) {
-			return false
-		}
-		s.dropArena(a)
-		return true
-	})
 }
 
 // followResidency keeps what is known of whole files that are to be dealt up to

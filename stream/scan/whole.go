@@ -27,7 +27,7 @@ type wholeReader struct {
 func (f *Feed) Read(id uint32, position int64, news func(*Unit)) *Unit {
 	i := f.Plan.FileOf(id)
 	r := &wholeReader{
-		room: newRoom(f.set, f.Owner.UID), f: f, file: &f.Plan.Files[i], news: news,
+		room: newRoom(&f.set.memory, f.Owner.UID), f: f, file: &f.Plan.Files[i], news: news,
 		u: &Unit{ID: id, File: i, Bytes: position, Freed: position},
 	}
 	f.set.work.Go(r.run)
@@ -36,9 +36,9 @@ func (f *Feed) Read(id uint32, position int64, news func(*Unit)) *Unit {
 
 func (r *wholeReader) run() {
 	err := r.read()
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
-	if err != nil && !r.u.cancelled && !r.set.closed {
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
+	if err != nil && !r.u.cancelled && !r.f.set.closed {
 		r.f.taker.Failed(err)
 	}
 	r.end()
@@ -58,7 +58,7 @@ func (r *wholeReader) read() error {
 	if err := r.equip(wholeSlot, max(minWholeSlots, min(n, maxWholeSlots))); err != nil {
 		return err
 	}
-	reader := r.set.cfg.Source.Reader(device, "stream: "+r.file.Path)
+	reader := r.f.set.cfg.Source.Reader(device, "stream: "+r.file.Path)
 	defer reader.Close()
 	at := r.u.Bytes
 	for at < r.file.Size {
@@ -66,7 +66,7 @@ func (r *wholeReader) read() error {
 		if slots == nil {
 			return nil
 		}
-		turn, err := reader.Begin(r.set.ctx)
+		turn, err := reader.Begin(r.f.set.ctx)
 		if err != nil {
 			r.drop(slots)
 			return err
@@ -78,8 +78,8 @@ func (r *wholeReader) read() error {
 		}
 		at += n
 	}
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
 	if !r.u.cancelled {
 		r.u.Ended = true
 		r.news(r.u)
@@ -90,13 +90,13 @@ func (r *wholeReader) read() error {
 // claim waits for half of the memory, or as much as is needed; nil: nobody wants
 // the file any more.
 func (r *wholeReader) claim(left int64) (slots []*slot) {
-	r.set.mu.Lock()
-	defer r.set.mu.Unlock()
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
 	need := min(r.arena.n/2, int((left+wholeSlot-1)/wholeSlot))
-	for len(r.arena.free) < need && !r.u.cancelled && !r.set.closed {
+	for len(r.arena.free) < need && !r.u.cancelled && !r.f.set.closed {
 		r.cond.Wait()
 	}
-	if r.u.cancelled || r.set.closed {
+	if r.u.cancelled || r.f.set.closed {
 		return nil
 	}
 	return r.takeSome(need)
@@ -113,13 +113,13 @@ func (r *wholeReader) readExtent(f source.File, at int64, slots []*slot) (total 
 			r.drop(slots[i:])
 			return total, err
 		}
-		r.set.mu.Lock()
+		r.mem.mu.Lock()
 		if !r.u.cancelled {
 			r.u.add(s, 0, int(n))
 			r.news(r.u)
 		}
 		s.drop()
-		r.set.mu.Unlock()
+		r.mem.mu.Unlock()
 		at += n
 		total += n
 	}
