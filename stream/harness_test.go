@@ -108,7 +108,7 @@ func (p *place) open(spec Spec) Info {
 func (p *place) undealt(stream string) int {
 	p.e.mu.Lock()
 	defer p.e.mu.Unlock()
-	return p.e.streams[stream].deal.Undealt()
+	return p.e.streams[stream].deal.Units.Undealt()
 }
 
 // client is one attempt of a consumer, with what it has been given.

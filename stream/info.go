@@ -25,7 +25,7 @@ type ConsumerInfo struct {
 func (s *stream) info() Info {
 	in := Info{
 		ID: s.spec.ID, UID: s.spec.Owner.UID, Files: len(s.plan.Files), Bytes: s.plan.Bytes, Units: int(s.plan.Units),
-		Committed: s.deal.Committed(), DealtBytes: s.deal.DealtBytes(),
+		Committed: s.deal.Units.Committed(), DealtBytes: s.deal.DealtBytes(),
 	}
 	for i := range s.seats {
 		units, bytes := s.deal.Given(i)

@@ -164,7 +164,7 @@ func (d *Dealer) Ask(consumer uint32) error {
 	case c.asked:
 		return errors.New("it has asked for a unit already")
 	}
-	if n := len(c.units); n > 0 && d.Fetched(c.units[n-1]) {
+	if n := len(c.units); n > 0 && d.Units.Fetched(c.units[n-1]) {
 		return errors.New("it asks for a unit while the last one is still on its way")
 	}
 	c.asked = true
@@ -184,11 +184,11 @@ func (d *Dealer) Consumed(consumer uint32) {
 // its way again, and not be needed any more when whole is set.
 func (d *Dealer) Skip(consumer, unit uint32, whole bool) error {
 	c := d.consumers[consumer]
-	if c.holds || d.fetches[unit].c != c {
+	if c.holds || d.Units.fetches[unit].c != c {
 		return fmt.Errorf("unit %d is not the one that it has", unit)
 	}
 	if whole {
-		delete(d.fetches, unit)
+		delete(d.Units.fetches, unit)
 	}
 	return nil
 }
@@ -329,8 +329,8 @@ func (c *consumer) close(units []uint32, commit bool) {
 func (c *consumer) unlink() {
 	d := c.d
 	d.waiting = slices.DeleteFunc(d.waiting, func(w *consumer) bool { return w == c })
-	if n := len(c.units); n > 0 && d.fetches[c.units[n-1]].c == c {
-		delete(d.fetches, c.units[n-1])
+	if n := len(c.units); n > 0 && d.Units.fetches[c.units[n-1]].c == c {
+		delete(d.Units.fetches, c.units[n-1])
 	}
 	c.linked, c.holds, c.asked = false, false, false
 }
@@ -367,16 +367,16 @@ func (c *consumer) adopt(units []uint32) error {
 		mine[id] = true
 	}
 	for _, id := range units {
-		if !mine[id] && d.state[id] != todo && d.state[id] != ready {
+		if !mine[id] && d.Units.state[id] != todo && d.Units.state[id] != ready {
 			return fmt.Errorf("unit %d belongs to another consumer", id)
 		}
 	}
 	for _, id := range units {
 		delete(mine, id)
-		if d.state[id] == ready {
+		if d.Units.state[id] == ready {
 			d.unready(id)
 		}
-		if d.state[id] == todo {
+		if d.Units.state[id] == todo {
 			d.set(id, leased)
 		}
 	}

@@ -1,28 +1,9 @@
 package deal
 
 import (
-	"iter"
-	"maps"
 	"slices"
 
 	"headrace/stream/protocol"
-)
-
-// unitState is where a unit is.
-type unitState uint8
-
-const (
-	// todo units have to be brought and dealt.
-	todo unitState = iota
-	// ready units are in memory and belong to nobody yet.
-	ready
-	// leased units were given to an attempt that is not over.
-	leased
-	// done units were committed.
-	done
-	// empty units turned out to have no records.
-	empty
-	unitStates
 )
 
 // Act is what is to be done.
@@ -62,13 +43,12 @@ type fetch struct {
 
 // Dealer deals the units of a plan. One goroutine at a time may use it.
 type Dealer struct {
-	plan     *Plan
-	resident func(unit uint32, file int) int64
-	err      error
-	effects  []Effect
+	// Units are those of the plan; only the dealer changes where they are.
+	Units   *Units
+	plan    *Plan
+	err     error
+	effects []Effect
 
-	state []unitState
-	count [unitStates]int
 	// emptyBytes is the size of the blocks without records.
 	emptyBytes int64
 	consumers  []*consumer
@@ -77,20 +57,15 @@ type Dealer struct {
 	// ready units in the order in which they came; waiting consumers likewise.
 	ready   []uint32
 	waiting []*consumer
-	fetches map[uint32]fetch
-
-	queue queue
 }
 
 // New makes a dealer. Resident tells how many bytes of a file that is dealt whole, as
 // one unit, are in memory, so that those come first; nil: all in their order.
 func New(p *Plan, consumers int, resident func(unit uint32, file int) int64) *Dealer {
-	d := &Dealer{plan: p, resident: resident, state: make([]unitState, p.Units), fetches: map[uint32]fetch{}}
-	d.count[todo] = int(p.Units)
+	d := &Dealer{plan: p, Units: newUnits(p, resident)}
 	for i := range consumers {
 		d.consumers = append(d.consumers, &consumer{d: d, index: uint32(i)})
 	}
-	d.queue.init(p, resident != nil)
 	return d
 }
 
@@ -106,15 +81,9 @@ func (d *Dealer) do(act Act, consumer, unit uint32, position int64) {
 }
 
 func (d *Dealer) set(id uint32, to unitState) {
-	from := d.state[id]
-	d.count[from]--
-	d.count[to]++
-	d.state[id] = to
+	d.Units.set(id, to)
 	if to == todo {
-		d.queue.returned(id)
 		d.do(Return, 0, id, 0)
-	} else if from == todo {
-		d.queue.taken(id)
 	}
 }
 
@@ -141,32 +110,19 @@ func (d *Dealer) Present() int {
 	return n
 }
 
-// Undealt is the number of units that nobody has been given.
-func (d *Dealer) Undealt() int { return d.count[todo] + d.count[ready] }
-
-// Committed is the number of units of consumers that are through.
-func (d *Dealer) Committed() int { return d.count[done] }
-
 // Ready is the number of units that are in memory and belong to nobody.
 func (d *Dealer) Ready() int { return len(d.ready) }
 
-// Todo tells whether a unit has to be brought for whoever comes.
-func (d *Dealer) Todo(id uint32) bool { return d.state[id] == todo }
-
-// Fetched tells whether a consumer waits for this very unit.
-func (d *Dealer) Fetched(id uint32) bool { return d.fetches[id].c != nil }
-
-// Fetches are all units that consumers wait for.
-func (d *Dealer) Fetches() iter.Seq[uint32] { return maps.Keys(d.fetches) }
-
 // Wanted tells whether a unit has to be brought at all.
-func (d *Dealer) Wanted(id uint32) bool { return d.err == nil && (d.Todo(id) || d.Fetched(id)) }
+func (d *Dealer) Wanted(id uint32) bool {
+	return d.err == nil && (d.Units.Todo(id) || d.Units.Fetched(id))
+}
 
 // Arrive takes note that a complete unit is in memory.
 func (d *Dealer) Arrive(id uint32) {
 	switch {
 	case d.handFetched(id):
-	case d.err != nil || d.state[id] != todo || d.Present() == 0:
+	case d.err != nil || d.Units.state[id] != todo || d.Present() == 0:
 		d.do(Discard, 0, id, 0)
 	default:
 		d.set(id, ready)
@@ -176,7 +132,7 @@ func (d *Dealer) Arrive(id uint32) {
 
 // FoundEmpty takes note that a unit has no records.
 func (d *Dealer) FoundEmpty(id uint32) {
-	if !d.handFetched(id) && d.state[id] == todo {
+	if !d.handFetched(id) && d.Units.state[id] == todo {
 		d.set(id, empty)
 		d.emptyBytes += d.plan.UnitBytes(id)
 	}
@@ -184,11 +140,11 @@ func (d *Dealer) FoundEmpty(id uint32) {
 
 // handFetched hands a unit to the consumer that waits for this very one, if one does.
 func (d *Dealer) handFetched(id uint32) bool {
-	f := d.fetches[id]
+	f := d.Units.fetches[id]
 	if f.c == nil {
 		return false
 	}
-	delete(d.fetches, id)
+	delete(d.Units.fetches, id)
 	f.c.hand(Hand, id, f.position)
 	return true
 }
@@ -227,14 +183,14 @@ func (d *Dealer) give(c *consumer) bool {
 		c.units = append(c.units, id)
 		d.bring(id, c, 0)
 	default:
-		if id, whole = d.pickWhole(); whole {
+		if id, whole = d.Units.pickWhole(); whole {
 			c.lease(id)
 			d.bring(id, c, 0)
 		} else if len(d.ready) > 0 {
 			id, d.ready = d.ready[0], d.ready[1:]
 			c.lease(id)
 			c.hand(Hand, id, 0)
-		} else if d.Undealt() == 0 {
+		} else if d.Units.Undealt() == 0 {
 			d.do(End, c.index, 0, 0)
 		} else {
 			return false
@@ -252,7 +208,7 @@ func (d *Dealer) bring(id uint32, c *consumer, position int64) {
 	case f.Codec != protocol.Plain:
 		c.hand(Read, id, position)
 	default:
-		d.fetches[id] = fetch{c, position}
+		d.Units.fetches[id] = fetch{c, position}
 		d.do(Fetch, c.index, id, position)
 	}
 }
@@ -260,8 +216,8 @@ func (d *Dealer) bring(id uint32, c *consumer, position int64) {
 // reclaim makes the units of an attempt anybody's again.
 func (d *Dealer) reclaim(units []uint32) {
 	for _, id := range units {
-		delete(d.fetches, id)
-		if d.state[id] == leased {
+		delete(d.Units.fetches, id)
+		if d.Units.state[id] == leased {
 			d.set(id, todo)
 		}
 	}

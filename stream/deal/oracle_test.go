@@ -175,8 +175,8 @@ func (w *world) check(what string, more ...Effect) {
 		w.t.Fatalf("%s: did %v, want %v", what, got, want)
 	}
 	for u := range w.p.Units {
-		if w.d.state[u] != w.state(u) {
-			w.t.Fatalf("%s: unit %d is in state %d, want %d", what, u, w.d.state[u], w.state(u))
+		if w.d.Units.state[u] != w.state(u) {
+			w.t.Fatalf("%s: unit %d is in state %d, want %d", what, u, w.d.Units.state[u], w.state(u))
 		}
 	}
 	for i, s := range w.seats {
@@ -377,7 +377,7 @@ func TestOracle(t *testing.T) {
 		w.calm = true
 		for n := 0; slices.ContainsFunc(w.seats, func(s *seat) bool { return !s.done }); n++ {
 			if n > 100000 {
-				t.Fatalf("seed %d: no end: %v", seed, w.d.count)
+				t.Fatalf("seed %d: no end: %v", seed, w.d.Units.count)
 			}
 			w.step()
 		}

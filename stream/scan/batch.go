@@ -50,7 +50,7 @@ func (b *batcher) run() {
 }
 
 func (b *batcher) read() error {
-	if err := b.equip(batchSlot, max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.AllBatches()+1))); err != nil {
+	if err := b.equip(batchSlot, max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))); err != nil {
 		return err
 	}
 	for {
@@ -73,11 +73,11 @@ func (b *batcher) claim() (ids []uint32, slots []*slot) {
 		if b.stopped || b.f.set.closed {
 			return nil, nil
 		}
-		ids = b.f.deal.NextBatches(min(turnBatches, len(b.arena.free)))
+		ids = b.f.deal.Units.NextBatches(min(turnBatches, len(b.arena.free)))
 		if len(ids) > 0 {
 			return ids, b.takeSome(len(ids))
 		}
-		if len(b.f.deal.NextBatches(1)) == 0 {
+		if len(b.f.deal.Units.NextBatches(1)) == 0 {
 			// Said under the lock: whoever wants more starts another one.
 			b.f.batcher = nil
 			return nil, nil

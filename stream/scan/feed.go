@@ -91,13 +91,13 @@ func (f *Feed) Advance() {
 	}
 	f.detachDone()
 	for {
-		file, ok := f.deal.NextFile(func(file int) bool { return f.set.scans[keyOf(&f.Plan.Files[file])] != nil })
+		file, ok := f.deal.Units.NextFile(func(file int) bool { return f.set.scans[keyOf(&f.Plan.Files[file])] != nil })
 		if !ok {
 			break
 		}
 		f.attach(file)
 	}
-	if f.deal.Batches() > 0 && f.batcher == nil {
+	if f.deal.Units.Batches() > 0 && f.batcher == nil {
 		f.startBatcher()
 	}
 }
@@ -142,14 +142,14 @@ func (f *Feed) attach(i int) *attachment {
 		sc.cond.Broadcast()
 	}
 	f.attached[i] = a
-	f.deal.ReadFile(i)
+	f.deal.Units.ReadFile(i)
 	return a
 }
 
 // detachDone ends the attachments that nothing is wanted from.
 func (f *Feed) detachDone() {
 	for i, a := range f.attached {
-		if f.deal.LeftOf(i) == 0 && !a.fetching() {
+		if f.deal.Units.LeftOf(i) == 0 && !a.fetching() {
 			f.detach(i)
 		}
 	}
@@ -161,7 +161,7 @@ func (f *Feed) detach(i int) {
 	a.detached = true
 	a.sc.attached = slices.DeleteFunc(a.sc.attached, func(b *attachment) bool { return a == b })
 	a.sc.cond.Broadcast()
-	f.deal.LeaveFile(i)
+	f.deal.Units.LeaveFile(i)
 }
 
 // Resident is how much of a file that is dealt whole is in memory, as far as is known.
@@ -185,7 +185,7 @@ func (f *Feed) unfollow(id uint32) {
 
 // toFollow are the next whole files that are not followed yet.
 func (f *Feed) toFollow() (ids []uint32) {
-	for id := range f.deal.NextWholes() {
+	for id := range f.deal.Units.NextWholes() {
 		if f.followed[id] == nil && len(ids) < followStep {
 			ids = append(ids, id)
 		}
@@ -206,7 +206,7 @@ func (f *Feed) followUnit(id uint32) {
 	}
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	if f.set.closed || f.deal.Err() != nil || !f.deal.Todo(id) || f.deal.Present() == 0 {
+	if f.set.closed || f.deal.Err() != nil || !f.deal.Units.Todo(id) || f.deal.Present() == 0 {
 		w.Close()
 		return
 	}

@@ -19,7 +19,7 @@ type attachment struct {
 
 // fetching tells whether a consumer waits for a certain unit of the file.
 func (a *attachment) fetching() bool {
-	for id := range a.deal.Fetches() {
+	for id := range a.deal.Units.Fetches() {
 		if id >= a.first && id < a.first+uint32(a.sc.blocks) {
 			return true
 		}
@@ -32,7 +32,7 @@ func (a *attachment) fetching() bool {
 // block later.
 func (a *attachment) wants(i int) bool {
 	id := a.first + uint32(i)
-	return a.deal.Fetched(id) || a.deal.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.arena.n/2)
+	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.arena.n/2)
 }
 
 // scan reads one file for the streams that are attached to it. The lock
@@ -292,7 +292,7 @@ func (sc *scan) pick(warm bool) (from, to int) {
 	want := func(i int) bool { return sc.wanted(i, warm) }
 	start := -1
 	for _, a := range sc.attached {
-		for id := range a.deal.Fetches() {
+		for id := range a.deal.Units.Fetches() {
 			if i := int(id) - int(a.first); i >= 0 && i < sc.blocks && want(i) {
 				start = i
 			}

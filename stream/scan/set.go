@@ -132,7 +132,7 @@ func (s *Set) toFollow() map[*Feed][]uint32 {
 	defer s.mu.Unlock()
 	next := map[*Feed][]uint32{}
 	for f := range s.feeds {
-		if f.deal.Err() == nil && f.deal.Wholes() > 1 && f.deal.Present() > 0 {
+		if f.deal.Err() == nil && f.deal.Units.Wholes() > 1 && f.deal.Present() > 0 {
 			next[f] = f.toFollow()
 		}
 	}
