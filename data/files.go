@@ -9,7 +9,7 @@ import (
 	"headrace/internal/accept"
 	"headrace/internal/budget"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/stream"
 	"headrace/stream/source"
 	"headrace/wire"
@@ -26,7 +26,7 @@ type Config struct {
 	// LockResident has what is in memory already locked as well.
 	LockResident bool
 	// Warm decides what is kept first.
-	Warm policy.WarmConfig
+	Warm prefetch.Config
 	// Buffer is the memory of a stream that asks for none, in bytes; 0: the default of
 	// package stream.
 	Buffer int64

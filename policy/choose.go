@@ -2,11 +2,11 @@ package policy
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // Choice is what the policy would do to make room for one task on one node, and
@@ -146,7 +146,7 @@ func (d *decision) refusal(u *task, a act, b balance) string {
 	case t.State == headrace.Running && a.mech == headrace.Wait && !d.usable(u, &option{act: a}):
 		return "it may not be preempted, and does not say how much of it is done"
 	case b.short(n.swap) > 0 && a.mech == headrace.Suspend:
-		return fmt.Sprintf("%s would have to be paged out, %s can be", size(b.mem), size(max(0, min(n.swap, b.pageable))))
+		return fmt.Sprintf("%s would have to be paged out, %s can be", words.Size(b.mem), words.Size(max(0, min(n.swap, b.pageable))))
 	case !b.fits(n.swap):
 		return "it does not make enough room on its own"
 	}
@@ -162,7 +162,7 @@ func refusesDump(t *task, i int) string {
 	case !(s.Write > 0) || !(s.Read > 0):
 		return fmt.Sprintf("the bandwidth of store %s is not known", s.Name)
 	}
-	return fmt.Sprintf("store %s has %s free, the checkpoint needs %s", s.Name, size(s.free), size(dumpBytes(t.TaskView, s.StoreView)))
+	return fmt.Sprintf("store %s has %s free, the checkpoint needs %s", s.Name, words.Size(s.free), words.Size(dumpBytes(t.TaskView, s.StoreView)))
 }
 
 // noCheckpoint says why t cannot be checkpointed to any store; empty when it can.
@@ -178,15 +178,4 @@ func (d *decision) noCheckpoint(t *task) string {
 		why = refusesDump(t, i)
 	}
 	return why
-}
-
-// size is a number of bytes as a person reads it.
-func size(n int64) string {
-	if n >= 1<<30 {
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	}
-	if n > 0 && n < 1<<20 {
-		return fmt.Sprintf("%.0f KiB", math.Ceil(float64(n)/(1<<10)))
-	}
-	return fmt.Sprintf("%.0f MiB", math.Ceil(float64(n)/(1<<20)))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // Decide is the whole decision for a cluster: which waiting tasks start or come
@@ -127,7 +128,7 @@ func (d *decision) relieve(n *node) {
 	}
 	nobody := &task{TaskView: &headrace.TaskView{}}
 	p.cost = d.costOf(nobody, n, p.acts, p.page)
-	d.apply(nobody, p, fmt.Sprintf("%s holds %s more than its memory budget", n.ID, size(excess)))
+	d.apply(nobody, p, fmt.Sprintf("%s holds %s more than its memory budget", n.ID, words.Size(excess)))
 	for i := range n.stores {
 		n.stores[i].offered = n.stores[i].free
 	}

@@ -145,10 +145,4 @@
 //
 // GiveWay decides how a task leaves that its own scheduler has chosen. Its view has
 // one task that may leave, one that stands for what is to come, and the same policies.
-//
-// # Warming
-//
-// NextWarm says which block of which job's input is read into memory next on a
-// device, DropRef and CleanUp say who gives up references to blocks: the rules of
-// ignem, section III.
 package policy

@@ -37,7 +37,7 @@
 // and in the memory of the node that has warmed a block, where the network has more
 // to give at the moment than its own disk. Disk and network work at the same time.
 //
-// Inputs are warmed by policy.NextWarm and policy.DropRef, as by the daemon (ignem,
+// Inputs are warmed by prefetch.Next and prefetch.DropRef, as by the daemon (ignem,
 // section III): when a job is announced one replica of each of its blocks is wanted,
 // the first. Each node reads one block at a time ahead, and only while nobody else
 // reads from its disk. A block is kept until all tasks of all jobs that wanted it have

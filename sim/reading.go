@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/trace"
 )
 
@@ -31,9 +31,9 @@ type Reading struct {
 	Replicas int   `json:"replicas"`
 	// Cache is the page cache of a node, Buffer the part of it that warming may pin;
 	// 0: no warming.
-	Cache  int64             `json:"cache"`
-	Buffer int64             `json:"buffer"`
-	Warm   policy.WarmConfig `json:"warm"`
+	Cache  int64           `json:"cache"`
+	Buffer int64           `json:"buffer"`
+	Warm   prefetch.Config `json:"warm"`
 	// Lead is how long before its tasks a job is announced, so that its input can be
 	// warmed.
 	Lead time.Duration `json:"lead"`
@@ -66,7 +66,7 @@ func (r Reading) validate(need func(ok bool, format string, args ...any)) {
 	need(r.Block > 0, "reading: blocks of %d bytes: want more than 0", r.Block)
 	need(r.Replicas > 0, "reading: %d replicas: want at least 1", r.Replicas)
 	need(r.Cache >= 0 && r.Buffer >= 0 && r.Buffer <= r.Cache, "reading: %d bytes of page cache, %d of them for warming: want 0 or more, and the second within the first", r.Cache, r.Buffer)
-	need(r.Warm.Order == "" || r.Warm.Order == policy.SmallestFirst || r.Warm.Order == policy.FIFO, "reading: unknown order of warming %q: want %s or %s", r.Warm.Order, policy.SmallestFirst, policy.FIFO)
+	need(r.Warm.Order == "" || r.Warm.Order == prefetch.SmallestFirst || r.Warm.Order == prefetch.FIFO, "reading: unknown order of warming %q: want %s or %s", r.Warm.Order, prefetch.SmallestFirst, prefetch.FIFO)
 }
 
 // checkReading says why the inputs of w cannot be read.

@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/trace"
 )
 
@@ -104,7 +105,7 @@ func TestReadingByHand(t *testing.T) {
 			readers(reader{submit: 1, run: 100, file: 1, input: 200}, reader{submit: 10, file: 2, input: 300}),
 			func(c *Config) {
 				c.Reading.Cache, c.Reading.Buffer, c.Reading.Lead = 1000*mb, 1000*mb, 10*time.Second
-				c.Reading.Warm.Order, c.Node.CPUs = policy.FIFO, 2
+				c.Reading.Warm.Order, c.Node.CPUs = prefetch.FIFO, 2
 				c.Costs.Start = 0
 			},
 			// The first has 100 MB at 1. Until it has copied them at 1.1, 10 MB of the rest

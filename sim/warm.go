@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/trace"
 )
 
 // warming is what jobs want in memory before they read it (ignem, section III). What
-// is read next is decided by policy.NextWarm, and who gives up what by
-// policy.DropRef. policy.CleanUp has nothing to do: no job ends without saying so.
+// is read next is decided by prefetch.Next, and who gives up what by
+// prefetch.DropRef. prefetch.CleanUp has nothing to do: no job ends without saying so.
 type warming struct {
 	// wishes is one for each job that has been announced and has not ended.
 	wishes []*wish
@@ -93,8 +93,8 @@ type lane struct {
 	// follow is for pieces that are in memory without being kept who counts on them.
 	follow map[int32][]follower
 
-	jobs   []policy.WarmJob // buffers of a view
-	blocks []policy.WarmBlock
+	jobs   []prefetch.Job // buffers of a view
+	blocks []prefetch.Block
 	at     []int32 // what of its share's queue each block is
 	shares []*share
 }
@@ -279,9 +279,9 @@ func (d *files) jobEnded(job int32) {
 	d.warm.wishes[job] = nil
 }
 
-// drop lets a piece go if policy.DropRef says so.
+// drop lets a piece go if prefetch.DropRef says so.
 func (d *files) drop(w *wish, x *want) {
-	if _, drop := policy.DropRef(policy.WarmRef{Ended: w.ended, Implicit: true, Read: x.readers == 0}); !drop {
+	if _, drop := prefetch.DropRef(prefetch.Ref{Ended: w.ended, Implicit: true, Read: x.readers == 0}); !drop {
 		return
 	}
 	n := &d.nodes[d.home(x.piece)]

@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // lookahead is how many wanted pieces of each job are shown to the policy at most.
@@ -18,27 +18,27 @@ const lookahead = 3
 func (d *files) warmNext(n *dataNode) {
 	l := &n.lane
 	for {
-		step := policy.NextWarm(l.look(n), d.c.Warm)
-		l.waiting = step.Do == policy.WarmWait
-		if step.Job < 0 || l.waiting || step.Do == policy.WarmNothing {
+		step := prefetch.Next(l.look(n), d.c.Warm)
+		l.waiting = step.Do == prefetch.Wait
+		if step.Job < 0 || l.waiting || step.Do == prefetch.Nothing {
 			return
 		}
 		s := l.shares[step.Job]
 		x := &s.w.wants[l.at[step.Job*lookahead+step.Block]]
 		switch step.Do {
-		case policy.WarmMigrate:
+		case prefetch.Migrate:
 			d.migrate(n, s.w, x)
 			return
-		case policy.WarmRefer:
+		case prefetch.Refer:
 			d.refer(n, s.w, x)
-		case policy.WarmSkip:
+		case prefetch.Skip:
 			x.state = skipped
 		}
 	}
 }
 
 // look makes the view of the lane, which is valid until the next one.
-func (l *lane) look(n *dataNode) policy.WarmView {
+func (l *lane) look(n *dataNode) prefetch.View {
 	need := lookahead * len(l.active)
 	l.jobs, l.shares = l.jobs[:0], l.shares[:0]
 	l.blocks = slices.Grow(l.blocks[:0], need)[:need]
@@ -52,22 +52,22 @@ func (l *lane) look(n *dataNode) policy.WarmView {
 		}
 		kept = append(kept, s)
 		l.shares = append(l.shares, s)
-		l.jobs = append(l.jobs, policy.WarmJob{
+		l.jobs = append(l.jobs, prefetch.Job{
 			Name: s.w.name, Input: s.w.input, Order: s.w.order, Implicit: true, Next: l.blocks[at : at+seen],
 		})
 	}
 	clear(l.active[len(kept):])
 	l.active = kept
-	return policy.WarmView{
+	return prefetch.View{
 		Busy: l.fetch != nil || len(n.disk.flows) > 0,
-		Room: policy.WarmRoom{Budget: n.budget, Pinned: l.pinned, Blocks: n.cache.pins, Waiting: l.waiting},
+		Room: prefetch.Room{Budget: n.budget, Pinned: l.pinned, Blocks: n.cache.pins, Waiting: l.waiting},
 		Jobs: l.jobs,
 	}
 }
 
 // show finds the next pieces that a share wants: those that are moving, and the
 // first that is not.
-func (s *share) show(n *dataNode, blocks []policy.WarmBlock, at []int32) (seen int) {
+func (s *share) show(n *dataNode, blocks []prefetch.Block, at []int32) (seen int) {
 	done := 0
 	for done < len(s.queue) && s.w.wants[s.queue[done]].state != wanted {
 		done++
@@ -79,7 +79,7 @@ func (s *share) show(n *dataNode, blocks []policy.WarmBlock, at []int32) (seen i
 			continue
 		}
 		blocks[seen], at[seen] = n.block(x.piece), i
-		moving := blocks[seen].State == policy.Moving
+		moving := blocks[seen].State == prefetch.Moving
 		if seen++; !moving || seen == lookahead {
 			break
 		}
@@ -88,15 +88,15 @@ func (s *share) show(n *dataNode, blocks []policy.WarmBlock, at []int32) (seen i
 }
 
 // block is how the policy sees a piece.
-func (n *dataNode) block(piece int32) policy.WarmBlock {
-	b := policy.WarmBlock{Bytes: n.all[piece].bytes}
+func (n *dataNode) block(piece int32) prefetch.Block {
+	b := prefetch.Block{Bytes: n.all[piece].bytes}
 	switch x := n.cache.get(piece); {
 	case x != nil && x.pins > 0:
-		b.State = policy.Pinned
+		b.State = prefetch.Pinned
 	case x != nil:
-		b.State = policy.Resident
+		b.State = prefetch.Resident
 	case n.fetching[piece] != nil:
-		b.State = policy.Moving
+		b.State = prefetch.Moving
 	}
 	return b
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/trace"
 )
 
@@ -76,13 +77,13 @@ func TestWarmsForSeveral(t *testing.T) {
 // first, in order of submission it is not.
 func TestWarmsSmallestFirst(t *testing.T) {
 	for _, tt := range []struct {
-		order        policy.WarmOrder
+		order        prefetch.Order
 		large, small float64
 		there        int64
 	}{
 		// The large one finds 100 MB, and 10 more when it has copied them.
-		{policy.SmallestFirst, 0.1 + 0.9, 0.1, 210 * mb},
-		{policy.FIFO, 0.2, 1, 200 * mb},
+		{prefetch.SmallestFirst, 0.1 + 0.9, 0.1, 210 * mb},
+		{prefetch.FIFO, 0.2, 1, 200 * mb},
 	} {
 		c := easyDisks(1, policy.Wait)
 		c.Node.CPUs, c.Costs.Start = 2, 2*time.Second

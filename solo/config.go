@@ -14,6 +14,7 @@ import (
 
 	"headrace/limits"
 	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/report"
 	"headrace/stream"
 )
@@ -49,7 +50,7 @@ type Config struct {
 	WarmBudget int64
 	NoWarm     bool
 	// Warm decides what is kept first.
-	Warm policy.WarmConfig
+	Warm prefetch.Config
 	// Buffer is the shared memory that a stream reads ahead into, in bytes, unless
 	// its request says otherwise; 0: the default of package stream.
 	Buffer int64

@@ -6,7 +6,7 @@ import (
 
 	"headrace"
 	"headrace/disk"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // BenchmarkChoose is what each block costs beside its reading, by the number of
@@ -39,7 +39,7 @@ func BenchmarkChoose(b *testing.B) {
 			e.mu.Unlock()
 			b.ReportAllocs()
 			for b.Loop() {
-				if a := l.choose(); a.do != policy.WarmMigrate {
+				if a := l.choose(); a.do != prefetch.Migrate {
 					b.Fatal(a)
 				}
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // blockKey names a block by where its pages are. The last block of a file that
@@ -56,15 +56,15 @@ func (e *Engine) meet(b *block, path string) {
 }
 
 // stateOf is what is known of a block by its path. e.mu is held.
-func (e *Engine) stateOf(a alias) policy.WarmState {
+func (e *Engine) stateOf(a alias) prefetch.State {
 	b := e.known[a]
 	switch {
 	case b == nil:
-		return policy.Cold
+		return prefetch.Cold
 	case b.pin == nil, b.leaving:
-		return policy.Moving
+		return prefetch.Moving
 	}
-	return policy.Pinned
+	return prefetch.Pinned
 }
 
 // refer puts a request into a block's list. e.mu is held.

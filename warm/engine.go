@@ -16,7 +16,7 @@ import (
 	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // Devices tells on which device a file is. It is *disk.Devices. The file may be a
@@ -30,7 +30,7 @@ type Config struct {
 	Cache   pagecache.Cache
 	Disks   *disk.Scheduler
 	Devices Devices
-	Policy  policy.WarmConfig
+	Policy  prefetch.Config
 	// Block is how many bytes are read in one go and locked or released together.
 	// Default pagecache.BlockSize; it must be a multiple of the page size, and
 	// should be one of the largest folio (2 MiB).
@@ -240,12 +240,12 @@ func (e *Engine) Close() error {
 }
 
 // room is what the policy is told about memory. e.mu is held.
-func (e *Engine) room() policy.WarmRoom {
+func (e *Engine) room() prefetch.Room {
 	waiting := false
 	for _, l := range e.lanes {
 		waiting = waiting || l.full
 	}
-	return policy.WarmRoom{
+	return prefetch.Room{
 		Budget: e.cfg.Cache.Budget(), Pinned: max(e.locked, e.cfg.Cache.Pinned()),
 		MaxBlocks: e.cfg.MaxBlocks, Blocks: len(e.blocks), Waiting: waiting,
 	}
@@ -256,7 +256,7 @@ func (e *Engine) room() policy.WarmRoom {
 func (e *Engine) cleanUp() bool {
 	e.mu.Lock()
 	now := time.Now()
-	if now.Before(e.cleanAt) || !policy.NeedsCleanUp(e.room()) {
+	if now.Before(e.cleanAt) || !prefetch.NeedsCleanUp(e.room()) {
 		e.mu.Unlock()
 		return false
 	}
@@ -272,11 +272,11 @@ func (e *Engine) cleanUp() bool {
 	}
 
 	e.mu.Lock()
-	holders := make([]policy.WarmHolder, len(asked))
+	holders := make([]prefetch.Holder, len(asked))
 	for i, r := range asked {
-		holders[i] = policy.WarmHolder{Job: r.Job, Alive: alive[r.Job], Keep: r.Hold, Pinned: r.heldBytes}
+		holders[i] = prefetch.Holder{Job: r.Job, Alive: alive[r.Job], Keep: r.Hold, Pinned: r.heldBytes}
 	}
-	drops := policy.CleanUp(e.room(), holders)
+	drops := prefetch.CleanUp(e.room(), holders)
 	var free []*block
 	for _, d := range drops {
 		if r := asked[d.Holder]; !r.ended {

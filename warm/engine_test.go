@@ -13,7 +13,7 @@ import (
 	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 func TestSmallestFirstWithoutPreemption(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSmallestFirstWithoutPreemption(t *testing.T) {
 }
 
 func TestFIFO(t *testing.T) {
-	inWorld(t, worldConfig{change: func(c *Config) { c.Policy.Order = policy.FIFO }}, func(t *testing.T, w *world) {
+	inWorld(t, worldConfig{change: func(c *Config) { c.Policy.Order = prefetch.FIFO }}, func(t *testing.T, w *world) {
 		w.shut()
 		w.add(w.job("big", w.file("d1/big", blocks(2))))
 		w.add(w.job("small", w.file("d1/small", 100)))

@@ -8,7 +8,7 @@ import (
 
 	"headrace/disk"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // turnFiles is how many files are opened, and read if they are small, in one turn
@@ -43,8 +43,8 @@ type lane struct {
 
 // viewBuffer is a view of a lane, and what its indices stand for.
 type viewBuffer struct {
-	jobs   []policy.WarmJob
-	blocks []policy.WarmBlock
+	jobs   []prefetch.Job
+	blocks []prefetch.Block
 	pos    []uint32
 	shares []*share
 	first  []int // of each job, in pos
@@ -52,7 +52,7 @@ type viewBuffer struct {
 
 // ask is a step that the policy has ordered.
 type ask struct {
-	do   policy.WarmDo
+	do   prefetch.Do
 	why  string
 	s    *share
 	r    *request
@@ -129,7 +129,7 @@ func (l *lane) remove(s *share) {
 }
 
 // look makes the view of the lane. It is valid while e.mu is held.
-func (l *lane) look() policy.WarmView {
+func (l *lane) look() prefetch.View {
 	v := &l.view
 	v.jobs, v.pos, v.shares, v.first = v.jobs[:0], v.pos[:0], v.shares[:0], v.first[:0]
 	v.blocks = slices.Grow(v.blocks[:0], lookahead*len(l.active)) // so that it stays in place
@@ -141,12 +141,12 @@ func (l *lane) look() policy.WarmView {
 		}
 		r := s.r
 		v.shares, v.first = append(v.shares, s), append(v.first, first)
-		v.jobs = append(v.jobs, policy.WarmJob{
+		v.jobs = append(v.jobs, prefetch.Job{
 			Name: r.name, Input: r.Bytes, Order: r.Order, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
 		})
 		return false
 	})
-	return policy.WarmView{Room: l.e.room(), Jobs: v.jobs}
+	return prefetch.View{Room: l.e.room(), Jobs: v.jobs}
 }
 
 // show adds the next blocks of a share to the view: those that are moving, and the
@@ -163,8 +163,8 @@ func (l *lane) show(s *share) {
 		file := s.r.fileOf(pos)
 		part := s.r.part(file, pos)
 		state := l.e.stateOf(alias{s.r.Files[file].Path, part})
-		v.blocks = append(v.blocks, policy.WarmBlock{Bytes: wholePages(part), State: state})
-		if state != policy.Moving {
+		v.blocks = append(v.blocks, prefetch.Block{Bytes: wholePages(part), State: state})
+		if state != prefetch.Moving {
 			return
 		}
 	}
@@ -174,7 +174,7 @@ func (l *lane) show(s *share) {
 func (l *lane) choose() ask {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	step := policy.NextWarm(l.look(), l.e.cfg.Policy)
+	step := prefetch.Next(l.look(), l.e.cfg.Policy)
 	a := ask{do: step.Do, why: step.Reason}
 	if step.Job >= 0 {
 		a.s = l.view.shares[step.Job]
@@ -182,10 +182,10 @@ func (l *lane) choose() ask {
 		a.file = a.r.fileOf(a.pos)
 		a.part = a.r.part(a.file, a.pos)
 	}
-	if a.do == policy.WarmMigrate && l.refused != "" && time.Now().Before(l.retryAt) {
-		a.do, a.why = policy.WarmWait, l.refused
+	if a.do == prefetch.Migrate && l.refused != "" && time.Now().Before(l.retryAt) {
+		a.do, a.why = prefetch.Wait, l.refused
 	}
-	l.setFull(a.do == policy.WarmWait)
+	l.setFull(a.do == prefetch.Wait)
 	return a
 }
 
@@ -210,18 +210,18 @@ func (l *lane) run() {
 		l.follow()
 		a := l.choose()
 		switch a.do {
-		case policy.WarmMigrate:
+		case prefetch.Migrate:
 			l.useTurn(reader)
 			l.e.cleanUp()
-		case policy.WarmRefer:
+		case prefetch.Refer:
 			l.read(a)
-		case policy.WarmSkip:
+		case prefetch.Skip:
 			l.skip(a)
-		case policy.WarmWait:
+		case prefetch.Wait:
 			if !l.found(a) && !l.e.cleanUp() {
 				l.sleep()
 			}
-		case policy.WarmNothing:
+		case prefetch.Nothing:
 			if l.rest() {
 				return
 			}
@@ -263,7 +263,7 @@ func (l *lane) useTurn(reader *disk.Reader) {
 	defer func() { turn.End(bytes) }()
 	for range turnFiles {
 		a := l.choose()
-		if a.do != policy.WarmMigrate || bytes > 0 && bytes+a.part.Len > l.e.cfg.Block {
+		if a.do != prefetch.Migrate || bytes > 0 && bytes+a.part.Len > l.e.cfg.Block {
 			return
 		}
 		bytes += l.read(a)
@@ -341,7 +341,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	case a.part.Len == 0:
 		l.keepAnEye(a)
 		return nil
-	case a.do == policy.WarmRefer:
+	case a.do == prefetch.Refer:
 		delete(e.known, a.alias()) // the path leads elsewhere now
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"headrace"
 	"headrace/pagecache"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // Read notes that a job has read a part of a file, under the path by which it was
@@ -31,7 +31,7 @@ func (e *Engine) Read(job headrace.JobID, path string, part pagecache.Range) {
 				b.used = true
 			}
 		}
-		if _, drop := policy.DropRef(policy.WarmRef{Implicit: r.Implicit, Read: true}); drop {
+		if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: r.Implicit, Read: true}); drop {
 			free = append(free, e.dropRead(r, file, part, from, to)...)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"headrace"
-	"headrace/policy"
+	"headrace/policy/prefetch"
 )
 
 // Status is how a request stands. All sizes are bytes; of the files' bytes, each
@@ -132,7 +132,7 @@ func (l *lane) explain(s *share, known notes) string {
 	}
 	if known[l] == nil {
 		known[l] = map[*share]string{}
-		for i, note := range policy.ExplainWarm(l.look(), l.e.cfg.Policy) {
+		for i, note := range prefetch.Explain(l.look(), l.e.cfg.Policy) {
 			known[l][l.view.shares[i]] = note
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"headrace/cli"
 	"headrace/internal/linux"
 	"headrace/policy"
+	"headrace/policy/prefetch"
 	"headrace/solo"
 	"headrace/wire"
 )
@@ -159,7 +160,7 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 		UserConnections: int(f.userConns), Metrics: f.metrics, Version: cli.Version, Log: log,
 	}
 	if f.warmFIFO {
-		c.Warm.Order = policy.FIFO
+		c.Warm.Order = prefetch.FIFO
 	}
 	if f.noWarm && f.warmBudget > 0 {
 		return c, cli.UsageErrorf("--no-warm and --warm-budget exclude each other")

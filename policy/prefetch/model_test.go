@@ -1,4 +1,4 @@
-package policy
+package prefetch
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"headrace"
 )
 
-// warmModel is a machine with two devices on which warming is decided by this
+// model is a machine with two devices on which warming is decided by this
 // package: what a daemon or a simulator does with the decisions, with the
 // reference lists kept in the plainest way.
-type warmModel struct {
+type model struct {
 	r      *rand.Rand
-	c      WarmConfig
-	room   WarmRoom
+	c      Config
+	room   Room
 	blocks []*modelBlock
 	jobs   []*modelJob
 	busy   [2]*modelMove
@@ -45,8 +45,8 @@ type modelMove struct {
 	b *modelBlock
 }
 
-func newWarmModel(r *rand.Rand) *warmModel {
-	m := &warmModel{r: r, c: WarmConfig{Order: pick(r, SmallestFirst, FIFO)}, seen: map[string]int{}}
+func newModel(r *rand.Rand) *model {
+	m := &model{r: r, c: Config{Order: pick(r, SmallestFirst, FIFO)}, seen: map[string]int{}}
 	m.room.Budget = int64(4+r.IntN(40)) * mb
 	if r.IntN(3) == 0 {
 		m.room.MaxBlocks = 2 + r.IntN(8)
@@ -57,7 +57,7 @@ func newWarmModel(r *rand.Rand) *warmModel {
 	return m
 }
 
-func (m *warmModel) step() error {
+func (m *model) step() error {
 	switch m.r.IntN(10) {
 	case 0:
 		m.arrive()
@@ -78,7 +78,7 @@ func (m *warmModel) step() error {
 	return m.check()
 }
 
-func (m *warmModel) arrive() {
+func (m *model) arrive() {
 	j := &modelJob{id: headrace.JobID(fmt.Sprint(m.n)), order: uint64(m.n), implicit: m.r.IntN(2) == 0,
 		read: map[*modelBlock]bool{}, skipped: map[*modelBlock]bool{}}
 	m.n++
@@ -93,7 +93,7 @@ func (m *warmModel) arrive() {
 }
 
 // readOne has a job read one of its blocks, wherever it is.
-func (m *warmModel) readOne() {
+func (m *model) readOne() {
 	if len(m.jobs) == 0 {
 		return
 	}
@@ -101,12 +101,12 @@ func (m *warmModel) readOne() {
 	b := j.wants[m.r.IntN(len(j.wants))]
 	j.read[b] = true
 	m.seen["read"]++
-	if _, drop := DropRef(WarmRef{Implicit: j.implicit, Read: true}); drop {
+	if _, drop := DropRef(Ref{Implicit: j.implicit, Read: true}); drop {
 		m.unref(j, b)
 	}
 }
 
-func (m *warmModel) end() {
+func (m *model) end() {
 	if len(m.jobs) == 0 {
 		return
 	}
@@ -121,7 +121,7 @@ func (m *warmModel) end() {
 }
 
 // drop takes a job off all lists.
-func (m *warmModel) drop(j *modelJob) {
+func (m *model) drop(j *modelJob) {
 	for _, b := range m.blocks {
 		m.unref(j, b)
 	}
@@ -133,7 +133,7 @@ func (m *warmModel) drop(j *modelJob) {
 	}
 }
 
-func (m *warmModel) unref(j *modelJob, b *modelBlock) {
+func (m *model) unref(j *modelJob, b *modelBlock) {
 	if !b.refs[j] {
 		return
 	}
@@ -143,18 +143,18 @@ func (m *warmModel) unref(j *modelJob, b *modelBlock) {
 	}
 }
 
-func (m *warmModel) release(b *modelBlock) {
+func (m *model) release(b *modelBlock) {
 	b.pinned = false
 	m.room.Pinned -= b.bytes
 	m.room.Blocks--
 }
 
-func (m *warmModel) moving(b *modelBlock) bool {
+func (m *model) moving(b *modelBlock) bool {
 	return m.busy[b.device] != nil && m.busy[b.device].b == b
 }
 
 // lose has the kernel drop or load blocks that are not pinned.
-func (m *warmModel) lose() {
+func (m *model) lose() {
 	b := m.blocks[m.r.IntN(len(m.blocks))]
 	if !b.pinned {
 		if b.resident && len(b.refs) > 0 {
@@ -166,7 +166,7 @@ func (m *warmModel) lose() {
 }
 
 // complete ends the reading of a block.
-func (m *warmModel) complete(d int) {
+func (m *model) complete(d int) {
 	mv := m.busy[d]
 	if mv == nil {
 		return
@@ -178,18 +178,18 @@ func (m *warmModel) complete(d int) {
 	}
 }
 
-func (m *warmModel) view(d int) (WarmView, [][]*modelBlock) {
-	v := WarmView{Busy: m.busy[d] != nil, Room: m.room}
+func (m *model) view(d int) (View, [][]*modelBlock) {
+	v := View{Busy: m.busy[d] != nil, Room: m.room}
 	var index [][]*modelBlock
 	for _, j := range m.jobs {
-		w := WarmJob{Name: "job " + string(j.id), Input: j.input, Order: j.order, Limit: j.limit, Held: m.held(j), Implicit: j.implicit}
+		w := Job{Name: "job " + string(j.id), Input: j.input, Order: j.order, Limit: j.limit, Held: m.held(j), Implicit: j.implicit}
 		var blocks []*modelBlock
 		for _, b := range j.wants {
 			if b.device != d || b.refs[j] || j.skipped[b] || j.implicit && j.read[b] || len(blocks) == 3 {
 				continue
 			}
 			blocks = append(blocks, b)
-			w.Next = append(w.Next, WarmBlock{b.bytes, m.state(b)})
+			w.Next = append(w.Next, Block{b.bytes, m.state(b)})
 		}
 		v.Jobs = append(v.Jobs, w)
 		index = append(index, blocks)
@@ -197,7 +197,7 @@ func (m *warmModel) view(d int) (WarmView, [][]*modelBlock) {
 	return v, index
 }
 
-func (m *warmModel) state(b *modelBlock) WarmState {
+func (m *model) state(b *modelBlock) State {
 	switch {
 	case m.moving(b):
 		return Moving
@@ -209,7 +209,7 @@ func (m *warmModel) state(b *modelBlock) WarmState {
 	return Cold
 }
 
-func (m *warmModel) held(j *modelJob) (n int64) {
+func (m *model) held(j *modelJob) (n int64) {
 	for _, b := range j.wants {
 		if b.refs[j] && b.pinned {
 			n += b.bytes
@@ -219,15 +219,15 @@ func (m *warmModel) held(j *modelJob) (n int64) {
 }
 
 // serve carries out steps for a device until there is nothing to do.
-func (m *warmModel) serve(d int) error {
+func (m *model) serve(d int) error {
 	for range 1000 {
 		v, index := m.view(d)
-		s := NextWarm(v, m.c)
-		if s.Do == WarmNothing {
+		s := Next(v, m.c)
+		if s.Do == Nothing {
 			m.room.Waiting = false
 			return nil
 		}
-		if s.Do == WarmWait {
+		if s.Do == Wait {
 			if m.room.Waiting = true; !m.cleanUp() {
 				m.seen["full"]++
 				return nil
@@ -236,16 +236,16 @@ func (m *warmModel) serve(d int) error {
 		}
 		j, b := m.jobs[s.Job], index[s.Job][s.Block]
 		switch s.Do {
-		case WarmMigrate:
+		case Migrate:
 			m.seen["migrate"]++
 			b.pinned, b.refs = true, map[*modelJob]bool{j: true}
 			m.busy[d] = &modelMove{j, b}
 			m.room.Pinned += b.bytes
 			m.room.Blocks++
-		case WarmRefer:
+		case Refer:
 			m.seen["refer"]++
 			b.refs[j] = true
-		case WarmSkip:
+		case Skip:
 			m.seen["skip"]++
 			j.skipped[b] = true
 		}
@@ -257,10 +257,10 @@ func (m *warmModel) serve(d int) error {
 }
 
 // cleanUp reports whether somebody was dropped.
-func (m *warmModel) cleanUp() bool {
-	var holders []WarmHolder
+func (m *model) cleanUp() bool {
+	var holders []Holder
 	for _, j := range m.jobs {
-		holders = append(holders, WarmHolder{Job: j.id, Alive: !j.gone, Pinned: m.held(j)})
+		holders = append(holders, Holder{Job: j.id, Alive: !j.gone, Pinned: m.held(j)})
 	}
 	var gone []*modelJob
 	for _, d := range CleanUp(m.room, holders) {
@@ -274,7 +274,7 @@ func (m *warmModel) cleanUp() bool {
 }
 
 // check holds the accounts against the blocks.
-func (m *warmModel) check() error {
+func (m *model) check() error {
 	var pinned int64
 	blocks := 0
 	for _, b := range m.blocks {
@@ -303,7 +303,7 @@ func (m *warmModel) check() error {
 }
 
 // finish ends all jobs and checks that nothing is left.
-func (m *warmModel) finish() error {
+func (m *model) finish() error {
 	for len(m.jobs) > 0 {
 		m.drop(m.jobs[0])
 	}

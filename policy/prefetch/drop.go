@@ -1,15 +1,16 @@
-package policy
+package prefetch
 
 import (
 	"fmt"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
-// WarmRef is the reference of one job to one block: it is expected to read it. A
+// Ref is the reference of one job to one block: it is expected to read it. A
 // block stays in memory as long as it has a reference, and is released when it
 // has none (ignem, section III.A.4).
-type WarmRef struct {
+type Ref struct {
 	// Ended: the job has ended, or whoever asked does not want it any more.
 	Ended bool
 	// Implicit: the job has asked for its references to go as it reads.
@@ -21,7 +22,7 @@ type WarmRef struct {
 // DropRef reports whether a reference goes, and why. Nothing else makes one go
 // but CleanUp: room that is wanted for other blocks does not (ignem, section
 // III.A.3).
-func DropRef(r WarmRef) (reason string, drop bool) {
+func DropRef(r Ref) (reason string, drop bool) {
 	switch {
 	case r.Ended:
 		return "the job has ended", true
@@ -31,8 +32,8 @@ func DropRef(r WarmRef) (reason string, drop bool) {
 	return "", false
 }
 
-// WarmHolder is a job that has references, or wants to have.
-type WarmHolder struct {
+// Holder is a job that has references, or wants to have.
+type Holder struct {
 	Job headrace.JobID
 	// Alive: whoever runs the jobs confirms that it has not ended. Only asked when
 	// NeedsCleanUp says so.
@@ -44,8 +45,8 @@ type WarmHolder struct {
 	Pinned int64
 }
 
-// WarmDrop says that a holder loses all of its references.
-type WarmDrop struct {
+// Drop says that a holder loses all of its references.
+type Drop struct {
 	// Holder is an index into what CleanUp was given.
 	Holder int
 	// Reason is for people.
@@ -58,7 +59,7 @@ const cleanUpAt = 0.8
 
 // NeedsCleanUp reports whether so much of the room is taken, or a block waits for
 // some, that it is worth asking which holders are still alive.
-func NeedsCleanUp(r WarmRoom) bool {
+func NeedsCleanUp(r Room) bool {
 	if r.Blocks == 0 {
 		return false
 	}
@@ -68,14 +69,14 @@ func NeedsCleanUp(r WarmRoom) bool {
 
 // CleanUp is which holders lose their references because they ended without
 // saying so (ignem, section III.A.4). It is nobody while there is room enough.
-func CleanUp(r WarmRoom, holders []WarmHolder) []WarmDrop {
+func CleanUp(r Room, holders []Holder) []Drop {
 	if !NeedsCleanUp(r) {
 		return nil
 	}
-	var drops []WarmDrop
+	var drops []Drop
 	for i, h := range holders {
 		if !h.Alive && !h.Keep {
-			drops = append(drops, WarmDrop{i, fmt.Sprintf("job %s has ended without saying so; it held %s", h.Job, size(h.Pinned))})
+			drops = append(drops, Drop{i, fmt.Sprintf("job %s has ended without saying so; it held %s", h.Job, words.Size(h.Pinned))})
 		}
 	}
 	return drops

@@ -1,27 +1,31 @@
-package policy
+package prefetch
 
-import "fmt"
+import (
+	"fmt"
 
-// WarmOrder says which job's input is read into memory first.
-type WarmOrder string
+	"headrace/policy/internal/words"
+)
+
+// Order says which job's input is read into memory first.
+type Order string
 
 const (
 	// SmallestFirst takes the job with the smallest input, of equal ones the one
 	// submitted first: more jobs gain, and more of them have all of their input in
 	// memory when they start (ignem, section III.A.1). It is the default.
-	SmallestFirst WarmOrder = "smallest-first"
+	SmallestFirst Order = "smallest-first"
 	// FIFO takes the job submitted first. It is there to be compared with.
-	FIFO WarmOrder = "fifo"
+	FIFO Order = "fifo"
 )
 
-// WarmConfig tunes warming. Its zero value has the defaults below.
-type WarmConfig struct {
+// Config tunes warming. Its zero value has the defaults below.
+type Config struct {
 	// Order is SmallestFirst or FIFO; empty means SmallestFirst.
-	Order WarmOrder
+	Order Order
 }
 
-// WarmRoom is the memory that warmed blocks may take, over all devices.
-type WarmRoom struct {
+// Room is the memory that warmed blocks may take, over all devices.
+type Room struct {
 	// Budget is how many bytes may be pinned; what does not fit waits.
 	Budget int64
 	// Pinned is what is pinned, and what the blocks under way will pin.
@@ -33,19 +37,19 @@ type WarmRoom struct {
 	Waiting bool
 }
 
-// WarmView is what may be known of one device when it is decided what is read
+// View is what may be known of one device when it is decided what is read
 // next on it. It is a value; nothing in it is changed.
-type WarmView struct {
+type View struct {
 	// Busy: a block is being read on the device.
 	Busy bool
-	Room WarmRoom
+	Room Room
 	// Jobs are those that want something of the device. Their sequence does not
 	// matter, but between jobs that are equal in everything.
-	Jobs []WarmJob
+	Jobs []Job
 }
 
-// WarmJob is one job that will read files on the device.
-type WarmJob struct {
+// Job is one job that will read files on the device.
+type Job struct {
 	// Name is for people: "job nightly".
 	Name string
 	// Input is the size of all of its input in bytes, on whatever device.
@@ -62,22 +66,22 @@ type WarmJob struct {
 	// in which it will read them. A few are enough: one is asked again after each
 	// step. Blocks that it does not want any more, because it has read them while
 	// they waited here, are left out (ignem, section III.B.2, "missed reads").
-	Next []WarmBlock
+	Next []Block
 }
 
-// WarmBlock is one block that a job wants.
-type WarmBlock struct {
+// Block is one block that a job wants.
+type Block struct {
 	// Bytes is what counts against the budget when it is pinned.
 	Bytes int64
-	State WarmState
+	State State
 }
 
-// WarmState is where a wanted block is.
-type WarmState uint8
+// State is where a wanted block is.
+type State uint8
 
 const (
 	// Cold blocks are not in memory, or nobody has looked yet.
-	Cold WarmState = iota
+	Cold State = iota
 	// Resident blocks are in memory without being pinned. They are not pinned
 	// either: that would make memory unreclaimable that others are charged for. The
 	// job gets a reference, and the block is Cold again when the kernel drops it.
@@ -88,26 +92,26 @@ const (
 	Moving
 )
 
-// WarmDo is what to do about a block.
-type WarmDo uint8
+// Do is what to do about a block.
+type Do uint8
 
 const (
-	// WarmNothing: nothing is wanted, or a block is being read.
-	WarmNothing WarmDo = iota
-	// WarmWait: the block waits until others are released.
-	WarmWait
-	// WarmMigrate: read the block into memory and pin it.
-	WarmMigrate
-	// WarmRefer: it is in memory, or empty; the job gets a reference to it.
-	WarmRefer
-	// WarmSkip: it can never be pinned; leave it to the job's own reading.
-	WarmSkip
+	// Nothing: nothing is wanted, or a block is being read.
+	Nothing Do = iota
+	// Wait: the block waits until others are released.
+	Wait
+	// Migrate: read the block into memory and pin it.
+	Migrate
+	// Refer: it is in memory, or empty; the job gets a reference to it.
+	Refer
+	// Skip: it can never be pinned; leave it to the job's own reading.
+	Skip
 )
 
-// WarmStep is one step of warming on a device.
-type WarmStep struct {
-	Do WarmDo
-	// Job and Block are indices into WarmView.Jobs and its Next: of the block that
+// Step is one step of warming on a device.
+type Step struct {
+	Do Do
+	// Job and Block are indices into View.Jobs and its Next: of the block that
 	// something is to be done about, or that waits for room. Both are negative
 	// when there is none.
 	Job, Block int
@@ -115,7 +119,7 @@ type WarmStep struct {
 	Reason string
 }
 
-// NextWarm is the next step of warming on one device.
+// Next is the next step of warming on one device.
 //
 // References to what is in memory come first: they cost nothing and keep a block
 // from being released (section III.A.4 of ignem, which this follows). Blocks that
@@ -134,42 +138,42 @@ type WarmStep struct {
 //
 // Small jobs that keep coming may keep a large one waiting for ever. It then
 // reads its input itself, as if it had not been warmed.
-func NextWarm(v WarmView, c WarmConfig) WarmStep {
+func Next(v View, c Config) Step {
 	ready, head, waiting := v.best(c)
 	switch {
 	case ready.job >= 0:
 		return v.readyStep(ready)
 	case head.job < 0:
-		return WarmStep{Job: -1, Block: -1, Reason: "nothing that is wanted can be read now"}
+		return Step{Job: -1, Block: -1, Reason: "nothing that is wanted can be read now"}
 	}
-	step := WarmStep{Job: head.job, Block: head.block}
+	step := Step{Job: head.job, Block: head.block}
 	if v.Busy {
 		step.Reason = "a block is being read on this disk, one at a time; it is not interrupted"
 		return step
 	}
-	step.Do, step.Reason = WarmWait, v.wait(head)
+	step.Do, step.Reason = Wait, v.wait(head)
 	if step.Reason == "" {
-		step.Do, step.Reason = WarmMigrate, v.why(head, waiting, c)
+		step.Do, step.Reason = Migrate, v.why(head, waiting, c)
 	}
 	return step
 }
 
-// ExplainWarm says for each job of the view what it waits for, or what is done
-// for it next, as NextWarm decides.
-func ExplainWarm(v WarmView, c WarmConfig) []string {
+// Explain says for each job of the view what it waits for, or what is done
+// for it next, as Next decides.
+func Explain(v View, c Config) []string {
 	notes := make([]string, len(v.Jobs))
-	step := NextWarm(v, c)
+	step := Next(v, c)
 	for i := range v.Jobs {
 		w := v.Jobs[i].wants(v.Room)
 		switch {
 		case i == step.Job:
 			notes[i] = step.Reason
 		case w.ready >= 0:
-			notes[i] = v.readyStep(warmAt{i, w.ready}).Reason
+			notes[i] = v.readyStep(place{i, w.ready}).Reason
 		case w.head >= 0 && step.Job >= 0:
 			notes[i] = "waits behind " + v.Jobs[step.Job].Name
 		case w.limited:
-			notes[i] = fmt.Sprintf("its own limit of %s is used up until it has read some of it", size(v.Jobs[i].Limit))
+			notes[i] = fmt.Sprintf("its own limit of %s is used up until it has read some of it", words.Size(v.Jobs[i].Limit))
 		default:
 			notes[i] = "nothing that it wants can be read now"
 		}
@@ -177,48 +181,48 @@ func ExplainWarm(v WarmView, c WarmConfig) []string {
 	return notes
 }
 
-// warmAt is a block of a job in a view; negative when there is none.
-type warmAt struct{ job, block int }
+// place is a block of a job in a view; negative when there is none.
+type place struct{ job, block int }
 
 // best finds the first job that has a block for which no reading is needed, the
 // first that has one to be read, and how many have one to be read.
-func (v *WarmView) best(c WarmConfig) (ready, head warmAt, waiting int) {
-	ready, head = warmAt{-1, -1}, warmAt{-1, -1}
+func (v *View) best(c Config) (ready, head place, waiting int) {
+	ready, head = place{-1, -1}, place{-1, -1}
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		w := j.wants(v.Room)
 		if w.ready >= 0 && (ready.job < 0 || c.before(j, &v.Jobs[ready.job])) {
-			ready = warmAt{i, w.ready}
+			ready = place{i, w.ready}
 		}
 		if w.head < 0 {
 			continue
 		}
 		waiting++
 		if head.job < 0 || c.before(j, &v.Jobs[head.job]) {
-			head = warmAt{i, w.head}
+			head = place{i, w.head}
 		}
 	}
 	return ready, head, waiting
 }
 
 // before reports whether a is served before b. Of equal jobs the first stays.
-func (c WarmConfig) before(a, b *WarmJob) bool {
+func (c Config) before(a, b *Job) bool {
 	if c.Order != FIFO && a.Input != b.Input {
 		return a.Input < b.Input
 	}
 	return a.Order < b.Order
 }
 
-// warmWants is what can be done for one job: ready is its first block for which
+// wants is what can be done for one job: ready is its first block for which
 // nothing has to be read, head its first that has to be. Negative when there is
 // none. limited: there would be more but for the job's own limit.
-type warmWants struct {
+type wants struct {
 	ready, head int
 	limited     bool
 }
 
-func (j *WarmJob) wants(room WarmRoom) warmWants {
-	w := warmWants{-1, -1, false}
+func (j *Job) wants(room Room) wants {
+	w := wants{-1, -1, false}
 	for i, b := range j.Next {
 		switch {
 		case b.State == Moving:
@@ -240,25 +244,25 @@ func (j *WarmJob) wants(room WarmRoom) warmWants {
 }
 
 // full reports whether a block does not fit into the job's own limit now.
-func (j *WarmJob) full(b WarmBlock) bool { return j.Limit > 0 && j.Held+b.Bytes > j.Limit }
+func (j *Job) full(b Block) bool { return j.Limit > 0 && j.Held+b.Bytes > j.Limit }
 
 // never says why a block can never be pinned, or nothing.
-func (j *WarmJob) never(b WarmBlock, room WarmRoom) string {
+func (j *Job) never(b Block, room Room) string {
 	switch {
 	case b.State == Cold && b.Bytes > room.Budget:
-		return fmt.Sprintf("a block of %s is larger than the whole budget of %s", size(b.Bytes), size(room.Budget))
+		return fmt.Sprintf("a block of %s is larger than the whole budget of %s", words.Size(b.Bytes), words.Size(room.Budget))
 	case j.Limit > 0 && b.Bytes > j.Limit:
-		return fmt.Sprintf("a block of %s is larger than its own limit of %s", size(b.Bytes), size(j.Limit))
+		return fmt.Sprintf("a block of %s is larger than its own limit of %s", words.Size(b.Bytes), words.Size(j.Limit))
 	case j.full(b) && !j.Implicit:
-		return fmt.Sprintf("its own limit of %s is used up", size(j.Limit))
+		return fmt.Sprintf("its own limit of %s is used up", words.Size(j.Limit))
 	}
 	return ""
 }
 
-func (v *WarmView) readyStep(at warmAt) WarmStep {
+func (v *View) readyStep(at place) Step {
 	j := &v.Jobs[at.job]
 	b := j.Next[at.block]
-	step := WarmStep{Do: WarmRefer, Job: at.job, Block: at.block}
+	step := Step{Do: Refer, Job: at.job, Block: at.block}
 	switch b.State {
 	case Resident:
 		step.Reason = "it is in memory already"
@@ -272,19 +276,19 @@ func (v *WarmView) readyStep(at warmAt) WarmStep {
 		step.Reason = "it is kept in memory for another job already"
 	}
 	if why := j.never(b, v.Room); why != "" {
-		step.Do, step.Reason = WarmSkip, why
+		step.Do, step.Reason = Skip, why
 	}
 	return step
 }
 
 // wait says why the block that is next must wait, or nothing.
-func (v *WarmView) wait(at warmAt) string {
+func (v *View) wait(at place) string {
 	b := v.Jobs[at.job].Next[at.block]
 	r := v.Room
 	switch {
 	case r.Pinned+b.Bytes > r.Budget:
 		return fmt.Sprintf("waits for room: %s of the budget of %s are kept for jobs that have not read them yet, and %s more do not fit",
-			size(r.Pinned), size(r.Budget), size(b.Bytes))
+			words.Size(r.Pinned), words.Size(r.Budget), words.Size(b.Bytes))
 	case r.MaxBlocks > 0 && r.Blocks >= r.MaxBlocks:
 		return fmt.Sprintf("waits for room: %d blocks and small files are kept, more than that the kernel does not let one process map", r.Blocks)
 	}
@@ -292,7 +296,7 @@ func (v *WarmView) wait(at warmAt) string {
 }
 
 // why says in words why this block is next.
-func (v *WarmView) why(at warmAt, waiting int, c WarmConfig) string {
+func (v *View) why(at place, waiting int, c Config) string {
 	j := &v.Jobs[at.job]
 	switch {
 	case waiting == 1:
@@ -300,5 +304,5 @@ func (v *WarmView) why(at warmAt, waiting int, c WarmConfig) string {
 	case c.Order == FIFO:
 		return fmt.Sprintf("%s was submitted first of %d that wait", j.Name, waiting)
 	}
-	return fmt.Sprintf("%s has the smallest input of %d that wait, %s", j.Name, waiting, size(j.Input))
+	return fmt.Sprintf("%s has the smallest input of %d that wait, %s", j.Name, waiting, words.Size(j.Input))
 }
