@@ -101,12 +101,6 @@ type Config struct {
 	attempts int
 }
 
-// stopTime and killTime are how long a suspend and a kill take apart from the memory.
-const (
-	stopTime = 100 * time.Millisecond
-	killTime = 200 * time.Millisecond
-)
-
 // Validate says what is wrong with c, all of it, or returns nil.
 func (c Config) Validate() error {
 	var errs []error

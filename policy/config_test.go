@@ -74,7 +74,7 @@ func TestAged(t *testing.T) {
 		{time.Second, math.MaxInt64, 11, 11},
 		{0, 0, 200, 11},
 	} {
-		if got := (Config{Ageing: x.ageing}).resolved().aged(x.from, x.waited); got != x.to {
+		if got := NewPlanner(Config{Ageing: x.ageing}).ageing.aged(x.from, x.waited); got != x.to {
 			t.Errorf("ageing %v: priority %d after %v is %d, want %d", x.ageing, x.from, x.waited, got, x.to)
 		}
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"headrace"
 	"headrace/policy/internal/words"
@@ -20,148 +19,238 @@ import (
 // Nothing is then ordered twice. c must be valid (Config.Validate); an unknown
 // policy panics. v is not changed and not kept.
 func Decide(v headrace.View, c Config) []headrace.Order {
-	d := decide(&v, c, false)
-	return d.orders
+	return NewPlanner(c).Decide(&v)
 }
 
-// decision is the state of one call: the accounts of all nodes, and buffers. What
-// is kept from one call to the next is memory, and the index of nodes.
-type decision struct {
+// Planner decides as Decide does, again and again, and keeps its memory from one
+// call to the next. What it decides depends on the view alone. It must not be used
+// by two goroutines at once.
+type Planner struct {
 	c       Config
-	weights [headrace.MaxPriority + 1]float64
-	view    *headrace.View
-	nodes   []node
-	every   []*node // all of them
-	byID    map[headrace.NodeID]*node
-	recent  []*node // see nodeOf
-	tasks   []task  // of the view; only those enrolled mean anything
-	next    []int32 // see node.first
-	waiting []*task
-	line    line
-	orders  []headrace.Order
+	ageing  ageing
+	model   *model
+	chooser *chooser
+	queue   queue
+	fleet   *fleet
 
-	// free is what is free on each node both now and later, coming what is later.
-	// versions counts the changes to each node (touch).
-	free, coming fitTree
-	versions     []uint32
-	leastMemory  int64 // of all nodes
+	orders   []headrace.Order
+	attempts int
+	keeping  bool // a task that can go anywhere has room kept for it
 
 	explain bool
 	notes   []Note
-
-	groups   groups
-	classes  classes
-	failed   failures
-	attempts int
-	allSets  int  // as the constant; tests lower it
-	keeping  bool // a task that can go anywhere has room kept for it
-
-	plan              plan
-	scratch           []bid
-	acts, prefs, best []act
-	one               [1]act
-	outs              []out
-	fresh             []*task
-	pool              pool
-	ends              []option
-	far, near         []*node
 }
 
-// prepare makes a decision without a view.
-func prepare(c Config) *decision {
+// NewPlanner is a planner for c, which must be valid (Config.Validate).
+func NewPlanner(c Config) *Planner {
 	c = c.resolved()
 	if !slices.Contains(Names(), c.Policy) {
 		panic(fmt.Sprintf("policy: %v", unknown("policy", string(c.Policy), Names())))
 	}
-	return &decision{c: c, weights: weights(c), allSets: allSets}
+	p := &Planner{c: c, ageing: ageing{c.Ageing, c.MinRun}, model: newModel(c.overlap, c.doubling)}
+	p.chooser = newChooser(c.Policy, c.VictimOrder, p.model)
+	p.queue = queue{ageing: p.ageing, bySubmission: c.NoResidencyOrder}
+	p.fleet = newFleet(&ledger{reserve: c.reserve, overlap: c.overlap, meet: p.meet}, p.chooser, c.NoResidencyOrder)
+	return p
 }
 
-func newDecision(v *headrace.View, c Config) *decision {
-	d := prepare(c)
-	d.load(v)
-	return d
+// meet fills in what is to be known of a task that runs.
+func (p *Planner) meet(t *task) {
+	t.rank, t.share, t.guard = p.chooser.rankOf(t), shareKnown(t.TaskView), p.ageing.guardOf(t.TaskView)
 }
 
-func decide(v *headrace.View, c Config, explain bool) *decision {
-	d := prepare(c)
-	d.explain = explain
-	d.decide(v)
-	return d
-}
-
-func (d *decision) decide(v *headrace.View) {
-	d.load(v)
-	queue := d.queue()
-	for i := range d.nodes {
-		d.relieve(&d.nodes[i])
+// Decide is Decide for v, which is not changed, nor read after the call. The
+// orders are valid until the next call.
+func (p *Planner) Decide(v *headrace.View) []headrace.Order {
+	queue := p.begin(v)
+	for _, u := range queue {
+		u.served = u.Room != "" && p.redeem(u)
 	}
 	for _, u := range queue {
-		u.redeemed = u.Room != "" && d.redeem(u)
-	}
-	for _, u := range queue {
-		if u.redeemed {
+		if u.served {
 			continue
 		}
-		if u.group != nil {
-			u = d.turn(u.group)
-		}
-		if !d.hopeless(u) {
-			d.place(u)
+		if u = u.next(p.fleet); !p.hopeless(u.task) {
+			p.place(u)
 		}
 	}
+	return p.orders
+}
+
+// begin takes in v, relieves its nodes, and lines up the tasks that wait.
+func (p *Planner) begin(v *headrace.View) []*waiter {
+	p.load(v)
+	queue := p.queue.order(p.fleet.waiting)
+	for _, u := range queue {
+		p.fleet.classify(u.task)
+	}
+	for _, n := range p.fleet.every {
+		p.relieve(n)
+	}
+	return queue
+}
+
+func (p *Planner) load(v *headrace.View) {
+	p.orders, p.notes, p.attempts, p.keeping = p.orders[:0], p.notes[:0], 0, false
+	p.fleet.load(v)
 }
 
 // relieve orders out memory of suspended tasks on a node whose tasks hold more
 // than its budget, as happens when a task needs more than it said or has said
-// nothing. Where swap has no room, Suspend and Cost turn suspended tasks into
-// checkpoints.
-func (d *decision) relieve(n *node) {
+// nothing.
+func (p *Planner) relieve(n *node) {
 	excess := -n.later.mem
 	if excess <= 0 || n.pageable <= 0 {
 		return
 	}
-	p := &plan{n: n, page: min(excess, max(0, n.swap), n.pageable)}
-	if p.page < excess && (d.c.Policy == Suspend || d.c.Policy == Cost) {
-		p.acts = d.checkpointExcess(n, excess)
-		b := balance{mem: excess, pageable: n.pageable}.sum(p.acts)
-		p.page = min(max(0, b.mem), max(0, n.swap), max(0, b.pageable))
-	}
 	nobody := &task{TaskView: &headrace.TaskView{}}
-	p.cost = d.costOf(nobody, n, p.acts, p.page)
-	d.apply(nobody, p, fmt.Sprintf("%s holds %s more than its memory budget", n.ID, words.Size(excess)))
-	for i := range n.stores {
-		n.stores[i].offered = n.stores[i].free
+	p.apply(nobody, p.chooser.relieve(n, excess), fmt.Sprintf("%s holds %s more than its memory budget", n.ID, words.Size(excess)))
+}
+
+// reserve gives u its room on n.
+func (p *Planner) reserve(u *task, n *node) {
+	n.reserve(u)
+	p.fleet.touch(n)
+}
+
+// place decides about one waiting task: start it, let it wait for room that is on
+// its way, make room, or keep room.
+func (p *Planner) place(w *waiter) {
+	u := w.task
+	if u.order > 0 || u.settled {
+		p.note(u, "its memory is needed by a more urgent task")
+		return
+	}
+	now, s := p.fleet.find(u)
+	if now != nil {
+		p.start(w, now)
+		return
+	}
+	if p.fleet.nowhere(u, s) {
+		p.noteNowhere(u)
+		return
+	}
+	if n := p.fleet.fitsLater(u, s); n != nil {
+		p.reserve(u, n)
+		p.note(u, "room is being made on ", string(n.ID))
+		return
+	}
+	if way := p.search(u, s); way != nil {
+		if way.waits() {
+			p.await(u, way)
+		} else {
+			p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
+			p.reserve(u, way.n)
+		}
+		p.notePlan(u, way)
+		return
+	}
+	p.block(u, s)
+}
+
+// hopeless reports whether it is known without looking that nothing can be done for u,
+// and that nothing is to be kept for it.
+func (p *Planner) hopeless(u *task) bool {
+	if !p.keeping || p.explain || u.order > 0 || u.settled {
+		return false
+	}
+	return p.fleet.hopeless(u, p.c.attempts > 0 && p.attempts >= p.c.attempts)
+}
+
+// await lets u wait for its plan. What the plan will free and what it would page
+// out are spoken for, and so is what of u's need goes beyond; but nobody counts on
+// what may be left over some day.
+func (p *Planner) await(u *task, way *plan) {
+	n := way.n
+	now, later := n.now, n.later
+	p.apply(u, way, "")
+	n.reserve(u)
+	n.forgo(now, later)
+	p.fleet.touch(n)
+}
+
+// search finds the policy's plan for u, or nil.
+func (p *Planner) search(u *task, s spots) *plan {
+	fresh := !begun(u.TaskView)
+	if fresh && p.fleet.fails(u, kindPlan) {
+		return nil
+	}
+	if fresh || p.fleet.severalSpots(u, s) {
+		if p.attempts++; p.c.attempts > 0 && p.attempts > p.c.attempts {
+			return nil
+		}
+	}
+	way := p.fleet.plan(u, s)
+	if way == nil && fresh {
+		p.fleet.failed.note(u, kindPlan)
+	}
+	return way
+}
+
+// block keeps what is free for u on the node where the least is missing, so that
+// smaller tasks behind it do not eat it up for ever: for one task that can go
+// anywhere, and for one on each node that cannot. What is missing there can only
+// become less, so that the choice is stable.
+func (p *Planner) block(u *task, s spots) {
+	anywhere := u.State != headrace.Suspended && p.fleet.severalSpots(u, s)
+	if anywhere && p.keeping && !p.explain {
+		return
+	}
+	if !p.fleet.largeEnough(u, s) {
+		p.noteNowhere(u)
+		return
+	}
+	p.noteRefusal(u, s)
+	if anywhere && p.keeping {
+		return
+	}
+	if n := p.fleet.nearestFit(u, s); n != nil {
+		p.keeping = p.keeping || anywhere
+		n.keep(u)
+		p.fleet.touch(n)
 	}
 }
 
-// checkpointExcess chooses suspended tasks to become checkpoints so that the rest
-// of the excess can be paged out.
-func (d *decision) checkpointExcess(n *node, excess int64) []act {
-	d.lineUp(n)
-	b := balance{mem: excess, pageable: n.pageable}
-	var acts []act
-	for _, t := range n.suspended {
-		if b.short(n.swap) == 0 {
-			break
-		}
-		if !d.movable(nil, t) {
-			continue
-		}
-		if s := bestStore(t, acts); s >= 0 {
-			a := act{t, headrace.Checkpoint, s}
-			if next := b.with(a); next.better(b, n.swap) {
-				acts, b = append(acts, a), next
-			}
-		}
+// redeem gives w the room that was made for it by earlier orders, before anybody
+// else is served, and reports whether that room is still there.
+func (p *Planner) redeem(w *waiter) bool {
+	u, n := w.task, p.fleet.nodeOf(w.Room)
+	if n == nil || u.order > 0 || !may(u, n) {
+		return false
 	}
-	return acts
+	switch {
+	case n.fits(u):
+		p.start(w, n)
+		return true
+	case n.fitsLater(u):
+		p.reserve(u, n)
+		p.note(u, "room is being made on ", string(n.ID))
+		return true
+	}
+	return false
 }
 
-// comeBack is how long it takes to bring u back on n, and the reason in words.
-func (d *decision) comeBack(u *task, n *node) (time.Duration, string) {
-	if n == u.n {
-		return duration(restore(u.TaskView, n)), "there is room again"
+// start orders w to run on n.
+func (p *Planner) start(w *waiter, n *node) {
+	u, o := w.task, headrace.Order{Task: w.ID, Node: n.ID}
+	switch {
+	case u.State == headrace.Suspended:
+		o.Verb = headrace.OrderResume
+		if n.SwapIn > 0 {
+			o.Delay = words.Seconds(float64(u.Swapped) / n.SwapIn)
+		}
+		o.Reason = "there is room again"
+	case restorable(u.TaskView):
+		o.Verb = headrace.OrderRestore
+		o.Delay, o.Reason = comeBack(u, n)
+	default:
+		o.Verb = headrace.OrderStart
+		attraction := p.fleet.attraction(u, n)
+		o.Reason = "there is room" + attraction + passing(w, attraction != "")
 	}
-	took, _ := remoteOverhead(u, n)
-	return duration(took), "moving its checkpoint to " + string(n.ID) + " takes less time than waiting for " + string(u.n.ID)
+	if u.eff > u.Priority {
+		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.eff.String()
+	}
+	p.reserve(u, n)
+	p.emit(o, u)
 }

@@ -248,11 +248,11 @@ func testOracle(t *testing.T, allSets int, equalShare, worstRatio, missedShare f
 // choose is Choose with another bound on how many sets are all tried.
 func (o *oracle) choose(allSets int) Choice {
 	v := headrace.View{Nodes: []headrace.NodeView{o.n}, Tasks: append(slices.Clone(o.tasks), o.u)}
-	d := newDecision(&v, o.c)
-	d.allSets = allSets
-	u := &d.tasks[len(o.tasks)]
+	p := newPlanner(&v, o.c)
+	p.chooser.most = allSets
+	u := &p.fleet.tasks[len(o.tasks)]
 	u.eff = u.Priority
-	return d.choose(u, &d.nodes[0])
+	return p.choose(u, &p.fleet.nodes[0])
 }
 
 func randomInstance(r *rand.Rand) *oracle {

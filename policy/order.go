@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"headrace"
@@ -28,21 +27,21 @@ import (
 // task is passed only by what came within such a step of it. Without ageing it is
 // passed by all of its job. A task without an input, or without a job, stays where
 // it is.
-func (d *decision) residentFirst(lane []*task) {
-	if d.c.NoResidencyOrder || len(lane) < 2 || !slices.ContainsFunc(lane, inputKnown) {
+func (q *queue) residentFirst(lane []*waiter) {
+	if q.bySubmission || len(lane) < 2 || !slices.ContainsFunc(lane, inputKnown) {
 		return
 	}
-	from := d.groups.used
+	from := q.groups.used
 	for i, t := range lane {
 		if t.Job == "" || t.Input.Bytes <= 0 {
 			continue
 		}
-		g := d.groups.of(groupKey{t.Job, d.c.steps(t.Waiting), t.eff})
+		g := q.groups.of(groupKey{t.Job, q.ageing.steps(t.Waiting), t.eff})
 		g.tasks, g.places = append(g.tasks, t), append(g.places, i)
 		g.resident = g.resident || t.Input.Resident > 0
 		g.at = g.at || len(t.Input.At) > 0
 	}
-	for _, g := range d.groups.all[from:d.groups.used] {
+	for _, g := range q.groups.all[from:q.groups.used] {
 		switch {
 		case len(g.tasks) < 2:
 		case g.at:
@@ -56,12 +55,12 @@ func (d *decision) residentFirst(lane []*task) {
 }
 
 // inputKnown reports whether something is known of where the input of t is.
-func inputKnown(t *task) bool { return t.Input.Resident > 0 || len(t.Input.At) > 0 }
+func inputKnown(t *waiter) bool { return t.Input.Resident > 0 || len(t.Input.At) > 0 }
 
 // group is the tasks of a job that may change places among themselves.
 type group struct {
-	tasks  []*task // in order of submission
-	places []int   // of them in their lane
+	tasks  []*waiter // in order of submission
+	places []int     // of them in their lane
 	// resident and at: of one of them at least it is known how much is resident, or on
 	// which nodes.
 	resident, at bool
@@ -112,12 +111,12 @@ func (s *groups) of(k groupKey) *group {
 }
 
 // mostLocalFirst sorts the tasks of g in their lane by InputView.Resident.
-func (g *group) mostLocalFirst(lane []*task) {
+func (g *group) mostLocalFirst(lane []*waiter) {
 	tasks := g.tasks
 	for _, t := range tasks {
-		t.local = share(t.Input.Resident, t.Input.Bytes)
+		t.local = fraction(t.Input.Resident, t.Input.Bytes)
 	}
-	slices.SortStableFunc(tasks, func(a, b *task) int { return cmp.Compare(b.local, a.local) })
+	slices.SortStableFunc(tasks, func(a, b *waiter) int { return cmp.Compare(b.local, a.local) })
 	oldest := math.MaxInt // the first submitted of the tasks behind
 	for k := len(tasks) - 1; k >= 0; k-- {
 		t := tasks[k]
@@ -127,30 +126,5 @@ func (g *group) mostLocalFirst(lane []*task) {
 	}
 }
 
-// share is the share of all that part is, 0 to 1.
-func share(part, all int64) float64 { return float64(max(0, min(part, all))) / float64(all) }
-
-// steps is how many whole steps of ageing a wait is long.
-func (c Config) steps(waited time.Duration) time.Duration {
-	if c.Ageing <= 0 {
-		return 0
-	}
-	return max(0, waited) / c.Ageing
-}
-
-// passing says in words why t goes before others of its job; empty when it does not.
-// attracted: it has been said what of its input is on the node to which it goes.
-func (t *task) passing(attracted bool) string {
-	switch {
-	case !t.passes:
-		return ""
-	case attracted:
-		return ", so it goes before others of its job"
-	case t.local > 0:
-		return "; " + percent(t.local) + " of its input is in memory, so it goes before others of its job"
-	}
-	return "; others of its job have theirs in memory where there is no room"
-}
-
-// percent is a share in words; one that is not whole is never said to be.
-func percent(share float64) string { return strconv.Itoa(int(math.Floor(share*100))) + " %" }
+// fraction is the share of all that part is, 0 to 1.
+func fraction(part, all int64) float64 { return float64(max(0, min(part, all))) / float64(all) }

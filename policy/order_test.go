@@ -37,13 +37,13 @@ func crowdOfJobs(r *rand.Rand) headrace.View {
 
 // hotter is the rule said a second time: whether b goes before a, which stands
 // before it, because of what is in memory.
-func hotter(a, b *task) bool {
-	in := func(t *task) int64 { return min(max(t.Input.Resident, 0), t.Input.Bytes) }
+func hotter(a, b *waiter) bool {
+	in := func(t *waiter) int64 { return min(max(t.Input.Resident, 0), t.Input.Bytes) }
 	return in(b)*a.Input.Bytes > in(a)*b.Input.Bytes // the larger share, without rounding
 }
 
 // changeable reports whether a and b may change places.
-func changeable(c Config, a, b *task) bool {
+func changeable(c Config, a, b *waiter) bool {
 	if a.Job == "" || a.Job != b.Job || a.Input.Bytes == 0 || b.Input.Bytes == 0 || a.eff != b.eff || begun(a.TaskView) || begun(b.TaskView) {
 		return false
 	}
@@ -52,16 +52,16 @@ func changeable(c Config, a, b *task) bool {
 }
 
 // dumbOrder exchanges neighbours of a group until there are none left to exchange.
-func dumbOrder(c Config, submitted []*task) []*task {
+func dumbOrder(c Config, submitted []*waiter) []*waiter {
 	q := slices.Clone(submitted)
 	for exchangeOne(c, q) {
 	}
 	return q
 }
 
-func exchangeOne(c Config, q []*task) bool {
+func exchangeOne(c Config, q []*waiter) bool {
 	for i, a := range q {
-		next := slices.IndexFunc(q[i+1:], func(b *task) bool { return changeable(c, a, b) })
+		next := slices.IndexFunc(q[i+1:], func(b *waiter) bool { return changeable(c, a, b) })
 		if next < 0 {
 			continue
 		}
@@ -73,7 +73,13 @@ func exchangeOne(c Config, q []*task) bool {
 	return false
 }
 
-func idsOf(tasks []*task) string {
+// lined are the tasks of v that wait, in their order.
+func lined(v *headrace.View, c Config) []*waiter {
+	p := newPlanner(v, c)
+	return p.queue.order(p.fleet.waiting)
+}
+
+func idsOf(tasks []*waiter) string {
 	var b strings.Builder
 	for _, t := range tasks {
 		fmt.Fprintf(&b, " %s", t.ID)
@@ -89,8 +95,8 @@ func TestResidentFirst(t *testing.T) {
 		c := Config{Ageing: pick(r, 0, None, time.Minute)}
 		without := c
 		without.NoResidencyOrder = true
-		plain := newDecision(&v, without).queue()
-		got := newDecision(&v, c).queue()
+		plain := lined(&v, without)
+		got := lined(&v, c)
 		if want := dumbOrder(c, plain); idsOf(got) != idsOf(want) {
 			t.Fatalf("seed %d, %+v:\n got%s\nwant%s\nfrom%s", seed, v.Tasks, idsOf(got), idsOf(want), idsOf(plain))
 		}
@@ -110,7 +116,7 @@ func TestResidentFirst(t *testing.T) {
 
 // checkPlaces checks that only tasks of one job have changed places among
 // themselves, none of them begun, all of one priority.
-func checkPlaces(before, after []*task) error {
+func checkPlaces(before, after []*waiter) error {
 	if len(before) != len(after) {
 		return fmt.Errorf("%d tasks became %d", len(before), len(after))
 	}

@@ -1,5 +1,7 @@
 package policy
 
+import "headrace/policy/internal/words"
+
 // nearestInput is the node on which u, which has not been begun, can read its input
 // soonest among those on which it fits, as fits says: the one with the most of it in
 // memory, of these the one with the most of it on its own disks, of these the first
@@ -9,22 +11,22 @@ package policy
 // Quartet runs a task on a node to which it is memory-local, else on one to which it
 // is node-local, else anywhere (section 4.2). There a block is in memory or not;
 // here, as in residentFirst and turn, more goes before less.
-func (d *decision) nearestInput(u *task, fits func(*task, *node) bool) *node {
+func (f *fleet) nearestInput(u *task, fits func(*node, *task) bool) *node {
 	if len(u.Input.At) == 0 {
 		return nil
 	}
 	var best *node
 	var has input
 	for i := range u.Input.At {
-		n := d.nodeOf(u.Input.At[i].Node)
+		n := f.nodeOf(u.Input.At[i].Node)
 		if n == nil {
 			continue
 		}
-		here := d.inputAt(u, i)
+		here := f.inputAt(u, i)
 		if here == (input{}) || best != nil && !(here.nearer(has) || here == has && n.i < best.i) {
 			continue
 		}
-		if fits(u, n) {
+		if fits(n, u) {
 			best, has = n, here
 		}
 	}
@@ -42,10 +44,10 @@ func (a input) nearer(b input) bool {
 }
 
 // inputAt is what entry i of u's input says, as far as it counts.
-func (d *decision) inputAt(u *task, i int) input {
+func (f *fleet) inputAt(u *task, i int) input {
 	at, all := &u.Input.At[i], max(0, u.Input.Bytes)
 	in := input{max(0, min(at.Resident, all)), max(0, min(at.Local, all))}
-	if d.c.NoResidencyOrder {
+	if f.bySubmission {
 		in.resident = 0
 	}
 	return in
@@ -53,18 +55,18 @@ func (d *decision) inputAt(u *task, i int) input {
 
 // attraction says in words what n has of u's input, as far as that counts in the
 // choice of a node; empty when it has nothing.
-func (d *decision) attraction(u *task, n *node) string {
+func (f *fleet) attraction(u *task, n *node) string {
 	var has input
 	for i := range u.Input.At {
-		if in := d.inputAt(u, i); u.Input.At[i].Node == n.ID && in.nearer(has) {
+		if in := f.inputAt(u, i); u.Input.At[i].Node == n.ID && in.nearer(has) {
 			has = in
 		}
 	}
 	switch {
 	case has.resident > 0:
-		return ", and " + percent(share(has.resident, u.Input.Bytes)) + " of its input in memory"
+		return ", and " + words.Percent(fraction(has.resident, u.Input.Bytes)) + " of its input in memory"
 	case has.local > 0:
-		return ", and " + percent(share(has.local, u.Input.Bytes)) + " of its input on disk"
+		return ", and " + words.Percent(fraction(has.local, u.Input.Bytes)) + " of its input on disk"
 	}
 	return ""
 }

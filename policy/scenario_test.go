@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is decided now into the scenario files")
@@ -413,7 +414,7 @@ func show(o headrace.Order) string {
 	if o.For != "" {
 		fmt.Fprintf(&b, " for %s", o.For)
 	}
-	fmt.Fprintf(&b, " (delay %s, waste %s): %s", short(o.Delay.Seconds()), short(o.Waste.Seconds()), o.Reason)
+	fmt.Fprintf(&b, " (delay %s, waste %s): %s", words.Short(o.Delay.Seconds()), words.Short(o.Waste.Seconds()), o.Reason)
 	return b.String()
 }
 
@@ -453,7 +454,7 @@ func showChoice(ch Choice) string {
 			fmt.Fprintf(&b, ": refused: %s\n", o.Refused)
 			continue
 		}
-		fmt.Fprintf(&b, ": delay %s, waste %s, total %.3g", short(o.Delay.Seconds()), short(o.Waste.Seconds()), o.Total)
+		fmt.Fprintf(&b, ": delay %s, waste %s, total %.3g", words.Short(o.Delay.Seconds()), words.Short(o.Waste.Seconds()), o.Total)
 		if o.PageOut > 0 {
 			fmt.Fprintf(&b, ", page out %s", showSize(o.PageOut))
 		}

@@ -1,6 +1,10 @@
 package policy
 
-import "headrace"
+import (
+	"slices"
+
+	"headrace"
+)
 
 // spots are the nodes on which a task may wait for room: all of them, or its own
 // first and then, if away, those to which its checkpoint can be moved.
@@ -10,37 +14,37 @@ type spots struct {
 	away       bool
 }
 
-// spots finds the node on which u can start at once, or else the nodes on which
+// find finds the node on which u can start at once, or else the nodes on which
 // it may wait for room, preferred ones first.
-func (d *decision) spots(u *task) (now *node, s spots) {
+func (f *fleet) find(u *task) (now *node, s spots) {
 	switch {
 	case u.State == headrace.Suspended:
-		return d.local(u)
+		return f.local(u)
 	case restorable(u.TaskView):
-		n, stay := d.algorithm2(u)
+		n, stay := f.algorithm2(u)
 		if n != nil || u.n == nil {
 			return n, spots{}
 		}
 		return nil, spots{home: atHome(u), away: !stay}
 	}
-	if d.fails(u, kindNow) {
+	if f.fails(u, kindNow) {
 		return nil, spots{everywhere: true}
 	}
-	if n := d.nearestInput(u, d.fits); n != nil {
+	if n := f.nearestInput(u, (*node).fits); n != nil {
 		return n, spots{}
 	}
-	if n := d.firstFit(u); n != nil {
+	if n := f.firstFit(u); n != nil {
 		return n, spots{}
 	}
-	d.failed.note(u, kindNow)
+	f.failed.note(u, kindNow)
 	return nil, spots{everywhere: true}
 }
 
-func (d *decision) local(u *task) (now *node, s spots) {
+func (f *fleet) local(u *task) (now *node, s spots) {
 	if u.n == nil {
 		return nil, spots{}
 	}
-	if d.fits(u, u.n) {
+	if u.n.fits(u) {
 		return u.n, spots{}
 	}
 	return nil, spots{home: atHome(u)}
@@ -48,7 +52,7 @@ func (d *decision) local(u *task) (now *node, s spots) {
 
 // atHome is u's own node, nil when u could never run there.
 func atHome(u *task) *node {
-	if !possible(u, u.n) {
+	if !u.n.possible(u) {
 		return nil
 	}
 	return u.n
@@ -60,15 +64,15 @@ func remote(u *task, n *node) bool {
 		return false
 	}
 	_, ok := remoteOverhead(u, n)
-	return ok && possible(u, n)
+	return ok && n.possible(u)
 }
 
 // anyRemote reports whether there is a node to which u's checkpoint could be moved.
-func (d *decision) anyRemote(u *task) bool {
+func (f *fleet) anyRemote(u *task) bool {
 	if u.n.Net <= 0 {
 		return false
 	}
-	for _, n := range d.every {
+	for _, n := range f.every {
 		if remote(u, n) {
 			return true
 		}
@@ -80,50 +84,50 @@ func (d *decision) anyRemote(u *task) bool {
 func (s spots) several() bool { return s.everywhere || s.away }
 
 // isSpot reports whether n is one of the spots other than home.
-func (d *decision) isSpot(u *task, s spots, n *node) bool {
+func (f *fleet) isSpot(u *task, s spots, n *node) bool {
 	return s.everywhere || s.away && u.n.Net > 0 && remote(u, n)
 }
 
-// none reports whether there is no spot for u at all.
-func (d *decision) none(u *task, s spots) bool {
-	return !s.everywhere && s.home == nil && !(s.away && d.anyRemote(u)) || len(d.nodes) == 0
+// nowhere reports whether there is no spot for u at all.
+func (f *fleet) nowhere(u *task, s spots) bool {
+	return !s.everywhere && s.home == nil && !(s.away && f.anyRemote(u)) || len(f.nodes) == 0
 }
 
 // severalSpots reports whether there are more spots for u than one.
-func (d *decision) severalSpots(u *task, s spots) bool {
+func (f *fleet) severalSpots(u *task, s spots) bool {
 	switch {
 	case s.everywhere:
-		return len(d.nodes) > 1
+		return len(f.nodes) > 1
 	case !s.away || s.home != nil:
-		return s.away && d.anyRemote(u)
+		return s.away && f.anyRemote(u)
 	}
-	return len(d.list(u, s)) > 1
+	return len(f.list(u, s)) > 1
 }
 
 // list is the spots for u in their order. It is valid until the next call.
-func (d *decision) list(u *task, s spots) []*node {
+func (f *fleet) list(u *task, s spots) []*node {
 	if s.everywhere {
-		return d.every
+		return f.every
 	}
-	d.far = d.far[:0]
+	f.far = f.far[:0]
 	if s.home != nil {
-		d.far = append(d.far, s.home)
+		f.far = append(f.far, s.home)
 	}
 	if s.away && u.n.Net > 0 {
-		for _, n := range d.every {
+		for _, n := range f.every {
 			if remote(u, n) {
-				d.far = append(d.far, n)
+				f.far = append(f.far, n)
 			}
 		}
 	}
-	return d.far
+	return f.far
 }
 
 // firstFit is the first node on which u, which has not been begun, fits at once.
-func (d *decision) firstFit(u *task) *node {
-	mem := d.leastDemand(u)
-	for i := d.free.next(0, u.CPUs, mem); i >= 0; i = d.free.next(i+1, u.CPUs, mem) {
-		if n := &d.nodes[i]; d.fits(u, n) {
+func (f *fleet) firstFit(u *task) *node {
+	mem := f.leastDemand(u)
+	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
+		if n := &f.nodes[i]; n.fits(u) {
 			return n
 		}
 	}
@@ -132,39 +136,51 @@ func (d *decision) firstFit(u *task) *node {
 
 // fitsLater is the first spot on which u fits once those that are leaving now are
 // gone.
-func (d *decision) fitsLater(u *task, s spots) *node {
-	if s.home != nil && d.laterHolds(u, s.home) {
+func (f *fleet) fitsLater(u *task, s spots) *node {
+	if s.home != nil && s.home.fitsLater(u) {
 		return s.home
 	}
 	if !s.several() {
 		return nil
 	}
 	fresh := !begun(u.TaskView)
-	if fresh && d.fails(u, kindLater) {
+	if fresh && f.fails(u, kindLater) {
 		return nil
 	}
 	if fresh {
-		if n := d.nearestInput(u, d.laterHolds); n != nil {
+		if n := f.nearestInput(u, (*node).fitsLater); n != nil {
 			return n
 		}
 	}
-	mem := d.leastDemand(u)
-	for i := d.coming.next(0, u.CPUs, mem); i >= 0; i = d.coming.next(i+1, u.CPUs, mem) {
-		if n := &d.nodes[i]; d.laterHolds(u, n) && d.isSpot(u, s, n) {
+	mem := f.leastDemand(u)
+	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
+		if n := &f.nodes[i]; n.fitsLater(u) && f.isSpot(u, s, n) {
 			return n
 		}
 	}
 	if fresh {
-		d.failed.note(u, kindLater)
+		f.failed.note(u, kindLater)
 	}
 	return nil
 }
 
-func (d *decision) laterHolds(u *task, n *node) bool {
-	mem := demand(u.TaskView, n.NodeView)
-	if mem <= 0 {
-		return n.later.holds(u.CPUs, 0)
+// largeEnough reports whether u could be on one of its spots if that were empty.
+func (f *fleet) largeEnough(u *task, s spots) bool {
+	return slices.ContainsFunc(f.list(u, s), func(n *node) bool { return n.possible(u) })
+}
+
+// nearestFit is the spot on which the least is missing for u, of those where nothing is
+// kept for somebody else and u will fit in the end, or nil.
+func (f *fleet) nearestFit(u *task, s spots) *node {
+	var best *node
+	var least float64
+	for _, n := range f.list(u, s) {
+		if n.kept != nil || !n.possible(u) {
+			continue
+		}
+		if m := n.missing(u); (best == nil || m < least) && n.mayFit(u) {
+			best, least = n, m
+		}
 	}
-	_, own := d.own(u)
-	return n.later.holds(u.CPUs, mem-own)
+	return best
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // world runs tasks by the policy's orders in steps of a second.
@@ -102,7 +103,7 @@ func (k *worker) begin(o headrace.Order, n *headrace.NodeView) error {
 		t.Leaving, t.LeavingBy = true, o.Mechanism
 		t.PagingOut += o.PageOut
 		if o.Mechanism == headrace.Checkpoint {
-			k.left = n.Stores[0].Queue + duration(float64(t.Dirty)/n.Stores[0].Write)
+			k.left = n.Stores[0].Queue + words.Seconds(float64(t.Dirty)/n.Stores[0].Write)
 		}
 	default:
 		t.Starting, t.Node = true, o.Node

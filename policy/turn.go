@@ -3,7 +3,26 @@ package policy
 import (
 	"cmp"
 	"slices"
+
+	"headrace"
 )
+
+// places are the nodes on which tasks that take turns may go.
+type places interface {
+	// nodeOf is the node of that name, or nil.
+	nodeOf(headrace.NodeID) *node
+	// anyRoom reports whether u may fit somewhere at once; false: nowhere.
+	anyRoom(u *task) bool
+}
+
+// next is the task that goes where u stands in the queue: u itself, unless it takes
+// turns.
+func (u *waiter) next(in places) *waiter {
+	if u.group == nil {
+		return u
+	}
+	return u.group.turn(in)
+}
 
 // turn is the task of g that goes where one of them stands in the queue, by what is
 // free at that moment (quartet, section 4.2):
@@ -23,12 +42,12 @@ import (
 // A node on which a task does not fit will not hold it later in the same decision:
 // what is free now (node.now) only becomes less, and node.later is never below it.
 // So each chance is looked at once, however many turns there are.
-func (d *decision) turn(g *group) *task {
+func (g *group) turn(in places) *waiter {
 	s := &g.turns
-	first := skip(g.tasks, &s.first, func(t *task) bool { return !t.done() })
-	t := d.bestChance(g)
+	first := skip(g.tasks, &s.first, func(t *waiter) bool { return !t.done() })
+	t := g.bestChance(in)
 	if t == nil {
-		t = skip(g.tasks, &s.cold, func(t *task) bool { return !t.done() && !t.warm })
+		t = skip(g.tasks, &s.cold, func(t *waiter) bool { return !t.done() && !t.warm })
 	}
 	if t == nil {
 		t = first
@@ -40,7 +59,7 @@ func (d *decision) turn(g *group) *task {
 // bestChance is the task of g with the best chance, nil if none has any. Nothing is
 // better than to have all in memory, and so the first of those is taken before the
 // chances of the tasks behind it are listed.
-func (d *decision) bestChance(g *group) *task {
+func (g *group) bestChance(in places) *waiter {
 	s := &g.turns
 	for !s.listed {
 		if s.next == len(g.tasks) {
@@ -50,11 +69,11 @@ func (d *decision) bestChance(g *group) *task {
 		}
 		t := g.tasks[s.next]
 		s.next++
-		if !t.done() && d.listChances(s, t) {
+		if !t.done() && s.listChances(t, in) {
 			return t
 		}
 	}
-	return d.firstOf(&s.memory)
+	return s.firstOf()
 }
 
 // turns is how far the turns of a group have come. What has been passed over will not
@@ -76,17 +95,17 @@ type turns struct {
 // chance is a node on which a task fits and has a share of its input; without a node,
 // it has it wherever it runs.
 type chance struct {
-	t     *task
+	t     *waiter
 	n     *node
 	share float64
 }
 
 // done reports whether t needs no turn any more.
-func (t *task) done() bool { return t.turned || t.redeemed }
+func (t *waiter) done() bool { return t.turned || t.served }
 
 // skip moves at to the first task from there on that is wanted, and returns it; nil
 // if there is none.
-func skip(tasks []*task, at *int, wanted func(*task) bool) *task {
+func skip(tasks []*waiter, at *int, wanted func(*waiter) bool) *waiter {
 	for ; *at < len(tasks); *at++ {
 		if t := tasks[*at]; wanted(t) {
 			return t
@@ -96,10 +115,10 @@ func skip(tasks []*task, at *int, wanted func(*task) bool) *task {
 }
 
 // firstOf is the task with the first of the chances that is still there, or nil.
-func (d *decision) firstOf(chances *[]chance) *task {
-	for ; len(*chances) > 0; *chances = (*chances)[1:] {
-		c := &(*chances)[0]
-		if !c.t.turned && (c.n == nil || d.fits(c.t, c.n)) {
+func (s *turns) firstOf() *waiter {
+	for ; len(s.memory) > 0; s.memory = s.memory[1:] {
+		c := &s.memory[0]
+		if !c.t.turned && (c.n == nil || c.n.fits(c.t.task)) {
 			return c.t
 		}
 	}
@@ -108,32 +127,32 @@ func (d *decision) firstOf(chances *[]chance) *task {
 
 // listChances lists the chances of t, and reports whether it has one with all of its
 // input in memory.
-func (d *decision) listChances(s *turns, t *task) (all bool) {
+func (s *turns) listChances(t *waiter, in places) (all bool) {
 	if len(t.Input.At) > 0 {
-		return d.listNodes(s, t)
+		return s.listNodes(t, in)
 	}
 	if t.Input.Resident > 0 {
-		t.warm, t.local = true, share(t.Input.Resident, t.Input.Bytes)
+		t.warm, t.local = true, fraction(t.Input.Resident, t.Input.Bytes)
 		s.memory = append(s.memory, chance{t, nil, t.local})
 	}
 	return t.local >= 1
 }
 
 // listNodes does that for a task with InputView.At.
-func (d *decision) listNodes(s *turns, t *task) (all bool) {
-	room := d.free.anywhere(t.CPUs, d.leastDemand(t))
+func (s *turns) listNodes(t *waiter, in places) (all bool) {
+	room := in.anyRoom(t.task)
 	for i := range t.Input.At {
 		at := &t.Input.At[i]
 		if at.Resident <= 0 {
 			continue
 		}
-		n := d.nodeOf(at.Node)
+		n := in.nodeOf(at.Node)
 		if n == nil {
 			continue
 		}
 		t.warm = true
-		if room && d.fits(t, n) {
-			s.memory = append(s.memory, chance{t, n, share(at.Resident, t.Input.Bytes)})
+		if room && n.fits(t.task) {
+			s.memory = append(s.memory, chance{t, n, fraction(at.Resident, t.Input.Bytes)})
 			all = all || at.Resident >= t.Input.Bytes
 		}
 	}

@@ -290,46 +290,41 @@ func TestPlacesAgainstOracle(t *testing.T) {
 // dumbTurns decides about v with the turns of each group found by asking all of its
 // tasks that are left.
 func dumbTurns(v headrace.View, c Config) []headrace.Order {
-	d := prepare(c)
-	d.load(&v)
-	left := slices.Clone(d.queue())
-	for i := range d.nodes {
-		d.relieve(&d.nodes[i])
-	}
+	p := NewPlanner(c)
+	left := slices.Clone(p.begin(&v))
 	for _, u := range left {
-		u.redeemed = u.Room != "" && d.redeem(u)
+		u.served = u.Room != "" && p.redeem(u)
 	}
-	known := func(mates []*task) bool {
-		return slices.ContainsFunc(mates, func(t *task) bool { return len(t.Input.At) > 0 })
+	known := func(mates []*waiter) bool {
+		return slices.ContainsFunc(mates, func(t *waiter) bool { return len(t.Input.At) > 0 })
+	}
+	claimOf := func(t *waiter) claim {
+		return claimOf(t.TaskView, func(id headrace.NodeID) bool { return p.fleet.nodeOf(id).fits(t.task) },
+			func(id headrace.NodeID) bool { return p.fleet.nodeOf(id) != nil })
 	}
 	all := slices.Clone(left)
-	left = slices.DeleteFunc(left, func(u *task) bool { return u.redeemed })
+	left = slices.DeleteFunc(left, func(u *waiter) bool { return u.served })
 	for len(left) > 0 {
 		u, best := left[0], 0
-		mate := func(a, b *task) bool { return changeable(c, a, b) }
-		if mates := slices.DeleteFunc(slices.Clone(all), func(t *task) bool { return !mate(u, t) }); known(mates) && !d.c.NoResidencyOrder {
+		mate := func(a, b *waiter) bool { return changeable(c, a, b) }
+		if mates := slices.DeleteFunc(slices.Clone(all), func(t *waiter) bool { return !mate(u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
-				if mate(u, t) && d.claimOf(t).before(d.claimOf(left[best])) {
+				if mate(u, t) && claimOf(t).before(claimOf(left[best])) {
 					best = i
 				}
 			}
 			u = left[best]
 			u.passes = best > 0
 			if len(u.Input.At) == 0 {
-				u.local = share(u.Input.Resident, u.Input.Bytes)
+				u.local = fraction(u.Input.Resident, u.Input.Bytes)
 			}
 		}
 		left = takeTurn(left, best, mate)
-		if !d.hopeless(u) {
-			d.place(u)
+		if !p.hopeless(u.task) {
+			p.place(u)
 		}
 	}
-	return d.orders
-}
-
-func (d *decision) claimOf(t *task) claim {
-	return claimOf(t.TaskView, func(id headrace.NodeID) bool { return d.fits(t, d.byID[id]) },
-		func(id headrace.NodeID) bool { return d.byID[id] != nil })
+	return p.orders
 }
 
 // scatter gives the tasks of v that wait inputs on its nodes.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // twoJobs is the experiment of checkpoint-preemption, section 3.3.3: two jobs of a
@@ -51,7 +52,7 @@ func (j twoJobs) choose(t *testing.T) headrace.Mechanism {
 	if j.swap > 0 {
 		n.SwapFree, n.SwapOut, n.SwapIn = 16<<30, j.swap, j.swap
 	}
-	ran := duration(j.work * j.share)
+	ran := words.Seconds(j.work * j.share)
 	low := headrace.TaskView{
 		ID: "low", Node: "n", State: headrace.Running, Priority: headrace.Low, CPUs: 1, MemoryRequest: jobBytes,
 		Resident: jobBytes, Dirty: jobBytes, Running: ran,

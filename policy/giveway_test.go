@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 func (s *scenario) giveWay(id, urgent string) (string, error) {
@@ -31,7 +32,7 @@ func (s *scenario) giveWay(id, urgent string) (string, error) {
 	if v.PageOut > 0 {
 		fmt.Fprintf(&b, " paging out %s", showSize(v.PageOut))
 	}
-	fmt.Fprintf(&b, " (delay %s, waste %s): %s\n", short(v.Delay.Seconds()), short(v.Waste.Seconds()), v.Reason)
+	fmt.Fprintf(&b, " (delay %s, waste %s): %s\n", words.Short(v.Delay.Seconds()), words.Short(v.Waste.Seconds()), v.Reason)
 	for _, o := range v.PageOuts {
 		fmt.Fprintln(&b, show(o))
 	}

@@ -59,28 +59,22 @@ func (s *classes) of(k classKey) *class {
 	return c
 }
 
-// classOf is the class of u, nil when it can go to one node only or needs more
-// memory on some nodes than on others (demand).
-func (d *decision) classOf(u *task) *class {
-	var measured int64
-	switch {
-	case u.State == headrace.Suspended:
-		return nil
-	case restorable(u.TaskView):
-		if measured = u.Resident + u.Swapped; measured == 0 {
-			measured = u.Checkpoint.Bytes
-		}
+// classify finds the class of u, none when it can go to one node only or needs more
+// memory on some nodes than on others (demand). It must be called for each task that
+// waits, once its place in the queue is known.
+func (f *fleet) classify(u *task) {
+	f.class[u.i] = nil
+	m := measured(u.TaskView)
+	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.leastMemory {
+		return
 	}
-	if measured > u.MemoryRequest && measured > d.leastMemory {
-		return nil
-	}
-	return d.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, measured), u.Priority, u.eff})
+	f.class[u.i] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.eff})
 }
 
 // leastDemand is what u needs at least, on whichever node.
-func (d *decision) leastDemand(u *task) int64 {
-	if u.class != nil {
-		return u.class.need
+func (f *fleet) leastDemand(u *task) int64 {
+	if c := f.class[u.i]; c != nil {
+		return c.need
 	}
 	return u.MemoryRequest
 }
@@ -143,33 +137,30 @@ func (f *failures) cover(u *task, k kind, i int) bool {
 }
 
 // fails reports whether u fails where another has failed before.
-func (d *decision) fails(u *task, k kind) bool {
-	f, c := &d.failed, u.class
+func (f *fleet) fails(u *task, k kind) bool {
+	failed, c := &f.failed, f.class[u.i]
 	if c == nil {
-		return f.cover(u, k, 0)
+		return failed.cover(u, k, 0)
 	}
-	if c.clearing != f.clearing {
-		c.clearing = f.clearing
+	if c.clearing != failed.clearing {
+		c.clearing = failed.clearing
 		c.refuted[kindLater], c.covered[kindLater] = 0, false
 		c.refuted[kindPlan], c.covered[kindPlan] = 0, false
 	}
-	if !c.covered[k] && c.refuted[k] < len(f.of[k]) {
-		c.covered[k] = f.cover(u, k, c.refuted[k])
-		c.refuted[k] = len(f.of[k])
+	if !c.covered[k] && c.refuted[k] < len(failed.of[k]) {
+		c.covered[k] = failed.cover(u, k, c.refuted[k])
+		c.refuted[k] = len(failed.of[k])
 	}
 	return c.covered[k]
 }
 
 // hopeless reports whether it is known without looking that nothing can be done for
-// u, neither now nor later, and that nothing is to be kept for it. It is the same
-// for all of its class that have not been begun, so that long queues of them take
-// little time.
-func (d *decision) hopeless(u *task) bool {
-	if u.class == nil || !d.keeping || d.explain || u.order > 0 || u.settled || begun(u.TaskView) {
+// u, neither now nor later; searched: nor by looking for victims. It is the same for
+// all of its class that have not been begun, so that long queues of them take little
+// time.
+func (f *fleet) hopeless(u *task, searched bool) bool {
+	if f.class[u.i] == nil || begun(u.TaskView) {
 		return false
 	}
-	return d.fails(u, kindNow) && d.fails(u, kindLater) && (d.exhausted() || d.fails(u, kindPlan))
+	return f.fails(u, kindNow) && f.fails(u, kindLater) && (searched || f.fails(u, kindPlan))
 }
-
-// exhausted reports whether no more tasks may look for victims in this decision.
-func (d *decision) exhausted() bool { return d.c.attempts > 0 && d.attempts >= d.c.attempts }

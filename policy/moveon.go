@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // Ways are what is expected until a container goes on that has no room now.
@@ -31,8 +32,8 @@ func MoveOn(t headrace.TaskView, n headrace.NodeView, wait time.Duration) (Ways,
 	if s == nil || !(s.Read > 0) || !(s.Write > 0) || !(n.Net > 0) {
 		return Ways{}, false
 	}
-	read := s.RestoreOverhead + duration(float64(size)/s.Read)
-	w := Ways{Here: wait, Elsewhere: duration(2*float64(size)/n.Net) + read}
+	read := s.RestoreOverhead + words.Seconds(float64(size)/s.Read)
+	w := Ways{Here: wait, Elsewhere: words.Seconds(2*float64(size)/n.Net) + read}
 	switch t.State {
 	case headrace.Checkpointed:
 		w.Here += read
@@ -41,9 +42,9 @@ func MoveOn(t headrace.TaskView, n headrace.NodeView, wait time.Duration) (Ways,
 			return Ways{}, false
 		}
 		if n.SwapIn > 0 {
-			w.Here += duration(float64(t.Swapped) / n.SwapIn)
+			w.Here += words.Seconds(float64(t.Swapped) / n.SwapIn)
 		}
-		w.Elsewhere += s.Queue + s.DumpOverhead + duration(float64(dumpBytes(&t, s))/s.Write)
+		w.Elsewhere += s.Queue + s.DumpOverhead + words.Seconds(float64(dumpBytes(&t, s))/s.Write)
 	default:
 		return Ways{}, false
 	}
@@ -63,7 +64,7 @@ func storeFor(t headrace.TaskView, n headrace.NodeView) (best *headrace.StoreVie
 		if s.Free < dumpBytes(&t, s) {
 			continue
 		}
-		if best == nil || s.Queue+duration(dump(&t, s)) < best.Queue+duration(dump(&t, best)) {
+		if best == nil || s.Queue+words.Seconds(dump(&t, s)) < best.Queue+words.Seconds(dump(&t, best)) {
 			best = s
 		}
 	}

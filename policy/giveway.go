@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/words"
 )
 
 // Verdict is how a task gives way that another scheduler has chosen for it.
@@ -27,8 +28,7 @@ type Verdict struct {
 }
 
 // GiveWay decides about a task that another scheduler has chosen to make room for
-// something of priority urgent: whether it leaves now, and how. It is Choose with one
-// possible victim. others are all other tasks of which it is known that they are on
+// something of priority urgent: whether it leaves now, and how. others are all other tasks of which it is known that they are on
 // the node, in order of submission; the victim may be among them.
 //
 // What is to come is taken to need what the victim has: its CPUs, and the memory that
@@ -82,8 +82,9 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 	}
 	n.CPUs = victim.CPUs
 	n.Memory = max(n.Memory-claimed, used)
-	d := newDecision(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks}, c)
-	return d.giveWay()
+	p := NewPlanner(c)
+	p.load(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks})
+	return p.giveWay()
 }
 
 // opponents are the victim and what it makes room for, with priorities of which the
@@ -107,34 +108,33 @@ func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrac
 
 // giveWay decides about the only task that may leave the only node for the first task
 // of the view, which waits.
-func (d *decision) giveWay() Verdict {
-	u, n := &d.tasks[0], &d.nodes[0]
+func (p *Planner) giveWay() Verdict {
+	u, n := &p.fleet.tasks[0], &p.fleet.nodes[0]
 	u.eff = u.Priority
-	d.open(n)
+	n.open()
 	v := n.running[0]
-	p := d.planFor(u, spots{home: n})
+	way := p.chooser.choose(u, n)
 	switch {
-	case p == nil:
-		return Verdict{Reason: d.whyNot(u, v)}
-	case p.waits():
+	case way == nil:
+		return Verdict{Reason: p.whyNot(u, v)}
+	case way.waits():
 		left := remaining(v.TaskView)
-		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + short(left.Seconds())}
+		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + words.Short(left.Seconds())}
 	}
-	var verdict Verdict
-	for _, a := range p.acts {
+	verdict := Verdict{Delay: words.Seconds(way.cost.delay), Waste: words.Seconds(way.cost.waste)}
+	for _, a := range way.acts {
 		if a.mech == headrace.Checkpoint {
 			s := n.stores[a.store].StoreView
-			verdict.Bytes, verdict.Dump = dumpBytes(a.t.TaskView, s), duration(dump(a.t.TaskView, s))
+			verdict.Bytes, verdict.Dump = dumpBytes(a.t.TaskView, s), words.Seconds(dump(a.t.TaskView, s))
 		}
 	}
-	d.apply(u, p, "its scheduler needs the room")
-	for _, o := range d.orders {
+	p.apply(u, way, "its scheduler needs the room")
+	for _, o := range p.orders {
 		if o.Task != v.ID {
 			verdict.PageOuts = append(verdict.PageOuts, o)
 			continue
 		}
 		verdict.Mechanism, verdict.Store, verdict.PageOut, verdict.Reason = o.Mechanism, o.Store, o.PageOut, o.Reason
 	}
-	verdict.Delay, verdict.Waste = duration(p.cost.delay), duration(p.cost.waste)
 	return verdict
 }

@@ -7,15 +7,16 @@ import (
 	"headrace"
 )
 
+// allSets is up to how many sets on one node are all tried.
+const allSets = 2000
+
 // item is an option of the pool, with what it changes.
 type item struct {
 	option
 	group    int32   // items of one task are one group
-	weighted float64 // its waste
 	cpus     float64 // what it frees
 	mem      int64
 	pageable int64 // by how much more could be paged out
-	bytes    int64 // to be written to its store
 }
 
 // pool is the options from which sets are made for one task on one node.
@@ -37,21 +38,21 @@ type span struct{ from, to int32 }
 // several looks for a way by several acts that costs less than f: by trying all sets
 // where they are few, else by greedy choice. Improving step by step what that finds
 // gave no better days in simulation.
-func (d *decision) several(u *task, n *node, f *found) {
-	if !d.conceivable(u, n) || !d.worthwhile(u, n, f) {
+func (c *chooser) several(u *task, n *node, f *found) {
+	if !c.conceivable(u, n) || !c.worthwhile(u, n, f) {
 		return
 	}
-	p := d.gather(u, n, f)
+	p := c.gather(u, n, f)
 	if len(p.items) < 2 {
 		return
 	}
-	if !p.sets(d.allSets) {
-		d.greedySets(p, f)
+	if !p.sets(c.most) {
+		c.greedySets(p, f)
 		return
 	}
 	p.sumUp()
-	d.acts = slices.Grow(d.acts[:0], len(p.groups))
-	d.exhaust(p, 0, p.start, &tally{}, d.acts, f)
+	c.acts = slices.Grow(c.acts[:0], len(p.groups))
+	c.exhaust(p, 0, p.start, &tally{}, c.acts, f)
 }
 
 // A restriction names mechanisms that a set does without. A delay is borne once for
@@ -67,60 +68,61 @@ var restrictions = []restriction{
 }
 
 // greedySets keeps the cheapest of the sets that greedy makes.
-func (d *decision) greedySets(p *pool, f *found) {
+func (c *chooser) greedySets(p *pool, f *found) {
 	for _, without := range restrictions {
 		for _, by := range scores {
-			d.greedy(p, by, without, f)
+			c.greedy(p, by, without, f)
 		}
 	}
 }
 
-// floor is what any set with o costs at least.
-func (d *decision) floor(u *task, n *node, o *option) float64 {
-	delay := o.delay
-	if o.mech == headrace.Checkpoint {
-		delay += n.stores[o.store].queue
+// conceivable reports whether u would fit on n if all that may leave for it did, as
+// far as that can be said without looking at how: it is never false when there is a
+// set of acts that makes room.
+func (c *chooser) conceivable(u *task, n *node) bool {
+	b := n.balance(u)
+	n.open()
+	if !yields(n, u) && b.cpus > slack+rounding {
+		return false
 	}
-	return o.waste*d.weight(o.t.Priority) + delay*d.weight(u.Priority)
+	for _, t := range n.running {
+		if !t.settled && (t.share || eligible(u, t)) {
+			b.cpus -= t.CPUs
+			b.mem -= held(t.TaskView)
+			b.pageable += t.pageable()
+		}
+	}
+	for _, t := range n.suspended {
+		if movable(u, t) {
+			b.mem -= t.Resident - t.paging
+		}
+	}
+	return b.cpus <= slack+rounding && b.short(n.swap) == 0
 }
 
 // worthwhile reports whether acts for two tasks or more could be part of a set that
 // costs less than what is known.
-func (d *decision) worthwhile(u *task, n *node, f *found) bool {
+func (c *chooser) worthwhile(u *task, n *node, f *found) bool {
 	if !f.ok {
 		return true
 	}
 	tasks := 0
-	pays := func(a act) bool { return d.floor(u, n, &option{a, d.price(n, a)}) < f.cost.total }
-	dumps := func(t *task) bool {
-		for i := range min(len(n.stores), maxStores) {
-			if canDump(t, i, nil) && pays(act{t, headrace.Checkpoint, i}) {
-				return true
+	count := func(t *task) {
+		for _, a := range c.actsOn(u, t) {
+			if o := c.model.option(n, a); c.model.floor(u, n, &o) < f.cost.total {
+				tasks++
+				return
 			}
 		}
-		return false
 	}
 	for _, t := range n.running {
-		switch {
-		case t.settled:
-			continue
-		case !d.eligible(u, t):
-			if !t.share || !pays(act{t, headrace.Wait, -1}) {
-				continue
-			}
-		case t.NoSuspend == "" && pays(act{t, headrace.Suspend, -1}):
-		case !pays(act{t, headrace.Kill, -1}) && !pays(act{t, headrace.Wait, -1}) && !dumps(t):
-			continue
-		}
-		if tasks++; tasks > 1 {
+		if count(t); tasks > 1 {
 			return true
 		}
 	}
 	for _, t := range n.suspended {
-		if d.movable(u, t) && dumps(t) {
-			if tasks++; tasks > 1 {
-				return true
-			}
+		if count(t); tasks > 1 {
+			return true
 		}
 	}
 	return false
@@ -129,33 +131,29 @@ func (d *decision) worthwhile(u *task, n *node, f *found) bool {
 // gather makes the pool. An act that makes room on its own, without page-outs, need
 // not be part of a set: the set without the others would be cheaper. Nor need one
 // that alone costs as much as the best that is known.
-func (d *decision) gather(u *task, n *node, best *found) *pool {
-	p := &d.pool
-	*p = pool{u: u, n: n, start: d.balance(u, n), weight: d.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
-	options := d.options(n)
-	for i := range options {
-		o := &options[i]
-		if !d.usable(u, o) {
-			continue
-		}
-		if best.ok && d.floor(u, n, o) >= best.cost.total {
-			continue
-		}
-		if b := p.start.with(o.act); !b.fits(n.swap) || b.page() > 0 {
-			p.add(d.item(n, o))
+func (c *chooser) gather(u *task, n *node, best *found) *pool {
+	p := &c.pool
+	*p = pool{u: u, n: n, start: n.balance(u), weight: c.model.weight(u.Priority), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
+	c.rank(n)
+	for _, tasks := range [][]*task{n.running, n.suspended} {
+		for _, t := range tasks {
+			for _, a := range c.actsOn(u, t) {
+				o := c.model.option(n, a)
+				if best.ok && c.model.floor(u, n, &o) >= best.cost.total {
+					continue
+				}
+				if b := p.start.with(a); !b.fits(n.swap) || b.page() > 0 {
+					p.add(newItem(o))
+				}
+			}
 		}
 	}
 	return p
 }
 
-func (d *decision) item(n *node, o *option) item {
-	it := item{option: *o, weighted: o.waste * d.weight(o.t.Priority)}
+func newItem(o option) item {
 	after := balance{}.with(o.act)
-	it.cpus, it.mem, it.pageable = -after.cpus, -after.mem, after.pageable
-	if o.mech == headrace.Checkpoint {
-		it.bytes = dumpBytes(o.t.TaskView, n.stores[o.store].StoreView)
-	}
-	return it
+	return item{option: o, cpus: -after.cpus, mem: -after.mem, pageable: after.pageable}
 }
 
 // add adds an item; those of one task must be added one after the other.
@@ -219,20 +217,20 @@ func (p *pool) outOfReach(b balance, g int) bool {
 
 // exhaust tries all sets of at most one item from each group from g on, added to
 // acts, but for those that cannot be cheaper or cannot fit.
-func (d *decision) exhaust(p *pool, g int, b balance, y *tally, acts []act, f *found) {
+func (c *chooser) exhaust(p *pool, g int, b balance, y *tally, acts []act, f *found) {
 	if f.ok && y.weighted+y.delay(p.n)*p.weight >= f.cost.total || !y.roomy(p.n) || p.outOfReach(b, g) {
 		return
 	}
 	if g == len(p.groups) {
-		d.consider(p.u, p.n, f, acts, b, y)
+		c.consider(p.u, p.n, f, acts, b, y)
 		return
 	}
-	d.exhaust(p, g+1, b, y, acts, f)
+	c.exhaust(p, g+1, b, y, acts, f)
 	for i := p.groups[g].from; i < p.groups[g].to; i++ {
 		it := &p.items[i]
 		next := *y
-		next.count(&it.option, it.weighted, it.bytes)
-		d.exhaust(p, g+1, b.plus(it), &next, append(acts, it.act), f)
+		next.count(&it.option)
+		c.exhaust(p, g+1, b.plus(it), &next, append(acts, it.act), f)
 	}
 }
 
@@ -246,10 +244,10 @@ func total(added, _ float64) float64        { return added }
 
 // greedy makes a set by adding items from the pool until u fits, each time the one
 // that adds the least cost by the given score, and keeps it in f if it is cheaper.
-func (d *decision) greedy(p *pool, by score, without restriction, f *found) {
+func (c *chooser) greedy(p *pool, by score, without restriction, f *found) {
 	n, b := p.n, p.start
 	var y tally
-	d.acts = d.acts[:0]
+	c.acts = c.acts[:0]
 	p.taken = append(p.taken[:0], make([]bool, len(p.groups))...)
 	for !b.fits(n.swap) {
 		best, least := -1, math.Inf(1)
@@ -281,10 +279,10 @@ func (d *decision) greedy(p *pool, by score, without restriction, f *found) {
 		}
 		it := &p.items[best]
 		b = b.plus(it)
-		y.count(&it.option, it.weighted, it.bytes)
-		d.acts, p.taken[it.group] = append(d.acts, it.act), true
+		y.count(&it.option)
+		c.acts, p.taken[it.group] = append(c.acts, it.act), true
 	}
-	d.consider(p.u, n, f, d.acts, b, &y)
+	c.consider(p.u, n, f, c.acts, b, &y)
 }
 
 // gain is by which share of what was missing at the start next is nearer to
