@@ -26,12 +26,6 @@ func (c *chooser) consider(u *task, n *node, f *found, acts []act, b balance, y 
 	return true
 }
 
-// alone is the least that it costs to make room for u on n by at most one act.
-func (c *chooser) alone(u *task, n *node) (total float64, ok bool) {
-	f := c.single(u, n)
-	return f.cost.total, f.ok
-}
-
 // forget forgets the plan, before one is looked for on several nodes.
 func (c *chooser) forget() { c.plan.n = nil }
 

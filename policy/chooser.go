@@ -24,8 +24,8 @@ func (p *plan) waits() bool {
 
 // chooser chooses who leaves a node, and how.
 type chooser struct {
-	policy Name
-	by     VictimOrder
+	policy rule
+	by     byOrder
 	model  *model
 	most   int // sets that are all tried
 
@@ -37,21 +37,20 @@ type chooser struct {
 }
 
 // newChooser is a chooser for a policy, which sorts victims by the given order.
-func newChooser(p Name, by VictimOrder, m *model) *chooser {
+func newChooser(p rule, by byOrder, m *model) *chooser {
 	return &chooser{policy: p, by: by, model: m, most: allSets}
 }
 
-// promising reports whether there is anything on n that could make room for u.
-func (c *chooser) promising(u *task, n *node) bool {
-	return n.possible(u) && (n.lowest < u.Priority || n.pageable > 0 || c.policy == Cost && n.first >= 0)
-}
+// weighs reports whether bids are costs, so that sets of several victims on another
+// node than that of the lowest bid may cost less.
+func (c *chooser) weighs() bool { return c.policy == ruleCost }
 
 // choose is the policy's plan for u on n, or nil. It is valid until the next call.
 func (c *chooser) choose(u *task, n *node) *plan {
 	switch {
 	case !c.promising(u, n):
 		return nil
-	case c.policy == Cost:
+	case c.weighs():
 		c.forget()
 		c.improveAlone(u, n)
 		c.improve(u, n)

@@ -9,45 +9,45 @@ import (
 )
 
 // Name is a way of making room for more urgent tasks.
-type Name string
+type Name = rule
 
 const (
 	// Wait never preempts.
-	Wait Name = "wait"
+	Wait = ruleWait
 	// Kill kills victims.
-	Kill Name = "kill"
+	Kill = ruleKill
 	// Suspend suspends victims; where the guard refuses it checkpoints them, and
 	// where that is impossible too it waits. It never kills.
-	Suspend Name = "suspend"
+	Suspend = ruleSuspend
 	// Checkpoint checkpoints victims; where that is impossible it suspends them
 	// if the guard allows, else it waits. It never kills.
-	Checkpoint Name = "checkpoint"
+	Checkpoint = ruleCheckpoint
 	// Adaptive is checkpoint-preemption's algorithms 1 and 2 as written.
-	Adaptive Name = "adaptive"
+	Adaptive = ruleAdaptive
 	// Cost takes what costs least, waiting included. It is the default.
-	Cost Name = "cost"
+	Cost = ruleCost
 )
 
 // Names are all policies, the default first.
 func Names() []Name { return []Name{Cost, Wait, Kill, Suspend, Checkpoint, Adaptive} }
 
 // VictimOrder says which of several victims goes first.
-type VictimOrder string
+type VictimOrder = byOrder
 
 const (
 	// CheapestCheckpoint takes the victim with the least bytes to write divided
 	// by the bandwidth of its store (checkpoint-preemption, section 5.2.2). Those
 	// that cannot be checkpointed come last.
-	CheapestCheckpoint VictimOrder = "cheapest-checkpoint"
+	CheapestCheckpoint = byCheapestCheckpoint
 	// SmallestMemory takes the victim with the least memory
 	// (os-assisted-preemption, section V.A).
-	SmallestMemory VictimOrder = "smallest-memory"
+	SmallestMemory = bySmallestMemory
 	// ClosestToCompletion takes the victim that would be done first (Natjam,
 	// through os-assisted-preemption, section V.A). Those whose share is not
 	// known come last.
-	ClosestToCompletion VictimOrder = "closest-to-completion"
+	ClosestToCompletion = byClosestToCompletion
 	// LeastWork takes the victim that a kill would cost the least running time.
-	LeastWork VictimOrder = "least-work"
+	LeastWork = byLeastWork
 )
 
 // VictimOrders are all victim orders.

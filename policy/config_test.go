@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -54,52 +53,6 @@ func TestDefaults(t *testing.T) {
 	for _, n := range Names() {
 		if err := (Config{Policy: n, VictimOrder: Config{Policy: n}.resolved().VictimOrder}).Validate(); err != nil {
 			t.Errorf("%s: %v", n, err)
-		}
-	}
-}
-
-func TestAged(t *testing.T) {
-	for _, x := range []struct {
-		ageing, waited time.Duration
-		from, to       headrace.Priority
-	}{
-		{0, 0, 2, 2},
-		{0, 10*time.Minute - 1, 2, 2},
-		{0, 10 * time.Minute, 2, 3},
-		{0, 59 * time.Minute, 2, 7},
-		{0, 1000 * time.Hour, 2, 11},
-		{0, math.MaxInt64, 0, 11},
-		{0, -time.Hour, 4, 4},
-		{None, math.MaxInt64, 4, 4},
-		{time.Second, math.MaxInt64, 11, 11},
-		{0, 0, 200, 11},
-	} {
-		if got := NewPlanner(Config{Ageing: x.ageing}).ageing.aged(x.from, x.waited); got != x.to {
-			t.Errorf("ageing %v: priority %d after %v is %d, want %d", x.ageing, x.from, x.waited, got, x.to)
-		}
-	}
-}
-
-func TestRemaining(t *testing.T) {
-	for _, x := range []struct {
-		total, running time.Duration
-		share          float64
-		want           time.Duration
-	}{
-		{30 * time.Second, 0, 0.5, 30 * time.Second},
-		{30 * time.Second, 0, 0.25, 90 * time.Second},
-		{30 * time.Second, 0, 1, 0},
-		{30 * time.Second, 0, -1, 30 * time.Second},
-		{30 * time.Second, 40 * time.Second, 0, 40 * time.Second},
-		{0, 0, 0.5, time.Second},
-		{0, 0, -1, time.Second},
-		{30 * time.Second, 0, 7, 30 * time.Second},
-		{30 * time.Second, 0, math.NaN(), 30 * time.Second},
-		{time.Hour, 0, 1e-300, time.Duration(math.MaxInt64/int64(time.Second)) * time.Second},
-	} {
-		v := headrace.TaskView{Running: x.running, Progress: headrace.Progress{TotalWall: x.total, Share: x.share}}
-		if got := remaining(&v); got != x.want {
-			t.Errorf("%+v: %v", x, got)
 		}
 	}
 }

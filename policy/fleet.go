@@ -24,7 +24,7 @@ type fleet struct {
 	class   []*class // of each task of the view that waits; nil: it has none
 	classes classes
 	failed  failures
-	scratch []bid
+	scratch []asked
 
 	far, near []*node
 	ends      []end

@@ -13,7 +13,7 @@ type class struct {
 	covered  [kinds]bool
 	clearing int
 	// bids is what each node would take, once asked.
-	bids []bid
+	bids []asked
 }
 
 // classKey is what a decision looks at. need is the memory that they need on

@@ -12,19 +12,6 @@ func (c *chooser) named(u *task, n *node) *plan {
 	return c.finish(u, n, acts)
 }
 
-// bid is what nodes are compared by: how many must leave n for u, and the sums of their
-// priorities, which Adaptive does not look at, and ranks.
-func (c *chooser) bid(u *task, n *node) (victims, urgency int32, ranks float64, ok bool) {
-	acts, ok := c.leaving(u, n)
-	for _, a := range acts {
-		ranks += a.t.rank
-		if c.policy != Adaptive {
-			urgency += int32(a.t.Priority)
-		}
-	}
-	return int32(len(acts)), urgency, ranks, ok
-}
-
 // leaving are those that must leave n for u by one of the named policies: victims
 // in the victim order until u fits, but for those that turn out not to be needed.
 // It is valid until the next call.
@@ -33,11 +20,11 @@ func (c *chooser) leaving(u *task, n *node) (acts []act, ok bool) {
 	if start.fits(n.swap) {
 		return nil, true
 	}
-	if c.policy == Wait || n.lowest >= u.Priority {
+	if c.policy == ruleWait || n.lowest >= u.Priority {
 		return nil, false
 	}
 	acts, b := c.take(u, n, start)
-	if !b.fits(n.swap) && c.policy == Suspend {
+	if !b.fits(n.swap) && c.policy == ruleSuspend {
 		acts, b = c.toCheckpoints(u, n, acts, start)
 	}
 	if !b.fits(n.swap) {
@@ -51,7 +38,7 @@ func (c *chooser) take(u *task, n *node, b balance) ([]act, balance) {
 	acts := c.acts[:0]
 	for k := 0; !b.fits(n.swap); k++ {
 		v := c.victim(n, k)
-		if v == nil || c.policy != Adaptive && v.Priority >= u.Priority {
+		if v == nil || c.policy != ruleAdaptive && v.Priority >= u.Priority {
 			break // nor are those that come after it less urgent
 		}
 		if !eligible(u, v) {
@@ -73,15 +60,15 @@ func (c *chooser) take(u *task, n *node, b balance) ([]act, balance) {
 func (c *chooser) preferences(v *task, acts []act) []act {
 	c.prefs = c.prefs[:0]
 	switch c.policy {
-	case Kill:
+	case ruleKill:
 		c.prefs = append(c.prefs, act{v, headrace.Kill, -1})
-	case Suspend:
+	case ruleSuspend:
 		c.preferSuspend(v)
 		c.preferCheckpoint(v, acts)
-	case Checkpoint:
+	case ruleCheckpoint:
 		c.preferCheckpoint(v, acts)
 		c.preferSuspend(v)
-	case Adaptive:
+	case ruleAdaptive:
 		c.prefs = append(c.prefs, algorithm1(v, acts))
 	}
 	return c.prefs
@@ -145,7 +132,7 @@ func dumpSuspended(u *task, n *node, acts []act, b balance) ([]act, balance) {
 // can: by page-outs, and where swap has no room, by Suspend and Cost, as checkpoints.
 func (c *chooser) relieve(n *node, excess int64) *plan {
 	p := &plan{n: n, page: min(excess, max(0, n.swap), n.pageable)}
-	if p.page < excess && (c.policy == Suspend || c.policy == Cost) {
+	if p.page < excess && (c.policy == ruleSuspend || c.policy == ruleCost) {
 		var b balance
 		p.acts, b = dumpSuspended(nil, n, nil, balance{mem: excess, pageable: n.pageable})
 		p.page = min(max(0, b.mem), max(0, n.swap), max(0, b.pageable))

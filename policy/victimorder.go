@@ -48,7 +48,7 @@ func (c *chooser) rank(n *node) {
 }
 
 func (c *chooser) compareVictims(a, b *task) int {
-	if c.policy != Adaptive && a.Priority != b.Priority {
+	if c.policy != ruleAdaptive && a.Priority != b.Priority {
 		return cmp.Compare(a.Priority, b.Priority)
 	}
 	if a.rank != b.rank {
@@ -60,14 +60,14 @@ func (c *chooser) compareVictims(a, b *task) int {
 // rankOf is the place of t by the victim order, as the view has it.
 func (c *chooser) rankOf(t *task) float64 {
 	switch c.by {
-	case CheapestCheckpoint:
+	case byCheapestCheckpoint:
 		return cheapestDump(t)
-	case ClosestToCompletion:
+	case byClosestToCompletion:
 		if !shareKnown(t.TaskView) {
 			return math.Inf(1)
 		}
 		return remaining(t.TaskView).Seconds()
-	case LeastWork:
+	case byLeastWork:
 		return t.Progress.Wall.Seconds()
 	}
 	if mem := t.Resident + t.Swapped; mem > 0 {
