@@ -2,28 +2,30 @@ package policy
 
 import (
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/victims"
 	"headrace/policy/internal/words"
 )
 
 // apply enters in the accounts what the plan does to make room for u, and emits the
 // orders, with the beginning of a reason. A plan that waits has no orders, but what it
 // counts on is spoken for.
-func (p *Planner) apply(u *task, way *plan, why string) {
-	n := way.n
-	outs := n.allot(u, way.acts, way.page)
-	for _, a := range way.acts {
-		n.credit(a)
+func (p *Planner) apply(u *books.Task, way *victims.Plan, why string) {
+	n := way.Node
+	outs := n.Allot(u, way.Acts, way.Page)
+	for _, a := range way.Acts {
+		n.Credit(a)
 	}
 	for _, o := range outs {
-		n.pageOut(o)
+		n.PageOut(o)
 	}
-	p.fleet.touch(n)
-	p.fleet.roomMade()
-	if way.waits() {
+	p.fleet.Touch(n)
+	p.fleet.RoomMade()
+	if way.Waits() {
 		return
 	}
-	for _, a := range way.acts {
-		p.emit(p.preempt(u, way, a, outs, why), a.t)
+	for _, a := range way.Acts {
+		p.emit(p.preempt(u, way, a, outs, why), a.Task)
 	}
 	for _, o := range outs {
 		p.pageOut(u, n, o, why)
@@ -31,19 +33,19 @@ func (p *Planner) apply(u *task, way *plan, why string) {
 }
 
 // preempt is the order for one act of the plan, to which the page-outs outs belong.
-func (p *Planner) preempt(u *task, way *plan, a act, outs []out, why string) headrace.Order {
+func (p *Planner) preempt(u *books.Task, way *victims.Plan, a books.Act, outs []books.Out, why string) headrace.Order {
 	o := headrace.Order{
-		Verb: headrace.OrderPreempt, Task: a.t.ID, Node: way.n.ID, Mechanism: a.mech, For: u.ID,
-		Delay: words.Seconds(way.cost.delay), Waste: words.Seconds(p.model.price(way.n, a).waste),
+		Verb: headrace.OrderPreempt, Task: a.Task.ID, Node: way.Node.ID, Mechanism: a.By, For: u.ID,
+		Delay: words.Seconds(way.Cost.Delay), Waste: words.Seconds(p.model.Of(way.Node, a).Waste),
 	}
-	switch a.mech {
+	switch a.By {
 	case headrace.Checkpoint:
-		o.Store = way.n.stores[a.store].Name
+		o.Store = way.Node.Stores[a.Store].Name
 	case headrace.Suspend:
 		for _, out := range outs {
-			if out.t == a.t {
-				o.PageOut = out.bytes
-				o.Waste += words.Seconds(p.model.paging(way.n, out.bytes).waste)
+			if out.Task == a.Task {
+				o.PageOut = out.Bytes
+				o.Waste += words.Seconds(p.model.Paging(way.Node, out.Bytes).Waste)
 			}
 		}
 	}
@@ -52,24 +54,24 @@ func (p *Planner) preempt(u *task, way *plan, a act, outs []out, why string) hea
 }
 
 // pageOut orders a page-out, unless it is part of the order that suspends the task.
-func (p *Planner) pageOut(u *task, n *node, o out, why string) {
-	if o.t.settled {
+func (p *Planner) pageOut(u *books.Task, n *books.Node, o books.Out, why string) {
+	if o.Task.Settled {
 		return
 	}
-	price := p.model.paging(n, o.bytes)
-	if o.t.order > 0 {
-		old := &p.orders[o.t.order-1]
-		old.PageOut += o.bytes
-		old.Waste += words.Seconds(price.waste)
+	price := p.model.Paging(n, o.Bytes)
+	if o.Task.Order > 0 {
+		old := &p.orders[o.Task.Order-1]
+		old.PageOut += o.Bytes
+		old.Waste += words.Seconds(price.Waste)
 		return
 	}
 	p.emit(headrace.Order{
-		Verb: headrace.OrderPageOut, Task: o.t.ID, Node: n.ID, PageOut: o.bytes, For: u.ID,
-		Delay: words.Seconds(price.delay), Waste: words.Seconds(price.waste), Reason: why,
-	}, o.t)
+		Verb: headrace.OrderPageOut, Task: o.Task.ID, Node: n.ID, PageOut: o.Bytes, For: u.ID,
+		Delay: words.Seconds(price.Delay), Waste: words.Seconds(price.Waste), Reason: why,
+	}, o.Task)
 }
 
-func (p *Planner) emit(o headrace.Order, t *task) {
+func (p *Planner) emit(o headrace.Order, t *books.Task) {
 	p.orders = append(p.orders, o)
-	t.order = len(p.orders)
+	t.Order = len(p.orders)
 }

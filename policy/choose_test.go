@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/victims"
 	"headrace/policy/internal/words"
 )
 
@@ -52,13 +54,13 @@ func Choose(urgent headrace.TaskView, n headrace.NodeView, others []headrace.Tas
 	}
 	tasks[at] = urgent
 	p := newPlanner(&headrace.View{Nodes: []headrace.NodeView{n}, Tasks: tasks}, c)
-	p.fleet.nodes[0].open()
-	u := &p.fleet.tasks[at]
+	p.fleet.Nodes[0].Open()
+	u := &p.fleet.Tasks[at]
 	if u.TaskView == nil {
-		p.fleet.enrol(at, p.fleet.nodeOf(urgent.Node))
+		p.fleet.Enrol(at, p.fleet.NodeOf(urgent.Node))
 	}
-	u.eff = p.ageing.aged(u.Priority, u.Waiting)
-	return p.choose(u, &p.fleet.nodes[0])
+	u.Aged = p.ageing.Aged(u.Priority, u.Waiting)
+	return p.choose(u, &p.fleet.Nodes[0])
 }
 
 // newPlanner is a planner that has taken in v.
@@ -68,35 +70,37 @@ func newPlanner(v *headrace.View, c Config) *Planner {
 	return p
 }
 
-func (p *Planner) choose(u *task, n *node) Choice {
+func (p *Planner) choose(u *books.Task, n *books.Node) Choice {
 	var ch Choice
-	if n.fitsLater(u) {
+	if n.FitsLater(u) {
 		ch.Fits = true
 		return ch
 	}
 	ch.Options = p.allOptions(u, n)
-	way := p.chooser.choose(u, n)
+	way := p.chooser.Choose(u, n)
 	if way == nil {
-		ch.Wait = p.c.Policy == Wait && n.possible(u)
+		ch.Wait = p.c.Policy == Wait && n.Possible(u)
 		return ch
 	}
 	for i := range ch.Options {
 		o := &ch.Options[i]
-		o.Chosen = slices.ContainsFunc(way.acts, func(a act) bool {
-			return a.t.ID == o.Task && a.mech == o.Mechanism && (a.store < 0 || n.stores[a.store].Name == o.Store)
+		o.Chosen = slices.ContainsFunc(way.Acts, func(a books.Act) bool {
+			return a.Task.ID == o.Task && a.By == o.Mechanism && (a.Store < 0 || n.Stores[a.Store].Name == o.Store)
 		})
 	}
-	ch.Total, ch.Wait = way.cost.total, way.waits()
+	ch.Total, ch.Wait = way.Cost.Total, way.Waits()
 	p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
 	ch.Orders = p.orders
 	return ch
 }
 
-func (p *Planner) allOptions(u *task, n *node) []Option {
-	p.chooser.rank(n)
+func (p *Planner) allOptions(u *books.Task, n *books.Node) []Option {
+	p.chooser.Rank(n)
 	var all []Option
-	add := func(t *task, m headrace.Mechanism, store int) { all = append(all, p.option(u, act{t, m, store})) }
-	for _, t := range slices.Concat(n.running, n.suspended) {
+	add := func(t *books.Task, m headrace.Mechanism, store int) {
+		all = append(all, p.option(u, books.Act{Task: t, By: m, Store: store}))
+	}
+	for _, t := range slices.Concat(n.Running, n.Suspended) {
 		if t == u {
 			continue
 		}
@@ -104,7 +108,7 @@ func (p *Planner) allOptions(u *task, n *node) []Option {
 		if runs {
 			add(t, headrace.Suspend, -1)
 		}
-		for i := range n.stores {
+		for i := range n.Stores {
 			add(t, headrace.Checkpoint, i)
 		}
 		if runs {
@@ -115,42 +119,42 @@ func (p *Planner) allOptions(u *task, n *node) []Option {
 	return all
 }
 
-func (p *Planner) option(u *task, a act) Option {
-	n := a.t.n
-	b := n.balance(u).with(a)
-	o := Option{Task: a.t.ID, Mechanism: a.mech, Refused: p.refusal(u, a, b)}
-	if a.store >= 0 {
-		o.Store = n.stores[a.store].Name
-		if s := n.stores[a.store]; !(s.Write > 0) || !(s.Read > 0) {
+func (p *Planner) option(u *books.Task, a books.Act) Option {
+	n := a.Task.Home
+	b := n.Balance(u).With(a)
+	o := Option{Task: a.Task.ID, Mechanism: a.By, Refused: p.refusal(u, a, b)}
+	if a.Store >= 0 {
+		o.Store = n.Stores[a.Store].Name
+		if s := n.Stores[a.Store]; !(s.Write > 0) || !(s.Read > 0) {
 			return o
 		}
 	}
-	if b.fits(n.swap) {
-		o.PageOut = b.page()
+	if b.Fits(n.Swap) {
+		o.PageOut = b.Page()
 	}
-	c := p.model.costOf(u, n, []act{a}, o.PageOut)
-	o.Delay, o.Waste, o.Total = words.Seconds(c.delay), words.Seconds(c.waste), c.total
+	c := p.model.Plan(u, n, []books.Act{a}, o.PageOut)
+	o.Delay, o.Waste, o.Total = words.Seconds(c.Delay), words.Seconds(c.Waste), c.Total
 	return o
 }
 
 // refusal says why a alone does not make room for u, b being what is then
 // missing.
-func (p *Planner) refusal(u *task, a act, b balance) string {
-	t, n := a.t, a.t.n
+func (p *Planner) refusal(u *books.Task, a books.Act, b books.Balance) string {
+	t, n := a.Task, a.Task.Home
 	switch {
-	case t.State == headrace.Suspended && !movable(u, t):
+	case t.State == headrace.Suspended && !victims.Movable(u, t):
 		return "it is held, not less urgent, or on its way out already"
-	case t.State == headrace.Running && a.mech != headrace.Wait && t.Priority >= u.Priority:
+	case t.State == headrace.Running && a.By != headrace.Wait && t.Priority >= u.Priority:
 		return fmt.Sprintf("its priority %s is not below %s", t.Priority, u.Priority)
-	case t.State == headrace.Running && a.mech != headrace.Wait && t.guard.against(u.eff):
-		return p.ageing.protection(t.TaskView)
-	case a.mech == headrace.Suspend:
+	case t.State == headrace.Running && a.By != headrace.Wait && t.Guard.Against(u.Aged):
+		return p.ageing.Protection(t.TaskView)
+	case a.By == headrace.Suspend:
 		return noSuspend(u, t)
-	case a.mech == headrace.Checkpoint && !canDump(t, a.store, nil):
-		return refusesDump(t, a.store)
-	case t.State == headrace.Running && a.mech == headrace.Wait && !slices.Contains(p.chooser.actsOn(u, t), a):
+	case a.By == headrace.Checkpoint && !books.CanDump(t, a.Store, nil):
+		return refusesDump(t, a.Store)
+	case t.State == headrace.Running && a.By == headrace.Wait && !slices.Contains(p.chooser.ActsOn(u, t), a):
 		return "it may not be preempted, and does not say how much of it is done"
-	case !b.fits(n.swap):
+	case !b.Fits(n.Swap):
 		return "it does not make enough room on its own"
 	}
 	return ""

@@ -3,51 +3,52 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"headrace/policy/internal/victims"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Name is a way of making room for more urgent tasks.
-type Name = rule
+type Name = victims.Policy
 
 const (
 	// Wait never preempts.
-	Wait = ruleWait
+	Wait = victims.Wait
 	// Kill kills victims.
-	Kill = ruleKill
+	Kill = victims.Kill
 	// Suspend suspends victims; where the guard refuses it checkpoints them, and
 	// where that is impossible too it waits. It never kills.
-	Suspend = ruleSuspend
+	Suspend = victims.Suspend
 	// Checkpoint checkpoints victims; where that is impossible it suspends them
 	// if the guard allows, else it waits. It never kills.
-	Checkpoint = ruleCheckpoint
+	Checkpoint = victims.Checkpoint
 	// Adaptive is checkpoint-preemption's algorithms 1 and 2 as written.
-	Adaptive = ruleAdaptive
+	Adaptive = victims.Adaptive
 	// Cost takes what costs least, waiting included. It is the default.
-	Cost = ruleCost
+	Cost = victims.Cost
 )
 
 // Names are all policies, the default first.
 func Names() []Name { return []Name{Cost, Wait, Kill, Suspend, Checkpoint, Adaptive} }
 
 // VictimOrder says which of several victims goes first.
-type VictimOrder = byOrder
+type VictimOrder = victims.Order
 
 const (
 	// CheapestCheckpoint takes the victim with the least bytes to write divided
 	// by the bandwidth of its store (checkpoint-preemption, section 5.2.2). Those
 	// that cannot be checkpointed come last.
-	CheapestCheckpoint = byCheapestCheckpoint
+	CheapestCheckpoint = victims.CheapestCheckpoint
 	// SmallestMemory takes the victim with the least memory
 	// (os-assisted-preemption, section V.A).
-	SmallestMemory = bySmallestMemory
+	SmallestMemory = victims.SmallestMemory
 	// ClosestToCompletion takes the victim that would be done first (Natjam,
 	// through os-assisted-preemption, section V.A). Those whose share is not
 	// known come last.
-	ClosestToCompletion = byClosestToCompletion
+	ClosestToCompletion = victims.ClosestToCompletion
 	// LeastWork takes the victim that a kill would cost the least running time.
-	LeastWork = byLeastWork
+	LeastWork = victims.LeastWork
 )
 
 // VictimOrders are all victim orders.

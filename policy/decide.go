@@ -5,6 +5,11 @@ import (
 	"slices"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/fleet"
+	"headrace/policy/internal/price"
+	"headrace/policy/internal/queue"
+	"headrace/policy/internal/victims"
 	"headrace/policy/internal/words"
 )
 
@@ -27,11 +32,11 @@ func Decide(v headrace.View, c Config) []headrace.Order {
 // by two goroutines at once.
 type Planner struct {
 	c       Config
-	ageing  ageing
-	model   *model
-	chooser *chooser
-	queue   queue
-	fleet   *fleet
+	ageing  queue.Ageing
+	model   *price.Model
+	chooser *victims.Chooser
+	queue   queue.Queue
+	fleet   *fleet.Fleet
 
 	orders   []headrace.Order
 	attempts int
@@ -47,16 +52,16 @@ func NewPlanner(c Config) *Planner {
 	if !slices.Contains(Names(), c.Policy) {
 		panic(fmt.Sprintf("policy: %v", unknown("policy", string(c.Policy), Names())))
 	}
-	p := &Planner{c: c, ageing: ageing{c.Ageing, c.MinRun}, model: newModel(c.overlap, c.doubling)}
-	p.chooser = newChooser(c.Policy, c.VictimOrder, p.model)
-	p.queue = queue{ageing: p.ageing, bySubmission: c.NoResidencyOrder}
-	p.fleet = newFleet(&ledger{reserve: c.reserve, overlap: c.overlap, meet: p.meet}, p.chooser, c.NoResidencyOrder)
+	p := &Planner{c: c, ageing: queue.Ageing{Step: c.Ageing, MinRun: c.MinRun}, model: price.New(c.overlap, c.doubling)}
+	p.chooser = victims.New(c.Policy, c.VictimOrder, p.model)
+	p.queue = queue.Queue{Ageing: p.ageing, BySubmission: c.NoResidencyOrder}
+	p.fleet = fleet.New(&books.Ledger{Reserve: c.reserve, Overlap: c.overlap, Meet: p.meet}, p.chooser, c.NoResidencyOrder)
 	return p
 }
 
 // meet fills in what is to be known of a task that runs.
-func (p *Planner) meet(t *task) {
-	t.rank, t.share, t.guard = p.chooser.rankOf(t), shareKnown(t.TaskView), p.ageing.guardOf(t.TaskView)
+func (p *Planner) meet(t *books.Task) {
+	t.Rank, t.KnowsShare, t.Guard = p.chooser.RankOf(t), price.ShareKnown(t.TaskView), p.ageing.GuardOf(t.TaskView)
 }
 
 // Decide is Decide for v, which is not changed, nor read after the call. The
@@ -64,13 +69,13 @@ func (p *Planner) meet(t *task) {
 func (p *Planner) Decide(v *headrace.View) []headrace.Order {
 	queue := p.begin(v)
 	for _, u := range queue {
-		u.served = u.Room != "" && p.redeem(u)
+		u.Served = u.Room != "" && p.redeem(u)
 	}
 	for _, u := range queue {
-		if u.served {
+		if u.Served {
 			continue
 		}
-		if u = u.next(p.fleet); !p.hopeless(u.task) {
+		if u = u.Next(p.fleet); !p.hopeless(u.Task) {
 			p.place(u)
 		}
 	}
@@ -78,13 +83,13 @@ func (p *Planner) Decide(v *headrace.View) []headrace.Order {
 }
 
 // begin takes in v, relieves its nodes, and lines up the tasks that wait.
-func (p *Planner) begin(v *headrace.View) []*waiter {
+func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 	p.load(v)
-	queue := p.queue.order(p.fleet.waiting)
+	queue := p.queue.Order(p.fleet.Waiting)
 	for _, u := range queue {
-		p.fleet.classify(u.task)
+		p.fleet.Classify(u.Task)
 	}
-	for _, n := range p.fleet.every {
+	for _, n := range p.fleet.Every {
 		p.relieve(n)
 	}
 	return queue
@@ -92,55 +97,55 @@ func (p *Planner) begin(v *headrace.View) []*waiter {
 
 func (p *Planner) load(v *headrace.View) {
 	p.orders, p.notes, p.attempts, p.keeping = p.orders[:0], p.notes[:0], 0, false
-	p.fleet.load(v)
+	p.fleet.Load(v)
 }
 
 // relieve orders out memory of suspended tasks on a node whose tasks hold more
 // than its budget, as happens when a task needs more than it said or has said
 // nothing.
-func (p *Planner) relieve(n *node) {
-	excess := -n.later.mem
-	if excess <= 0 || n.pageable <= 0 {
+func (p *Planner) relieve(n *books.Node) {
+	excess := -n.Later.Mem
+	if excess <= 0 || n.Pageable <= 0 {
 		return
 	}
-	nobody := &task{TaskView: &headrace.TaskView{}}
-	p.apply(nobody, p.chooser.relieve(n, excess), fmt.Sprintf("%s holds %s more than its memory budget", n.ID, words.Size(excess)))
+	nobody := &books.Task{TaskView: &headrace.TaskView{}}
+	p.apply(nobody, p.chooser.Relieve(n, excess), fmt.Sprintf("%s holds %s more than its memory budget", n.ID, words.Size(excess)))
 }
 
 // reserve gives u its room on n.
-func (p *Planner) reserve(u *task, n *node) {
-	n.reserve(u)
-	p.fleet.touch(n)
+func (p *Planner) reserve(u *books.Task, n *books.Node) {
+	n.Reserve(u)
+	p.fleet.Touch(n)
 }
 
 // place decides about one waiting task: start it, let it wait for room that is on
 // its way, make room, or keep room.
-func (p *Planner) place(w *waiter) {
-	u := w.task
-	if u.order > 0 || u.settled {
+func (p *Planner) place(w *queue.Waiter) {
+	u := w.Task
+	if u.Order > 0 || u.Settled {
 		p.note(u, "its memory is needed by a more urgent task")
 		return
 	}
-	now, s := p.fleet.find(u)
+	now, s := p.fleet.Find(u)
 	if now != nil {
 		p.start(w, now)
 		return
 	}
-	if p.fleet.nowhere(u, s) {
+	if p.fleet.Nowhere(u, s) {
 		p.noteNowhere(u)
 		return
 	}
-	if n := p.fleet.fitsLater(u, s); n != nil {
+	if n := p.fleet.FitsLater(u, s); n != nil {
 		p.reserve(u, n)
 		p.note(u, "room is being made on ", string(n.ID))
 		return
 	}
 	if way := p.search(u, s); way != nil {
-		if way.waits() {
+		if way.Waits() {
 			p.await(u, way)
 		} else {
 			p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
-			p.reserve(u, way.n)
+			p.reserve(u, way.Node)
 		}
 		p.notePlan(u, way)
 		return
@@ -150,53 +155,49 @@ func (p *Planner) place(w *waiter) {
 
 // hopeless reports whether it is known without looking that nothing can be done for u,
 // and that nothing is to be kept for it.
-func (p *Planner) hopeless(u *task) bool {
-	if !p.keeping || p.explain || u.order > 0 || u.settled {
+func (p *Planner) hopeless(u *books.Task) bool {
+	if !p.keeping || p.explain || u.Order > 0 || u.Settled {
 		return false
 	}
-	return p.fleet.hopeless(u, p.c.attempts > 0 && p.attempts >= p.c.attempts)
+	return p.fleet.Hopeless(u, p.c.attempts > 0 && p.attempts >= p.c.attempts)
 }
 
 // await lets u wait for its plan. What the plan will free and what it would page
 // out are spoken for, and so is what of u's need goes beyond; but nobody counts on
 // what may be left over some day.
-func (p *Planner) await(u *task, way *plan) {
-	n := way.n
-	now, later := n.now, n.later
+func (p *Planner) await(u *books.Task, way *victims.Plan) {
+	n := way.Node
+	now, later := n.Now, n.Later
 	p.apply(u, way, "")
-	n.reserve(u)
-	n.forgo(now, later)
-	p.fleet.touch(n)
+	n.Reserve(u)
+	n.Forgo(now, later)
+	p.fleet.Touch(n)
 }
 
 // search finds the policy's plan for u, or nil.
-func (p *Planner) search(u *task, s spots) *plan {
-	fresh := !begun(u.TaskView)
-	if fresh && p.fleet.fails(u, kindPlan) {
+func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
+	fresh := !books.Begun(u.TaskView)
+	if fresh && p.fleet.Planless(u) {
 		return nil
 	}
-	if fresh || p.fleet.severalSpots(u, s) {
+	if fresh || p.fleet.SeveralSpots(u, s) {
 		if p.attempts++; p.c.attempts > 0 && p.attempts > p.c.attempts {
 			return nil
 		}
 	}
-	way := p.fleet.plan(u, s)
-	if way == nil && fresh {
-		p.fleet.failed.note(u, kindPlan)
-	}
-	return way
+	return p.fleet.Plan(u, s)
 }
 
 // block keeps what is free for u on the node where the least is missing, so that
 // smaller tasks behind it do not eat it up for ever: for one task that can go
 // anywhere, and for one on each node that cannot. What is missing there can only
 // become less, so that the choice is stable.
-func (p *Planner) block(u *task, s spots) {
-	anywhere := u.State != headrace.Suspended && p.fleet.severalSpots(u, s)
+func (p *Planner) block(u *books.Task, s fleet.Spots) {
+	anywhere := u.State != headrace.Suspended && p.fleet.SeveralSpots(u, s)
 	if anywhere && p.keeping && !p.explain {
 		return
 	}
-	if !p.fleet.largeEnough(u, s) {
+	if !p.fleet.LargeEnough(u, s) {
 		p.noteNowhere(u)
 		return
 	}
@@ -204,25 +205,25 @@ func (p *Planner) block(u *task, s spots) {
 	if anywhere && p.keeping {
 		return
 	}
-	if n := p.fleet.nearestFit(u, s); n != nil {
+	if n := p.fleet.NearestFit(u, s); n != nil {
 		p.keeping = p.keeping || anywhere
-		n.keep(u)
-		p.fleet.touch(n)
+		n.Keep(u)
+		p.fleet.Touch(n)
 	}
 }
 
 // redeem gives w the room that was made for it by earlier orders, before anybody
 // else is served, and reports whether that room is still there.
-func (p *Planner) redeem(w *waiter) bool {
-	u, n := w.task, p.fleet.nodeOf(w.Room)
-	if n == nil || u.order > 0 || !may(u, n) {
+func (p *Planner) redeem(w *queue.Waiter) bool {
+	u, n := w.Task, p.fleet.NodeOf(w.Room)
+	if n == nil || u.Order > 0 || !fleet.May(u, n) {
 		return false
 	}
 	switch {
-	case n.fits(u):
+	case n.Fits(u):
 		p.start(w, n)
 		return true
-	case n.fitsLater(u):
+	case n.FitsLater(u):
 		p.reserve(u, n)
 		p.note(u, "room is being made on ", string(n.ID))
 		return true
@@ -231,8 +232,8 @@ func (p *Planner) redeem(w *waiter) bool {
 }
 
 // start orders w to run on n.
-func (p *Planner) start(w *waiter, n *node) {
-	u, o := w.task, headrace.Order{Task: w.ID, Node: n.ID}
+func (p *Planner) start(w *queue.Waiter, n *books.Node) {
+	u, o := w.Task, headrace.Order{Task: w.ID, Node: n.ID}
 	switch {
 	case u.State == headrace.Suspended:
 		o.Verb = headrace.OrderResume
@@ -240,16 +241,16 @@ func (p *Planner) start(w *waiter, n *node) {
 			o.Delay = words.Seconds(float64(u.Swapped) / n.SwapIn)
 		}
 		o.Reason = "there is room again"
-	case restorable(u.TaskView):
+	case books.Restorable(u.TaskView):
 		o.Verb = headrace.OrderRestore
-		o.Delay, o.Reason = comeBack(u, n)
+		o.Delay, o.Reason = fleet.ComeBack(u, n)
 	default:
 		o.Verb = headrace.OrderStart
-		attraction := p.fleet.attraction(u, n)
+		attraction := p.fleet.Attraction(u, n)
 		o.Reason = "there is room" + attraction + passing(w, attraction != "")
 	}
-	if u.eff > u.Priority {
-		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.eff.String()
+	if u.Aged > u.Priority {
+		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.Aged.String()
 	}
 	p.reserve(u, n)
 	p.emit(o, u)

@@ -5,6 +5,11 @@ import (
 	"strings"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/fleet"
+	"headrace/policy/internal/price"
+	"headrace/policy/internal/queue"
+	"headrace/policy/internal/victims"
 	"headrace/policy/internal/words"
 )
 
@@ -22,29 +27,29 @@ func Explain(v headrace.View, c Config) ([]headrace.Order, []Note) {
 	return p.Decide(&v), p.notes
 }
 
-func (p *Planner) note(u *task, says ...string) {
+func (p *Planner) note(u *books.Task, says ...string) {
 	if p.explain {
 		p.notes = append(p.notes, Note{u.ID, strings.Join(says, "")})
 	}
 }
 
 // notePlan says what u waits for, now that room is made for it.
-func (p *Planner) notePlan(u *task, way *plan) {
+func (p *Planner) notePlan(u *books.Task, way *victims.Plan) {
 	if !p.explain {
 		return
 	}
-	for _, a := range way.acts {
-		if a.mech == headrace.Wait {
-			p.note(u, "waits for ", string(a.t.ID), " to end on ", string(way.n.ID), ", in about ", words.Short(remaining(a.t.TaskView).Seconds()), ": cheaper than to preempt")
+	for _, a := range way.Acts {
+		if a.By == headrace.Wait {
+			p.note(u, "waits for ", string(a.Task.ID), " to end on ", string(way.Node.ID), ", in about ", words.Short(price.Remaining(a.Task.TaskView).Seconds()), ": cheaper than to preempt")
 			return
 		}
 	}
-	p.note(u, "room is being made on ", string(way.n.ID), ", in about ", words.Short(way.cost.delay))
+	p.note(u, "room is being made on ", string(way.Node.ID), ", in about ", words.Short(way.Cost.Delay))
 }
 
 // noteNowhere says that u can wait for no node.
-func (p *Planner) noteNowhere(u *task) {
-	if u.Node != "" && u.n == nil {
+func (p *Planner) noteNowhere(u *books.Task) {
+	if u.Node != "" && u.Home == nil {
 		p.note(u, "its node ", string(u.Node), " is not there")
 		return
 	}
@@ -53,17 +58,17 @@ func (p *Planner) noteNowhere(u *task) {
 
 // noteRefusal says what u waits for when nobody leaves for it: where there is a
 // less urgent task, why that one does not.
-func (p *Planner) noteRefusal(u *task, s spots) {
+func (p *Planner) noteRefusal(u *books.Task, s fleet.Spots) {
 	if !p.explain {
 		return
 	}
-	for _, n := range p.fleet.list(u, s) {
-		if n.lowest >= u.Priority {
+	for _, n := range p.fleet.List(u, s) {
+		if n.Lowest >= u.Priority {
 			continue
 		}
-		p.chooser.rank(n)
-		for _, v := range n.running {
-			if !v.settled && v.Priority < u.Priority {
+		p.chooser.Rank(n)
+		for _, v := range n.Running {
+			if !v.Settled && v.Priority < u.Priority {
 				p.note(u, "waits for room: ", p.whyNot(u, v))
 				return
 			}
@@ -73,19 +78,19 @@ func (p *Planner) noteRefusal(u *task, s spots) {
 }
 
 // whyNot says why v does not leave for u by the policy.
-func (p *Planner) whyNot(u, v *task) string {
+func (p *Planner) whyNot(u, v *books.Task) string {
 	if p.c.Policy == Wait {
 		return "the policy is to wait"
 	}
-	if v.guard.against(u.eff) {
-		return fmt.Sprintf("%s may not leave yet: %s", v.ID, p.ageing.protection(v.TaskView))
+	if v.Guard.Against(u.Aged) {
+		return fmt.Sprintf("%s may not leave yet: %s", v.ID, p.ageing.Protection(v.TaskView))
 	}
 	suspend, checkpoint := noSuspend(u, v), noCheckpoint(v)
 	switch {
 	case p.c.attempts > 0 && p.attempts > p.c.attempts:
 		return "others come first in looking for victims"
 	case p.c.Policy != Suspend && p.c.Policy != Checkpoint || suspend == "" || checkpoint == "":
-		return fmt.Sprintf("all that may leave on %s would not make enough", v.n.ID)
+		return fmt.Sprintf("all that may leave on %s would not make enough", v.Home.ID)
 	case suspend == checkpoint:
 		return fmt.Sprintf("%s can be neither suspended nor checkpointed: %s", v.ID, suspend)
 	}
@@ -93,70 +98,70 @@ func (p *Planner) whyNot(u, v *task) string {
 }
 
 // noSuspend says why to suspend v alone does not make room for u, empty when it does.
-func noSuspend(u, v *task) string {
-	n := v.n
-	b := n.balance(u).with(act{v, headrace.Suspend, -1})
+func noSuspend(u, v *books.Task) string {
+	n := v.Home
+	b := n.Balance(u).With(books.By(v, headrace.Suspend))
 	switch {
 	case v.NoSuspend != "":
 		return v.NoSuspend
-	case b.short(n.swap) > 0:
-		return fmt.Sprintf("%s would have to be paged out, %s can be", words.Size(b.mem), words.Size(max(0, min(n.swap, b.pageable))))
-	case !b.fits(n.swap):
+	case b.Short(n.Swap) > 0:
+		return fmt.Sprintf("%s would have to be paged out, %s can be", words.Size(b.Mem), words.Size(max(0, min(n.Swap, b.Pageable))))
+	case !b.Fits(n.Swap):
 		return "it does not make enough room on its own"
 	}
 	return ""
 }
 
 // because says why the policy took this act.
-func (p *Planner) because(way *plan, a act) string {
+func (p *Planner) because(way *victims.Plan, a books.Act) string {
 	switch {
-	case a.t.State == headrace.Suspended:
+	case a.Task.State == headrace.Suspended:
 		return "; its memory is needed and swap has no room for it"
-	case p.c.Policy == Suspend && a.mech == headrace.Checkpoint:
-		if why := a.t.NoSuspend; why != "" {
+	case p.c.Policy == Suspend && a.By == headrace.Checkpoint:
+		if why := a.Task.NoSuspend; why != "" {
 			return "; it cannot be suspended: " + why
 		}
 		return "; checkpoint instead of suspend: memory and swap would not hold all that stays"
-	case p.c.Policy == Checkpoint && a.mech == headrace.Suspend:
-		return "; suspend instead of checkpoint: " + noCheckpoint(a.t)
+	case p.c.Policy == Checkpoint && a.By == headrace.Suspend:
+		return "; suspend instead of checkpoint: " + noCheckpoint(a.Task)
 	case p.c.Policy == Adaptive:
 		return whyAdaptive(a)
 	case p.c.Policy == Cost:
-		return "; cheapest: delay " + words.Short(way.cost.delay) + ", waste " + words.Short(way.cost.waste)
+		return "; cheapest: delay " + words.Short(way.Cost.Delay) + ", waste " + words.Short(way.Cost.Waste)
 	}
 	return ""
 }
 
-func whyAdaptive(a act) string {
-	if a.mech == headrace.Checkpoint {
-		return "; progress " + words.Short(a.t.Progress.Wall.Seconds()) + " exceeds the overhead of a checkpoint"
+func whyAdaptive(a books.Act) string {
+	if a.By == headrace.Checkpoint {
+		return "; progress " + words.Short(a.Task.Progress.Wall.Seconds()) + " exceeds the overhead of a checkpoint"
 	}
-	if why := noCheckpoint(a.t); why != "" {
+	if why := noCheckpoint(a.Task); why != "" {
 		return "; it cannot be checkpointed: " + why
 	}
-	return "; progress " + words.Short(a.t.Progress.Wall.Seconds()) + " does not exceed the overhead of a checkpoint"
+	return "; progress " + words.Short(a.Task.Progress.Wall.Seconds()) + " does not exceed the overhead of a checkpoint"
 }
 
 // refusesDump says why t cannot be checkpointed to store i.
-func refusesDump(t *task, i int) string {
-	s := &t.n.stores[i]
+func refusesDump(t *books.Task, i int) string {
+	s := &t.Home.Stores[i]
 	switch {
 	case t.NoCheckpoint != "":
 		return t.NoCheckpoint
 	case !(s.Write > 0) || !(s.Read > 0):
 		return fmt.Sprintf("the bandwidth of store %s is not known", s.Name)
 	}
-	return fmt.Sprintf("store %s has %s free, the checkpoint needs %s", s.Name, words.Size(s.free), words.Size(dumpBytes(t.TaskView, s.StoreView)))
+	return fmt.Sprintf("store %s has %s free, the checkpoint needs %s", s.Name, words.Size(s.Free), words.Size(books.DumpBytes(t.TaskView, s.StoreView)))
 }
 
 // noCheckpoint says why t cannot be checkpointed to any store; empty when it can.
-func noCheckpoint(t *task) string {
+func noCheckpoint(t *books.Task) string {
 	if t.NoCheckpoint != "" {
 		return t.NoCheckpoint
 	}
 	why := "there is no store"
-	for i := range t.n.stores {
-		if canDump(t, i, nil) {
+	for i := range t.Home.Stores {
+		if books.CanDump(t, i, nil) {
 			return ""
 		}
 		why = refusesDump(t, i)
@@ -166,14 +171,14 @@ func noCheckpoint(t *task) string {
 
 // passing says in words why t goes before others of its job; empty when it does not.
 // attracted: it has been said what of its input is on the node to which it goes.
-func passing(t *waiter, attracted bool) string {
+func passing(t *queue.Waiter, attracted bool) string {
 	switch {
-	case !t.passes:
+	case !t.Passes:
 		return ""
 	case attracted:
 		return ", so it goes before others of its job"
-	case t.local > 0:
-		return "; " + words.Percent(t.local) + " of its input is in memory, so it goes before others of its job"
+	case t.Local > 0:
+		return "; " + words.Percent(t.Local) + " of its input is in memory, so it goes before others of its job"
 	}
 	return "; others of its job have theirs in memory where there is no room"
 }

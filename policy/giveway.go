@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/price"
 	"headrace/policy/internal/words"
 )
 
@@ -54,7 +56,7 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 	victim, u := opponents(victim, urgent)
 	victim.Node = n.ID
 	tasks := []headrace.TaskView{u}
-	used, claimed := held(&victim), int64(0)
+	used, claimed := books.Held(&victim), int64(0)
 	there := false
 	for _, t := range others {
 		if t.ID == victim.ID {
@@ -65,12 +67,12 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 		switch {
 		case t.Leaving:
 			claimed += t.MemoryRequest
-			used += residue(&t)
+			used += books.Residue(&t)
 		case t.Starting:
-			used += demand(&t, &n)
+			used += books.Demand(&t, &n)
 		case t.State == headrace.Running:
 			t.Held = true
-			used += held(&t)
+			used += books.Held(&t)
 		case t.State == headrace.Suspended:
 			t.Held = true
 			used += t.Resident - t.PagingOut
@@ -93,7 +95,7 @@ func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrac
 	v = victim
 	v.Held = false
 	v.Priority = min(v.Priority, headrace.MaxPriority-1)
-	if !(v.CPUs > 2*slack) {
+	if !(v.CPUs > 2*books.Slack) {
 		v.CPUs = 1 // how many makes no difference
 	}
 	u = headrace.TaskView{
@@ -109,23 +111,23 @@ func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrac
 // giveWay decides about the only task that may leave the only node for the first task
 // of the view, which waits.
 func (p *Planner) giveWay() Verdict {
-	u, n := &p.fleet.tasks[0], &p.fleet.nodes[0]
-	u.eff = u.Priority
-	n.open()
-	v := n.running[0]
-	way := p.chooser.choose(u, n)
+	u, n := &p.fleet.Tasks[0], &p.fleet.Nodes[0]
+	u.Aged = u.Priority
+	n.Open()
+	v := n.Running[0]
+	way := p.chooser.Choose(u, n)
 	switch {
 	case way == nil:
 		return Verdict{Reason: p.whyNot(u, v)}
-	case way.waits():
-		left := remaining(v.TaskView)
+	case way.Waits():
+		left := price.Remaining(v.TaskView)
 		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + words.Short(left.Seconds())}
 	}
-	verdict := Verdict{Delay: words.Seconds(way.cost.delay), Waste: words.Seconds(way.cost.waste)}
-	for _, a := range way.acts {
-		if a.mech == headrace.Checkpoint {
-			s := n.stores[a.store].StoreView
-			verdict.Bytes, verdict.Dump = dumpBytes(a.t.TaskView, s), words.Seconds(dump(a.t.TaskView, s))
+	verdict := Verdict{Delay: words.Seconds(way.Cost.Delay), Waste: words.Seconds(way.Cost.Waste)}
+	for _, a := range way.Acts {
+		if a.By == headrace.Checkpoint {
+			s := n.Stores[a.Store].StoreView
+			verdict.Bytes, verdict.Dump = books.DumpBytes(a.Task.TaskView, s), words.Seconds(books.Dump(a.Task.TaskView, s))
 		}
 	}
 	p.apply(u, way, "its scheduler needs the room")

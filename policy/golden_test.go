@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
 )
 
 // goldenFile holds one hash of four bytes for each case of goldenCase: of the
@@ -43,7 +44,7 @@ func goldenCase(seed uint64) (headrace.View, Config) {
 // rooms says for some waiting tasks that room was made for them before.
 func rooms(r *rand.Rand, v *headrace.View) {
 	for i := range v.Tasks {
-		if t := &v.Tasks[i]; waiting(t) && r.IntN(8) == 0 {
+		if t := &v.Tasks[i]; books.Waiting(t) && r.IntN(8) == 0 {
 			t.Room = v.Nodes[r.IntN(len(v.Nodes))].ID
 		}
 	}

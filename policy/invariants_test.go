@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"headrace"
+	"headrace/policy/internal/books"
 )
 
 // TestInvariants decides about random views and checks what must hold whatever
@@ -51,7 +52,7 @@ func checkDecision(v headrace.View, c Config, seen map[string]int) error {
 	}
 	for _, t := range v.Tasks {
 		noted := slices.ContainsFunc(notes, func(n Note) bool { return n.Task == t.ID })
-		if waiting(&t) && !noted && !done[t.ID] {
+		if books.Waiting(&t) && !noted && !done[t.ID] {
 			return fmt.Errorf("neither an order nor a note for %s", t.ID)
 		}
 	}
@@ -203,11 +204,11 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 	}
 	usable := n.SwapFree - paging - int64(math.Ceil(c.reserve*float64(n.SwapFree+swapped)))
 	switch {
-	case now.cpus > n.CPUs+slack:
+	case now.cpus > n.CPUs+books.Slack:
 		return fmt.Errorf("%v of %v CPUs used at once", now.cpus, n.CPUs)
 	case starts && now.mem > n.Memory+gone:
 		return fmt.Errorf("%d of %d bytes used at once", now.mem, n.Memory)
-	case end.cpus > n.CPUs+slack:
+	case end.cpus > n.CPUs+books.Slack:
 		return fmt.Errorf("%v of %v CPUs used in the end", end.cpus, n.CPUs)
 	case end.mem > n.Memory && !wasOver && (starts || len(came) > 0):
 		return fmt.Errorf("%d of %d bytes used in the end", end.mem, n.Memory)

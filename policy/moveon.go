@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
 	"headrace/policy/internal/words"
 )
 
@@ -44,7 +45,7 @@ func MoveOn(t headrace.TaskView, n headrace.NodeView, wait time.Duration) (Ways,
 		if n.SwapIn > 0 {
 			w.Here += words.Seconds(float64(t.Swapped) / n.SwapIn)
 		}
-		w.Elsewhere += s.Queue + s.DumpOverhead + words.Seconds(float64(dumpBytes(&t, s))/s.Write)
+		w.Elsewhere += s.Queue + s.DumpOverhead + words.Seconds(float64(books.DumpBytes(&t, s))/s.Write)
 	default:
 		return Ways{}, false
 	}
@@ -61,10 +62,10 @@ func storeFor(t headrace.TaskView, n headrace.NodeView) (best *headrace.StoreVie
 			}
 			continue
 		}
-		if s.Free < dumpBytes(&t, s) {
+		if s.Free < books.DumpBytes(&t, s) {
 			continue
 		}
-		if best == nil || s.Queue+words.Seconds(dump(&t, s)) < best.Queue+words.Seconds(dump(&t, best)) {
+		if best == nil || s.Queue+words.Seconds(books.Dump(&t, s)) < best.Queue+words.Seconds(books.Dump(&t, best)) {
 			best = s
 		}
 	}

@@ -249,10 +249,10 @@ func testOracle(t *testing.T, allSets int, equalShare, worstRatio, missedShare f
 func (o *oracle) choose(allSets int) Choice {
 	v := headrace.View{Nodes: []headrace.NodeView{o.n}, Tasks: append(slices.Clone(o.tasks), o.u)}
 	p := newPlanner(&v, o.c)
-	p.chooser.most = allSets
-	u := &p.fleet.tasks[len(o.tasks)]
-	u.eff = u.Priority
-	return p.choose(u, &p.fleet.nodes[0])
+	p.chooser.Most = allSets
+	u := &p.fleet.Tasks[len(o.tasks)]
+	u.Aged = u.Priority
+	return p.choose(u, &p.fleet.Nodes[0])
 }
 
 func randomInstance(r *rand.Rand) *oracle {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/queue"
 )
 
 // crowdOfJobs is waiting tasks in which everything that the order looks at is
@@ -37,14 +39,14 @@ func crowdOfJobs(r *rand.Rand) headrace.View {
 
 // hotter is the rule said a second time: whether b goes before a, which stands
 // before it, because of what is in memory.
-func hotter(a, b *waiter) bool {
-	in := func(t *waiter) int64 { return min(max(t.Input.Resident, 0), t.Input.Bytes) }
+func hotter(a, b *queue.Waiter) bool {
+	in := func(t *queue.Waiter) int64 { return min(max(t.Input.Resident, 0), t.Input.Bytes) }
 	return in(b)*a.Input.Bytes > in(a)*b.Input.Bytes // the larger share, without rounding
 }
 
 // changeable reports whether a and b may change places.
-func changeable(c Config, a, b *waiter) bool {
-	if a.Job == "" || a.Job != b.Job || a.Input.Bytes == 0 || b.Input.Bytes == 0 || a.eff != b.eff || begun(a.TaskView) || begun(b.TaskView) {
+func changeable(c Config, a, b *queue.Waiter) bool {
+	if a.Job == "" || a.Job != b.Job || a.Input.Bytes == 0 || b.Input.Bytes == 0 || a.Aged != b.Aged || books.Begun(a.TaskView) || books.Begun(b.TaskView) {
 		return false
 	}
 	step := c.resolved().Ageing
@@ -52,16 +54,16 @@ func changeable(c Config, a, b *waiter) bool {
 }
 
 // dumbOrder exchanges neighbours of a group until there are none left to exchange.
-func dumbOrder(c Config, submitted []*waiter) []*waiter {
+func dumbOrder(c Config, submitted []*queue.Waiter) []*queue.Waiter {
 	q := slices.Clone(submitted)
 	for exchangeOne(c, q) {
 	}
 	return q
 }
 
-func exchangeOne(c Config, q []*waiter) bool {
+func exchangeOne(c Config, q []*queue.Waiter) bool {
 	for i, a := range q {
-		next := slices.IndexFunc(q[i+1:], func(b *waiter) bool { return changeable(c, a, b) })
+		next := slices.IndexFunc(q[i+1:], func(b *queue.Waiter) bool { return changeable(c, a, b) })
 		if next < 0 {
 			continue
 		}
@@ -74,12 +76,12 @@ func exchangeOne(c Config, q []*waiter) bool {
 }
 
 // lined are the tasks of v that wait, in their order.
-func lined(v *headrace.View, c Config) []*waiter {
+func lined(v *headrace.View, c Config) []*queue.Waiter {
 	p := newPlanner(v, c)
-	return p.queue.order(p.fleet.waiting)
+	return p.queue.Order(p.fleet.Waiting)
 }
 
-func idsOf(tasks []*waiter) string {
+func idsOf(tasks []*queue.Waiter) string {
 	var b strings.Builder
 	for _, t := range tasks {
 		fmt.Fprintf(&b, " %s", t.ID)
@@ -116,7 +118,7 @@ func TestResidentFirst(t *testing.T) {
 
 // checkPlaces checks that only tasks of one job have changed places among
 // themselves, none of them begun, all of one priority.
-func checkPlaces(before, after []*waiter) error {
+func checkPlaces(before, after []*queue.Waiter) error {
 	if len(before) != len(after) {
 		return fmt.Errorf("%d tasks became %d", len(before), len(after))
 	}
@@ -126,9 +128,9 @@ func checkPlaces(before, after []*waiter) error {
 		switch {
 		case seen[a.ID]:
 			return fmt.Errorf("%s twice", a.ID)
-		case a.Job != b.Job || a.eff != b.eff || begun(a.TaskView) != begun(b.TaskView):
+		case a.Job != b.Job || a.Aged != b.Aged || books.Begun(a.TaskView) != books.Begun(b.TaskView):
 			return fmt.Errorf("%s took the place of %s", a.ID, b.ID)
-		case a.ID != b.ID && (a.Job == "" || a.Input.Bytes == 0 || b.Input.Bytes == 0 || begun(a.TaskView)):
+		case a.ID != b.ID && (a.Job == "" || a.Input.Bytes == 0 || b.Input.Bytes == 0 || books.Begun(a.TaskView)):
 			return fmt.Errorf("%s moved", a.ID)
 		}
 		seen[a.ID] = true

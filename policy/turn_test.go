@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/queue"
 )
 
 // at is an entry of InputView.At of an input of 100 bytes.
@@ -293,34 +295,34 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 	p := NewPlanner(c)
 	left := slices.Clone(p.begin(&v))
 	for _, u := range left {
-		u.served = u.Room != "" && p.redeem(u)
+		u.Served = u.Room != "" && p.redeem(u)
 	}
-	known := func(mates []*waiter) bool {
-		return slices.ContainsFunc(mates, func(t *waiter) bool { return len(t.Input.At) > 0 })
+	known := func(mates []*queue.Waiter) bool {
+		return slices.ContainsFunc(mates, func(t *queue.Waiter) bool { return len(t.Input.At) > 0 })
 	}
-	claimOf := func(t *waiter) claim {
-		return claimOf(t.TaskView, func(id headrace.NodeID) bool { return p.fleet.nodeOf(id).fits(t.task) },
-			func(id headrace.NodeID) bool { return p.fleet.nodeOf(id) != nil })
+	claimOf := func(t *queue.Waiter) claim {
+		return claimOf(t.TaskView, func(id headrace.NodeID) bool { return p.fleet.NodeOf(id).Fits(t.Task) },
+			func(id headrace.NodeID) bool { return p.fleet.NodeOf(id) != nil })
 	}
 	all := slices.Clone(left)
-	left = slices.DeleteFunc(left, func(u *waiter) bool { return u.served })
+	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served })
 	for len(left) > 0 {
 		u, best := left[0], 0
-		mate := func(a, b *waiter) bool { return changeable(c, a, b) }
-		if mates := slices.DeleteFunc(slices.Clone(all), func(t *waiter) bool { return !mate(u, t) }); known(mates) && !c.NoResidencyOrder {
+		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) }
+		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !mate(u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
 				if mate(u, t) && claimOf(t).before(claimOf(left[best])) {
 					best = i
 				}
 			}
 			u = left[best]
-			u.passes = best > 0
+			u.Passes = best > 0
 			if len(u.Input.At) == 0 {
-				u.local = fraction(u.Input.Resident, u.Input.Bytes)
+				u.Local = queue.Fraction(u.Input.Resident, u.Input.Bytes)
 			}
 		}
 		left = takeTurn(left, best, mate)
-		if !p.hopeless(u.task) {
+		if !p.hopeless(u.Task) {
 			p.place(u)
 		}
 	}
@@ -331,7 +333,7 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 func scatter(r *rand.Rand, v *headrace.View) {
 	for i := range v.Tasks {
 		t := &v.Tasks[i]
-		if !waiting(t) || begun(t) {
+		if !books.Waiting(t) || books.Begun(t) {
 			continue
 		}
 		if r.IntN(2) == 0 {

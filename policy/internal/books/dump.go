@@ -1,0 +1,82 @@
+package books
+
+import "headrace"
+
+// DumpBytes is what a checkpoint of t in s has to write. A checkpoint in another
+// store than the last one cannot build on it.
+func DumpBytes(t *headrace.TaskView, s *headrace.StoreView) int64 {
+	if t.Checkpoint != nil && t.Checkpoint.Store != s.Name {
+		return max(t.Dirty, t.Resident+t.Swapped)
+	}
+	return t.Dirty
+}
+
+// Dump is how long that takes, in seconds, once it is its turn.
+func Dump(t *headrace.TaskView, s *headrace.StoreView) float64 {
+	return s.DumpOverhead.Seconds() + float64(DumpBytes(t, s))/s.Write
+}
+
+// RestoreAfter is how long it takes to bring t back from a checkpoint that is yet
+// to be written to s.
+func RestoreAfter(t *headrace.TaskView, s *headrace.StoreView) float64 {
+	size := DumpBytes(t, s)
+	if t.Checkpoint != nil && t.Checkpoint.Store == s.Name {
+		size += t.Checkpoint.Bytes
+	}
+	return s.RestoreOverhead.Seconds() + float64(size)/s.Read
+}
+
+// Restore is how long it takes to bring t back on n from the checkpoint it has;
+// zero without one, and where nothing is known about its store.
+func Restore(t *headrace.TaskView, n *Node) float64 {
+	if t.Checkpoint == nil {
+		return 0
+	}
+	s := n.StoreNamed(t.Checkpoint.Store)
+	if s == nil || s.Read <= 0 {
+		return 0
+	}
+	return s.RestoreOverhead.Seconds() + float64(t.Checkpoint.Bytes)/s.Read
+}
+
+// CanDump reports whether t can be checkpointed to store i of its node, after
+// acts have used some of its room.
+func CanDump(t *Task, i int, acts []Act) bool {
+	s := &t.Home.Stores[i]
+	if !Dumps(t, s.StoreView) {
+		return false
+	}
+	free := s.Free
+	for _, a := range acts {
+		if a.By == headrace.Checkpoint && a.Store == i {
+			free -= DumpBytes(a.Task.TaskView, s.StoreView)
+		}
+	}
+	return DumpBytes(t.TaskView, s.StoreView) <= free
+}
+
+// Ahead is how long acts keep store i busy.
+func Ahead(n *Node, i int, acts []Act) float64 {
+	var sum float64
+	for _, a := range acts {
+		if a.By == headrace.Checkpoint && a.Store == i {
+			sum += Dump(a.Task.TaskView, n.Stores[i].StoreView)
+		}
+	}
+	return sum
+}
+
+// Dumps reports whether t can be checkpointed to s, if there is room.
+func Dumps(t *Task, s *headrace.StoreView) bool {
+	return t.NoCheckpoint == "" && s.Write > 0 && s.Read > 0
+}
+
+// StoreNamed is the store of that name, or nil.
+func (n *Node) StoreNamed(name string) *Store {
+	for i := range n.Stores {
+		if n.Stores[i].Name == name {
+			return &n.Stores[i]
+		}
+	}
+	return nil
+}

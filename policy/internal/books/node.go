@@ -1,0 +1,282 @@
+package books
+
+import (
+	"math"
+	"slices"
+
+	"headrace"
+)
+
+// Node is a node of the view with its accounts. What is free counts every task
+// on it: now, and later, when all that is leaving or being paged out is gone and
+// all that this decision gave away is taken.
+type Node struct {
+	*headrace.NodeView
+	of         *Ledger
+	Index      int
+	name       headrace.NodeID
+	Now, Later Room
+	// Swap is what may still be ordered out; Pageable what suspended tasks have;
+	// swapped what all tasks have there.
+	Swap, Pageable, swapped int64
+	Stores                  []Store
+	// Lowest is the least priority among running and suspended tasks that are
+	// not held; above MaxPriority when there are none.
+	Lowest headrace.Priority
+	// first and last are the tasks that may be preempted as far as their state goes,
+	// chained by Ledger.next; -1 when there are none.
+	first, last int32
+	// Running is the same tasks once opened, of which whoever looks for victims has
+	// sorted so many; Suspended are those whose memory may be paged out.
+	Running, Suspended []*Task
+	Sorted             int
+	opened, linedUp    bool
+	Shares             bool // some of Running say how much of them is done
+	// Kept is a task that nothing can be done for yet: what is free is kept for it.
+	Kept *Task
+}
+
+// Store is a store with what this decision has added to its queue.
+type Store struct {
+	*headrace.StoreView
+	Queue float64 // seconds
+	Free  int64
+}
+
+// reset empties the accounts and keeps the memory of the lists.
+func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
+	*n = Node{
+		NodeView: v, of: l, Index: n.Index, name: n.name, Lowest: headrace.MaxPriority + 1, first: -1, last: -1,
+		Now: Room{v.CPUs, v.Memory}, Later: Room{v.CPUs, v.Memory},
+		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0],
+	}
+	for j := range v.Stores {
+		s := &v.Stores[j]
+		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), s.Free})
+	}
+}
+
+// account enters what task i of the view holds on n.
+func (n *Node) account(i int, t *headrace.TaskView) {
+	n.swapped += t.Swapped
+	n.Swap -= t.PagingOut
+	switch {
+	case t.State.Final():
+	case t.Starting:
+		mem := Demand(t, n.NodeView)
+		n.Now.take(t.CPUs, mem)
+		n.Later.take(t.CPUs, mem)
+	case t.State == headrace.Running:
+		mem := Held(t)
+		n.Now.take(t.CPUs, mem)
+		if t.Leaving {
+			n.Later.take(0, Residue(t))
+			break
+		}
+		n.Later.take(t.CPUs, mem)
+		if !t.Held {
+			n.chain(i)
+			n.Lowest = min(n.Lowest, t.Priority)
+		}
+	case t.State == headrace.Suspended && t.Leaving:
+		n.Now.take(0, t.Resident)
+		n.Later.take(0, Residue(t))
+	case t.State == headrace.Suspended:
+		n.Now.take(0, t.Resident-n.onTheWay(t))
+		n.Later.take(0, t.Resident-t.PagingOut)
+		n.Suspended = append(n.Suspended, &n.of.Tasks[i])
+		n.Pageable += n.of.Tasks[i].Pageable()
+		if !t.Held {
+			n.Lowest = min(n.Lowest, t.Priority)
+		}
+	}
+}
+
+// Runs reports whether there is a task that may be preempted as far as its state goes.
+func (n *Node) Runs() bool { return n.first >= 0 }
+
+// chain adds task i to those that run on n and may be preempted as far as their
+// state goes.
+func (n *Node) chain(i int) {
+	n.of.next[i] = -1
+	if n.last < 0 {
+		n.first = int32(i)
+	} else {
+		n.of.next[n.last] = int32(i)
+	}
+	n.last = int32(i)
+}
+
+// balanceSwap makes n.swap what may still be ordered out, when all tasks have been
+// entered; until then it is what was ordered out and is not there yet, as a negative
+// number.
+func (n *Node) balanceSwap() {
+	if n.SwapOut <= 0 || n.SwapIn <= 0 {
+		n.Swap = 0
+		return
+	}
+	n.Swap += n.SwapFree - int64(math.Ceil(n.of.Reserve*float64(n.SwapFree+n.swapped)))
+}
+
+// Open fills in Running, which is empty before.
+func (n *Node) Open() {
+	if n.opened {
+		return
+	}
+	n.opened = true
+	for i := n.first; i >= 0; i = n.of.next[i] {
+		t := n.of.Enrol(int(i), n)
+		n.of.Meet(t)
+		n.Shares = n.Shares || t.KnowsShare
+		n.Running = append(n.Running, t)
+	}
+}
+
+// LineUp sorts the suspended tasks of n so that those come first whose memory will
+// be needed last.
+func (n *Node) LineUp() {
+	if !n.linedUp {
+		n.linedUp = true
+		slices.SortFunc(n.Suspended, lastToReturn)
+	}
+}
+
+// onTheWay is how much of the memory of the suspended task t counts as free for a
+// start though it is still on its way to swap: all of it, once no more than the
+// share overlap of what goes is still to go.
+func (n *Node) onTheWay(t *headrace.TaskView) int64 {
+	if float64(t.PagingOut) <= n.of.Overlap*float64(t.PagingOut+t.Swapped) {
+		return t.PagingOut
+	}
+	return 0
+}
+
+// own is what the suspended task u already holds on its node, as it is counted
+// in now and in later. Other waiting tasks hold nothing.
+func (n *Node) own(u *Task) (now, later int64) {
+	if u.State != headrace.Suspended {
+		return 0, 0
+	}
+	return u.Resident - n.onTheWay(u.TaskView), u.Resident - u.Paging
+}
+
+// Possible reports whether u could be on n if n were empty.
+func (n *Node) Possible(u *Task) bool {
+	return u.CPUs <= n.CPUs+Slack && Demand(u.TaskView, n.NodeView) <= max(0, n.Memory)
+}
+
+// Fits reports whether u can be started on n at once.
+func (n *Node) Fits(u *Task) bool {
+	own, later := n.own(u)
+	if n != u.Home {
+		own, later = 0, 0
+	}
+	mem := Demand(u.TaskView, n.NodeView)
+	if mem <= 0 {
+		return n.Now.Holds(u.CPUs, 0) && n.Later.Holds(u.CPUs, 0)
+	}
+	return n.Now.Holds(u.CPUs, mem-own) && n.Later.Holds(u.CPUs, mem-later)
+}
+
+// FitsLater reports whether u can be started on n once those that are leaving are gone.
+func (n *Node) FitsLater(u *Task) bool {
+	mem := Demand(u.TaskView, n.NodeView)
+	if mem <= 0 {
+		return n.Later.Holds(u.CPUs, 0)
+	}
+	_, own := n.own(u)
+	return n.Later.Holds(u.CPUs, mem-own)
+}
+
+// MayFit reports whether u will fit on n once all that runs there has ended. If not,
+// suspended tasks hold what is missing and have to run first: to keep room from them
+// would have both wait for ever.
+func (n *Node) MayFit(u *Task) bool {
+	b := n.Balance(u)
+	if b.Fits(n.Swap) {
+		return true
+	}
+	n.Open()
+	for _, t := range n.Running {
+		if !t.Settled {
+			b = b.With(By(t, headrace.Wait))
+		}
+	}
+	return b.Fits(n.Swap)
+}
+
+// Missing is how much is missing on n for u, as a share of what u needs.
+func (n *Node) Missing(u *Task) float64 {
+	b := n.Balance(u)
+	var m float64
+	if u.CPUs > 0 {
+		m += max(0, b.CPUs) / u.CPUs
+	}
+	if mem := Demand(u.TaskView, n.NodeView); mem > 0 {
+		m += float64(b.Short(n.Swap)) / float64(mem)
+	}
+	return m
+}
+
+// Reserve gives u its room on n.
+func (n *Node) Reserve(u *Task) {
+	mem := Demand(u.TaskView, n.NodeView)
+	now, later := n.own(u)
+	n.Now.take(u.CPUs, mem-now)
+	n.Later.take(u.CPUs, mem-later)
+	n.settle(u)
+}
+
+// Keep sets aside for u what is free on n, as far as u needs it.
+func (n *Node) Keep(u *Task) {
+	mem := Demand(u.TaskView, n.NodeView)
+	now, later := n.own(u)
+	n.Now.take(clamp(u.CPUs, n.Now.CPUs), clamp(mem-now, n.Now.Mem))
+	n.Later.take(clamp(u.CPUs, n.Later.CPUs), clamp(mem-later, n.Later.Mem))
+	n.settle(u)
+	n.Kept = u
+}
+
+// clamp is what of a need can be met from what is free.
+func clamp[T int64 | float64](need, free T) T { return max(0, min(need, free)) }
+
+// settle takes note that this decision has dealt with u, which waited.
+func (n *Node) settle(u *Task) {
+	if u.State == headrace.Suspended {
+		n.Pageable -= u.Pageable()
+	}
+	u.Settled = true
+}
+
+// Credit enters what a frees on n.
+func (n *Node) Credit(a Act) {
+	t := a.Task
+	after := Balance{}.With(a)
+	n.Later.take(after.CPUs, after.Mem)
+	if t.State == headrace.Suspended {
+		n.Pageable -= t.Pageable()
+	}
+	t.Settled = true
+	if a.By == headrace.Checkpoint {
+		s := &n.Stores[a.Store]
+		s.Queue += Dump(t.TaskView, s.StoreView)
+		s.Free -= DumpBytes(t.TaskView, s.StoreView)
+	}
+}
+
+// PageOut enters that o goes to swap.
+func (n *Node) PageOut(o Out) {
+	n.Swap -= o.Bytes
+	n.Later.Mem += o.Bytes
+	o.Task.Paging += o.Bytes
+	if o.Task.State == headrace.Suspended {
+		n.Pageable -= o.Bytes
+	}
+}
+
+// Forgo gives up what is free beyond the given rooms of before: nobody counts on it.
+func (n *Node) Forgo(now, later Room) {
+	more := Room{min(0, n.Later.CPUs-later.CPUs), min(0, n.Later.Mem-later.Mem)}
+	n.Now = Room{now.CPUs + more.CPUs, now.Mem + more.Mem}
+	n.Later = Room{later.CPUs + more.CPUs, later.Mem + more.Mem}
+}

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"cmp"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/victims"
+	"slices"
+)
+
+// wideNodes is on how many nodes sets of several victims are looked for: those
+// where the least is missing. Single victims are looked for on all. Sixteen gave no
+// better days in simulation, and took half as long again.
+const wideNodes = 4
+
+// asked is the bid of a node as it was in some version; 0: it was never asked.
+type asked struct {
+	version uint32
+	victims.Bid
+}
+
+// Plan is the policy's plan for u on one of its spots, or nil. It is valid until the
+// next call.
+func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
+	way := f.plan(u, s)
+	if way == nil && !books.Begun(u.TaskView) {
+		f.failed.note(u, kindPlan)
+	}
+	return way
+}
+
+func (f *Fleet) plan(u *books.Task, s Spots) *victims.Plan {
+	bids := f.bids(u, s)
+	n := f.lowestBid(u, s, bids)
+	switch {
+	case f.chooser.Weighs():
+		return f.cheapest(u, s, bids, n)
+	case n == nil:
+		return nil
+	}
+	return f.chooser.Named(u, n)
+}
+
+// lowestBid is the spot that the policy prefers, the first of those that it likes as
+// well, or nil.
+func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
+	var best *books.Node
+	if s.Home != nil && f.ask(u, s.Home, bids).OK {
+		best = s.Home
+	}
+	if !s.several() {
+		return best
+	}
+	for i, n := range f.Every {
+		b := &bids[i]
+		if b.version != f.versions[i] {
+			b = f.ask(u, n, bids)
+		}
+		if b.OK && n != s.Home && (best == nil || b.Sooner(&bids[best.Index].Bid)) && f.isSpot(u, s, n) {
+			best = n
+		}
+	}
+	return best
+}
+
+// bids are what the nodes were found to take for u, indexed as the nodes are.
+func (f *Fleet) bids(u *books.Task, s Spots) []asked {
+	if c := f.class[u.Index]; c != nil && s.several() {
+		if len(c.bids) == 0 {
+			c.bids = blank(c.bids, len(f.Nodes))
+		}
+		return c.bids
+	}
+	if s.several() || len(f.scratch) < len(f.Nodes) {
+		f.scratch = blank(f.scratch, len(f.Nodes))
+	}
+	if s.Home != nil {
+		f.scratch[s.Home.Index] = asked{}
+	}
+	return f.scratch
+}
+
+// blank is so many empty bids, in the memory of old if that is enough.
+func blank(old []asked, n int) []asked {
+	if cap(old) < n {
+		return make([]asked, n)
+	}
+	old = old[:n]
+	clear(old)
+	return old
+}
+
+// ask is what n would take for u. A node is asked again only when something has
+// changed on it since it was asked for one of u's class.
+func (f *Fleet) ask(u *books.Task, n *books.Node, bids []asked) *asked {
+	b := &bids[n.Index]
+	if b.version == f.versions[n.Index] {
+		return b
+	}
+	b.version, b.Bid = f.versions[n.Index], f.chooser.Bid(u, n)
+	return b
+}
+
+// cheapest is the plan of the policy Cost for u on one of its spots, or nil when
+// nothing would make room; n is where a single act costs least.
+func (f *Fleet) cheapest(u *books.Task, s Spots, bids []asked, n *books.Node) *victims.Plan {
+	f.chooser.Forget()
+	if n != nil {
+		f.chooser.ImproveAlone(u, n)
+	}
+	for _, n := range f.nearest(u, s, bids) {
+		f.chooser.Improve(u, n)
+	}
+	return f.chooser.Chosen()
+}
+
+// nearest are those of the spots where u comes nearest to fitting, as far as sets of
+// several are looked for; all promising ones where they are few. All of them must
+// have been asked. It is valid until the next call.
+func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
+	near := f.near[:0]
+	few := true
+	add := func(n *books.Node) {
+		if few && len(near) == wideNodes {
+			slices.SortStableFunc(near, func(a, b *books.Node) int { return cmp.Compare(bids[a.Index].Missing, bids[b.Index].Missing) })
+			few = false
+		}
+		if few {
+			near = append(near, n)
+			return
+		}
+		i := len(near)
+		for i > 0 && bids[n.Index].Missing < bids[near[i-1].Index].Missing {
+			i--
+		}
+		if i < wideNodes {
+			near = slices.Insert(near[:wideNodes-1], i, n)
+		}
+	}
+	if s.Home != nil && bids[s.Home.Index].Promising {
+		add(s.Home)
+	}
+	if s.several() {
+		for i, n := range f.Every {
+			if !bids[i].Promising || n == s.Home || !few && bids[i].Missing >= bids[near[wideNodes-1].Index].Missing {
+				continue
+			}
+			if f.isSpot(u, s, n) {
+				add(n)
+			}
+		}
+	}
+	f.near = near
+	return near
+}

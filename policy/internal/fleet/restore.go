@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/price"
+	"headrace/policy/internal/words"
+)
+
+// algorithm2 decides where to bring back u from its checkpoint now: the node, or
+// nil. stay reports that waiting for room on its own node is expected to be
+// sooner than moving it now to a node that has room.
+//
+//	overhead_local  = size/bw_read + queue_local
+//	overhead_remote = size/bw_net + size/bw_read + queue_remote
+//
+// As the paper says in words, the local queue includes the wait for room when
+// there is none: the expected time until enough of what runs there has ended.
+// The remote store is the one of the same name, else the first.
+func (f *Fleet) algorithm2(u *books.Task) (n *books.Node, stay bool) {
+	remote, far := f.bestRemote(u)
+	local := u.Home
+	if local == nil {
+		return nil, false // the checkpoint is out of reach
+	}
+	s := local.StoreNamed(u.Checkpoint.Store)
+	if s == nil || s.Read <= 0 {
+		return f.unmeasured(u)
+	}
+	near := float64(u.Checkpoint.Bytes)/s.Read + s.Queue
+	if local.Fits(u) {
+		if remote == nil || near <= far {
+			return local, false
+		}
+		return remote, false
+	}
+	if remote != nil && f.drains(u, local, far, near) {
+		return nil, true
+	}
+	return remote, false
+}
+
+// end is that a task ends by itself, in so many seconds.
+type end struct {
+	books.Act
+	in float64
+}
+
+// drains reports whether u is expected to fit on n, because others have ended, early
+// enough for what takes so much time after that to be over by the given time.
+func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
+	b := n.Balance(u)
+	if b.Fits(n.Swap) {
+		return after <= by
+	}
+	n.Open()
+	f.ends = f.ends[:0]
+	for _, t := range n.Running {
+		if t.Settled {
+			continue
+		}
+		if in := price.Remaining(t.TaskView).Seconds(); after+in <= by {
+			f.ends = append(f.ends, end{books.By(t, headrace.Wait), in})
+		}
+	}
+	slices.SortStableFunc(f.ends, func(a, b end) int { return cmp.Compare(a.in, b.in) })
+	for _, e := range f.ends {
+		if b = b.With(e.Act); b.Fits(n.Swap) {
+			return true
+		}
+	}
+	return false
+}
+
+// unmeasured brings u back on its own node when the bandwidth of its store is
+// not known, or waits for room there.
+func (f *Fleet) unmeasured(u *books.Task) (n *books.Node, stay bool) {
+	if u.Home.Fits(u) {
+		return u.Home, false
+	}
+	return nil, true
+}
+
+func (f *Fleet) bestRemote(u *books.Task) (best *books.Node, least float64) {
+	least = math.Inf(1)
+	if u.Home == nil || u.Home.Net <= 0 || f.fails(u, kindNow) {
+		return nil, least
+	}
+	mem := f.leastDemand(u)
+	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
+		n := &f.Nodes[i]
+		if n == u.Home || !n.Fits(u) {
+			continue
+		}
+		if far, ok := remoteOverhead(u, n); ok && far < least {
+			best, least = n, far
+		}
+	}
+	return best, least
+}
+
+// remoteOverhead is algorithm 2's overhead_remote for n, in seconds.
+func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
+	net := min(u.Home.Net, n.Net)
+	if net <= 0 || len(n.Stores) == 0 {
+		return 0, false
+	}
+	s := n.StoreNamed(u.Checkpoint.Store)
+	if s == nil {
+		s = &n.Stores[0]
+	}
+	size := u.Checkpoint.Bytes
+	if s.Read <= 0 || s.Free < size {
+		return 0, false
+	}
+	return float64(size)/net + float64(size)/s.Read + s.Queue, true
+}
+
+// May reports whether u can be brought to run on n at all.
+func May(u *books.Task, n *books.Node) bool {
+	switch {
+	case u.State == headrace.Suspended:
+		return u.Home == n
+	case books.Restorable(u.TaskView) && u.Home != n:
+		if u.Home == nil {
+			return false
+		}
+		_, ok := remoteOverhead(u, n)
+		return ok
+	}
+	return true
+}
+
+// ComeBack is how long it takes to bring u back on n, and the reason in words.
+func ComeBack(u *books.Task, n *books.Node) (time.Duration, string) {
+	if n == u.Home {
+		return words.Seconds(books.Restore(u.TaskView, n)), "there is room again"
+	}
+	took, _ := remoteOverhead(u, n)
+	return words.Seconds(took), "moving its checkpoint to " + string(n.ID) + " takes less time than waiting for " + string(u.Home.ID)
+}

@@ -1,0 +1,216 @@
+package price
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"headrace"
+	"headrace/policy/internal/books"
+	"headrace/policy/internal/words"
+)
+
+// MaxStores is how many stores of a node the cost model weighs against each
+// other; further ones are used by the other policies only.
+const MaxStores = 8
+
+// unknownRemaining is the least time that a task of unknown share is expected to
+// go on: an age of nothing says nothing.
+const unknownRemaining = time.Second
+
+// stopTime and killTime are how long a suspend and a kill take apart from the memory.
+const (
+	stopTime = 100 * time.Millisecond
+	killTime = 200 * time.Millisecond
+)
+
+// Model says what acts cost, as the comment of package policy states it.
+type Model struct {
+	overlap float64 // see ledger
+	weights [headrace.MaxPriority + 1]float64
+}
+
+// New is the model in which doubling steps of priority double the weight of a
+// second; not above zero: all seconds weigh the same.
+func New(overlap, doubling float64) *Model {
+	m := &Model{overlap: overlap}
+	for p := range m.weights {
+		m.weights[p] = 1
+		if doubling > 0 {
+			m.weights[p] = math.Exp2(float64(p) / doubling)
+		}
+	}
+	return m
+}
+
+// Price is what one act does on its own, in seconds: how long until the resources
+// are free, without queues, and the work it throws away.
+type Price struct{ Delay, Waste float64 }
+
+// Cost is what a whole plan does, in seconds; total is weighted by priorities.
+type Cost struct{ Delay, Waste, Total float64 }
+
+// Option is an act with its price: its waste weighted, and what it writes to its store.
+type Option struct {
+	books.Act
+	Price
+	Weighted float64
+	Bytes    int64
+}
+
+// ShareKnown reports whether t says how much of it is done.
+func ShareKnown(t *headrace.TaskView) bool {
+	return t.Progress.Share > 0 && t.Progress.Share <= 1 && t.Progress.TotalWall > 0
+}
+
+// Remaining is the expected time until the running task t ends by itself: by its
+// share where it is known, else as long as it has run so far. The latter is the
+// median of a lifetime with a tail like 1/t (Harchol-Balter and Downey 1997).
+func Remaining(t *headrace.TaskView) time.Duration {
+	if ShareKnown(t) {
+		left := t.Progress.TotalWall.Seconds() * (1 - t.Progress.Share) / t.Progress.Share
+		return words.Seconds(left)
+	}
+	return max(t.Progress.TotalWall, t.Running, unknownRemaining)
+}
+
+// BestStore is the store on which t is dumped and restored soonest, or -1.
+func BestStore(t *books.Task, acts []books.Act) int {
+	best, least := -1, math.Inf(1)
+	for i := range t.Home.Stores {
+		if !books.CanDump(t, i, acts) {
+			continue
+		}
+		s := &t.Home.Stores[i]
+		took := s.Queue + books.Ahead(t.Home, i, acts) + books.Dump(t.TaskView, s.StoreView) + books.RestoreAfter(t.TaskView, s.StoreView)
+		if took < least {
+			best, least = i, took
+		}
+	}
+	return best
+}
+
+// Of is the price of a on n, alone and without queues.
+func (m *Model) Of(n *books.Node, a books.Act) Price {
+	t := a.Task.TaskView
+	switch a.By {
+	case headrace.Kill:
+		return Price{killTime.Seconds(), t.Progress.Wall.Seconds() + books.Restore(t, n)}
+	case headrace.Suspend:
+		return Price{stopTime.Seconds(), 0}
+	case headrace.Checkpoint:
+		s := n.Stores[a.Store].StoreView
+		took := books.Dump(t, s)
+		return Price{took, took + books.RestoreAfter(t, s)}
+	}
+	return Price{Remaining(t).Seconds(), 0}
+}
+
+// Option is a on n with its price.
+func (m *Model) Option(n *books.Node, a books.Act) Option {
+	o := Option{Act: a, Price: m.Of(n, a)}
+	o.Weighted = o.Waste * m.Weight(a.Task.Priority)
+	if a.By == headrace.Checkpoint {
+		o.Bytes = books.DumpBytes(a.Task.TaskView, n.Stores[a.Store].StoreView)
+	}
+	return o
+}
+
+// Paging is the price of paging bytes out and later in again.
+func (m *Model) Paging(n *books.Node, bytes int64) Price {
+	if bytes <= 0 {
+		return Price{}
+	}
+	b := float64(bytes)
+	return Price{(1 - m.overlap/2) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
+}
+
+// Weight is what a second of a task of priority p counts.
+func (m *Model) Weight(p headrace.Priority) float64 {
+	return m.weights[min(p, headrace.MaxPriority)]
+}
+
+// Tally adds up a set of options. Acts on different devices overlap; those on one
+// store follow each other.
+type Tally struct {
+	kill, stop, wait float64
+	Busy             [MaxStores]float64
+	Bytes            [MaxStores]int64
+	used             uint8 // a bit for each store
+	waste, Weighted  float64
+}
+
+// Count adds an option.
+func (y *Tally) Count(o *Option) {
+	switch o.By {
+	case headrace.Kill:
+		y.kill = max(y.kill, o.Delay)
+	case headrace.Suspend:
+		y.stop = max(y.stop, o.Delay)
+	case headrace.Wait:
+		y.wait = max(y.wait, o.Delay)
+	case headrace.Checkpoint:
+		y.Busy[o.Store] += o.Delay
+		y.Bytes[o.Store] += o.Bytes
+		y.used |= 1 << o.Store
+	}
+	y.waste += o.Waste
+	y.Weighted += o.Weighted
+}
+
+// Delay is how long the urgent task waits for its room, but for page-outs.
+func (y *Tally) Delay(n *books.Node) float64 {
+	least := max(y.kill, y.stop, y.wait)
+	for s := y.used; s != 0; s &= s - 1 {
+		i := bits.TrailingZeros8(s)
+		least = max(least, n.Stores[i].Queue+y.Busy[i])
+	}
+	return least
+}
+
+// Roomy reports whether the dumps of y fit in their stores.
+func (y *Tally) Roomy(n *books.Node) bool {
+	for s := y.used; s != 0; s &= s - 1 {
+		if i := bits.TrailingZeros8(s); y.Bytes[i] > n.Stores[i].Free {
+			return false
+		}
+	}
+	return true
+}
+
+// Sum is the cost for u of the tally y of acts, when page bytes go to swap.
+func (m *Model) Sum(u *books.Task, n *books.Node, y *Tally, acts []books.Act, page int64) Cost {
+	c := Cost{Delay: y.Delay(n), Waste: y.waste}
+	weighted := y.Weighted
+	if page > 0 {
+		c.Delay = max(c.Delay, y.stop+m.Paging(n, page).Delay)
+		for _, o := range n.Allot(u, acts, page) {
+			w := m.Paging(n, o.Bytes).Waste
+			c.Waste += w
+			weighted += w * m.Weight(o.Task.Priority)
+		}
+	}
+	c.Total = c.Delay*m.Weight(u.Priority) + weighted
+	return c
+}
+
+// Plan is the cost for u of a whole plan.
+func (m *Model) Plan(u *books.Task, n *books.Node, acts []books.Act, page int64) Cost {
+	var y Tally
+	for _, a := range acts {
+		if a.Store < MaxStores {
+			o := m.Option(n, a)
+			y.Count(&o)
+		}
+	}
+	return m.Sum(u, n, &y, acts, page)
+}
+
+// Floor is what any plan for u with o costs at least.
+func (m *Model) Floor(u *books.Task, n *books.Node, o *Option) float64 {
+	delay := o.Delay
+	if o.By == headrace.Checkpoint {
+		delay += n.Stores[o.Store].Queue
+	}
+	return o.Weighted + delay*m.Weight(u.Priority)
+}

@@ -1,0 +1,43 @@
+package victims
+
+import (
+	"math"
+
+	"headrace"
+	"headrace/policy/internal/books"
+)
+
+// overhead is the first line of checkpoint-preemption's algorithm 1, in seconds:
+// size/bw_write + size/bw_read + queue. The size is that of the checkpoint to be
+// written, which for an incremental one is what was modified; ahead is the time
+// of dumps that the same plan sends to the store before this one.
+func overhead(t *headrace.TaskView, s *books.Store, ahead float64) float64 {
+	size := float64(books.DumpBytes(t, s.StoreView))
+	return size/s.Write + size/s.Read + s.Queue + ahead
+}
+
+// algorithm1 decides about one candidate: checkpoint when its progress exceeds
+// the overhead, else kill. The progress is the running time that a kill would
+// lose. The paper has no task that cannot be checkpointed and no second store:
+// one that cannot is killed, and of several stores the one with the least
+// overhead counts.
+func algorithm1(t *books.Task, acts []books.Act) books.Act {
+	s, least := adaptiveStore(t, acts)
+	if s >= 0 && t.Progress.Wall.Seconds() > least {
+		return books.DumpTo(t, s)
+	}
+	return books.By(t, headrace.Kill)
+}
+
+func adaptiveStore(t *books.Task, acts []books.Act) (best int, least float64) {
+	best, least = -1, math.Inf(1)
+	for i := range t.Home.Stores {
+		if !books.CanDump(t, i, acts) {
+			continue
+		}
+		if o := overhead(t.TaskView, &t.Home.Stores[i], books.Ahead(t.Home, i, acts)); o < least {
+			best, least = i, o
+		}
+	}
+	return best, least
+}

@@ -1,0 +1,56 @@
+package victims
+
+import "headrace/policy/internal/books"
+
+// Bid is what it would take to make room for a task on a node, as far as nodes are
+// compared by it: for the named policies, the number of those that must leave and
+// the sums of their priorities and ranks; for Cost, the cost in keys.
+type Bid struct {
+	// Promising: there could be a way. OK: there is one, for Cost by a single act at
+	// most.
+	Promising, OK bool
+
+	victims int32
+	urgency int32
+	keys    float64
+	// Missing is how much is missing on the node as it is; only for Cost.
+	Missing float64
+}
+
+// Sooner reports whether the policy prefers a to b: fewer victims, then less urgent
+// ones, then those that the victim order puts first.
+func (a *Bid) Sooner(b *Bid) bool {
+	if a.victims != b.victims {
+		return a.victims < b.victims
+	}
+	if a.urgency != b.urgency {
+		return a.urgency < b.urgency
+	}
+	return a.keys < b.keys
+}
+
+// Bid is what it would take to make room for u on n.
+func (c *Chooser) Bid(u *books.Task, n *books.Node) Bid {
+	b := Bid{Promising: c.promising(u, n)}
+	switch {
+	case !b.Promising:
+	case c.Weighs():
+		f := c.single(u, n)
+		b.OK, b.keys, b.Missing = f.ok, f.cost.Total, n.Missing(u)
+	default:
+		acts, ok := c.leaving(u, n)
+		b.OK, b.victims = ok, int32(len(acts))
+		for _, a := range acts {
+			b.keys += a.Task.Rank
+			if c.policy != Adaptive {
+				b.urgency += int32(a.Task.Priority)
+			}
+		}
+	}
+	return b
+}
+
+// promising reports whether there is anything on n that could make room for u.
+func (c *Chooser) promising(u *books.Task, n *books.Node) bool {
+	return n.Possible(u) && (n.Lowest < u.Priority || n.Pageable > 0 || c.Weighs() && n.Runs())
+}

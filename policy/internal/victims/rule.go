@@ -1,0 +1,23 @@
+package victims
+
+// Policy is a way of making room, of which package policy says what they do.
+type Policy string
+
+const (
+	Wait       Policy = "wait"
+	Kill       Policy = "kill"
+	Suspend    Policy = "suspend"
+	Checkpoint Policy = "checkpoint"
+	Adaptive   Policy = "adaptive"
+	Cost       Policy = "cost"
+)
+
+// Order says which of several victims goes first.
+type Order string
+
+const (
+	CheapestCheckpoint  Order = "cheapest-checkpoint"
+	SmallestMemory      Order = "smallest-memory"
+	ClosestToCompletion Order = "closest-to-completion"
+	LeastWork           Order = "least-work"
+)
