@@ -106,10 +106,9 @@ func (m *Model) Of(n *books.Node, a books.Act) Price {
 	return Price{Remaining(t).Seconds(), 0}
 }
 
-// Option is a on n with its price.
-func (m *Model) Option(n *books.Node, a books.Act) Option {
-	o := Option{Act: a, Price: m.Of(n, a)}
-	o.Weighted = o.Waste * m.Weight(a.Task.Priority)
+// Option is a on n with its price, which is that of Of.
+func (m *Model) Option(n *books.Node, a books.Act, p Price) Option {
+	o := Option{Act: a, Price: p, Weighted: p.Waste * m.Weight(a.Task.Priority)}
 	if a.By == headrace.Checkpoint {
 		o.Bytes = books.DumpBytes(a.Task.TaskView, n.Stores[a.Store].StoreView)
 	}
@@ -199,18 +198,18 @@ func (m *Model) Plan(u *books.Task, n *books.Node, acts []books.Act, page int64)
 	var y Tally
 	for _, a := range acts {
 		if a.Store < MaxStores {
-			o := m.Option(n, a)
+			o := m.Option(n, a, m.Of(n, a))
 			y.Count(&o)
 		}
 	}
 	return m.Sum(u, n, &y, acts, page)
 }
 
-// Floor is what any plan for u with o costs at least.
-func (m *Model) Floor(u *books.Task, n *books.Node, o *Option) float64 {
-	delay := o.Delay
-	if o.By == headrace.Checkpoint {
-		delay += n.Stores[o.Store].Queue
+// Floor is what any plan for u with a, of price p, costs at least.
+func (m *Model) Floor(u *books.Task, n *books.Node, a books.Act, p Price) float64 {
+	delay := p.Delay
+	if a.By == headrace.Checkpoint {
+		delay += n.Stores[a.Store].Queue
 	}
-	return o.Weighted + delay*m.Weight(u.Priority)
+	return p.Waste*m.Weight(a.Task.Priority) + delay*m.Weight(u.Priority)
 }

@@ -102,11 +102,12 @@ func (c *Chooser) weigh(u *books.Task, n *books.Node, f *found, start books.Bala
 	if !b.Fits(n.Swap) {
 		return
 	}
-	o := c.model.Option(n, a)
-	if f.ok && c.model.Floor(u, n, &o) > f.cost.Total {
+	alone := c.model.Of(n, a)
+	if f.ok && c.model.Floor(u, n, a, alone) > f.cost.Total {
 		return // page-outs only add to that
 	}
 	var y price.Tally
+	o := c.model.Option(n, a, alone)
 	y.Count(&o)
 	c.one[0] = a
 	is := c.model.Sum(u, n, &y, c.one[:], b.Page())

@@ -111,7 +111,7 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 	tasks := 0
 	count := func(t *books.Task) {
 		for _, a := range c.ActsOn(u, t) {
-			if o := c.model.Option(n, a); c.model.Floor(u, n, &o) < f.cost.Total {
+			if c.model.Floor(u, n, a, c.model.Of(n, a)) < f.cost.Total {
 				tasks++
 				return
 			}
@@ -140,12 +140,12 @@ func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	for _, tasks := range [][]*books.Task{n.Running, n.Suspended} {
 		for _, t := range tasks {
 			for _, a := range c.ActsOn(u, t) {
-				o := c.model.Option(n, a)
-				if best.ok && c.model.Floor(u, n, &o) >= best.cost.Total {
+				alone := c.model.Of(n, a)
+				if best.ok && c.model.Floor(u, n, a, alone) >= best.cost.Total {
 					continue
 				}
 				if b := p.start.With(a); !b.Fits(n.Swap) || b.Page() > 0 {
-					p.add(newItem(o))
+					p.add(newItem(c.model.Option(n, a, alone)))
 				}
 			}
 		}
