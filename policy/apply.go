@@ -32,7 +32,7 @@ func (p *Planner) apply(u *books.Task, way *victims.Plan, why string) {
 	}
 }
 
-// preempt is the order for one act of the plan, to which the page-outs outs belong.
+// preempt returns the order for one act of the plan, to which the page-outs outs belong.
 func (p *Planner) preempt(u *books.Task, way *victims.Plan, a books.Act, outs []books.Out, why string) headrace.Order {
 	o := headrace.Order{
 		Verb: headrace.OrderPreempt, Task: a.Task.ID, Node: way.Node.ID, Mechanism: a.By, For: u.ID,

@@ -13,7 +13,7 @@ import (
 	"headrace/policy/internal/words"
 )
 
-// Decide is the whole decision for a cluster: which waiting tasks start or come
+// Decide takes the whole decision for a cluster: which waiting tasks start or come
 // back and where, which running tasks make room for more urgent ones and how, and
 // what memory goes to swap. The orders may be carried out at the same time; no
 // task gets more than one. The same arguments give the same orders, in the same
@@ -46,7 +46,7 @@ type Planner struct {
 	notes   []Note
 }
 
-// NewPlanner is a planner for c, which must be valid (Config.Validate).
+// NewPlanner makes a planner for c, which must be valid (Config.Validate).
 func NewPlanner(c Config) *Planner {
 	c = c.resolved()
 	if !slices.Contains(Names(), c.Policy) {
@@ -64,8 +64,8 @@ func (p *Planner) meet(t *books.Task) {
 	t.Rank, t.KnowsShare, t.Guard = p.chooser.RankOf(t), price.ShareKnown(t.TaskView), p.ageing.GuardOf(t.TaskView)
 }
 
-// Decide is Decide for v, which is not changed, nor read after the call. The
-// orders are valid until the next call.
+// Decide decides about v, as the function Decide does. v is not changed, nor read after
+// the call. The orders are valid until the next call.
 func (p *Planner) Decide(v *headrace.View) []headrace.Order {
 	queue := p.begin(v)
 	for _, u := range queue {

@@ -4,6 +4,9 @@
 // no clock, no I/O, no goroutine and no state from one call to the next. All
 // functions may be called concurrently.
 //
+// The packages inside are, from the bottom: books, price, victims, queue, fleet. What to
+// read into memory is decided in package prefetch.
+//
 // A Planner decides the same and keeps its memory, for those who decide thousands of
 // times. What makes either fast on large clusters changes no decision: nodes are
 // opened only when somebody must leave there, what a node would take is asked once
@@ -133,7 +136,7 @@
 // In a set, delays overlap except that dumps to one store and page-outs follow
 // each other; wastes add up. Waiting is weighed for less urgent tasks that may
 // be preempted and for all tasks that say how much of them is done. When a set
-// that waits is cheapest, nothing is ordered; Choose and Explain tell.
+// that waits is cheapest, nothing is ordered; Explain tells.
 //
 // Single victims are compared exhaustively. Sets of several are looked for on the
 // four nodes where the least is missing: all sets where there are at most 2000

@@ -44,7 +44,7 @@ type Task struct {
 	Paging int64
 }
 
-// Pageable is what of a suspended task's memory may still be ordered out.
+// Pageable says what of a suspended task's memory may still be ordered out.
 func (t *Task) Pageable() int64 { return max(0, t.Resident-t.Paging) }
 
 // Guard is the highest aged priority against which a running task is protected.
@@ -75,10 +75,10 @@ func Restorable(t *headrace.TaskView) bool {
 	return t.Checkpoint != nil && (t.State == headrace.Pending || t.State == headrace.Checkpointed)
 }
 
-// Held is what a task that runs, or is about to, holds.
+// Held says what a task that runs, or is about to, holds.
 func Held(t *headrace.TaskView) int64 { return max(t.MemoryRequest, t.Resident) }
 
-// Residue is the memory that a leaving task will still hold.
+// Residue returns the memory that a leaving task will still hold.
 func Residue(t *headrace.TaskView) int64 {
 	if t.LeavingBy == headrace.Suspend {
 		return t.Resident - t.PagingOut
@@ -86,7 +86,7 @@ func Residue(t *headrace.TaskView) int64 {
 	return 0
 }
 
-// Measured is the memory that t had when it left, as far as it needs that to come back.
+// Measured returns the memory that t had when it left, as far as it needs that to come back.
 func Measured(t *headrace.TaskView) int64 {
 	switch {
 	case t.State == headrace.Suspended:
@@ -99,7 +99,7 @@ func Measured(t *headrace.TaskView) int64 {
 	return t.Resident + t.Swapped
 }
 
-// Demand is what t needs to run on n. What was only measured, not requested, is
+// Demand says what t needs to run on n. What was only measured, not requested, is
 // cut to the size of n, so that a task that has outgrown its node still comes
 // back when it is alone there.
 func Demand(t *headrace.TaskView, n *headrace.NodeView) int64 {

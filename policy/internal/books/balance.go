@@ -10,10 +10,10 @@ type Act struct {
 	Store int
 }
 
-// By is what a mechanism other than Checkpoint does to t.
+// By returns the act of a mechanism other than Checkpoint on t.
 func By(t *Task, m headrace.Mechanism) Act { return Act{t, m, -1} }
 
-// DumpTo is a checkpoint of t to a store of its node.
+// DumpTo returns the act that is a checkpoint of t to a store of its node.
 func DumpTo(t *Task, store int) Act { return Act{t, headrace.Checkpoint, store} }
 
 // Balance is what is missing on a node for a task to fit there in the end.
@@ -29,7 +29,7 @@ type Balance struct {
 	Blind bool
 }
 
-// Balance is what is missing on n for u before anything is done.
+// Balance says what is missing on n for u before anything is done.
 func (n *Node) Balance(u *Task) Balance {
 	mem := Demand(u.TaskView, n.NodeView)
 	_, own := n.own(u)
@@ -40,7 +40,7 @@ func (n *Node) Balance(u *Task) Balance {
 	return b
 }
 
-// With is the balance after a.
+// With returns the balance after a.
 func (b Balance) With(a Act) Balance {
 	t := a.Task
 	switch {
@@ -59,7 +59,7 @@ func (b Balance) With(a Act) Balance {
 	return b
 }
 
-// Short is how many bytes are missing even if all that can be is paged out. This
+// Short says how many bytes are missing even if all that can be is paged out. This
 // is the guard: what stays resident and what comes must fit in memory and the
 // swap that may be used (os-assisted-preemption, section III.A).
 func (b Balance) Short(swap int64) int64 {
@@ -71,7 +71,7 @@ func (b Balance) Short(swap int64) int64 {
 
 func (b Balance) Fits(swap int64) bool { return b.CPUs <= Slack && b.Short(swap) == 0 }
 
-// Page is how much has to be paged out.
+// Page says how much has to be paged out.
 func (b Balance) Page() int64 {
 	if b.Blind {
 		return 0

@@ -2,7 +2,7 @@ package books
 
 import "headrace"
 
-// DumpBytes is what a checkpoint of t in s has to write. A checkpoint in another
+// DumpBytes says what a checkpoint of t in s has to write. A checkpoint in another
 // store than the last one cannot build on it.
 func DumpBytes(t *headrace.TaskView, s *headrace.StoreView) int64 {
 	if t.Checkpoint != nil && t.Checkpoint.Store != s.Name {
@@ -11,12 +11,12 @@ func DumpBytes(t *headrace.TaskView, s *headrace.StoreView) int64 {
 	return t.Dirty
 }
 
-// Dump is how long that takes, in seconds, once it is its turn.
+// Dump says how long a checkpoint of t in s takes, in seconds, once it is its turn.
 func Dump(t *headrace.TaskView, s *headrace.StoreView) float64 {
 	return s.DumpOverhead.Seconds() + float64(DumpBytes(t, s))/s.Write
 }
 
-// RestoreAfter is how long it takes to bring t back from a checkpoint that is yet
+// RestoreAfter says how long it takes to bring t back from a checkpoint that is yet
 // to be written to s.
 func RestoreAfter(t *headrace.TaskView, s *headrace.StoreView) float64 {
 	size := DumpBytes(t, s)
@@ -26,7 +26,7 @@ func RestoreAfter(t *headrace.TaskView, s *headrace.StoreView) float64 {
 	return s.RestoreOverhead.Seconds() + float64(size)/s.Read
 }
 
-// Restore is how long it takes to bring t back on n from the checkpoint it has;
+// Restore says how long it takes to bring t back on n from the checkpoint it has;
 // zero without one, and where nothing is known about its store.
 func Restore(t *headrace.TaskView, n *Node) float64 {
 	if t.Checkpoint == nil {
@@ -55,7 +55,7 @@ func CanDump(t *Task, i int, acts []Act) bool {
 	return DumpBytes(t.TaskView, s.StoreView) <= free
 }
 
-// Ahead is how long acts keep store i busy.
+// Ahead says how long acts keep store i busy.
 func Ahead(n *Node, i int, acts []Act) float64 {
 	var sum float64
 	for _, a := range acts {
@@ -71,7 +71,7 @@ func Dumps(t *Task, s *headrace.StoreView) bool {
 	return t.NoCheckpoint == "" && s.Write > 0 && s.Read > 0
 }
 
-// StoreNamed is the store of that name, or nil.
+// StoreNamed returns the store of that name, or nil.
 func (n *Node) StoreNamed(name string) *Store {
 	for i := range n.Stores {
 		if n.Stores[i].Name == name {

@@ -141,7 +141,7 @@ func (n *Node) LineUp() {
 	}
 }
 
-// onTheWay is how much of the memory of the suspended task t counts as free for a
+// onTheWay says how much of the memory of the suspended task t counts as free for a
 // start though it is still on its way to swap: all of it, once no more than the
 // share overlap of what goes is still to go.
 func (n *Node) onTheWay(t *headrace.TaskView) int64 {
@@ -151,7 +151,7 @@ func (n *Node) onTheWay(t *headrace.TaskView) int64 {
 	return 0
 }
 
-// own is what the suspended task u already holds on its node, as it is counted
+// own says what the suspended task u already holds on its node, as it is counted
 // in now and in later. Other waiting tasks hold nothing.
 func (n *Node) own(u *Task) (now, later int64) {
 	if u.State != headrace.Suspended {
@@ -205,7 +205,7 @@ func (n *Node) MayFit(u *Task) bool {
 	return b.Fits(n.Swap)
 }
 
-// Missing is how much is missing on n for u, as a share of what u needs.
+// Missing says how much is missing on n for u, as a share of what u needs.
 func (n *Node) Missing(u *Task) float64 {
 	b := n.Balance(u)
 	var m float64
@@ -237,7 +237,7 @@ func (n *Node) Keep(u *Task) {
 	n.Kept = u
 }
 
-// clamp is what of a need can be met from what is free.
+// clamp says what of a need can be met from what is free.
 func clamp[T int64 | float64](need, free T) T { return max(0, min(need, free)) }
 
 // settle takes note that this decision has dealt with u, which waited.

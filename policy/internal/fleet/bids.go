@@ -18,7 +18,7 @@ type asked struct {
 	victims.Bid
 }
 
-// Plan is the policy's plan for u on one of its spots, or nil. It is valid until the
+// Plan returns the policy's plan for u on one of its spots, or nil. It is valid until the
 // next call.
 func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
 	way := f.plan(u, s)
@@ -40,12 +40,12 @@ func (f *Fleet) plan(u *books.Task, s Spots) *victims.Plan {
 	return f.chooser.Named(u, n)
 }
 
-// lowestBid is the spot that the policy prefers, the first of those that it likes as
+// lowestBid returns the spot that the policy prefers, the first of those that it likes as
 // well, or nil.
 func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 	var best *books.Node
-	if s.Home != nil && f.ask(u, s.Home, bids).OK {
-		best = s.Home
+	if s.home != nil && f.ask(u, s.home, bids).OK {
+		best = s.home
 	}
 	if !s.several() {
 		return best
@@ -55,14 +55,14 @@ func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 		if b.version != f.versions[i] {
 			b = f.ask(u, n, bids)
 		}
-		if b.OK && n != s.Home && (best == nil || b.Sooner(&bids[best.Index].Bid)) && f.isSpot(u, s, n) {
+		if b.OK && n != s.home && (best == nil || b.Sooner(&bids[best.Index].Bid)) && f.isSpot(u, s, n) {
 			best = n
 		}
 	}
 	return best
 }
 
-// bids are what the nodes were found to take for u, indexed as the nodes are.
+// bids says what the nodes were found to take for u, indexed as the nodes are.
 func (f *Fleet) bids(u *books.Task, s Spots) []asked {
 	if c := f.class[u.Index]; c != nil && s.several() {
 		if len(c.bids) == 0 {
@@ -73,13 +73,13 @@ func (f *Fleet) bids(u *books.Task, s Spots) []asked {
 	if s.several() || len(f.scratch) < len(f.Nodes) {
 		f.scratch = blank(f.scratch, len(f.Nodes))
 	}
-	if s.Home != nil {
-		f.scratch[s.Home.Index] = asked{}
+	if s.home != nil {
+		f.scratch[s.home.Index] = asked{}
 	}
 	return f.scratch
 }
 
-// blank is so many empty bids, in the memory of old if that is enough.
+// blank returns so many empty bids, in the memory of old if that is enough.
 func blank(old []asked, n int) []asked {
 	if cap(old) < n {
 		return make([]asked, n)
@@ -89,7 +89,7 @@ func blank(old []asked, n int) []asked {
 	return old
 }
 
-// ask is what n would take for u. A node is asked again only when something has
+// ask says what n would take for u. A node is asked again only when something has
 // changed on it since it was asked for one of u's class.
 func (f *Fleet) ask(u *books.Task, n *books.Node, bids []asked) *asked {
 	b := &bids[n.Index]
@@ -100,7 +100,7 @@ func (f *Fleet) ask(u *books.Task, n *books.Node, bids []asked) *asked {
 	return b
 }
 
-// cheapest is the plan of the policy Cost for u on one of its spots, or nil when
+// cheapest returns the plan of the policy Cost for u on one of its spots, or nil when
 // nothing would make room; n is where a single act costs least.
 func (f *Fleet) cheapest(u *books.Task, s Spots, bids []asked, n *books.Node) *victims.Plan {
 	f.chooser.Forget()
@@ -113,7 +113,7 @@ func (f *Fleet) cheapest(u *books.Task, s Spots, bids []asked, n *books.Node) *v
 	return f.chooser.Chosen()
 }
 
-// nearest are those of the spots where u comes nearest to fitting, as far as sets of
+// nearest returns those of the spots where u comes nearest to fitting, as far as sets of
 // several are looked for; all promising ones where they are few. All of them must
 // have been asked. It is valid until the next call.
 func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
@@ -136,12 +136,12 @@ func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
 			near = slices.Insert(near[:wideNodes-1], i, n)
 		}
 	}
-	if s.Home != nil && bids[s.Home.Index].Promising {
-		add(s.Home)
+	if s.home != nil && bids[s.home.Index].Promising {
+		add(s.home)
 	}
 	if s.several() {
 		for i, n := range f.Every {
-			if !bids[i].Promising || n == s.Home || !few && bids[i].Missing >= bids[near[wideNodes-1].Index].Missing {
+			if !bids[i].Promising || n == s.home || !few && bids[i].Missing >= bids[near[wideNodes-1].Index].Missing {
 				continue
 			}
 			if f.isSpot(u, s, n) {

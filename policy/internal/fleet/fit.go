@@ -57,7 +57,7 @@ func (t *fitTree) set(i int, r books.Room) {
 	}
 }
 
-// next is the first leaf from i on that holds so much, or -1.
+// next returns the first leaf from i on that holds so much, or -1.
 func (t *fitTree) next(i int, cpus float64, mem int64) int {
 	at := 1
 	if i > 0 {
@@ -83,7 +83,7 @@ func (t *fitTree) next(i int, cpus float64, mem int64) int {
 	}
 }
 
-// most is as much as either has; least as much as both have.
+// most returns as much as either has; least as much as both have.
 func most(a, b books.Room) books.Room {
 	return books.Room{CPUs: max(a.CPUs, b.CPUs), Mem: max(a.Mem, b.Mem)}
 }

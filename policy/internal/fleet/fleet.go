@@ -29,7 +29,7 @@ type Fleet struct {
 	ends      []end
 }
 
-// New is a fleet whose books are in l.
+// New returns a fleet whose books are in l.
 func New(l *books.Ledger, c *victims.Chooser, bySubmission bool) *Fleet {
 	return &Fleet{Ledger: l, chooser: c, bySubmission: bySubmission}
 }

@@ -63,7 +63,7 @@ func (s *classes) of(k classKey) *class {
 }
 
 // Classify finds the class of u, none when it can go to one node only or needs more
-// memory on some nodes than on others (demand). It must be called for each task that
+// memory on some nodes than on others (books.Demand). It must be called for each task that
 // waits, once its place in the queue is known.
 func (f *Fleet) Classify(u *books.Task) {
 	f.class[u.Index] = nil
@@ -74,7 +74,7 @@ func (f *Fleet) Classify(u *books.Task) {
 	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged})
 }
 
-// leastDemand is what u needs at least, on whichever node.
+// leastDemand says what u needs at least, on whichever node.
 func (f *Fleet) leastDemand(u *books.Task) int64 {
 	if c := f.class[u.Index]; c != nil {
 		return c.need

@@ -6,7 +6,7 @@ import (
 	"headrace/policy/internal/words"
 )
 
-// nearestInput is the node on which u, which has not been begun, can read its input
+// nearestInput returns the node on which u, which has not been begun, can read its input
 // soonest among those on which it fits, as fits says: the one with the most of it in
 // memory, of these the one with the most of it on its own disks, of these the first
 // in the order of the view; nil when no node has any of it, or the view does not say
@@ -14,7 +14,7 @@ import (
 //
 // Quartet runs a task on a node to which it is memory-local, else on one to which it
 // is node-local, else anywhere (section 4.2). There a block is in memory or not;
-// here, as in residentFirst and turn, more goes before less.
+// here, as in package queue, more goes before less.
 func (f *Fleet) nearestInput(u *books.Task, fits func(*books.Node, *books.Task) bool) *books.Node {
 	if len(u.Input.At) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (a input) nearer(b input) bool {
 	return a.local > b.local
 }
 
-// inputAt is what entry i of u's input says, as far as it counts.
+// inputAt says what entry i of u's input says, as far as it counts.
 func (f *Fleet) inputAt(u *books.Task, i int) input {
 	at, all := &u.Input.At[i], max(0, u.Input.Bytes)
 	in := input{max(0, min(at.Resident, all)), max(0, min(at.Local, all))}

@@ -104,7 +104,7 @@ func (f *Fleet) bestRemote(u *books.Task) (best *books.Node, least float64) {
 	return best, least
 }
 
-// remoteOverhead is algorithm 2's overhead_remote for n, in seconds.
+// remoteOverhead returns algorithm 2's overhead_remote for n, in seconds.
 func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
 	net := min(u.Home.Net, n.Net)
 	if net <= 0 || len(n.Stores) == 0 {
@@ -136,7 +136,7 @@ func May(u *books.Task, n *books.Node) bool {
 	return true
 }
 
-// ComeBack is how long it takes to bring u back on n, and the reason in words.
+// ComeBack says how long it takes to bring u back on n, and the reason in words.
 func ComeBack(u *books.Task, n *books.Node) (time.Duration, string) {
 	if n == u.Home {
 		return words.Seconds(books.Restore(u.TaskView, n)), "there is room again"

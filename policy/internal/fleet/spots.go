@@ -11,7 +11,7 @@ import (
 // first and then, if away, those to which its checkpoint can be moved.
 type Spots struct {
 	everywhere bool
-	Home       *books.Node // nil when it could never run there
+	home       *books.Node // nil when it could never run there
 	away       bool
 }
 
@@ -26,7 +26,7 @@ func (f *Fleet) Find(u *books.Task) (now *books.Node, s Spots) {
 		if n != nil || u.Home == nil {
 			return n, Spots{}
 		}
-		return nil, Spots{Home: atHome(u), away: !stay}
+		return nil, Spots{home: atHome(u), away: !stay}
 	}
 	if f.fails(u, kindNow) {
 		return nil, Spots{everywhere: true}
@@ -48,10 +48,10 @@ func (f *Fleet) local(u *books.Task) (now *books.Node, s Spots) {
 	if u.Home.Fits(u) {
 		return u.Home, Spots{}
 	}
-	return nil, Spots{Home: atHome(u)}
+	return nil, Spots{home: atHome(u)}
 }
 
-// atHome is u's own node, nil when u could never run there.
+// atHome returns u's own node, nil when u could never run there.
 func atHome(u *books.Task) *books.Node {
 	if !u.Home.Possible(u) {
 		return nil
@@ -91,7 +91,7 @@ func (f *Fleet) isSpot(u *books.Task, s Spots, n *books.Node) bool {
 
 // Nowhere reports whether there is no spot for u at all.
 func (f *Fleet) Nowhere(u *books.Task, s Spots) bool {
-	return !s.everywhere && s.Home == nil && !(s.away && f.anyRemote(u)) || len(f.Nodes) == 0
+	return !s.everywhere && s.home == nil && !(s.away && f.anyRemote(u)) || len(f.Nodes) == 0
 }
 
 // SeveralSpots reports whether there are more spots for u than one.
@@ -99,20 +99,20 @@ func (f *Fleet) SeveralSpots(u *books.Task, s Spots) bool {
 	switch {
 	case s.everywhere:
 		return len(f.Nodes) > 1
-	case !s.away || s.Home != nil:
+	case !s.away || s.home != nil:
 		return s.away && f.anyRemote(u)
 	}
 	return len(f.List(u, s)) > 1
 }
 
-// List is the spots for u in their order. It is valid until the next call.
+// List returns the spots for u in their order. It is valid until the next call.
 func (f *Fleet) List(u *books.Task, s Spots) []*books.Node {
 	if s.everywhere {
 		return f.Every
 	}
 	f.far = f.far[:0]
-	if s.Home != nil {
-		f.far = append(f.far, s.Home)
+	if s.home != nil {
+		f.far = append(f.far, s.home)
 	}
 	if s.away && u.Home.Net > 0 {
 		for _, n := range f.Every {
@@ -124,7 +124,7 @@ func (f *Fleet) List(u *books.Task, s Spots) []*books.Node {
 	return f.far
 }
 
-// firstFit is the first node on which u, which has not been begun, fits at once.
+// firstFit returns the first node on which u, which has not been begun, fits at once.
 func (f *Fleet) firstFit(u *books.Task) *books.Node {
 	mem := f.leastDemand(u)
 	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
@@ -135,11 +135,11 @@ func (f *Fleet) firstFit(u *books.Task) *books.Node {
 	return nil
 }
 
-// FitsLater is the first spot on which u fits once those that are leaving now are
+// FitsLater returns the first spot on which u fits once those that are leaving now are
 // gone.
 func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
-	if s.Home != nil && s.Home.FitsLater(u) {
-		return s.Home
+	if s.home != nil && s.home.FitsLater(u) {
+		return s.home
 	}
 	if !s.several() {
 		return nil
@@ -170,7 +170,7 @@ func (f *Fleet) LargeEnough(u *books.Task, s Spots) bool {
 	return slices.ContainsFunc(f.List(u, s), func(n *books.Node) bool { return n.Possible(u) })
 }
 
-// NearestFit is the spot on which the least is missing for u, of those where nothing is
+// NearestFit returns the spot on which the least is missing for u, of those where nothing is
 // kept for somebody else and u will fit in the end, or nil.
 func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
 	var best *books.Node

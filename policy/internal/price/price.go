@@ -30,7 +30,7 @@ type Model struct {
 	weights [headrace.MaxPriority + 1]float64
 }
 
-// New is the model in which doubling steps of priority double the weight of a
+// New returns the model in which doubling steps of priority double the weight of a
 // second; not above zero: all seconds weigh the same.
 func New(overlap, doubling float64) *Model {
 	m := &Model{overlap: overlap}
@@ -63,7 +63,7 @@ func ShareKnown(t *headrace.TaskView) bool {
 	return t.Progress.Share > 0 && t.Progress.Share <= 1 && t.Progress.TotalWall > 0
 }
 
-// Remaining is the expected time until the running task t ends by itself: by its
+// Remaining returns the expected time until the running task t ends by itself: by its
 // share where it is known, else as long as it has run so far. The latter is the
 // median of a lifetime with a tail like 1/t (Harchol-Balter and Downey 1997).
 func Remaining(t *headrace.TaskView) time.Duration {
@@ -74,7 +74,7 @@ func Remaining(t *headrace.TaskView) time.Duration {
 	return max(t.Progress.TotalWall, t.Running, unknownRemaining)
 }
 
-// BestStore is the store on which t is dumped and restored soonest, or -1.
+// BestStore returns the store on which t is dumped and restored soonest, or -1.
 func BestStore(t *books.Task, acts []books.Act) int {
 	best, least := -1, math.Inf(1)
 	for i := range t.Home.Stores {
@@ -90,7 +90,7 @@ func BestStore(t *books.Task, acts []books.Act) int {
 	return best
 }
 
-// Of is the price of a on n, alone and without queues.
+// Of returns the price of a on n, alone and without queues.
 func (m *Model) Of(n *books.Node, a books.Act) Price {
 	t := a.Task.TaskView
 	switch a.By {
@@ -106,7 +106,7 @@ func (m *Model) Of(n *books.Node, a books.Act) Price {
 	return Price{Remaining(t).Seconds(), 0}
 }
 
-// Option is a on n with its price, which is that of Of.
+// Option returns a on n with its price, which is that of Of.
 func (m *Model) Option(n *books.Node, a books.Act, p Price) Option {
 	o := Option{Act: a, Price: p, Weighted: p.Waste * m.Weight(a.Task.Priority)}
 	if a.By == headrace.Checkpoint {
@@ -115,7 +115,7 @@ func (m *Model) Option(n *books.Node, a books.Act, p Price) Option {
 	return o
 }
 
-// Paging is the price of paging bytes out and later in again.
+// Paging returns the price of paging bytes out and later in again.
 func (m *Model) Paging(n *books.Node, bytes int64) Price {
 	if bytes <= 0 {
 		return Price{}
@@ -124,7 +124,7 @@ func (m *Model) Paging(n *books.Node, bytes int64) Price {
 	return Price{(1 - m.overlap/2) * b / n.SwapOut, b/n.SwapOut + b/n.SwapIn}
 }
 
-// Weight is what a second of a task of priority p counts.
+// Weight says what a second of a task of priority p counts.
 func (m *Model) Weight(p headrace.Priority) float64 {
 	return m.weights[min(p, headrace.MaxPriority)]
 }
@@ -157,7 +157,7 @@ func (y *Tally) Count(o *Option) {
 	y.Weighted += o.Weighted
 }
 
-// Delay is how long the urgent task waits for its room, but for page-outs.
+// Delay says how long the urgent task waits for its room, but for page-outs.
 func (y *Tally) Delay(n *books.Node) float64 {
 	least := max(y.kill, y.stop, y.wait)
 	for s := y.used; s != 0; s &= s - 1 {
@@ -177,7 +177,7 @@ func (y *Tally) Roomy(n *books.Node) bool {
 	return true
 }
 
-// Sum is the cost for u of the tally y of acts, when page bytes go to swap.
+// Sum returns the cost for u of the tally y of acts, when page bytes go to swap.
 func (m *Model) Sum(u *books.Task, n *books.Node, y *Tally, acts []books.Act, page int64) Cost {
 	c := Cost{Delay: y.Delay(n), Waste: y.waste}
 	weighted := y.Weighted
@@ -193,7 +193,7 @@ func (m *Model) Sum(u *books.Task, n *books.Node, y *Tally, acts []books.Act, pa
 	return c
 }
 
-// Plan is the cost for u of a whole plan.
+// Plan returns the cost for u of a whole plan.
 func (m *Model) Plan(u *books.Task, n *books.Node, acts []books.Act, page int64) Cost {
 	var y Tally
 	for _, a := range acts {
@@ -205,7 +205,7 @@ func (m *Model) Plan(u *books.Task, n *books.Node, acts []books.Act, page int64)
 	return m.Sum(u, n, &y, acts, page)
 }
 
-// Floor is what any plan for u with a, of price p, costs at least.
+// Floor says what any plan for u with a, of price p, costs at least.
 func (m *Model) Floor(u *books.Task, n *books.Node, a books.Act, p Price) float64 {
 	delay := p.Delay
 	if a.By == headrace.Checkpoint {

@@ -17,13 +17,13 @@ type Ageing struct {
 	MinRun time.Duration
 }
 
-// Aged is the priority that a task has in the queue after it has waited so long.
+// Aged returns the priority that a task has in the queue after it has waited so long.
 func (a Ageing) Aged(p headrace.Priority, waited time.Duration) headrace.Priority {
 	p = min(p, headrace.MaxPriority)
 	return min(p+headrace.Priority(min(a.steps(waited), time.Duration(headrace.MaxPriority))), headrace.MaxPriority)
 }
 
-// steps is how many whole steps a wait is long.
+// steps says how many whole steps a wait is long.
 func (a Ageing) steps(waited time.Duration) time.Duration {
 	if a.Step <= 0 {
 		return 0
@@ -31,7 +31,7 @@ func (a Ageing) steps(waited time.Duration) time.Duration {
 	return max(0, waited) / a.Step
 }
 
-// GuardOf is how the running task v is protected now.
+// GuardOf says how the running task v is protected now.
 func (a Ageing) GuardOf(v *headrace.TaskView) books.Guard {
 	switch {
 	case v.Preemptions > 0 && v.Running < a.MinRun:
@@ -51,7 +51,7 @@ func (a Ageing) Protection(v *headrace.TaskView) string {
 	return fmt.Sprintf("it has run %s of the %s that are its own since it came to run", words.Short(v.Running.Seconds()), words.Short(own.Seconds()))
 }
 
-// tenure is how long a task that was started in its turn keeps its place
+// tenure says how long a task that was started in its turn keeps its place
 // against those that its aged priority would not have yielded to. It grows with
 // the work that kills have thrown away, so that even a task that is always
 // killed ends some day.

@@ -19,7 +19,7 @@ import (
 // memory-local goes first, then the others in their order. Here the share of the
 // input that is resident counts, the largest first, equal ones in their order. Where
 // there are several nodes (InputView.At), it depends on where there is room: then
-// the tasks of a job take turns (turn).
+// the tasks of a job take turns (group.turn).
 //
 // Only tasks of one job that have waited for the same number of steps of
 // Config.Ageing change places, among themselves. So no job gains or loses by what
@@ -126,5 +126,5 @@ func (g *group) mostLocalFirst(lane []*Waiter) {
 	}
 }
 
-// Fraction is the share of all that part is, 0 to 1.
+// Fraction returns the share of all that part is, 0 to 1.
 func Fraction(part, all int64) float64 { return float64(max(0, min(part, all))) / float64(all) }

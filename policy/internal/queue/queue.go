@@ -33,7 +33,7 @@ type Queue struct {
 	groups  groups
 }
 
-// Order is the waiting tasks in the order in which they get what is free: aged
+// Order returns the waiting tasks in the order in which they get what is free: aged
 // priority, then what was begun, then submission; but of the tasks of a job that
 // have not been begun those first whose input is resident. Of those that take turns
 // (Waiter.group) it is the places, not the order. It is valid until the next call.

@@ -16,7 +16,7 @@ type Places interface {
 	AnyRoom(u *books.Task) bool
 }
 
-// Next is the task that goes where u stands in the queue: u itself, unless it takes
+// Next returns the task that goes where u stands in the queue: u itself, unless it takes
 // turns.
 func (u *Waiter) Next(in Places) *Waiter {
 	if u.group == nil {
@@ -25,7 +25,7 @@ func (u *Waiter) Next(in Places) *Waiter {
 	return u.group.turn(in)
 }
 
-// turn is the task of g that goes where one of them stands in the queue, by what is
+// turn returns the task of g that goes where one of them stands in the queue, by what is
 // free at that moment (quartet, section 4.2):
 //
 //  1. one with some of its input in memory on a node on which it fits,
@@ -57,7 +57,7 @@ func (g *group) turn(in Places) *Waiter {
 	return t
 }
 
-// bestChance is the task of g with the best chance, nil if none has any. Nothing is
+// bestChance returns the task of g with the best chance, nil if none has any. Nothing is
 // better than to have all in memory, and so the first of those is taken before the
 // chances of the tasks behind it are listed.
 func (g *group) bestChance(in Places) *Waiter {
@@ -115,7 +115,7 @@ func skip(tasks []*Waiter, at *int, wanted func(*Waiter) bool) *Waiter {
 	return nil
 }
 
-// firstOf is the task with the first of the chances that is still there, or nil.
+// firstOf returns the task with the first of the chances that is still there, or nil.
 func (s *turns) firstOf() *Waiter {
 	for ; len(s.memory) > 0; s.memory = s.memory[1:] {
 		c := &s.memory[0]
@@ -166,7 +166,7 @@ func (s *turns) sort() {
 	slices.SortFunc(s.memory, betterChance)
 }
 
-// emptied is the same memory for another group.
+// emptied returns the same memory for another group.
 func (s *turns) emptied() turns {
 	if !s.listed {
 		s.kept = s.memory

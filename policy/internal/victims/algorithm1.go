@@ -7,7 +7,7 @@ import (
 	"headrace/policy/internal/books"
 )
 
-// overhead is the first line of checkpoint-preemption's algorithm 1, in seconds:
+// overhead returns the first line of checkpoint-preemption's algorithm 1, in seconds:
 // size/bw_write + size/bw_read + queue. The size is that of the checkpoint to be
 // written, which for an incremental one is what was modified; ahead is the time
 // of dumps that the same plan sends to the store before this one.

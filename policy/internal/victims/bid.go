@@ -29,7 +29,7 @@ func (a *Bid) Sooner(b *Bid) bool {
 	return a.keys < b.keys
 }
 
-// Bid is what it would take to make room for u on n.
+// Bid says what it would take to make room for u on n.
 func (c *Chooser) Bid(u *books.Task, n *books.Node) Bid {
 	b := Bid{Promising: c.promising(u, n)}
 	switch {

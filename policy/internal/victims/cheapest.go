@@ -55,7 +55,7 @@ func (c *Chooser) better(n *books.Node, f *found) {
 	}
 }
 
-// Chosen is the plan, nil if there is none.
+// Chosen returns the plan, nil if there is none.
 func (c *Chooser) Chosen() *Plan {
 	if c.plan.Node == nil {
 		return nil
@@ -64,8 +64,8 @@ func (c *Chooser) Chosen() *Plan {
 }
 
 // single finds the cheapest way to make room for u on n by at most one act; of those
-// that cost the same the first, as options lists them. It needs neither prices of
-// all options nor victims in order. The result is valid until the next call.
+// that cost the same the first, as ActsOn lists them, victims in their order.
+// They need not be sorted for that. The result is valid until the next call.
 func (c *Chooser) single(u *books.Task, n *books.Node) found {
 	start := n.Balance(u)
 	f := found{acts: c.best[:0]}
@@ -117,8 +117,8 @@ func (c *Chooser) weigh(u *books.Task, n *books.Node, f *found, start books.Bala
 	*f = found{append(f.acts[:0], a), b.Page(), is, true}
 }
 
-// listedBefore reports whether options lists a before the one act in acts, those
-// of one task being compared in their order.
+// listedBefore reports whether a comes before the one act in acts: whether its task is
+// the earlier victim.
 func (c *Chooser) listedBefore(a books.Act, acts []books.Act) bool {
 	return len(acts) == 1 && acts[0].Task.State == headrace.Running && a.Task.State == headrace.Running &&
 		c.compareVictims(a.Task, acts[0].Task) < 0

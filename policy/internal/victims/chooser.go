@@ -41,7 +41,7 @@ type Chooser struct {
 	pool              pool
 }
 
-// New is a chooser for a policy, which sorts victims by the given order.
+// New returns a chooser for a policy, which sorts victims by the given order.
 func New(p Policy, by Order, m *price.Model) *Chooser {
 	return &Chooser{policy: p, order: by, model: m, Most: allSets}
 }
@@ -50,7 +50,7 @@ func New(p Policy, by Order, m *price.Model) *Chooser {
 // node than that of the lowest bid may cost less.
 func (c *Chooser) Weighs() bool { return c.policy == Cost }
 
-// Choose is the policy's plan for u on n, or nil. It is valid until the next call.
+// Choose returns the policy's plan for u on n, or nil. It is valid until the next call.
 func (c *Chooser) Choose(u *books.Task, n *books.Node) *Plan {
 	switch {
 	case !c.promising(u, n):
@@ -81,7 +81,7 @@ func Movable(u, v *books.Task) bool {
 		(u == nil || v.Priority < u.Priority)
 }
 
-// ActsOn are the acts on t that may be used for u now, on their own or with others. One
+// ActsOn returns the acts on t that may be used for u now, on their own or with others. One
 // may wait for any task that says how much of it is done, for others only in place of
 // preempting them: of many unknown ages one is always small. It is valid until the next
 // call.

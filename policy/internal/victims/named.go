@@ -16,7 +16,7 @@ func (c *Chooser) Named(u *books.Task, n *books.Node) *Plan {
 	return c.finish(u, n, acts)
 }
 
-// leaving are those that must leave n for u by one of the named policies: victims
+// leaving returns those that must leave n for u by one of the named policies: victims
 // in the victim order until u fits, but for those that turn out not to be needed.
 // It is valid until the next call.
 func (c *Chooser) leaving(u *books.Task, n *books.Node) (acts []books.Act, ok bool) {
@@ -59,7 +59,7 @@ func (c *Chooser) take(u *books.Task, n *books.Node, b books.Balance) ([]books.A
 	return acts, b
 }
 
-// preferences are the mechanisms that the named policy may use for v, the
+// preferences returns the mechanisms that the named policy may use for v, the
 // preferred one first. The result is valid until the next call.
 func (c *Chooser) preferences(v *books.Task, acts []books.Act) []books.Act {
 	c.prefs = c.prefs[:0]
@@ -132,7 +132,7 @@ func dumpSuspended(u *books.Task, n *books.Node, acts []books.Act, b books.Balan
 	return acts, b
 }
 
-// Relieve is how the suspended tasks of n give up so much of its memory, as far as they
+// Relieve says how the suspended tasks of n give up so much of its memory, as far as they
 // can: by page-outs, and where swap has no room, by Suspend and Cost, as checkpoints.
 func (c *Chooser) Relieve(n *books.Node, excess int64) *Plan {
 	p := &Plan{Node: n, Page: min(excess, max(0, n.Swap), n.Pageable)}

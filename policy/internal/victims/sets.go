@@ -181,7 +181,7 @@ func (p *pool) sets(most int) bool {
 	return true
 }
 
-// after is the balance b after it.
+// after returns the balance b after it.
 func (it *item) after(b books.Balance) books.Balance {
 	b.CPUs -= it.cpus
 	b.Mem -= it.mem
@@ -287,7 +287,7 @@ func (c *Chooser) greedy(p *pool, by score, without restriction, f *found) {
 	c.consider(p.u, n, f, c.acts, b, &y)
 }
 
-// gain is by which share of what was missing at the start next is nearer to
+// gain says by which share of what was missing at the start next is nearer to
 // fitting than b.
 func gain(b, next, start books.Balance, swap int64) float64 {
 	var g float64

@@ -12,7 +12,7 @@ import (
 // all of them are sorted.
 const fewVictims = 4
 
-// victim is the task that comes k-th in the victim order of n, or nil when there
+// victim returns the task that comes k-th in the victim order of n, or nil when there
 // are no more. Except for Adaptive, the least urgent go first whatever the order;
 // among equals the one that was submitted last.
 func (c *Chooser) victim(n *books.Node, k int) *books.Task {
@@ -59,7 +59,7 @@ func (c *Chooser) compareVictims(a, b *books.Task) int {
 	return cmp.Compare(b.Index, a.Index)
 }
 
-// RankOf is the place of t by the victim order, as the view has it.
+// RankOf returns the place of t by the victim order, as the view has it.
 func (c *Chooser) RankOf(t *books.Task) float64 {
 	switch c.order {
 	case CheapestCheckpoint:
@@ -78,7 +78,7 @@ func (c *Chooser) RankOf(t *books.Task) float64 {
 	return float64(t.MemoryRequest)
 }
 
-// cheapestDump is the key of the victim order CheapestCheckpoint, in seconds.
+// cheapestDump returns the key of the victim order CheapestCheckpoint, in seconds.
 func cheapestDump(t *books.Task) float64 {
 	least := math.Inf(1)
 	for i := range t.Home.Stores {
