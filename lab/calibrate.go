@@ -18,7 +18,7 @@ import (
 // alone runs a workload as a plain process and returns its answer and how long it
 // took.
 func (h *harness) alone(ctx context.Context, args []string, group string) (out string, took float64, err error) {
-	cmd := exec.CommandContext(ctx, h.o.Lab, append([]string{"bench-task"}, args...)...)
+	cmd := exec.CommandContext(ctx, h.programs.Lab, append([]string{"bench-task"}, args...)...)
 	cmd.Env = taskEnv()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started, err := inGroup(cmd.SysProcAttr, group)
@@ -96,6 +96,11 @@ func dirtyArgs(bytes, rounds int64, seed uint64) []string {
 		"--rounds", strconv.FormatInt(rounds, 10), "--seed", strconv.FormatUint(seed, 10)}
 }
 
+// dirtyJob is a task that fills bytes.
+func (h *harness) dirtyJob(ctx context.Context, bytes, rounds int64, seed uint64) (job, error) {
+	return h.reference(ctx, dirtyArgs(bytes, rounds, seed), bytes+taskOverhead)
+}
+
 // kmeansJob works on bytes of points for about target seconds.
 func (h *harness) kmeansJob(ctx context.Context, bytes int64, seed uint64, target float64) (job, error) {
 	args := func(n int64) []string {
@@ -131,7 +136,7 @@ func (h *harness) randomText(bytes int64) (string, error) {
 		return "", err
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
-	r := random(h.o.Seed)
+	r := random(h.seed)
 	const letters = "etaoinshrdlucmfwypvbgkjqxz"
 	for n := int64(0); n < bytes; n++ {
 		v := r.next()

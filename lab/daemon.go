@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -172,6 +171,14 @@ func (d *daemon) abandon() error {
 	return endProcesses(d.dir)
 }
 
+// end is stop, or abandon for a broken daemon.
+func (d *daemon) end() error {
+	if d.broken() {
+		return d.abandon()
+	}
+	return d.stop()
+}
+
 // stop ends all tasks and the daemon. It may be called again.
 func (d *daemon) stop() error {
 	if d.watch != nil {
@@ -283,7 +290,11 @@ func (t *tail) quote() string {
 	return ""
 }
 
-// stateDir is a fresh path for the state of the n-th daemon.
-func stateDir(s *scratch, n int) string {
-	return filepath.Join(s.dir, "state"+strconv.Itoa(n))
+// version is who the daemon is.
+func (d *daemon) version(ctx context.Context) (string, error) {
+	info, err := d.node.Info(ctx, &wire.InfoRequest{})
+	if err != nil {
+		return "", fmt.Errorf("ask the daemon for its version: %w", err)
+	}
+	return info.Version, nil
 }

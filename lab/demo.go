@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"headrace/internal/criu"
 	"headrace/internal/linux"
@@ -29,6 +28,37 @@ var demoPolicies = []struct{ name, does string }{
 // demoArrival is the share of the long job that is done when the urgent one comes.
 const demoArrival = 0.5
 
+// DemoOptions says how large the demonstration is.
+type DemoOptions struct {
+	Output
+
+	// Size is how much text the low-priority job parses, in bytes; 0: 2 GB, or
+	// less when memory or disk is short.
+	Size int64
+	// Text is a directory tree to take the text from; empty: Go's source tree,
+	// else what /usr/share and /usr/include hold.
+	Text string
+
+	// Dir, Programs and SoloFlags are as in PreemptOptions.
+	Dir string
+	Programs
+	SoloFlags []string
+	// HTML is the page to write; empty: out/demo.html.
+	HTML string
+}
+
+func (o *DemoOptions) complete() error {
+	o.Output.complete()
+	if o.Size != 0 && o.Size < 1<<20 {
+		return fmt.Errorf("size %d: want at least 1M of text", o.Size)
+	}
+	if o.HTML == "" {
+		o.HTML = "out/demo.html"
+	}
+	completePlace(&o.Dir)
+	return nil
+}
+
 // demo is one demonstration.
 type demo struct {
 	o       *DemoOptions
@@ -37,13 +67,12 @@ type demo struct {
 	size    int64
 	low     job
 	urgent  job
-	res     *Results
+	about   Circumstances
+	runs    runs
 	answer  string
 	// noCheckpoint is why the long job cannot be checkpointed; empty: it can, as
 	// far as is known.
 	noCheckpoint string
-	// skipped are the policies that were left out, and why.
-	skipped []Skip
 }
 
 // Demo shows what the policies do to a long job that parses real text when an
@@ -86,11 +115,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 // prepare makes the input and the two jobs.
 func (d *demo) prepare(ctx context.Context) error {
-	machine, err := thisMachine()
+	err := d.about.begin(&RunOptions{Command: os.Args, Repeats: 1})
 	if err != nil {
 		return err
 	}
-	d.res = &Results{Version: resultsVersion, Command: strings.Join(os.Args, " "), Started: time.Now(), Machine: machine, Repeats: 1}
 	if d.size, err = d.fitting(); err != nil {
 		return err
 	}
@@ -112,7 +140,6 @@ func (d *demo) prepare(ctx context.Context) error {
 			args: []string{"parse", "--words", "--file", path, "--bytes", strconv.FormatInt(bytes, 10)}}
 	}
 	d.low, d.urgent = parse("nightly", d.size), parse("urgent", d.size/4)
-	d.res.Setups = []Setup{{Experiment: expLight, LowBytes: d.size, UrgentBytes: d.size / 4}}
 	return nil
 }
 
@@ -165,7 +192,7 @@ func (d *demo) policy(ctx context.Context, name, does string) error {
 	if err != nil {
 		return err
 	}
-	if d.res.Machine.Headrace, err = daemon.version(ctx); err != nil {
+	if d.about.Machine.Headrace, err = daemon.version(ctx); err != nil {
 		return errors.Join(err, daemon.stop())
 	}
 	live := newLive(d, daemon, name, does)
@@ -174,7 +201,7 @@ func (d *demo) policy(ctx context.Context, name, does string) error {
 	live.stop()
 	err = errors.Join(err, daemon.stop())
 	if errors.Is(err, errWrong) && ctx.Err() == nil {
-		d.res.Runs = append(d.res.Runs, Run{Experiment: expLight, Policy: name, Failure: err.Error()})
+		d.about.failed("%s: %v", name, err)
 		fmt.Fprintf(d.o.Stdout, "%-10s  FAILED: %v\n", name, err)
 		return nil
 	}
@@ -191,7 +218,7 @@ func (d *demo) policy(ctx context.Context, name, does string) error {
 
 // leaveOut notes and tells that a policy cannot be shown.
 func (d *demo) leaveOut(policy, why string) {
-	d.skipped = append(d.skipped, Skip{policy, why})
+	d.about.skip(policy, why)
 	fmt.Fprintf(d.o.Stdout, "%-10s  left out: %s\n", policy, why)
 }
 
@@ -217,9 +244,9 @@ func (d *demo) took(policy string, out outcome) {
 		d.noCheckpoint = out.low.NoCheckpoint
 	}
 	r := out.Run
-	r.Experiment, r.Policy, r.Order = expLight, policy, len(d.res.Runs)
+	r.Experiment, r.Policy, r.Order = expLight, policy, len(d.runs)
 	r.Point.Share = demoArrival
-	d.res.Runs = append(d.res.Runs, r)
+	d.runs = append(d.runs, r)
 	line := fmt.Sprintf("%-10s  urgent done after %s, all done after %s", policy, report.UnitTenths.Format(r.Sojourn), report.UnitTenths.Format(r.Makespan))
 	if r.LostCPU > 0 {
 		line += ", " + report.UnitTenths.Format(r.LostCPU) + " of work lost"
@@ -232,8 +259,8 @@ func (d *demo) took(policy string, out outcome) {
 
 // finish shows the timelines and the table and writes the page.
 func (d *demo) finish() error {
-	d.res.Took = time.Since(d.res.Started).Seconds()
-	all := d.res.good(expLight)
+	d.about.end(nil)
+	all := d.runs
 	if len(all) == 0 {
 		return errors.New("no policy could be shown")
 	}
@@ -277,14 +304,11 @@ func (d *demo) table(all runs) *report.Table {
 }
 
 func (d *demo) page(all runs, timeline *report.Timeline, table *report.Table) *report.Page {
-	doc := newReport(d.res)
-	d.res.Complete = true
-	d.res.Skipped = d.skipped
 	p := &report.Page{
 		Title: "Making room for an urgent job",
 		Intro: fmt.Sprintf("A long job, `nightly`, counts the words of %s of text from `%s`. It has the only slot when an urgent one arrives, which counts those of a quarter as much. "+
 			"Each policy makes room in its own way.\n\nThe answer was the same every time: %s.", report.Bytes(d.size), d.text.from, d.answer),
-		Facts: doc.facts(),
+		Facts: d.about.facts(),
 	}
 	for _, policy := range []string{"wait", "kill", "suspend", "cost"} {
 		if len(all.by(policy)) == 0 {
@@ -297,6 +321,6 @@ func (d *demo) page(all runs, timeline *report.Timeline, table *report.Table) *r
 	bars := barsOf(all, "What each policy costs")
 	bars.Note = "One run each."
 	timeline.Title = ""
-	p.Add("What the two jobs did", report.Block{Timeline: timeline}, report.Block{Bars: bars}, report.Block{Table: table}, report.Text(doc.leftOut()))
+	p.Add("What the two jobs did", report.Block{Timeline: timeline}, report.Block{Bars: bars}, report.Block{Table: table}, d.about.remarksText())
 	return p
 }

@@ -2,10 +2,13 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"headrace/internal/linux"
+	"headrace/report"
 	"headrace/wire"
 )
 
@@ -73,7 +76,7 @@ func (o *PreemptOptions) sizes() (sizes, error) {
 }
 
 // light is experiment (a): os-assisted-preemption, figure 2.
-func (h *harness) light(ctx context.Context, z sizes) error {
+func (h *bench) light(ctx context.Context, z sizes) error {
 	h.say(0, "(a) making the input")
 	text, err := h.randomText(z.lightText)
 	if err != nil {
@@ -110,7 +113,7 @@ func (h *harness) light(ctx context.Context, z sizes) error {
 }
 
 // dirtyMemory is experiment (b): os-assisted-preemption, figures 3 and 4.
-func (h *harness) dirtyMemory(ctx context.Context, z sizes) error {
+func (h *bench) dirtyMemory(ctx context.Context, z sizes) error {
 	h.say(0, "(b) adding swap")
 	swap := 3 * z.dirtyBytes
 	if err := h.disk.addSwap(swap); err != nil {
@@ -137,17 +140,12 @@ func (h *harness) dirtyMemory(ctx context.Context, z sizes) error {
 	return h.footprint(ctx, z, swap, lowRounds, urgentRounds)
 }
 
-// dirtyJob is a task that fills bytes.
-func (h *harness) dirtyJob(ctx context.Context, bytes, rounds int64, seed uint64) (job, error) {
-	return h.reference(ctx, dirtyArgs(bytes, rounds, seed), bytes+taskOverhead)
-}
-
-func (h *harness) worstCase(ctx context.Context, z sizes, swap, lowRounds, urgentRounds int64) error {
-	low, err := h.dirtyJob(ctx, z.dirtyBytes, lowRounds, h.o.Seed)
+func (h *bench) worstCase(ctx context.Context, z sizes, swap, lowRounds, urgentRounds int64) error {
+	low, err := h.dirtyJob(ctx, z.dirtyBytes, lowRounds, h.seed)
 	if err != nil {
 		return err
 	}
-	urgent, err := h.dirtyJob(ctx, z.dirtyBytes, urgentRounds, h.o.Seed+1)
+	urgent, err := h.dirtyJob(ctx, z.dirtyBytes, urgentRounds, h.seed+1)
 	if err != nil {
 		return err
 	}
@@ -185,7 +183,7 @@ func (h *harness) worstCase(ctx context.Context, z sizes, swap, lowRounds, urgen
 
 // noteSwap adds to the present setup what a daemon that pages out has measured.
 // Nothing is lost when none does.
-func (h *harness) noteSwap(ctx context.Context) {
+func (h *bench) noteSwap(ctx context.Context) {
 	for _, d := range h.daemons {
 		if d.config.policy != "suspend" || d.broken() {
 			continue
@@ -197,9 +195,9 @@ func (h *harness) noteSwap(ctx context.Context) {
 	}
 }
 
-func (h *harness) footprint(ctx context.Context, z sizes, swap, lowRounds, urgentRounds int64) error {
+func (h *bench) footprint(ctx context.Context, z sizes, swap, lowRounds, urgentRounds int64) error {
 	lowBytes := z.dirtyBytes * 5 / 4
-	low, err := h.dirtyJob(ctx, lowBytes, lowRounds, h.o.Seed)
+	low, err := h.dirtyJob(ctx, lowBytes, lowRounds, h.seed)
 	if err != nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (h *harness) footprint(ctx context.Context, z sizes, swap, lowRounds, urgen
 	var entries []entry
 	for _, part := range z.footprints {
 		bytes := int64(float64(z.dirtyBytes) * part)
-		urgent, err := h.dirtyJob(ctx, bytes, urgentRounds, h.o.Seed+1)
+		urgent, err := h.dirtyJob(ctx, bytes, urgentRounds, h.seed+1)
 		if err != nil {
 			return err
 		}
@@ -227,13 +225,13 @@ func (h *harness) footprint(ctx context.Context, z sizes, swap, lowRounds, urgen
 // where memory holds one of the tasks only and nothing can be paged out, so that
 // suspending is out of the question and the choice is hard; and again, at fewer
 // points, where memory holds both.
-func (h *harness) storage(ctx context.Context, z sizes) error {
+func (h *bench) storage(ctx context.Context, z sizes) error {
 	h.say(0, "(c) preparing the tasks")
-	low, err := h.kmeansJob(ctx, z.kmeansBytes, h.o.Seed, z.kmeansTime)
+	low, err := h.kmeansJob(ctx, z.kmeansBytes, h.seed, z.kmeansTime)
 	if err != nil {
 		return err
 	}
-	urgent, err := h.kmeansJob(ctx, z.kmeansBytes, h.o.Seed+1, z.kmeansTime)
+	urgent, err := h.kmeansJob(ctx, z.kmeansBytes, h.seed+1, z.kmeansTime)
 	if err != nil {
 		return err
 	}
@@ -285,7 +283,7 @@ func roomyPlaces(places []place, z sizes) []place {
 
 // storageEntries are one trial for each policy that does not use storage, and one
 // at each place for those that may.
-func (h *harness) storageEntries(t trial, c daemonConfig, places []place, without, with []string) ([]entry, error) {
+func (h *bench) storageEntries(t trial, c daemonConfig, places []place, without, with []string) ([]entry, error) {
 	var entries []entry
 	for _, policy := range without {
 		c := c
@@ -307,4 +305,58 @@ func (h *harness) storageEntries(t trial, c daemonConfig, places []place, withou
 		}
 	}
 	return entries, nil
+}
+
+// policies are those of the given ones that the machine can carry out.
+func (h *bench) policies(names ...string) []string {
+	return slices.DeleteFunc(names, func(p string) bool {
+		return h.noCheckpoint != "" && (p == "checkpoint" || p == "adaptive")
+	})
+}
+
+// entry is one trial of a plan.
+type entry struct {
+	policy string
+	point  Point
+	config daemonConfig
+	trial  trial
+}
+
+func (e entry) String() string {
+	var at []string
+	if e.point.Store != "" {
+		at = append(at, e.point.Store)
+	}
+	if e.point.UrgentBytes > 0 {
+		at = append(at, report.Bytes(e.point.UrgentBytes))
+	}
+	if e.point.Share > 0 {
+		at = append(at, fmt.Sprintf("%.0f %%", e.point.Share*100))
+	}
+	if len(at) == 0 {
+		return e.policy
+	}
+	return e.policy + " at " + strings.Join(at, ", ")
+}
+
+// once carries out the trial with the daemon that it wants.
+func (e entry) once(ctx context.Context, h *harness) (Run, error) {
+	d, err := h.daemon(ctx, e.config)
+	if err != nil {
+		return Run{}, err
+	}
+	o, err := e.trial.run(ctx, d, h.disk)
+	return o.Run, errors.Join(err, h.settle(d))
+}
+
+// repeat carries out all entries of an experiment.
+func (h *bench) repeat(ctx context.Context, experiment string, entries []entry) error {
+	return rounds[entry, Run]{repeats: h.o.Repeats, seed: h.o.Seed, entries: entries, say: h.say, name: "(" + experiment + ") ",
+		run: func(e entry) (Run, error) { return e.once(ctx, h.harness) },
+		keep: func(e entry, r Run, t turn) {
+			r.Experiment, r.Policy, r.Point = experiment, e.policy, e.point
+			r.Repeat, r.Order, r.Failure = t.repeat, t.order, t.failure
+			h.res.Runs = append(h.res.Runs, r)
+		},
+	}.do(ctx, &h.res.Circumstances)
 }

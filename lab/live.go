@@ -154,7 +154,7 @@ func (l *live) timeline(tasks []*wire.Task) *report.Timeline {
 	t := &report.Timeline{}
 	const frame, panel = 3, 4 // lines of the axis and the legend, and of a run
 	room := max((l.rows()-frame)/panel-1, 0)
-	past := l.d.res.good(expLight)
+	past := l.d.runs
 	for _, r := range past[max(len(past)-room, 0):] {
 		t.Panels = append(t.Panels, panelOf(r))
 	}

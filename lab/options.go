@@ -1,12 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 
-	"headrace/cli"
 	"headrace/report"
 )
 
@@ -30,38 +31,29 @@ func (o *Output) complete() {
 	}
 }
 
-// PreemptOptions says which experiments to run and how large. The zero value is
-// the whole of it, in below half an hour on two processors.
-type PreemptOptions struct {
+// RunOptions are what all experiments have in common. The zero value is the whole of
+// an experiment.
+type RunOptions struct {
 	Output
 
-	// Quick takes the smallest sizes, shortest tasks and fewest points that still
-	// go through everything: minutes, not measurements.
+	// Quick takes the smallest sizes and fewest points that still go through
+	// everything: seconds, not measurements.
 	Quick bool
-	// Only names the experiments: a, b, c, d. Empty: all.
-	Only []string
-	// Repeats is how often every policy runs at every point; 0: 5 (2 with Quick).
+	// Repeats is how often everything runs; 0: by experiment.
 	Repeats int
-	// Size is the memory of a task with large dirty memory, in bytes; the other
-	// experiments take parts of it. 0: 512 MiB, or less if the machine has less
-	// than 8 GiB.
-	Size int64
-	// Seed orders the policies and fills the memories; 0: 1.
+	// Seed orders what is compared; 0: 1.
 	Seed uint64
 
-	// Dir is where state directories, the swap file and the checkpoints on disk
-	// lie; empty: os.TempDir, or /var/tmp if that is in memory.
+	// Dir is where state directories and data lie; empty: os.TempDir, or /var/tmp
+	// if that is in memory.
 	Dir string
 	Programs
 	// SoloFlags are added to the command line of every daemon.
 	SoloFlags []string
 
 	// HTML, JSON and Markdown are files to write; empty: none. If all three are
-	// empty and so is From, HTML and JSON are out/preempt.html and .json.
+	// empty and so is From, HTML and JSON are out/EXPERIMENT.html and .json.
 	HTML, JSON, Markdown string
-	// Media is a file to write with what the simulator needs to know of storage and
-	// mechanisms (sim.Measurements); empty: none. It takes experiments a and c.
-	Media string
 	// From is a file written by JSON: nothing is run, and the report is made from
 	// it again.
 	From string
@@ -69,105 +61,47 @@ type PreemptOptions struct {
 	Command []string
 }
 
-// Experiments are the names that PreemptOptions.Only takes.
-var Experiments = []string{"a", "b", "c", "d"}
-
-func (o *PreemptOptions) complete() error {
+// complete fills in the defaults; repeats and quick are those of Repeats.
+func (o *RunOptions) complete(experiment string, repeats, quick int) error {
 	o.Output.complete()
-	if o.Repeats == 0 {
-		o.Repeats = 5
-		if o.Quick {
-			o.Repeats = 2
-		}
-	}
+	o.Repeats = cmp.Or(o.Repeats, Sized(o.Quick, repeats, quick))
 	if o.Repeats < 1 || o.Repeats > 1000 {
 		return fmt.Errorf("%d repeats: want 1 to 1000", o.Repeats)
 	}
-	for _, e := range o.Only {
-		if !slices.Contains(Experiments, e) {
-			return fmt.Errorf("experiment %q: want a, b, c or d", e)
-		}
-	}
-	if len(o.Only) == 0 {
-		o.Only = Experiments
-	}
-	if o.Seed == 0 {
-		o.Seed = 1
-	}
-	if o.Size != 0 && o.Size < 16<<20 {
-		return fmt.Errorf("size %d: want at least 16M", o.Size)
-	}
+	o.Seed = cmp.Or(o.Seed, 1)
 	if len(o.Command) == 0 {
 		o.Command = os.Args
 	}
 	if o.HTML+o.JSON+o.Markdown+o.From == "" {
-		o.HTML, o.JSON = "out/preempt.html", "out/preempt.json"
+		o.HTML, o.JSON = "out/"+experiment+".html", "out/"+experiment+".json"
 	}
 	completePlace(&o.Dir)
 	return nil
 }
 
-// DemoOptions says how large the demonstration is.
-type DemoOptions struct {
-	Output
-
-	// Size is how much text the low-priority job parses, in bytes; 0: 2 GB, or
-	// less when memory or disk is short.
-	Size int64
-	// Text is a directory tree to take the text from; empty: Go's source tree,
-	// else what /usr/share and /usr/include hold.
-	Text string
-
-	// Dir, Programs and SoloFlags are as in PreemptOptions.
-	Dir string
-	Programs
-	SoloFlags []string
-	// HTML is the page to write; empty: out/demo.html.
-	HTML string
+// Sized is the value of a whole run, or that of a quick one.
+func Sized[T any](quick bool, whole, small T) T {
+	if quick {
+		return small
+	}
+	return whole
 }
 
-func (o *DemoOptions) complete() error {
-	o.Output.complete()
-	if o.Size != 0 && o.Size < 1<<20 {
-		return fmt.Errorf("size %d: want at least 1M of text", o.Size)
-	}
-	if o.HTML == "" {
-		o.HTML = "out/demo.html"
-	}
-	completePlace(&o.Dir)
-	return nil
-}
-
-func completePlace(dir *string) {
-	if *dir == "" {
-		*dir = os.TempDir()
-		if onTmpfs(*dir) {
-			*dir = "/var/tmp"
+// knownNames are those of given, or all that are known when none is given.
+func knownNames(what string, given, known []string) ([]string, error) {
+	for _, name := range given {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%s %q: want %s", what, name, strings.Join(known, ", "))
 		}
 	}
+	if len(given) == 0 {
+		return known, nil
+	}
+	return given, nil
 }
 
-// Programs are what experiments start.
-type Programs struct {
-	// Headrace is the daemon, with headrace-shim beside it; empty: beside this program,
-	// else on PATH.
-	Headrace string
-	// Lab is headrace-lab, for the workloads and the modelled disk: everybody whose
-	// tasks they are has to be able to run it. Empty: this process's own.
-	Lab string
-}
-
-// find looks for those that were not given.
-func (p *Programs) find() (err error) {
-	if p.Headrace == "" {
-		if p.Headrace, err = cli.FindProgram("headrace"); err != nil {
-			return err
-		}
-	}
-	if p.Lab == "" {
-		if p.Lab, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
-		}
-	}
-	return nil
+// bench is one for an experiment that tells its progress to p. Whoever uses it
+// closes it (With).
+func (o *RunOptions) bench(p *report.Progress, c *Circumstances) *harness {
+	return &harness{dir: o.Dir, programs: o.Programs, flags: o.SoloFlags, seed: o.Seed, skip: c.skip, progress: p, todo: 1}
 }

@@ -1,15 +1,16 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"headrace/report"
 	"headrace/wire"
 )
 
@@ -27,19 +28,14 @@ type OrderOptions struct {
 const experimentOrder = "order"
 
 func (o *OrderOptions) complete() error {
-	if o.Memory == 0 {
-		o.Memory = 512 << 20
-		if o.Quick {
-			o.Memory = 128 << 20
-		}
-	}
+	o.Memory = cmp.Or(o.Memory, Sized[int64](o.Quick, 512<<20, 128<<20))
 	if o.Memory < 96<<20 {
 		return fmt.Errorf("memory of %d bytes: want at least 96M, for the daemon and the tasks have to fit as well", o.Memory)
 	}
 	if err := completePlaceName(&o.Place); err != nil {
 		return err
 	}
-	return o.RunOptions.complete(experimentOrder)
+	return o.RunOptions.complete(experimentOrder, 3, 1)
 }
 
 // The data sets of quartet, section 5.2, as parts of the memory: 256 GB, 512 GB
@@ -72,61 +68,43 @@ func Order(ctx context.Context, o OrderOptions) error {
 	if err := o.complete(); err != nil {
 		return fmt.Errorf("bench order: %w", err)
 	}
-	res := &OrderResults{Circumstances: Circumstances{Experiment: experimentOrder}}
-	return o.conduct(res, func() error { return o.measure(ctx, res) })
-}
-
-func (o *OrderOptions) measure(ctx context.Context, res *OrderResults) error {
-	if err := needsRoot("the modelled disk and the memory cgroup need it"); err != nil {
-		return err
-	}
-	var err error
-	if res.Circumstances, err = o.circumstances(experimentOrder); err != nil {
-		return err
-	}
-	res.Memory, res.File = o.Memory, orderFile
-	progress := o.progress()
-	defer progress.Done()
-	h := o.harness(progress)
-	err = h.with(func() error { return o.run(ctx, h, res) })
-	res.end(err)
-	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), notCancelled(err))
-	}
-	return err
+	res := &OrderResults{Circumstances: Circumstances{Experiment: experimentOrder}, Memory: o.Memory, File: orderFile}
+	return o.conduct(ctx, res, "the modelled disk and the memory cgroup need it", func(p *report.Progress) error {
+		h := o.bench(p, &res.Circumstances)
+		return h.with(func() error { return o.run(ctx, h, res) })
+	})
 }
 
 func (o *OrderOptions) run(ctx context.Context, h *harness, res *OrderResults) (err error) {
 	points := o.points()
-	most := points[len(points)-1].factor
-	for _, p := range points {
-		most = max(most, p.factor)
-	}
+	r := &orderRunner{h: h, most: slices.MaxFunc(points, func(a, b orderPoint) int { return cmp.Compare(a.factor, b.factor) }).factor}
+	bytes := int64(r.most * float64(o.Memory))
 	// All of the data set may be in memory for a moment before the kernel notices.
-	if err := h.enoughRoom(int64(most * float64(o.Memory))); err != nil {
+	if err := h.enoughRoom(bytes); err != nil {
 		return err
 	}
-	disk, err := h.openPlace(ctx, o.Place, int64(most*float64(o.Memory))+orderFile)
-	if err != nil {
+	if r.disk, err = h.openPlace(ctx, o.Place, bytes+orderFile); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.stopDaemons(), disk.close()) }()
-	res.Disk = disk.about
-	if err := h.learnVersions(ctx, daemonConfig{policy: "wait"}); err != nil {
+	defer func() { err = errors.Join(err, h.stopDaemons(), r.disk.close()) }()
+	res.Disk = r.disk.about
+	if res.Machine.Headrace, err = h.version(ctx); err != nil {
 		return err
 	}
-	if err := h.stopDaemons(); err != nil {
-		return err
-	}
-	res.Machine.Headrace = h.res.Machine.Headrace
-	r := &orderRunner{h: h, disk: disk, points: points}
 	if r.group, err = h.disk.memoryGroup(o.Memory); err != nil {
 		return err
 	}
-	if err := r.makeFiles(int64(most * float64(o.Memory))); err != nil {
+	if err := r.makeFiles(bytes); err != nil {
 		return err
 	}
-	return o.repeat(ctx, r, res)
+	return rounds[orderPoint, OrderRun]{repeats: o.Repeats, seed: o.Seed, entries: points, say: h.say,
+		run: func(p orderPoint) (OrderRun, error) { return r.run(ctx, p) },
+		keep: func(p orderPoint, x OrderRun, t turn) {
+			x.Factor, x.How, x.Ordered = p.factor, p.how, p.ordered
+			x.Repeat, x.Order, x.Failure = t.repeat, t.order, t.failure
+			res.Runs = append(res.Runs, x)
+		},
+	}.do(ctx, &res.Circumstances)
 }
 
 // orderPoint is what is compared in one run.
@@ -161,33 +139,12 @@ func (o *OrderOptions) points() []orderPoint {
 	return out
 }
 
-func (o *OrderOptions) repeat(ctx context.Context, r *orderRunner, res *OrderResults) error {
-	failures := 0
-	for repeat := range o.Repeats {
-		for place, i := range rand.New(rand.NewPCG(o.Seed, uint64(repeat))).Perm(len(r.points)) {
-			p := r.points[i]
-			share := (float64(repeat) + float64(place)/float64(len(r.points))) / float64(o.Repeats)
-			r.h.say(share, "repeat %d of %d: %v", repeat+1, o.Repeats, p)
-			run, err := r.run(ctx, p)
-			run.Repeat, run.Order, run.Factor, run.How, run.Ordered = repeat, place, p.factor, p.how, p.ordered
-			if run.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
-				return err
-			}
-			if run.Failure != "" {
-				res.failed("repeat %d, %v: %s", repeat+1, p, run.Failure)
-			}
-			res.Runs = append(res.Runs, run)
-		}
-	}
-	return nil
-}
-
 // orderRunner runs pairs of jobs.
 type orderRunner struct {
-	h      *harness
-	disk   *readPlace
-	group  string
-	points []orderPoint
+	h     *harness
+	disk  *readPlace
+	group string
+	most  float64 // the factor of the largest data set
 
 	files   []string // of the largest data set, in order
 	answers map[string]string
@@ -219,33 +176,20 @@ func (r *orderRunner) mapper(path string) mapper {
 func (r *orderRunner) run(ctx context.Context, p orderPoint) (out OrderRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
-	files := r.files[:min(len(r.files), int(p.factor*float64(len(r.files))/r.most()+0.5))]
+	files := r.files[:min(len(r.files), int(p.factor*float64(len(r.files))/r.most+0.5))]
 	out.Files, out.Bytes = len(files), int64(len(files))*orderFile
 	if err := chill(r.files); err != nil {
 		return out, err
 	}
-	c := daemonConfig{policy: "wait", slots: orderTasks, programs: r.h.o.Programs, flags: r.h.o.SoloFlags, noSwap: true, memoryGroup: r.group}
+	c := daemonConfig{policy: "wait", slots: orderTasks, noSwap: true, memoryGroup: r.group}
 	if !p.ordered {
-		c.flags = append([]string{noOrderFlag}, c.flags...)
+		c.flags = []string{noOrderFlag}
 	}
-	r.h.started++
-	d, err := startDaemon(ctx, stateDir(r.h.disk, r.h.started), c)
+	d, err := r.h.start(ctx, c)
 	if err != nil {
 		return out, err
 	}
-	err = r.pair(ctx, d, p, files, &out)
-	if d.broken() {
-		return out, errors.Join(err, d.abandon())
-	}
-	return out, errors.Join(err, d.stop())
-}
-
-func (r *orderRunner) most() float64 {
-	most := 0.0
-	for _, p := range r.points {
-		most = max(most, p.factor)
-	}
-	return most
+	return out, errors.Join(r.pair(ctx, d, p, files, &out), d.end())
 }
 
 func (r *orderRunner) pair(ctx context.Context, d *daemon, p orderPoint, files []string, out *OrderRun) error {

@@ -8,27 +8,26 @@ import (
 )
 
 // page is the whole report for people who would rather look.
-func (d document) page() *report.Page {
-	r := d.res
+func (r *Results) page() *report.Page {
 	p := &report.Page{
 		Title: "Making room for an urgent task",
 		Intro: "A low-priority task has the only slot when an urgent one arrives. Each policy makes room in its own way: " +
 			"let it finish, kill it and start it over, suspend it, write it to storage, or take whichever is expected to cost least. " +
 			"All of it was measured in one run with the real daemon; every task's answer was checked.",
-		Figures: d.figures(),
-		Facts:   d.facts(),
+		Figures: r.figures(),
+		Facts:   r.facts(),
 	}
-	d.lightSection(p)
-	d.dirtySection(p)
-	d.storageSection(p)
-	d.secondSection(p)
-	p.Add("Aims and environment", report.Block{Table: r.aimTable()}, report.Block{Table: r.storeTable()}, report.Text(d.leftOut()))
+	r.lightSection(p)
+	r.dirtySection(p)
+	r.storageSection(p)
+	r.secondSection(p)
+	p.Add("Aims and environment", report.Block{Table: r.aimTable()}, report.Block{Table: r.storeTable()}, r.remarksText())
 	return p
 }
 
-func (d document) figures() []report.Figure {
+func (r *Results) figures() []report.Figure {
 	var out []report.Figure
-	for _, a := range d.res.aims() {
+	for _, a := range r.aims() {
 		note := fmt.Sprintf("(%s) aim: %s, %s", a.experiment, a.limit(), a.verdict())
 		if a.where != "" {
 			note += " (worst: " + a.where + ")"
@@ -38,19 +37,8 @@ func (d document) figures() []report.Figure {
 	return out
 }
 
-func (d document) leftOut() string {
-	s := ""
-	for _, k := range d.res.Skipped {
-		s += "Left out: " + k.What + ": " + k.Why + "\n\n"
-	}
-	for _, f := range d.failures() {
-		s += "Failed: " + f + "\n\n"
-	}
-	return s
-}
-
-func (d document) lightSection(p *report.Page) {
-	all := d.res.good(expLight)
+func (r *Results) lightSection(p *report.Page) {
+	all := r.good(expLight)
 	if len(all) == 0 {
 		return
 	}
@@ -62,12 +50,12 @@ func (d document) lightSection(p *report.Page) {
 		report.Block{Lines: shareLines(all, "Both tasks: makespan", makespan), Half: true},
 		report.Block{Timeline: timelineOf(all.at(mid), "What the two tasks did, "+pointName(expLight, mid))},
 		report.Block{Bars: barsOf(all.at(mid), "What each policy costs, "+pointName(expLight, mid))},
-		report.Block{Table: d.res.runTable(expLight, "", "done on arrival")})
+		report.Block{Table: r.runTable(expLight, "", "done on arrival")})
 }
 
-func (d document) dirtySection(p *report.Page) {
-	if all := d.res.good(expDirty); len(all) > 0 {
-		s := d.res.setup(expDirty)
+func (r *Results) dirtySection(p *report.Page) {
+	if all := r.good(expDirty); len(all) > 0 {
+		s := r.setup(expDirty)
 		mid := middle(all.points(nil))
 		p.Add("Large dirty memory",
 			report.Text(fmt.Sprintf("Each task fills %s and reads it back at its end; the limit is %s, so that one of them has to be paged out (os-assisted-preemption, figure 3).",
@@ -76,31 +64,31 @@ func (d document) dirtySection(p *report.Page) {
 			report.Block{Lines: shareLines(all, "Both tasks: makespan", makespan), Half: true},
 			report.Block{Timeline: timelineOf(all.at(mid), "What the two tasks did, "+pointName(expDirty, mid))},
 			report.Block{Bars: barsOf(all.at(mid), "What each policy costs, "+pointName(expDirty, mid))},
-			report.Block{Table: d.res.runTable(expDirty, "", "done on arrival")})
+			report.Block{Table: r.runTable(expDirty, "", "done on arrival")})
 	}
-	if all := d.res.good(expFootprint); len(all) > 0 {
-		s := d.res.setup(expFootprint)
+	if all := r.good(expFootprint); len(all) > 0 {
+		s := r.setup(expFootprint)
 		p.Add("What paging costs",
 			report.Text(fmt.Sprintf("The low-priority task fills %s, the limit is %s; the memory of the urgent task varies (os-assisted-preemption, figure 4).",
 				report.Bytes(s.LowBytes), report.Bytes(s.Limit))),
 			report.Block{Lines: overheadLines(all), Half: true},
 			report.Block{Lines: swappedLines(all), Half: true},
-			report.Block{Table: d.res.footprintTable()})
+			report.Block{Table: r.footprintTable()})
 	}
 }
 
-func (d document) storageSection(p *report.Page) {
+func (r *Results) storageSection(p *report.Page) {
 	for _, part := range []struct{ experiment, heading, text string }{
 		{expStorage, "Slow and fast storage",
 			"Two k-means jobs; memory holds one of them only and nothing can be paged out, so that suspending is impossible (checkpoint-preemption, figures 4 and 6). " +
 				"A checkpoint pays once the storage takes it faster than the work could be done again."},
 		{expRoomy, "The same where memory holds both tasks", "Here suspending is possible, and nothing is cheaper."},
 	} {
-		all := d.res.good(part.experiment)
+		all := r.good(part.experiment)
 		if len(all) == 0 {
 			continue
 		}
-		stores := d.res.setup(part.experiment).Stores
+		stores := r.setup(part.experiment).Stores
 		blocks := []report.Block{report.Text(part.text),
 			{Lines: storeLines(all, stores, "Urgent task: sojourn time", sojourn), Half: true},
 			{Lines: storeLines(all, stores, "Both tasks: makespan", makespan), Half: true},
@@ -109,13 +97,13 @@ func (d document) storageSection(p *report.Page) {
 			s := stores[len(stores)/2].Name
 			blocks = append(blocks, report.Block{Timeline: timelineOf(all.atStore(s), "What the two tasks did, "+s)})
 		}
-		blocks = append(blocks, report.Block{Table: d.res.storageTable(part.experiment, "")})
+		blocks = append(blocks, report.Block{Table: r.storageTable(part.experiment, "")})
 		p.Add(part.heading, blocks...)
 	}
 }
 
-func (d document) secondSection(p *report.Page) {
-	groups := d.res.dumpGroups()
+func (r *Results) secondSection(p *report.Page) {
+	groups := r.dumpGroups()
 	if len(groups) == 0 {
 		return
 	}
@@ -141,7 +129,7 @@ func (d document) secondSection(p *report.Page) {
 	}
 	p.Add("A second checkpoint",
 		report.Text("10 % of the memory is changed between two checkpoints; only changed pages are written again (checkpoint-preemption, table 3)."),
-		report.Block{Bars: b}, report.Block{Table: d.res.dumpTable()})
+		report.Block{Bars: b}, report.Block{Table: r.dumpTable()})
 }
 
 func middle(points []Point) Point {

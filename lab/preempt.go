@@ -4,31 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
-	"time"
 
 	"headrace/report"
-	"headrace/wire"
 )
 
-// experiment is one letter of PreemptOptions.Only. weight is its part of the
-// time of a whole run.
-type experiment struct {
-	name, title string
-	weight      float64
-	run         func(*harness, context.Context, sizes) error
-	// checkpoints are what it is about.
-	checkpoints bool
+// PreemptOptions says which experiments to run and how large. The zero value is
+// the whole of it, in below half an hour on two processors.
+type PreemptOptions struct {
+	// RunOptions.Repeats is how often every policy runs at every point; 0: 5 (2 with
+	// Quick). Quick takes minutes.
+	RunOptions
+	// Only names the experiments: a, b, c, d. Empty: all.
+	Only []string
+	// Size is the memory of a task with large dirty memory, in bytes; the other
+	// experiments take parts of it. 0: 512 MiB, or less if the machine has less
+	// than 8 GiB.
+	Size int64
+	// Media is a file to write with what the simulator needs to know of storage and
+	// mechanisms (sim.Measurements); empty: none. It takes experiments a and c.
+	Media string
 }
 
-var experiments = []experiment{
-	{"a", "light tasks", 0.18, (*harness).light, false},
-	{"b", "large dirty memory", 0.40, (*harness).dirtyMemory, false},
-	{"c", "storage bandwidths", 0.34, (*harness).storage, true},
-	{"d", "second checkpoint", 0.08, (*harness).secondCheckpoint, true},
+const experimentPreempt = "preempt"
+
+// Experiments are the names that PreemptOptions.Only takes.
+var Experiments = []string{"a", "b", "c", "d"}
+
+func (o *PreemptOptions) complete() (err error) {
+	if o.Only, err = knownNames("experiment", o.Only, Experiments); err != nil {
+		return err
+	}
+	if o.Size != 0 && o.Size < 16<<20 {
+		return fmt.Errorf("size %d: want at least 16M", o.Size)
+	}
+	return o.RunOptions.complete(experimentPreempt, 5, 2)
 }
 
 // Preempt runs the experiments and writes the report: tables to Stdout, and the
@@ -39,60 +49,52 @@ func Preempt(ctx context.Context, o PreemptOptions) error {
 	if err := o.complete(); err != nil {
 		return fmt.Errorf("bench preempt: %w", err)
 	}
-	res, err := o.results(ctx)
-	if res == nil {
-		return fmt.Errorf("bench preempt: %w", err)
+	res := &Results{Circumstances: Circumstances{Experiment: experimentPreempt}}
+	err := o.conduct(ctx, res, "swap files, loop devices and checkpoints need it", func(p *report.Progress) error { return o.measure(ctx, res, p) })
+	if o.Media == "" || !res.any() {
+		return err
 	}
-	if shown := o.publish(res); shown != nil {
-		err = errors.Join(err, shown)
+	text, e := res.mediaFile()
+	if e == nil {
+		e = writeWhole(o.Media, text)
 	}
-	if err != nil {
-		return fmt.Errorf("bench preempt: %w", err)
+	if e != nil {
+		return errors.Join(err, fmt.Errorf("bench preempt: %w", e))
 	}
-	return nil
+	fmt.Fprintf(o.Stdout, "written: %s\n", o.Media)
+	return err
 }
 
-// results are measured, or read from a file. They are nil when there are none at
-// all.
-func (o *PreemptOptions) results(ctx context.Context) (*Results, error) {
-	if o.From != "" {
-		return ReadResults(o.From)
-	}
-	if os.Geteuid() != 0 {
-		return nil, errors.New("not root: swap files, loop devices and checkpoints need it; run it with sudo")
-	}
+// experiment is one letter of PreemptOptions.Only. weight is its part of the
+// time of a whole run.
+type experiment struct {
+	name, title string
+	weight      float64
+	run         func(*bench, context.Context, sizes) error
+	// checkpoints are what it is about.
+	checkpoints bool
+}
+
+var experiments = []experiment{
+	{"a", "light tasks", 0.18, (*bench).light, false},
+	{"b", "large dirty memory", 0.40, (*bench).dirtyMemory, false},
+	{"c", "storage bandwidths", 0.34, (*bench).storage, true},
+	{"d", "second checkpoint", 0.08, (*bench).secondCheckpoint, true},
+}
+
+// bench runs one experiment.
+type bench struct {
+	*harness
+	o   *PreemptOptions
+	res *Results
+	// noCheckpoint is why checkpoints do not work on this machine; empty: they do.
+	noCheckpoint string
+}
+
+func (o *PreemptOptions) measure(ctx context.Context, res *Results, progress *report.Progress) error {
 	z, err := o.sizes()
 	if err != nil {
-		return nil, err
-	}
-	machine, err := thisMachine()
-	if err != nil {
-		return nil, err
-	}
-	res := &Results{Version: resultsVersion, Command: strings.Join(o.Command, " "), Started: time.Now(),
-		Machine: machine, Seed: o.Seed, Repeats: o.Repeats}
-	err = o.measure(ctx, res, z)
-	res.Took = time.Since(res.Started).Seconds()
-	res.Complete = err == nil
-	if len(res.Runs)+len(res.Dumps) == 0 && err != nil {
-		return nil, err
-	}
-	return res, err
-}
-
-func (o *PreemptOptions) measure(ctx context.Context, res *Results, z sizes) error {
-	progress := report.NewProgress(o.Stderr, o.Live)
-	progress.Terminal = o.Terminal
-	progress.Every = 30 * time.Second
-	defer progress.Done()
-
-	var chosen []experiment
-	total, done := 0.0, 0.0
-	for _, e := range experiments {
-		if slices.Contains(o.Only, e.name) {
-			chosen = append(chosen, e)
-			total += e.weight
-		}
+		return err
 	}
 	noCheckpoint, err := o.probe(ctx, res, progress)
 	if err != nil {
@@ -101,99 +103,39 @@ func (o *PreemptOptions) measure(ctx context.Context, res *Results, z sizes) err
 	if noCheckpoint != "" {
 		res.skip("everything with checkpoints", noCheckpoint)
 	}
-	var errs []error
-	for _, e := range chosen {
-		if e.checkpoints && noCheckpoint != "" {
+	var parts []part
+	for _, e := range experiments {
+		if !slices.Contains(o.Only, e.name) || e.checkpoints && noCheckpoint != "" {
 			continue
 		}
-		h := &harness{o: o, res: res, progress: progress, noCheckpoint: noCheckpoint, done: done / total, todo: e.weight / total}
-		err := h.with(func() error { return e.run(h, ctx, z) })
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("(%s) %s: %w", e.name, e.title, err))
-		}
-		done += e.weight
+		parts = append(parts, part{"(" + e.name + ") " + e.title, e.weight, func(done, todo float64) error {
+			h := &bench{harness: o.bench(progress, &res.Circumstances), o: o, res: res, noCheckpoint: noCheckpoint}
+			h.done, h.todo = done, todo
+			return h.with(func() error { return e.run(h, ctx, z) })
+		}})
 	}
-	return errors.Join(errs...)
-}
-
-// notCancelled is err without what only says that the run was interrupted.
-func notCancelled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return inParts(ctx, parts)
 }
 
 // probe finds out with a small task whether checkpoints work here; why is the
 // reason if they do not.
 func (o *PreemptOptions) probe(ctx context.Context, res *Results, p *report.Progress) (why string, err error) {
-	h := &harness{o: o, res: res, progress: p}
+	h := o.bench(p, &res.Circumstances)
 	err = h.with(func() error {
 		h.say(0, "trying a checkpoint")
+		if res.Machine.Headrace, err = h.version(ctx); err != nil {
+			return err
+		}
 		store, err := h.storeIn(h.disk.dir, storeDisk, "probe")
 		if err != nil {
 			return err
 		}
 		c := secondCase{h: h, bytes: 8 << 20, config: daemonConfig{policy: "wait", stores: []storeDir{store}}}
-		if err := h.learnVersions(ctx, c.config); err != nil {
-			return err
-		}
 		if _, err = c.run(ctx); err != nil && ctx.Err() == nil && h.running() {
 			why = err.Error()
 			return nil
 		}
 		return err
 	})
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
 	return why, err
-}
-
-// learnVersions asks a daemon who it is.
-func (h *harness) learnVersions(ctx context.Context, c daemonConfig) error {
-	d, err := h.daemon(ctx, c)
-	if err != nil {
-		return err
-	}
-	h.res.Machine.Headrace, err = d.version(ctx)
-	return err
-}
-
-func (d *daemon) version(ctx context.Context) (string, error) {
-	info, err := d.node.Info(ctx, &wire.InfoRequest{})
-	if err != nil {
-		return "", fmt.Errorf("ask the daemon for its version: %w", err)
-	}
-	return info.Version, nil
-}
-
-// publish shows the results and writes the files.
-func (o *PreemptOptions) publish(res *Results) error {
-	rep := newReport(res)
-	err := rep.writeTerminal(o.Stdout, o.Terminal)
-	if o.JSON != "" && o.From == "" {
-		err = errors.Join(err, res.write(o.JSON))
-	}
-	err = errors.Join(err,
-		writeRendered(o.HTML, func(w io.Writer) error { return rep.page().WriteHTML(w) }),
-		writeRendered(o.Markdown, rep.writeMarkdown))
-	if o.Media != "" {
-		text, e := res.mediaFile()
-		if e == nil {
-			e = writeWhole(o.Media, text)
-		}
-		if e != nil {
-			return errors.Join(err, e)
-		}
-	}
-	for _, path := range []string{o.HTML, o.JSON, o.Markdown, o.Media} {
-		if path != "" && (path != o.JSON || o.From == "") {
-			fmt.Fprintf(o.Stdout, "written: %s\n", path)
-		}
-	}
-	return err
 }

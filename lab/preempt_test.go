@@ -54,17 +54,17 @@ func leftNothing(t *testing.T, dir string) {
 func TestQuickRun(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
-	o := PreemptOptions{Quick: true, Repeats: 1, Size: 24 << 20, Dir: dir, Programs: programs(t),
-		JSON: filepath.Join(dir, "r.json"), HTML: filepath.Join(dir, "r.html"), Output: Output{Stdout: io.Discard, Stderr: io.Discard}}
+	o := PreemptOptions{Size: 24 << 20, RunOptions: RunOptions{Quick: true, Repeats: 1, Dir: dir, Programs: programs(t),
+		JSON: filepath.Join(dir, "r.json"), HTML: filepath.Join(dir, "r.html"), Output: Output{Stdout: io.Discard, Stderr: io.Discard}}}
 	if err := Preempt(t.Context(), o); err != nil {
 		t.Error(err)
 	}
 	leftNothing(t, dir)
-	res, err := ReadResults(o.JSON)
+	res, err := resultsOf(o.JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range newReport(res).failures() {
+	for _, f := range res.Failures {
 		t.Error(f)
 	}
 	for _, s := range res.Skipped {
@@ -122,14 +122,14 @@ func TestInterruptedRun(t *testing.T) {
 	defer cancel(nil)
 	interrupt := errors.New("interrupted")
 	said := &trigger{word: "repeat 1 of 50", times: 2, pull: func() { cancel(interrupt) }}
-	o := PreemptOptions{Quick: true, Repeats: 50, Size: 16 << 20, Only: []string{"a"}, Dir: dir, Programs: programs(t),
-		JSON: filepath.Join(dir, "r.json"), Output: Output{Stdout: io.Discard, Stderr: said, Live: true, Terminal: report.Terminal{Width: 200}}}
+	o := PreemptOptions{Size: 16 << 20, Only: []string{"a"}, RunOptions: RunOptions{Quick: true, Repeats: 50, Dir: dir, Programs: programs(t),
+		JSON: filepath.Join(dir, "r.json"), Output: Output{Stdout: io.Discard, Stderr: said, Live: true, Terminal: report.Terminal{Width: 200}}}}
 	err := Preempt(ctx, o)
 	if !errors.Is(err, interrupt) {
 		t.Fatalf("%v, want that it was interrupted", err)
 	}
 	leftNothing(t, dir)
-	res, err := ReadResults(o.JSON)
+	res, err := resultsOf(o.JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,11 +192,7 @@ func TestQuickDemo(t *testing.T) {
 func TestKilledDaemon(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
-	o := &PreemptOptions{Dir: dir, Programs: programs(t), Output: Output{Stdout: io.Discard, Stderr: io.Discard}}
-	if err := o.complete(); err != nil {
-		t.Fatal(err)
-	}
-	h := &harness{o: o, res: &Results{}, progress: report.NewProgress(io.Discard, false)}
+	h := &harness{dir: dir, programs: programs(t), seed: 1, progress: report.NewProgress(io.Discard, false)}
 	err := h.with(func() error {
 		text, err := h.randomText(1 << 20)
 		if err != nil {
@@ -221,7 +217,7 @@ func TestKilledDaemon(t *testing.T) {
 				d.cmd.Process.Kill()
 			}
 		}}
-		if _, err := h.once(t.Context(), entry{config: config, trial: killed}); err == nil {
+		if _, err := (entry{config: config, trial: killed}).once(t.Context(), h); err == nil {
 			t.Error("a run without its daemon has succeeded")
 		}
 		if left := processesOf(t, d.dir); len(left) > 0 {
@@ -235,7 +231,7 @@ func TestKilledDaemon(t *testing.T) {
 				t.Errorf("still there: %s", g)
 			}
 		}
-		r, err := h.once(t.Context(), entry{config: config, trial: trial{low: short, urgent: short}})
+		r, err := entry{config: config, trial: trial{low: short, urgent: short}}.once(t.Context(), h)
 		if err != nil || r.Sojourn <= 0 {
 			t.Errorf("the next run: %+v, %v", r, err)
 		}

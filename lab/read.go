@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"headrace/lab/slowdisk"
+	"headrace/report"
 )
 
 // ReadOptions says what is read, and where. The zero value is the whole of it, in
@@ -25,21 +25,14 @@ type ReadOptions struct {
 const experimentRead = "read"
 
 func (o *ReadOptions) complete() error {
-	for _, list := range []struct {
-		what   string
-		chosen *[]string
-		all    []string
-	}{{"part", &o.Only, ReadParts}, {"place", &o.Places, readPlaces}} {
-		for _, name := range *list.chosen {
-			if !slices.Contains(list.all, name) {
-				return fmt.Errorf("%s %q: want %s", list.what, name, strings.Join(list.all, ", "))
-			}
-		}
-		if len(*list.chosen) == 0 {
-			*list.chosen = list.all
-		}
+	var err error
+	if o.Only, err = knownNames("part", o.Only, ReadParts); err != nil {
+		return err
 	}
-	return o.RunOptions.complete(experimentRead)
+	if o.Places, err = knownNames("place", o.Places, readPlaces); err != nil {
+		return err
+	}
+	return o.RunOptions.complete(experimentRead, 3, 1)
 }
 
 // Read lets several consumers and several jobs read the same and different files:
@@ -52,36 +45,17 @@ func Read(ctx context.Context, o ReadOptions) error {
 		return fmt.Errorf("bench read: %w", err)
 	}
 	res := &ReaderResults{Circumstances: Circumstances{Experiment: experimentRead}}
-	return o.conduct(res, func() error { return o.measure(ctx, res) })
-}
-
-// measure fills in the results, as far as it gets.
-func (o *ReadOptions) measure(ctx context.Context, res *ReaderResults) error {
-	if err := needsRoot("the modelled disk, loop devices and cgroups need it"); err != nil {
-		return err
-	}
-	var err error
-	if res.Circumstances, err = o.circumstances(experimentRead); err != nil {
-		return err
-	}
-	progress := o.progress()
-	defer progress.Done()
-	var errs []error
-	for i, place := range o.Places {
-		h := o.harness(progress)
-		h.done, h.todo = float64(i)/float64(len(o.Places)), 1/float64(len(o.Places))
-		err := h.with(func() error { return o.at(ctx, h, place, res) })
-		if ctx.Err() != nil {
-			res.end(ctx.Err())
-			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
+	return o.conduct(ctx, res, "the modelled disk, loop devices and cgroups need it", func(progress *report.Progress) error {
+		var parts []part
+		for _, place := range o.Places {
+			parts = append(parts, part{place, 1, func(done, todo float64) error {
+				h := o.bench(progress, &res.Circumstances)
+				h.done, h.todo = done, todo
+				return h.with(func() error { return o.at(ctx, h, place, res) })
+			}})
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", place, err))
-		}
-	}
-	err = errors.Join(errs...)
-	res.end(err)
-	return err
+		return inParts(ctx, parts)
+	})
 }
 
 // at runs everything at one place. A place that this machine cannot have is left
@@ -98,13 +72,9 @@ func (o *ReadOptions) at(ctx context.Context, h *harness, name string, res *Read
 		return nil
 	}
 	defer func() { err = errors.Join(err, h.stopDaemons(), place.close()) }()
-	if err := h.learnVersions(ctx, daemonConfig{policy: "wait"}); err != nil {
+	if res.Machine.Headrace, err = h.version(ctx); err != nil {
 		return err
 	}
-	if err := h.stopDaemons(); err != nil {
-		return err
-	}
-	res.Machine.Headrace = h.res.Machine.Headrace
 	h.say(0, "%s: making the files", placeTitle(name))
 	files, err := plan.makeFiles(place.readingDisk)
 	if err != nil {
@@ -134,7 +104,7 @@ func (o *ReadOptions) tryAlone(ctx context.Context, r *readRunner, z *ReadSizes,
 	if err != nil {
 		return err
 	}
-	one, err := r.run(ctx, regions{lab: r.h.o.Lab, bytes: z.Region}, []readJob{{file: f, consumers: jobConsumers}}, 0)
+	one, err := r.run(ctx, regions{lab: r.h.programs.Lab, bytes: z.Region}, []readJob{{file: f, consumers: jobConsumers}}, 0)
 	if err != nil {
 		return err
 	}
@@ -163,9 +133,11 @@ type readEntry struct {
 	method readMethod
 }
 
+func (e readEntry) String() string { return fmt.Sprintf("%v, %s", e.ReadCase, e.name) }
+
 func (o *ReadOptions) entries(r *readRunner, plan readPlan) []readEntry {
 	methods := []readEntry{
-		{name: methodRegions, method: regions{lab: r.h.o.Lab, bytes: plan.sizes.Region}},
+		{name: methodRegions, method: regions{lab: r.h.programs.Lab, bytes: plan.sizes.Region}},
 		{name: methodStream, method: streamed{r.h}},
 	}
 	out := []readEntry{{ReadCase{partConsumers, 1, 1}, methodPlain, plain{}}}
@@ -180,25 +152,16 @@ func (o *ReadOptions) entries(r *readRunner, plan readPlan) []readEntry {
 
 // repeat runs everything once in each repeat, in another order each time.
 func (o *ReadOptions) repeat(ctx context.Context, r *readRunner, plan readPlan, files readFiles, res *ReaderResults) error {
-	failures := 0
-	entries := o.entries(r, plan)
-	for repeat := range o.Repeats {
-		for place, i := range rand.New(rand.NewPCG(o.Seed, uint64(repeat))).Perm(len(entries)) {
-			e := entries[i]
-			share := (float64(repeat) + float64(place)/float64(len(entries))) / float64(o.Repeats)
-			r.h.say(0.05+0.95*share, "%s, repeat %d of %d: %v, %s", placeTitle(r.place.name), repeat+1, o.Repeats, e.ReadCase, e.name)
-			run, err := r.run(ctx, e.method, plan.jobs(e.ReadCase, files), plan.limit(e.ReadCase, e.name))
-			run.Place, run.ReadCase, run.Method, run.Repeat, run.Order = r.place.name, e.ReadCase, e.name, repeat, place
-			if run.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
-				return err
-			}
-			if run.Failure != "" {
-				res.failed("%s, repeat %d, %v, %s: %s", placeTitle(run.Place), repeat+1, e.ReadCase, e.name, run.Failure)
-			}
-			res.Runs = append(res.Runs, run)
-		}
-	}
-	return nil
+	return rounds[readEntry, ReadRun]{repeats: o.Repeats, seed: o.Seed, entries: o.entries(r, plan), say: r.h.within(0.05, 1), name: placeTitle(r.place.name) + ", ",
+		run: func(e readEntry) (ReadRun, error) {
+			return r.run(ctx, e.method, plan.jobs(e.ReadCase, files), plan.limit(e.ReadCase, e.name))
+		},
+		keep: func(e readEntry, x ReadRun, t turn) {
+			x.Place, x.ReadCase, x.Method = r.place.name, e.ReadCase, e.name
+			x.Repeat, x.Order, x.Failure = t.repeat, t.order, t.failure
+			res.Runs = append(res.Runs, x)
+		},
+	}.do(ctx, &res.Circumstances)
 }
 
 func placeTitle(place string) string {

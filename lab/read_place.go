@@ -70,7 +70,7 @@ func (h *harness) openDevice(bytes int64) (p *readPlace, err error) {
 	if err != nil {
 		return nil, errors.Join(err, p.meter.Close())
 	}
-	p.about = fmt.Sprintf("a loop device (%s, ext4, past the page cache) on the disk of %s", p.device.Name, h.o.Dir)
+	p.about = fmt.Sprintf("a loop device (%s, ext4, past the page cache) on the disk of %s", p.device.Name, h.dir)
 	if method, why := p.meter.Method(); method != disks.BPF {
 		p.about += "; seeks are not counted: " + why
 	}

@@ -23,24 +23,18 @@ type streamSession struct {
 }
 
 func (m streamed) begin(ctx context.Context, g *readGroup, jobs []readJob) (readSession, error) {
-	c := daemonConfig{policy: "wait", programs: m.h.o.Programs, flags: m.h.o.SoloFlags, noSwap: true, reading: g}
+	c := daemonConfig{policy: "wait", noSwap: true, reading: g}
 	for _, j := range jobs {
 		c.slots += j.consumers
 	}
-	m.h.started++
-	d, err := startDaemon(ctx, stateDir(m.h.disk, m.h.started), c)
+	d, err := m.h.start(ctx, c)
 	return &streamSession{d: d}, err
 }
 
 func (s *streamSession) count() bool     { return true }
 func (s *streamSession) daemon() float64 { return s.d.cpu() }
 
-func (s *streamSession) close() error {
-	if s.d.broken() {
-		return s.d.abandon()
-	}
-	return s.d.stop()
-}
+func (s *streamSession) close() error { return s.d.end() }
 
 func (s *streamSession) job(ctx context.Context, j readJob) ([]Consumed, time.Duration, error) {
 	args := []string{"consume"}

@@ -36,7 +36,7 @@ func (h *harness) modelledDisk(ctx context.Context) (*readingDisk, error) {
 	}
 	// The path to the scratch is for root alone, and so are the files.
 	var err error
-	d.model, err = slowdisk.Start(ctx, slowdisk.Options{Source: d.source, Mount: d.dir, Program: h.o.Lab})
+	d.model, err = slowdisk.Start(ctx, slowdisk.Options{Source: d.source, Mount: d.dir, Program: h.programs.Lab})
 	return d, err
 }
 
@@ -238,7 +238,7 @@ func (h *harness) enoughRoom(bytes int64) error {
 func (h *harness) roomOnDisk(need int64) error {
 	free, err := diskFree(h.disk.dir)
 	if err == nil && free < need {
-		err = fmt.Errorf("%s has room for %d MB, %d are needed: choose another directory with --dir", h.o.Dir, free>>20, need>>20)
+		err = fmt.Errorf("%s has room for %d MB, %d are needed: choose another directory with --dir", h.dir, free>>20, need>>20)
 	}
 	return err
 }

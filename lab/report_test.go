@@ -21,23 +21,28 @@ func recorded(t *testing.T) *Results {
 	t.Helper()
 	path := filepath.Join("testdata", "results.json")
 	if *rewrite {
-		if err := modelResults().write(path); err != nil {
+		if err := writeResults(path, modelResults()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	res, err := ReadResults(path)
+	res, err := resultsOf(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return res
 }
 
+func resultsOf(path string) (*Results, error) {
+	r := &Results{Circumstances: Circumstances{Experiment: experimentPreempt}}
+	return r, readResults(path, r)
+}
+
 func TestReportFromFile(t *testing.T) {
-	doc := newReport(recorded(t))
+	res := recorded(t)
 	for name, write := range map[string]func(io.Writer) error{
-		"report.txt":  func(w io.Writer) error { return doc.writeTerminal(w, report.Terminal{}) },
-		"report.md":   doc.writeMarkdown,
-		"report.html": doc.page().WriteHTML,
+		"report.txt":  func(w io.Writer) error { return writeTables(w, report.Terminal{}, res) },
+		"report.md":   func(w io.Writer) error { return writeTablesMarkdown(w, res) },
+		"report.html": res.page().WriteHTML,
 	} {
 		var got bytes.Buffer
 		if err := write(&got); err != nil {
@@ -62,10 +67,10 @@ func TestReportFromFile(t *testing.T) {
 func TestResultsSurviveTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dir", "results.json")
 	want := modelResults()
-	if err := want.write(path); err != nil {
+	if err := writeResults(path, want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadResults(path)
+	got, err := resultsOf(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +86,7 @@ func TestResultsSurviveTheFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadResults(path); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := resultsOf(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%.20q: %v, want an error with the name of the file", bad, err)
 		}
 	}
@@ -90,11 +95,11 @@ func TestResultsSurviveTheFile(t *testing.T) {
 func TestFromMakesTheReportAgain(t *testing.T) {
 	dir := t.TempDir()
 	from, page, tables := filepath.Join(dir, "r.json"), filepath.Join(dir, "out", "r.html"), filepath.Join(dir, "r.md")
-	if err := modelResults().write(from); err != nil {
+	if err := writeResults(from, modelResults()); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := Preempt(t.Context(), PreemptOptions{From: from, HTML: page, Markdown: tables, Output: Output{Stdout: &out, Stderr: io.Discard}})
+	err := Preempt(t.Context(), PreemptOptions{RunOptions: RunOptions{From: from, HTML: page, Markdown: tables, Output: Output{Stdout: &out, Stderr: io.Discard}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +201,10 @@ func TestAimsThatWereNotMeasured(t *testing.T) {
 		t.Errorf("%d aims of nothing", n)
 	}
 	var out bytes.Buffer
-	if err := newReport(empty).writeTerminal(&out, report.Terminal{}); err != nil {
+	if err := writeTables(&out, report.Terminal{}, empty); err != nil {
 		t.Error(err)
 	}
-	if err := newReport(empty).page().WriteHTML(io.Discard); err != nil {
+	if err := empty.page().WriteHTML(io.Discard); err != nil {
 		t.Error(err)
 	}
 }
@@ -207,9 +212,9 @@ func TestAimsThatWereNotMeasured(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]PreemptOptions{
 		"experiment": {Only: []string{"a", "x"}},
-		"repeats":    {Repeats: -1},
+		"repeats":    {RunOptions: RunOptions{Repeats: -1}},
 		"size":       {Size: 5},
-		"from":       {From: filepath.Join(t.TempDir(), "missing.json")},
+		"from":       {RunOptions: RunOptions{From: filepath.Join(t.TempDir(), "missing.json")}},
 	} {
 		o.Output = Output{Stdout: io.Discard, Stderr: io.Discard}
 		if err := Preempt(t.Context(), o); err == nil {

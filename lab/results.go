@@ -2,34 +2,44 @@ package lab
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-	"time"
 
-	"headrace/internal/linux"
 	"headrace/report"
 )
 
-// resultsVersion changes when a file of an older version can no longer be read.
-const resultsVersion = 1
-
-// Results is everything that was measured. Times are seconds, sizes bytes.
+// Results is everything that `bench preempt` has measured. Times are seconds, sizes
+// bytes.
 type Results struct {
-	Version  int       `json:"version"`
-	Command  string    `json:"command"`
-	Started  time.Time `json:"started"`
-	Took     float64   `json:"took"`
-	Complete bool      `json:"complete"`
-	Machine  Machine   `json:"machine"`
-	Seed     uint64    `json:"seed"`
-	Repeats  int       `json:"repeats"`
-
+	Circumstances
 	Setups []Setup `json:"setups"`
-	// Skipped is what was not run, and why.
-	Skipped []Skip `json:"skipped,omitempty"`
-	Runs    []Run  `json:"runs,omitempty"`
-	Dumps   []Dump `json:"dumps,omitempty"`
+	Runs   []Run   `json:"runs,omitempty"`
+	Dumps  []Dump  `json:"dumps,omitempty"`
+}
+
+func (r *Results) circumstances() *Circumstances { return &r.Circumstances }
+func (r *Results) any() bool                     { return len(r.Runs)+len(r.Dumps) > 0 }
+
+// UnmarshalJSON reads files of programs, too, that had one experiment only, which they
+// do not name, and no list of failures.
+func (r *Results) UnmarshalJSON(text []byte) error {
+	type plain Results
+	r.Experiment = experimentPreempt
+	if err := json.Unmarshal(text, (*plain)(r)); err != nil {
+		return err
+	}
+	if len(r.Failures) > 0 {
+		return nil
+	}
+	for _, x := range r.Runs {
+		if x.Failure != "" {
+			r.failed("(%s) repeat %d, %s at %s: %s", x.Experiment, x.Repeat+1, x.Policy, pointName(x.Experiment, x.Point), x.Failure)
+		}
+	}
+	for _, x := range r.Dumps {
+		if x.Failure != "" {
+			r.failed("(d) repeat %d, %s pages at %s: %s", x.Repeat+1, x.Pattern, x.Store, x.Failure)
+		}
+	}
+	return nil
 }
 
 // The experiments as they are named in Results. The letters are those of
@@ -70,12 +80,6 @@ type StoreFact struct {
 	Nominal float64 `json:"nominal,omitempty"`
 	Write   float64 `json:"write"`
 	Read    float64 `json:"read"`
-}
-
-// Skip is a part that was left out.
-type Skip struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
 }
 
 // Point is where on its axes a run lies. What an experiment does not vary is
@@ -158,39 +162,4 @@ func (r *Results) setup(experiment string) Setup {
 		}
 	}
 	return Setup{Experiment: experiment}
-}
-
-// skip notes what is left out.
-func (r *Results) skip(what, why string) { r.Skipped = append(r.Skipped, Skip{what, why}) }
-
-// ReadResults reads a file that a run has written.
-func ReadResults(path string) (*Results, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	r := &Results{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("read results from %s: %w", path, err)
-	}
-	if r.Version != resultsVersion {
-		return nil, fmt.Errorf("read results from %s: version %d, this program reads %d", path, r.Version, resultsVersion)
-	}
-	return r, nil
-}
-
-func (r *Results) write(path string) error {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return fmt.Errorf("write results to %s: %w", path, err)
-	}
-	return writeWhole(path, append(text, '\n'))
-}
-
-// writeWhole replaces a file, making its directory.
-func writeWhole(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return linux.ReplaceFile(path, data, 0o644)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 const changedShare = 0.1
 
 // secondCheckpoint is experiment (d): checkpoint-preemption, table 3.
-func (h *harness) secondCheckpoint(ctx context.Context, z sizes) error {
+func (h *bench) secondCheckpoint(ctx context.Context, z sizes) error {
 	h.say(0, "(d) preparing the storage")
 	places, err := h.places(ctx, []int64{z.touchBandwidth}, 3*z.touchBytes+64<<20, !h.o.Quick, "(d)")
 	if err != nil {
@@ -40,26 +39,17 @@ func (h *harness) secondCheckpoint(ctx context.Context, z sizes) error {
 		}
 		c := daemonConfig{policy: "wait", stores: []storeDir{store}, group: p.group}
 		for _, pattern := range []string{"spread", "contiguous"} {
-			cases = append(cases, secondCase{h: h, place: p, config: c, bytes: z.touchBytes, pattern: pattern})
+			cases = append(cases, secondCase{h: h.harness, place: p, config: c, bytes: z.touchBytes, pattern: pattern})
 		}
 	}
-	for repeat := range h.o.Repeats {
-		for n, i := range rand.New(rand.NewPCG(h.o.Seed, uint64(repeat))).Perm(len(cases)) {
-			c := cases[i]
-			h.say((float64(repeat)+float64(n)/float64(len(cases)))/float64(h.o.Repeats),
-				"(d) repeat %d of %d: %s pages, %s", repeat+1, h.o.Repeats, c.pattern, c.place.fact.Name)
-			dump, err := c.run(ctx)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			dump.Repeat, dump.Store, dump.Pattern, dump.Changed, dump.Size = repeat, c.place.fact.Name, c.pattern, changedShare, c.bytes
-			if err != nil {
-				dump.Failure = err.Error()
-			}
-			h.res.Dumps = append(h.res.Dumps, dump)
-		}
-	}
-	return nil
+	return rounds[secondCase, Dump]{repeats: h.o.Repeats, seed: h.o.Seed, entries: cases, say: h.say, name: "(d) ",
+		run: func(c secondCase) (Dump, error) { return c.run(ctx) },
+		keep: func(c secondCase, d Dump, t turn) {
+			d.Store, d.Pattern, d.Changed, d.Size = c.place.fact.Name, c.pattern, changedShare, c.bytes
+			d.Repeat, d.Failure = t.repeat, t.failure
+			h.res.Dumps = append(h.res.Dumps, d)
+		},
+	}.do(ctx, &h.res.Circumstances)
 }
 
 // secondCase is one kind of change on one store.
@@ -70,6 +60,8 @@ type secondCase struct {
 	bytes   int64
 	pattern string
 }
+
+func (c secondCase) String() string { return c.pattern + " pages at " + c.place.fact.Name }
 
 // run fills a task's memory, checkpoints and restores it, has it change some
 // pages, and checkpoints it again.
@@ -86,7 +78,7 @@ func (c secondCase) run(ctx context.Context) (dump Dump, err error) {
 	}
 	defer os.RemoveAll(dir)
 	args := []string{"touch", "--dir", dir, "--bytes", strconv.FormatInt(c.bytes, 10),
-		"--share", strconv.FormatFloat(changedShare, 'g', -1, 64), "--seed", strconv.FormatUint(c.h.o.Seed, 10)}
+		"--share", strconv.FormatFloat(changedShare, 'g', -1, 64), "--seed", strconv.FormatUint(c.h.seed, 10)}
 	if c.pattern == "contiguous" {
 		args = append(args, "--contiguous")
 	}

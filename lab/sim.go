@@ -1,12 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"headrace/report"
 	"headrace/sim"
@@ -47,37 +46,17 @@ const (
 
 const experimentSim = "sim"
 
-func (o *SimOptions) complete() error {
-	for _, e := range o.Only {
-		if !slices.Contains(SimExperiments, e) {
-			return fmt.Errorf("experiment %q: want %s", e, strings.Join(SimExperiments, ", "))
-		}
+func (o *SimOptions) complete() (err error) {
+	if o.Only, err = knownNames("experiment", o.Only, SimExperiments); err != nil {
+		return err
 	}
-	if len(o.Only) == 0 {
-		o.Only = SimExperiments
-	}
-	if o.Repeats == 0 {
-		o.Repeats = 5
-		if o.Quick {
-			o.Repeats = 2
-		}
-	}
-	if o.Trace == "" {
-		o.Trace = "synthetic:google-day"
-	}
-	if o.Swim == "" {
-		o.Swim = "swim:facebook-day"
-	}
-	if o.Scale == 0 {
-		o.Scale = 1
-		if o.Quick {
-			o.Scale = 0.02
-		}
-	}
+	o.Trace = cmp.Or(o.Trace, "synthetic:google-day")
+	o.Swim = cmp.Or(o.Swim, "swim:facebook-day")
+	o.Scale = cmp.Or(o.Scale, Sized(o.Quick, 1, 0.02))
 	if !(o.Scale > 0 && o.Scale <= 100) {
 		return fmt.Errorf("scale %g: want more than 0 and at most 100", o.Scale)
 	}
-	return o.RunOptions.complete(experimentSim)
+	return o.RunOptions.complete(experimentSim, 5, 2)
 }
 
 // Sim runs the experiments with the simulator: the figures of checkpoint-preemption
@@ -91,21 +70,7 @@ func Sim(ctx context.Context, o SimOptions) error {
 		return fmt.Errorf("bench sim: %w", err)
 	}
 	res := &SimResults{Circumstances: Circumstances{Experiment: experimentSim}}
-	return o.conduct(res, func() error { return o.measure(ctx, res) })
-}
-
-// simExperiment is a part of a run. weight is its part of the time.
-type simExperiment struct {
-	title  string
-	names  []string // of SimOptions.Only, any of which asks for it
-	weight float64
-	run    func(*simRunner, context.Context) error
-}
-
-var simExperiments = []simExperiment{
-	{"the day", []string{simFigure3, simFigure5, simCost, simSeeds}, 0.35, (*simRunner).days},
-	{"reading", []string{simSwim}, 0.15, (*simRunner).swim},
-	{"calibration", []string{simCalibration}, 0.2, (*simRunner).calibration},
+	return o.conduct(ctx, res, "", func(p *report.Progress) error { return o.measure(ctx, res, p) })
 }
 
 // simRunner runs the experiments.
@@ -125,39 +90,32 @@ func (s *simRunner) say(share float64, format string, args ...any) {
 	s.progress.Set(s.done+share*s.todo, fmt.Sprintf(format, args...))
 }
 
-func (o *SimOptions) measure(ctx context.Context, res *SimResults) (err error) {
-	if res.Circumstances, err = o.circumstances(experimentSim); err != nil {
-		return err
-	}
+func (o *SimOptions) measure(ctx context.Context, res *SimResults, progress *report.Progress) (err error) {
 	res.Machine.Headrace = o.Version
-	s := &simRunner{o: o, res: res, progress: o.progress()}
-	defer s.progress.Done()
-	defer func() { res.end(err) }()
+	s := &simRunner{o: o, res: res, progress: progress}
 	if s.media, err = o.measurements(); err != nil {
 		return err
 	}
 	res.media(s.media)
-	var chosen []simExperiment
-	total, done := 0.0, 0.0
-	for _, e := range simExperiments {
+	var parts []part
+	for _, e := range []struct {
+		title  string
+		names  []string // of SimOptions.Only, any of which asks for it
+		weight float64
+		run    func(context.Context) error
+	}{
+		{"the day", []string{simFigure3, simFigure5, simCost, simSeeds}, 0.35, s.days},
+		{"reading", []string{simSwim}, 0.15, s.swim},
+		{"calibration", []string{simCalibration}, 0.2, s.calibration},
+	} {
 		if slices.ContainsFunc(e.names, o.wants) {
-			chosen = append(chosen, e)
-			total += e.weight
+			parts = append(parts, part{e.title, e.weight, func(done, todo float64) error {
+				s.done, s.todo = done, todo
+				return e.run(ctx)
+			}})
 		}
 	}
-	var errs []error
-	for _, e := range chosen {
-		s.done, s.todo = done/total, e.weight/total
-		err := e.run(s, ctx)
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", e.title, err))
-		}
-		done += e.weight
-	}
-	return errors.Join(errs...)
+	return inParts(ctx, parts)
 }
 
 func (o *SimOptions) wants(experiment string) bool { return slices.Contains(o.Only, experiment) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -104,7 +103,7 @@ func (s *simRunner) calibration(ctx context.Context) error {
 		s.res.skip("(calibration)", err.Error())
 		return nil
 	}
-	h := s.o.harness(s.progress)
+	h := s.o.bench(s.progress, &s.res.Circumstances)
 	h.done, h.todo = s.done, s.todo
 	return h.with(func() error {
 		c := &calibrator{simRunner: s, h: h}
@@ -169,9 +168,6 @@ func (c *calibrator) findPlace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, skipped := range c.h.res.Skipped {
-		c.res.skip(skipped.What, skipped.Why)
-	}
 	c.plan.Medium = "ssd"
 	if len(places) > 0 {
 		c.place = places[0]
@@ -183,28 +179,14 @@ func (c *calibrator) findPlace(ctx context.Context) error {
 }
 
 func (c *calibrator) repeat(ctx context.Context) error {
-	failures := 0
-	policies := calibrationPolicies
-	if c.o.Quick {
-		policies = policies[:quickPolicies]
-	}
-	for repeat := range c.o.Repeats {
-		for order, i := range rand.New(rand.NewPCG(c.o.Seed, uint64(repeat))).Perm(len(policies)) {
-			name := policies[i]
-			share := (float64(repeat) + float64(order)/float64(len(policies))) / float64(c.o.Repeats)
-			c.say(0.1+0.9*share, "repeat %d of %d: %s, live", repeat+1, c.o.Repeats, name)
-			run, err := c.once(ctx, name)
-			run.Repeat, run.Order, run.Policy = repeat, order, string(name)
-			if run.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
-				return err
-			}
-			if run.Failure != "" {
-				c.res.failed("repeat %d, %s: %s", repeat+1, name, run.Failure)
-			}
-			c.res.Calibrated = append(c.res.Calibrated, run)
-		}
-	}
-	return nil
+	return rounds[policy.Name, CalibrationRun]{repeats: c.o.Repeats, seed: c.o.Seed, say: c.h.within(0.1, 1),
+		entries: Sized(c.o.Quick, calibrationPolicies, calibrationPolicies[:quickPolicies]),
+		run:     func(name policy.Name) (CalibrationRun, error) { return c.once(ctx, name) },
+		keep: func(name policy.Name, x CalibrationRun, t turn) {
+			x.Repeat, x.Order, x.Policy, x.Failure = t.repeat, t.order, string(name), t.failure
+			c.res.Calibrated = append(c.res.Calibrated, x)
+		},
+	}.do(ctx, &c.res.Circumstances)
 }
 
 func (c *calibrator) once(ctx context.Context, name policy.Name) (CalibrationRun, error) {
@@ -242,7 +224,7 @@ func (p *CalibrationPlan) live(ctx context.Context, d *daemon, cold []string) (o
 	}()
 	start := time.Now()
 	for i, t := range p.Tasks {
-		if err := sleepUntil(ctx, start.Add(time.Duration(t.Submit*float64(time.Second)))); err != nil {
+		if err := waitUntil(ctx, start.Add(time.Duration(t.Submit*float64(time.Second)))); err != nil {
 			return out, err
 		}
 		submitted[i] = time.Now()
@@ -283,15 +265,6 @@ func (c *Calibrated) account(t *wire.Task) {
 		case report.Suspended:
 			c.Suspends++
 		}
-	}
-}
-
-func sleepUntil(ctx context.Context, at time.Time) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(at)):
-		return nil
 	}
 }
 

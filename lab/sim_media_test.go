@@ -16,7 +16,7 @@ import (
 // mediaResults are runs on a machine whose dumps take 80 ms and restores 50 ms
 // beside the bytes, whose kills take 30 ms, stops 5 ms and resumes 2 ms.
 func mediaResults() *Results {
-	r := &Results{Version: resultsVersion, Started: modelStart, Machine: Machine{Processors: 2, Processor: "P"}}
+	r := &Results{Circumstances: Circumstances{Version: resultsVersion, Experiment: experimentPreempt, Started: modelStart, Machine: Machine{Processors: 2, Processor: "P"}}}
 	run := func(experiment, store, mechanism string, repeat int, bytes int64, bandwidth float64) {
 		x := Run{Experiment: experiment, Policy: mechanism, Mechanism: mechanism, Repeat: repeat, Point: Point{Store: store}, Arrived: 1}
 		urgent, low := report.Lane{Strong: true}, report.Lane{}
@@ -107,11 +107,11 @@ func TestMeasurementsSayWhatIsMissing(t *testing.T) {
 func TestPreemptWritesMedia(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "r.json"), filepath.Join(dir, "out", "media.json")
-	if err := mediaResults().write(from); err != nil {
+	if err := writeResults(from, mediaResults()); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := Preempt(t.Context(), PreemptOptions{From: from, Media: to, Output: Output{Stdout: &out, Stderr: &out}}); err != nil {
+	if err := Preempt(t.Context(), PreemptOptions{Media: to, RunOptions: RunOptions{From: from, Output: Output{Stdout: &out, Stderr: &out}}}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(to)

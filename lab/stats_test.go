@@ -58,8 +58,8 @@ func TestAmount(t *testing.T) {
 // below says, with a fixed wobble between the repeats.
 func modelResults() *Results {
 	m := modelRun{}
-	r := &Results{Version: resultsVersion, Command: "headrace-lab bench preempt", Complete: true, Took: 1234, Seed: 1, Repeats: 3,
-		Started: modelStart, Machine: Machine{Processor: "Model", Processors: 2, Memory: 8 << 30, Kernel: "6.12.0", System: "Some Linux", Go: "go1.26", Headrace: "v0.1.0", CRIU: "4.2.1", Load: 0.25}}
+	r := &Results{Circumstances: Circumstances{Version: resultsVersion, Experiment: experimentPreempt, Command: "headrace-lab bench preempt", Complete: true, Took: 1234, Seed: 1, Repeats: 3,
+		Started: modelStart, Machine: Machine{Processor: "Model", Processors: 2, Memory: 8 << 30, Kernel: "6.12.0", System: "Some Linux", Go: "go1.26", Headrace: "v0.1.0", CRIU: "4.2.1", Load: 0.25}}}
 	disk := StoreFact{Name: storeDisk, Write: 900e6, Read: 1200e6}
 	slow := StoreFact{Name: storeName(100e6), Nominal: 100e6, Write: 98e6, Read: 104e6}
 	fast := StoreFact{Name: storeMemory, Write: 3e9, Read: 5e9}
@@ -97,5 +97,6 @@ func modelResults() *Results {
 		}
 	}
 	r.Runs = append(r.Runs, Run{Experiment: expLight, Repeat: 3, Policy: "kill", Point: Point{Share: 0.5}, Failure: "failed run: the machine was unplugged"})
+	r.failed("(a) repeat 4, kill at 50 %% done: failed run: the machine was unplugged")
 	return r
 }

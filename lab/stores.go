@@ -60,7 +60,7 @@ func (h *harness) calibrate(ctx context.Context, p *place, bytes int64) error {
 // What cannot be had is noted as skipped.
 func (h *harness) places(ctx context.Context, bandwidths []int64, bytes int64, inMemory bool, what string) ([]place, error) {
 	if h.memory == nil {
-		h.res.skip(what+": throttled and in-memory storage", "there is no tmpfs at "+shm)
+		h.skip(what+": throttled and in-memory storage", "there is no tmpfs at "+shm)
 		return nil, nil
 	}
 	var out []place
@@ -70,7 +70,7 @@ func (h *harness) places(ctx context.Context, bandwidths []int64, bytes int64, i
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			h.res.skip(fmt.Sprintf("%s: storage of %s", what, storeName(b)), err.Error())
+			h.skip(fmt.Sprintf("%s: storage of %s", what, storeName(b)), err.Error())
 			continue
 		}
 		out = append(out, p)

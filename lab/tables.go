@@ -6,6 +6,33 @@ import (
 	"headrace/report"
 )
 
+// tables are all of them, the aims last.
+func (r *Results) tables() []*report.Table {
+	var out []*report.Table
+	add := func(any bool, t func() *report.Table) {
+		if any {
+			out = append(out, t())
+		}
+	}
+	add(len(r.good(expLight)) > 0, func() *report.Table {
+		return r.runTable(expLight, "(a) light tasks", "done on arrival")
+	})
+	add(len(r.good(expDirty)) > 0, func() *report.Table {
+		return r.runTable(expDirty, "(b) both tasks with large dirty memory, which together exceed the limit", "done on arrival")
+	})
+	add(len(r.good(expFootprint)) > 0, r.footprintTable)
+	add(len(r.good(expStorage)) > 0, func() *report.Table {
+		return r.storageTable(expStorage, "(c) two k-means jobs over storage bandwidths, where suspending is impossible")
+	})
+	add(len(r.good(expRoomy)) > 0, func() *report.Table {
+		return r.storageTable(expRoomy, "(c) the same, where memory holds both tasks")
+	})
+	add(len(r.dumpGroups()) > 0, r.dumpTable)
+	add(len(r.storeTable().Rows) > 0, r.storeTable)
+	add(len(r.aims()) > 0, r.aimTable)
+	return out
+}
+
 // column titles that several tables share.
 var runColumns = []report.Column{
 	{Title: "policy"},

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,18 +25,8 @@ type WarmOptions struct {
 }
 
 func (o *WarmOptions) complete() error {
-	if o.Jobs == 0 {
-		o.Jobs = 150
-		if o.Quick {
-			o.Jobs = 20
-		}
-	}
-	if o.Span == 0 {
-		o.Span = 24 * time.Second
-		if o.Quick {
-			o.Span = 2 * time.Second
-		}
-	}
+	o.Jobs = cmp.Or(o.Jobs, Sized(o.Quick, 150, 20))
+	o.Span = cmp.Or(o.Span, Sized(o.Quick, 24*time.Second, 2*time.Second))
 	if o.Jobs < 2 || o.Jobs > 5000 {
 		return fmt.Errorf("%d jobs: want 2 to 5000", o.Jobs)
 	}
@@ -45,13 +36,13 @@ func (o *WarmOptions) complete() error {
 	if err := completePlaceName(&o.Place); err != nil {
 		return err
 	}
-	return o.RunOptions.complete(experimentWarm)
+	return o.RunOptions.complete(experimentWarm, 3, 1)
 }
 
 const experimentWarm = "warm"
 
-// Warm replays a part of a day of Facebook's cluster with inputs on one disk: cold, warmed by Headrace, and with all inputs in memory beforehand (ignem,
-// section IV). It writes tables to Stdout and the files that were asked for. When
+// Warm replays a part of a day of Facebook's cluster with inputs on one disk: cold,
+// warmed by Headrace, and with all inputs in memory beforehand (ignem, section IV). It writes tables to Stdout and the files that were asked for. When
 // ctx ends it stops, cleans up, reports what has been measured so far, and returns
 // the cause. It needs root. One call at a time.
 func Warm(ctx context.Context, o WarmOptions) error {
@@ -59,27 +50,10 @@ func Warm(ctx context.Context, o WarmOptions) error {
 		return fmt.Errorf("bench warm: %w", err)
 	}
 	res := &WarmResults{Circumstances: Circumstances{Experiment: experimentWarm}}
-	return o.conduct(res, func() error { return o.measure(ctx, res) })
-}
-
-// measure fills in the results, as far as it gets.
-func (o *WarmOptions) measure(ctx context.Context, res *WarmResults) error {
-	if err := needsRoot("the modelled disk and loop devices need it"); err != nil {
-		return err
-	}
-	var err error
-	if res.Circumstances, err = o.circumstances(experimentWarm); err != nil {
-		return err
-	}
-	progress := o.progress()
-	defer progress.Done()
-	h := o.harness(progress)
-	err = h.with(func() error { return o.run(ctx, h, res) })
-	res.end(err)
-	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), notCancelled(err))
-	}
-	return err
+	return o.conduct(ctx, res, "the modelled disk and loop devices need it", func(p *report.Progress) error {
+		h := o.bench(p, &res.Circumstances)
+		return h.with(func() error { return o.run(ctx, h, res) })
+	})
 }
 
 func (o *WarmOptions) run(ctx context.Context, h *harness, res *WarmResults) (err error) {
@@ -111,68 +85,66 @@ func (o *WarmOptions) run(ctx context.Context, h *harness, res *WarmResults) (er
 	if err != nil {
 		return err
 	}
-	if err := h.learnVersions(ctx, daemonConfig{policy: "wait"}); err != nil {
+	if res.Machine.Headrace, err = h.version(ctx); err != nil {
 		return err
 	}
-	if err := h.stopDaemons(); err != nil {
-		return err
-	}
-	res.Machine.Headrace = h.res.Machine.Headrace
 	h.done, h.todo = 0.05, 0.95
 	return o.repeat(ctx, r, singles, res)
 }
 
-// repeat runs everything once in each repeat, in another order each time.
-func (o *WarmOptions) repeat(ctx context.Context, r *replayer, singles []single, res *WarmResults) error {
-	modes := []string{modeCold, modeWarmed, modeFIFO, modeRAM}
-	failures := 0
-	for repeat := range o.Repeats {
-		random := rand.New(rand.NewPCG(o.Seed, uint64(repeat)))
-		at := func(part float64) float64 { return (float64(repeat) + part) / float64(o.Repeats) }
-		for place, i := range random.Perm(len(modes)) {
-			r.h.say(at(0.7*float64(place)/float64(len(modes))), "repeat %d of %d: %d jobs, %s", repeat+1, o.Repeats, len(r.jobs), modes[i])
-			replay, err := r.replay(ctx, modes[i])
-			replay.Repeat, replay.Order, replay.Mode = repeat, place, modes[i]
-			if replay.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
-				return err
-			}
-			if replay.Failure != "" {
-				replay.Jobs, replay.Memory = nil, nil
-				res.failed("repeat %d, %s: %s", repeat+1, replay.Mode, replay.Failure)
-			}
-			res.Replays = append(res.Replays, replay)
-		}
-		for place, i := range random.Perm(len(singles)) {
-			s := singles[i]
-			r.h.say(at(0.7+0.3*float64(place)/float64(len(singles))), "repeat %d of %d: %v", repeat+1, o.Repeats, s)
-			one := Single{Repeat: repeat, Order: place, Mode: s.mode, Kind: s.kind, Input: s.job.input}
-			err := r.single(ctx, s, &one)
-			if one.Failure, err = outcomeOf(ctx, err, &failures); err != nil {
-				return err
-			}
-			if one.Failure != "" {
-				res.failed("repeat %d, %v: %s", repeat+1, s, one.Failure)
-			}
-			res.Singles = append(res.Singles, one)
-		}
-	}
-	return nil
+// warmEntry is a replay in a mode, or a job alone.
+type warmEntry struct {
+	mode string
+	jobs int // of the replay; 0: the job is alone
+	single
 }
 
-// outcomeOf is the reason for which a run has no numbers; too many failures in a
-// row, and an interruption, end the experiment.
-func outcomeOf(ctx context.Context, err error, inRow *int) (failure string, fatal error) {
-	switch {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case err == nil:
-		*inRow = 0
-		return "", nil
+func (e warmEntry) String() string {
+	if e.jobs > 0 {
+		return fmt.Sprintf("%d jobs, %s", e.jobs, e.mode)
 	}
-	if *inRow++; *inRow == mostFailures {
-		return "", fmt.Errorf("%d runs in a row have failed, the last one: %w", *inRow, err)
+	return e.single.String()
+}
+
+// repeat runs everything once in each repeat, in another order each time: the replays,
+// then the jobs alone.
+func (o *WarmOptions) repeat(ctx context.Context, r *replayer, singles []single, res *WarmResults) error {
+	var entries []warmEntry
+	for _, mode := range []string{modeCold, modeWarmed, modeFIFO, modeRAM} {
+		entries = append(entries, warmEntry{mode: mode, jobs: len(r.jobs)})
 	}
-	return err.Error(), nil
+	modes := len(entries)
+	for _, s := range singles {
+		entries = append(entries, warmEntry{single: s})
+	}
+	return rounds[warmEntry, any]{repeats: o.Repeats, seed: o.Seed, entries: entries, say: r.h.say,
+		order: func(random *rand.Rand) []int {
+			order := random.Perm(modes)
+			for _, i := range random.Perm(len(singles)) {
+				order = append(order, modes+i)
+			}
+			return order
+		},
+		run: func(e warmEntry) (any, error) {
+			if e.jobs > 0 {
+				return r.replay(ctx, e.mode)
+			}
+			return r.single(ctx, e.single)
+		},
+		keep: func(e warmEntry, run any, t turn) {
+			switch x := run.(type) {
+			case Replay:
+				x.Repeat, x.Order, x.Mode, x.Failure = t.repeat, t.order, e.mode, t.failure
+				if x.Failure != "" {
+					x.Jobs, x.Memory = nil, nil
+				}
+				res.Replays = append(res.Replays, x)
+			case Single:
+				x.Repeat, x.Order, x.Failure = t.repeat, t.order-modes, t.failure
+				res.Singles = append(res.Singles, x)
+			}
+		},
+	}.do(ctx, &res.Circumstances)
 }
 
 // single is a job that runs alone.
@@ -258,14 +230,16 @@ func (r *replayer) makeSingles(quick bool) ([]single, error) {
 }
 
 // single runs a job alone.
-func (r *replayer) single(ctx context.Context, s single, out *Single) error {
-	return r.with(ctx, s.mode, []string{s.job.path}, func(ctx context.Context, d *daemon) error {
+func (r *replayer) single(ctx context.Context, s single) (Single, error) {
+	out := Single{Kind: s.kind, Mode: s.mode, Input: s.job.input}
+	err := r.with(ctx, s.mode, []string{s.job.path}, func(ctx context.Context, d *daemon) error {
 		m := r.plan.mapper(s.job)
 		m.words = s.words
 		job, err := r.one(ctx, d, s.mode, s.job, m, time.Now())
 		out.Duration = job.Duration
 		return err
 	})
+	return out, err
 }
 
 func sum[T int64 | float64](values []T) T {

@@ -70,12 +70,11 @@ type replayer struct {
 // daemonFor is a daemon of its own for each replay: nothing is left of the one
 // before.
 func (r *replayer) daemonFor(ctx context.Context, mode string) (*daemon, error) {
-	c := daemonConfig{policy: "wait", slots: r.plan.Slots, programs: r.h.o.Programs, flags: r.h.o.SoloFlags, noSwap: true}
+	c := daemonConfig{policy: "wait", slots: r.plan.Slots, noSwap: true}
 	if mode == modeFIFO {
-		c.flags = append([]string{"--warm-fifo"}, c.flags...)
+		c.flags = []string{"--warm-fifo"}
 	}
-	r.h.started++
-	return startDaemon(ctx, stateDir(r.h.disk, r.h.started), c)
+	return r.h.start(ctx, c)
 }
 
 // with runs f against a daemon, with the files cold or held in memory as the mode
@@ -97,11 +96,7 @@ func (r *replayer) with(ctx context.Context, mode string, paths []string, f func
 	if err != nil {
 		return err
 	}
-	err = f(ctx, d)
-	if d.broken() {
-		return errors.Join(err, d.abandon())
-	}
-	return errors.Join(err, d.stop())
+	return errors.Join(f(ctx, d), d.end())
 }
 
 // replay submits all jobs at their times and waits for their ends.

@@ -1,13 +1,14 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"headrace/lab/yarn"
+	"headrace/report"
 )
 
 // YarnOptions says which experiments on a real YARN cluster to run and how large. The
@@ -47,38 +48,21 @@ var YarnPolicies = []string{"wait", "kill", "suspend", "checkpoint", "adaptive",
 
 const experimentYarn = "yarn"
 
-func (o *YarnOptions) complete() error {
-	if err := knownNames("experiment", o.Only, YarnExperiments); err != nil {
+func (o *YarnOptions) complete() (err error) {
+	if o.Only, err = knownNames("experiment", o.Only, YarnExperiments); err != nil {
 		return err
 	}
-	if err := knownNames("policy", o.Policies, YarnPolicies); err != nil {
+	if _, err = knownNames("policy", o.Policies, YarnPolicies); err != nil {
 		return err
 	}
-	if len(o.Only) == 0 {
-		o.Only = YarnExperiments
-	}
-	if o.Scale == 0 {
-		o.Scale = 1
-	}
+	o.Scale, o.Workloads = cmp.Or(o.Scale, 1), cmp.Or(o.Workloads, 1)
 	if !(o.Scale > 0 && o.Scale <= 100) {
 		return fmt.Errorf("scale %g: want more than 0 and at most 100", o.Scale)
-	}
-	if o.Workloads == 0 {
-		o.Workloads = 1
 	}
 	if o.Workloads < 1 || o.Workloads > 1000 {
 		return fmt.Errorf("%d workloads: want 1 to 1000", o.Workloads)
 	}
-	return o.RunOptions.complete(experimentYarn)
-}
-
-func knownNames(what string, given, known []string) error {
-	for _, name := range given {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("%s %q: want %s", what, name, strings.Join(known, ", "))
-		}
-	}
-	return nil
+	return o.RunOptions.complete(experimentYarn, 3, 1)
 }
 
 // Yarn runs the experiments of both papers on preemption on a real YARN cluster, with
@@ -91,35 +75,16 @@ func Yarn(ctx context.Context, o YarnOptions) error {
 		return fmt.Errorf("bench yarn: %w", err)
 	}
 	res := &YarnResults{Circumstances: Circumstances{Experiment: experimentYarn}}
-	return o.conduct(res, func() error { return o.measure(ctx, res) })
-}
-
-// measure fills in the results, as far as it gets.
-func (o *YarnOptions) measure(ctx context.Context, res *YarnResults) (err error) {
-	if err := needsRoot("checkpoints, loop devices and cgroups need it"); err != nil {
-		return err
-	}
-	if o.Jars == nil {
-		if o.Jars, err = yarn.Find(); err != nil {
-			return err
+	return o.conduct(ctx, res, "checkpoints, loop devices and cgroups need it", func(p *report.Progress) (err error) {
+		if o.Jars == nil {
+			if o.Jars, err = yarn.Find(); err != nil {
+				return err
+			}
 		}
-	}
-	if res.Circumstances, err = o.circumstances(experimentYarn); err != nil {
-		return err
-	}
-	res.Machine.Headrace = o.Version
-	progress := o.progress()
-	defer progress.Done()
-	h := o.harness(progress)
-	err = h.with(func() error {
-		b := &yarnBench{o: o, res: res, h: h}
-		return errors.Join(b.run(ctx), b.stop())
+		res.Machine.Headrace = o.Version
+		b := &yarnBench{o: &o, res: res, h: o.bench(p, &res.Circumstances)}
+		return b.h.with(func() error { return errors.Join(b.run(ctx), b.stop()) })
 	})
-	res.end(err)
-	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), notCancelled(err))
-	}
-	return err
 }
 
 // run is both experiments, one after the other. One that fails leaves the other.
@@ -129,33 +94,20 @@ func (b *yarnBench) run(ctx context.Context) error {
 		return fmt.Errorf("processor time of the whole cluster: %w", err)
 	}
 	b.res.note(b.o)
-	parts := []struct {
+	var parts []part
+	for _, e := range []struct {
 		name   string
 		weight float64
 		run    func(context.Context) error
-	}{{expPair, 0.35, b.pairs}, {expWorkload, 0.65, b.workloads}}
-	total, done := 0.0, 0.0
-	for _, p := range parts {
-		if slices.Contains(b.o.Only, p.name) {
-			total += p.weight
+	}{{expPair, 0.35, b.pairs}, {expWorkload, 0.65, b.workloads}} {
+		if slices.Contains(b.o.Only, e.name) {
+			parts = append(parts, part{"(" + e.name + ")", e.weight, func(done, todo float64) error {
+				b.h.done, b.h.todo = done, todo
+				return e.run(ctx)
+			}})
 		}
 	}
-	var errs []error
-	for _, p := range parts {
-		if !slices.Contains(b.o.Only, p.name) {
-			continue
-		}
-		b.h.done, b.h.todo = done/total, p.weight/total
-		err := p.run(ctx)
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx), notCancelled(err))...)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("(%s): %w", p.name, err))
-		}
-		done += p.weight
-	}
-	return errors.Join(errs...)
+	return inParts(ctx, parts)
 }
 
 // chosen are those of the given policies that were asked for, or all.

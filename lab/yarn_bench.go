@@ -110,7 +110,7 @@ func (b *yarnBench) start(ctx context.Context, s yarnSetup) (err error) {
 	b.h.say(0, "starting YARN, %v", s.mode)
 	wrap := b.group.enter(&exec.Cmd{}).Args
 	b.cluster, err = yarn.Start(ctx, yarn.Options{Mode: s.mode, Jars: b.o.Jars, Dir: b.h.disk.dir, Nodes: s.nodes, Memory: s.memory,
-		Heartbeat: heartbeatHere, Properties: yarnProperties, Wrap: wrap, Binary: b.h.o.Headrace, NoDaemons: true,
+		Heartbeat: heartbeatHere, Properties: yarnProperties, Wrap: wrap, Binary: b.h.programs.Headrace, NoDaemons: true,
 		ManagerFlags: []string{"--min-run", minRunHere}, NodeFlags: append([]string{"--no-warm"}, b.o.SoloFlags...)})
 	if err != nil {
 		return err
@@ -163,44 +163,27 @@ func (e yarnEntry) String() string {
 // repeat carries out all entries once per repeat, each time in another order in which
 // those that can share a cluster follow each other.
 func (b *yarnBench) repeat(ctx context.Context, experiment string, repeats int, entries []yarnEntry) error {
-	failures := 0
-	for repeat := range repeats {
-		for place, e := range shuffled(entries, b.o.Seed, uint64(repeat)) {
-			share := (float64(repeat) + float64(place)/float64(len(entries))) / float64(repeats)
-			b.h.say(share, "(%s) repeat %d of %d: %v", experiment, repeat+1, repeats, e)
-			r, err := b.once(ctx, e)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r.Experiment, r.Repeat, r.Order, r.Policy, r.Store, r.Case = experiment, repeat, place, e.policy, e.store, e.kind
-			if failures++; err == nil {
-				failures = 0
-			} else {
-				r.Failure = err.Error()
-				b.res.failed("(%s) repeat %d, %v: %s", experiment, repeat+1, e, r.Failure)
-			}
-			b.res.Runs = append(b.res.Runs, r)
-			if failures == mostFailures {
-				return fmt.Errorf("%d runs in a row have failed, the last one (%v): %w", failures, e, err)
-			}
-		}
-	}
-	return nil
+	return rounds[yarnEntry, YarnRun]{repeats: repeats, seed: b.o.Seed, entries: entries, say: b.h.say, name: "(" + experiment + ") ",
+		order: func(r *rand.Rand) []int { return shuffled(entries, r) },
+		run:   func(e yarnEntry) (YarnRun, error) { return b.once(ctx, e) },
+		keep: func(e yarnEntry, x YarnRun, t turn) {
+			x.Experiment, x.Policy, x.Store, x.Case = experiment, e.policy, e.store, e.kind
+			x.Repeat, x.Order, x.Failure = t.repeat, t.order, t.failure
+			b.res.Runs = append(b.res.Runs, x)
+		},
+	}.do(ctx, &b.res.Circumstances)
 }
 
-// shuffled is the entries in an order that the seeds tell, those of one setup
-// together.
-func shuffled(entries []yarnEntry, seed, repeat uint64) []yarnEntry {
-	r := rand.New(rand.NewPCG(seed, repeat))
-	out := slices.Clone(entries)
-	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+// shuffled is an order of the entries in which those of one setup are together.
+func shuffled(entries []yarnEntry, r *rand.Rand) []int {
+	out := r.Perm(len(entries))
 	place := map[yarnSetup]int{}
-	for _, e := range out {
-		if _, ok := place[e.setup]; !ok {
-			place[e.setup] = len(place)
+	for _, i := range out {
+		if _, ok := place[entries[i].setup]; !ok {
+			place[entries[i].setup] = len(place)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b yarnEntry) int { return place[a.setup] - place[b.setup] })
+	slices.SortStableFunc(out, func(a, b int) int { return place[entries[a].setup] - place[entries[b].setup] })
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -166,16 +167,22 @@ func TestShuffled(t *testing.T) {
 	for i := range 12 {
 		entries = append(entries, yarnEntry{setup: yarnSetup{mode: yarn.Mode(i % 3), nodes: 1}, policy: fmt.Sprint(i)})
 	}
+	order := func(repeat uint64) (out []yarnEntry) {
+		for _, i := range shuffled(entries, rand.New(rand.NewPCG(1, repeat))) {
+			out = append(out, entries[i])
+		}
+		return out
+	}
 	different := false
 	for repeat := range uint64(5) {
-		got := shuffled(entries, 1, repeat)
+		got := order(repeat)
 		changes, seen := 0, map[string]bool{}
 		for i, e := range got {
 			if i > 0 && e.setup != got[i-1].setup {
 				changes++
 			}
 			seen[e.policy] = true
-			different = different || e.policy != shuffled(entries, 1, 0)[i].policy
+			different = different || e.policy != order(0)[i].policy
 		}
 		if changes != 2 || len(seen) != len(entries) {
 			t.Errorf("repeat %d: %d changes of the cluster, %d of %d entries", repeat, changes, len(seen), len(entries))

@@ -88,7 +88,7 @@ func (w *yarnWatch) submit(j *watchedJob, memory int) error {
 	w.jobs = append(w.jobs, j)
 	j.submitted = time.Now()
 	return w.b.masters.Submit(yarn.ShellJob{Name: j.name, Queue: queue, Containers: j.tasks, Memory: memory,
-		Command: j.task.command(w.b.h.o.Lab)})
+		Command: j.task.command(w.b.h.programs.Lab)})
 }
 
 // account waits for all jobs, checks their answers, adds up what they have cost and

@@ -46,18 +46,14 @@ because it makes a swap file and storage of given speeds; it removes them again.
 			return lab.Preempt(cmd.Context(), o)
 		},
 	}
+	experimentFlags(cmd, &o.RunOptions)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.Quick, "quick", false, "the smallest sizes and fewest points: minutes, not measurements")
+	flags.Lookup("quick").Usage = "the smallest sizes and fewest points: minutes, not measurements"
+	flags.Lookup("repeats").Usage = "how often each policy runs at each point (default 5; 2 with --quick)"
+	flags.Lookup("seed").Usage = "orders the policies and fills the memories"
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: a, b, c, d (default: all)")
-	flags.IntVar(&o.Repeats, "repeats", 0, "how often each policy runs at each point (default 5; 2 with --quick)")
 	flags.Var(&bytes, "size", "the memory of a large task (default: by machine)")
-	flags.Uint64Var(&o.Seed, "seed", 1, "orders the policies and fills the memories")
-	flags.StringVar(&o.HTML, "html", "", "a `FILE` for the page")
-	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement")
-	flags.StringVar(&o.Markdown, "markdown", "", "a `FILE` for the tables as Markdown")
 	flags.StringVar(&o.Media, "media", "", "a `FILE` for the speeds of storage and the costs of mechanisms, for headrace sim")
-	flags.StringVar(&o.From, "from", "", "run nothing: report on this `FILE`, written by --json")
-	placeFlags(cmd, &o.Dir, &o.SoloFlags)
 	cli.CompleteValues(cmd, "only", lab.Experiments...)
 	return cmd
 }

@@ -3,18 +3,21 @@ package lab
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"headrace/internal/linux"
+	"headrace/report"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
-
-	"headrace/report"
 )
 
-// Circumstances are what a reader must know to judge the results of an experiment
-// on reading. Times are seconds.
+// resultsVersion changes when a file of an older version can no longer be read.
+const resultsVersion = 1
+
+// Circumstances are what a reader must know to judge the results of an experiment.
+// Times are seconds.
 type Circumstances struct {
 	Version    int       `json:"version"`
 	Experiment string    `json:"experiment"`
@@ -35,6 +38,14 @@ type Circumstances struct {
 	Failures []string `json:"failures,omitempty"`
 }
 
+// begin notes what is known before a run of the experiment.
+func (c *Circumstances) begin(o *RunOptions) error {
+	machine, err := thisMachine()
+	*c = Circumstances{Version: resultsVersion, Experiment: c.Experiment, Command: strings.Join(o.Command, " "),
+		Started: time.Now(), Machine: machine, Seed: o.Seed, Repeats: o.Repeats}
+	return err
+}
+
 // end notes how the run ended.
 func (c *Circumstances) end(err error) {
 	c.Took = time.Since(c.Started).Seconds()
@@ -48,12 +59,23 @@ func (c *Circumstances) failed(format string, args ...any) {
 }
 
 func (c *Circumstances) facts() []report.Fact {
-	facts := newReport(&Results{Command: c.Command, Started: c.Started, Took: c.Took, Complete: c.Complete,
-		Machine: c.Machine, Seed: c.Seed, Repeats: c.Repeats}).facts()
-	if c.Disk != "" {
-		facts = append(facts, report.Fact{Name: "Disk", Value: c.Disk})
+	m := c.Machine
+	machine := fmt.Sprintf("%d × %s, %s of memory, %s of swap, Linux %s, %s", m.Processors, m.Processor,
+		report.Bytes(m.Memory), report.Bytes(m.Swap), m.Kernel, m.System)
+	out := []report.Fact{
+		{Name: "Command", Value: "`" + c.Command + "`"},
+		{Name: "Machine", Value: machine},
+		{Name: "Versions", Value: strings.TrimSuffix(fmt.Sprintf("%s, %s, CRIU %s", m.Headrace, m.Go, m.CRIU), ", CRIU ")},
+		{Name: "Date", Value: fmt.Sprintf("%s, took %s", c.Started.UTC().Format("2006-01-02 15:04 UTC"), report.Seconds(c.Took))},
+		{Name: "Repeats", Value: fmt.Sprintf("%d, order from seed %d; load on the machine before: %.2f", c.Repeats, c.Seed, m.Load)},
 	}
-	return append(facts, c.More...)
+	if !c.Complete {
+		out = append(out, report.Fact{Name: "Incomplete", Value: "the run was interrupted or has failed; what follows is what was measured until then"})
+	}
+	if c.Disk != "" {
+		out = append(out, report.Fact{Name: "Disk", Value: c.Disk})
+	}
+	return append(out, c.More...)
 }
 
 // remarks are what was left out and what has failed, a line for each.
@@ -68,33 +90,20 @@ func (c *Circumstances) remarks() []string {
 	return out
 }
 
-// experimentResults are the results of one experiment.
-type experimentResults interface {
-	circumstances() *Circumstances
-	// any tells whether anything has been measured.
-	any() bool
-	// tables are all of them, the aims last.
-	tables() []*report.Table
-	page() *report.Page
+// Skip is a part that was left out.
+type Skip struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
 }
 
-// conduct measures, or reads what an earlier run has written, and publishes what there
-// is, also of a run that has failed.
-func (o *RunOptions) conduct(r experimentResults, measure func() error) error {
-	experiment := r.circumstances().Experiment
-	var err error
-	if o.From != "" {
-		err = readResults(o.From, r)
-	} else {
-		err = measure()
-	}
-	if err == nil || r.any() {
-		err = errors.Join(err, o.publish(r))
-	}
-	if err != nil {
-		return fmt.Errorf("bench %s: %w", experiment, err)
-	}
-	return nil
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
+}
+
+// remarksText is the remarks as paragraphs of a page.
+func (c *Circumstances) remarksText() report.Block {
+	return report.Text(strings.Join(c.remarks(), "\n\n"))
 }
 
 // readResults fills in results from a file that a run of the same experiment has
@@ -105,6 +114,7 @@ func readResults(path string, to experimentResults) error {
 		return err
 	}
 	want := to.circumstances().Experiment
+	to.circumstances().Experiment = ""
 	if err := json.Unmarshal(text, to); err != nil {
 		return fmt.Errorf("read results from %s: %w", path, err)
 	}
@@ -125,23 +135,6 @@ func writeResults(path string, r experimentResults) error {
 	return writeWhole(path, append(text, '\n'))
 }
 
-// publish shows the results and writes the files.
-func (o *RunOptions) publish(r experimentResults) error {
-	err := writeTables(o.Stdout, o.Terminal, r)
-	if o.JSON != "" && o.From == "" {
-		err = errors.Join(err, writeResults(o.JSON, r))
-	}
-	err = errors.Join(err,
-		writeRendered(o.HTML, func(w io.Writer) error { return r.page().WriteHTML(w) }),
-		writeRendered(o.Markdown, func(w io.Writer) error { return writeTablesMarkdown(w, r) }))
-	for _, path := range []string{o.HTML, o.JSON, o.Markdown} {
-		if path != "" && (path != o.JSON || o.From == "") {
-			fmt.Fprintf(o.Stdout, "written: %s\n", path)
-		}
-	}
-	return err
-}
-
 // writeRendered writes a file, unless path is empty.
 func writeRendered(path string, render func(io.Writer) error) error {
 	if path == "" {
@@ -154,17 +147,9 @@ func writeRendered(path string, render func(io.Writer) error) error {
 	return writeWhole(path, b.Bytes())
 }
 
+// writeTables writes the results for a terminal, and below them how they were made.
 func writeTables(w io.Writer, term report.Terminal, r experimentResults) error {
-	return showTables(w, term, r.tables(), r.circumstances().facts(), r.circumstances().remarks())
-}
-
-func writeTablesMarkdown(w io.Writer, r experimentResults) error {
-	return tablesMarkdown(w, r.tables(), r.circumstances().facts(), r.circumstances().remarks())
-}
-
-// showTables writes tables for a terminal, and below them how they were made.
-func showTables(w io.Writer, term report.Terminal, tables []*report.Table, facts []report.Fact, remarks []string) error {
-	for _, t := range tables {
+	for _, t := range r.tables() {
 		if _, err := fmt.Fprintln(w); err != nil {
 			return err
 		}
@@ -174,26 +159,26 @@ func showTables(w io.Writer, term report.Terminal, tables []*report.Table, facts
 	}
 	var b strings.Builder
 	b.WriteString("\n")
-	for _, f := range facts {
+	for _, f := range r.circumstances().facts() {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
 	}
-	for _, line := range remarks {
+	for _, line := range r.circumstances().remarks() {
 		b.WriteString(line + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// tablesMarkdown writes how tables were made, and below that the tables.
-func tablesMarkdown(w io.Writer, tables []*report.Table, facts []report.Fact, remarks []string) error {
+// writeTablesMarkdown writes how the results were made, and below that the tables.
+func writeTablesMarkdown(w io.Writer, r experimentResults) error {
 	var b bytes.Buffer
-	for _, f := range facts {
+	for _, f := range r.circumstances().facts() {
 		fmt.Fprintf(&b, "- %s: %s\n", f.Name, f.Value)
 	}
-	for _, line := range remarks {
+	for _, line := range r.circumstances().remarks() {
 		b.WriteString("- " + line + "\n")
 	}
-	for _, t := range tables {
+	for _, t := range r.tables() {
 		b.WriteString("\n")
 		if err := t.WriteMarkdown(&b); err != nil {
 			return err
@@ -203,7 +188,10 @@ func tablesMarkdown(w io.Writer, tables []*report.Table, facts []report.Fact, re
 	return err
 }
 
-// remarksText is the remarks as paragraphs of a page.
-func (c *Circumstances) remarksText() report.Block {
-	return report.Text(strings.Join(c.remarks(), "\n\n"))
+// writeWhole replaces a file, making its directory.
+func writeWhole(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return linux.ReplaceFile(path, data, 0o644)
 }
