@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"headrace/report"
 )
@@ -19,86 +18,9 @@ var urgency = math.Exp2(float64(urgentPriority-lowPriority) / 6)
 // urgent one runs, and neither does the policy.
 func weighed(r Run) float64 { return urgency*r.Sojourn + r.Makespan }
 
-// An aim is a figure to be reached and what was measured.
-type aim struct {
-	experiment string
-	what       string
-	// value is the worst of all points: a ratio, and where it was found.
-	value spread
-	where string
-	// bound must not be exceeded, or with atLeast must be reached.
-	bound   float64
-	atLeast bool
-}
-
-func (a aim) measured() bool { return !math.IsNaN(a.value.Median) }
-
-func (a aim) met() bool {
-	if a.atLeast {
-		return a.value.Median >= a.bound
-	}
-	return a.value.Median <= a.bound
-}
-
-func (a aim) worse(than spread) bool {
-	switch {
-	case math.IsNaN(a.value.Median):
-		return false
-	case math.IsNaN(than.Median):
-		return true
-	case a.atLeast:
-		return a.value.Median < than.Median
-	}
-	return a.value.Median > than.Median
-}
-
-// verdict is one word.
-func (a aim) verdict() string {
-	switch {
-	case !a.measured():
-		return "not measured"
-	case a.met():
-		return "met"
-	}
-	return "missed"
-}
-
-func (a aim) tone() report.Tone {
-	switch {
-	case !a.measured():
-		return report.Dim
-	case a.met():
-		return report.Good
-	}
-	return report.Bad
-}
-
-// value as a person reads it: how much more than one, or how many times.
-func (a aim) show(v float64) string {
-	if a.atLeast {
-		return report.Ratio(v)
-	}
-	return signed(v - 1)
-}
-
-func (a aim) limit() string {
-	if a.atLeast {
-		return "at least " + report.Ratio(a.bound)
-	}
-	return "at most " + signed(a.bound-1)
-}
-
-func signed(fraction float64) string {
-	s := report.Percent(fraction)
-	if fraction > 0 && !strings.HasPrefix(s, "0.0") {
-		return "+" + s
-	}
-	return s
-}
-
 // aims are the figures of the experiments that were run.
-func (r *Results) aims() []aim {
-	var out []aim
+func (r *Results) aims() []Aim {
+	var out []Aim
 	if len(r.good(expLight)) > 0 {
 		out = append(out, r.primitiveAims("a", 1.03, expLight)...)
 	}
@@ -119,39 +41,32 @@ func (r *Results) aims() []aim {
 
 // primitiveAims compare suspend with the better of the two others in each measure
 // (os-assisted-preemption, section IV-C), at the worst point.
-func (r *Results) primitiveAims(letter string, bound float64, parts ...string) []aim {
-	late := aim{experiment: letter, what: "suspend: sojourn of the urgent task, over kill", bound: bound, value: spreadOf(nil)}
-	long := aim{experiment: letter, what: "suspend: makespan, over wait", bound: bound, value: spreadOf(nil)}
+func (r *Results) primitiveAims(letter string, bound float64, parts ...string) []Aim {
+	late := Aim{Excess: true, Part: letter, What: "suspend: sojourn of the urgent task, over kill", Bound: bound, Value: Unmeasured()}
+	long := Aim{Excess: true, Part: letter, What: "suspend: makespan, over wait", Bound: bound, Value: Unmeasured()}
 	for _, part := range parts {
 		all := r.good(part)
 		for _, p := range all.points(nil) {
 			here := all.at(p)
-			late.worst(here.against("suspend", "kill", sojourn), pointName(part, p))
-			long.worst(here.against("suspend", "wait", makespan), pointName(part, p))
+			late.Worst(here.against("suspend", "kill", sojourn), pointName(part, p))
+			long.Worst(here.against("suspend", "wait", makespan), pointName(part, p))
 		}
 	}
-	return []aim{late, long}
-}
-
-func (a *aim) worst(v spread, where string) {
-	candidate := aim{value: v, atLeast: a.atLeast}
-	if candidate.worse(a.value) {
-		a.value, a.where = v, where
-	}
+	return []Aim{late, long}
 }
 
 // costAim compares cost with the best single mechanism at every store.
-func (r *Results) costAim(part, letter string) aim {
-	a := aim{experiment: letter, bound: 1.05, value: spreadOf(nil)}
-	a.what = "cost: weighted time, over the best single mechanism, where suspending is impossible"
+func (r *Results) costAim(part, letter string) Aim {
+	a := Aim{Excess: true, Part: letter, Bound: 1.05, Value: Unmeasured()}
+	a.What = "cost: weighted time, over the best single mechanism, where suspending is impossible"
 	if part == expRoomy {
-		a.what = "cost: the same, where memory holds both tasks"
+		a.What = "cost: the same, where memory holds both tasks"
 	}
 	all := r.good(part)
 	for _, s := range r.setup(part).Stores {
 		here := all.atStore(s.Name)
 		best := here.bestSingle()
-		a.worst(here.against("cost", best, weighed), s.Name+", best "+best)
+		a.Worst(here.against("cost", best, weighed), s.Name+", best "+best)
 	}
 	return a
 }
@@ -177,16 +92,16 @@ func (rs runs) bestSingle() string {
 }
 
 // dumpAims are those of the second checkpoint.
-func (r *Results) dumpAims() []aim {
-	fewer := aim{experiment: "d", what: "second checkpoint: bytes, full over incremental", bound: 8, atLeast: true, value: spreadOf(nil)}
-	faster := aim{experiment: "d", what: "second checkpoint: time at 100 MB/s, full over incremental", bound: 6, atLeast: true, value: spreadOf(nil)}
+func (r *Results) dumpAims() []Aim {
+	fewer := Aim{Part: "d", What: "second checkpoint: bytes, full over incremental", Unit: report.UnitRatio, Bound: 8, AtLeast: true, Value: Unmeasured()}
+	faster := Aim{Part: "d", What: "second checkpoint: time at 100 MB/s, full over incremental", Unit: report.UnitRatio, Bound: 6, AtLeast: true, Value: Unmeasured()}
 	for _, g := range r.dumpGroups() {
-		fewer.worst(g.of(Dump.fewer), g.name())
+		fewer.Worst(g.of(Dump.fewer), g.name())
 		if g.store == storeName(100e6) {
-			faster.worst(g.of(Dump.faster), g.name())
+			faster.Worst(g.of(Dump.faster), g.name())
 		}
 	}
-	return []aim{fewer, faster}
+	return []Aim{fewer, faster}
 }
 
 func (d Dump) fewer() float64  { return float64(d.FirstBytes) / float64(d.SecondBytes) }
@@ -200,13 +115,7 @@ type dumpGroup struct {
 
 func (g dumpGroup) name() string { return g.store + ", " + g.pattern + " pages" }
 
-func (g dumpGroup) of(f func(Dump) float64) spread {
-	var values []float64
-	for _, d := range g.dumps {
-		values = append(values, f(d))
-	}
-	return spreadOf(values)
-}
+func (g dumpGroup) of(f func(Dump) float64) Spread { return Of(g.dumps, f) }
 
 // dumpGroups are in the order of the setup's stores.
 func (r *Results) dumpGroups() []dumpGroup {
@@ -214,11 +123,7 @@ func (r *Results) dumpGroups() []dumpGroup {
 	for _, s := range r.setup(expSecond).Stores {
 		for _, pattern := range []string{"spread", "contiguous"} {
 			g := dumpGroup{store: s.Name, pattern: pattern}
-			for _, d := range r.Dumps {
-				if d.Store == s.Name && d.Pattern == pattern && d.Failure == "" {
-					g.dumps = append(g.dumps, d)
-				}
-			}
+			g.dumps = Good(Where(r.Dumps, func(d Dump) bool { return d.Store == s.Name && d.Pattern == pattern }))
 			if len(g.dumps) > 0 {
 				out = append(out, g)
 			}

@@ -40,6 +40,9 @@ type OrderRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why there are no numbers.
+func (r OrderRun) In() (repeat int, failure string) { return r.Repeat, r.Failure }
+
 // hits is what the second job did not read from the disk.
 func (r OrderRun) hits() int64 { return max(0, r.Bytes-r.SecondRead) }
 
@@ -47,14 +50,8 @@ func (r *OrderResults) circumstances() *Circumstances { return &r.Circumstances 
 func (r *OrderResults) any() bool                     { return len(r.Runs) > 0 }
 
 // at is the spread of a measure over the runs at a point.
-func (r *OrderResults) at(p orderPoint, f func(OrderRun) float64) spread {
-	var values []float64
-	for _, x := range r.Runs {
-		if x.Failure == "" && x.Factor == p.factor && x.How == p.how && x.Ordered == p.ordered {
-			values = append(values, f(x))
-		}
-	}
-	return spreadOf(values)
+func (r *OrderResults) at(p orderPoint, f func(OrderRun) float64) Spread {
+	return Of(Where(Good(r.Runs), func(x OrderRun) bool { return x.Factor == p.factor && x.How == p.how && x.Ordered == p.ordered }), f)
 }
 
 func hitRate(x OrderRun) float64       { return float64(x.hits()) / float64(x.Bytes) }
@@ -81,7 +78,7 @@ func (r *OrderResults) points() []orderPoint {
 }
 
 func (r *OrderResults) tables() []*report.Table {
-	return []*report.Table{r.table(), readingAimTable(r.aims())}
+	return []*report.Table{r.table(), AimTable(r.aims())}
 }
 
 // papers are quartet, figure 1, without and with it.
@@ -117,27 +114,25 @@ func (r *OrderResults) table() *report.Table {
 		if p.ordered {
 			yes = "yes"
 		}
-		t.Add(report.Str(name), report.Num(p.factor, report.UnitRatio), report.Str(yes), figure(r.at(p, residentShare), report.UnitPercent),
-			figure(r.at(p, hitRate), report.UnitPercent), report.Str(papers(p.factor, p.ordered)), figure(r.at(p, hitsOfResident), report.UnitPercent),
-			figure(r.at(p, func(x OrderRun) float64 { return x.First }), report.UnitSeconds),
-			figure(r.at(p, func(x OrderRun) float64 { return x.Second }), report.UnitSeconds),
-			figure(r.at(p, secondOverFirst), report.UnitPercent))
+		t.Add(report.Str(name), report.Num(p.factor, report.UnitRatio), report.Str(yes), Figure(r.at(p, residentShare), report.UnitPercent),
+			Figure(r.at(p, hitRate), report.UnitPercent), report.Str(papers(p.factor, p.ordered)), Figure(r.at(p, hitsOfResident), report.UnitPercent),
+			Figure(r.at(p, func(x OrderRun) float64 { return x.First }), report.UnitSeconds),
+			Figure(r.at(p, func(x OrderRun) float64 { return x.Second }), report.UnitSeconds),
+			Figure(r.at(p, secondOverFirst), report.UnitPercent))
 	}
 	return t
 }
 
 // aims are that nothing which was in memory is read again, at the worst point.
-func (r *OrderResults) aims() []readingAim {
-	var out []readingAim
+func (r *OrderResults) aims() []Aim {
+	var out []Aim
 	for _, how := range []string{howDealt, howQueued} {
-		a := readingAim{what: "hits of the second job, of what is in memory when it starts: " + how, unit: report.UnitPercent, bound: 0.95, atLeast: true, value: spreadOf(nil)}
+		a := Aim{What: "hits of the second job, of what is in memory when it starts: " + how, Unit: report.UnitPercent, Bound: 0.95, AtLeast: true, Value: Unmeasured()}
 		for _, p := range r.points() {
 			if p.how != how || !p.ordered {
 				continue
 			}
-			if v := r.at(p, hitsOfResident); !(v.Median >= a.value.Median) {
-				a.value, a.where = v, fmt.Sprintf("%.2f times the memory", p.factor)
-			}
+			a.Worst(r.at(p, hitsOfResident), fmt.Sprintf("%.2f times the memory", p.factor))
 		}
 		out = append(out, a)
 	}
@@ -151,12 +146,12 @@ func (r *OrderResults) page() *report.Page {
 		Intro: fmt.Sprintf("Two identical jobs read the same files, one job after the other. Daemon, tasks and page cache have %s together. "+
 			"When the files do not all fit, the first job leaves the last of them in memory; a second one that begins with the first of them throws out what it will need. "+
 			"The files lie on this disk: %s. Every task's answer was checked.", report.Bytes(r.Memory), r.Disk),
-		Figures: readingFigures(aims),
+		Figures: AimFigures(aims),
 		Facts:   r.facts(),
 	}
 	p.Add("Hit rate and duration", report.Block{Lines: r.lines("Hit rate of the second job", hitRate), Half: true},
 		report.Block{Lines: r.lines("Second job over the first", secondOverFirst), Half: true}, report.Block{Table: r.table()})
-	p.Add("Aims", report.Block{Table: readingAimTable(aims)}, r.remarksText())
+	p.Add("Aims", report.Block{Table: AimTable(aims)}, r.remarksText())
 	return p
 }
 
@@ -169,7 +164,7 @@ func (r *OrderResults) lines(title string, f func(OrderRun) float64) *report.Lin
 		}
 		for _, p := range r.points() {
 			if p.how == howDealt && p.ordered == ordered {
-				s.Points = append(s.Points, linePoint(p.factor, r.at(p, f)))
+				s.Points = append(s.Points, LinePoint(p.factor, r.at(p, f)))
 			}
 		}
 		l.Series = append(l.Series, s)

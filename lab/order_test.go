@@ -40,8 +40,8 @@ func TestOrderReport(t *testing.T) { checkReport(t, modelOrder(), "order") }
 func TestOrderAims(t *testing.T) {
 	r := modelOrder()
 	for _, a := range r.aims() {
-		if verdict, _ := a.verdict(); verdict != "met" || math.Abs(a.value.Median-0.98) > 1e-6 {
-			t.Errorf("%s: %v is %s", a.what, a.value, verdict)
+		if verdict, _ := a.Verdict(); verdict != "met" || math.Abs(a.Value.Median-0.98) > 1e-6 {
+			t.Errorf("%s: %v is %s", a.What, a.Value, verdict)
 		}
 	}
 	// The worst point must decide.
@@ -51,14 +51,14 @@ func TestOrderAims(t *testing.T) {
 		}
 	}
 	aims := r.aims()
-	if verdict, _ := aims[0].verdict(); verdict != "missed" || aims[0].where != "2.67 times the memory" {
+	if verdict, _ := aims[0].Verdict(); verdict != "missed" || aims[0].Where != "2.67 times the memory" {
 		t.Errorf("%+v is %s", aims[0], verdict)
 	}
-	if verdict, _ := aims[1].verdict(); verdict != "met" {
+	if verdict, _ := aims[1].Verdict(); verdict != "met" {
 		t.Errorf("%+v is %s", aims[1], verdict)
 	}
 	for _, a := range (&OrderResults{}).aims() {
-		if verdict, _ := a.verdict(); verdict != "not measured" {
+		if verdict, _ := a.Verdict(); verdict != "not measured" {
 			t.Errorf("of nothing: %+v is %s", a, verdict)
 		}
 	}

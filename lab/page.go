@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"slices"
 
 	"headrace/report"
 )
@@ -14,7 +13,7 @@ func (r *Results) page() *report.Page {
 		Intro: "A low-priority task has the only slot when an urgent one arrives. Each policy makes room in its own way: " +
 			"let it finish, kill it and start it over, suspend it, write it to storage, or take whichever is expected to cost least. " +
 			"All of it was measured in one run with the real daemon; every task's answer was checked.",
-		Figures: r.figures(),
+		Figures: AimFigures(r.aims()),
 		Facts:   r.facts(),
 	}
 	r.lightSection(p)
@@ -23,18 +22,6 @@ func (r *Results) page() *report.Page {
 	r.secondSection(p)
 	p.Add("Aims and environment", report.Block{Table: r.aimTable()}, report.Block{Table: r.storeTable()}, r.remarksText())
 	return p
-}
-
-func (r *Results) figures() []report.Figure {
-	var out []report.Figure
-	for _, a := range r.aims() {
-		note := fmt.Sprintf("(%s) aim: %s, %s", a.experiment, a.limit(), a.verdict())
-		if a.where != "" {
-			note += " (worst: " + a.where + ")"
-		}
-		out = append(out, report.Figure{Value: a.show(a.value.Median), Label: a.what, Note: note, Tone: a.tone()})
-	}
-	return out
 }
 
 func (r *Results) lightSection(p *report.Page) {
@@ -123,7 +110,7 @@ func (r *Results) secondSection(p *report.Page) {
 	} {
 		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
 		for _, dumps := range groups {
-			addBar(&g, dumps.of(m.of))
+			AddBar(&g, dumps.of(m.of))
 		}
 		b.Groups = append(b.Groups, g)
 	}
@@ -139,14 +126,6 @@ func middle(points []Point) Point {
 	return points[len(points)/2]
 }
 
-func linePoint(x float64, s spread) report.Point {
-	p := report.Point{X: x, Y: s.Median}
-	if s.Min < s.Max {
-		p.Min, p.Max = s.Min, s.Max
-	}
-	return p
-}
-
 // shareLines show a measure over the share done when the urgent task arrives.
 func shareLines(all runs, title string, m metric) *report.Lines {
 	l := &report.Lines{Title: title, Better: report.Lower,
@@ -155,7 +134,7 @@ func shareLines(all runs, title string, m metric) *report.Lines {
 	for _, policy := range all.policies() {
 		s := report.Series{Name: policy}
 		for _, p := range all.points(nil) {
-			s.Points = append(s.Points, linePoint(p.Share, all.at(p).by(policy).of(m)))
+			s.Points = append(s.Points, LinePoint(p.Share, all.at(p).by(policy).of(m)))
 		}
 		l.Series = append(l.Series, s)
 	}
@@ -171,7 +150,7 @@ func storeLines(all runs, stores []StoreFact, title string, m metric) *report.Li
 		s := report.Series{Name: policy}
 		for _, store := range stores {
 			if here := all.atStore(store.Name).by(policy); len(here) > 0 {
-				s.Points = append(s.Points, linePoint(store.Write, here.of(m)))
+				s.Points = append(s.Points, LinePoint(store.Write, here.of(m)))
 			}
 		}
 		l.Series = append(l.Series, s)
@@ -190,11 +169,10 @@ func overheadLines(all runs) *report.Lines {
 		X: report.Axis{Label: "memory of the urgent task", Unit: report.UnitBytes},
 		Y: report.Axis{Unit: report.UnitPercent}}
 	late, long := report.Series{Name: "sojourn, over kill"}, report.Series{Name: "makespan, over wait"}
-	minusOne := func(s spread) spread { return spread{s.Median - 1, s.Min - 1, s.Max - 1} }
 	for _, p := range all.points(nil) {
 		x, here := float64(p.UrgentBytes), all.at(p)
-		late.Points = append(late.Points, linePoint(x, minusOne(here.against("suspend", "kill", sojourn))))
-		long.Points = append(long.Points, linePoint(x, minusOne(here.against("suspend", "wait", makespan))))
+		late.Points = append(late.Points, LinePoint(x, here.against("suspend", "kill", sojourn).Plus(-1)))
+		long.Points = append(long.Points, LinePoint(x, here.against("suspend", "wait", makespan).Plus(-1)))
 	}
 	l.Series = []report.Series{late, long}
 	return l
@@ -208,7 +186,7 @@ func swappedLines(all runs) *report.Lines {
 		s := report.Series{Name: policy}
 		for _, p := range all.points(nil) {
 			out := func(r Run) float64 { return float64(r.PagedOut) }
-			s.Points = append(s.Points, linePoint(float64(p.UrgentBytes), all.at(p).by(policy).of(out)))
+			s.Points = append(s.Points, LinePoint(float64(p.UrgentBytes), all.at(p).by(policy).of(out)))
 		}
 		l.Series = append(l.Series, s)
 	}
@@ -219,17 +197,7 @@ func swappedLines(all runs) *report.Lines {
 func timelineOf(here runs, title string) *report.Timeline {
 	t := &report.Timeline{Title: title, Note: "For each policy, the repeat whose makespan is the median."}
 	for _, policy := range here.policies() {
-		mine := slices.Clone(here.by(policy))
-		slices.SortStableFunc(mine, func(a, b Run) int {
-			switch {
-			case a.Makespan < b.Makespan:
-				return -1
-			case a.Makespan > b.Makespan:
-				return 1
-			}
-			return 0
-		})
-		t.Panels = append(t.Panels, panelOf(mine[(len(mine)-1)/2]))
+		t.Panels = append(t.Panels, panelOf(Middle(here.by(policy), makespan)))
 	}
 	return t
 }
@@ -252,24 +220,19 @@ func barsOf(here runs, title string) *report.Bars {
 	for _, m := range []struct {
 		title string
 		unit  report.Unit
-		of    func(policy string) spread
+		of    func(policy string) Spread
 	}{
-		{"Urgent: sojourn", report.UnitTenths, func(p string) spread { return here.by(p).of(sojourn) }},
-		{"Makespan", report.UnitTenths, func(p string) spread { return here.by(p).of(makespan) }},
-		{"Work lost", report.UnitTenths, func(p string) spread { return here.by(p).of(lostCPU) }},
-		{"More CPU than wait", report.UnitTenths, func(p string) spread { return here.beyond(p, "wait", Run.cpu) }},
-		{"Moved by preemption", report.UnitBytes, func(p string) spread { return here.by(p).of(moved) }},
+		{"Urgent: sojourn", report.UnitTenths, func(p string) Spread { return here.by(p).of(sojourn) }},
+		{"Makespan", report.UnitTenths, func(p string) Spread { return here.by(p).of(makespan) }},
+		{"Work lost", report.UnitTenths, func(p string) Spread { return here.by(p).of(lostCPU) }},
+		{"More CPU than wait", report.UnitTenths, func(p string) Spread { return here.beyond(p, "wait", Run.cpu) }},
+		{"Moved by preemption", report.UnitBytes, func(p string) Spread { return here.by(p).of(moved) }},
 	} {
 		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
 		for _, p := range b.Rows {
-			addBar(&g, m.of(p))
+			AddBar(&g, m.of(p))
 		}
 		b.Groups = append(b.Groups, g)
 	}
 	return b
-}
-
-func addBar(g *report.BarGroup, s spread) {
-	g.Values = append(g.Values, s.Median)
-	g.Min, g.Max = append(g.Min, s.Min), append(g.Max, s.Max)
 }

@@ -1,15 +1,13 @@
 package lab
 
 import (
-	"math"
-
 	"headrace/report"
 )
 
 // aims are the figures that bench read is to reach, at the worst of the points that
 // each is about.
-func (r *ReaderResults) aims() []readingAim {
-	var out []readingAim
+func (r *ReaderResults) aims() []Aim {
+	var out []Aim
 	if at := r.at(placeModelled); len(at) > 0 {
 		out = append(out, at.sequentialAims()...)
 		out = append(out, at.sharedAim("modelled disk"), at.spreadAim())
@@ -21,26 +19,17 @@ func (r *ReaderResults) aims() []readingAim {
 	return out
 }
 
-// worst keeps the worst of several points.
-func (a *readingAim) worst(v spread, where string) {
-	now := a.value.Median
-	if math.IsNaN(v.Median) || a.atLeast && now <= v.Median || !a.atLeast && now >= v.Median {
-		return
-	}
-	a.value, a.where = v, where
-}
-
 // sequentialAims are about the most consumers of one file on a disk that seeks.
-func (rs readRuns) sequentialAims() []readingAim {
-	speed := readingAim{what: "modelled disk, most consumers: throughput of the stream, over cat", paper: "71 %, HDFS 45 %",
-		unit: report.UnitPercent, bound: 0.95, atLeast: true, value: spreadOf(nil)}
-	seeks := readingAim{what: "modelled disk, most consumers: seeks per second of the stream", paper: "HDFS 80", bound: 5, value: spreadOf(nil)}
+func (rs readRuns) sequentialAims() []Aim {
+	speed := Aim{What: "modelled disk, most consumers: throughput of the stream, over cat", Paper: "71 %, HDFS 45 %",
+		Unit: report.UnitPercent, Bound: 0.95, AtLeast: true, Value: Unmeasured()}
+	seeks := Aim{What: "modelled disk, most consumers: seeks per second of the stream", Paper: "HDFS 80", Bound: 5, Value: Unmeasured()}
 	if c, ok := rs.most(partConsumers); ok {
 		here := rs.of(c).by(methodStream)
-		speed.worst(here.over(rs.plain(), throughput), c.String())
-		seeks.worst(here.spread(seekRate), c.String())
+		speed.Worst(here.over(rs.plain(), throughput), c.String())
+		seeks.Worst(here.spread(seekRate), c.String())
 	}
-	return []readingAim{speed, seeks}
+	return []Aim{speed, seeks}
 }
 
 // most is the largest case of a part.
@@ -54,13 +43,13 @@ func (rs readRuns) most(part string) (ReadCase, bool) {
 
 // sharedAim is what two jobs that read one file at once read from the disk, over
 // what one does.
-func (rs readRuns) sharedAim(place string) readingAim {
-	a := readingAim{what: place + ", two jobs at once on one file: bytes read for the stream, over one job", unit: report.UnitRatio,
-		bound: 1.05, value: spreadOf(nil)}
+func (rs readRuns) sharedAim(place string) Aim {
+	a := Aim{What: place + ", two jobs at once on one file: bytes read for the stream, over one job", Unit: report.UnitRatio,
+		Bound: 1.05, Value: Unmeasured()}
 	mine := rs.part(partShared).by(methodStream)
 	one := mine.where(func(r ReadRun) bool { return r.Jobs == 1 })
 	two := mine.where(func(r ReadRun) bool { return r.Jobs == 2 })
-	a.worst(two.over(one, fromDisk), "")
+	a.Worst(two.over(one, fromDisk), "")
 	return a
 }
 
@@ -68,25 +57,25 @@ func fromDisk(r ReadRun) float64 { return float64(r.Disk.Read) }
 
 // spreadAim compares the throughput of the most jobs that come to one file one
 // after another.
-func (rs readRuns) spreadAim() readingAim {
-	a := readingAim{what: "modelled disk, most jobs one after another on one file: throughput of the stream, over own regions",
-		unit: report.UnitRatio, bound: 3, atLeast: true, value: spreadOf(nil)}
+func (rs readRuns) spreadAim() Aim {
+	a := Aim{What: "modelled disk, most jobs one after another on one file: throughput of the stream, over own regions",
+		Unit: report.UnitRatio, Bound: 3, AtLeast: true, Value: Unmeasured()}
 	if c, ok := rs.most(partSpread); ok {
 		here := rs.of(c)
-		a.worst(here.by(methodStream).over(here.by(methodRegions), throughput), c.String())
+		a.Worst(here.by(methodStream).over(here.by(methodRegions), throughput), c.String())
 	}
 	return a
 }
 
 // deviceAims are about all numbers of consumers on a disk that does not seek.
-func (rs readRuns) deviceAims() []readingAim {
-	speed := readingAim{what: "real device: throughput of the stream, over own regions", paper: "1.17× to 1.53×",
-		unit: report.UnitRatio, bound: 1, atLeast: true, value: spreadOf(nil)}
-	cpu := readingAim{what: "real device: seconds of CPU for a GB beyond the consumers' own", bound: 0.5, value: spreadOf(nil)}
+func (rs readRuns) deviceAims() []Aim {
+	speed := Aim{What: "real device: throughput of the stream, over own regions", Paper: "1.17× to 1.53×",
+		Unit: report.UnitRatio, Bound: 1, AtLeast: true, Value: Unmeasured()}
+	cpu := Aim{What: "real device: seconds of CPU for a GB beyond the consumers' own", Bound: 0.5, Value: Unmeasured()}
 	for _, c := range rs.part(partConsumers).cases() {
 		here := rs.of(c)
-		speed.worst(here.by(methodStream).over(here.by(methodRegions), throughput), c.String())
-		cpu.worst(here.by(methodStream).spread(beyondOwn), c.String())
+		speed.Worst(here.by(methodStream).over(here.by(methodRegions), throughput), c.String())
+		cpu.Worst(here.by(methodStream).spread(beyondOwn), c.String())
 	}
-	return []readingAim{speed, cpu}
+	return []Aim{speed, cpu}
 }

@@ -1,8 +1,6 @@
 package lab
 
 import (
-	"slices"
-
 	"headrace/report"
 )
 
@@ -14,7 +12,7 @@ func (r *ReaderResults) page() *report.Page {
 		Intro: "Several consumers and several jobs read files at the same time. With own regions, each process reads its part of the file and the disk goes back and forth between them. " +
 			"With a stream, the daemon reads the file from its beginning to its end and gives whole records to whoever is ready for more; jobs on one file share one reading. " +
 			"The consumers are the same cheap program, and every record was checked to have been given once to every job.",
-		Figures: readingFigures(aims),
+		Figures: AimFigures(aims),
 		Facts:   r.facts(),
 	}
 	for _, place := range r.places() {
@@ -23,7 +21,7 @@ func (r *ReaderResults) page() *report.Page {
 	if len(r.Calibration) > 0 {
 		p.Add("The instrument", report.Block{Table: r.calibrationTable()})
 	}
-	p.Add("Aims", report.Block{Table: readingAimTable(aims)}, r.remarksText())
+	p.Add("Aims", report.Block{Table: AimTable(aims)}, r.remarksText())
 	return p
 }
 
@@ -95,14 +93,14 @@ func (rs readRuns) lines(m readLine, plain readRuns) *report.Lines {
 	for _, method := range []string{methodRegions, methodStream} {
 		s := report.Series{Name: method}
 		for _, c := range cases {
-			s.Points = append(s.Points, linePoint(x(c), rs.of(c).by(method).spread(m.of)))
+			s.Points = append(s.Points, LinePoint(x(c), rs.of(c).by(method).spread(m.of)))
 		}
 		l.Series = append(l.Series, s)
 	}
 	if len(plain) > 0 && m.cat {
 		s := report.Series{Name: methodPlain}
 		for _, c := range []ReadCase{cases[0], cases[len(cases)-1]} {
-			s.Points = append(s.Points, linePoint(x(c), plain.spread(m.of)))
+			s.Points = append(s.Points, LinePoint(x(c), plain.spread(m.of)))
 		}
 		l.Series = append(l.Series, s)
 	}
@@ -119,17 +117,8 @@ func (rs readRuns) endLines() *report.Lines {
 		if len(mine) == 0 {
 			continue
 		}
-		slices.SortStableFunc(mine, func(a, b ReadRun) int {
-			switch d := endSpread(a) - endSpread(b); {
-			case d < 0:
-				return -1
-			case d > 0:
-				return 1
-			}
-			return 0
-		})
 		s := report.Series{Name: method}
-		for i, end := range mine[(len(mine)-1)/2].Ends {
+		for i, end := range Middle(mine, endSpread).Ends {
 			s.Points = append(s.Points, report.Point{X: float64(i + 1), Y: end})
 		}
 		l.Series = append(l.Series, s)

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -53,18 +54,10 @@ func (r *ReaderResults) sizes(place string) ReadSizes {
 type readRuns []ReadRun
 
 func (r *ReaderResults) at(place string) readRuns {
-	return readRuns(r.Runs).where(func(x ReadRun) bool { return x.Place == place && x.Failure == "" })
+	return Good(Where(readRuns(r.Runs), func(x ReadRun) bool { return x.Place == place }))
 }
 
-func (rs readRuns) where(keep func(ReadRun) bool) readRuns {
-	var out readRuns
-	for _, r := range rs {
-		if keep(r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
+func (rs readRuns) where(keep func(ReadRun) bool) readRuns { return Where(rs, keep) }
 
 func (rs readRuns) part(name string) readRuns {
 	return rs.where(func(r ReadRun) bool { return r.Part == name })
@@ -80,20 +73,9 @@ func (rs readRuns) of(c ReadCase) readRuns {
 
 // cases are those that occur with other methods than cat, in their order.
 func (rs readRuns) cases() []ReadCase {
-	var out []ReadCase
-	for _, r := range rs {
-		if r.Method != methodPlain && !slices.Contains(out, r.ReadCase) {
-			out = append(out, r.ReadCase)
-		}
-	}
+	out := Distinct(rs.where(func(r ReadRun) bool { return r.Method != methodPlain }), func(r ReadRun) ReadCase { return r.ReadCase })
 	slices.SortFunc(out, func(a, b ReadCase) int {
-		if d := slices.Index(ReadParts, a.Part) - slices.Index(ReadParts, b.Part); d != 0 {
-			return d
-		}
-		if d := a.Jobs - b.Jobs; d != 0 {
-			return d
-		}
-		return a.Consumers - b.Consumers
+		return cmp.Or(cmp.Compare(slices.Index(ReadParts, a.Part), slices.Index(ReadParts, b.Part)), cmp.Compare(a.Jobs, b.Jobs), cmp.Compare(a.Consumers, b.Consumers))
 	})
 	return out
 }
@@ -153,32 +135,9 @@ func firstEnd(r ReadRun) float64 { return slices.Min(r.Ends) }
 // endSpread is the time between the two.
 func endSpread(r ReadRun) float64 { return lastEnd(r) - firstEnd(r) }
 
-// spread of a metric over the runs, without those that have not measured it.
-func (rs readRuns) spread(m readMetric) spread {
-	var values []float64
-	for _, r := range rs {
-		if v := m(r); !math.IsNaN(v) {
-			values = append(values, v)
-		}
-	}
-	return spreadOf(values)
-}
+func (rs readRuns) spread(m readMetric) Spread { return Of(rs, m) }
 
-// over is the spread of the ratios of a metric in these runs to that in others,
-// within each repeat that has both.
-func (rs readRuns) over(others readRuns, m readMetric) spread {
-	base := map[int]float64{}
-	for _, r := range others {
-		base[r.Repeat] = m(r)
-	}
-	var values []float64
-	for _, r := range rs {
-		if b, ok := base[r.Repeat]; ok {
-			values = append(values, m(r)/b)
-		}
-	}
-	return spreadOf(values)
-}
+func (rs readRuns) over(others readRuns, m readMetric) Spread { return Over(rs, others, m) }
 
 // plain are the runs of cat.
 func (rs readRuns) plain() readRuns { return rs.by(methodPlain) }

@@ -47,6 +47,9 @@ type ReadRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why there are no numbers.
+func (r ReadRun) In() (repeat int, failure string) { return r.Repeat, r.Failure }
+
 // readRunner carries out runs at one place.
 type readRunner struct {
 	h     *harness

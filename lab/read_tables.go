@@ -15,7 +15,7 @@ func (r *ReaderResults) tables() []*report.Table {
 	for _, place := range r.places() {
 		out = append(out, r.placeTables(place)...)
 	}
-	return append(out, readingAimTable(r.aims()))
+	return append(out, AimTable(r.aims()))
 }
 
 // placeTables has a table for each part that was run at a place.
@@ -92,7 +92,7 @@ func (rs readRuns) table(title string, plain readRuns) *report.Table {
 }
 
 func (rs readRuns) row(first, method string, plain readRuns, columns []readColumn) []report.Cell {
-	cells := []report.Cell{report.Str(first), report.Str(method), figure(rs.spread(throughput), report.UnitBytesPerSecond),
+	cells := []report.Cell{report.Str(first), report.Str(method), Figure(rs.spread(throughput), report.UnitBytesPerSecond),
 		report.Num(rs.over(plain, throughput).Median, report.UnitPercent)}
 	for _, c := range columns {
 		cells = append(cells, report.Num(rs.spread(c.of).Median, c.unit))
@@ -112,8 +112,8 @@ func (rs readRuns) slowTable(place string, z ReadSizes) *report.Table {
 			if len(here) == 0 {
 				continue
 			}
-			t.Add(report.Str(c.String()), report.Str(method), figure(here.spread(firstEnd), report.UnitSeconds),
-				figure(here.spread(lastEnd), report.UnitSeconds), figure(here.spread(endSpread), report.UnitSeconds))
+			t.Add(report.Str(c.String()), report.Str(method), Figure(here.spread(firstEnd), report.UnitSeconds),
+				Figure(here.spread(lastEnd), report.UnitSeconds), Figure(here.spread(endSpread), report.UnitSeconds))
 		}
 	}
 	return t

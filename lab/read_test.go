@@ -131,11 +131,11 @@ func modelReader() *ReaderResults {
 	return r
 }
 
-func readingAimNamed(t *testing.T, r *ReaderResults, name string) readingAim {
+func readingAimNamed(t *testing.T, r *ReaderResults, name string) Aim {
 	t.Helper()
-	var found []readingAim
+	var found []Aim
 	for _, a := range r.aims() {
-		if strings.Contains(a.what, name) {
+		if strings.Contains(a.What, name) {
 			found = append(found, a)
 		}
 	}
@@ -193,15 +193,15 @@ func TestReadAims(t *testing.T) {
 	} {
 		r := modelReader()
 		a := readingAimNamed(t, r, c.aim)
-		if verdict, _ := a.verdict(); verdict != "met" || a.where != c.where || math.Abs(a.value.Median/c.value-1) > 0.001 {
-			t.Errorf("%s: %.4f %s at %q, want %.4f met at %q", c.aim, a.value.Median, verdict, a.where, c.value, c.where)
+		if verdict, _ := a.Verdict(); verdict != "met" || a.Where != c.where || math.Abs(a.Value.Median/c.value-1) > 0.001 {
+			t.Errorf("%s: %.4f %s at %q, want %.4f met at %q", c.aim, a.Value.Median, verdict, a.Where, c.value, c.where)
 		}
 		for i := range r.Runs {
 			c.spoil(&r.Runs[i])
 		}
 		a = readingAimNamed(t, r, c.aim)
-		if verdict, _ := a.verdict(); verdict != "missed" {
-			t.Errorf("%s: %.4f %s, want it missed", c.aim, a.value.Median, verdict)
+		if verdict, _ := a.Verdict(); verdict != "missed" {
+			t.Errorf("%s: %.4f %s, want it missed", c.aim, a.Value.Median, verdict)
 		}
 	}
 }
@@ -226,8 +226,8 @@ func TestReadReportOfLittle(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		for _, a := range r.aims() {
-			if verdict, _ := a.verdict(); math.IsNaN(a.value.Median) != (verdict == "not measured") {
-				t.Errorf("%s: %s: %v %s", what, a.what, a.value, verdict)
+			if verdict, _ := a.Verdict(); math.IsNaN(a.Value.Median) != (verdict == "not measured") {
+				t.Errorf("%s: %s: %v %s", what, a.What, a.Value, verdict)
 			}
 		}
 	}

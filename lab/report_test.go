@@ -114,15 +114,20 @@ func TestFromMakesTheReportAgain(t *testing.T) {
 }
 
 // aimNamed is the aim whose name begins so.
-func aimNamed(t *testing.T, r *Results, name string) aim {
+func aimNamed(t *testing.T, r *Results, name string) Aim {
 	t.Helper()
 	for _, a := range r.aims() {
-		if strings.HasPrefix(a.what, name) {
+		if strings.HasPrefix(a.What, name) {
 			return a
 		}
 	}
 	t.Fatalf("no aim %q", name)
-	return aim{}
+	return Aim{}
+}
+
+func verdict(a Aim) string {
+	v, _ := a.Verdict()
+	return v
 }
 
 func TestAims(t *testing.T) {
@@ -139,8 +144,8 @@ func TestAims(t *testing.T) {
 		{"second checkpoint: time", 7.6033, "met", "100 MB/s, spread pages"},
 	} {
 		a := aimNamed(t, r, c.name)
-		if math.Abs(a.value.Median-c.value) > 0.002 || a.verdict() != c.verdict || a.where != c.where {
-			t.Errorf("%s: %.4f %s at %q, want %.4f %s at %q", c.name, a.value.Median, a.verdict(), a.where, c.value, c.verdict, c.where)
+		if math.Abs(a.Value.Median-c.value) > 0.002 || verdict(a) != c.verdict || a.Where != c.where {
+			t.Errorf("%s: %.4f %s at %q, want %.4f %s at %q", c.name, a.Value.Median, verdict(a), a.Where, c.value, c.verdict, c.where)
 		}
 	}
 }
@@ -166,8 +171,8 @@ func TestAimsCanBeMissed(t *testing.T) {
 		{"cost: weighted", "memory, best checkpoint", spoil(expStorage, "cost", func(p Point) bool { return p.Store == storeMemory }, func(r *Run) { r.Makespan *= 1.2 })},
 	} {
 		a := aimNamed(t, c.res, c.aim)
-		if a.verdict() != "missed" || a.where != c.where {
-			t.Errorf("%s: %.4f %s at %q, want it missed at %q", c.aim, a.value.Median, a.verdict(), a.where, c.where)
+		if verdict(a) != "missed" || a.Where != c.where {
+			t.Errorf("%s: %.4f %s at %q, want it missed at %q", c.aim, a.Value.Median, verdict(a), a.Where, c.where)
 		}
 	}
 
@@ -179,8 +184,8 @@ func TestAimsCanBeMissed(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"second checkpoint: bytes", "second checkpoint: time"} {
-		if a := aimNamed(t, r, name); a.verdict() != "missed" {
-			t.Errorf("%s: %.2f %s, want it missed", name, a.value.Median, a.verdict())
+		if a := aimNamed(t, r, name); verdict(a) != "missed" {
+			t.Errorf("%s: %.2f %s, want it missed", name, a.Value.Median, verdict(a))
 		}
 	}
 }
@@ -190,10 +195,10 @@ func TestAimsThatWereNotMeasured(t *testing.T) {
 	r := modelResults()
 	r.Runs = r.good(expLight).where(func(run Run) bool { return run.Policy != "kill" })
 	a := aimNamed(t, r, "suspend: sojourn")
-	if a.measured() || a.verdict() != "not measured" {
-		t.Errorf("without kill: %v %s", a.value, a.verdict())
+	if a.Measured() || verdict(a) != "not measured" {
+		t.Errorf("without kill: %v %s", a.Value, verdict(a))
 	}
-	if a := aimNamed(t, r, "suspend: makespan"); !a.measured() {
+	if a := aimNamed(t, r, "suspend: makespan"); !a.Measured() {
 		t.Error("makespan needs no kill")
 	}
 	empty := &Results{}

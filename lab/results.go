@@ -131,6 +131,9 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why there are no numbers.
+func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
+
 // cpu is all the processor time that a run took.
 func (r Run) cpu() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
 
@@ -153,6 +156,9 @@ type Dump struct {
 
 	Failure string `json:"failure,omitempty"`
 }
+
+// In is the repeat, and why there are no numbers.
+func (d Dump) In() (repeat int, failure string) { return d.Repeat, d.Failure }
 
 // setup is the one of an experiment, or an empty one.
 func (r *Results) setup(experiment string) Setup {

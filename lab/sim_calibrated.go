@@ -108,8 +108,8 @@ func (p *CalibrationPlan) work() float64 {
 // A calibrationError is one measure of how far off a run is; NaN: it does not apply.
 type calibrationError func(*CalibrationPlan, CalibrationRun) float64
 
-func medianOff(p *CalibrationPlan, r CalibrationRun) float64 { return spreadOf(p.offs(r)).Median }
-func mostOff(p *CalibrationPlan, r CalibrationRun) float64   { return spreadOf(p.offs(r)).Max }
+func medianOff(p *CalibrationPlan, r CalibrationRun) float64 { return SpreadOf(p.offs(r)).Median }
+func mostOff(p *CalibrationPlan, r CalibrationRun) float64   { return SpreadOf(p.offs(r)).Max }
 func makespanOff(_ *CalibrationPlan, r CalibrationRun) float64 {
 	return off(r.Live.Makespan, r.Sim.Makespan)
 }
@@ -122,26 +122,14 @@ func wasteOff(p *CalibrationPlan, r CalibrationRun) float64 {
 
 // calibrated are the runs of a policy that have numbers.
 func (r *SimResults) calibrated(name string) []CalibrationRun {
-	var out []CalibrationRun
-	for _, x := range r.Calibrated {
-		if x.Policy == name && x.Failure == "" {
-			out = append(out, x)
-		}
-	}
-	return out
+	return Good(Where(r.Calibrated, func(x CalibrationRun) bool { return x.Policy == name }))
 }
 
-func (r *SimResults) spreadOfRuns(name string, of func(CalibrationRun) float64) spread {
-	var values []float64
-	for _, x := range r.calibrated(name) {
-		if v := of(x); !math.IsNaN(v) {
-			values = append(values, v)
-		}
-	}
-	return spreadOf(values)
+func (r *SimResults) spreadOfRuns(name string, of func(CalibrationRun) float64) Spread {
+	return Of(r.calibrated(name), of)
 }
 
-func (r *SimResults) off(name string, e calibrationError) spread {
+func (r *SimResults) off(name string, e calibrationError) Spread {
 	return r.spreadOfRuns(name, func(x CalibrationRun) float64 { return e(r.Calibration, x) })
 }
 
@@ -149,17 +137,15 @@ func (r *SimResults) off(name string, e calibrationError) spread {
 const calibrationBound = 0.1
 
 // calibrationAims are those of the policy that is furthest off.
-func (r *SimResults) calibrationAims() []readingAim {
-	var out []readingAim
+func (r *SimResults) calibrationAims() []Aim {
+	var out []Aim
 	for _, m := range []struct {
 		what string
 		e    calibrationError
 	}{{"simulated sojourn off the live one, median of the tasks", medianOff}, {"simulated makespan off the live one", makespanOff}, {"simulated waste off the live one", wasteOff}} {
-		a := readingAim{what: m.what, unit: report.UnitPercent, bound: calibrationBound, value: spreadOf(nil)}
+		a := Aim{What: m.what, Unit: report.UnitPercent, Bound: calibrationBound, Value: Unmeasured()}
 		for _, name := range calibrationPolicies {
-			if v := r.off(string(name), m.e); v.Median > a.value.Median || math.IsNaN(a.value.Median) && !math.IsNaN(v.Median) {
-				a.value, a.where = v, string(name)
-			}
+			a.Worst(r.off(string(name), m.e), string(name))
 		}
 		out = append(out, a)
 	}
@@ -172,7 +158,7 @@ func (r *SimResults) calibrationTable() *report.Table {
 		Title: "The same small workload, live and simulated",
 		Note: fmt.Sprintf("%d tasks with %s of work on %d slots, checkpoints on %s (%s for the simulator). Sojourns are compared task by task, those of a priority in the order of their length. "+
 			"Waste: work killed, and slots held by dumps and restores; below %s of the work it is not compared. Medians over the repeats, in brackets from the least to the greatest. ",
-			len(p.Tasks), report.Seconds(p.work()), p.Slots, p.Store.Name, p.Medium, report.Percent(leastWaste)) + aimNote(r.calibrationAims()),
+			len(p.Tasks), report.Seconds(p.work()), p.Slots, p.Store.Name, p.Medium, report.Percent(leastWaste)) + AimNote(r.calibrationAims()),
 		Columns: []report.Column{{Title: "policy"}, {Title: "sojourn: off, median", Align: report.Right}, {Title: "off, most", Align: report.Right},
 			{Title: "makespan: live", Align: report.Right}, {Title: "simulated", Align: report.Right}, {Title: "off", Align: report.Right},
 			{Title: "waste: live", Align: report.Right}, {Title: "simulated", Align: report.Right}, {Title: "off", Align: report.Right}, {Title: "live did"}, {Title: "simulated did"}},
@@ -183,22 +169,22 @@ func (r *SimResults) calibrationTable() *report.Table {
 			continue
 		}
 		of := func(f func(CalibrationRun) float64) report.Cell {
-			return figure(r.spreadOfRuns(string(name), f), report.UnitTenths)
+			return Figure(r.spreadOfRuns(string(name), f), report.UnitTenths)
 		}
 		last := runs[len(runs)-1]
-		t.Add(report.Str(string(name)), figure(r.off(string(name), medianOff), report.UnitPercent), figure(r.off(string(name), mostOff), report.UnitPercent),
-			of(func(x CalibrationRun) float64 { return x.Live.Makespan }), of(func(x CalibrationRun) float64 { return x.Sim.Makespan }), figure(r.off(string(name), makespanOff), report.UnitPercent),
+		t.Add(report.Str(string(name)), Figure(r.off(string(name), medianOff), report.UnitPercent), Figure(r.off(string(name), mostOff), report.UnitPercent),
+			of(func(x CalibrationRun) float64 { return x.Live.Makespan }), of(func(x CalibrationRun) float64 { return x.Sim.Makespan }), Figure(r.off(string(name), makespanOff), report.UnitPercent),
 			of(func(x CalibrationRun) float64 { return x.Live.Waste }), of(func(x CalibrationRun) float64 { return x.Sim.Waste }), wasteCell(r.off(string(name), wasteOff)),
 			report.Str(last.Live.did()), report.Str(last.Sim.did()))
 	}
 	return t
 }
 
-func wasteCell(s spread) report.Cell {
+func wasteCell(s Spread) report.Cell {
 	if math.IsNaN(s.Median) {
 		return report.Str("")
 	}
-	return figure(s, report.UnitPercent)
+	return Figure(s, report.UnitPercent)
 }
 
 // did is how often each mechanism was used.
@@ -237,7 +223,7 @@ func (r *SimResults) calibratedTaskTable() *report.Table {
 		for k := range r.Calibration.ofPriority(of) {
 			row := []report.Cell{report.Str(of.String()), count(k + 1)}
 			for _, name := range shown {
-				at := func(pick func(CalibrationRun) []float64) spread {
+				at := func(pick func(CalibrationRun) []float64) Spread {
 					return r.spreadOfRuns(name, func(x CalibrationRun) float64 {
 						if sorted := r.Calibration.bySojourn(of, pick(x)); k < len(sorted) {
 							return sorted[k]
@@ -272,7 +258,7 @@ func (r *SimResults) calibrationBars() *report.Bars {
 	}{{"Sojourn, median of the tasks", medianOff}, {"Sojourn, most", mostOff}, {"Makespan", makespanOff}, {"Waste", wasteOff}} {
 		g := report.BarGroup{Title: m.title, Unit: report.UnitPercent, Better: report.Lower, Line: calibrationBound}
 		for _, name := range b.Rows {
-			addBar(&g, r.off(name, m.e))
+			AddBar(&g, r.off(name, m.e))
 		}
 		b.Groups = append(b.Groups, g)
 	}

@@ -27,12 +27,12 @@ type simFigure struct {
 
 func (f simFigure) show(v float64) string {
 	if f.change {
-		return signed(v)
+		return Signed(v)
 	}
 	return report.Percent(v)
 }
 
-func (f simFigure) cell(s spread) report.Cell {
+func (f simFigure) cell(s Spread) report.Cell {
 	c := report.Num(s.Median, report.UnitPercent)
 	if c.Value == nil {
 		return c

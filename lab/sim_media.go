@@ -121,11 +121,11 @@ func segmentsOf(r Run, k report.Kind) []report.Segment {
 
 // counted is a median and of how many values.
 type counted struct {
-	spread
+	Spread
 	N int
 }
 
-func countedOf(values []float64) counted { return counted{spreadOf(values), len(values)} }
+func countedOf(values []float64) counted { return counted{SpreadOf(values), len(values)} }
 
 // overheadOf is the time of a dump or a restore that has next to nothing to move.
 func overheadOf(moves []move, dump bool) float64 {
@@ -135,7 +135,7 @@ func overheadOf(moves []move, dump bool) float64 {
 			values = append(values, m.took)
 		}
 	}
-	return spreadOf(values).Median
+	return SpreadOf(values).Median
 }
 
 // achieved is the bandwidth of large dumps or restores at a store.
@@ -157,7 +157,7 @@ func movingOf(moves []move, store string) float64 {
 			values = append(values, m.moving)
 		}
 	}
-	return spreadOf(values).Median
+	return SpreadOf(values).Median
 }
 
 // measuredSwap is what the daemons have measured, or else what paging has cost the
@@ -179,7 +179,7 @@ func (r *Results) measuredSwap() sim.MeasuredSwap {
 	if len(values) == 0 {
 		return sim.MeasuredSwap{}
 	}
-	v := spreadOf(values).Median
+	v := SpreadOf(values).Median
 	return sim.MeasuredSwap{Out: v, In: v, Source: fmt.Sprintf("a swap file on the disk of this machine; one figure for both directions: bytes paged out and in over the time by which suspend took longer than wait, median of %d runs of experiment b", len(values))}
 }
 
@@ -215,7 +215,7 @@ func (r *Results) measuredCosts() (sim.MeasuredCosts, error) {
 			"stop and kill from the arrival of the urgent task, resume from its end, start from the submission", len(start), len(stop), len(kill))}, nil
 }
 
-func medianTime(values []float64) time.Duration { return roundTime(max(0, spreadOf(values).Median)) }
+func medianTime(values []float64) time.Duration { return roundTime(max(0, SpreadOf(values).Median)) }
 
 func roundTime(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Microsecond)

@@ -10,7 +10,7 @@ func (r *SimResults) page() *report.Page {
 		Intro: "The policies of the daemon decide for a cluster that does not exist. A day like the one of Google's cluster is run under each of them, " +
 			"with checkpoints on storage of three speeds that were measured; a day of Facebook's shows what reading ahead and reading in order gain. " +
 			"The same small workload, live and simulated, shows how far the simulator is off.",
-		Figures: readingFigures(aims),
+		Figures: AimFigures(aims),
 		Facts:   r.facts(),
 	}
 	r.daySection(p)
@@ -19,7 +19,7 @@ func (r *SimResults) page() *report.Page {
 	}
 	r.calibrationSection(p)
 	if len(aims) > 0 {
-		p.Add("Aims", report.Block{Table: readingAimTable(aims)}, r.remarksText())
+		p.Add("Aims", report.Block{Table: AimTable(aims)}, r.remarksText())
 	}
 	return p
 }

@@ -184,13 +184,7 @@ func firstTasks(w *trace.Workload, n int) *trace.Workload {
 
 // points are those that have numbers.
 func (r *SimResults) points() []SimPoint {
-	var out []SimPoint
-	for _, x := range r.Runs {
-		if x.Experiment == expSwim && x.Failure == "" && !slices.Contains(out, x.Point) {
-			out = append(out, x.Point)
-		}
-	}
-	return out
+	return Distinct(Where(r.in(expSwim), func(x SimRun) bool { return x.Failure == "" }), func(x SimRun) SimPoint { return x.Point })
 }
 
 // at is the run at a point, nil if there is none.

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"headrace/report"
@@ -141,13 +140,12 @@ func (r *SimResults) media(m sim.Measurements) {
 
 // seeds are those of the day, in the order in which they were run.
 func (r *SimResults) seeds() []uint64 {
-	var out []uint64
-	for _, x := range r.Runs {
-		if x.Experiment == expDay && !slices.Contains(out, x.Seed) {
-			out = append(out, x.Seed)
-		}
-	}
-	return out
+	return Distinct(r.in(expDay), func(x SimRun) uint64 { return x.Seed })
+}
+
+// in are the runs of an experiment, those that have failed too.
+func (r *SimResults) in(experiment string) []SimRun {
+	return Where(r.Runs, func(x SimRun) bool { return x.Experiment == experiment })
 }
 
 // aDay is the runs of one seed.
@@ -155,13 +153,7 @@ type aDay []SimRun
 
 // day is the runs of one seed that have numbers.
 func (r *SimResults) day(seed uint64) aDay {
-	var out aDay
-	for _, x := range r.Runs {
-		if x.Experiment == expDay && x.Seed == seed && x.Failure == "" {
-			out = append(out, x)
-		}
-	}
-	return out
+	return Where(aDay(r.in(expDay)), func(x SimRun) bool { return x.Seed == seed && x.Failure == "" })
 }
 
 // run is that of a policy on a medium, nil if there is none.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"headrace/report"
 )
@@ -29,14 +28,14 @@ func (r *SimResults) tables() []*report.Table {
 		out = append(out, r.calibrationTable(), r.calibratedTaskTable())
 	}
 	if aims := r.aims(); len(aims) > 0 {
-		out = append(out, readingAimTable(aims))
+		out = append(out, AimTable(aims))
 	}
 	return out
 }
 
 // aims are the figures to be reached of the experiments that were run.
-func (r *SimResults) aims() []readingAim {
-	var out []readingAim
+func (r *SimResults) aims() []Aim {
+	var out []Aim
 	if slices.Contains(r.figuresShown(), simCost) {
 		out = append(out, r.costAims()...)
 	}
@@ -64,39 +63,16 @@ func (r *SimResults) figuresShown() []string {
 }
 
 // costAims are those of the policy cost on SSD, over all seeds.
-func (r *SimResults) costAims() []readingAim {
-	waste := readingAim{what: "cost on ssd: wasted", paper: "11.1 % (checkpoint)", unit: report.UnitPercent, bound: costWaste, value: r.over(wasteOf("cost", "ssd"))}
-	urgent := readingAim{what: "cost on ssd: response of production, more than kill", unit: report.UnitPercent, bound: costResponse,
-		value: r.over(changeOf("cost", "ssd", "kill", responseIn("production")))}
-	return []readingAim{waste, urgent}
+func (r *SimResults) costAims() []Aim {
+	waste := Aim{What: "cost on ssd: wasted", Paper: "11.1 % (checkpoint)", Unit: report.UnitPercent, Bound: costWaste, Value: r.over(wasteOf("cost", "ssd"))}
+	urgent := Aim{What: "cost on ssd: response of production, more than kill", Unit: report.UnitPercent, Bound: costResponse,
+		Value: r.over(changeOf("cost", "ssd", "kill", responseIn("production")))}
+	return []Aim{waste, urgent}
 }
 
 // over is the spread of a number over the seeds.
-func (r *SimResults) over(of func(aDay) float64) spread {
-	var values []float64
-	for _, seed := range r.seeds() {
-		if v := of(r.day(seed)); !math.IsNaN(v) {
-			values = append(values, v)
-		}
-	}
-	return spreadOf(values)
-}
-
-// aimNote says how far from their aims the figures of a table are.
-func aimNote(aims []readingAim) string {
-	var words []string
-	for _, a := range aims {
-		verdict, _ := a.verdict()
-		if by := math.Abs(a.value.Median - a.bound); !math.IsNaN(by) {
-			verdict += " by " + a.unit.Format(by)
-		}
-		where := ""
-		if a.where != "" {
-			where = " (" + a.where + ")"
-		}
-		words = append(words, fmt.Sprintf("Aim: %s%s: %s, is %s: %s.", a.what, where, a.limit(), a.unit.Format(a.value.Median), verdict))
-	}
-	return strings.Join(words, " ")
+func (r *SimResults) over(of func(aDay) float64) Spread {
+	return Of(r.seeds(), func(seed uint64) float64 { return of(r.day(seed)) })
 }
 
 // dayTable is all runs of a seed side by side.
@@ -148,7 +124,7 @@ func changeCell(a, b *SimRun, of func(*SimRun) float64) report.Cell {
 	if b == nil || of(b) == 0 {
 		return report.Str("")
 	}
-	return over(spreadOf([]float64{of(a) / of(b)}))
+	return Excess(SpreadOf([]float64{of(a) / of(b)}))
 }
 
 // figureTable is what was published beside what the first seed has, of one
@@ -172,7 +148,7 @@ func (r *SimResults) figureTable(experiment string) *report.Table {
 				verdict, tone = "met", report.Good
 			}
 		}
-		t.Add(report.Str(f.name), report.Str(f.paper), f.cell(spreadOf([]float64{v})), report.Str(f.expected), report.Toned(verdict, tone))
+		t.Add(report.Str(f.name), report.Str(f.paper), f.cell(SpreadOf([]float64{v})), report.Str(f.expected), report.Toned(verdict, tone))
 	}
 	switch experiment {
 	case simFigure3:
@@ -183,7 +159,7 @@ func (r *SimResults) figureTable(experiment string) *report.Table {
 		t.Note = fmt.Sprintf("Directions met: %d of %d.", met, all)
 	case simCost:
 		t.Title = "The policy cost"
-		t.Note = aimNote(r.costAims())
+		t.Note = AimNote(r.costAims())
 	}
 	return t
 }
@@ -194,7 +170,7 @@ func (r *SimResults) seedTable() *report.Table {
 	t := &report.Table{
 		Title: fmt.Sprintf("The figures over %d seeds", len(seeds)),
 		Note: "Medians, in brackets from the least to the greatest; comparisons are made within each seed. " +
-			"Met: for how many seeds the direction, or the bound, is as asked for. " + aimNote(r.costAims()),
+			"Met: for how many seeds the direction, or the bound, is as asked for. " + AimNote(r.costAims()),
 		Columns: []report.Column{{Title: "figure", Flex: true}, {Title: "published", Align: report.Right}, {Title: "here", Align: report.Right}, {Title: "met", Align: report.Right}},
 	}
 	for _, f := range simFigures() {

@@ -135,7 +135,7 @@ func TestSimAims(t *testing.T) {
 	r := modelSim()
 	verdicts := map[string]string{}
 	for _, a := range r.aims() {
-		verdicts[a.what], _ = a.verdict()
+		verdicts[a.What], _ = a.Verdict()
 	}
 	want := map[string]string{
 		"cost on ssd: wasted": "met", "cost on ssd: response of production, more than kill": "met",
@@ -144,7 +144,7 @@ func TestSimAims(t *testing.T) {
 	if !reflect.DeepEqual(verdicts, want) {
 		t.Errorf("%v, want %v", verdicts, want)
 	}
-	if note := aimNote(r.calibrationAims()[2:]); !strings.Contains(note, "(kill): at most 10.0 %, is 20.0 %: missed by 10.0 %.") {
+	if note := AimNote(r.calibrationAims()[2:]); !strings.Contains(note, "(kill): at most 10.0 %, is 20.0 %: missed by 10.0 %.") {
 		t.Errorf("%q", note)
 	}
 }

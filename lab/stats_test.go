@@ -8,17 +8,17 @@ import (
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
-		want   spread
+		want   Spread
 	}{
-		{[]float64{3}, spread{3, 3, 3}},
-		{[]float64{5, 1, 3}, spread{3, 1, 5}},
-		{[]float64{4, 1, 3, 2}, spread{2.5, 1, 4}},
+		{[]float64{3}, Spread{3, 3, 3}},
+		{[]float64{5, 1, 3}, Spread{3, 1, 5}},
+		{[]float64{4, 1, 3, 2}, Spread{2.5, 1, 4}},
 	} {
-		if got := spreadOf(c.values); got != c.want {
+		if got := SpreadOf(c.values); got != c.want {
 			t.Errorf("%v: %v, want %v", c.values, got, c.want)
 		}
 	}
-	if s := spreadOf(nil); !math.IsNaN(s.Median) || !math.IsNaN(s.Min) || !math.IsNaN(s.Max) {
+	if s := Unmeasured(); !math.IsNaN(s.Median) || !math.IsNaN(s.Min) || !math.IsNaN(s.Max) {
 		t.Errorf("of nothing: %v", s)
 	}
 }

@@ -49,30 +49,12 @@ var runColumns = []report.Column{
 const runNote = "Medians, in brackets from the least to the greatest; ratios are formed within each repeat. " +
 	"More CPU: processor time of tasks, dumps, restores and daemon, compared with wait. I/O: checkpoints written and read, memory paged out and in."
 
-// figure is a median with its range.
-func figure(s spread, u report.Unit) report.Cell {
-	c := report.Num(s.Median, u)
-	if lo, hi := u.Format(s.Min), u.Format(s.Max); s.Min < s.Max && lo != hi {
-		c.Text += " (" + lo + " to " + hi + ")"
-	}
-	return c
-}
-
-// over is the median of ratios as the part above one.
-func over(s spread) report.Cell {
-	c := report.Num(s.Median-1, report.UnitPercent)
-	if c.Value != nil {
-		c.Text = signed(*c.Value)
-	}
-	return c
-}
-
 func runCells(here runs, policy string) []report.Cell {
 	mine := here.by(policy)
 	return []report.Cell{
 		report.Str(policy),
-		figure(mine.of(sojourn), report.UnitSeconds), over(here.against(policy, "kill", sojourn)),
-		figure(mine.of(makespan), report.UnitSeconds), over(here.against(policy, "wait", makespan)),
+		Figure(mine.of(sojourn), report.UnitSeconds), Excess(here.against(policy, "kill", sojourn)),
+		Figure(mine.of(makespan), report.UnitSeconds), Excess(here.against(policy, "wait", makespan)),
 		report.Num(mine.of(lostCPU).Median, report.UnitSeconds),
 		report.Num(here.beyond(policy, "wait", Run.cpu).Median, report.UnitSeconds),
 		report.Num(mine.of(moved).Median, report.UnitBytes),
@@ -113,8 +95,8 @@ func (r *Results) footprintTable() *report.Table {
 		here := all.at(p)
 		mine := here.by("suspend")
 		t.Add(report.Num(float64(p.UrgentBytes), report.UnitBytes),
-			figure(mine.of(sojourn), report.UnitSeconds), report.Num(here.by("kill").of(sojourn).Median, report.UnitSeconds), over(here.against("suspend", "kill", sojourn)),
-			figure(mine.of(makespan), report.UnitSeconds), report.Num(here.by("wait").of(makespan).Median, report.UnitSeconds), over(here.against("suspend", "wait", makespan)),
+			Figure(mine.of(sojourn), report.UnitSeconds), report.Num(here.by("kill").of(sojourn).Median, report.UnitSeconds), Excess(here.against("suspend", "kill", sojourn)),
+			Figure(mine.of(makespan), report.UnitSeconds), report.Num(here.by("wait").of(makespan).Median, report.UnitSeconds), Excess(here.against("suspend", "wait", makespan)),
 			report.Num(mine.of(func(r Run) float64 { return float64(r.PagedOut) }).Median, report.UnitBytes))
 	}
 	return t
@@ -136,10 +118,10 @@ func (r *Results) storageTable(experiment, title string) *report.Table {
 		mine := here.by(policy)
 		excess := report.Str("")
 		if first != anyStorage {
-			excess = over(here.against(policy, here.bestSingle(), weighed))
+			excess = Excess(here.against(policy, here.bestSingle(), weighed))
 		}
-		t.Add(report.Str(first), report.Str(policy), figure(mine.of(sojourn), report.UnitSeconds),
-			figure(mine.of(makespan), report.UnitSeconds), report.Num(mine.of(weighed).Median, report.UnitSeconds), excess,
+		t.Add(report.Str(first), report.Str(policy), Figure(mine.of(sojourn), report.UnitSeconds),
+			Figure(mine.of(makespan), report.UnitSeconds), report.Num(mine.of(weighed).Median, report.UnitSeconds), excess,
 			report.Num(here.beyond(policy, "wait", Run.cpu).Median, report.UnitSeconds),
 			report.Num(mine.of(moved).Median, report.UnitBytes), report.Str(did(mine)))
 	}
@@ -193,8 +175,8 @@ func (r *Results) dumpTable() *report.Table {
 			report.Num(g.of(func(d Dump) float64 { return float64(d.FirstBytes) }).Median, report.UnitBytes),
 			report.Num(g.of(func(d Dump) float64 { return float64(d.SecondBytes) }).Median, report.UnitBytes),
 			report.Num(g.of(Dump.fewer).Median, report.UnitRatio),
-			figure(g.of(func(d Dump) float64 { return d.First }), report.UnitSeconds),
-			figure(g.of(func(d Dump) float64 { return d.Second }), report.UnitSeconds),
+			Figure(g.of(func(d Dump) float64 { return d.First }), report.UnitSeconds),
+			Figure(g.of(func(d Dump) float64 { return d.Second }), report.UnitSeconds),
 			report.Num(g.of(Dump.faster).Median, report.UnitRatio))
 	}
 	return t
@@ -228,8 +210,8 @@ func (r *Results) aimTable() *report.Table {
 		Columns: []report.Column{{Title: ""}, {Title: "figure", Flex: true}, {Title: "aim", Align: report.Right}, {Title: "measured", Align: report.Right}, {Title: "", Align: report.Left}, {Title: "at"}},
 	}
 	for _, a := range r.aims() {
-		t.Add(report.Str(a.experiment), report.Str(a.what), report.Str(a.limit()),
-			report.Str(a.show(a.value.Median)), report.Toned(a.verdict(), a.tone()), report.Str(a.where))
+		verdict, tone := a.Verdict()
+		t.Add(report.Str(a.Part), report.Str(a.What), report.Str(a.Limit()), report.Str(a.Show(a.Value.Median)), report.Toned(verdict, tone), report.Str(a.Where))
 	}
 	return t
 }

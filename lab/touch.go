@@ -36,7 +36,7 @@ func newTouch(fs *flag.FlagSet) work {
 	fs.Var(&t.bytes, "bytes", "memory to fill")
 	fs.StringVar(&t.dir, "dir", "", "directory of the files go and done")
 	fs.Float64Var(&t.share, "share", 0.1, "of the pages to change each round")
-	fs.BoolVar(&t.contiguous, "contiguous", false, "change one region instead of pages spread evenly")
+	fs.BoolVar(&t.contiguous, "contiguous", false, "change one region instead of pages Spread evenly")
 	fs.Uint64Var(&t.seed, "seed", 1, "of the content")
 	return t
 }

@@ -62,7 +62,7 @@ func (o *WarmOptions) run(ctx context.Context, h *harness, res *WarmResults) (er
 		return err
 	}
 	res.Plan = plan
-	bytes := plan.Input + sum(singleSizes(o.Quick)) + sortBytes(o.Quick)
+	bytes := plan.Input + Sum(singleSizes(o.Quick)) + sortBytes(o.Quick)
 	if err := h.enoughRoom(bytes); err != nil {
 		return err
 	}
@@ -176,6 +176,9 @@ type Single struct {
 	Failure  string  `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why there are no numbers.
+func (s Single) In() (repeat int, failure string) { return s.Repeat, s.Failure }
+
 // singleSizes are the inputs of the word count: 1 to 12 GB in the paper (section
 // IV.E), of which a server has an eighth; here with twice as much at the end,
 // because a block that is warmed takes no detour over the network.
@@ -240,14 +243,6 @@ func (r *replayer) single(ctx context.Context, s single) (Single, error) {
 		return err
 	})
 	return out, err
-}
-
-func sum[T int64 | float64](values []T) T {
-	var s T
-	for _, v := range values {
-		s += v
-	}
-	return s
 }
 
 // modesOf are those that occur, in the order in which they are listed.

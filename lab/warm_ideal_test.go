@@ -66,7 +66,7 @@ func TestIdeal(t *testing.T) {
 	}
 	// It reads for 1 s and gives way to a job of 20 ms; it waits for half a second.
 	for _, x := range ideal {
-		was := r.in(modeRAM)[x.Repeat]
+		was, _ := Beside(x, r.in(modeRAM))
 		if late := meanDuration(classLarge)(x) - meanDuration(classLarge)(was); math.Abs(late-(1.01+0.02-0.5)) > 1e-6 {
 			t.Errorf("the large job is late by %v", late)
 		}

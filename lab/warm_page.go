@@ -16,7 +16,7 @@ func (r *WarmResults) page() *report.Page {
 			"While a job waits its input is read into memory, that of the smallest job first. "+
 			"The inputs lie on this disk: %s. Every job's answer was checked.",
 			r.Plan.Jobs, r.Plan.Shrink, report.Seconds(r.Plan.Span), report.Seconds(r.Plan.Lead), r.Plan.Readers, r.Plan.Slots, r.Disk),
-		Figures: readingFigures(aims),
+		Figures: AimFigures(aims),
 		Facts:   r.facts(),
 	}
 	if len(r.Replays) > 0 {
@@ -27,7 +27,7 @@ func (r *WarmResults) page() *report.Page {
 		p.Add("Memory", report.Block{Lines: r.memoryLines()}, report.Block{Table: r.memoryTable()})
 	}
 	r.singleSection(p)
-	p.Add("Aims", report.Block{Table: readingAimTable(aims)}, r.remarksText())
+	p.Add("Aims", report.Block{Table: AimTable(aims)}, r.remarksText())
 	return p
 }
 
@@ -58,7 +58,7 @@ func (r *WarmResults) classBars() *report.Bars {
 			g.Title = "all"
 		}
 		for _, mode := range b.Rows {
-			addBar(&g, r.against(mode, meanDuration(class)))
+			AddBar(&g, r.against(mode, meanDuration(class)))
 		}
 		b.Groups = append(b.Groups, g)
 	}
@@ -75,7 +75,7 @@ func (r *WarmResults) blockLines() *report.Lines {
 		reads := r.reads(mode)
 		for i := range 51 {
 			if q := float64(i) / 50; len(reads) > 0 {
-				s.Points = append(s.Points, report.Point{X: quantile(reads, q), Y: q})
+				s.Points = append(s.Points, report.Point{X: Quantile(reads, q), Y: q})
 			}
 		}
 		l.Series = append(l.Series, s)
@@ -112,7 +112,7 @@ func (r *WarmResults) singleLines() *report.Lines {
 		s := report.Series{Name: mode}
 		for _, input := range r.inputsOf(kindWordcount) {
 			_, ratios := r.singleSpread(kindWordcount, mode, input)
-			s.Points = append(s.Points, linePoint(float64(input), ratios))
+			s.Points = append(s.Points, LinePoint(float64(input), ratios))
 		}
 		l.Series = append(l.Series, s)
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -18,56 +19,34 @@ func (r *WarmResults) circumstances() *Circumstances { return &r.Circumstances }
 // any reports whether anything has been measured.
 func (r *WarmResults) any() bool { return len(r.Replays)+len(r.Singles) > 0 }
 
-// in are the replays of a mode that have numbers, by repeat.
-func (r *WarmResults) in(mode string) map[int]Replay {
-	out := map[int]Replay{}
+// in are the replays of a mode that have numbers.
+func (r *WarmResults) in(mode string) []Replay {
 	all := r.Replays
 	if mode == modeIdeal {
 		all = r.ideal()
 	}
-	for _, x := range all {
-		if x.Mode == mode && x.Failure == "" {
-			out[x.Repeat] = x
-		}
-	}
-	return out
+	return Good(Where(all, func(x Replay) bool { return x.Mode == mode }))
 }
 
-// of is the spread of a measure over the replays of a mode.
-func (r *WarmResults) of(mode string, f func(Replay) float64) spread {
-	var values []float64
-	for _, x := range r.in(mode) {
-		values = append(values, f(x))
-	}
-	return spreadOf(values)
-}
+func (r *WarmResults) of(mode string, f func(Replay) float64) Spread { return Of(r.in(mode), f) }
 
-// against is the spread over the repeats of how much less a measure is in a mode
-// than cold: the part of one.
-func (r *WarmResults) against(mode string, f func(Replay) float64) spread {
-	cold := r.in(modeCold)
-	var values []float64
-	for repeat, x := range r.in(mode) {
-		if base, ok := cold[repeat]; ok {
-			values = append(values, 1-f(x)/f(base))
-		}
-	}
-	return spreadOf(values)
+// against is how much less a measure is in a mode than cold: the part of one.
+func (r *WarmResults) against(mode string, f func(Replay) float64) Spread {
+	return Over(r.in(mode), r.in(modeCold), f).Less()
 }
 
 // reached is the share of what memory could gain at most that a mode has gained,
 // within each repeat.
-func (r *WarmResults) reached(mode string, f func(Replay) float64) spread {
+func (r *WarmResults) reached(mode string, f func(Replay) float64) Spread {
 	cold, best := r.in(modeCold), r.in(modeRAM)
-	var values []float64
-	for repeat, x := range r.in(mode) {
-		c, ok := cold[repeat]
-		b, okToo := best[repeat]
-		if ok && okToo && f(c) != f(b) {
-			values = append(values, (f(c)-f(x))/(f(c)-f(b)))
+	return Of(r.in(mode), func(x Replay) float64 {
+		c, ok := Beside(x, cold)
+		b, okToo := Beside(x, best)
+		if !ok || !okToo || f(c) == f(b) {
+			return math.NaN()
 		}
-	}
-	return spreadOf(values)
+		return (f(c) - f(x)) / (f(c) - f(b))
+	})
 }
 
 // meanDuration is that of the jobs of a class; of all for an empty one.
@@ -78,7 +57,7 @@ func meanDuration(class string) func(Replay) float64 {
 // meanReading is the mean over the jobs of a class of the time that all blocks
 // together took to be read.
 func meanReading(class string) func(Replay) float64 {
-	return meanOf(class, func(j ReplayedJob) float64 { return sum(j.Reads) })
+	return meanOf(class, func(j ReplayedJob) float64 { return Sum(j.Reads) })
 }
 
 func meanOf(class string, f func(ReplayedJob) float64) func(Replay) float64 {
@@ -89,7 +68,7 @@ func meanOf(class string, f func(ReplayedJob) float64) func(Replay) float64 {
 				values = append(values, f(j))
 			}
 		}
-		return mean(values)
+		return Mean(values)
 	}
 }
 
@@ -97,9 +76,9 @@ func meanOf(class string, f func(ReplayedJob) float64) func(Replay) float64 {
 func meanBlock(whole bool) func(Replay) float64 {
 	return func(x Replay) float64 {
 		if whole {
-			return mean(x.blocks(func(j ReplayedJob) []float64 { return j.Wholes }))
+			return Mean(x.blocks(func(j ReplayedJob) []float64 { return j.Wholes }))
 		}
-		return mean(x.blocks(func(j ReplayedJob) []float64 { return j.Reads }))
+		return Mean(x.blocks(func(j ReplayedJob) []float64 { return j.Reads }))
 	}
 }
 
@@ -121,14 +100,6 @@ func (r *WarmResults) reads(mode string) []float64 {
 	return all
 }
 
-// mean is NaN without values.
-func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
-
-// quantile is that of sorted values, which must not be empty.
-func quantile(sorted []float64, q float64) float64 {
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
-}
-
 // held is the mean over the time in which anything was kept, and the most
 // (figure 7).
 type held struct{ Mean, Max float64 }
@@ -144,7 +115,7 @@ func (x Replay) kept() held {
 	if len(values) == 0 {
 		return held{}
 	}
-	return held{mean(values), slices.Max(values)}
+	return held{Mean(values), slices.Max(values)}
 }
 
 // thinned is the samples without those that say what the ones before and after
@@ -193,29 +164,14 @@ func (x Replay) instantaneous() held {
 	return out
 }
 
-// singlesOf are the jobs that ran alone and have numbers, by repeat.
-func (r *WarmResults) singlesOf(kind, mode string, input int64) map[int]float64 {
-	out := map[int]float64{}
-	for _, s := range r.Singles {
-		if s.Kind == kind && s.Mode == mode && s.Input == input && s.Failure == "" {
-			out[s.Repeat] = s.Duration
-		}
+// singleSpread is the spread of durations of jobs that ran alone, and that of their
+// ratios to cold ones.
+func (r *WarmResults) singleSpread(kind, mode string, input int64) (durations, ratios Spread) {
+	in := func(mode string) []Single {
+		return Good(Where(r.Singles, func(s Single) bool { return s.Kind == kind && s.Mode == mode && s.Input == input }))
 	}
-	return out
-}
-
-// singleSpread is the spread of durations, and that of their ratios to cold ones
-// within each repeat.
-func (r *WarmResults) singleSpread(kind, mode string, input int64) (durations, ratios spread) {
-	cold := r.singlesOf(kind, modeCold, input)
-	var d, q []float64
-	for repeat, v := range r.singlesOf(kind, mode, input) {
-		d = append(d, v)
-		if base, ok := cold[repeat]; ok {
-			q = append(q, v/base)
-		}
-	}
-	return spreadOf(d), spreadOf(q)
+	took := func(s Single) float64 { return s.Duration }
+	return Of(in(mode), took), Over(in(mode), in(modeCold), took)
 }
 
 // inputsOf are the sizes that a kind of job ran with, from small to large.

@@ -154,7 +154,7 @@ func TestShareOfThePossible(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.mode, got, c.want)
 		}
 	}
-	if a := r.aims()[0]; math.Abs(a.value.Median-0.8) > 1e-9 {
+	if a := r.aims()[0]; math.Abs(a.Value.Median-0.8) > 1e-9 {
 		t.Errorf("%+v", a)
 	}
 	// The aim must be able to fail, and without a bound there is none.
@@ -165,7 +165,7 @@ func TestShareOfThePossible(t *testing.T) {
 			}
 		}
 	}
-	if verdict, _ := r.aims()[0].verdict(); verdict != "missed" {
+	if verdict, _ := r.aims()[0].Verdict(); verdict != "missed" {
 		t.Errorf("%+v is %s", r.aims()[0], verdict)
 	}
 	for i := range r.Replays {
@@ -173,7 +173,7 @@ func TestShareOfThePossible(t *testing.T) {
 			r.Replays[i].Failure = "no"
 		}
 	}
-	if verdict, _ := r.aims()[0].verdict(); verdict != "not measured" {
+	if verdict, _ := r.aims()[0].Verdict(); verdict != "not measured" {
 		t.Errorf("without inputs in RAM: %s", verdict)
 	}
 	if err := writeTables(io.Discard, report.Terminal{}, &WarmResults{}); err != nil {
@@ -238,7 +238,7 @@ func TestThinned(t *testing.T) {
 func TestQuantile(t *testing.T) {
 	values := []float64{1, 2, 3, 4}
 	for q, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3, 0.74: 3, 0.99: 4, 1: 4} {
-		if got := quantile(values, q); got != want {
+		if got := Quantile(values, q); got != want {
 			t.Errorf("quantile %v: %v, want %v", q, got, want)
 		}
 	}

@@ -38,6 +38,9 @@ type Replay struct {
 	Failure string `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why there are no numbers.
+func (x Replay) In() (repeat int, failure string) { return x.Repeat, x.Failure }
+
 // ReplayedJob is one job of a replay. Times count from the first submission.
 type ReplayedJob struct {
 	Name      string  `json:"name"`

@@ -26,12 +26,12 @@ func (r *WarmResults) tables() []*report.Table {
 	add(len(r.inputsOf(kindSort)) > 0, func() *report.Table {
 		return r.singleTable(kindSort, "One sort alone (ignem, table III)", "Ignem took 22 % less than HDFS; with its input in RAM the job took 49 % less.")
 	})
-	return append(out, readingAimTable(r.aims()))
+	return append(out, AimTable(r.aims()))
 }
 
-func (r *WarmResults) aims() []readingAim {
-	aims := []readingAim{{what: "share of what inputs in RAM could gain at most that warming gains, mean duration of all jobs",
-		paper: "60 %", unit: report.UnitPercent, bound: 0.8, atLeast: true, value: r.reached(modeWarmed, meanDuration(""))}}
+func (r *WarmResults) aims() []Aim {
+	aims := []Aim{{What: "share of what inputs in RAM could gain at most that warming gains, mean duration of all jobs",
+		Paper: "60 %", Unit: report.UnitPercent, Bound: 0.8, AtLeast: true, Value: r.reached(modeWarmed, meanDuration(""))}}
 	return aims
 }
 
@@ -50,7 +50,7 @@ func (r *WarmResults) modesWithIdeal() []string {
 }
 
 // less is how much less than cold, as a person reads it.
-func less(s spread) report.Cell { return figure(s, report.UnitPercent) }
+func less(s Spread) report.Cell { return Figure(s, report.UnitPercent) }
 
 // jobTable is ignem, table I.
 func (r *WarmResults) jobTable() *report.Table {
@@ -65,7 +65,7 @@ func (r *WarmResults) jobTable() *report.Table {
 	}
 	all := meanDuration("")
 	for _, mode := range r.modesWithIdeal() {
-		row := []report.Cell{report.Str(mode), figure(r.of(mode, all), report.UnitSeconds), less(r.against(mode, all)), less(r.reached(mode, all))}
+		row := []report.Cell{report.Str(mode), Figure(r.of(mode, all), report.UnitSeconds), less(r.against(mode, all)), less(r.reached(mode, all))}
 		if mode == modeIdeal {
 			t.Add(row...)
 			continue
@@ -105,9 +105,9 @@ func (r *WarmResults) classTable() *report.Table {
 			if i == 0 {
 				name, number = report.Str(class), report.Num(r.number(class), report.UnitNone)
 			}
-			row := []report.Cell{name, number, report.Str(mode), figure(r.of(mode, of), report.UnitSeconds), less(r.against(mode, of)), less(r.reached(mode, of))}
+			row := []report.Cell{name, number, report.Str(mode), Figure(r.of(mode, of), report.UnitSeconds), less(r.against(mode, of)), less(r.reached(mode, of))}
 			if mode != modeIdeal {
-				row = append(row, figure(r.of(mode, reading), report.UnitSeconds), less(r.reached(mode, reading)))
+				row = append(row, Figure(r.of(mode, reading), report.UnitSeconds), less(r.reached(mode, reading)))
 			}
 			t.Add(row...)
 		}
@@ -154,7 +154,7 @@ func (r *WarmResults) blockTable() *report.Table {
 			continue
 		}
 		for _, q := range []float64{0.25, 0.5, 0.9, 0.99} {
-			row = append(row, report.Num(quantile(reads, q), report.UnitSeconds))
+			row = append(row, report.Num(Quantile(reads, q), report.UnitSeconds))
 		}
 		t.Add(append(row, report.Num(below5ms(reads), report.UnitPercent))...)
 	}
@@ -185,11 +185,11 @@ func (r *WarmResults) memoryTable() *report.Table {
 			continue
 		}
 		mine := r.of(mode, func(x Replay) float64 { return x.kept().Mean })
-		t.Add(report.Str(mode), figure(mine, report.UnitBytes), figure(r.of(mode, func(x Replay) float64 { return x.kept().Max }), report.UnitBytes),
+		t.Add(report.Str(mode), Figure(mine, report.UnitBytes), Figure(r.of(mode, func(x Replay) float64 { return x.kept().Max }), report.UnitBytes),
 			report.Num(ideal/mine.Median, report.UnitRatio))
 	}
-	t.Add(report.Str("hypothetical"), figure(r.of(modeRAM, func(x Replay) float64 { return x.instantaneous().Mean }), report.UnitBytes),
-		figure(r.of(modeRAM, func(x Replay) float64 { return x.instantaneous().Max }), report.UnitBytes), report.Str(""))
+	t.Add(report.Str("hypothetical"), Figure(r.of(modeRAM, func(x Replay) float64 { return x.instantaneous().Mean }), report.UnitBytes),
+		Figure(r.of(modeRAM, func(x Replay) float64 { return x.instantaneous().Max }), report.UnitBytes), report.Str(""))
 	return t
 }
 
@@ -204,7 +204,7 @@ func (r *WarmResults) singleTable(kind, title, note string) *report.Table {
 			if math.IsNaN(durations.Median) {
 				continue
 			}
-			t.Add(size, report.Str(mode), figure(durations, report.UnitSeconds), figure(ratios, report.UnitPercent))
+			t.Add(size, report.Str(mode), Figure(durations, report.UnitSeconds), Figure(ratios, report.UnitPercent))
 			size = report.Str("")
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // aims are the figures to be reached of the experiments that were run.
-func (r *YarnResults) aims() []readingAim {
-	out := []readingAim{r.lostAim()}
+func (r *YarnResults) aims() []Aim {
+	out := []Aim{r.lostAim()}
 	if len(r.good(expPair)) > 0 {
 		out = append(out, r.stopAim())
 	}
@@ -23,25 +23,25 @@ func (r *YarnResults) aims() []readingAim {
 		}
 		late := workload.against(name, "kill", YarnRun.sojourn)
 		out = append(out,
-			readingAim{what: name + ": waste, less than kill", paper: "50 to 67 %", unit: report.UnitPercent, bound: 0.9, atLeast: true,
-				value: workload.lessThan("kill", name, YarnRun.wasted), where: expWorkload},
-			readingAim{what: name + ": mean response of low jobs, less than kill", paper: "18 to 61 %", unit: report.UnitPercent, bound: 0.5, atLeast: true,
-				value: workload.lessThan("kill", name, lowMean), where: expWorkload},
-			readingAim{what: name + ": mean response of high jobs, more than kill", paper: "more; on NVM alike", unit: report.UnitPercent, bound: 0.05,
-				value: spread{late.Median - 1, late.Min - 1, late.Max - 1}, where: expWorkload})
+			Aim{What: name + ": waste, less than kill", Paper: "50 to 67 %", Unit: report.UnitPercent, Bound: 0.9, AtLeast: true,
+				Value: workload.lessThan("kill", name, YarnRun.wasted), Where: expWorkload},
+			Aim{What: name + ": mean response of low jobs, less than kill", Paper: "18 to 61 %", Unit: report.UnitPercent, Bound: 0.5, AtLeast: true,
+				Value: workload.lessThan("kill", name, lowMean), Where: expWorkload},
+			Aim{What: name + ": mean response of high jobs, more than kill", Paper: "more; on NVM alike", Unit: report.UnitPercent, Bound: 0.05,
+				Value: late.Plus(-1), Where: expWorkload})
 	}
 	return out
 }
 
 // lostAim is the most that any run has lost with suspend.
-func (r *YarnResults) lostAim() readingAim {
-	a := readingAim{what: "suspend: work lost to preemption, the most of all runs", unit: report.UnitSeconds, value: spreadOf(nil)}
+func (r *YarnResults) lostAim() Aim {
+	a := Aim{What: "suspend: work lost to preemption, the most of all runs", Unit: report.UnitSeconds, Value: Unmeasured()}
 	for _, x := range r.Runs {
-		if x.Policy == "suspend" && x.Failure == "" && !(x.LostCPU <= a.value.Median) {
-			a.value = spread{x.LostCPU, x.LostCPU, x.LostCPU}
-			a.where = x.Experiment
+		if x.Policy == "suspend" && x.Failure == "" && !(x.LostCPU <= a.Value.Median) {
+			a.Value = Spread{x.LostCPU, x.LostCPU, x.LostCPU}
+			a.Where = x.Experiment
 			if x.Case != "" {
-				a.where += ", " + x.Case
+				a.Where += ", " + x.Case
 			}
 		}
 	}
@@ -49,11 +49,11 @@ func (r *YarnResults) lostAim() readingAim {
 }
 
 // stopAim is the longest that any stop took.
-func (r *YarnResults) stopAim() readingAim {
+func (r *YarnResults) stopAim() Aim {
 	stops := r.good(expPair).stops()
-	worst := spreadOf(stops).Max
-	return readingAim{what: "from the choice of a container to its stopped processes, the longest", unit: report.UnitSeconds,
-		bound: heartbeatHere.Seconds() + 0.1, value: spread{worst, worst, worst}, where: fmt.Sprintf("%d containers", len(stops))}
+	worst := SpreadOf(stops).Max
+	return Aim{What: "from the choice of a container to its stopped processes, the longest", Unit: report.UnitSeconds,
+		Bound: heartbeatHere.Seconds() + 0.1, Value: Spread{worst, worst, worst}, Where: fmt.Sprintf("%d containers", len(stops))}
 }
 
 // note adds what a reader must know of the cluster.

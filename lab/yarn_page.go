@@ -14,7 +14,7 @@ func (r *YarnResults) page() *report.Page {
 		Title: "Preemption on YARN: killed, suspended, checkpointed",
 		Intro: "YARN's own scheduler chooses containers that have to give way to a job of higher priority. Stock YARN kills them. With Headrace's plug-ins the same containers are " +
 			"suspended or written to storage, and go on later where they were. All of it was measured on real daemons; every task's answer was checked, and a run in which something else happened to a container than its policy says does not count.",
-		Figures: readingFigures(aims),
+		Figures: AimFigures(aims),
 		Facts:   r.facts(),
 	}
 	r.pairSections(p)
@@ -22,7 +22,7 @@ func (r *YarnResults) page() *report.Page {
 	if len(r.Stores) > 0 {
 		p.Add("Storage", report.Block{Table: storesTable(r.Stores)})
 	}
-	p.Add("Aims", report.Block{Table: readingAimTable(aims)}, r.remarksText())
+	p.Add("Aims", report.Block{Table: AimTable(aims)}, r.remarksText())
 	return p
 }
 
@@ -46,17 +46,7 @@ func (r *YarnResults) pairSections(p *report.Page) {
 func pairTimeline(here yarnRuns) *report.Timeline {
 	t := &report.Timeline{Title: "What the tasks did", Note: "For each policy, the repeat whose makespan is the median."}
 	for _, name := range here.names() {
-		mine := slices.Clone(here.by(name))
-		slices.SortStableFunc(mine, func(a, b YarnRun) int {
-			switch {
-			case a.Makespan < b.Makespan:
-				return -1
-			case a.Makespan > b.Makespan:
-				return 1
-			}
-			return 0
-		})
-		x := mine[(len(mine)-1)/2]
+		x := Middle(here.by(name), lasted)
 		t.Panels = append(t.Panels, report.Panel{Name: name, Lanes: x.Lanes,
 			Note:    fmt.Sprintf("urgent done after %s, all done after %s; %v", report.UnitTenths.Format(x.sojourn()), report.UnitTenths.Format(x.Makespan), x.Counts),
 			Markers: []report.Marker{{At: x.Arrived, Label: "urgent arrives"}}})
@@ -70,7 +60,7 @@ func barsOver(title string, here yarnRuns, measures []yarnMeasure) *report.Bars 
 	for _, m := range measures {
 		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
 		for _, name := range b.Rows {
-			addBar(&g, here.by(name).of(m.of))
+			AddBar(&g, here.by(name).of(m.of))
 		}
 		b.Groups = append(b.Groups, g)
 	}

@@ -99,7 +99,7 @@ func TestYarnAims(t *testing.T) {
 	verdicts := func(r *YarnResults) map[string]string {
 		out := map[string]string{}
 		for _, a := range r.aims() {
-			out[a.what], _ = a.verdict()
+			out[a.What], _ = a.Verdict()
 		}
 		return out
 	}

@@ -64,6 +64,9 @@ type YarnRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
+// In is the repeat, and why the run does not count.
+func (r YarnRun) In() (repeat int, failure string) { return r.Repeat, r.Failure }
+
 // YarnCounts is how often containers gave way, by what was done with them.
 type YarnCounts struct {
 	Killed       int `json:"killed"`
@@ -123,7 +126,7 @@ func (r YarnRun) response(high bool) float64 {
 			all = append(all, j.Response)
 		}
 	}
-	return mean(all)
+	return Mean(all)
 }
 
 // sojourn is the response of the urgent job of a pair.
@@ -144,18 +147,10 @@ func (r *YarnResults) any() bool                     { return len(r.Runs) > 0 }
 type yarnRuns []YarnRun
 
 func (r *YarnResults) good(experiment string) yarnRuns {
-	return yarnRuns(r.Runs).where(func(x YarnRun) bool { return x.Experiment == experiment && x.Failure == "" })
+	return Good(Where(yarnRuns(r.Runs), func(x YarnRun) bool { return x.Experiment == experiment }))
 }
 
-func (rs yarnRuns) where(keep func(YarnRun) bool) yarnRuns {
-	var out yarnRuns
-	for _, r := range rs {
-		if keep(r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
+func (rs yarnRuns) where(keep func(YarnRun) bool) yarnRuns { return Where(rs, keep) }
 
 func (rs yarnRuns) in(kind string) yarnRuns {
 	return rs.where(func(r YarnRun) bool { return r.Case == kind })
@@ -181,40 +176,19 @@ func (rs yarnRuns) names() []string {
 
 // cases are the kinds of pairs that occur.
 func (rs yarnRuns) cases() []string {
-	var out []string
-	for _, r := range rs {
-		if !slices.Contains(out, r.Case) {
-			out = append(out, r.Case)
-		}
-	}
+	out := Distinct(rs, func(r YarnRun) string { return r.Case })
 	slices.Sort(out)
 	return out
 }
 
 type yarnMetric func(YarnRun) float64
 
-func (rs yarnRuns) of(m yarnMetric) spread {
-	var values []float64
-	for _, r := range rs {
-		values = append(values, m(r))
-	}
-	return spreadOf(values)
-}
+func (rs yarnRuns) of(m yarnMetric) Spread { return Of(rs, m) }
 
-// against is the spread of the ratios of a measure under two policies, taken within
-// each repeat that has both.
-func (rs yarnRuns) against(name, other string, m yarnMetric) spread {
-	base := map[int]float64{}
-	for _, r := range rs.by(other) {
-		base[r.Repeat] = m(r)
-	}
-	var values []float64
-	for _, r := range rs.by(name) {
-		if v, ok := base[r.Repeat]; ok && v != 0 {
-			values = append(values, m(r)/v)
-		}
-	}
-	return spreadOf(values)
+// against are the ratios of a measure under two policies. Without a measure of the
+// other there is none.
+func (rs yarnRuns) against(name, other string, m yarnMetric) Spread {
+	return Over(rs.by(name), rs.by(other).where(func(r YarnRun) bool { return m(r) != 0 }), m)
 }
 
 // stops are those of all runs.

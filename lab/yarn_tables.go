@@ -26,12 +26,12 @@ func (r *YarnResults) tables() []*report.Table {
 	add(len(r.adaptives()) > 0, r.adaptiveTable)
 	add(workloads.moves(), r.overheadTable)
 	add(len(r.Stores) > 0, func() *report.Table { return storesTable(r.Stores) })
-	add(len(r.Runs) > 0, func() *report.Table { return readingAimTable(r.aims()) })
+	add(len(r.Runs) > 0, func() *report.Table { return AimTable(r.aims()) })
 	return out
 }
 
 // kilojoules is for a column of that title.
-func kilojoules(s spread) report.Cell {
+func kilojoules(s Spread) report.Cell {
 	return report.Num(math.Round(s.Median/10)/100, report.UnitNone)
 }
 
@@ -50,8 +50,8 @@ func pairTable(name string, here yarnRuns) *report.Table {
 			{Title: "wasted", Align: report.Right}, {Title: "energy, kJ", Align: report.Right}, {Title: "what it did", Flex: true}}}
 	for _, name := range here.names() {
 		mine := here.by(name)
-		t.Add(report.Str(name), figure(mine.of(YarnRun.sojourn), report.UnitSeconds), over(here.against(name, "kill", YarnRun.sojourn)),
-			figure(mine.of(lasted), report.UnitSeconds), over(here.against(name, "wait", lasted)),
+		t.Add(report.Str(name), Figure(mine.of(YarnRun.sojourn), report.UnitSeconds), Excess(here.against(name, "kill", YarnRun.sojourn)),
+			Figure(mine.of(lasted), report.UnitSeconds), Excess(here.against(name, "wait", lasted)),
 			report.Num(mine.of(lost).Median, report.UnitSeconds), report.Num(mine.of(YarnRun.wasted).Median, report.UnitSeconds),
 			kilojoules(mine.of(energy)), report.Str(mine.summed().String()))
 	}
@@ -73,7 +73,7 @@ func (r *YarnResults) stopTable() *report.Table {
 		if len(stops) == 0 {
 			continue
 		}
-		s := spreadOf(stops)
+		s := SpreadOf(stops)
 		t.Add(report.Str(name), report.Num(float64(len(stops)), report.UnitNone), report.Num(s.Median, report.UnitSeconds),
 			report.Num(s.Min, report.UnitSeconds), report.Num(s.Max, report.UnitSeconds))
 	}
@@ -81,9 +81,8 @@ func (r *YarnResults) stopTable() *report.Table {
 }
 
 // lessThan is how much less than under stock preemption, as a part of one.
-func (rs yarnRuns) lessThan(other, name string, m yarnMetric) spread {
-	s := rs.against(name, other, m)
-	return spread{1 - s.Median, 1 - s.Max, 1 - s.Min}
+func (rs yarnRuns) lessThan(other, name string, m yarnMetric) Spread {
+	return rs.against(name, other, m).Less()
 }
 
 // workloadTable is checkpoint-preemption, figure 8.
@@ -106,8 +105,8 @@ func (r *YarnResults) workloadTable() *report.Table {
 		t.Add(report.Str(name), report.Num(mine.of(YarnRun.wasted).Median, report.UnitSeconds), report.Num(mine.of(YarnRun.wasteShare).Median, report.UnitPercent),
 			less(all.lessThan("kill", name, YarnRun.wasted)), report.Num(mine.of(YarnRun.wastedTime).Median, report.UnitSeconds),
 			kilojoules(mine.of(energy)), less(all.lessThan("kill", name, energy)),
-			figure(mine.of(lowMean), report.UnitSeconds), less(all.lessThan("kill", name, lowMean)),
-			figure(mine.of(YarnRun.sojourn), report.UnitSeconds), over(all.against(name, "kill", YarnRun.sojourn)),
+			Figure(mine.of(lowMean), report.UnitSeconds), less(all.lessThan("kill", name, lowMean)),
+			Figure(mine.of(YarnRun.sojourn), report.UnitSeconds), Excess(all.against(name, "kill", YarnRun.sojourn)),
 			report.Num(mine.of(lasted).Median, report.UnitSeconds), report.Str(mine.summed().String()))
 	}
 	return t
@@ -131,7 +130,7 @@ func (r *YarnResults) responseTable() *report.Table {
 			responses := all.by(name).responses(high)
 			for _, q := range shares {
 				if len(responses) > 0 {
-					row = append(row, report.Num(quantile(responses, q), report.UnitSeconds))
+					row = append(row, report.Num(Quantile(responses, q), report.UnitSeconds))
 				}
 			}
 			t.Add(row...)
