@@ -167,6 +167,36 @@ func TestDealingIsPure(t *testing.T) {
 	}
 }
 
+// rooms are the packages of the lab from the bottom up. One imports only those before
+// it; experiments know nothing of each other.
+var rooms = []string{"belong", "slowdisk", "pages", "work", "rig", "sample", "view", "trial", "yarn", "exp", "demo", "labtest"}
+
+func TestRoomsOfTheLab(t *testing.T) {
+	room := func(dir string) (name string, n int) {
+		name, ok := strings.CutPrefix(dir, "lab/")
+		if !ok {
+			return "", -1
+		}
+		first, _, _ := strings.Cut(name, "/")
+		return name, slices.Index(rooms, first)
+	}
+	for _, p := range listPackages(t) {
+		dir, _ := rel(p.ImportPath)
+		from, n := room(dir)
+		if from != "" && n < 0 {
+			t.Errorf("lab/%s has no place: give it one in the rooms of this test", from)
+		}
+		for _, i := range p.Imports {
+			to, _ := rel(i)
+			if name, m := room(to); from != "" && m >= n {
+				t.Errorf("lab/%s imports lab/%s, which is not below it", from, name)
+			} else if name == "labtest" {
+				t.Errorf("%s imports lab/labtest: only tests do", dir)
+			}
+		}
+	}
+}
+
 func TestVocabularyNeedsNothing(t *testing.T) {
 	for _, p := range listPackages(t) {
 		if p.ImportPath != module {

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"flag"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/exp/preempt"
+	"headrace/lab/work"
 )
 
 func benchVerb(a *app) *cobra.Command {
@@ -20,7 +22,7 @@ func benchVerb(a *app) *cobra.Command {
 }
 
 func benchPreemptVerb(a *app) *cobra.Command {
-	var o lab.PreemptOptions
+	var o preempt.Options
 	var bytes cli.Size
 	cmd := &cobra.Command{
 		Use:   "preempt",
@@ -43,10 +45,10 @@ because it makes a swap file and storage of given speeds; it removes them again.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output = a.output()
 			o.Size = int64(bytes)
-			return lab.Preempt(cmd.Context(), o)
+			return preempt.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("quick").Usage = "the smallest sizes and fewest points: minutes, not measurements"
 	flags.Lookup("repeats").Usage = "how often each policy runs at each point (default 5; 2 with --quick)"
@@ -54,7 +56,7 @@ because it makes a swap file and storage of given speeds; it removes them again.
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: a, b, c, d (default: all)")
 	flags.Var(&bytes, "size", "the memory of a large task (default: by machine)")
 	flags.StringVar(&o.Media, "media", "", "a `FILE` for the speeds of storage and the costs of mechanisms, for headrace sim")
-	cli.CompleteValues(cmd, "only", lab.Experiments...)
+	cli.CompleteValues(cmd, "only", preempt.Experiments...)
 	return cmd
 }
 
@@ -74,7 +76,7 @@ func benchTaskVerb() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := lab.Task(args); !errors.Is(err, flag.ErrHelp) {
+			if err := work.Task(args, os.Stdout); !errors.Is(err, flag.ErrHelp) {
 				return err
 			}
 			return nil

@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/exp/read"
 )
 
 func benchReadVerb(a *app) *cobra.Command {
-	var o lab.ReadOptions
+	var o read.Options
 	cmd := &cobra.Command{
 		Use:   "read",
 		Short: "Many readers on one disk: regions of their own, or a stream",
@@ -30,13 +30,13 @@ a modelled hard disk and on a device of this machine. It needs root.
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output = a.output()
-			return lab.Read(cmd.Context(), o)
+			return read.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "the parts to run: consumers, own, shared, spread, slow (default: all)")
 	cmd.Flags().StringSliceVar(&o.Places, "places", nil, "where to read: modelled, device (default: both)")
-	cli.CompleteValues(cmd, "only", lab.ReadParts...)
+	cli.CompleteValues(cmd, "only", read.Parts...)
 	cli.CompleteValues(cmd, "places", "modelled", "device")
 	return cmd
 }

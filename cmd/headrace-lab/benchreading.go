@@ -6,12 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/exp/order"
+	"headrace/lab/exp/warm"
+	"headrace/lab/trial"
 	"headrace/trace"
 )
 
 // experimentFlags are those that the experiments on reading have in common.
-func experimentFlags(cmd *cobra.Command, o *lab.RunOptions) {
+func experimentFlags(cmd *cobra.Command, o *trial.Options) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "the smallest sizes and fewest points: seconds, not measurements")
 	flags.IntVar(&o.Repeats, "repeats", 0, "how often everything runs (default 3; 1 with --quick)")
@@ -30,7 +32,7 @@ func placeFlag(cmd *cobra.Command, place *string) {
 }
 
 func benchWarmVerb(a *app) *cobra.Command {
-	var o lab.WarmOptions
+	var o warm.Options
 	var licence bool
 	cmd := &cobra.Command{
 		Use:   "warm",
@@ -52,10 +54,10 @@ needs root and FUSE for the modelled disk.`,
 				return err
 			}
 			o.Output = a.output()
-			return lab.Warm(cmd.Context(), o)
+			return warm.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	cmd.Flags().IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 150; 20 with --quick)")
 	cmd.Flags().DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 24s; 2s with --quick)")
 	placeFlag(cmd, &o.Place)
@@ -64,7 +66,7 @@ needs root and FUSE for the modelled disk.`,
 }
 
 func benchOrderVerb(a *app) *cobra.Command {
-	var o lab.OrderOptions
+	var o order.Options
 	var memory cli.Size
 	cmd := &cobra.Command{
 		Use:   "order",
@@ -82,10 +84,10 @@ and a memory cgroup.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output = a.output()
 			o.Memory = int64(memory)
-			return lab.Order(cmd.Context(), o)
+			return order.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	placeFlag(cmd, &o.Place)
 	cmd.Flags().Var(&memory, "memory", "what daemon, tasks and page cache have together (default 512M; 128M with --quick)")
 	return cmd

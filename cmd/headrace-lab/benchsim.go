@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/exp/sim"
 )
 
 func benchSimVerb(a *app) *cobra.Command {
-	var o lab.SimOptions
+	var o sim.Options
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "The published figures on simulated clusters, and how far to trust them",
@@ -31,10 +31,10 @@ how far the simulator is off the real daemon. Only calibration needs root.
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output, o.Version = a.output(), cli.Version
-			return lab.Sim(cmd.Context(), o)
+			return sim.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("seed").Usage = "of the first day; the next ones have the numbers after it"
 	flags.Lookup("repeats").Usage = "how many seeds, and how often the calibration runs (default 5; 2 with --quick)"
@@ -43,6 +43,6 @@ how far the simulator is off the real daemon. Only calibration needs root.
 	flags.StringVar(&o.Swim, "swim", "", "the `TRACE` for reading (default swim:facebook-day)")
 	flags.Float64Var(&o.Scale, "scale", 0, "the size of the day, if it is synthetic (default 1; 0.02 with --quick)")
 	flags.StringVar(&o.Media, "media", "", "a `FILE` of bench preempt --media (default: what comes with the program)")
-	cli.CompleteValues(cmd, "only", lab.SimExperiments...)
+	cli.CompleteValues(cmd, "only", sim.Experiments...)
 	return cmd
 }

@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/exp/yarn"
 )
 
 func benchYarnVerb(a *app) *cobra.Command {
-	var o lab.YarnOptions
+	var o yarn.Options
 	cmd := &cobra.Command{
 		Use:   "yarn",
 		Short: "YARN's preemption as it is, and with Headrace",
@@ -30,10 +30,10 @@ directory).
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output, o.Version = a.output(), cli.Version
-			return lab.Yarn(cmd.Context(), o)
+			return yarn.Measure(cmd.Context(), o)
 		},
 	}
-	experimentFlags(cmd, &o.RunOptions)
+	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("repeats").Usage = "how often a pair runs under each policy (default 3; 1 with --quick)"
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for the node daemons; may be repeated"
@@ -41,7 +41,7 @@ directory).
 	flags.StringSliceVar(&o.Policies, "policies", nil, "the policies to compare: wait, kill, suspend, checkpoint, adaptive, cost (default: all, wait with p only)")
 	flags.IntVar(&o.Workloads, "workloads", 1, "how often the workload runs under each policy")
 	flags.Float64Var(&o.Scale, "scale", 1, "how much longer tasks are, and gaps between jobs")
-	cli.CompleteValues(cmd, "only", lab.YarnExperiments...)
-	cli.CompleteValues(cmd, "policies", lab.YarnPolicies...)
+	cli.CompleteValues(cmd, "only", yarn.Experiments...)
+	cli.CompleteValues(cmd, "policies", yarn.Policies...)
 	return cmd
 }

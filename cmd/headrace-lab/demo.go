@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/demo"
 )
 
 func demoVerb(a *app) *cobra.Command {
-	var o lab.DemoOptions
+	var o demo.Options
 	var bytes cli.Size
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -23,7 +23,7 @@ a table and a page to look at. It starts daemons of its own and cleans up.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Output = a.output()
 			o.Size = int64(bytes)
-			return lab.Demo(cmd.Context(), o)
+			return demo.Show(cmd.Context(), o)
 		},
 	}
 	flags := cmd.Flags()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/lab"
+	"headrace/lab/trial"
 )
 
 func main() { cli.Main(execute) }
@@ -39,7 +39,7 @@ func newRoot(a *app) *cobra.Command {
 }
 
 // output is where the experiments talk to people.
-func (a *app) output() lab.Output {
+func (a *app) output() trial.Output {
 	_, live := cli.AsTerminal(a.err)
-	return lab.Output{Stdout: a.out, Stderr: a.err, Terminal: cli.TerminalOf(a.out), Live: live}
+	return trial.Output{Stdout: a.out, Stderr: a.err, Terminal: cli.TerminalOf(a.out), Live: live}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headrace/lab/belong"
 	"headrace/wire"
 )
 
@@ -160,7 +161,7 @@ func (c *Cluster) nodeSite(n *node) properties {
 		// Else YARN leaves it to cgroups to keep the limits on memory.
 		"yarn.nodemanager.resource.memory.enforced":             "false",
 		"yarn.nodemanager.disk-health-checker.enable":           "false",
-		"yarn.nodemanager.env-whitelist":                        "JAVA_HOME," + marker,
+		"yarn.nodemanager.env-whitelist":                        "JAVA_HOME," + belong.Marker,
 		"yarn.nodemanager.aux-services":                         "mapreduce_shuffle",
 		"yarn.nodemanager.aux-services.mapreduce_shuffle.class": "org.apache.hadoop.mapred.ShuffleHandler",
 		// Containers outlive a NodeManager that is killed.

@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/lab/belong"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -272,7 +273,7 @@ func TestLostNode(t *testing.T) {
 	if err := errors.Join(c.KillNM(lost), c.KillNode(lost)); err != nil {
 		t.Fatal(err)
 	}
-	if err := endAll(containersOf(t, c, lost)); err != nil {
+	if err := belong.Kill(containersOf(t, c, lost)...); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.awaitNodes(within(t, patience), 1); err != nil {
@@ -306,7 +307,7 @@ func nodeOf(t *testing.T, c *Cluster, container string) int {
 func containersOf(t *testing.T, c *Cluster, i int) []int {
 	t.Helper()
 	var pids []int
-	for _, pid := range must(belonging(c.Dir))(t) {
+	for _, pid := range must(belong.Processes(c.Dir))(t) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		dir := c.nodes[i].path("")

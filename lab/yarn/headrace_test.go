@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/lab/belong"
 	"headrace/wire"
 )
 
@@ -232,10 +233,10 @@ func checkpointInPlace(t *testing.T, c *Cluster) {
 func processesOf(t *testing.T, c *Cluster, container string) []string {
 	t.Helper()
 	var found []string
-	for _, pid := range must(belonging(c.Dir))(t) {
+	for _, pid := range must(belong.Processes(c.Dir))(t) {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err == nil && strings.Contains(string(env), "CONTAINER_ID="+container) {
-			found = append(found, describeProcess(pid))
+			found = append(found, belong.Describe(pid))
 		}
 	}
 	return found

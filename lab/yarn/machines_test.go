@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // testMachine skips the test where there can be none.
@@ -83,7 +85,7 @@ func TestMachines(t *testing.T) {
 	if left := must(os.ReadDir(home))(t); len(left) > 0 {
 		t.Errorf("of the machines is seen elsewhere: %v", left)
 	}
-	if mounts := must(mountsBelow(dir))(t); len(mounts) > 0 {
+	if mounts := must(linux.ProcFS("").MountedIn("self", dir))(t); len(mounts) > 0 {
 		t.Errorf("mounts of the machines are seen elsewhere: %v", mounts)
 	}
 }
@@ -107,7 +109,7 @@ func TestMachineMounts(t *testing.T) {
 	if mounts := must(m.mounts(dir))(t); len(mounts) != 1 || mounts[0] != more {
 		t.Errorf("mounts of the machine: %v, want %s", mounts, more)
 	}
-	if mounts := must(mountsBelow(dir))(t); len(mounts) > 0 {
+	if mounts := must(linux.ProcFS("").MountedIn("self", dir))(t); len(mounts) > 0 {
 		t.Errorf("mounts of the machine are seen elsewhere: %v", mounts)
 	}
 }

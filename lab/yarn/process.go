@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"headrace/lab/belong"
 )
 
 // endTime is how long a process gets to end, after it was asked to or killed.
@@ -160,7 +162,7 @@ func (c *Cluster) environment() []string {
 			env = append(env, name+"="+v)
 		}
 	}
-	return append(env, "JAVA_HOME="+c.javaHome, marker+"="+c.Dir)
+	return append(env, "JAVA_HOME="+c.javaHome, belong.Marker+"="+c.Dir)
 }
 
 // poll is how long to wait between two looks at something that is about to happen.

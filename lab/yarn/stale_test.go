@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"headrace/lab/belong"
 )
 
 // What a killed process has left is ended by the next; what a living one uses, and
@@ -42,7 +44,7 @@ func TestRemoveStale(t *testing.T) {
 		if _, err := os.Stat(dirs[name]); err != nil {
 			t.Error(err)
 		}
-		if len(must(belonging(dirs[name]))(t)) != 1 {
+		if len(must(belong.Processes(dirs[name]))(t)) != 1 {
 			t.Errorf("the process of the %s one is gone", name)
 		}
 	}
@@ -52,7 +54,7 @@ func TestRemoveStale(t *testing.T) {
 func sleepIn(t *testing.T, dir string) chan struct{} {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
-	cmd.Env = append(os.Environ(), marker+"="+dir)
+	cmd.Env = append(os.Environ(), belong.Marker+"="+dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"headrace/lab/belong"
 )
 
 // What stock preemption does is what Headrace is compared with: a container is
@@ -109,7 +111,7 @@ func TestLeftovers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "sleep 600") {
 		t.Errorf("stop: %v; want that a process was left", err)
 	}
-	if pids := must(belonging(c.Dir))(t); len(pids) > 0 {
+	if pids := must(belong.Processes(c.Dir))(t); len(pids) > 0 {
 		t.Errorf("still running: %v", pids)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/lab/belong"
 )
 
 // settleTime is how long containers get to end after their application was killed.
@@ -130,7 +133,7 @@ func (c *Cluster) AwaitIdle(ctx context.Context) error {
 
 // leftovers are the processes that are neither daemons nor clients, and mounts.
 func (c *Cluster) leftovers() ([]string, error) {
-	pids, err := belonging(c.Dir)
+	pids, err := belong.Processes(c.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -140,14 +143,14 @@ func (c *Cluster) leftovers() ([]string, error) {
 			known[p.cmd.Process.Pid] = true
 		}
 	}
-	left, err := mountsBelow(c.Dir)
+	left, err := linux.ProcFS("").MountedIn("self", c.Dir)
 	for _, n := range c.nodes {
 		mounts, e := n.machine.mounts(c.Dir)
 		left, err = append(left, mounts...), errors.Join(err, e)
 	}
 	for _, pid := range pids {
 		if !known[pid] {
-			left = append(left, describeProcess(pid))
+			left = append(left, belong.Describe(pid))
 		}
 	}
 	return left, err
@@ -155,20 +158,10 @@ func (c *Cluster) leftovers() ([]string, error) {
 
 // sweep ends every process of the cluster in dir and undoes every mount.
 func sweep(dir string) error {
-	const rounds = 5 // a process that is being killed may have just made another
-	for range rounds {
-		pids, err := belonging(dir)
-		if err != nil {
-			return err
-		}
-		if len(pids) == 0 {
-			break
-		}
-		if err := endAll(pids); err != nil {
-			return err
-		}
+	if err := belong.End(dir); err != nil {
+		return err
 	}
-	mounts, err := mountsBelow(dir)
+	mounts, err := linux.ProcFS("").MountedIn("self", dir)
 	for _, m := range mounts {
 		if e := unix.Unmount(m, 0); e != nil {
 			err = errors.Join(err, fmt.Errorf("unmount %s: %w", m, e))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"headrace/lab/belong"
 )
 
 // needMachines skips the test where a cluster cannot have the option Machines.
@@ -143,11 +145,11 @@ func loseMachine(t *testing.T, j *jobs) {
 func (c *Cluster) loseMachine(i int) error {
 	n := c.nodes[i]
 	err := errors.Join(c.KillNM(i), c.KillNode(i))
-	pids, e := belonging(c.Dir)
+	pids, e := belong.Processes(c.Dir)
 	err = errors.Join(err, e)
 	for _, pid := range pids {
 		if n.machine.has(pid, n.path("")) {
-			err = errors.Join(err, endOne(pid))
+			err = errors.Join(err, belong.Kill(pid))
 		}
 	}
 	return err

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"headrace/lab/sample"
+	"headrace/lab/trial"
+	"headrace/report"
+	"headrace/sim"
+	"headrace/trace"
+)
+
+// Results is everything that `bench sim` has found. Times are seconds, sizes
+// bytes.
+type Results struct {
+	trial.Circumstances
+	// Day and Swim are the workloads and the clusters that they were run on; nil when
+	// they were not.
+	Day  *Setup `json:"day,omitempty"`
+	Swim *Setup `json:"swim,omitempty"`
+
+	Runs        []Run            `json:"runs,omitempty"`
+	Calibration *CalibrationPlan `json:"calibration,omitempty"`
+	Calibrated  []CalibrationRun `json:"calibrated,omitempty"`
+}
+
+// The experiments as they are named in SimRun.
+const (
+	expDay  = "day"
+	expSwim = "swim"
+)
+
+// Setup is a workload and a cluster.
+type Setup struct {
+	Workload string     `json:"workload"`
+	Jobs     int        `json:"jobs"`
+	Tasks    int        `json:"tasks"`
+	Config   sim.Config `json:"config"`
+}
+
+func setupOf(w *trace.Workload, c sim.Config) *Setup {
+	return &Setup{Workload: w.Name, Jobs: len(w.Jobs), Tasks: len(w.Tasks), Config: c}
+}
+
+// String says what it is in a line.
+func (s *Setup) String() string {
+	n := s.Config.Node
+	text := fmt.Sprintf("%s: %d jobs, %d tasks on %d nodes with %g CPUs and %s each", s.Workload, s.Jobs, s.Tasks, s.Config.Nodes, n.CPUs, report.Bytes(n.Memory))
+	if n.Swap > 0 {
+		text += fmt.Sprintf(", %s of swap", report.Bytes(n.Swap))
+	}
+	return text
+}
+
+// Run is one simulation.
+type Run struct {
+	Experiment string `json:"experiment"`
+	Seed       uint64 `json:"seed"`
+	Policy     string `json:"policy"`
+	// Medium is empty for policies that use none.
+	Medium string `json:"medium,omitempty"`
+	Point  Point  `json:"point"`
+
+	// Took is how long the simulation took.
+	Took     float64 `json:"took"`
+	Jobs     int     `json:"jobs"`
+	Tasks    int     `json:"tasks"`
+	Makespan float64 `json:"makespan"`
+
+	Work    sim.Work           `json:"work"`
+	Energy  sim.Energy         `json:"energy"`
+	IO      sim.IO             `json:"io"`
+	Counts  sim.Counts         `json:"counts"`
+	Bands   []Band             `json:"bands"`
+	Reading *sim.ReadingResult `json:"reading,omitempty"`
+
+	// Failure says why there are no numbers.
+	Failure string `json:"failure,omitempty"`
+}
+
+// Band is the jobs of a band: means, except Median and P95, which are of the
+// jobs' response too.
+type Band struct {
+	Name         string  `json:"name"`
+	Jobs         int     `json:"jobs"`
+	Tasks        int     `json:"tasks"`
+	Response     float64 `json:"response"`
+	Median       float64 `json:"median"`
+	P95          float64 `json:"p95"`
+	TaskResponse float64 `json:"task_response"`
+	Wasted       float64 `json:"wasted"`
+}
+
+// fill takes over what a run has found.
+func (r *Run) fill(x *sim.Result) {
+	r.Jobs, r.Tasks, r.Makespan = x.Jobs, x.Tasks, x.Makespan
+	r.Work, r.Energy, r.IO, r.Counts, r.Reading = x.Work, x.Energy, x.IO, x.Counts, x.Reading
+	for _, b := range x.Bands {
+		r.Bands = append(r.Bands, Band{Name: b.Name, Jobs: b.Jobs, Tasks: b.Tasks, Response: b.Response.Mean,
+			Median: b.Response.Quantile(0.5), P95: b.Response.Quantile(0.95), TaskResponse: b.TaskResponse.Mean, Wasted: b.Wasted})
+	}
+}
+
+// response is the mean response of the jobs of a band, 0 when there are none.
+func (r *Run) response(band string) float64 {
+	for _, b := range r.Bands {
+		if b.Name == band {
+			return b.Response
+		}
+	}
+	return 0
+}
+
+// meanResponse is that of all jobs.
+func (r *Run) meanResponse() float64 {
+	sum, jobs := 0.0, 0
+	for _, b := range r.Bands {
+		sum += b.Response * float64(b.Jobs)
+		jobs += b.Jobs
+	}
+	if jobs == 0 {
+		return 0
+	}
+	return sum / float64(jobs)
+}
+
+func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
+
+// Any reports whether there is something to show.
+func (r *Results) Any() bool { return len(r.Runs)+len(r.Calibrated) > 0 }
+
+// media notes what is used.
+func (r *Results) media(m sim.Measurements) {
+	var words []string
+	for _, x := range m.Media {
+		words = append(words, fmt.Sprintf("%s %s/s out, %s/s in, %s and %s besides", x.Name, report.Bytes(int64(x.Write)), report.Bytes(int64(x.Read)),
+			report.Duration(x.DumpOverhead), report.Duration(x.RestoreOverhead)))
+	}
+	r.More = append(r.More, report.Fact{Name: "Storage", Value: strings.Join(words, "; ")}, report.Fact{Name: "Measured", Value: m.From})
+}
+
+// seeds are those of the day, in the order in which they were run.
+func (r *Results) seeds() []uint64 {
+	return sample.Distinct(r.in(expDay), func(x Run) uint64 { return x.Seed })
+}
+
+// in are the runs of an experiment, those that have failed too.
+func (r *Results) in(experiment string) []Run {
+	return sample.Where(r.Runs, func(x Run) bool { return x.Experiment == experiment })
+}
+
+// aDay is the runs of one seed.
+type aDay []Run
+
+// day is the runs of one seed that have numbers.
+func (r *Results) day(seed uint64) aDay {
+	return sample.Where(aDay(r.in(expDay)), func(x Run) bool { return x.Seed == seed && x.Failure == "" })
+}
+
+// run is that of a policy on a medium, nil if there is none.
+func (d aDay) run(policy, medium string) *Run {
+	for i := range d {
+		if d[i].Policy == policy && (d[i].Medium == medium || d[i].Medium == "") {
+			return &d[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package yarn
+
+import (
+	"fmt"
+	"slices"
+
+	"headrace/lab/rig"
+	"headrace/lab/sample"
+	"headrace/lab/view"
+	"headrace/report"
+)
+
+// Page is the whole report for people who would rather look.
+func (r *Results) Page() *report.Page {
+	aims := r.aims()
+	p := &report.Page{
+		Title: "Preemption on YARN: killed, suspended, checkpointed",
+		Intro: "YARN's own scheduler chooses containers that have to give way to a job of higher priority. Stock YARN kills them. With Headrace's plug-ins the same containers are " +
+			"suspended or written to storage, and go on later where they were. All of it was measured on real daemons; every task's answer was checked, and a run in which something else happened to a container than its policy says does not count.",
+		Figures: view.AimFigures(aims),
+		Facts:   r.Facts(),
+	}
+	r.pairSections(p)
+	r.workloadSection(p)
+	if len(r.Stores) > 0 {
+		p.Add("Storage", report.Block{Table: storesTable(r.Stores)})
+	}
+	p.Add("Aims", report.Block{Table: view.AimTable(aims)}, r.RemarksText())
+	return p
+}
+
+func (r *Results) pairSections(p *report.Page) {
+	all := r.good(expPair)
+	for _, c := range all.cases() {
+		here := all.in(c)
+		table := pairTable(c, here)
+		table.Title = ""
+		p.Add("A pair of jobs: "+c,
+			report.Block{Timeline: pairTimeline(here)},
+			report.Block{Bars: pairBars(here)},
+			report.Block{Table: table})
+	}
+	if len(all.stops()) > 0 {
+		p.Add("How soon processes stand still", report.Block{Table: r.stopTable()})
+	}
+}
+
+// pairTimeline has a panel for each policy: the run with the median makespan.
+func pairTimeline(here runs) *report.Timeline {
+	t := &report.Timeline{Title: "What the tasks did", Note: "For each policy, the repeat whose makespan is the median."}
+	for _, name := range here.names() {
+		x := sample.Middle(here.by(name), lasted)
+		t.Panels = append(t.Panels, report.Panel{Name: name, Lanes: x.Lanes,
+			Note:    fmt.Sprintf("urgent done after %s, all done after %s; %v", report.UnitTenths.Format(x.sojourn()), report.UnitTenths.Format(x.Makespan), x.Counts),
+			Markers: []report.Marker{{At: x.Arrived, Label: "urgent arrives"}}})
+	}
+	return t
+}
+
+// barsOver compares measures of all that was run.
+func barsOver(title string, here runs, measures []yarnMeasure) *report.Bars {
+	b := &report.Bars{Title: title, Note: "Medians; thin lines from the least to the greatest.", Rows: here.names()}
+	for _, m := range measures {
+		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
+		for _, name := range b.Rows {
+			view.AddBar(&g, here.by(name).of(m.of))
+		}
+		b.Groups = append(b.Groups, g)
+	}
+	return b
+}
+
+type yarnMeasure struct {
+	title string
+	unit  report.Unit
+	of    metric
+}
+
+func pairBars(here runs) *report.Bars {
+	return barsOver("What each policy costs", here, []yarnMeasure{
+		{"Urgent: sojourn", report.UnitTenths, Run.sojourn},
+		{"Makespan", report.UnitTenths, lasted},
+		{"Wasted processor time", report.UnitTenths, Run.wasted},
+		{"Energy, kJ", report.UnitNone, func(r Run) float64 { return energy(r) / 1000 }},
+	})
+}
+
+func (r *Results) workloadSection(p *report.Page) {
+	all := r.good(expWorkload)
+	if len(all) == 0 {
+		return
+	}
+	w := r.Workload
+	text := fmt.Sprintf("%d jobs, one after the other from job %d of %s on: their gaps, made %.3g s long in all, and their sizes, a task for each %s and at most %d. "+
+		"A task keeps %s in memory and takes %s of processor time, that of one of the %d high-priority jobs %s; %d run at a time. Their work alone would fill %s of the slots' time from the first submission to the last.",
+		len(w.Jobs), w.From, w.Trace, w.Span, report.Bytes(w.Block), w.most(), report.Bytes(w.Bytes), report.Seconds(w.Low), w.highs(), report.Seconds(w.High), w.Slots, report.Percent(w.load()))
+	blocks := []report.Block{report.Text(text), {Stacks: wastedStacks(all)},
+		{Bars: barsOver("Energy and response", all, []yarnMeasure{
+			{"Energy, kJ", report.UnitNone, func(r Run) float64 { return energy(r) / 1000 }},
+			{"Low: mean response", report.UnitTenths, lowMean},
+			{"High: mean response", report.UnitTenths, Run.sojourn},
+		})},
+		{Table: r.workloadTable()}, {Panes: responsePanes(all)}, {Table: r.responseTable()}}
+	if len(r.adaptives()) > 0 {
+		blocks = append(blocks, report.Block{Table: r.adaptiveTable()})
+	}
+	if all.moves() {
+		blocks = append(blocks, report.Block{Table: r.overheadTable()})
+	}
+	p.Add("The workload", blocks...)
+}
+
+// most is how many tasks the largest job has.
+func (p *WorkloadPlan) most() int {
+	n := 0
+	for _, j := range p.Jobs {
+		n = max(n, j.Tasks)
+	}
+	return n
+}
+
+// highs is how many jobs are of high priority.
+func (p *WorkloadPlan) highs() int {
+	n := 0
+	for _, j := range p.Jobs {
+		if j.High {
+			n++
+		}
+	}
+	return n
+}
+
+// wasteByKill is the published share of figure 8.
+const wasteByKill = 0.28
+
+// publishedReduction is how much less than kill a checkpoint wastes in figure 8, by
+// the store of ours that is like theirs.
+var publishedReduction = map[string]float64{"checkpoint " + storeHDD: 0.5, "checkpoint " + rig.StoreDisk: 0.65, "checkpoint " + storeTmp: 0.67}
+
+// wastedStacks show what the wasted processor time went into.
+func wastedStacks(all runs) *report.Stacks {
+	s := &report.Stacks{Title: "Processor time that was wasted, as a share of what was used", Unit: report.UnitPercent, Better: report.Lower,
+		Targets: "published", Parts: []report.Part{{Name: "killed work", Kind: report.Lost}, {Name: "dumps and restores", Kind: report.Checkpointing}}}
+	for _, name := range all.names() {
+		mine := all.by(name)
+		row := report.Stack{Name: name}
+		for _, part := range []metric{lost, func(r Run) float64 { return r.OverheadCPU }} {
+			row.Values = append(row.Values, mine.of(func(r Run) float64 { return part(r) / (r.TaskCPU + r.OverheadCPU) }).Median)
+		}
+		switch reduction, ok := publishedReduction[name]; {
+		case name == "kill":
+			row.Target = wasteByKill
+		case ok:
+			row.Target = wasteByKill * (1 - reduction)
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+// responsePanes are the distributions of figures 9 and 11: each policy beside kill.
+func responsePanes(all runs) *report.Panes {
+	p := &report.Panes{Title: "Response of jobs", Cumulative: true,
+		X: report.Axis{Label: "response", Unit: report.UnitTenths}, Y: report.Axis{Label: "share of the jobs", Unit: report.UnitPercent}}
+	for _, high := range []bool{false, true} {
+		for _, name := range all.names() {
+			if name == "kill" && len(all.names()) > 1 {
+				continue
+			}
+			pane := report.Pane{Title: jobsCalled(high) + ": " + name}
+			for _, curve := range slices.Compact([]string{"kill", name}) {
+				if responses := all.by(curve).responses(high); len(responses) > 0 {
+					pane.Series = append(pane.Series, cumulative(curve, responses))
+				}
+			}
+			p.Panes = append(p.Panes, pane)
+		}
+	}
+	return p
+}
+
+func cumulative(name string, sorted []float64) report.Series {
+	s := report.Series{Name: name}
+	for i, v := range sorted {
+		s.Points = append(s.Points, report.Point{X: v, Y: float64(i+1) / float64(len(sorted))})
+	}
+	return s
+}

@@ -1,0 +1,61 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+
+	"headrace/internal/linux/cgroup"
+)
+
+// MemoryGroup makes a cgroup that may hold so many bytes of memory, page cache
+// included. The removal of the scratch removes it.
+func (s *Scratch) MemoryGroup(limit int64) (string, error) {
+	root, err := memoryHierarchy()
+	if err != nil {
+		return "", err
+	}
+	group := filepath.Join(root, filepath.Base(s.Dir)+"-memory")
+	if err := makeGroup(group); err != nil {
+		return "", err
+	}
+	if err := cgroup.LimitMemory(group, limit); err != nil {
+		return "", fmt.Errorf("limit the memory of a cgroup to %d bytes: %w", limit, err)
+	}
+	return group, nil
+}
+
+// memoryHierarchy is where memory cgroups are made.
+func memoryHierarchy() (string, error) {
+	for _, root := range cgroup.Roots("memory") {
+		return root, nil
+	}
+	for _, root := range cgroup.Roots("") {
+		if !cgroup.HasController(root, "memory") {
+			continue
+		}
+		return root, cgroup.Write(filepath.Join(root, "cgroup.subtree_control"), "+memory")
+	}
+	return "", errors.New("limit memory: the kernel has the memory controller mounted neither as cgroup version 1 nor 2")
+}
+
+// dropMemoryGroups removes the memory cgroup that was made for dir. Its processes
+// have ended.
+func dropMemoryGroups(dir string) error {
+	var errs []error
+	for _, root := range append(cgroup.Roots("memory"), cgroup.Roots("")...) {
+		if group := filepath.Join(root, filepath.Base(dir)+"-memory"); IsDir(group) {
+			errs = append(errs, removeGroup(group))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// enterGroup is cmd as it starts inside a cgroup of either version.
+func enterGroup(group string, cmd *exec.Cmd) *exec.Cmd {
+	if group == "" {
+		return cmd
+	}
+	return exec.Command("/bin/sh", append([]string{"-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group}, cmd.Args...)...)
+}

@@ -1,0 +1,65 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"headrace/lab/sample"
+	"headrace/report"
+)
+
+// AimTable has the aims beside what was measured.
+func AimTable(aims []sample.Aim) *report.Table {
+	t := &report.Table{
+		Title: "Aims",
+		Note:  "Medians over the repeats, in brackets from the least to the greatest.",
+		Columns: []report.Column{{Title: "figure", Flex: true}, {Title: "paper", Align: report.Right}, {Title: "aim", Align: report.Right},
+			{Title: "measured", Align: report.Right}, {Title: ""}, {Title: "at"}},
+	}
+	for _, a := range aims {
+		verdict, tone := a.Verdict()
+		t.Add(report.Str(a.What), report.Str(a.Paper), report.Str(a.Limit()), Figure(a.Value, a.Unit), report.Toned(verdict, tone), report.Str(a.Where))
+	}
+	return t
+}
+
+// AimFigures are the aims for the head of a page.
+func AimFigures(aims []sample.Aim) []report.Figure {
+	var out []report.Figure
+	for _, a := range aims {
+		verdict, tone := a.Verdict()
+		note := "aim: " + a.Limit() + ", " + verdict
+		if a.Paper != "" {
+			note += "; paper: " + a.Paper
+		}
+		switch {
+		case a.Part != "":
+			note = fmt.Sprintf("(%s) %s", a.Part, note)
+			if a.Where != "" {
+				note += " (worst: " + a.Where + ")"
+			}
+		case a.Where != "":
+			note += " (" + a.Where + ")"
+		}
+		out = append(out, report.Figure{Value: a.Show(a.Value.Median), Label: a.What, Note: note, Tone: tone})
+	}
+	return out
+}
+
+// AimNote says how far from their aims the figures of a table are.
+func AimNote(aims []sample.Aim) string {
+	var words []string
+	for _, a := range aims {
+		verdict, _ := a.Verdict()
+		if by := math.Abs(a.Value.Median - a.Bound); !math.IsNaN(by) {
+			verdict += " by " + a.Unit.Format(by)
+		}
+		where := ""
+		if a.Where != "" {
+			where = " (" + a.Where + ")"
+		}
+		words = append(words, fmt.Sprintf("Aim: %s%s: %s, is %s: %s.", a.What, where, a.Limit(), a.Unit.Format(a.Value.Median), verdict))
+	}
+	return strings.Join(words, " ")
+}
