@@ -29,7 +29,7 @@ const module = "headrace"
 // package may import only its own family.
 var layers = [][]string{
 	0: {".", "config", "internal/linux", "internal/accept", "internal/budget", "internal/criu", "internal/crash", "internal/hdfstest", "internal/testkit"},
-	1: {"proc", "pagecache", "disk", "fileset", "tasklog"},
+	1: {"paper", "proc", "pagecache", "disk", "fileset", "tasklog"},
 	2: {"policy", "stream", "trace", "report", "wire", "serve"},
 	3: {"node", "manager", "sim", "doctor", "warm", "limits"},
 	4: {"data"},

@@ -1,6 +1,9 @@
 package trace
 
-import "headrace"
+import (
+	"headrace"
+	"headrace/paper"
+)
 
 // Comparison sets a number of ours beside the published one. Numbers with the unit
 // "%" are percentages.
@@ -30,7 +33,7 @@ func (c *comparisons) derived(what, unit string, published, ours float64, source
 // CompareWorkload compares what a workload asks for with the published day, whose
 // size is taken times the scale with which it was generated.
 func CompareWorkload(w *Workload, scale float64) []Comparison {
-	p := PublishedDay()
+	p := paper.GoogleDay()
 	byBand, byClass := make([]float64, len(p.Bands)), make([]float64, len(p.Classes))
 	cores, coreHours := 0.0, 0.0
 	for i := range w.Tasks {
@@ -59,7 +62,7 @@ func CompareWorkload(w *Workload, scale float64) []Comparison {
 // of it that was wasted, in core-hours, for the published day's size divided by
 // scale; with 0 used, waste is not compared.
 func CompareOutcome(o *Outcome, used, wasted, scale float64) []Comparison {
-	p := PublishedDay()
+	p := paper.GoogleDay()
 	bands, classes := make([]Preempted, len(p.Bands)), o.ByClass
 	var all Preempted
 	for i, v := range o.ByPriority {

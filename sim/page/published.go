@@ -3,6 +3,7 @@ package page
 import (
 	"math"
 
+	"headrace/paper"
 	"headrace/policy"
 	"headrace/report"
 	"headrace/sim"
@@ -20,23 +21,15 @@ func (s set) published(v float64) float64 {
 
 // publishedWaste is the share of what was used that was wasted.
 func publishedWaste(r *sim.Result) float64 {
-	for _, w := range trace.PublishedDay().Wastes {
-		if w.Policy == string(r.Policy) && (w.Medium == r.Medium || w.Medium == "") {
-			return w.Share
-		}
-	}
-	return 0
+	share, _ := paper.GoogleDay().Waste(string(r.Policy), r.Medium)
+	return share
 }
 
 // publishedChange is how a policy changes the response of a band's jobs, against
 // another on the same medium: -0.74 is 74 % shorter.
 func publishedChange(p, against policy.Name, medium, band string) float64 {
-	for _, r := range trace.PublishedDay().Responses {
-		if r.Policy == string(p) && r.Against == string(against) && r.Medium == medium && r.Band == band {
-			return r.Change
-		}
-	}
-	return 0
+	r, _ := paper.GoogleDay().Response(string(p), string(against), medium, band)
+	return r.Change
 }
 
 // publishedResponse is that against kill, as a multiple.
@@ -50,7 +43,7 @@ func publishedResponse(r *sim.Result, band string) float64 {
 // publishedOften is the share of preempted tasks that were preempted at least so
 // often (figure 1c).
 func publishedOften(times int) float64 {
-	p := trace.PublishedDay()
+	p := paper.GoogleDay()
 	switch times {
 	case 1:
 		return 1
@@ -64,7 +57,7 @@ func publishedOften(times int) float64 {
 
 // publishedBands are the rates of table 1, with that of all tasks behind them.
 func publishedBands(i int) float64 {
-	p := trace.PublishedDay()
+	p := paper.GoogleDay()
 	if i < len(p.Bands) {
 		return p.Bands[i].Preempted
 	}
@@ -72,7 +65,7 @@ func publishedBands(i int) float64 {
 }
 
 func publishedClasses(i int) float64 {
-	if p := trace.PublishedDay(); i < len(p.Classes) {
+	if p := paper.GoogleDay(); i < len(p.Classes) {
 		return p.Classes[i].Preempted
 	}
 	return missing
@@ -84,7 +77,7 @@ func (s set) publishedSection(p *report.Page) {
 		return
 	}
 	r := s.reference
-	scale := share(r.Tasks, trace.PublishedDay().Tasks)
+	scale := share(r.Tasks, paper.GoogleDay().Tasks)
 	t := &report.Table{
 		Title:   "Kill, beside checkpoint-preemption",
 		Note:    "What is in core-hours is taken for the size of the workload. Tables 1 and 2 and figure 1 of the paper are about a month of a real cluster, the rest about a simulated day.",

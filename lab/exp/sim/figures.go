@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"headrace/lab/sample"
+	"headrace/paper"
 	"headrace/report"
 )
 
@@ -46,9 +47,6 @@ func (f simFigure) cell(s sample.Spread) report.Cell {
 }
 
 const wasteOfKill = "waste: kill"
-
-// publishedWaste is figure 3a of checkpoint-preemption, by SimRun.called.
-var publishedWaste = map[string]float64{"kill": 0.35, "checkpoint hdd": 0.146, "checkpoint ssd": 0.111, "checkpoint nvm": 0.085}
 
 // wasteOf is the share of the time of CPUs that was wasted.
 func wasteOf(policy, medium string) func(aDay) float64 {
@@ -101,13 +99,16 @@ func simFigures() []simFigure {
 
 // wasteFigures are figure 3a: who wastes less than whom.
 func wasteFigures() []simFigure {
-	paper := func(run string) string { return report.Percent(publishedWaste[run]) }
-	out := []simFigure{{experiment: simFigure3, name: wasteOfKill, paper: paper("kill"), of: wasteOf("kill", ""), expected: "25 to 45 %",
+	published := func(policy, medium string) string {
+		share, _ := paper.GoogleDay().Waste(policy, medium)
+		return report.Percent(share)
+	}
+	out := []simFigure{{experiment: simFigure3, name: wasteOfKill, paper: published("kill", ""), of: wasteOf("kill", ""), expected: "25 to 45 %",
 		holds: func(_ aDay, v float64) bool { return v >= 0.25 && v <= 0.45 }}}
 	before := simFigure{name: "kill", of: wasteOf("kill", "")}
 	for _, medium := range dayMedia {
 		than := before
-		f := simFigure{experiment: simFigure3, name: "waste: checkpoint on " + medium, paper: paper("checkpoint " + medium), of: wasteOf("checkpoint", medium),
+		f := simFigure{experiment: simFigure3, name: "waste: checkpoint on " + medium, paper: published("checkpoint", medium), of: wasteOf("checkpoint", medium),
 			expected: "less than " + than.name,
 			holds:    func(d aDay, v float64) bool { return v < than.of(d) }}
 		out = append(out, f)
@@ -116,58 +117,67 @@ func wasteFigures() []simFigure {
 	return out
 }
 
+// asPublished asks for the direction that the paper has: a change, or words where it
+// has no number.
+func (f simFigure) asPublished(change float64, words string) simFigure {
+	f.change, f.paper = true, words
+	switch {
+	case change != 0:
+		f.paper, f.expected, f.holds = fmt.Sprintf("%.0f %%", 100*change), "less", isLess
+	case words == "less":
+		f.expected, f.holds = words, isLess
+	case words == "more" || words == "a little more":
+		f.expected, f.holds = "more", isMore
+	default:
+		f.expected, f.holds = "within 3 %", isAlike
+	}
+	return f
+}
+
+// energyFigures are figure 3b.
 func energyFigures() []simFigure {
-	figure := func(medium, paper, expected string, holds func(aDay, float64) bool) simFigure {
-		return simFigure{experiment: simFigure3, name: "energy: checkpoint on " + medium + ", over kill", paper: paper, change: true,
-			of: changeOf("checkpoint", medium, "kill", joules), expected: expected, holds: holds}
+	var out []simFigure
+	for _, medium := range dayMedia {
+		change := 0.0
+		if medium == "nvm" {
+			change = paper.GoogleDay().Energy
+		}
+		f := simFigure{experiment: simFigure3, name: "energy: checkpoint on " + medium + ", over kill", of: changeOf("checkpoint", medium, "kill", joules)}
+		out = append(out, f.asPublished(change, "alike"))
 	}
-	return []simFigure{
-		figure("hdd", "alike", "within 3 %", isAlike),
-		figure("ssd", "alike", "within 3 %", isAlike),
-		figure("nvm", "-5 %", "less", isLess),
-	}
+	return out
 }
 
 // responseFigures are figure 3c: responses over those of kill.
 func responseFigures() []simFigure {
 	var out []simFigure
-	for _, c := range []struct {
-		medium, band, paper, expected string
-		holds                         func(aDay, float64) bool
-	}{
-		{"hdd", "free", "less", "less", isLess},
-		{"hdd", "middle", "more", "more", isMore},
-		{"hdd", "production", "more", "more", isMore},
-		{"ssd", "free", "less", "less", isLess},
-		{"ssd", "middle", "a little more", "more", isMore},
-		{"ssd", "production", "alike", "within 3 %", isAlike},
-		{"nvm", "free", "-74 %", "less", isLess},
-		{"nvm", "middle", "-23 %", "less", isLess},
-		{"nvm", "production", "alike", "within 3 %", isAlike},
-	} {
-		out = append(out, simFigure{experiment: simFigure3, name: fmt.Sprintf("response, %s: checkpoint on %s, over kill", c.band, c.medium),
-			paper: c.paper, change: true, of: changeOf("checkpoint", c.medium, "kill", responseIn(c.band)), expected: c.expected, holds: c.holds})
+	for _, medium := range dayMedia {
+		for _, b := range simBands {
+			r, _ := paper.GoogleDay().Response("checkpoint", "kill", medium, b.name)
+			f := simFigure{experiment: simFigure3, name: fmt.Sprintf("response, %s: checkpoint on %s, over kill", b.name, medium),
+				of: changeOf("checkpoint", medium, "kill", responseIn(b.name))}
+			out = append(out, f.asPublished(r.Change, inWords[r.Words]))
+		}
 	}
 	return out
 }
 
+// inWords is what we call what the paper has words for only.
+var inWords = map[string]string{"shorter": "less", "longer": "more", "slightly longer": "a little more", "comparable": "alike", "similar": "alike", "comparable to kill": "as kill"}
+
 // adaptiveFigures are figure 5: adaptive over checkpoint.
 func adaptiveFigures() []simFigure {
-	papers := map[string][]string{
-		"free":       {"-36 %", "-12 %", "-3 %"},
-		"middle":     {"-55 %", "-17 %", "-8 %"},
-		"production": {"-29 %", "-8 %", "as kill"},
-	}
 	var out []simFigure
 	for _, b := range simBands {
-		for i, medium := range dayMedia {
-			f := simFigure{experiment: simFigure5, name: fmt.Sprintf("response, %s: adaptive on %s, over checkpoint", b.name, medium), paper: papers[b.name][i],
-				change: true, of: changeOf("adaptive", medium, "checkpoint", responseIn(b.name)), expected: "less", holds: isLess}
-			if f.paper == "as kill" {
-				f.name = fmt.Sprintf("response, %s: adaptive on %s, over kill", b.name, medium)
-				f.of, f.expected, f.holds = changeOf("adaptive", medium, "kill", responseIn(b.name)), "within 3 %", isAlike
+		for _, medium := range dayMedia {
+			r, _ := paper.GoogleDay().Response("adaptive", "checkpoint", medium, b.name)
+			than := r.Against
+			if r.Change == 0 {
+				than = "kill"
 			}
-			out = append(out, f)
+			f := simFigure{experiment: simFigure5, name: fmt.Sprintf("response, %s: adaptive on %s, over %s", b.name, medium, than),
+				of: changeOf("adaptive", medium, than, responseIn(b.name))}
+			out = append(out, f.asPublished(r.Change, inWords[r.Words]))
 		}
 	}
 	return out

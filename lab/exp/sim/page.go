@@ -2,6 +2,7 @@ package sim
 
 import (
 	"headrace/lab/view"
+	"headrace/paper"
 	"headrace/report"
 )
 
@@ -68,7 +69,8 @@ func wasteStacks(d aDay) *report.Stacks {
 		if used == 0 {
 			continue
 		}
-		s.Rows = append(s.Rows, report.Stack{Name: d[i].called(), Target: publishedWaste[d[i].called()],
+		published, _ := paper.GoogleDay().Waste(d[i].Policy, d[i].Medium)
+		s.Rows = append(s.Rows, report.Stack{Name: d[i].called(), Target: published,
 			Values: []float64{w.Killed / used, w.Dump / used, w.Restore / used, w.PageIn / used, w.Stop / used}})
 	}
 	return s
@@ -97,10 +99,12 @@ func responseBars(d aDay) *report.Bars {
 // adaptiveBars are figure 5 of checkpoint-preemption.
 func adaptiveBars(d aDay) *report.Bars {
 	b := &report.Bars{Title: "Mean response of jobs: adaptive over checkpoint", Rows: dayMedia, Targets: "published"}
-	published := map[string][]float64{"free": {0.64, 0.88, 0.97}, "middle": {0.45, 0.83, 0.92}, "production": {0.71, 0.92}}
 	for _, band := range simBands {
-		g := report.BarGroup{Title: band.name, Unit: report.UnitRatio, Better: report.Lower, Line: 1, Targets: published[band.name]}
+		g := report.BarGroup{Title: band.name, Unit: report.UnitRatio, Better: report.Lower, Line: 1}
 		for _, medium := range dayMedia {
+			if r, _ := paper.GoogleDay().Response("adaptive", "checkpoint", medium, band.name); r.Change != 0 {
+				g.Targets = append(g.Targets, 1+r.Change)
+			}
 			g.Values = append(g.Values, 1+changeOf("adaptive", medium, "checkpoint", responseIn(band.name))(d))
 		}
 		b.Groups = append(b.Groups, g)

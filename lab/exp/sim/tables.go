@@ -7,6 +7,7 @@ import (
 
 	"headrace/lab/sample"
 	"headrace/lab/view"
+	"headrace/paper"
 	"headrace/report"
 )
 
@@ -98,7 +99,7 @@ func (r *Results) dayTable(d aDay) *report.Table {
 		}
 		last = x.Policy
 		row := []report.Cell{report.Str(name), report.Str(x.Medium), report.Num(x.Work.WasteShare(), report.UnitPercent),
-			publishedCell(x.called()), hours(x.Work.Wasted())}
+			publishedCell(x), hours(x.Work.Wasted())}
 		row = append(row, changeCell(x, kill, joules))
 		for _, b := range simBands {
 			row = append(row, changeCell(x, kill, responseIn(b.name)))
@@ -110,8 +111,8 @@ func (r *Results) dayTable(d aDay) *report.Table {
 	return t
 }
 
-func publishedCell(run string) report.Cell {
-	if v, ok := publishedWaste[run]; ok {
+func publishedCell(x *Run) report.Cell {
+	if v, ok := paper.GoogleDay().Waste(x.Policy, x.Medium); ok {
 		return report.Num(v, report.UnitPercent)
 	}
 	return report.Str("")

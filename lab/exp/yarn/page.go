@@ -3,10 +3,12 @@ package yarn
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"headrace/lab/rig"
 	"headrace/lab/sample"
 	"headrace/lab/view"
+	"headrace/paper"
 	"headrace/report"
 )
 
@@ -130,28 +132,26 @@ func (p *WorkloadPlan) highs() int {
 	return n
 }
 
-// wasteByKill is the published share of figure 8.
-const wasteByKill = 0.28
-
-// publishedReduction is how much less than kill a checkpoint wastes in figure 8, by
-// the store of ours that is like theirs.
-var publishedReduction = map[string]float64{"checkpoint " + storeHDD: 0.5, "checkpoint " + rig.StoreDisk: 0.65, "checkpoint " + storeTmp: 0.67}
+// publishedMedium is the medium of the paper that is like a store of ours.
+var publishedMedium = map[string]string{storeHDD: "hdd", rig.StoreDisk: "ssd", storeTmp: "nvm"}
 
 // wastedStacks show what the wasted processor time went into.
 func wastedStacks(all runs) *report.Stacks {
 	s := &report.Stacks{Title: "Processor time that was wasted, as a share of what was used", Unit: report.UnitPercent, Better: report.Lower,
 		Targets: "published", Parts: []report.Part{{Name: "killed work", Kind: report.Lost}, {Name: "dumps and restores", Kind: report.Checkpointing}}}
+	published := paper.OnYARN()
 	for _, name := range all.names() {
 		mine := all.by(name)
 		row := report.Stack{Name: name}
 		for _, part := range []metric{lost, func(r Run) float64 { return r.OverheadCPU }} {
 			row.Values = append(row.Values, mine.of(func(r Run) float64 { return part(r) / (r.TaskCPU + r.OverheadCPU) }).Median)
 		}
-		switch reduction, ok := publishedReduction[name]; {
+		store, checkpoint := strings.CutPrefix(name, "checkpoint ")
+		switch less, ok := published.Less[publishedMedium[store]]; {
 		case name == "kill":
-			row.Target = wasteByKill
-		case ok:
-			row.Target = wasteByKill * (1 - reduction)
+			row.Target = published.KillWastes
+		case checkpoint && ok:
+			row.Target = published.KillWastes * (1 - less)
 		}
 		s.Rows = append(s.Rows, row)
 	}

@@ -1,79 +1,79 @@
-package trace
+package paper
 
-// Published is what checkpoint-preemption says of Google's trace and of its simulation
+// Day is what checkpoint-preemption says of Google's trace and of its simulation
 // of one day of it. Shares are from 0 to 1.
-type Published struct {
+type Day struct {
 	// Jobs, Tasks and Cores are the size of the day (section 3.3.2).
-	Jobs  int     `json:"jobs"`
-	Tasks int     `json:"tasks"`
-	Cores float64 `json:"cores"`
+	Jobs  int    
+	Tasks int    
+	Cores float64
 	// WastedCoreHours is what killing wastes in the day, WasteShare its share of what
 	// is used (section 3.3.2; section 2 has the same share for the whole trace).
-	WastedCoreHours float64 `json:"wasted_core_hours"`
-	WasteShare      float64 `json:"waste_share"`
+	WastedCoreHours float64
+	WasteShare      float64
 
 	// Bands and Classes are tables 1 and 2, from the whole trace.
-	Bands   []PublishedRate `json:"bands"`
-	Classes []PublishedRate `json:"classes"`
+	Bands   []Rate
+	Classes []Rate
 	// Preempted is the share of all schedulings that ended with a preemption, FreeShare
 	// the share of the preemptions that were of the free band, which is at least so
 	// much (section 2, figure 1b).
-	Preempted float64 `json:"preempted"`
-	FreeShare float64 `json:"free_share"`
+	Preempted float64
+	FreeShare float64
 	// Repeated is the share of the tasks ever preempted that were preempted more than
 	// once, Often that of those preempted ten times or more (figure 1c).
-	Repeated float64 `json:"repeated"`
-	Often    float64 `json:"often"`
+	Repeated float64
+	Often    float64
 
 	// Wastes are figure 3a, Responses figures 3c and 5, as far as the text gives them.
-	Wastes    []PublishedWaste    `json:"wastes"`
-	Responses []PublishedResponse `json:"responses"`
+	Wastes    []Waste   
+	Responses []Response
 	// Energy is how checkpoints on NVM change the energy that is drawn, against killing
 	// (figure 3b).
-	Energy float64 `json:"energy"`
+	Energy float64
 }
 
-// PublishedRate is a line of table 1 or 2. What the tables call the number of tasks
+// Rate is a line of table 1 or 2. What the tables call the number of tasks
 // is how often tasks were scheduled, and the percentage that of schedulings which
 // ended with a preemption: 47.4 million are more than the trace has tasks (25
 // million), and as many as it has events of scheduling.
-type PublishedRate struct {
-	Name      string  `json:"name"`
-	Scheduled float64 `json:"scheduled"`
-	Preempted float64 `json:"preempted"`
+type Rate struct {
+	Name      string 
+	Scheduled float64
+	Preempted float64
 }
 
-// PublishedWaste is the share of the CPUs' time that a policy wastes.
-type PublishedWaste struct {
-	Policy string  `json:"policy"`
-	Medium string  `json:"medium,omitempty"`
-	Share  float64 `json:"share"`
+// Waste is the share of the CPUs' time that a policy wastes.
+type Waste struct {
+	Policy string 
+	Medium string 
+	Share  float64
 }
 
-// PublishedResponse is how a policy changes the response time of a band's jobs,
+// Response is how a policy changes the response time of a band's jobs,
 // against another policy on the same medium: -0.74 is 74 % shorter.
-type PublishedResponse struct {
-	Policy  string `json:"policy"`
-	Against string `json:"against"`
-	Medium  string `json:"medium"`
-	Band    string `json:"band"`
+type Response struct {
+	Policy  string
+	Against string
+	Medium  string
+	Band    string
 	// Change is 0 where the paper has words only.
-	Change float64 `json:"change"`
-	Words  string  `json:"words,omitempty"`
-	Source string  `json:"source"`
+	Change float64
+	Words  string 
+	Source string 
 }
 
-// PublishedDay is the paper's numbers. The caller may change what it gets.
-func PublishedDay() Published {
-	return Published{
+// GoogleDay returns the numbers. The caller may change what it gets.
+func GoogleDay() Day {
+	return Day{
 		Jobs: 15_000, Tasks: 600_000, Cores: 22_000,
 		WastedCoreHours: 3400, WasteShare: 0.35,
-		Bands: []PublishedRate{
+		Bands: []Rate{
 			{"free", 28.4e6, 0.2026},
 			{"middle", 17.3e6, 0.0055},
 			{"production", 1.7e6, 0.0102},
 		},
-		Classes: []PublishedRate{
+		Classes: []Rate{
 			{"0", 37.4e6, 0.1176},
 			{"1", 5.94e6, 0.1887},
 			{"2", 3.70e6, 0.0814},
@@ -81,21 +81,21 @@ func PublishedDay() Published {
 		},
 		Preempted: 0.124, FreeShare: 0.9,
 		Repeated: 0.435, Often: 0.17,
-		Wastes: []PublishedWaste{
+		Wastes: []Waste{
 			{"kill", "", 0.35},
 			{"checkpoint", "hdd", 0.146},
 			{"checkpoint", "ssd", 0.111},
 			{"checkpoint", "nvm", 0.085},
 		},
-		Responses: publishedResponses(),
+		Responses: responses(),
 		Energy:    -0.05,
 	}
 }
 
-func publishedResponses() []PublishedResponse {
-	var all []PublishedResponse
+func responses() []Response {
+	var all []Response
 	add := func(policy, against, source, medium, band string, change float64, words string) {
-		all = append(all, PublishedResponse{policy, against, medium, band, change, words, source})
+		all = append(all, Response{policy, against, medium, band, change, words, source})
 	}
 	basic := func(medium, band string, change float64, words string) {
 		add("checkpoint", "kill", "figure 3c", medium, band, change, words)
@@ -126,18 +126,18 @@ func publishedResponses() []PublishedResponse {
 
 // UsefulCoreHours is what the day's tasks need, which the paper does not say but
 // which follows from what it does.
-func (p Published) UsefulCoreHours() float64 {
+func (p Day) UsefulCoreHours() float64 {
 	return p.WastedCoreHours / p.WasteShare * (1 - p.WasteShare)
 }
 
 // BandTasks are the shares of the tasks, not of the schedulings, in each band: a
 // task that is preempted is scheduled once more.
-func (p Published) BandTasks() []float64 { return firstSchedulings(p.Bands) }
+func (p Day) BandTasks() []float64 { return firstSchedulings(p.Bands) }
 
 // ClassTasks are the shares of the tasks in each class.
-func (p Published) ClassTasks() []float64 { return firstSchedulings(p.Classes) }
+func (p Day) ClassTasks() []float64 { return firstSchedulings(p.Classes) }
 
-func firstSchedulings(rates []PublishedRate) []float64 {
+func firstSchedulings(rates []Rate) []float64 {
 	shares, sum := make([]float64, len(rates)), 0.0
 	for i, r := range rates {
 		shares[i] = r.Scheduled * (1 - r.Preempted)
@@ -147,4 +147,25 @@ func firstSchedulings(rates []PublishedRate) []float64 {
 		shares[i] /= sum
 	}
 	return shares
+}
+
+// Waste returns the share that a policy wastes on a medium, and whether it is published.
+func (p Day) Waste(policy, medium string) (share float64, ok bool) {
+	for _, w := range p.Wastes {
+		if w.Policy == policy && (w.Medium == medium || w.Medium == "") {
+			return w.Share, true
+		}
+	}
+	return 0, false
+}
+
+// Response returns how a policy changes the response of a band's jobs, and whether the
+// paper says so.
+func (p Day) Response(policy, against, medium, band string) (r Response, ok bool) {
+	for _, r := range p.Responses {
+		if r.Policy == policy && r.Against == against && r.Medium == medium && r.Band == band {
+			return r, true
+		}
+	}
+	return r, false
 }
