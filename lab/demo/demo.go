@@ -301,7 +301,7 @@ func (d *demo) table(all preempt.Runs) *report.Table {
 	for _, policy := range all.Policies() {
 		r := all.By(policy)[0]
 		t.Add(report.Str(policy), report.Num(r.Sojourn, report.UnitTenths), report.Num(r.Makespan, report.UnitTenths),
-			report.Num(r.LostCPU, report.UnitTenths), report.Num(all.Beyond(policy, "wait", preempt.Run.Cpu).Median, report.UnitTenths),
+			report.Num(r.LostCPU, report.UnitTenths), report.Num(all.Beyond(policy, "wait", preempt.Run.CPU).Median, report.UnitTenths),
 			report.Num(float64(r.Moved()), report.UnitBytes), report.Str(r.Mechanism))
 	}
 	return t

@@ -219,8 +219,8 @@ func (d *Daemon) endTasks(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Cpu is the processor time of the daemon so far.
-func (d *Daemon) Cpu() float64 {
+// CPU is the processor time of the daemon so far.
+func (d *Daemon) CPU() float64 {
 	st, err := linux.ProcFS("").Stat(d.Cmd.Process.Pid)
 	if err != nil {
 		return 0

@@ -58,18 +58,6 @@ func makeGroup(dir string) error {
 	return nil
 }
 
-// dropCPUGroups removes the cgroups that count processor time for dir. Their
-// processes have ended.
-func dropCPUGroups(dir string) error {
-	var errs []error
-	for _, root := range append(cgroup.Roots("cpuacct"), cgroup.Roots("")...) {
-		if group := filepath.Join(root, cpuGroup(dir)); IsDir(group) {
-			errs = append(errs, removeGroup(group))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Enter is cmd as it starts inside the cgroups.
 func (g *Group) Enter(cmd *exec.Cmd) *exec.Cmd {
 	if g.memory != g.cpu {

@@ -40,18 +40,6 @@ func memoryHierarchy() (string, error) {
 	return "", errors.New("limit memory: the kernel has the memory controller mounted neither as cgroup version 1 nor 2")
 }
 
-// dropMemoryGroups removes the memory cgroup that was made for dir. Its processes
-// have ended.
-func dropMemoryGroups(dir string) error {
-	var errs []error
-	for _, root := range append(cgroup.Roots("memory"), cgroup.Roots("")...) {
-		if group := filepath.Join(root, filepath.Base(dir)+"-memory"); IsDir(group) {
-			errs = append(errs, removeGroup(group))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // enterGroup is cmd as it starts inside a cgroup of either version.
 func enterGroup(group string, cmd *exec.Cmd) *exec.Cmd {
 	if group == "" {

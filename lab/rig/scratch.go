@@ -88,9 +88,7 @@ func removeScratch(dir string) error {
 		dropSwaps(dir),
 		dropMounts(dir),
 		dropLoops(dir),
-		dropThrottleGroups(dir),
-		dropMemoryGroups(dir),
-		dropCPUGroups(dir))
+		dropGroups(dir))
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,19 +83,16 @@ func liftThrottle(number string) error {
 	return errors.Join(errs...)
 }
 
-// dropThrottleGroups removes the cgroups of version 2 that were made for dir.
-func dropThrottleGroups(dir string) error {
-	c := findCgroups()
-	if c.unified == "" {
-		return nil
-	}
-	groups, err := filepath.Glob(filepath.Join(c.unified, filepath.Base(dir)+"-*"))
-	if err != nil {
-		return err
-	}
+// dropGroups removes the cgroups of either version that were made for dir: their names
+// begin with its own. Their processes have ended.
+func dropGroups(dir string) error {
 	var errs []error
-	for _, g := range groups {
-		errs = append(errs, removeGroup(g))
+	for _, root := range slices.Concat(cgroup.Roots("memory"), cgroup.Roots("cpuacct"), cgroup.Roots("")) {
+		groups, err := filepath.Glob(filepath.Join(root, filepath.Base(dir)+"-*"))
+		errs = append(errs, err)
+		for _, g := range groups {
+			errs = append(errs, removeGroup(g))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -23,20 +23,5 @@ func Excess(s sample.Spread) report.Cell {
 	return c
 }
 
-// LinePoint is a median with its range, in a chart.
-func LinePoint(x float64, s sample.Spread) report.Point {
-	p := report.Point{X: x, Y: s.Median}
-	if s.Min < s.Max {
-		p.Min, p.Max = s.Min, s.Max
-	}
-	return p
-}
-
-// AddBar adds a median with its range to a group.
-func AddBar(g *report.BarGroup, s sample.Spread) {
-	g.Values = append(g.Values, s.Median)
-	g.Min, g.Max = append(g.Min, s.Min), append(g.Max, s.Max)
-}
-
 // Share is a median with its range, in percent.
 func Share(s sample.Spread) report.Cell { return Figure(s, report.UnitPercent) }

@@ -161,16 +161,12 @@ func (r *Results) Page() *report.Page {
 func (r *Results) lines(title string, f func(Run) float64) *report.Lines {
 	l := &report.Lines{Title: title, X: report.Axis{Label: "data over memory", Unit: report.UnitRatio}, Y: report.Axis{Unit: report.UnitPercent}}
 	for _, ordered := range []bool{false, true} {
-		s := report.Series{Name: "in order of the files"}
+		name := "in order of the files"
 		if ordered {
-			s.Name = "what is in memory first"
+			name = "what is in memory first"
 		}
-		for _, p := range r.points() {
-			if p.how == howDealt && p.ordered == ordered {
-				s.Points = append(s.Points, view.LinePoint(p.factor, r.at(p, f)))
-			}
-		}
-		l.Series = append(l.Series, s)
+		points := sample.Where(r.points(), func(p orderPoint) bool { return p.how == howDealt && p.ordered == ordered })
+		view.Series(l, name, points, func(p orderPoint) (float64, sample.Spread) { return p.factor, r.at(p, f) })
 	}
 	return l
 }

@@ -97,26 +97,20 @@ func (r *Results) secondSection(p *report.Page) {
 	if len(groups) == 0 {
 		return
 	}
-	b := &report.Bars{Title: "Two checkpoints of one task", Note: "Medians; thin lines from the least to the greatest."}
+	var rows []string
+	named := map[string]dumpGroup{}
 	for _, g := range groups {
-		b.Rows = append(b.Rows, g.name())
+		rows = append(rows, g.name())
+		named[g.name()] = g
 	}
-	for _, m := range []struct {
-		title string
-		unit  report.Unit
-		of    func(Dump) float64
-	}{
-		{"First: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.FirstBytes) }},
-		{"Second: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.SecondBytes) }},
-		{"First: time", report.UnitSeconds, func(d Dump) float64 { return d.First }},
-		{"Second: time", report.UnitSeconds, func(d Dump) float64 { return d.Second }},
-	} {
-		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
-		for _, dumps := range groups {
-			view.AddBar(&g, dumps.of(m.of))
-		}
-		b.Groups = append(b.Groups, g)
+	measure := func(title string, unit report.Unit, m func(Dump) float64) view.Measure {
+		return view.Measure{Title: title, Unit: unit, Better: report.Lower, Of: func(row string) sample.Spread { return named[row].of(m) }}
 	}
+	b := view.Bars("Two checkpoints of one task", rows,
+		measure("First: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.FirstBytes) }),
+		measure("Second: bytes", report.UnitBytes, func(d Dump) float64 { return float64(d.SecondBytes) }),
+		measure("First: time", report.UnitSeconds, func(d Dump) float64 { return d.First }),
+		measure("Second: time", report.UnitSeconds, func(d Dump) float64 { return d.Second }))
 	p.Add("A second checkpoint",
 		report.Text("10 % of the memory is changed between two checkpoints; only changed pages are written again (checkpoint-preemption, table 3)."),
 		report.Block{Bars: b}, report.Block{Table: r.dumpTable()})
@@ -135,11 +129,7 @@ func shareLines(all Runs, title string, m metric) *report.Lines {
 		X: report.Axis{Label: "done when the urgent task arrives", Unit: report.UnitPercent},
 		Y: report.Axis{Unit: report.UnitTenths}}
 	for _, policy := range all.Policies() {
-		s := report.Series{Name: policy}
-		for _, p := range all.points(nil) {
-			s.Points = append(s.Points, view.LinePoint(p.Share, all.at(p).By(policy).of(m)))
-		}
-		l.Series = append(l.Series, s)
+		view.Series(l, policy, all.points(nil), func(p Point) (float64, sample.Spread) { return p.Share, all.at(p).By(policy).of(m) })
 	}
 	return l
 }
@@ -150,13 +140,9 @@ func storeLines(all Runs, stores []rig.StoreFact, title string, m metric) *repor
 		X: report.Axis{Label: "bandwidth of the storage", Unit: report.UnitBytesPerSecond, Log: true},
 		Y: report.Axis{Unit: report.UnitTenths}}
 	for _, policy := range all.Policies() {
-		s := report.Series{Name: policy}
-		for _, store := range stores {
-			if here := all.atStore(store.Name).By(policy); len(here) > 0 {
-				s.Points = append(s.Points, view.LinePoint(store.Write, here.of(m)))
-			}
-		}
-		l.Series = append(l.Series, s)
+		at := func(s rig.StoreFact) Runs { return all.atStore(s.Name).By(policy) }
+		view.Series(l, policy, sample.Where(stores, func(s rig.StoreFact) bool { return len(at(s)) > 0 }),
+			func(s rig.StoreFact) (float64, sample.Spread) { return s.Write, at(s).of(m) })
 	}
 	for _, store := range stores {
 		if store.Name == rig.StoreMemory {
@@ -171,13 +157,13 @@ func overheadLines(all Runs) *report.Lines {
 	l := &report.Lines{Title: "Suspend compared with the best of the others", Better: report.Lower,
 		X: report.Axis{Label: "memory of the urgent task", Unit: report.UnitBytes},
 		Y: report.Axis{Unit: report.UnitPercent}}
-	late, long := report.Series{Name: "sojourn, over kill"}, report.Series{Name: "makespan, over wait"}
-	for _, p := range all.points(nil) {
-		x, here := float64(p.UrgentBytes), all.at(p)
-		late.Points = append(late.Points, view.LinePoint(x, here.against("suspend", "kill", sojourn).Plus(-1)))
-		long.Points = append(long.Points, view.LinePoint(x, here.against("suspend", "wait", makespan).Plus(-1)))
+	over := func(policy string, m metric) func(Point) (float64, sample.Spread) {
+		return func(p Point) (float64, sample.Spread) {
+			return float64(p.UrgentBytes), all.at(p).against("suspend", policy, m).Plus(-1)
+		}
 	}
-	l.Series = []report.Series{late, long}
+	view.Series(l, "sojourn, over kill", all.points(nil), over("kill", sojourn))
+	view.Series(l, "makespan, over wait", all.points(nil), over("wait", makespan))
 	return l
 }
 
@@ -186,12 +172,8 @@ func swappedLines(all Runs) *report.Lines {
 		X: report.Axis{Label: "memory of the urgent task", Unit: report.UnitBytes},
 		Y: report.Axis{Unit: report.UnitBytes}}
 	for _, policy := range all.Policies() {
-		s := report.Series{Name: policy}
-		for _, p := range all.points(nil) {
-			out := func(r Run) float64 { return float64(r.PagedOut) }
-			s.Points = append(s.Points, view.LinePoint(float64(p.UrgentBytes), all.at(p).By(policy).of(out)))
-		}
-		l.Series = append(l.Series, s)
+		out := func(r Run) float64 { return float64(r.PagedOut) }
+		view.Series(l, policy, all.points(nil), func(p Point) (float64, sample.Spread) { return float64(p.UrgentBytes), all.at(p).By(policy).of(out) })
 	}
 	return l
 }
@@ -219,23 +201,13 @@ func PanelOf(r Run) report.Panel {
 
 // BarsOf compare the policies at one point.
 func BarsOf(here Runs, title string) *report.Bars {
-	b := &report.Bars{Title: title, Note: "Medians; thin lines from the least to the greatest.", Rows: here.Policies()}
-	for _, m := range []struct {
-		title string
-		unit  report.Unit
-		of    func(policy string) sample.Spread
-	}{
-		{"Urgent: sojourn", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(sojourn) }},
-		{"Makespan", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(makespan) }},
-		{"Work lost", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(lostCPU) }},
-		{"More CPU than wait", report.UnitTenths, func(p string) sample.Spread { return here.Beyond(p, "wait", Run.Cpu) }},
-		{"Moved by preemption", report.UnitBytes, func(p string) sample.Spread { return here.By(p).of(moved) }},
-	} {
-		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
-		for _, p := range b.Rows {
-			view.AddBar(&g, m.of(p))
-		}
-		b.Groups = append(b.Groups, g)
+	measure := func(title string, unit report.Unit, of func(policy string) sample.Spread) view.Measure {
+		return view.Measure{Title: title, Unit: unit, Better: report.Lower, Of: of}
 	}
-	return b
+	return view.Bars(title, here.Policies(),
+		measure("Urgent: sojourn", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(sojourn) }),
+		measure("Makespan", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(makespan) }),
+		measure("Work lost", report.UnitTenths, func(p string) sample.Spread { return here.By(p).of(lostCPU) }),
+		measure("More CPU than wait", report.UnitTenths, func(p string) sample.Spread { return here.Beyond(p, "wait", Run.CPU) }),
+		measure("Moved by preemption", report.UnitBytes, func(p string) sample.Spread { return here.By(p).of(moved) }))
 }

@@ -55,7 +55,7 @@ func (t Pair) Run(ctx context.Context, d *rig.Daemon, s *rig.Scratch) (o Outcome
 	if err != nil {
 		return o, err
 	}
-	cpuBefore := d.Cpu()
+	cpuBefore := d.CPU()
 	var low, urgent string
 	defer func() { err = errors.Join(err, d.Dispose(low), d.Dispose(urgent)) }()
 
@@ -98,7 +98,7 @@ func (t Pair) Run(ctx context.Context, d *rig.Daemon, s *rig.Scratch) (o Outcome
 	o.LowResponse = l.Ended.Sub(start).Seconds()
 	o.Makespan = max(o.LowResponse, u.Ended.Sub(start).Seconds())
 	o.Arrived = arrived.Sub(start).Seconds()
-	o.DaemonCPU = d.Cpu() - cpuBefore
+	o.DaemonCPU = d.CPU() - cpuBefore
 	swap := swapAfter.Since(swapBefore)
 	o.PagedOut, o.PagedIn = swap.Out, swap.In
 	return o, nil

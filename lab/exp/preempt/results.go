@@ -127,8 +127,8 @@ type Run struct {
 // In is the repeat, and why there are no numbers.
 func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
-// Cpu is all the processor time that a run took.
-func (r Run) Cpu() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
+// CPU is all the processor time that a run took.
+func (r Run) CPU() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
 
 // Moved is what the preemption read and wrote.
 func (r Run) Moved() int64 { return r.Dumped + r.Restored + r.PagedOut + r.PagedIn }

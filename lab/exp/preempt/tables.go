@@ -57,7 +57,7 @@ func runCells(here Runs, policy string) []report.Cell {
 		view.Figure(mine.of(sojourn), report.UnitSeconds), view.Excess(here.against(policy, "kill", sojourn)),
 		view.Figure(mine.of(makespan), report.UnitSeconds), view.Excess(here.against(policy, "wait", makespan)),
 		report.Num(mine.of(lostCPU).Median, report.UnitSeconds),
-		report.Num(here.Beyond(policy, "wait", Run.Cpu).Median, report.UnitSeconds),
+		report.Num(here.Beyond(policy, "wait", Run.CPU).Median, report.UnitSeconds),
 		report.Num(mine.of(moved).Median, report.UnitBytes),
 		report.Str(did(mine)),
 	}
@@ -123,7 +123,7 @@ func (r *Results) storageTable(experiment, title string) *report.Table {
 		}
 		t.Add(report.Str(first), report.Str(policy), view.Figure(mine.of(sojourn), report.UnitSeconds),
 			view.Figure(mine.of(makespan), report.UnitSeconds), report.Num(mine.of(weighed).Median, report.UnitSeconds), excess,
-			report.Num(here.Beyond(policy, "wait", Run.Cpu).Median, report.UnitSeconds),
+			report.Num(here.Beyond(policy, "wait", Run.CPU).Median, report.UnitSeconds),
 			report.Num(mine.of(moved).Median, report.UnitBytes), report.Str(did(mine)))
 	}
 	first := anyStorage

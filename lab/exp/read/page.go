@@ -93,18 +93,10 @@ func (rs runs) lines(m readLine, plain runs) *report.Lines {
 		x = func(c Case) float64 { return float64(c.Jobs) }
 	}
 	for _, method := range []string{methodRegions, methodStream} {
-		s := report.Series{Name: method}
-		for _, c := range cases {
-			s.Points = append(s.Points, view.LinePoint(x(c), rs.of(c).by(method).spread(m.of)))
-		}
-		l.Series = append(l.Series, s)
+		view.Series(l, method, cases, func(c Case) (float64, sample.Spread) { return x(c), rs.of(c).by(method).spread(m.of) })
 	}
 	if len(plain) > 0 && m.cat {
-		s := report.Series{Name: methodPlain}
-		for _, c := range []Case{cases[0], cases[len(cases)-1]} {
-			s.Points = append(s.Points, view.LinePoint(x(c), plain.spread(m.of)))
-		}
-		l.Series = append(l.Series, s)
+		view.Series(l, methodPlain, []Case{cases[0], cases[len(cases)-1]}, func(c Case) (float64, sample.Spread) { return x(c), plain.spread(m.of) })
 	}
 	return l
 }

@@ -34,7 +34,7 @@ func (m streamed) begin(ctx context.Context, g *rig.Group, jobs []readJob) (read
 }
 
 func (s *streamSession) count() bool     { return true }
-func (s *streamSession) daemon() float64 { return s.d.Cpu() }
+func (s *streamSession) daemon() float64 { return s.d.CPU() }
 
 func (s *streamSession) close() error { return s.d.End() }
 

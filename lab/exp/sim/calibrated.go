@@ -251,21 +251,15 @@ func (p *CalibrationPlan) ofPriority(of headrace.Priority) int {
 
 // calibrationBars are the errors beside each other.
 func (r *Results) calibrationBars() *report.Bars {
-	b := &report.Bars{Title: "How far the simulator is off", Note: "Medians; thin lines from the least to the greatest."}
+	var rows []string
 	for _, name := range calibrationPolicies {
 		if len(r.calibrated(string(name))) > 0 {
-			b.Rows = append(b.Rows, string(name))
+			rows = append(rows, string(name))
 		}
 	}
-	for _, m := range []struct {
-		title string
-		e     calibrationError
-	}{{"Sojourn, median of the tasks", medianOff}, {"Sojourn, most", mostOff}, {"Makespan", makespanOff}, {"Waste", wasteOff}} {
-		g := report.BarGroup{Title: m.title, Unit: report.UnitPercent, Better: report.Lower, Line: calibrationBound}
-		for _, name := range b.Rows {
-			view.AddBar(&g, r.off(name, m.e))
-		}
-		b.Groups = append(b.Groups, g)
+	measure := func(title string, e calibrationError) view.Measure {
+		return view.Measure{Title: title, Unit: report.UnitPercent, Better: report.Lower, Line: calibrationBound, Of: func(name string) sample.Spread { return r.off(name, e) }}
 	}
-	return b
+	return view.Bars("How far the simulator is off", rows, measure("Sojourn, median of the tasks", medianOff), measure("Sojourn, most", mostOff),
+		measure("Makespan", makespanOff), measure("Waste", wasteOff))
 }

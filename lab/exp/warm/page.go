@@ -1,7 +1,9 @@
 package warm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"headrace/lab/sample"
 	"headrace/lab/view"
@@ -48,23 +50,13 @@ func (r *Results) singleSection(p *report.Page) {
 
 // classBars show how much less time jobs took than cold.
 func (r *Results) classBars() *report.Bars {
-	b := &report.Bars{Title: "Less time than cold, by size of the input", Note: "Medians; thin lines from the least to the greatest."}
-	for _, mode := range r.replayModes() {
-		if mode != modeCold {
-			b.Rows = append(b.Rows, mode)
-		}
-	}
+	rows := slices.DeleteFunc(r.replayModes(), func(mode string) bool { return mode == modeCold })
+	var measures []view.Measure
 	for _, class := range append([]string{""}, classes...) {
-		g := report.BarGroup{Title: class, Unit: report.UnitPercent, Better: report.Higher}
-		if class == "" {
-			g.Title = "all"
-		}
-		for _, mode := range b.Rows {
-			view.AddBar(&g, r.against(mode, meanDuration(class)))
-		}
-		b.Groups = append(b.Groups, g)
+		measures = append(measures, view.Measure{Title: cmp.Or(class, "all"), Unit: report.UnitPercent, Better: report.Higher,
+			Of: func(mode string) sample.Spread { return r.against(mode, meanDuration(class)) }})
 	}
-	return b
+	return view.Bars("Less time than cold, by size of the input", rows, measures...)
 }
 
 // blockLines are the distribution of the times in which blocks were read.
@@ -111,12 +103,10 @@ func (r *Results) singleLines() *report.Lines {
 	l := &report.Lines{Title: "A word count alone: duration, of that cold", Better: report.Lower,
 		X: report.Axis{Label: "input", Unit: report.UnitBytes}, Y: report.Axis{Unit: report.UnitPercent}}
 	for _, mode := range []string{modeWarmed, modeDelayed, modeRAM} {
-		s := report.Series{Name: mode}
-		for _, input := range r.inputsOf(kindWordcount) {
+		view.Series(l, mode, r.inputsOf(kindWordcount), func(input int64) (float64, sample.Spread) {
 			_, ratios := r.singleSpread(kindWordcount, mode, input)
-			s.Points = append(s.Points, view.LinePoint(float64(input), ratios))
-		}
-		l.Series = append(l.Series, s)
+			return float64(input), ratios
+		})
 	}
 	return l
 }

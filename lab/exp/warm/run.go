@@ -108,7 +108,7 @@ func (r *replayer) with(ctx context.Context, mode string, paths []string, f func
 // replay submits all jobs at their times and waits for their ends.
 func (r *replayer) replay(ctx context.Context, mode string) (out Replay, err error) {
 	err = r.with(ctx, mode, inputs(r.jobs), func(ctx context.Context, d *rig.Daemon) error {
-		cpu := d.Cpu()
+		cpu := d.CPU()
 		before, err := r.disk.Count()
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (r *replayer) replay(ctx context.Context, mode string) (out Replay, err err
 		if err != nil {
 			return err
 		}
-		out.Jobs, out.DaemonCPU = jobs, d.Cpu()-cpu
+		out.Jobs, out.DaemonCPU = jobs, d.CPU()-cpu
 		after, err := r.disk.Count()
 		out.Disk = after.Since(before)
 		return err

@@ -59,32 +59,17 @@ func pairTimeline(here runs) *report.Timeline {
 	return t
 }
 
-// barsOver compares measures of all that was run.
-func barsOver(title string, here runs, measures []yarnMeasure) *report.Bars {
-	b := &report.Bars{Title: title, Note: "Medians; thin lines from the least to the greatest.", Rows: here.names()}
-	for _, m := range measures {
-		g := report.BarGroup{Title: m.title, Unit: m.unit, Better: report.Lower}
-		for _, name := range b.Rows {
-			view.AddBar(&g, here.by(name).of(m.of))
-		}
-		b.Groups = append(b.Groups, g)
-	}
-	return b
+// measure is one of a chart that compares all that was run.
+func (rs runs) measure(title string, unit report.Unit, of metric) view.Measure {
+	return view.Measure{Title: title, Unit: unit, Better: report.Lower, Of: func(name string) sample.Spread { return rs.by(name).of(of) }}
 }
 
-type yarnMeasure struct {
-	title string
-	unit  report.Unit
-	of    metric
-}
+func kilo(r Run) float64 { return energy(r) / 1000 }
 
 func pairBars(here runs) *report.Bars {
-	return barsOver("What each policy costs", here, []yarnMeasure{
-		{"Urgent: sojourn", report.UnitTenths, Run.sojourn},
-		{"Makespan", report.UnitTenths, lasted},
-		{"Wasted processor time", report.UnitTenths, Run.wasted},
-		{"Energy, kJ", report.UnitNone, func(r Run) float64 { return energy(r) / 1000 }},
-	})
+	return view.Bars("What each policy costs", here.names(),
+		here.measure("Urgent: sojourn", report.UnitTenths, Run.sojourn), here.measure("Makespan", report.UnitTenths, lasted),
+		here.measure("Wasted processor time", report.UnitTenths, Run.wasted), here.measure("Energy, kJ", report.UnitNone, kilo))
 }
 
 func (r *Results) workloadSection(p *report.Page) {
@@ -97,11 +82,8 @@ func (r *Results) workloadSection(p *report.Page) {
 		"A task keeps %s in memory and takes %s of processor time, that of one of the %d high-priority jobs %s; %d run at a time. Their work alone would fill %s of the slots' time from the first submission to the last.",
 		len(w.Jobs), w.From, w.Trace, w.Span, report.Bytes(w.Block), w.most(), report.Bytes(w.Bytes), report.Seconds(w.Low), w.highs(), report.Seconds(w.High), w.Slots, report.Percent(w.load()))
 	blocks := []report.Block{report.Text(text), {Stacks: wastedStacks(all)},
-		{Bars: barsOver("Energy and response", all, []yarnMeasure{
-			{"Energy, kJ", report.UnitNone, func(r Run) float64 { return energy(r) / 1000 }},
-			{"Low: mean response", report.UnitTenths, lowMean},
-			{"High: mean response", report.UnitTenths, Run.sojourn},
-		})},
+		{Bars: view.Bars("Energy and response", all.names(), all.measure("Energy, kJ", report.UnitNone, kilo),
+			all.measure("Low: mean response", report.UnitTenths, lowMean), all.measure("High: mean response", report.UnitTenths, Run.sojourn))},
 		{Table: r.workloadTable()}, {Panes: responsePanes(all)}, {Table: r.responseTable()}}
 	if len(r.adaptives()) > 0 {
 		blocks = append(blocks, report.Block{Table: r.adaptiveTable()})
