@@ -90,9 +90,16 @@ func TestThrottledDevice(t *testing.T) {
 	if group != "" {
 		t.Skip("version 2 cgroups slow down only the processes in them")
 	}
-	write, read, err := work.MeasureDisk(d.Dir, 16<<20)
-	if err != nil {
-		t.Fatal(err)
+	// A busy machine may hold up one measurement, and lifts no limit.
+	var write, read float64
+	for range 5 {
+		w, r, err := work.MeasureDisk(d.Dir, 16<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if write, read = max(write, w), max(read, r); min(write, read) >= 0.6*bandwidth {
+			break
+		}
 	}
 	for what, got := range map[string]float64{"write": write, "read": read} {
 		if got < 0.6*bandwidth || got > 1.5*bandwidth {

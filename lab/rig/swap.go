@@ -92,15 +92,15 @@ func SwapFiles() ([]string, error) {
 	return files, err
 }
 
-// paged is what the whole machine has paged since it started, in bytes.
-type paged struct{ Out, In int64 }
+// Paged is what the whole machine has paged since it started, in bytes.
+type Paged struct{ Out, In int64 }
 
-func ReadPaged() (paged, error) {
+func ReadPaged() (Paged, error) {
 	text, err := os.ReadFile("/proc/vmstat")
 	if err != nil {
-		return paged{}, err
+		return Paged{}, err
 	}
-	var p paged
+	var p Paged
 	s := bufio.NewScanner(bytes.NewReader(text))
 	for s.Scan() {
 		name, value, _ := strings.Cut(s.Text(), " ")
@@ -109,7 +109,7 @@ func ReadPaged() (paged, error) {
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return paged{}, fmt.Errorf("read /proc/vmstat: %s: %w", name, err)
+			return Paged{}, fmt.Errorf("read /proc/vmstat: %s: %w", name, err)
 		}
 		if n *= int64(os.Getpagesize()); name == "pswpout" {
 			p.Out = n
@@ -120,4 +120,4 @@ func ReadPaged() (paged, error) {
 	return p, s.Err()
 }
 
-func (p paged) Since(before paged) paged { return paged{p.Out - before.Out, p.In - before.In} }
+func (p Paged) Since(before Paged) Paged { return Paged{p.Out - before.Out, p.In - before.In} }

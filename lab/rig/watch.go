@@ -18,14 +18,14 @@ type Watch struct {
 	done   chan struct{}
 
 	mu    sync.Mutex
-	tasks map[string]*watched
+	tasks map[string]*Watched
 	err   error
 	// news is closed and replaced at every change.
 	news chan struct{}
 }
 
-// watched is a task as last heard of.
-type watched struct {
+// Watched is a task as last heard of.
+type Watched struct {
 	Task *wire.Task
 	// Ended is when the news of its end arrived; zero before.
 	Ended time.Time
@@ -38,7 +38,7 @@ func startWatch(d *Daemon) (*Watch, error) {
 		cancel()
 		return nil, fmt.Errorf("watch the tasks: %w", err)
 	}
-	w := &Watch{cancel: cancel, done: make(chan struct{}), tasks: map[string]*watched{}, news: make(chan struct{})}
+	w := &Watch{cancel: cancel, done: make(chan struct{}), tasks: map[string]*Watched{}, news: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		defer stream.Close()
@@ -56,7 +56,7 @@ func (w *Watch) take(e *wire.WatchEvent, now time.Time) {
 	for _, t := range e.Tasks {
 		known := w.tasks[t.Id]
 		if known == nil {
-			known = &watched{}
+			known = &Watched{}
 			w.tasks[t.Id] = known
 		}
 		known.Task = t
@@ -98,18 +98,18 @@ func (w *Watch) failed() bool {
 }
 
 // Get is what is known of a task; task is nil before the first news.
-func (w *Watch) Get(id string) (watched, <-chan struct{}, error) {
+func (w *Watch) Get(id string) (Watched, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.tasks[id]; t != nil {
 		return *t, w.news, w.err
 	}
-	return watched{}, w.news, w.err
+	return Watched{}, w.news, w.err
 }
 
 // Until waits for a task to be as want says, and fails when the task ends
 // otherwise.
-func (w *Watch) Until(ctx context.Context, id string, want func(*wire.Task) bool) (watched, error) {
+func (w *Watch) Until(ctx context.Context, id string, want func(*wire.Task) bool) (Watched, error) {
 	for {
 		t, news, err := w.Get(id)
 		switch {
@@ -129,7 +129,7 @@ func (w *Watch) Until(ctx context.Context, id string, want func(*wire.Task) bool
 }
 
 // End waits for the end of a task.
-func (w *Watch) End(ctx context.Context, id string) (watched, error) {
+func (w *Watch) End(ctx context.Context, id string) (Watched, error) {
 	return w.Until(ctx, id, Final)
 }
 
