@@ -43,7 +43,7 @@ type Options struct {
 	// else what /usr/share and /usr/include hold.
 	Text string
 
-	// Dir, Programs and SoloFlags are as in PreemptOptions.
+	// Dir, Programs and SoloFlags are as in trial.Options.
 	Dir string
 	rig.Programs
 	SoloFlags []string

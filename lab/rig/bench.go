@@ -141,6 +141,7 @@ func (h *Bench) Settle(d *Daemon) error {
 	return d.abandon()
 }
 
+// StopDaemons ends all daemons that are up, and their tasks.
 func (h *Bench) StopDaemons() error {
 	var errs []error
 	for key, d := range h.Daemons {

@@ -145,6 +145,7 @@ type DiskCount struct {
 	Busy     float64 `json:"busy,omitempty"`
 }
 
+// Since returns what was read after then.
 func (c DiskCount) Since(then DiskCount) DiskCount {
 	d := DiskCount{Read: c.Read - then.Read, Seeks: c.Seeks - then.Seeks, Requests: c.Requests - then.Requests, Busy: c.Busy - then.Busy}
 	if c.Seeks == disks.UnknownSeeks {

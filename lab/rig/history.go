@@ -87,6 +87,7 @@ func thrownAway(segments []report.Segment) {
 	}
 }
 
+// Seconds returns the seconds from zero to ms, both in milliseconds.
 func Seconds(ms, zero int64) float64 { return float64(ms-zero) / 1000 }
 
 // MechanismOf is how a task was made to leave: the last way, if there were

@@ -28,6 +28,7 @@ type Machine struct {
 	Load       float64 `json:"load"`
 }
 
+// ThisMachine asks the kernel.
 func ThisMachine() (Machine, error) {
 	m := Machine{Processors: runtime.NumCPU(), Go: runtime.Version(), Processor: processorName(), System: systemName()}
 	mem, err := linux.ProcFS("").MemInfo()

@@ -7,6 +7,7 @@ import (
 	"headrace/cli"
 )
 
+// DefaultDir fills in a directory on a disk, if none is named.
 func DefaultDir(dir *string) {
 	if *dir == "" {
 		*dir = os.TempDir()

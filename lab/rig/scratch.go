@@ -138,6 +138,7 @@ func OwnGroups(pid int) []string {
 	return out
 }
 
+// IsDir reports whether path is a directory.
 func IsDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

@@ -44,6 +44,7 @@ func (h *Bench) memoryPlace(ctx context.Context) (Store, error) {
 	return p, h.calibrate(ctx, &p, 128<<20)
 }
 
+// DiskStore measures the disk of the scratch.
 func (h *Bench) DiskStore(ctx context.Context) (Store, error) {
 	p := Store{Dir: h.Disk.Dir, Cold: true, Fact: StoreFact{Name: StoreDisk}}
 	return p, h.calibrate(ctx, &p, 128<<20)
@@ -85,6 +86,7 @@ func (h *Bench) Stores(ctx context.Context, bandwidths []int64, bytes int64, inM
 	return out, nil
 }
 
+// StoreFacts returns what was measured of stores.
 func StoreFacts(places []Store) []StoreFact {
 	var out []StoreFact
 	for _, p := range places {

@@ -95,6 +95,7 @@ func SwapFiles() ([]string, error) {
 // Paged is what the whole machine has paged since it started, in bytes.
 type Paged struct{ Out, In int64 }
 
+// ReadPaged asks the kernel.
 func ReadPaged() (Paged, error) {
 	text, err := os.ReadFile("/proc/vmstat")
 	if err != nil {
@@ -120,4 +121,5 @@ func ReadPaged() (Paged, error) {
 	return p, s.Err()
 }
 
+// Since returns what was paged after before.
 func (p Paged) Since(before Paged) Paged { return Paged{p.Out - before.Out, p.In - before.In} }

@@ -173,6 +173,7 @@ func (d *Daemon) Dispose(id string) error {
 	return nil
 }
 
+// WaitUntil sleeps until the moment, or until ctx ends.
 func WaitUntil(ctx context.Context, moment time.Time) error {
 	timer := time.NewTimer(time.Until(moment))
 	defer timer.Stop()

@@ -133,11 +133,13 @@ func (w *Watch) End(ctx context.Context, id string) (Watched, error) {
 	return w.Until(ctx, id, Final)
 }
 
+// Final reports whether a task has ended.
 func Final(t *wire.Task) bool {
 	s, err := headrace.ParseTaskState(t.State)
 	return err == nil && s.Final()
 }
 
+// InState reports whether a task is in the state, for Until.
 func InState(s headrace.TaskState) func(*wire.Task) bool {
 	return func(t *wire.Task) bool { return t.State == s.String() }
 }

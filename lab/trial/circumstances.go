@@ -40,6 +40,9 @@ type Circumstances struct {
 	Failures []string `json:"failures,omitempty"`
 }
 
+// About returns c: results embed it.
+func (c *Circumstances) About() *Circumstances { return c }
+
 // Begin notes what is known before a run of the experiment.
 func (c *Circumstances) Begin(o *Options) error {
 	machine, err := rig.ThisMachine()
@@ -54,12 +57,15 @@ func (c *Circumstances) End(err error) {
 	c.Complete = err == nil
 }
 
+// Skip notes what was not run, and why.
 func (c *Circumstances) Skip(what, why string) { c.Skipped = append(c.Skipped, Skip{what, why}) }
 
+// Failed notes a run without numbers.
 func (c *Circumstances) Failed(format string, args ...any) {
 	c.Failures = append(c.Failures, fmt.Sprintf(format, args...))
 }
 
+// Facts are the circumstances for the head of a report.
 func (c *Circumstances) Facts() []report.Fact {
 	m := c.Machine
 	machine := fmt.Sprintf("%d × %s, %s of memory, %s of swap, Linux %s, %s", m.Processors, m.Processor,
@@ -129,6 +135,7 @@ func ReadResults(path string, to Results) error {
 	return nil
 }
 
+// WriteResults replaces the file, from which ReadResults reads them again.
 func WriteResults(path string, r Results) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

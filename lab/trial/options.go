@@ -23,6 +23,7 @@ type Output struct {
 	Live     bool
 }
 
+// Complete fills in the standard streams.
 func (o *Output) Complete() {
 	if o.Stdout == nil {
 		o.Stdout = os.Stdout

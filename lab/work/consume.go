@@ -35,7 +35,7 @@ func newConsume(fs *flag.FlagSet) work {
 	return c
 }
 
-// run prints "consumed" and what the harness wants to know (Consumed) before the
+// run prints "consumed" and what the experiment wants to know (Consumed) before the
 // usual last line.
 func (c *consume) run(*meter) (uint64, error) {
 	began := time.Duration(-1)

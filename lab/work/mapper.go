@@ -72,6 +72,7 @@ type Mapped struct {
 	times strings.Builder
 }
 
+// Read takes the first bytes of the file, block by block, and adds up what came of them.
 func (m *Mapper) Read(bytes int64, done *Mapped) error {
 	var next atomic.Int64
 	var readers errgroup.Group

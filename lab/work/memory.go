@@ -39,6 +39,7 @@ func (w words) page(i int) []uint64 { return w[i*pageSize/8 : (i+1)*pageSize/8] 
 // ones are unrelated.
 type Random uint64
 
+// Next draws a number.
 func (r *Random) Next() uint64 {
 	*r += 0x9e3779b97f4a7c15
 	z := uint64(*r)

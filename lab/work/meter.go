@@ -15,8 +15,8 @@ import (
 // meterEvery is how often a workload tells its share at most.
 const meterEvery = 20 * time.Millisecond
 
-// A mark is a file to be made once a share of the work is done. It is how a
-// harness learns of the moment without sampling.
+// A mark is a file to be made once a share of the work is done. It is how an
+// experiment learns of the moment without sampling.
 type mark struct {
 	share float64
 	path  string
@@ -33,7 +33,8 @@ func parseMark(s string) (mark, error) {
 }
 
 // meter tells how much of a workload is done: to the daemon through the file
-// that it names in the environment, and to the harness by marks and by an account. It keeps no file
+// that it names in the environment, and to the
+// experiment by marks and by an account. It keeps no file
 // open, so that a checkpoint never depends on one.
 type meter struct {
 	path    string

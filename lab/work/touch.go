@@ -16,7 +16,7 @@ import (
 
 // touch fills its memory and then changes a share of its pages each time it is
 // told to, for the second checkpoint of checkpoint-preemption, table 3. It is told
-// by files: the harness writes the number of a round to DIR/go, the task answers
+// by files: the experiment writes the number of a round to DIR/go, the task answers
 // with the same number in DIR/done; round 0 is the filling, and "end" in DIR/go
 // makes it read everything back and end.
 type touch struct {

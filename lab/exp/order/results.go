@@ -49,8 +49,7 @@ func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 // hits is what the second job did not read from the disk.
 func (r Run) hits() int64 { return max(0, r.Bytes-r.SecondRead) }
 
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
-func (r *Results) Any() bool                   { return len(r.Runs) > 0 }
+func (r *Results) Any() bool { return len(r.Runs) > 0 }
 
 // at is the spread of a measure over the runs at a point.
 func (r *Results) at(p orderPoint, f func(Run) float64) sample.Spread {

@@ -187,6 +187,7 @@ func TimelineOf(here Runs, title string) *report.Timeline {
 	return t
 }
 
+// PanelOf draws what the two tasks of a run did.
 func PanelOf(r Run) report.Panel {
 	p := report.Panel{Name: r.Policy, Lanes: r.Lanes,
 		Note: fmt.Sprintf("urgent done after %s, all done after %s", report.UnitTenths.Format(r.Sojourn), report.UnitTenths.Format(r.Makespan))}

@@ -30,7 +30,7 @@ type Options struct {
 
 const experimentName = "preempt"
 
-// Experiments are the names that PreemptOptions.Only takes.
+// Experiments are the names that Options.Only takes.
 var Experiments = []string{"a", "b", "c", "d"}
 
 func (o *Options) complete() (err error) {
@@ -67,7 +67,7 @@ func Measure(ctx context.Context, o Options) error {
 	return err
 }
 
-// experiment is one letter of PreemptOptions.Only. weight is its part of the
+// experiment is one letter of Options.Only. weight is its part of the
 // time of a whole run.
 type experiment struct {
 	name, title string

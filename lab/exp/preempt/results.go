@@ -17,8 +17,7 @@ type Results struct {
 	Dumps  []Dump  `json:"dumps,omitempty"`
 }
 
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
-func (r *Results) Any() bool                   { return len(r.Runs)+len(r.Dumps) > 0 }
+func (r *Results) Any() bool { return len(r.Runs)+len(r.Dumps) > 0 }
 
 // UnmarshalJSON reads files of programs, too, that had one experiment only, which they
 // do not name, and no list of failures.

@@ -29,6 +29,7 @@ func (rs Runs) where(keep func(Run) bool) Runs { return sample.Where(rs, keep) }
 
 func (rs Runs) at(p Point) Runs { return rs.where(func(r Run) bool { return r.Point == p }) }
 
+// By returns the runs under a policy.
 func (rs Runs) By(policy string) Runs {
 	return rs.where(func(r Run) bool { return r.Policy == policy })
 }

@@ -30,7 +30,7 @@ const (
 	partSlow = "slow"
 )
 
-// Parts are the names that ReadOptions.Only takes.
+// Parts are the names that Options.Only takes.
 var Parts = []string{partConsumers, partOwn, partShared, partSpread, partSlow}
 
 // readers is how many there are: "4 jobs", "1 consumer".

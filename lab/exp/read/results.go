@@ -35,10 +35,9 @@ type Calibration struct {
 	Requests int64   `json:"requests"`
 }
 
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
-func (r *Results) Any() bool                   { return len(r.Runs) > 0 }
+func (r *Results) Any() bool { return len(r.Runs) > 0 }
 
-// places are those that have runs with numbers, in the order of readPlaces.
+// places are those that have runs with numbers, in the order of rig.DiskNames.
 func (r *Results) places() []string {
 	return slices.DeleteFunc(slices.Clone(rig.DiskNames), func(p string) bool { return len(r.at(p)) == 0 })
 }

@@ -75,7 +75,7 @@ var calibrationPolicies = []policy.Name{policy.Kill, policy.Suspend, policy.Chec
 // liveTime is a bound for what may not come to an end.
 const liveTime = 10 * time.Minute
 
-// quickPolicies is how many of them SimOptions.Quick runs: those with one mechanism.
+// quickPolicies is how many of them Options.Quick runs: those with one mechanism.
 const quickPolicies = 3
 
 // plannedTask is a task before its length is known.

@@ -25,7 +25,7 @@ type Results struct {
 	Calibrated  []CalibrationRun `json:"calibrated,omitempty"`
 }
 
-// The experiments as they are named in SimRun.
+// The experiments as they are named in Run.
 const (
 	expDay  = "day"
 	expSwim = "swim"
@@ -124,8 +124,6 @@ func (r *Run) meanResponse() float64 {
 	}
 	return sum / float64(jobs)
 }
-
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
 
 // Any reports whether there is something to show.
 func (r *Results) Any() bool { return len(r.Runs)+len(r.Calibrated) > 0 }

@@ -19,7 +19,7 @@ type Options struct {
 	// that of calibration runs; 0: 5 (2 with Quick).
 	trial.Options
 
-	// Only names the experiments, of SimExperiments. Empty: all.
+	// Only names the experiments, of Experiments. Empty: all.
 	Only []string
 	// Trace and Swim are the workloads, as trace.Open takes them; empty:
 	// synthetic:google-day and swim:facebook-day. Scale makes the first one smaller or
@@ -33,7 +33,7 @@ type Options struct {
 	Version string
 }
 
-// Experiments are the names that SimOptions.Only takes.
+// Experiments are the names that Options.Only takes.
 var Experiments = []string{simFigure3, simFigure5, simCost, simSwim, simSeeds, simCalibration}
 
 const (
@@ -101,7 +101,7 @@ func (o *Options) measure(ctx context.Context, res *Results, progress *report.Pr
 	var parts []trial.Part
 	for _, e := range []struct {
 		title  string
-		names  []string // of SimOptions.Only, any of which asks for it
+		names  []string // of Options.Only, any of which asks for it
 		weight float64
 		run    func(context.Context) error
 	}{

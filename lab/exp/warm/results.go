@@ -17,8 +17,6 @@ type Results struct {
 	Singles []Single `json:"singles,omitempty"`
 }
 
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
-
 // Any reports whether anything has been measured.
 func (r *Results) Any() bool { return len(r.Replays)+len(r.Singles) > 0 }
 

@@ -143,8 +143,7 @@ func (r Run) called() string {
 	return r.Policy + " " + r.Store
 }
 
-func (r *Results) About() *trial.Circumstances { return &r.Circumstances }
-func (r *Results) Any() bool                   { return len(r.Runs) > 0 }
+func (r *Results) Any() bool { return len(r.Runs) > 0 }
 
 // runs is a selection of runs that count.
 type runs []Run

@@ -30,7 +30,7 @@ var yarnStores = []string{storeHDD, rig.StoreDisk, storeTmp}
 // yarnPlace is a store: a directory for each node.
 type yarnPlace struct {
 	dirs  []string
-	group string // see scratch.throttle
+	group string // see rig.Scratch.Throttle
 }
 
 // nodeFlags are those of each node daemon: its store.

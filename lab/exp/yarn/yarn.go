@@ -18,9 +18,9 @@ type Options struct {
 	// Options.Repeats is how often a pair of jobs runs under each policy; 0: 3 (1
 	// with Quick).
 	trial.Options
-	// Only names the experiments, of YarnExperiments. Empty: all.
+	// Only names the experiments, of Experiments. Empty: all.
 	Only []string
-	// Policies are those to compare, of YarnPolicies. Empty: all, but wait with pairs
+	// Policies are those to compare, of Policies. Empty: all, but wait with pairs
 	// only.
 	Policies []string
 	// Scale makes tasks longer, and the gaps between jobs; 0: 1. With 2.5 a pair is
@@ -35,16 +35,16 @@ type Options struct {
 	Version string
 }
 
-// Experiments are the names that YarnOptions.Only takes.
+// Experiments are the names that Options.Only takes.
 var Experiments = []string{expPair, expWorkload}
 
-// The experiments as they are named in YarnRun.
+// The experiments as they are named in Run.
 const (
 	expPair     = "p"
 	expWorkload = "w"
 )
 
-// Policies are the names that YarnOptions.Policies takes.
+// Policies are the names that Options.Policies takes.
 var Policies = []string{"wait", "kill", "suspend", "checkpoint", "adaptive", "cost"}
 
 const experimentName = "yarn"
