@@ -33,9 +33,8 @@ func parseMark(s string) (mark, error) {
 }
 
 // meter tells how much of a workload is done: to the daemon through the file
-// that it names in the environment, and to the
-// experiment by marks and by an account. It keeps no file
-// open, so that a checkpoint never depends on one.
+// that it names in the environment, and to the experiment by marks and by an account. It
+// keeps no file open, so that a checkpoint never depends on one.
 type meter struct {
 	path    string
 	marks   []mark
