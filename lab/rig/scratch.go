@@ -107,7 +107,10 @@ func endProcesses(dir string) error {
 	groups := map[string]bool{}
 	for _, pid := range pids {
 		for _, g := range OwnGroups(pid) {
-			groups[g] = true
+			// Those of the run itself are removed with it.
+			if !strings.HasPrefix(filepath.Base(g), filepath.Base(dir)+"-") {
+				groups[g] = true
+			}
 		}
 	}
 	errs := []error{belong.End(dir)}
