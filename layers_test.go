@@ -197,6 +197,20 @@ func TestRoomsOfTheLab(t *testing.T) {
 	}
 }
 
+// TestShimIsSmall: the supervisor of every task stays in memory for as long as the task
+// lives, as root, so it knows no network.
+func TestShimIsSmall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "./cmd/headrace-shim").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for dep := range strings.FieldsSeq(string(out)) {
+		if slices.Contains([]string{"net/http", "crypto/tls"}, dep) {
+			t.Errorf("headrace-shim links %s", dep)
+		}
+	}
+}
+
 func TestVocabularyNeedsNothing(t *testing.T) {
 	for _, p := range listPackages(t) {
 		if p.ImportPath != module {

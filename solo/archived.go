@@ -17,6 +17,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/archive"
 	"headrace/proc/checkpoint"
+	"headrace/proc/needs"
 	supervisor "headrace/proc/shim"
 )
 
@@ -177,7 +178,7 @@ func (p Parcel) newest() (*checkpoint.Image, error) {
 
 // wantedBy are the files that a task needs: what it has open or mapped, and
 // everything in its working directory.
-func wantedBy(spec proc.Spec, n archive.Needs) []archive.Wanted {
+func wantedBy(spec proc.Spec, n needs.Files) []archive.Wanted {
 	wanted := []archive.Wanted{{Path: spec.Cwd, Tree: true}}
 	for _, path := range slices.Concat(n.Open, n.Writing, n.Mapped) {
 		wanted = append(wanted, archive.Wanted{Path: path})

@@ -78,3 +78,13 @@ func (p ProcFS) FDInfo(d Descriptor) (map[string]string, error) {
 	}
 	return fields, nil
 }
+
+// ForWriting reports whether a descriptor is open for writing.
+func (p ProcFS) ForWriting(d Descriptor) (bool, error) {
+	fields, err := p.FDInfo(d)
+	if err != nil {
+		return false, err
+	}
+	flags, err := strconv.ParseUint(fields["flags"], 8, 64)
+	return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY, nil
+}

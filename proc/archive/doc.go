@@ -8,8 +8,8 @@
 //
 //	where it was                            where it goes on
 //	key := Launch{...}.Key()
-//	needs := Observe(pids)                  claim := a.Claim(Want{Key, UID, ..., Accept})
-//	carried := Carry(needs..., roots)       fetched := claim.Fetch(Target{Store, Task, Roots})
+//	files := needs.Observe(pids)            claim := a.Claim(Want{Key, UID, ..., Accept})
+//	carried := Carry(files..., roots)       fetched := claim.Fetch(Target{Store, Task, Roots})
 //	fingerprint.AddFiles(carried.Outside)   claim.Use()
 //	a.Put(id, Description, add)             ... restore ...
 //	                                        claim.Remove()

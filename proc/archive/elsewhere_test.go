@@ -17,6 +17,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
+	"headrace/proc/needs"
 )
 
 // goesOn counts in a file in its working directory and on standard output, with a
@@ -63,7 +64,7 @@ func testElsewhere(t *testing.T, p Place) {
 	if _, err := task.Suspend(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	needs, err := Observe(below(t, m.rt.TaskDir("a1")))
+	needed, err := needs.Observe(below(t, m.rt.TaskDir("a1")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func testElsewhere(t *testing.T, p Place) {
 	a := newArchive(t, p, Options{Compress: true})
 	o := &Observer{CRIU: "4.2", Shim: m.rt.Shim}
 	roots := []Root{{Path: local}, {Path: m.rt.Dir}}
-	if err := m.put(ctx, a, o, needs, roots); err != nil {
+	if err := m.put(ctx, a, o, needed, roots); err != nil {
 		t.Fatal(err)
 	}
 	// Another machine, where the application has its directory but none of its files.
@@ -132,16 +133,16 @@ func testElsewhere(t *testing.T, p Place) {
 	}
 }
 
-func (m *machine) put(ctx context.Context, a *Archive, o *Observer, needs Needs, roots []Root) error {
+func (m *machine) put(ctx context.Context, a *Archive, o *Observer, needed needs.Files, roots []Root) error {
 	var wanted []Wanted
-	for _, path := range slices.Concat(needs.Open, needs.Mapped) {
+	for _, path := range slices.Concat(needed.Open, needed.Mapped) {
 		wanted = append(wanted, Wanted{path, strings.HasPrefix(path, roots[0].Path)})
 	}
 	carried, err := Carry(ctx, wanted, roots)
 	if err != nil {
 		return err
 	}
-	for _, w := range needs.Writing {
+	for _, w := range needed.Writing {
 		if slices.Contains(carried.Outside, w) {
 			return fmt.Errorf("%s: %w", w, ErrUncarried)
 		}

@@ -1,10 +1,7 @@
 package archive
 
 import (
-	"bufio"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,77 +109,6 @@ func TestMachine(t *testing.T) {
 	}
 	if _, err := (&Observer{Shim: "/none"}).Machine(t.Context()); err == nil {
 		t.Error("a program that is not there was taken")
-	}
-}
-
-// TestObserve looks at a real process.
-func TestObserve(t *testing.T) {
-	dir := t.TempDir()
-	layout(t, dir, "read", "written", "gone", "pipe|")
-	cmd := exec.Command("sh", "-c", "exec 3<read 4>>written 5<gone 6<>pipe 7</dev/null; rm gone; echo ready; read x")
-	cmd.Dir = dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer in.Close()
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatal(line, err)
-	}
-	n, err := Observe([]int{cmd.Process.Pid})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := func(names ...string) (paths []string) {
-		for _, name := range names {
-			paths = append(paths, filepath.Join(dir, name))
-		}
-		return paths
-	}
-	if !slices.Equal(n.Open, at("", "pipe", "read", "written")) {
-		t.Errorf("open: %q", n.Open)
-	}
-	if !slices.Equal(n.Writing, at("written")) {
-		t.Errorf("writing: %q", n.Writing)
-	}
-	if !slices.ContainsFunc(n.Mapped, func(p string) bool { return strings.Contains(p, "/libc") }) || slices.ContainsFunc(n.Mapped, func(p string) bool { return p[0] != '/' }) {
-		t.Errorf("mapped: %q", n.Mapped)
-	}
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	if gone, err := Observe([]int{1 << 30}); err != nil || len(gone.Open)+len(gone.Mapped) != 0 {
-		t.Errorf("a process that has ended: %+v, %v", gone, err)
-	}
-}
-
-func TestParseMaps(t *testing.T) {
-	got := parseMaps([]byte(`55d0c0000000-55d0c0001000 r-xp 00000000 08:01 123    /usr/bin/cat
-7f0000000000-7f0000001000 rw-p 00000000 00:00 0
-7f0000002000-7f0000003000 rw-s 00000000 08:01 9      /tmp/with two  spaces\012and a line
-7f0000004000-7f0000005000 r--s 00000000 08:01 9      /srv/data (deleted)
-7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0      [stack]
-garbage
-`))
-	want := []mapping{{"/usr/bin/cat", false}, {"/tmp/with two  spaces\nand a line", true}, {"/srv/data (deleted)", false}, {"[stack]", false}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	for path, want := range map[string]bool{
-		"/usr/bin/cat": true, "/srv/data (deleted)": false, "[stack]": false, "/memfd:x": false, "/dev/zero": false, "/proc/1/maps": false,
-		"/dev/shm/x": true, "anon_inode:[eventpoll]": false,
-	} {
-		if realFile(path) != want {
-			t.Errorf("%q: %v", path, !want)
-		}
 	}
 }
 

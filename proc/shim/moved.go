@@ -12,7 +12,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/proc"
-	"headrace/proc/archive"
+	"headrace/proc/needs"
 )
 
 // Portable is what must be known of a checkpoint, besides its images, for the task
@@ -22,7 +22,7 @@ type Portable struct {
 	TaskDir string
 	// Needs are the files that the processes need at the same paths. What is below
 	// TaskDir is not among them: another task's directory stands in for it.
-	Needs archive.Needs
+	Needs needs.Files
 }
 
 // PortableOf reads it from the record that an image carries (checkpoint.Image.Meta).
@@ -36,7 +36,7 @@ func PortableOf(meta []byte) (Portable, error) {
 		return Portable{}, errors.New("the checkpoint does not say what it needs on another machine; take a new one")
 	}
 	own := func(path string) bool { return path == sv.TaskDir || strings.HasPrefix(path, sv.TaskDir+"/") }
-	return Portable{TaskDir: sv.TaskDir, Needs: archive.Needs{
+	return Portable{TaskDir: sv.TaskDir, Needs: needs.Files{
 		Mapped: without(sv.Needs.Mapped, own), Open: without(sv.Needs.Open, own), Writing: without(sv.Needs.Writing, own),
 	}}, nil
 }
@@ -57,11 +57,11 @@ func (sv *saved) describeNeeds(tree []linux.Stat) error {
 	for i, p := range tree {
 		pids[i] = p.PID
 	}
-	needs, err := archive.Observe(pids)
+	found, err := needs.Observe(pids)
 	if err != nil {
 		return err
 	}
-	sv.Needs = &needs
+	sv.Needs = &found
 	return nil
 }
 

@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 	"sort"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 	"headrace/proc"
-	"headrace/proc/archive"
+	"headrace/proc/needs"
 	"headrace/proc/reopen"
 	"headrace/proc/supplement"
 )
@@ -44,7 +43,7 @@ type saved struct {
 	// TaskDir is the task's directory as its processes know it.
 	TaskDir string `json:"task_dir,omitempty"`
 	// Needs are of an attached task, which may go on on another machine.
-	Needs *archive.Needs `json:"needs,omitempty"`
+	Needs *needs.Files `json:"needs,omitempty"`
 	// PerfData are the counters of Java virtual machines.
 	PerfData []perfData `json:"perf_data,omitempty"`
 	// Supplement is what CRIU's images lack.
@@ -142,7 +141,11 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 			return err
 		}
 		var st unix.Stat_t
-		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !openForWriting(pid, e.Name()) {
+		d := linux.Descriptor{PID: pid, FD: fd}
+		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		if writing, err := procs.ForWriting(d); err != nil || !writing {
 			continue
 		}
 		target, err := os.Readlink(path)
@@ -151,7 +154,7 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 		}
 		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
 			Path: target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()),
-			fd: linux.Descriptor{PID: pid, FD: fd},
+			fd: d,
 		}
 	}
 	return nil
@@ -179,20 +182,6 @@ func syncFile(d linux.Descriptor) error {
 		return fmt.Errorf("fsync descriptor %d of process %d: %w", d.FD, d.PID, err)
 	}
 	return nil
-}
-
-func openForWriting(pid int, fd string) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, fd))
-	if err != nil {
-		return false
-	}
-	for _, line := range strings.Split(string(b), "\n") {
-		if v, ok := strings.CutPrefix(line, "flags:"); ok {
-			flags, err := strconv.ParseInt(strings.TrimSpace(v), 8, 64)
-			return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
-		}
-	}
-	return false
 }
 
 // markLogs marks the task's own logs, and the output files of its spec.

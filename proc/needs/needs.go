@@ -1,14 +1,12 @@
-package archive
+package needs
 
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,29 +14,33 @@ import (
 	"headrace/internal/linux"
 )
 
-// Needs is what the processes of a stopped task need at the same paths.
-type Needs struct {
+var procs linux.ProcFS
+
+// Files are what the processes of a stopped task need at the same paths. The paths are
+// absolute, as the processes see them, sorted and each named once.
+type Files struct {
 	// Mapped are the files that they have mapped: programs and libraries.
 	Mapped []string
 	// Open are the regular files, directories and FIFOs that they have open, and
 	// their working and root directories.
 	Open []string
 	// Writing are those of Open that are open for writing, or mapped shared and
-	// writable. They must be carried: see Carried.Outside.
+	// writable. They must go along: other
+	// machines do not have what was written here.
 	Writing []string
 }
 
 // Observe looks at the processes of a task; those that have ended meanwhile need
-// nothing. Files that were deleted are in the
-// images (CRIU's ghost files) and left out, as are those of kernel file systems.
-func Observe(pids []int) (Needs, error) {
+// nothing. Files that were deleted are in the images (CRIU's ghost files) and left out,
+// as are those of the kernel's own file systems.
+func Observe(pids []int) (Files, error) {
 	sets := [3]map[string]bool{{}, {}, {}}
 	for _, pid := range pids {
 		if err := observe(pid, sets); err != nil && !linux.Gone(err) {
-			return Needs{}, fmt.Errorf("files of process %d: %w", pid, err)
+			return Files{}, fmt.Errorf("files of process %d: %w", pid, err)
 		}
 	}
-	return Needs{sorted(sets[0]), sorted(sets[1]), sorted(sets[2])}, nil
+	return Files{sorted(sets[0]), sorted(sets[1]), sorted(sets[2])}, nil
 }
 
 func sorted(set map[string]bool) []string {
@@ -76,22 +78,14 @@ func observe(pid int, sets [3]map[string]bool) error {
 }
 
 func observeOpen(pid int, sets [3]map[string]bool) error {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
+	open, err := procs.Descriptors(pid)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		link := filepath.Join(dir, e.Name())
-		target, err := os.Readlink(link)
-		if linux.Gone(err) || errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	for _, d := range open {
 		var st unix.Stat_t
-		if !filepath.IsAbs(target) || unix.Stat(link, &st) != nil || st.Nlink == 0 || !realFile(target) {
+		link := fmt.Sprintf("/proc/%d/fd/%d", pid, d.FD)
+		if !filepath.IsAbs(d.Target) || unix.Stat(link, &st) != nil || st.Nlink == 0 || !realFile(d.Target) {
 			continue
 		}
 		switch st.Mode & unix.S_IFMT {
@@ -99,27 +93,16 @@ func observeOpen(pid int, sets [3]map[string]bool) error {
 		default:
 			continue
 		}
-		sets[1][target] = true
-		info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, e.Name()))
+		sets[1][d.Target] = true
+		writing, err := procs.ForWriting(d)
 		if err != nil {
 			return err
 		}
-		if st.Mode&unix.S_IFMT == unix.S_IFREG && forWriting(string(info)) {
-			sets[2][target] = true
+		if writing && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			sets[2][d.Target] = true
 		}
 	}
 	return nil
-}
-
-// forWriting reads the flags in /proc/PID/fdinfo/FD.
-func forWriting(info string) bool {
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "flags:"); ok {
-			flags, err := strconv.ParseUint(strings.TrimSpace(v), 8, 64)
-			return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
-		}
-	}
-	return false
 }
 
 // realFile leaves out what is not at its path: deleted, or made by the kernel.
