@@ -28,10 +28,10 @@ const module = "headrace"
 // directory with all packages below it. Imports point down; inside a layer a
 // package may import only its own family.
 var layers = [][]string{
-	0: {".", "config", "internal/linux", "internal/accept", "internal/budget", "internal/criu", "internal/crash", "internal/hdfstest", "internal/testkit"},
-	1: {"paper", "proc", "pagecache", "disk", "fileset", "tasklog"},
-	2: {"policy", "stream", "trace", "report", "wire", "serve"},
-	3: {"node", "manager", "sim", "doctor", "warm", "limits"},
+	0: {".", "config", "internal/linux", "internal/accept", "internal/budget", "internal/criu", "internal/crash", "internal/freeport", "internal/testkit"},
+	1: {"paper", "proc", "pagecache", "disk", "fileset", "tasklog", "hdfs", "engine"},
+	2: {"policy", "stream", "trace", "report", "wire", "serve", "blob"},
+	3: {"node", "manager", "sim", "doctor", "warm", "limits", "migrate"},
 	4: {"data"},
 	5: {"solo", "cli"},
 	6: {"cmd/headrace", "cmd/headrace-shim", "lab", "scripts"},
@@ -242,6 +242,8 @@ func TestImportRule(t *testing.T) {
 		{".", "internal/linux", false},
 		{"process", ".", false},
 		{"policy", "elsewhere", false},
+		{"proc/shim", "migrate", false},
+		{"hdfs", "blob", false},
 	}
 	for _, c := range cases {
 		if problem := importProblem(c.from, c.to); (problem == "") != c.fine {

@@ -66,12 +66,14 @@ func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, er
 	}
 	for i := len(images) - 1; i >= 0; i-- {
 		if im := images[i]; im.Err == nil {
-			return ImageInfo{
-				Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt,
-			}, true, nil
+			return imageInfo(im), true, nil
 		}
 	}
 	return ImageInfo{}, false, nil
+}
+
+func imageInfo(im *checkpoint.Image) ImageInfo {
+	return ImageInfo{Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt}
 }
 
 func (storeImages) Collect(store string, id headrace.TaskID) error {

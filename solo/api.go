@@ -212,10 +212,7 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		StartedMs: n.started.UnixMilli(),
 	}
 	if e := s.loop.cfg.Elsewhere; e != nil {
-		info.Archive = e.String()
-		if p, ok := e.(interface{ Problem() string }); ok { // it may know what is wrong with itself
-			info.ArchiveWhy = p.Problem()
-		}
+		info.Archive, info.ArchiveWhy = e.String(), e.Problem()
 	}
 	for _, st := range n.stores {
 		w := convert.StoreMessage(st.StoreView)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/migrate"
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/serve"
@@ -292,7 +293,7 @@ func (l *containers) startAgain(t *task, in *intent) {
 }
 
 // startIfHeld does startHeld, if the supervisor has not begun anything.
-func (l *containers) startIfHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
+func (l *containers) startIfHeld(ctx context.Context, live Task, p migrate.Parcel, st *store) (from arrivedFrom, err error) {
 	stats, err := live.Stats(ctx)
 	if err != nil || stats.State != headrace.Checkpointed {
 		return from, err

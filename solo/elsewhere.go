@@ -7,63 +7,20 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/migrate"
 	"headrace/proc"
-	"headrace/proc/archive"
 )
 
 // Elsewhere is where checkpoints of hosted tasks wait until their command is started
-// again, on whatever machine. Its methods may block; they are called concurrently.
+// again, on whatever machine: a [migrate.Mover], whose methods say what these do. They
+// may block, and are called concurrently.
 type Elsewhere interface {
 	fmt.Stringer
-	// Send puts a checkpoint there. After errUnclear others may have it all the same,
-	// until Withdraw has succeeded. It calls begun when there is something to withdraw
-	// and nobody can have it yet, and fails with begun.
-	Send(ctx context.Context, p Parcel, begun func() error) error
-	// Withdraw takes it back; errTaken when somebody else has, or may have had it.
+	Send(ctx context.Context, p migrate.Parcel, begun func() error) error
 	Withdraw(ctx context.Context, id string) error
-	// Take gets a checkpoint of the same command into a store, as the task's;
-	// errNothing when there is none that can be used here, errUnknown when the place
-	// does not answer. From then on it is the task's alone. What an earlier daemon has
-	// begun to fetch for the task is fetched again; errBegun when it may have begun to
-	// restore it.
-	Take(ctx context.Context, p Parcel) (Taken, error)
-	// Restored and Failed end what Take has begun: after Failed nothing of the
-	// checkpoint may have run, and the command is started from the beginning.
-	Restored(ctx context.Context, t Taken) error
-	Failed(ctx context.Context, t Taken, why error) error
-}
-
-var (
-	errTaken   = errors.New("its checkpoint goes on on another machine")
-	errNothing = errors.New("no checkpoint of this command waits")
-	errUnknown = errors.New("it is not known whether a checkpoint of it waits")
-	errBegun   = errors.New("the daemon ended when it was about to be restored")
-	errUnclear = errors.New("it is not known whether others have its checkpoint")
-)
-
-// Parcel is a checkpoint for another machine, or what one is asked for with.
-type Parcel struct {
-	// ID names it among all that were ever sent.
-	ID          string
-	Task        headrace.TaskID
-	Application string
-	User        string
-	Spec        proc.Spec
-	// Store is the directory of the checkpoint store that it comes from or goes to.
-	Store    string
-	Compress bool
-	// Again: an earlier daemon may have begun to take one for the task.
-	Again bool
-}
-
-// Taken is a checkpoint that has come.
-type Taken struct {
-	// From is the machine and the task that it was made of, for people.
-	From string
-	// TaskDir is proc.RestoreOptions.MovedFrom.
-	TaskDir string
-	Image   ImageInfo
-	handle  any
+	Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, error)
+	// Problem tells why the place cannot be used; empty when it can.
+	Problem() string
 }
 
 // sent is durable of a task whose checkpoint was sent, or began to be.
@@ -74,8 +31,8 @@ type sent struct {
 }
 
 // parcel is the task's checkpoint; store is where it is, or is to come to.
-func (l *loop) parcel(t *task, store string, compress bool) Parcel {
-	return Parcel{
+func (l *loop) parcel(t *task, store string, compress bool) migrate.Parcel {
+	return migrate.Parcel{
 		Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
 	}
 }
@@ -103,7 +60,7 @@ func (l *loop) archive(t *task, in *intent, c *call) {
 
 func (l *loop) send(t *task, in *intent, c *call) {
 	p := l.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
-	p.ID = archive.NewID()
+	p.ID = migrate.NewID()
 	// Its name is durable before anybody else may have it, but not before it is there:
 	// what is not there cannot be withdrawn.
 	begun := func() error { return l.durably(func() { t.rec.Sent = &sent{ID: p.ID}; l.touch(t) }) }
@@ -115,7 +72,7 @@ func (l *loop) send(t *task, in *intent, c *call) {
 			if err != nil {
 				l.log.Warn("a checkpoint could not be archived", "id", t.rec.ID, "err", err)
 				l.troubled(t, "its checkpoint could not be archived: "+err.Error(), 0)
-				if !errors.Is(err, errUnclear) {
+				if !errors.Is(err, migrate.ErrUnclear) {
 					t.rec.Sent = nil
 				}
 				return err
@@ -166,7 +123,7 @@ func (l *loop) takeBack(t *task, in *intent, c *call, then func()) {
 
 // arrivedFrom is what came of looking for a checkpoint of a command that is started.
 type arrivedFrom struct {
-	taken Taken
+	taken migrate.Taken
 	res   proc.RestoreResult
 	// store is where it is; nil: the command was started from the beginning.
 	store *store
@@ -176,13 +133,13 @@ type arrivedFrom struct {
 
 // expect is where a checkpoint of the task would come to, if one waits elsewhere; no
 // store: none can.
-func (l *loop) expect(t *task) (Parcel, *store) {
+func (l *loop) expect(t *task) (migrate.Parcel, *store) {
 	if l.cfg.Elsewhere == nil || l.cfg.CRIU == "" {
-		return Parcel{}, nil
+		return migrate.Parcel{}, nil
 	}
 	st, err := l.chooseStore("", t)
 	if err != nil {
-		return Parcel{}, nil
+		return migrate.Parcel{}, nil
 	}
 	t.rec.addImageDir(st.Dir)
 	return l.parcel(t, st.Dir, st.Compress), st
@@ -190,7 +147,7 @@ func (l *loop) expect(t *task) (Parcel, *store) {
 
 // startHere starts a command, or has it go on from a checkpoint that waits elsewhere,
 // if there is a store for that.
-func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, p Parcel, st *store) (Task, arrivedFrom, error) {
+func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, p migrate.Parcel, st *store) (Task, arrivedFrom, error) {
 	var from arrivedFrom
 	if st == nil {
 		live, err := l.rt.Start(ctx, spec, stdio)
@@ -212,7 +169,7 @@ func (l *loop) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, 
 
 // startHeld is startHere for a supervisor that waits to be told what to do. The error
 // is proc.ErrState when it runs its command already.
-func (l *loop) startHeld(ctx context.Context, live Task, p Parcel, st *store) (from arrivedFrom, err error) {
+func (l *loop) startHeld(ctx context.Context, live Task, p migrate.Parcel, st *store) (from arrivedFrom, err error) {
 	if st == nil {
 		return from, live.Start(ctx)
 	}
@@ -224,9 +181,9 @@ func (l *loop) startHeld(ctx context.Context, live Task, p Parcel, st *store) (f
 	if ctx.Err() != nil || errors.Is(err, proc.ErrState) {
 		return from, err
 	}
-	if !errors.Is(err, errNothing) {
+	if !errors.Is(err, migrate.ErrNothing) {
 		from.why = err.Error()
-		if !errors.Is(err, errUnknown) {
+		if !errors.Is(err, migrate.ErrUnknown) {
 			from.why = "a checkpoint of it could not be restored: " + from.why
 		}
 		l.log.Warn("a checkpoint of a container from elsewhere is not used", "id", p.Task, "err", err)
@@ -235,7 +192,7 @@ func (l *loop) startHeld(ctx context.Context, live Task, p Parcel, st *store) (f
 }
 
 // bringHere restores a checkpoint of another machine. After an error nothing runs.
-func (l *loop) bringHere(ctx context.Context, live Task, p Parcel, from *arrivedFrom) error {
+func (l *loop) bringHere(ctx context.Context, live Task, p migrate.Parcel, from *arrivedFrom) error {
 	taken, err := l.cfg.Elsewhere.Take(ctx, p)
 	if err != nil {
 		return err
@@ -245,12 +202,12 @@ func (l *loop) bringHere(ctx context.Context, live Task, p Parcel, from *arrived
 		Store: p.Store, Compress: p.Compress, Scratch: l.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 	})
 	if err != nil {
-		if ferr := l.cfg.Elsewhere.Failed(ctx, taken, err); ferr != nil {
+		if ferr := taken.End(ctx, err); ferr != nil {
 			l.log.Warn("what was fetched from the archive is not removed", "id", p.Task, "err", ferr)
 		}
 		return err
 	}
-	if err := l.cfg.Elsewhere.Restored(ctx, taken); err != nil {
+	if err := taken.End(ctx, nil); err != nil {
 		l.log.Warn("a used checkpoint stays in the archive for a while", "id", p.Task, "err", err)
 	}
 	return nil
@@ -264,7 +221,7 @@ func (l *loop) came(t *task, from arrivedFrom) string {
 		}
 		return ""
 	}
-	im := from.taken.Image
+	im := imageInfo(from.taken.Image)
 	t.rec.Checkpoint = &image{
 		Store: from.store.Name, Dir: from.store.Dir, Compress: from.store.Compress, Seq: im.Seq, Chain: im.Chain,
 		Stored: im.Stored, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,

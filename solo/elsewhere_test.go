@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"headrace"
+	"headrace/migrate"
+	"headrace/proc/checkpoint"
 	"headrace/wire"
 )
 
@@ -19,7 +21,7 @@ type shelf struct {
 	world *world
 
 	mu      sync.Mutex
-	ready   map[string]Parcel // by id
+	ready   map[string]migrate.Parcel // by id
 	used    map[string]bool
 	refuses error // what Send says
 	// taking, if not nil, gets an element when Take begins, which then waits for its
@@ -33,12 +35,12 @@ type shelf struct {
 }
 
 func newShelf(w *world) *shelf {
-	return &shelf{world: w, ready: map[string]Parcel{}, used: map[string]bool{}}
+	return &shelf{world: w, ready: map[string]migrate.Parcel{}, used: map[string]bool{}}
 }
 
 func (s *shelf) String() string { return "shelf" }
 
-func (s *shelf) Send(ctx context.Context, p Parcel, begun func() error) error {
+func (s *shelf) Send(ctx context.Context, p migrate.Parcel, begun func() error) error {
 	if s.sending != nil {
 		s.sending <- struct{}{}
 		<-ctx.Done()
@@ -49,7 +51,7 @@ func (s *shelf) Send(ctx context.Context, p Parcel, begun func() error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refuses == nil || errors.Is(s.refuses, errUnclear) {
+	if s.refuses == nil || errors.Is(s.refuses, migrate.ErrUnclear) {
 		s.ready[p.ID] = p
 	}
 	return s.refuses
@@ -59,23 +61,23 @@ func (s *shelf) Withdraw(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.ready[id]; !ok {
-		return errTaken
+		return migrate.ErrElsewhere
 	}
 	delete(s.ready, id)
 	return nil
 }
 
-func (s *shelf) Take(ctx context.Context, p Parcel) (Taken, error) {
+func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, error) {
 	if s.taking != nil {
 		s.taking <- struct{}{}
 		<-ctx.Done()
-		return Taken{}, ctx.Err()
+		return migrate.Taken{}, ctx.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Again && s.begun != nil {
 		s.world.with(p.Task, func(x *thing) { x.images[p.Store] = []ImageInfo{{Seq: 1, Chain: 1}} })
-		return Taken{}, s.begun
+		return migrate.Taken{}, s.begun
 	}
 	for id, q := range s.ready {
 		if q.Application != p.Application {
@@ -83,20 +85,20 @@ func (s *shelf) Take(ctx context.Context, p Parcel) (Taken, error) {
 		}
 		delete(s.ready, id)
 		s.used[id] = true
-		im := ImageInfo{Seq: 1, Chain: 1, ToRead: 5 << 20}
-		s.world.with(p.Task, func(t *thing) { t.images[p.Store] = []ImageInfo{im} })
-		return Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, handle: p}, nil
+		im := &checkpoint.Image{Seq: 1, Chain: 1, Size: 5 << 20}
+		s.world.with(p.Task, func(t *thing) { t.images[p.Store] = []ImageInfo{imageInfo(im)} })
+		end := func(_ context.Context, failed error) error {
+			if failed != nil {
+				s.world.with(p.Task, func(x *thing) { delete(x.images, p.Store) })
+			}
+			return nil
+		}
+		return migrate.Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, End: end}, nil
 	}
-	return Taken{}, errNothing
+	return migrate.Taken{}, migrate.ErrNothing
 }
 
-func (s *shelf) Restored(context.Context, Taken) error { return nil }
-
-func (s *shelf) Failed(_ context.Context, t Taken, _ error) error {
-	p := t.handle.(Parcel)
-	s.world.with(p.Task, func(x *thing) { delete(x.images, p.Store) })
-	return nil
-}
+func (s *shelf) Problem() string { return "" }
 
 const otherContainer = "container_e17_1763700000000_0001_01_000003"
 
@@ -168,10 +170,10 @@ func TestFetchedAgain(t *testing.T) {
 func TestBegunToRestore(t *testing.T) {
 	b, s := newShelfBed(t)
 	b.fetching(s)
-	s.begun = errBegun
+	s.begun = migrate.ErrBegun
 	b.start()
 	task := b.awaitState(otherContainer, headrace.Running)
-	if !strings.Contains(task.Reason, "starts from the beginning") || !strings.Contains(task.Reason, errBegun.Error()) {
+	if !strings.Contains(task.Reason, "starts from the beginning") || !strings.Contains(task.Reason, migrate.ErrBegun.Error()) {
 		t.Errorf("%v", task)
 	}
 	b.awaitNoImages(otherContainer)
@@ -255,7 +257,7 @@ func TestArchiveFails(t *testing.T) {
 	b.mustOrder(id, "resume") // nobody can have it
 	b.mustOrder(id, "checkpoint")
 	s.mu.Lock()
-	s.refuses = errUnclear
+	s.refuses = migrate.ErrUnclear
 	s.mu.Unlock()
 	if err := b.order(id, "archive"); err == nil || b.is(id, headrace.Checkpointed).Archived {
 		t.Errorf("unclear: %v", err)

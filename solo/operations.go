@@ -10,6 +10,7 @@ import (
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/migrate"
 	"headrace/proc"
 	"headrace/proc/attach"
 )
@@ -96,7 +97,7 @@ func (l *loop) start(t *task, in *intent) {
 	t.rec.Starts++
 	spec, stored, files := l.specOf(t), t.stored, t.files
 	t.files = attach.Files{}
-	var p Parcel
+	var p migrate.Parcel
 	var st *store
 	if t.hosted() {
 		p, st = l.expect(t)

@@ -45,7 +45,7 @@ func TestArchivePlaces(t *testing.T) {
 		refused[in("foreign")] = "belongs to user 12345"
 	}
 	for place, want := range refused {
-		_, err := newArchive(place, clusterToken, "n1", &solo.Config{})
+		_, err := newMover(place, clusterToken, "n1", &solo.Config{})
 		if want == "" && err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
@@ -62,16 +62,13 @@ func TestArchivePlaces(t *testing.T) {
 // TestArchiveIsAway: it is said once, shown, and over when the place is there.
 func TestArchiveIsAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mounted", "archive")
-	w, err := newArchive(dir, clusterToken, "n1", &solo.Config{})
+	w, err := newMover(dir, clusterToken, "n1", &solo.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	look := func() {
-		_, err := w.Sweep(t.Context())
-		w.note(err, log)
-	}
+	look := func() { w.Sweep(t.Context(), log) }
 	look()
 	look()
 	if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(w.Problem(), "mount its file system") {

@@ -94,14 +94,14 @@ func (a *app) node(ctx context.Context, f *nodeFlags, s *settings) error {
 	s.onHangup(ctx, log)
 	config.Operators, config.Limits = operators, s.limits
 	if f.archive != "" {
-		archive, err := newArchive(f.archive, agent.Token, agent.Name, &config)
+		mover, err := newMover(f.archive, agent.Token, agent.Name, &config)
 		if err != nil {
 			return err
 		}
-		config.Elsewhere = archive
+		config.Elsewhere = mover
 		sweeping, stop := context.WithCancel(ctx)
 		defer stop()
-		go archive.watch(sweeping, log)
+		go mover.Watch(sweeping, log)
 	}
 	return runNode(ctx, config, agent)
 }

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"headrace/internal/freeport"
 )
 
 // dirPrefix begins the name of a cluster's directory.
@@ -146,7 +146,7 @@ func newCluster(o Options) (*Cluster, error) {
 func freePorts(host, prefix string, names ...string) (properties, error) {
 	p := properties{}
 	for _, name := range names {
-		l, err := listenAnywhere(host)
+		l, err := freeport.Listen(host)
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
@@ -154,20 +154,6 @@ func freePorts(host, prefix string, names ...string) (properties, error) {
 		p[prefix+name] = l.Addr().String()
 	}
 	return p, nil
-}
-
-// listenAnywhere takes a port below those that the kernel chooses by itself
-// (net.ipv4.ip_local_port_range): whoever listens at one of these on all addresses, as
-// application masters do, would have it on this one too.
-func listenAnywhere(host string) (l net.Listener, err error) {
-	const least, end, tries = 10000, 32768, 100
-	for range tries {
-		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(least+rand.N(end-least))))
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			break
-		}
-	}
-	return l, err
 }
 
 func (c *Cluster) rmHost() string  { return c.network + "1" }

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"headrace/internal/hdfstest"
-	"headrace/proc/archive"
+	"headrace/blob"
+	"headrace/hdfs/hdfstest"
+	"headrace/migrate"
 )
 
 // Daemons are killed while a container goes from one machine to another. And the
@@ -34,7 +35,7 @@ func TestElsewhereSurvival(t *testing.T) {
 			if err := try.move(m, t); err != nil {
 				t.Fatal(err)
 			}
-			m.goesOn(t, must(archive.Dir(dir))(t))
+			m.goesOn(t, must(blob.Dir(dir))(t))
 		})
 		if !ok {
 			return // a daemon may be missing
@@ -45,9 +46,10 @@ func TestElsewhereSurvival(t *testing.T) {
 	}
 	t.Run("HDFS", func(t *testing.T) {
 		hdfs := startHDFS(t, c)
-		const where = "/apps/headrace"
-		startWithArchive(t, c, "webhdfs://"+hdfstest.User+"@"+hdfs.Host+where)
-		place := must(archive.WebHDFS(t.Context(), archive.HDFS{NameNodes: []string{hdfs.URL()}, User: hdfstest.User, Dir: where}))(t)
+		archive := "webhdfs://" + hdfstest.User + "@" + hdfs.Host + "/apps/headrace"
+		startWithArchive(t, c, archive)
+		open := must(blob.Find(archive))(t)
+		place := must(open(t.Context()))(t)
 		d := depart(t, j, "hdfs", distributedShell{c})
 		d.leaves.kill(t)
 		d.goesOn(t, place)
@@ -124,13 +126,13 @@ func (m *move) afterDeath(t *testing.T, i int, next string) error {
 // NodeManager of the other machine while it is being fetched.
 func (m *move) killManagerAndNM(t *testing.T) error {
 	m.leaves.kill(t)
-	if _, err := awaitEntry(within(t, patience), m.dir, archive.Uploading); err != nil {
+	if _, err := awaitEntry(within(t, patience), m.dir, migrate.Uploading); err != nil {
 		return err
 	}
 	if err := errors.Join(m.c.KillManager(), m.c.StartManager(within(t, patience))); err != nil {
 		return err
 	}
-	if _, err := awaitEntry(within(t, patience), m.dir, archive.Claimed); err != nil {
+	if _, err := awaitEntry(within(t, patience), m.dir, migrate.Claimed); err != nil {
 		return err
 	}
 	return errors.Join(m.c.KillNM(m.to), m.c.StartNM(within(t, patience), m.to))

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"headrace/blob"
 	"headrace/internal/criu"
-	"headrace/proc/archive"
+	"headrace/migrate"
 	"headrace/wire"
 )
 
@@ -174,12 +175,12 @@ func (d *departure) over(t *testing.T) {
 
 func goesOnElsewhere(t *testing.T, d *departure, dir string) {
 	d.leaves.kill(t)
-	d.goesOn(t, must(archive.Dir(dir))(t))
+	d.goesOn(t, must(blob.Dir(dir))(t))
 }
 
 // goesOn waits for the end, and fails unless all work was done by the container and
 // what it became on the other machine, and nothing of it is left.
-func (d *departure) goesOn(t *testing.T, place archive.Place) {
+func (d *departure) goesOn(t *testing.T, place blob.Place) {
 	t.Helper()
 	task := d.arrival(t)
 	if task.Id == d.container {
@@ -201,7 +202,7 @@ func (d *departure) goesOn(t *testing.T, place archive.Place) {
 		}
 	}
 	d.over(t)
-	for _, state := range []archive.State{archive.Uploading, archive.Ready, archive.Claimed, archive.Used, "removed"} {
+	for _, state := range []migrate.State{migrate.Uploading, migrate.Ready, migrate.Claimed, migrate.Used, "removed"} {
 		if left := must(place.List(t.Context(), string(state)))(t); len(left) > 0 {
 			t.Errorf("in the archive is left, %s: %v", state, left)
 		}
@@ -237,7 +238,7 @@ func startsAfresh(t *testing.T, d *departure, dir string) {
 
 // damage changes a byte of all data of the first entry that is ready in an archive.
 func damage(ctx context.Context, dir string) error {
-	entry, err := awaitEntry(ctx, dir, archive.Ready)
+	entry, err := awaitEntry(ctx, dir, migrate.Ready)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func damage(ctx context.Context, dir string) error {
 
 // awaitEntry returns an entry in a state when an archive has one: sooner than a
 // container can be started, or fetched.
-func awaitEntry(ctx context.Context, dir string, state archive.State) (string, error) {
+func awaitEntry(ctx context.Context, dir string, state migrate.State) (string, error) {
 	const each = 2 * time.Millisecond
 	for {
 		entries, err := filepath.Glob(filepath.Join(dir, string(state), "*"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"headrace/internal/hdfstest"
+	"headrace/hdfs/hdfstest"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )

@@ -1,6 +1,8 @@
 package attach_test
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -9,7 +11,6 @@ import (
 	"testing"
 
 	"headrace/proc"
-	"headrace/proc/archive"
 	"headrace/proc/attach"
 	"headrace/proc/checkpoint"
 	"headrace/proc/shim"
@@ -19,31 +20,15 @@ import (
 // with state directories of their own.
 type removal struct {
 	from, to *world
-	archive  *archive.Archive
-	// roots are carried along.
-	roots []archive.Root
+	image    *checkpoint.Image // what was packed
 }
 
-const (
-	movedKey = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	newName  = "c2"
-)
+const newName = "c2"
 
 func newRemoval(t *testing.T) *removal {
 	r := &removal{from: newWorld(t, run).needCheckpoints()}
 	r.to = newWorld(t, nil).needCheckpoints()
 	r.to.dir = r.from.dir // what is at the same path on all machines
-	place := t.TempDir()
-	if err := os.Chmod(place, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p, err := archive.Dir(place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.archive, err = archive.New(t.Context(), p, []byte(strings.Repeat("secret", 8)), archive.Options{}); err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
@@ -61,36 +46,19 @@ func image(t *testing.T, dir, task string) *checkpoint.Image {
 	return images[len(images)-1]
 }
 
-// pack puts the checkpoint of c1 into the archive.
+// pack takes the checkpoint of c1 along.
 func (r *removal) pack() (taskDir string) {
 	t := r.from.T
 	t.Helper()
-	im := image(t, r.from.store, "c1")
-	portable, err := shim.PortableOf(im.Meta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wanted []archive.Wanted
-	for _, path := range portable.Needs.Open {
-		wanted = append(wanted, archive.Wanted{Path: path})
-	}
-	carried, err := archive.Carry(t.Context(), wanted, r.roots)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = r.archive.Put(t.Context(), archive.NewID(), archive.Description{Key: movedKey, By: "from", Container: "c1"}, func(w *archive.Writer) error {
-		if err := w.AddImage(im); err != nil {
-			return err
-		}
-		return w.AddFiles(carried)
-	})
+	r.image = image(t, r.from.store, "c1")
+	portable, err := shim.PortableOf(r.image.Meta)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return portable.TaskDir
 }
 
-// arrive handles a container that is to go on with what is in the archive. spoil may
+// arrive handles a container that is to go on with what was packed. spoil may
 // change the images; a restore that fails is followed by a start.
 func (r *removal) arrive(taskDir string, spoil func(store string)) handler {
 	return func(w *world, conn *net.UnixConn) {
@@ -120,22 +88,23 @@ func (r *removal) arrive(taskDir string, spoil func(store string)) handler {
 	}
 }
 
+// fetch copies the images that were packed into the other machine's store.
 func (r *removal) fetch(id string) error {
-	c, err := r.archive.Claim(r.to.ctx, archive.Want{Key: movedKey, Claimant: "to." + id})
-	if err != nil {
-		return err
-	}
 	store, err := checkpoint.Open(r.to.store, checkpoint.Options{})
 	if err != nil {
 		return err
 	}
-	if _, err := c.Fetch(r.to.ctx, archive.Target{Store: store, Task: id, Roots: r.roots}); err != nil {
-		return err
-	}
-	if err := c.Use(r.to.ctx); err != nil {
-		return err
-	}
-	return c.Remove(r.to.ctx)
+	_, err = store.Import(r.to.ctx, id, func(create func(string) (*os.File, error)) error {
+		return r.image.Export(func(name string, from *os.File) error {
+			to, err := create(name)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(to, from)
+			return errors.Join(err, to.Close())
+		})
+	})
+	return err
 }
 
 // attachNew starts the command in a new container on the other machine.

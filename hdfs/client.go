@@ -1,0 +1,225 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options say which HDFS to use and as whom.
+type Options struct {
+	// NameNodes are the HTTP addresses of the name nodes, such as
+	// http://nn1:9870; with several the active one is looked for.
+	NameNodes []string
+	// User is who to be, for a cluster without security; Delegation is a delegation
+	// token for one with. One of them must be given. A delegation token is not
+	// renewed here.
+	User, Delegation string
+	// Client makes the requests; nil: one that uses no proxy.
+	Client *http.Client
+}
+
+// A Client reads and writes files of an HDFS. Paths are absolute. Its methods may be
+// called by several goroutines at once. It holds nothing that must be closed.
+type Client struct {
+	o    Options
+	http *http.Client
+}
+
+// requestTime bounds a request that moves no data.
+const requestTime = 30 * time.Second
+
+// New returns a client. It asks nobody yet, so a name node that is away is no error.
+func New(o Options) (*Client, error) {
+	switch {
+	case len(o.NameNodes) == 0:
+		return nil, errors.New("HDFS: no name node is given; give its HTTP address, such as http://namenode:9870")
+	case (o.User == "") == (o.Delegation == ""):
+		return nil, errors.New("HDFS: give a user or a delegation token, one of them")
+	}
+	for _, n := range o.NameNodes {
+		if u, err := url.Parse(n); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("HDFS: %q is not the HTTP address of a name node", n)
+		}
+	}
+	c := &Client{o: o, http: o.Client}
+	if c.http == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.Proxy = nil
+		c.http = &http.Client{Transport: t}
+	}
+	return c, nil
+}
+
+// String names the HDFS by its first name node.
+func (c *Client) String() string { return c.o.NameNodes[0] }
+
+// FileInfo describes a file or directory.
+type FileInfo struct {
+	Name     string // in its directory; empty from Stat
+	Dir      bool
+	Size     int64 // in bytes; 0 of a directory
+	Modified time.Time
+	Mode     fs.FileMode // the permissions
+}
+
+// fileStatus is HDFS's own form of FileInfo.
+type fileStatus struct {
+	PathSuffix       string `json:"pathSuffix"`
+	Type             string `json:"type"`
+	Length           int64  `json:"length"`
+	ModificationTime int64  `json:"modificationTime"` // milliseconds
+	Permission       string `json:"permission"`       // octal
+}
+
+func (s fileStatus) info() (FileInfo, error) {
+	mode, err := strconv.ParseUint(s.Permission, 8, 32)
+	return FileInfo{
+		Name: s.PathSuffix, Dir: s.Type == "DIRECTORY", Size: s.Length,
+		Modified: time.UnixMilli(s.ModificationTime), Mode: fs.FileMode(mode) & fs.ModePerm,
+	}, err
+}
+
+// Stat describes what is at a path.
+func (c *Client) Stat(ctx context.Context, path string) (FileInfo, error) {
+	var out struct{ FileStatus fileStatus }
+	if _, err := c.call(ctx, http.MethodGet, path, query("GETFILESTATUS"), &out); err != nil {
+		return FileInfo{}, err
+	}
+	return out.FileStatus.info()
+}
+
+// ReadDir describes what is in a directory, sorted by name; of a file it returns
+// nothing.
+func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
+	var out struct {
+		FileStatuses struct{ FileStatus []fileStatus }
+	}
+	if _, err := c.call(ctx, http.MethodGet, path, query("LISTSTATUS"), &out); err != nil {
+		return nil, err
+	}
+	var list []FileInfo
+	for _, s := range out.FileStatuses.FileStatus {
+		f, err := s.info()
+		if err != nil {
+			return nil, err
+		}
+		if f.Name != "" {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Open returns the contents of a file. The caller closes them; reading ends with ctx.
+func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	from, err := c.redirect(ctx, http.MethodGet, path, query("OPEN", "noredirect", "true"))
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, redact(err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, redact(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		return nil, remoteError(resp)
+	}
+	return resp.Body, nil
+}
+
+// Create writes a new file in a directory that exists; a file that exists is left as it
+// is (fs.ErrExist). Data nodes have the blocks on disk when Create returns (SYNC_BLOCK).
+// write is called at most once; when it or Create fails, a file with part of the
+// contents may be left.
+func (c *Client) Create(ctx context.Context, path string, mode fs.FileMode, write func(io.Writer) error) error {
+	q := query("CREATE", "overwrite", "false", "createparent", "false", "permission", octal(mode), "createflag", "CREATE,SYNC_BLOCK", "noredirect", "true")
+	to, err := c.redirect(ctx, http.MethodPut, path, q)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := write(w)
+		if err != nil {
+			cancel() // else the data node would end the file well
+		}
+		w.CloseWithError(err)
+		written <- err
+	}()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, r)
+	if err == nil {
+		req.Header.Set("Content-Type", "application/octet-stream")
+		err = c.send(req)
+	}
+	r.CloseWithError(errors.Join(io.ErrClosedPipe, err))
+	if werr := <-written; werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		return werr
+	}
+	return err
+}
+
+// MkdirAll makes a directory, and those above it. It may exist; then its mode stays.
+func (c *Client) MkdirAll(ctx context.Context, path string, mode fs.FileMode) error {
+	return c.must(ctx, http.MethodPut, path, query("MKDIRS", "permission", octal(mode)))
+}
+
+// Rename gives a file or directory a new path, in one step and durably. HDFS does not
+// say why it refuses (ErrRefused): from is missing, or the directory of to is, or there
+// is something at to. If to is a directory, from is moved into it.
+func (c *Client) Rename(ctx context.Context, from, to string) error {
+	if err := checkPath(to); err != nil {
+		return err
+	}
+	return c.must(ctx, http.MethodPut, from, query("RENAME", "destination", to))
+}
+
+// Chmod changes the permissions of a file or directory.
+func (c *Client) Chmod(ctx context.Context, path string, mode fs.FileMode) error {
+	_, err := c.call(ctx, http.MethodPut, path, query("SETPERMISSION", "permission", octal(mode)), nil)
+	return err
+}
+
+// SetModified sets the time of modification of a file; HDFS keeps milliseconds.
+func (c *Client) SetModified(ctx context.Context, path string, at time.Time) error {
+	_, err := c.call(ctx, http.MethodPut, path, query("SETTIMES", "modificationtime", strconv.FormatInt(at.UnixMilli(), 10)), nil)
+	return err
+}
+
+// RemoveAll removes a file, or a directory with all that is in it, in one step. It may
+// be gone already.
+func (c *Client) RemoveAll(ctx context.Context, path string) error {
+	_, err := c.call(ctx, http.MethodDelete, path, query("DELETE", "recursive", "true"), nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Now tells the name node's clock, to a second. A path that the user may look at must
+// be given.
+func (c *Client) Now(ctx context.Context, path string) (time.Time, error) {
+	head, err := c.call(ctx, http.MethodGet, path, query("GETFILESTATUS"), nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return http.ParseTime(head.Get("Date"))
+}
+
+func octal(mode fs.FileMode) string { return strconv.FormatUint(uint64(mode.Perm()), 8) }

@@ -1,0 +1,210 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"headrace/hdfs/hdfstest"
+)
+
+var testHDFS hdfstest.Shared
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	testHDFS.Stop()
+	os.Exit(code)
+}
+
+func newClient(t *testing.T, o Options) *Client {
+	t.Helper()
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// realClient has a directory of its own.
+func realClient(t *testing.T) (c *Client, dir string) {
+	t.Helper()
+	c = newClient(t, Options{NameNodes: []string{testHDFS.Get(t).URL()}, User: hdfstest.User})
+	dir = "/tests/" + t.Name()
+	if err := c.MkdirAll(t.Context(), dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return c, dir
+}
+
+func create(ctx context.Context, c *Client, path, contents string) error {
+	return c.Create(ctx, path, 0o640, func(w io.Writer) error {
+		_, err := io.WriteString(w, contents)
+		return err
+	})
+}
+
+func read(t *testing.T, c *Client, path string) string {
+	t.Helper()
+	r, err := c.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestFiles does everything to a file once, and sees what is refused.
+func TestFiles(t *testing.T) {
+	c, dir := realClient(t)
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", what, err, want)
+		}
+	}
+	odd, moved := dir+"/100% a+b?&=#", dir+"/moved"
+	must(create(ctx, c, odd, "hello"))
+	if got := read(t, c, odd); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	want("create again", create(ctx, c, odd, "other"), fs.ErrExist)
+	failed := errors.New("failed")
+	want("a writer that fails", c.Create(ctx, dir+"/part", 0o600, func(io.Writer) error { return failed }), failed)
+	must(c.RemoveAll(ctx, dir+"/part"))
+
+	at := time.UnixMilli(1234567890123)
+	must(c.SetModified(ctx, odd, at))
+	must(c.Chmod(ctx, odd, 0o604))
+	must(c.Rename(ctx, odd, moved))
+	want("rename what is gone", c.Rename(ctx, odd, dir+"/x"), ErrRefused)
+	_, err := c.Open(ctx, odd)
+	want("open what is gone", err, fs.ErrNotExist)
+	_, err = c.Stat(ctx, odd)
+	want("look at what is gone", err, fs.ErrNotExist)
+	_, err = c.ReadDir(ctx, odd)
+	want("list what is gone", err, fs.ErrNotExist)
+
+	must(c.MkdirAll(ctx, dir+"/below", 0o700))
+	list, err := c.ReadDir(ctx, dir)
+	if err != nil || len(list) != 2 || list[0].Name != "below" || !list[0].Dir || list[0].Mode != 0o700 {
+		t.Errorf("%+v, %v", list, err)
+	} else if want := (FileInfo{Name: "moved", Size: 5, Modified: at, Mode: 0o604}); list[1] != want {
+		t.Errorf("%+v, want %+v", list[1], want)
+	}
+	if of, err := c.ReadDir(ctx, moved); err != nil || len(of) != 0 {
+		t.Errorf("list a file: %+v, %v", of, err)
+	}
+
+	stranger := newClient(t, Options{NameNodes: c.o.NameNodes, User: "stranger"})
+	_, err = stranger.ReadDir(ctx, dir+"/below")
+	want("a stranger", err, fs.ErrPermission)
+	want("a path that leads up", create(ctx, c, dir+"/../x", ""), errPath)
+	want("a target that leads up", c.Rename(ctx, moved, "x"), errPath)
+	if now, err := c.Now(ctx, dir); err != nil || time.Since(now).Abs() > time.Minute {
+		t.Errorf("it is %v, %v", now, err)
+	}
+	must(c.RemoveAll(ctx, dir))
+	must(c.RemoveAll(ctx, dir))
+}
+
+// TestStandby: with several name nodes the active one is found, and one that is down
+// does not matter.
+func TestStandby(t *testing.T) {
+	real, dir := realClient(t)
+	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"RemoteException":{"exception":"StandbyException","message":"Operation category READ is not supported in state standby"}}`)
+	}))
+	defer standby.Close()
+	down := httptest.NewServer(nil)
+	down.Close()
+	o := real.o
+	o.NameNodes = []string{down.URL, standby.URL, real.o.NameNodes[0]}
+	c := newClient(t, o)
+	if err := create(t.Context(), c, dir+"/x", "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, c, dir+"/x"); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	o.NameNodes = []string{down.URL, standby.URL}
+	if err := newClient(t, o).MkdirAll(t.Context(), dir, 0o700); err == nil || !strings.Contains(err.Error(), "StandbyException") {
+		t.Errorf("without an active one: %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	good := Options{NameNodes: []string{"http://127.0.0.1:1"}, User: "u"}
+	for what, change := range map[string]func(*Options){
+		"no name node":   func(o *Options) { o.NameNodes = nil },
+		"not an address": func(o *Options) { o.NameNodes = []string{"namenode:9870"} },
+		"no user":        func(o *Options) { o.User = "" },
+		"user and token": func(o *Options) { o.Delegation = "t" },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s is taken", what)
+		}
+	}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestToken: a delegation token goes with every request and into no error.
+func TestToken(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen = append(seen, r.URL.Query().Get("op")+" "+r.URL.Query().Get("delegation")+r.URL.Query().Get("user.name"))
+		mu.Unlock()
+		switch r.URL.Query().Get("op") {
+		case "MKDIRS":
+			fmt.Fprint(w, `{"boolean":true}`)
+		case "GETFILESTATUS":
+			fmt.Fprint(w, `{"FileStatus":{"permission":"700","type":"DIRECTORY"}}`)
+		case "DELETE":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	c := newClient(t, Options{NameNodes: []string{server.URL + "/"}, Delegation: "SECRET"})
+	if err := c.MkdirAll(t.Context(), "/a", 0o700); err != nil {
+		t.Error(err)
+	}
+	if st, err := c.Stat(t.Context(), "/a"); err != nil || !st.Dir || st.Mode != 0o700 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	err := c.RemoveAll(t.Context(), "/a/x")
+	if err == nil || strings.Contains(err.Error(), "SECRET") {
+		t.Errorf("error %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"MKDIRS SECRET", "GETFILESTATUS SECRET", "DELETE SECRET"}
+	if strings.Join(seen, ",") != strings.Join(want, ",") {
+		t.Errorf("requests %q, want %q", seen, want)
+	}
+}

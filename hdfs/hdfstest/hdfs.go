@@ -1,0 +1,252 @@
+package hdfstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"headrace/internal/freeport"
+)
+
+// User is HDFS's superuser.
+const User = "headrace"
+
+// ErrMissing is the error where there is nothing to run HDFS with.
+var ErrMissing = errors.New("HDFS cannot be started")
+
+// HDFS is a running one.
+type HDFS struct {
+	// Host is HOST:PORT of the name node, by HTTP.
+	Host string
+	// RPC is HOST:PORT of the name node for Hadoop's own clients.
+	RPC   string
+	dir   string
+	nodes []*node
+}
+
+// URL is that of the name node.
+func (h *HDFS) URL() string { return "http://" + h.Host }
+
+// Start returns when files can be written. hadoop is where java/cluster gathers jars:
+// lib has those of all daemons, hdfs that of name node and data node. What was started
+// ends with Stop, or with this process, however that ends. Properties, names and values
+// by turns, are added to those of name node and data node.
+func Start(hadoop string, properties ...string) (*HDFS, error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
+	}
+	path, err := classPath(hadoop)
+	if err != nil {
+		return nil, err
+	}
+	h := &HDFS{}
+	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
+		return nil, err
+	}
+	if err := h.start(java, h.dir+":"+path, properties); err != nil {
+		h.Stop()
+		return nil, fmt.Errorf("start HDFS: %w", err)
+	}
+	return h, nil
+}
+
+func classPath(hadoop string) (string, error) {
+	hadoop, err := filepath.Abs(hadoop)
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{"hdfs", "lib"} {
+		if jars, _ := filepath.Glob(filepath.Join(hadoop, dir, "hadoop-hdfs-[0-9]*.jar")); len(jars) > 0 {
+			return jars[0] + ":" + filepath.Join(hadoop, "lib", "*"), nil
+		}
+	}
+	return "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, hadoop)
+}
+
+func (h *HDFS) start(java, path string, properties []string) error {
+	rpc, web, err := twoAddresses()
+	if err != nil {
+		return err
+	}
+	h.Host, h.RPC = web, rpc
+	if err := configure(h.dir, rpc, web, properties); err != nil {
+		return err
+	}
+	if out, err := command(java, path, "namenode.NameNode", "-format", "-nonInteractive").CombinedOutput(); err != nil {
+		return fmt.Errorf("format it: %w: %s", err, last(out))
+	}
+	for _, class := range []string{"namenode.NameNode", "datanode.DataNode"} {
+		n, err := startNode(command(java, path, class), filepath.Join(h.dir, class+".log"))
+		if err != nil {
+			return err
+		}
+		h.nodes = append(h.nodes, n)
+	}
+	return h.await()
+}
+
+func last(b []byte) []byte { return b[max(0, len(b)-3000):] }
+
+func twoAddresses() (a, b string, err error) {
+	l1, err := freeport.Listen("127.0.0.1")
+	if err != nil {
+		return "", "", err
+	}
+	defer l1.Close()
+	l2, err := freeport.Listen("127.0.0.1")
+	if err != nil {
+		return "", "", err
+	}
+	defer l2.Close()
+	return l1.Addr().String(), l2.Addr().String(), nil
+}
+
+func configure(dir, rpc, web string, more []string) error {
+	property := func(kv ...string) string {
+		var b strings.Builder
+		b.WriteString("<configuration>\n")
+		for i := 0; i < len(kv); i += 2 {
+			fmt.Fprintf(&b, "<property><name>%s</name><value>%s</value></property>\n", kv[i], kv[i+1])
+		}
+		return b.String() + "</configuration>\n"
+	}
+	var errs []error
+	for _, web := range []string{"hdfs", "datanode", "static"} { // the jar has no pages; without these directories nothing starts
+		errs = append(errs, os.MkdirAll(filepath.Join(dir, "webapps", web), 0o700))
+	}
+	write := func(name, text string) {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("core-site.xml", property("fs.defaultFS", "hdfs://"+rpc, "hadoop.tmp.dir", dir+"/tmp", "hadoop.http.staticuser.user", User))
+	write("hdfs-site.xml", property(append([]string{
+		"dfs.namenode.name.dir", "file://" + dir + "/name", "dfs.datanode.data.dir", "file://" + dir + "/data",
+		"dfs.namenode.rpc-address", rpc, "dfs.namenode.http-address", web,
+		"dfs.datanode.address", "127.0.0.1:0", "dfs.datanode.http.address", "127.0.0.1:0", "dfs.datanode.ipc.address", "127.0.0.1:0",
+		"dfs.datanode.hostname", "127.0.0.1", "dfs.replication", "1", "dfs.namenode.safemode.extension", "0",
+		"dfs.permissions.superusergroup", "supergroup"}, more...)...))
+	write("log4j.properties", "log4j.rootLogger=WARN,c\nlog4j.appender.c=org.apache.log4j.ConsoleAppender\nlog4j.appender.c.layout=org.apache.log4j.SimpleLayout\n")
+	return errors.Join(errs...)
+}
+
+func command(java, path, class string, args ...string) *exec.Cmd {
+	args = append([]string{"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path, "org.apache.hadoop.hdfs.server." + class}, args...)
+	cmd := exec.Command(java, args...)
+	// HDFS's superuser is whoever starts it.
+	cmd.Env = append(os.Environ(), "HADOOP_USER_NAME="+User)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// A node is a process.
+type node struct {
+	cmd   *exec.Cmd
+	log   string
+	ended chan struct{} // closed when it is gone
+}
+
+func startNode(cmd *exec.Cmd, logFile string) (*node, error) {
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	n := &node{cmd, logFile, make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // Pdeathsig is about the thread that has started it
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+			close(n.ended)
+		}
+	}()
+	return n, <-started
+}
+
+// startTime is how long HDFS may take to come up.
+const startTime = 2 * time.Minute
+
+// await waits until files can be written.
+func (h *HDFS) await() error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTime, fmt.Errorf("not ready after %v", startTime))
+	defer cancel()
+	name, data := h.nodes[0], h.nodes[1]
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := h.write(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-name.ended:
+			err = errors.New("the name node has ended")
+		case <-data.ended:
+			err = errors.New("the data node has ended")
+		case <-ctx.Done():
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		for _, n := range h.nodes {
+			log, _ := os.ReadFile(n.log)
+			err = fmt.Errorf("%w\n%s", err, last(log))
+		}
+		return err
+	}
+}
+
+func (h *HDFS) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	url := h.URL() + "/webhdfs/v1/probe?op=CREATE&overwrite=true&user.name=" + User
+	q, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("x"))
+	if err != nil {
+		return err
+	}
+	q.Close = true
+	res, err := http.DefaultClient.Do(q) // is sent on to the data node
+	if err != nil {
+		return err
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusCreated {
+		return fmt.Errorf("write a file: %s", res.Status)
+	}
+	return nil
+}
+
+// Writing is how many blocks of files are being written now.
+func (h *HDFS) Writing() (int, error) {
+	blocks, err := filepath.Glob(filepath.Join(h.dir, "data", "current", "BP-*", "current", "rbw", "blk_*"))
+	n := 0
+	for _, b := range blocks {
+		if filepath.Ext(b) != ".meta" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Stop ends it and removes all of its files.
+func (h *HDFS) Stop() error {
+	for _, n := range h.nodes {
+		n.cmd.Process.Kill()
+	}
+	for _, n := range h.nodes {
+		<-n.ended
+	}
+	return os.RemoveAll(h.dir)
+}

@@ -1,0 +1,60 @@
+package hdfstest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// A Shared HDFS is one for all tests of a package. It is started when the first test asks
+// for it. The package's TestMain stops it in the end.
+type Shared struct {
+	mu    sync.Mutex
+	tried bool
+	hdfs  *HDFS
+	err   error
+}
+
+// Get returns the HDFS. The test is skipped where there is nothing to run HDFS with, and
+// among short tests.
+func (s *Shared) Get(t testing.TB) *HDFS {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("HDFS is not started in short tests")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.tried {
+		s.tried = true
+		s.hdfs, s.err = Start(gathered())
+	}
+	if errors.Is(s.err, ErrMissing) {
+		t.Skip(s.err)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.hdfs
+}
+
+// Stop ends what Get has started.
+func (s *Shared) Stop() {
+	if s.hdfs != nil {
+		s.hdfs.Stop()
+	}
+}
+
+// gathered is where the build of java/cluster gathers jars, as seen from the directory
+// of a package of this module.
+func gathered() string {
+	top := "."
+	for range 5 {
+		if _, err := os.Stat(filepath.Join(top, "go.mod")); err == nil {
+			break
+		}
+		top = filepath.Join(top, "..")
+	}
+	return filepath.Join(top, "java/cluster/target/hadoop")
+}

@@ -1,0 +1,136 @@
+package hdfs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// maxAnswer bounds a name node's answer: a list of some ten thousand entries.
+const maxAnswer = 64 << 20
+
+// call makes a request that moves no data, to the active name node, and reads its
+// answer into out, unless that is nil.
+func (c *Client) call(ctx context.Context, method, path string, q url.Values, out any) (http.Header, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if c.o.Delegation != "" {
+		q.Set("delegation", c.o.Delegation)
+	} else {
+		q.Set("user.name", c.o.User)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath() + "?" + q.Encode()
+	var errs []error
+	for _, node := range c.o.NameNodes {
+		head, err := c.ask(ctx, method, strings.TrimSuffix(node, "/")+at, out)
+		var remote *RemoteError
+		if err == nil || errors.As(err, &remote) && !remote.elsewhere() || ctx.Err() != nil {
+			return head, err
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+var errPath = errors.New("not a clean absolute path")
+
+func checkPath(p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p {
+		return fmt.Errorf("HDFS: %q: %w", p, errPath)
+	}
+	return nil
+}
+
+func query(op string, kv ...string) url.Values {
+	q := url.Values{"op": {op}}
+	for i := 0; i < len(kv); i += 2 {
+		q.Set(kv[i], kv[i+1])
+	}
+	return q
+}
+
+// must makes a call that answers true.
+func (c *Client) must(ctx context.Context, method, path string, q url.Values) error {
+	var out struct{ Boolean bool }
+	if _, err := c.call(ctx, method, path, q, &out); err != nil {
+		return err
+	}
+	if !out.Boolean {
+		return &fs.PathError{Op: strings.ToLower(q.Get("op")), Path: path, Err: ErrRefused}
+	}
+	return nil
+}
+
+// redirect asks the name node where the data goes to or comes from.
+func (c *Client) redirect(ctx context.Context, method, path string, q url.Values) (string, error) {
+	var out struct{ Location string }
+	if _, err := c.call(ctx, method, path, q, &out); err != nil {
+		return "", err
+	}
+	if u, err := url.Parse(out.Location); err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fmt.Errorf("%s of %s: HDFS names no data node: %.100q", q.Get("op"), path, out.Location)
+	}
+	return out.Location, nil
+}
+
+func (c *Client) ask(ctx context.Context, method, url string, out any) (http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return nil, redact(err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, redact(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return nil, remoteError(resp)
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, redact(err)
+	}
+	if out != nil {
+		if err := json.Unmarshal(b, out); err != nil {
+			return nil, fmt.Errorf("answer of %s: %w", req.URL.Host, err)
+		}
+	}
+	return resp.Header, nil
+}
+
+// send makes a request that sends data.
+func (c *Client) send(req *http.Request) error {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return redact(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return remoteError(resp)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	return err
+}
+
+// redact keeps addresses, which hold the delegation token, out of error messages.
+func redact(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		host := "HDFS"
+		if at, perr := url.Parse(u.URL); perr == nil {
+			host = at.Host
+		}
+		return fmt.Errorf("%s %s: %w", u.Op, host, u.Err)
+	}
+	return err
+}

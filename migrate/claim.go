@@ -1,0 +1,288 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"headrace/internal/crash"
+)
+
+// Want says which entry a claimant looks for.
+type Want struct {
+	Key string
+	// UID must be that of the processes; a checkpoint of another user is never taken.
+	UID uint32
+	// Claimant tells who it is, such as CONTAINER.NODE; see Reclaim. Other characters
+	// than letters, digits, '.', '_' and '-' become '-'; the first 60 are kept.
+	Claimant string
+	// Accept, unless nil, says why an entry cannot be used here, for example that its
+	// fingerprint differs.
+	Accept func(*Manifest) error
+}
+
+// A Claim is an entry that nobody else has, for as long as it is renewed. Its
+// methods are not for concurrent use, except Renew.
+type Claim struct {
+	Manifest *Manifest
+	a        *Archive
+
+	mu      sync.Mutex
+	entry   Entry
+	renewed time.Time
+}
+
+// renewEvery is how often Fetch renews a claim.
+const renewEvery = 20 * time.Second
+
+// Claim takes an entry that is ready, the oldest that will do. Of any number of
+// claimants one gets it. The error is ErrNone if there is none.
+//
+// The claimant fetches the entry, renewing the claim meanwhile (Fetch does), calls
+// Use before it starts a restore, and in the end Remove, or Return.
+func (a *Archive) Claim(ctx context.Context, w Want) (*Claim, error) {
+	if err := checkKey(w.Key); err != nil {
+		return nil, err
+	}
+	fail := func(err error) error { return fmt.Errorf("claim a checkpoint in %s: %w", a.place, err) }
+	list, err := a.candidates(ctx, w.Key)
+	if err != nil {
+		return nil, fail(err)
+	}
+	refused := []error{ErrNone}
+	for _, c := range list {
+		err := c.err
+		if err == nil {
+			err = w.refuses(c.m)
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("%s: %w", c.e.ID, err))
+			continue
+		}
+		claim, err := a.take(ctx, c, w.Claimant)
+		if err == nil {
+			return claim, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fail(err)
+		}
+	}
+	return nil, fail(errors.Join(refused...))
+}
+
+func (w Want) refuses(m *Manifest) error {
+	if m.UID != w.UID {
+		return fmt.Errorf("it is of user %d, not %d", m.UID, w.UID)
+	}
+	if w.Accept != nil {
+		return w.Accept(m)
+	}
+	return nil
+}
+
+// A candidate is an entry that was ready when it was looked at.
+type candidate struct {
+	e   Entry
+	m   *Manifest
+	err error
+}
+
+// candidates returns the entries of a key that are ready, the oldest first.
+func (a *Archive) candidates(ctx context.Context, key string) ([]candidate, error) {
+	ready, err := a.names(ctx, Ready)
+	if err != nil {
+		return nil, err
+	}
+	var list []candidate
+	for _, e := range ready {
+		if e.Key != key {
+			continue
+		}
+		m, err := a.manifest(ctx, e)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && a.gone(ctx, e):
+			continue
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		}
+		list = append(list, candidate{e, m, err})
+	}
+	sortCandidates(list)
+	return list, nil
+}
+
+// gone tells an entry that another has taken meanwhile from one without manifest.
+func (a *Archive) gone(ctx context.Context, e Entry) bool {
+	_, err := a.place.List(ctx, e.dir())
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// take claims a candidate; the error is fs.ErrNotExist if another was faster.
+func (a *Archive) take(ctx context.Context, c candidate, claimant string) (*Claim, error) {
+	// Before it is claimed, so that no Sweep finds it old.
+	if err := a.place.Touch(ctx, path.Join(c.e.dir(), manifestName)); err != nil {
+		return nil, err
+	}
+	crash.Here("archive.before-claim")
+	e := Entry{State: Claimed, Key: c.e.Key, ID: c.e.ID, Claimant: plainClaimant(claimant)}
+	e.name = strings.Join([]string{e.Key, e.ID, randomHex(8), e.Claimant}, ".")
+	if err := a.place.Rename(ctx, c.e.dir(), e.dir()); err != nil {
+		return nil, err
+	}
+	crash.Here("archive.claimed")
+	claim := &Claim{Manifest: c.m, a: a, entry: e, renewed: time.Now()}
+	// What was accepted must be what was claimed.
+	m, err := a.manifest(ctx, e)
+	if err == nil && (m.Made != c.m.Made || m.Size != c.m.Size || len(m.Files) != len(c.m.Files)) {
+		err = fmt.Errorf("%w: it changed while it was claimed", ErrForged)
+	}
+	return claim, err
+}
+
+func plainClaimant(s string) string {
+	plain := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-' {
+			return c
+		}
+		return '-'
+	}, s)
+	if plain == "" {
+		return "-"
+	}
+	return plain[:min(len(plain), 60)]
+}
+
+// Entry tells where the entry is now.
+func (c *Claim) Entry() Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entry
+}
+
+func (c *Claim) fail(what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrLost
+	}
+	return fmt.Errorf("%s archived checkpoint %s in %s: %w", what, c.Manifest.ID, c.a.place, err)
+}
+
+// Renew keeps the claim. A claim that was not renewed for the time that Sweep is
+// given may be somebody else's; then the error is ErrLost.
+func (c *Claim) Renew(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.a.place.Touch(ctx, path.Join(c.entry.dir(), manifestName)); err != nil {
+		return c.fail("renew the claim on", err)
+	}
+	c.renewed = time.Now()
+	return nil
+}
+
+func (c *Claim) renewIfDue(ctx context.Context) error {
+	c.mu.Lock()
+	due := time.Since(c.renewed) > renewEvery
+	c.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return c.Renew(ctx)
+}
+
+// Use must have succeeded before a restore is begun: from then on nobody else will
+// ever get the entry, whatever becomes of the claimant. When the error is ErrLost,
+// nothing of it may be restored; with any other error it is open whether the entry
+// is used, so that nothing may be restored either.
+func (c *Claim) Use(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	crash.Here("archive.before-use")
+	used := c.entry
+	used.State = Used
+	if err := c.a.place.Touch(ctx, path.Join(c.entry.dir(), manifestName)); err != nil {
+		return c.fail("use", err)
+	}
+	if err := c.a.place.Rename(ctx, c.entry.dir(), used.dir()); err != nil {
+		return c.fail("use", err)
+	}
+	c.entry = used
+	crash.Here("archive.used")
+	return nil
+}
+
+// Return offers the entry to others again, for example because its restore was
+// refused here. After Use only who is certain that no process of it has run may
+// call it.
+func (c *Claim) Return(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.a.offer(ctx, c.entry)
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrLost // a Sweep was faster
+	}
+	if err != nil {
+		return c.fail("return", err)
+	}
+	return nil
+}
+
+// offer makes an entry ready.
+func (a *Archive) offer(ctx context.Context, e Entry) error {
+	ready := Entry{State: Ready, name: e.Key + "." + e.ID}
+	// The place forbids that a name is used twice, so that a lost answer can be told
+	// from a lost claim; here neither matters, since nobody goes on with the entry.
+	return a.place.Rename(ctx, e.dir(), ready.dir())
+}
+
+// Reclaim is for a claimant whose process has died and was started again: what it had
+// claimed is offered again at once, instead of when the claim has become old. It tells
+// how many entries it had begun to use; of these it may have run something. The name
+// of the claimant must never be another's.
+func (a *Archive) Reclaim(ctx context.Context, claimant string) (used int, err error) {
+	fail := func(err error) (int, error) { return 0, fmt.Errorf("claim again in %s: %w", a.place, err) }
+	for _, st := range []State{Claimed, Used} {
+		list, err := a.names(ctx, st)
+		if err != nil {
+			return fail(err)
+		}
+		for _, e := range list {
+			switch {
+			case e.Claimant != plainClaimant(claimant):
+			case st == Used:
+				used++
+			default:
+				if err := a.offer(ctx, e); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+					return fail(err)
+				}
+			}
+		}
+	}
+	return used, nil
+}
+
+// ReadyKeys are the keys of the entries that can be claimed.
+func (a *Archive) ReadyKeys(ctx context.Context) (map[string]bool, error) {
+	list, err := a.names(ctx, Ready)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", a.place, err)
+	}
+	keys := map[string]bool{}
+	for _, e := range list {
+		keys[e.Key] = true
+	}
+	return keys, nil
+}
+
+// Remove removes the entry: it was restored, or is of no use.
+func (c *Claim) Remove(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.a.discard(ctx, c.entry); err != nil {
+		return c.fail("remove", err)
+	}
+	return nil
+}

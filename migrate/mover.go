@@ -1,0 +1,284 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"headrace/engine/yarn"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+	supervisor "headrace/proc/shim"
+)
+
+// A Mover sends checkpoints of containers to an archive that all machines of a cluster
+// reach, and takes them from there. Its methods may block; they may be called
+// concurrently. It holds the archive open for as long as the process lives.
+type Mover struct {
+	// Name is what people call it.
+	Name string
+	// Open reaches it. It is called until it succeeds, whenever the archive is needed.
+	Open     func(ctx context.Context) (*Archive, error)
+	Observer *Observer
+	// Node is the name of this machine.
+	Node string
+
+	mu   sync.Mutex // also while the archive is opened, which may hang
+	open *Archive
+
+	noted sync.Mutex
+	// problem is why the archive could not be used when it was last looked at.
+	problem string
+
+	// silent is until when nobody asks, in nanoseconds since 1970.
+	silent atomic.Int64
+}
+
+// String names the archive, for people.
+func (m *Mover) String() string { return m.Name }
+
+// reach opens the archive once.
+func (m *Mover) reach(ctx context.Context) (*Archive, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open != nil {
+		return m.open, nil
+	}
+	opened, err := m.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reach the archive %s: %w", m.Name, err)
+	}
+	m.open = opened
+	return opened, nil
+}
+
+// archivedMeta is our part of an entry.
+type archivedMeta struct {
+	TaskDir string `json:"task_dir"`
+}
+
+// moving is a checkpoint between Take and Taken.End.
+type moving struct {
+	claim   *Claim
+	fetched *Fetched
+	store   *checkpoint.Store
+	task    string
+}
+
+// Send puts a checkpoint into the archive. After ErrUnclear others may have it all the
+// same, until Withdraw has succeeded. It calls begun when there is something to withdraw
+// and nobody can have it yet, and fails with begun.
+func (m *Mover) Send(ctx context.Context, p Parcel, begun func() error) error {
+	im, err := p.newest()
+	if err != nil {
+		return err
+	}
+	portable, err := supervisor.PortableOf(im.Meta)
+	if err != nil {
+		return err
+	}
+	launch, err := p.launch()
+	if err != nil {
+		return err
+	}
+	carried, err := Carry(ctx, wantedBy(p.Spec, portable.Needs), p.roots(launch))
+	if err != nil {
+		return err
+	}
+	for _, path := range portable.Needs.Writing {
+		if slices.Contains(carried.Outside, path) {
+			return fmt.Errorf("the task writes to %s, which is on this machine only", path)
+		}
+	}
+	d := Description{
+		Key: launch.Key(), By: m.Node, App: p.Application, Container: string(p.Task), User: p.User, UID: p.Spec.UID,
+		Command: launch.Command(),
+	}
+	if d.Meta, err = json.Marshal(archivedMeta{TaskDir: portable.TaskDir}); err != nil {
+		return err
+	}
+	if d.Fingerprint, err = m.Observer.Machine(ctx); err != nil {
+		return err
+	}
+	err = p.Spec.As(func() error { return d.Fingerprint.AddFiles(ctx, m.Observer, carried.Outside) })
+	if err != nil {
+		return err
+	}
+	at, err := m.reach(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = at.Put(ctx, p.ID, d, func(w *Writer) error {
+		if err := begun(); err != nil {
+			return err
+		}
+		if err := w.AddImage(im); err != nil {
+			return err
+		}
+		return w.AddFiles(carried)
+	})
+	return err
+}
+
+// Withdraw takes a checkpoint back; ErrElsewhere when somebody else has, or may have had it.
+func (m *Mover) Withdraw(ctx context.Context, id string) error {
+	at, err := m.reach(ctx)
+	if err != nil {
+		return err
+	}
+	err = at.Withdraw(ctx, id)
+	if errors.Is(err, ErrTaken) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrElsewhere, err)
+	}
+	return err
+}
+
+// Take gets a checkpoint of the same command into a store, as the task's; ErrNothing when
+// there is none that can be used here, ErrUnknown when the archive does not answer. From
+// then on it is the task's alone. What an earlier daemon has begun to fetch for the task
+// is fetched again; ErrBegun when it may have begun to restore it. Where nothing waits it
+// costs one look at the archive.
+func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
+	// First the container, which no other machine has: names are cut off.
+	claimant := string(p.Task) + "." + m.Node
+	at, found, err := m.look(ctx, claimant, p.Again)
+	switch {
+	case err != nil:
+		return Taken{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+	case found.used > 0:
+		return Taken{}, ErrBegun
+	case p.Again:
+		if err := p.forget(); err != nil {
+			return Taken{}, err
+		}
+	}
+	if len(found.ready) == 0 {
+		return Taken{}, ErrNothing
+	}
+	launch, err := p.launch()
+	if err != nil {
+		return Taken{}, err
+	}
+	key := launch.Key()
+	if !found.ready[key] {
+		return Taken{}, ErrNothing
+	}
+	claim, err := at.Claim(ctx, Want{
+		Key: key, UID: p.Spec.UID, Claimant: claimant,
+		Accept: func(of *Manifest) error { return m.accept(ctx, p.Spec, of) },
+	})
+	if err != nil {
+		return Taken{}, err
+	}
+	return m.fetch(ctx, claim, p, launch)
+}
+
+// Every container that starts waits for a look at the archive. So who is not answered
+// for lookTime starts without, and the others after it for lookPause.
+const (
+	lookTime  = 5 * time.Second
+	lookPause = 30 * time.Second
+)
+
+// found is what a look at the archive has shown.
+type found struct {
+	ready map[string]bool // the keys of checkpoints that wait
+	used  int             // what the claimant had begun to use
+}
+
+// look tells what there is; again: what the claimant had claimed is offered before.
+// The archive may be a file system whose server is gone, and which nothing can
+// interrupt: then a goroutine stays until it is back.
+func (m *Mover) look(ctx context.Context, claimant string, again bool) (*Archive, found, error) {
+	if left := time.Until(time.Unix(0, m.silent.Load())); left > 0 {
+		return nil, found{}, fmt.Errorf("%s does not answer; it is asked again in %v", m.Name, left.Round(time.Second))
+	}
+	type answer struct {
+		at *Archive
+		found
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		var r answer
+		if r.at, r.err = m.reach(ctx); r.err == nil && again {
+			r.used, r.err = r.at.Reclaim(ctx, claimant)
+		}
+		if r.err == nil {
+			r.ready, r.err = r.at.ReadyKeys(ctx)
+		}
+		answers <- r
+	}()
+	select {
+	case r := <-answers:
+		return r.at, r.found, r.err
+	case <-ctx.Done():
+		return nil, found{}, context.Cause(ctx)
+	case <-time.After(lookTime):
+		m.silent.Store(time.Now().Add(lookPause).UnixNano())
+		return nil, found{}, fmt.Errorf("%s has not answered for %v", m.Name, lookTime)
+	}
+}
+
+// accept says why a checkpoint cannot be restored on this machine, for the user of
+// the spec.
+func (m *Mover) accept(ctx context.Context, spec proc.Spec, of *Manifest) error {
+	here, err := of.Fingerprint.Here(ctx, m.Observer, spec.As)
+	if err != nil {
+		return err
+	}
+	if differ := of.Fingerprint.Compare(here); len(differ) > 0 {
+		return fmt.Errorf("this machine differs: %s", strings.Join(differ, "; "))
+	}
+	return nil
+}
+
+func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.Launch) (Taken, error) {
+	mv := &moving{claim: claim, task: string(p.Task)}
+	var meta archivedMeta
+	err := json.Unmarshal(claim.Manifest.Meta, &meta)
+	if err == nil {
+		mv.store, err = p.open()
+	}
+	if err == nil {
+		mv.fetched, err = claim.Fetch(ctx, Target{Store: mv.store, Task: mv.task, Roots: p.roots(launch), Resources: launch.Resources})
+	}
+	if err == nil {
+		err = claim.Use(ctx)
+	}
+	if err != nil {
+		giveUp := claim.Return
+		if errors.Is(err, ErrCorrupt) { // nobody else would fare better
+			giveUp = claim.Remove
+		}
+		return Taken{}, errors.Join(err, mv.undo(), giveUp(context.WithoutCancel(ctx)))
+	}
+	from := claim.Manifest.Container + " on " + claim.Manifest.By
+	return Taken{From: from, TaskDir: meta.TaskDir, Image: mv.fetched.Image, End: mv.end}, nil
+}
+
+// end is Taken.End.
+func (m *moving) end(ctx context.Context, failed error) error {
+	switch {
+	case failed == nil:
+		return m.claim.Remove(ctx)
+	case errors.Is(failed, proc.ErrState): // nobody has looked at it
+		return errors.Join(m.undo(), m.claim.Return(ctx))
+	}
+	return errors.Join(m.undo(), m.claim.Remove(ctx))
+}
+
+// undo removes what was fetched.
+func (m *moving) undo() error {
+	if m.fetched == nil {
+		return nil
+	}
+	return errors.Join(m.fetched.Undo(), m.store.Remove(m.task))
+}

@@ -1,5 +1,0 @@
-package archive
-
-import "os/exec"
-
-func shell(script string) ([]byte, error) { return exec.Command("sh", "-c", script).CombinedOutput() }
