@@ -2,11 +2,12 @@ package migrate
 
 import (
 	"context"
-	"headrace/blob"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"headrace/blob"
 )
 
 // BenchmarkDir moves a gigabyte of data that do not compress, into a directory and

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"headrace/blob"
 	"io"
 	"path"
 	"runtime"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
+
+	"headrace/blob"
 )
 
 // A blockReader reads an entry's stream. No byte is returned, nor given to the

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"headrace/engine/yarn"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/engine/yarn"
 )
 
 // maxCarried bounds the number of files of a task.

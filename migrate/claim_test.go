@@ -3,7 +3,6 @@ package migrate
 import (
 	"errors"
 	"fmt"
-	"headrace/blob"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"headrace/blob"
 )
 
 // TestClaimOnce: of fifty claimants one gets an entry.

@@ -1,11 +1,10 @@
 package headrace.client;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -24,7 +23,6 @@ public final class KeepAlive implements AutoCloseable {
     /** For an answer: nobody waits for it. */
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
-    private static final String METHOD = "headrace.v1.HostService/Application";
     private static final Set<String> STOPPED = Set.of("suspended", "checkpointed");
     private static final Set<String> STOPPING = Set.of("suspending", "checkpointing", "resuming", "restoring");
     private static final Logger LOG = LoggerFactory.getLogger(KeepAlive.class);
@@ -39,16 +37,16 @@ public final class KeepAlive implements AutoCloseable {
         void alive(Set<String> containers) throws Exception;
     }
 
-    private final NodeSocket node;
-    private final ObjectNode request;
+    private final NodeClient node;
+    private final String application;
     private final Framework framework;
     private final Duration interval;
     private final Thread thread;
     private boolean failing;
 
-    private KeepAlive(NodeSocket node, String application, Framework framework, Duration interval) {
+    private KeepAlive(NodeClient node, String application, Framework framework, Duration interval) {
         this.node = node;
-        this.request = NodeSocket.message().put("scheduler", "yarn").put("application", application);
+        this.application = application;
         this.framework = framework;
         this.interval = interval;
         this.thread = new Thread(this::run, "headrace keep-alive");
@@ -60,10 +58,10 @@ public final class KeepAlive implements AutoCloseable {
      * @param application as YARN writes it: application_...
      */
     public static KeepAlive start(Path socket, String application, Framework framework) {
-        return start(new NodeSocket(socket, PATIENCE), application, framework, INTERVAL);
+        return start(new NodeClient(socket, PATIENCE), application, framework, INTERVAL);
     }
 
-    static KeepAlive start(NodeSocket node, String application, Framework framework, Duration interval) {
+    static KeepAlive start(NodeClient node, String application, Framework framework, Duration interval) {
         KeepAlive keepAlive = new KeepAlive(node, application, framework, interval);
         keepAlive.thread.start();
         return keepAlive;
@@ -84,7 +82,7 @@ public final class KeepAlive implements AutoCloseable {
     /** Catches everything: in some frameworks an error that leaves a thread ends the whole process. */
     private void round() throws InterruptedException {
         try {
-            Set<String> stopped = stopped(node.call(METHOD, request));
+            Set<String> stopped = stopped(node.application("yarn", application));
             if (!stopped.isEmpty()) {
                 framework.alive(stopped);
             }
@@ -115,13 +113,12 @@ public final class KeepAlive implements AutoCloseable {
         }
     }
 
-    private static Set<String> stopped(JsonNode answer) {
+    private static Set<String> stopped(List<Container> containers) {
         Set<String> ids = new LinkedHashSet<>();
-        for (JsonNode container : answer.path("containers")) {
-            boolean stopped = STOPPED.contains(container.path("state").asText())
-                || STOPPING.contains(container.path("doing").asText());
-            if (stopped && !container.path("away").asBoolean()) {
-                ids.add(container.path("id").asText());
+        for (Container container : containers) {
+            boolean stopped = STOPPED.contains(container.state()) || STOPPING.contains(container.doing());
+            if (stopped && !container.away()) {
+                ids.add(container.id());
             }
         }
         return ids;

@@ -41,7 +41,7 @@ class KeepAliveTest {
     }
 
     private KeepAlive keepAlive(KeepAlive.Framework framework) {
-        return KeepAlive.start(new NodeSocket(socket, Duration.ofSeconds(10)), APPLICATION, framework, SHORT);
+        return KeepAlive.start(new NodeClient(socket, Duration.ofSeconds(10)), APPLICATION, framework, SHORT);
     }
 
     private static <T> T next(BlockingQueue<T> queue) throws InterruptedException {

@@ -1,5 +1,7 @@
 package headrace.yarn.nm;
 
+import headrace.client.Announcement;
+import headrace.client.NodeClient;
 import headrace.client.NodeSocket;
 import headrace.client.SilentException;
 import java.io.ByteArrayOutputStream;
@@ -16,6 +18,7 @@ import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationConstants.Environment;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.api.ContainerType;
 import org.apache.hadoop.yarn.server.nodemanager.Context;
@@ -45,7 +48,7 @@ final class LaunchWrapper {
         void write(OutputStream out) throws IOException;
     }
 
-    private final NodeSocket node;
+    private final NodeClient node;
     private final Function<ContainerId, Container> containers;
     private final Clock clock;
     private final AtomicBoolean failing = new AtomicBoolean();
@@ -53,7 +56,7 @@ final class LaunchWrapper {
     private volatile long askAgain;
 
     /** @param node null: no container is announced */
-    LaunchWrapper(NodeSocket node, Function<ContainerId, Container> containers, Clock clock) {
+    LaunchWrapper(NodeClient node, Function<ContainerId, Container> containers, Clock clock) {
         this.node = node;
         this.containers = containers;
         this.clock = clock;
@@ -65,7 +68,7 @@ final class LaunchWrapper {
         return new LaunchWrapper(node(conf), id -> context.getContainers().get(id), new MonotonicClock());
     }
 
-    private static NodeSocket node(Configuration conf) {
+    private static NodeClient node(Configuration conf) {
         if (!measuresContainers(conf)) {
             LOG.warn("All containers are started without Headrace, because the NodeManager would measure the wrong"
                 + " processes and kill containers for it: set {} to {}",
@@ -75,7 +78,7 @@ final class LaunchWrapper {
         try {
             Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
             Duration timeout = Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS));
-            NodeSocket node = new NodeSocket(socket, timeout);
+            NodeClient node = new NodeClient(socket, timeout);
             LOG.info("Containers are started under Headrace, whose daemon is asked at {} for {} ms at most",
                 socket, timeout.toMillis());
             return node;
@@ -160,7 +163,7 @@ final class LaunchWrapper {
         }
         try {
             String name = CommandName.of(container.getLaunchContext().getCommands());
-            return new Announcement(container.getContainerId(), name, account, container.getResource()).send(node);
+            return node.prepare(announcement(container, name, account));
         } catch (InterruptedIOException e) {
             LOG.debug("The start of {} was interrupted", container.getContainerId(), e);
         } catch (SilentException e) {
@@ -170,6 +173,13 @@ final class LaunchWrapper {
             failed(e.getMessage() == null ? e.toString() : e.getMessage());
         }
         return null;
+    }
+
+    private static Announcement announcement(Container container, String name, String account) {
+        ContainerId id = container.getContainerId();
+        Resource resource = container.getResource();
+        return new Announcement(id.toString(), "yarn", id.getApplicationAttemptId().getApplicationId().toString(), name,
+            account, resource.getVirtualCores(), resource.getMemorySize() << 20);
     }
 
     private void failed(String why) {

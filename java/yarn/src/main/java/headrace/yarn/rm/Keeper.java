@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import headrace.yarn.rm.Suspension.Phase;
 import java.util.Comparator;
 import java.util.List;

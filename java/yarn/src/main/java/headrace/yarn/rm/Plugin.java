@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;

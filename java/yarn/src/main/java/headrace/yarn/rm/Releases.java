@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -54,7 +55,7 @@ final class Releases {
     // As long as it has waited it is expected to wait on: nothing else is known.
     private void call(ContainerId id, double wait) {
         try {
-            manager.release(id, wait);
+            manager.release(id.toString(), wait);
             warnings.works();
         } catch (IOException | RuntimeException e) {
             if (!Thread.currentThread().isInterrupted()) {

@@ -1,9 +1,11 @@
 package headrace.yarn.rm;
 
+import headrace.client.Container;
+import java.util.Optional;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
 /**
- * A container as the manager knows it.
+ * A container of YARN as the manager knows it.
  *
  * @param busy something is ordered or being done; what comes of it is not known yet
  * @param held a person has suspended it and decides when it goes on
@@ -12,6 +14,19 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
  */
 record RemoteContainer(ContainerId id, String state, boolean busy, boolean held, boolean away, boolean archived,
         String reason) {
+
+    /** Returns nothing for a container of another scheduler. */
+    static Optional<RemoteContainer> of(Container c) {
+        if (!c.scheduler().equals("yarn")) {
+            return Optional.empty();
+        }
+        try {
+            return Optional.of(new RemoteContainer(ContainerId.fromString(c.id()), c.state(), c.busy(), c.held(),
+                c.away(), c.archived(), c.reason()));
+        } catch (IllegalArgumentException e) {
+            return Optional.empty(); // not a name of YARN's
+        }
+    }
 
     /** Does not run, and will not by itself: suspended, or checkpointed durably. */
     boolean parked() {

@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -38,7 +39,7 @@ final class Resumes {
 
     private void call(Suspension s) {
         try {
-            manager.resume(s.id);
+            manager.resume(s.id.toString());
             s.deliveredMs = Keeper.clock();
             s.undeliveredMs = 0;
             s.delivered = true;

@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -104,7 +105,7 @@ final class Victims implements Runnable {
     private void decide(List<Victim> batch) throws InterruptedException {
         List<ManagerClient.Decision> decisions;
         try {
-            decisions = ask(batch.stream().map(v -> new ManagerClient.Victim(v.id(), claim(v.id()))).toList());
+            decisions = ask(batch.stream().map(v -> new ManagerClient.Victim(v.id().toString(), claim(v.id()))).toList());
             warnings.works();
         } catch (IOException | RuntimeException e) {
             if (!stopping.get()) {

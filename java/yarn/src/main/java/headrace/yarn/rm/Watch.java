@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -60,7 +61,7 @@ final class Watch implements Runnable {
             toldApplications = now;
             if (version == 0 || answer.version() != version) {
                 Map<ContainerId, RemoteContainer> all = new HashMap<>();
-                answer.containers().forEach(c -> all.put(c.id(), c));
+                answer.containers().forEach(c -> RemoteContainer.of(c).ifPresent(r -> all.put(r.id(), r)));
                 containers = all;
                 version = answer.version();
             }

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import headrace.client.NodeSocket;
+import headrace.client.NodeClient;
 import headrace.client.UnixServer;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -224,7 +224,7 @@ class HeadraceContainerExecutorTest {
     @Test
     void doesNotWaitAgainAtOnceForADaemonThatHangs() throws Exception {
         AtomicLong now = new AtomicLong(-5);
-        NodeSocket node = new NodeSocket(dir.resolve("s"), Duration.ofSeconds(2));
+        NodeClient node = new NodeClient(dir.resolve("s"), Duration.ofSeconds(2));
         Container container = Fakes.container(task, ContainerType.TASK, COMMAND);
         LaunchWrapper wrapper = new LaunchWrapper(node, id -> container, now::get);
         CountDownLatch done = new CountDownLatch(1);

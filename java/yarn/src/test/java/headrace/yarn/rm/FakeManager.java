@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
@@ -52,19 +53,23 @@ class ManagerClientTest {
             s.held = true;
         });
         ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10), null);
-        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, false, "")), all.containers());
-        assertTrue(all.containers().get(0).parked());
+        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, false, "")), ofYarn(all));
+        assertTrue(ofYarn(all).get(0).parked());
         ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50), null);
         assertEquals(all.version(), same.version());
         manager.set(ID, s -> s.ordered = "resume");
         ManagerClient.Answer next = client.containers(all.version(), Duration.ofSeconds(10), null);
-        assertFalse(next.containers().get(0).parked());
+        assertFalse(ofYarn(next).get(0).parked());
+    }
+
+    private static List<RemoteContainer> ofYarn(ManagerClient.Answer answer) {
+        return answer.containers().stream().flatMap(c -> RemoteContainer.of(c).stream()).toList();
     }
 
     @Test
     void decisionsAreInTheOrderOfTheVictims() throws IOException {
         ContainerId other = ContainerId.fromString("container_1_0001_01_000003");
-        List<ManagerClient.Decision> decisions = client.preempt(List.of(new ManagerClient.Victim(ID, 0), new ManagerClient.Victim(other, 7)), false);
+        List<ManagerClient.Decision> decisions = client.preempt(List.of(new ManagerClient.Victim(ID.toString(), 0), new ManagerClient.Victim(other.toString(), 7)), false);
         assertEquals(2, decisions.size());
         assertTrue(decisions.get(0).parks());
         assertEquals(List.of(ID.toString(), other.toString()), manager.asked());
@@ -74,14 +79,14 @@ class ManagerClientTest {
     @Test
     void aTokenThatEverybodyCanReadIsNotUsed() throws IOException {
         Files.setPosixFilePermissions(manager.tokenFile, PosixFilePermissions.fromString("rw-r--r--"));
-        IOException e = assertThrows(IOException.class, () -> client.resume(ID));
+        IOException e = assertThrows(IOException.class, () -> client.resume(ID.toString()));
         assertTrue(e.getMessage().contains("chmod"), e.getMessage());
     }
 
     @Test
     void aTokenThatCannotBeReadIsNamedWithTheReason() throws IOException {
         Files.delete(manager.tokenFile);
-        IOException e = assertThrows(IOException.class, () -> client.resume(ID));
+        IOException e = assertThrows(IOException.class, () -> client.resume(ID.toString()));
         String want = manager.tokenFile + " cannot be read by " + System.getProperty("user.name") + " (NoSuchFile";
         assertTrue(e.getMessage().startsWith(want), e.getMessage());
     }
@@ -97,7 +102,7 @@ class ManagerClientTest {
     @Test
     void whoIsNotThereIsNamed() {
         String url = "http://127.0.0.1:1";
-        IOException e = assertThrows(IOException.class, () -> client(url).resume(ID));
+        IOException e = assertThrows(IOException.class, () -> client(url).resume(ID.toString()));
         assertTrue(e.getMessage().contains(url), e.getMessage());
     }
 

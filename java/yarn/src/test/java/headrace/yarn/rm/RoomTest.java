@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.ManagerClient;
 import headrace.yarn.rm.Suspension.Phase;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -1,4 +1,4 @@
-package headrace.yarn.rm;
+package headrace.client;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -18,15 +18,14 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
-import org.apache.hadoop.yarn.api.records.ContainerId;
 
 /**
- * Speaks to headrace.v1.ManagerService in JSON. All methods block; none may be called under a lock of the scheduler.
- * Safe for use by several threads.
+ * Speaks to headrace.v1.ManagerService, the daemon of a cluster. All methods block, so none may be called under a lock
+ * of a scheduler; they throw IOException when the manager cannot be reached, does not answer in time, or refuses.
+ * Containers are named as their scheduler writes them. Safe for use by several threads.
  */
-final class ManagerClient {
+public final class ManagerClient {
     private static final int HTTP_UNAUTHORIZED = 401;
 
     private final URI manager;
@@ -36,7 +35,12 @@ final class ManagerClient {
     private final ObjectMapper json = new ObjectMapper();
     private volatile String token;
 
-    ManagerClient(URI manager, Path tokenFile, Duration timeout) {
+    /**
+     * @param manager such as http://host:7411
+     * @param tokenFile has the token of the cluster, and must not be readable by everybody
+     * @param timeout of a whole call, for containers in addition to its wait
+     */
+    public ManagerClient(URI manager, Path tokenFile, Duration timeout) {
         this.manager = manager;
         this.tokenFile = tokenFile;
         this.timeout = timeout;
@@ -44,8 +48,9 @@ final class ManagerClient {
     }
 
     /** How a container gives way. The mechanism is wait, suspend, checkpoint, kill, or empty when it is not known. */
-    record Decision(String mechanism, String reason) {
-        boolean parks() {
+    public record Decision(String mechanism, String reason) {
+        /** Whether it stays, without running: it is suspended or checkpointed. */
+        public boolean parks() {
             return mechanism.equals("suspend") || mechanism.equals("checkpoint");
         }
     }
@@ -56,22 +61,27 @@ final class ManagerClient {
      * @param forPriority that of the application for which it does, on Headrace's scale; 0: it is not known, or what
      *     counts is not that but what a queue is guaranteed
      */
-    record Victim(ContainerId id, int forPriority) {
+    public record Victim(String id, int forPriority) {
     }
 
     /** @param priority on Headrace's scale */
-    record Application(String queue, int priority) {
+    public record Application(String queue, int priority) {
     }
 
-    /** The containers of YARN that have not ended. */
-    record Answer(long version, List<RemoteContainer> containers) {
+    /** The containers that have not ended. */
+    public record Answer(long version, List<Container> containers) {
     }
 
-    /** @return a decision for each victim, in the same order */
-    List<Decision> preempt(List<Victim> victims, boolean observe) throws IOException {
+    /**
+     * Orders that containers give way.
+     *
+     * @param observe tell only, and order nothing
+     * @return a decision for each victim, in the same order
+     */
+    public List<Decision> preempt(List<Victim> victims, boolean observe) throws IOException {
         ObjectNode request = json.createObjectNode();
         ArrayNode list = request.putArray("victims");
-        victims.forEach(v -> list.addObject().put("container", v.id().toString()).put("forPriority", v.forPriority()));
+        victims.forEach(v -> list.addObject().put("container", v.id()).put("forPriority", v.forPriority()));
         if (observe) {
             request.put("observe", true);
         }
@@ -79,7 +89,7 @@ final class ManagerClient {
         List<Decision> decisions = new ArrayList<>();
         for (int i = 0; i < victims.size(); i++) {
             JsonNode answer = answers.path(i);
-            boolean same = answer.path("container").asText().equals(victims.get(i).id().toString());
+            boolean same = answer.path("container").asText().equals(victims.get(i).id());
             if (!same) {
                 throw new IOException("the manager's answer to Preempt does not fit the question");
             }
@@ -88,8 +98,9 @@ final class ManagerClient {
         return decisions;
     }
 
-    void resume(ContainerId container) throws IOException {
-        call("Resume", json.createObjectNode().put("container", container.toString()), timeout);
+    /** Orders that a container goes on. */
+    public void resume(String container) throws IOException {
+        call("Resume", json.createObjectNode().put("container", container), timeout);
     }
 
     /**
@@ -97,16 +108,18 @@ final class ManagerClient {
      *
      * @param wait how long it is still expected to wait for room on its own machine, in seconds
      */
-    void release(ContainerId container, double wait) throws IOException {
-        call("Release", json.createObjectNode().put("container", container.toString()).put("wait", wait), timeout);
+    public void release(String container, double wait) throws IOException {
+        call("Release", json.createObjectNode().put("container", container).put("wait", wait), timeout);
     }
 
     /**
+     * Returns the containers when there is something newer than the caller knows, or the time is over.
+     *
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
      * @param applications all that run; null: as before
      */
-    Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
+    public Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
         ObjectNode request = json.createObjectNode();
         if (applications != null && !applications.isEmpty()) {
             ObjectNode map = request.putObject("applications");
@@ -117,23 +130,7 @@ final class ManagerClient {
             request.put("wait", wait.toMillis() / 1000.0);
         }
         JsonNode answer = call("Containers", request, timeout.plus(wait));
-        List<RemoteContainer> containers = new ArrayList<>();
-        answer.path("containers").forEach(c -> remote(c).ifPresent(containers::add));
-        return new Answer(unsigned(answer.path("version")), containers);
-    }
-
-    private static Optional<RemoteContainer> remote(JsonNode c) {
-        if (!c.path("hosting").path("scheduler").asText("yarn").equals("yarn")) {
-            return Optional.empty();
-        }
-        try {
-            boolean busy = !c.path("doing").asText().isEmpty() || !c.path("ordered").asText().isEmpty();
-            return Optional.of(new RemoteContainer(ContainerId.fromString(c.path("id").asText()),
-                c.path("state").asText(), busy, c.path("held").asBoolean(), c.path("away").asBoolean(),
-                c.path("archived").asBoolean(), c.path("reason").asText()));
-        } catch (IllegalArgumentException e) {
-            return Optional.empty(); // not a name of YARN's
-        }
+        return new Answer(unsigned(answer.path("version")), Container.listOf(answer));
     }
 
     private static long unsigned(JsonNode number) {
