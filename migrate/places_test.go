@@ -7,16 +7,12 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"headrace/blob"
 	"headrace/hdfs"
 	"headrace/hdfs/hdfstest"
 	"headrace/internal/testkit"
 )
-
-// patience is how long a test waits for something that must happen.
-const patience = 60 * time.Second
 
 var (
 	testHDFS hdfstest.Shared
