@@ -65,9 +65,9 @@ test: setup build java java/sparkyarn/target/built ## all tests with the race de
 	$(GO) vet $(PKGS)
 	@# Those of a real YARN come after the others, not beside them: they fill the machine.
 	all=$$($(GO) list $(PKGS)); \
-	yarn=$$(grep '/lab/yarn$$' <<<"$$all" || true); others=$$(grep -v '/lab/yarn$$' <<<"$$all" || true); \
+	of_yarn='/lab/(exp/)?yarn$$'; others=$$(grep -Ev "$$of_yarn" <<<"$$all" || true); \
 	( failed=0; \
-	  for packages in "$$others" "$$yarn"; do \
+	  for packages in "$$others" $$(grep -E "$$of_yarn" <<<"$$all" || true); do \
 	    [ -z "$$packages" ] || $(GO) test -json -race -timeout $(GO_TIMEOUT) $(TESTFLAGS) $$packages || failed=1; \
 	  done; exit $$failed ) | $(GO) run ./scripts/testcount
 	$(MVN) verify
