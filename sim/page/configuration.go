@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"headrace/report"
@@ -9,8 +10,39 @@ import (
 	"headrace/trace"
 )
 
+// clusters are the configurations of the results, in order.
+type clusters []sim.Config
+
+// clusters are those of the results.
+func (s set) clusters() clusters {
+	var all clusters
+	for _, r := range s.results {
+		all = append(all, r.Config)
+	}
+	return all
+}
+
+func (s clusters) String() string {
+	c := s[0]
+	return fmt.Sprintf("%s nodes with %s CPUs and %s of memory each", s.distinct(func(c sim.Config) string { return grouped(c.Nodes) }),
+		report.UnitNone.Format(c.Node.CPUs), report.Bytes(c.Node.Memory))
+}
+
+// distinct lists what differs between the configurations.
+func (s clusters) distinct(of func(sim.Config) string) string {
+	var all []string
+	seen := map[string]bool{}
+	for _, c := range s {
+		if v := of(c); !seen[v] {
+			seen[v] = true
+			all = append(all, v)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // workloadSection describes what was run.
-func (s set) workloadSection(p *report.Page, d *trace.Description) {
+func workloadSection(p *report.Page, d *trace.Description) {
 	if d == nil {
 		return
 	}
@@ -43,18 +75,18 @@ func (s set) workloadSection(p *report.Page, d *trace.Description) {
 
 func right(title string) report.Column { return report.Column{Title: title, Align: report.Right} }
 
-// configSection is the cluster that was simulated.
-func (s set) configSection(p *report.Page, about About) {
+// section is the cluster that was simulated, with what matters to inputs if there are any.
+func (s clusters) section(p *report.Page, about About, reads bool) {
 	text := "All nodes are alike. Where several values stand in a row, runs differ in it."
 	if about.Measured != "" {
 		text += " Speeds and costs were measured: " + about.Measured + "."
 	}
 	p.Add("What was simulated", report.Text(text),
-		report.Block{Table: s.mediaTable(about.Sources)}, report.Block{Table: s.nodeTable(), Half: true}, report.Block{Table: s.costTable(), Half: true})
+		report.Block{Table: s.mediaTable(about.Sources)}, report.Block{Table: s.nodeTable(reads), Half: true}, report.Block{Table: s.costTable(), Half: true})
 }
 
 // mediaTable has a row for each medium that some result has.
-func (s set) mediaTable(sources map[string]string) *report.Table {
+func (s clusters) mediaTable(sources map[string]string) *report.Table {
 	t := &report.Table{
 		Title:   "What checkpoints are kept on",
 		Note:    "A dump takes its overhead and its bytes divided by the speed, and one at a time is under way on each node.",
@@ -64,8 +96,8 @@ func (s set) mediaTable(sources map[string]string) *report.Table {
 		t.Columns = t.Columns[:len(t.Columns)-1]
 	}
 	seen := map[sim.Medium]bool{}
-	for _, r := range s.results {
-		m := r.Config.Medium
+	for _, c := range s {
+		m := c.Medium
 		if seen[m] {
 			continue
 		}
@@ -82,7 +114,7 @@ type setting struct {
 	of   func(sim.Config) string
 }
 
-func (s set) settings(title string, settings []setting) *report.Table {
+func (s clusters) settings(title string, settings []setting) *report.Table {
 	t := &report.Table{Title: title, Columns: []report.Column{{Title: ""}, right("")}}
 	for _, line := range settings {
 		t.Add(report.Str(line.name), report.Str(s.distinct(line.of)))
@@ -104,7 +136,7 @@ func speedOr(v float64, none string) string {
 	return report.UnitBytesPerSecond.Format(v)
 }
 
-func (s set) nodeTable() *report.Table {
+func (s clusters) nodeTable(reads bool) *report.Table {
 	settings := []setting{
 		{"nodes", func(c sim.Config) string { return grouped(c.Nodes) }},
 		{"CPUs of each", func(c sim.Config) string { return report.UnitNone.Format(c.Node.CPUs) }},
@@ -119,7 +151,7 @@ func (s set) nodeTable() *report.Table {
 		{"room for checkpoints", func(c sim.Config) string { return bytesOr(c.Node.Store, "none") }},
 		{"network", func(c sim.Config) string { return speedOr(c.Node.Net, "none: tasks do not move") }},
 	}
-	if s.reads() {
+	if reads {
 		settings = append(settings,
 			setting{"disk of inputs, one reader", func(c sim.Config) string { return speedOr(c.Reading.Disk, "none") }},
 			setting{"disk, several readers", func(c sim.Config) string { return speedOr(c.Reading.Shared, "none") }},
@@ -140,7 +172,7 @@ func yes(b bool) string {
 	return "no"
 }
 
-func (s set) costTable() *report.Table {
+func (s clusters) costTable() *report.Table {
 	took := func(of func(sim.Config) time.Duration) func(sim.Config) string {
 		return func(c sim.Config) string { return report.Duration(of(c)) }
 	}

@@ -2,7 +2,9 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 
 	"headrace/report"
 	"headrace/sim"
@@ -77,4 +79,40 @@ func unique(taken map[string]int, name string) string {
 		return unique(taken, fmt.Sprintf("%s (%d)", name, n))
 	}
 	return name
+}
+
+// code sets a name as code, whatever it is.
+func code(name string) string { return "`" + strings.ReplaceAll(name, "`", "'") + "`" }
+
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(n) + " " + what + "s"
+}
+
+// grouped writes a number with commas between thousands.
+func grouped(n int) string { return group(strconv.Itoa(n)) }
+
+func group(text string) string {
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// coreHours are rounded to what a person can use.
+func coreHours(v float64) string {
+	if v >= 100 && v < 1e15 {
+		return grouped(int(v + 0.5))
+	}
+	return report.UnitNone.Format(math.Round(v*100) / 100)
+}
+
+// percent has two decimals where the share is small.
+func percent(v float64) string {
+	if v > 0 && v < 0.0095 {
+		return fine(v).Text
+	}
+	return report.Percent(v)
 }

@@ -311,7 +311,11 @@ func TestMediumWithoutDifference(t *testing.T) {
 
 func TestChosen(t *testing.T) {
 	results := invented()
-	i, inTime := newSet(results).chosen()
+	chosen := func(results []*sim.Result) (int, bool) {
+		h := newHeadline(newSet(results))
+		return h.chosen, h.inTime
+	}
+	i, inTime := chosen(results)
 	if results[i].Policy != policy.Cost || results[i].Medium != "nvm" || !inTime {
 		t.Errorf("chosen: %d, in time %v", i, inTime)
 	}
@@ -320,10 +324,10 @@ func TestChosen(t *testing.T) {
 			r.Bands[2].Response.Mean *= 2
 		}
 	}
-	if i, inTime = newSet(results).chosen(); inTime || results[i].Policy == policy.Wait {
+	if i, inTime = chosen(results); inTime || results[i].Policy == policy.Wait {
 		t.Errorf("chosen among slow ones: %d, in time %v", i, inTime)
 	}
-	if i, _ = newSet(results[1:2]).chosen(); i >= 0 {
+	if i, _ = chosen(results[1:2]); i >= 0 {
 		t.Errorf("chosen of one: %d", i)
 	}
 }

@@ -61,7 +61,7 @@ func (s set) oftenPanes() *report.Panes {
 				pane.Series = append(pane.Series, report.Series{Name: f.names[i], Points: points})
 			}
 		}
-		if s.isGoogleDay() {
+		if s.published {
 			series := report.Series{Name: publishedName}
 			for n := 1; n <= trace.OftenTimes; n++ {
 				series.Points = append(series.Points, report.Point{X: float64(n), Y: publishedOften(n)})
@@ -129,7 +129,7 @@ func (s set) shares(title string, names []string, of func(r *sim.Result, i int) 
 	if len(tasks) == 1 {
 		return nil
 	}
-	if t.Add(tasks...); s.isGoogleDay() {
+	if t.Add(tasks...); s.published {
 		t.Add(known...)
 		t.Note += " Published: checkpoint-preemption, tables 1 and 2, which are about a month, under kills."
 	}

@@ -2,6 +2,8 @@ package page
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"headrace/paper"
 	"headrace/policy"
@@ -10,13 +12,29 @@ import (
 	"headrace/trace"
 )
 
-// published is a value that is shown only when the workload is like the one of
-// checkpoint-preemption; 0 where the paper has no number.
-func (s set) published(v float64) float64 {
-	if !s.isGoogleDay() || v == 0 {
+// published reports whether the workload is like the one that checkpoint-preemption
+// simulated, so that what it published is shown beside the results.
+type published bool
+
+func isGoogleDay(results []*sim.Result) published {
+	return published(len(results) > 0 && !slices.ContainsFunc(results, func(r *sim.Result) bool {
+		return !strings.HasPrefix(strings.TrimPrefix(r.Workload, "synthetic:"), trace.GoogleDayName)
+	}))
+}
+
+// of is v if it is shown; 0 is where the paper has no number.
+func (p published) of(v float64) float64 {
+	if !p || v == 0 {
 		return math.NaN()
 	}
 	return v
+}
+
+func (p published) note(v float64) string {
+	if v = p.of(v); math.IsNaN(v) {
+		return ""
+	}
+	return "; published: " + report.Percent(v)
 }
 
 // publishedWaste is the share of what was used that was wasted.
@@ -73,7 +91,7 @@ func publishedClasses(i int) float64 {
 
 // publishedSection sets what killing did beside what the paper says of it.
 func (s set) publishedSection(p *report.Page) {
-	if !s.isGoogleDay() || s.reference.Policy != policy.Kill {
+	if !s.published || s.reference.Policy != policy.Kill {
 		return
 	}
 	r := s.reference

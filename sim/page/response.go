@@ -37,7 +37,7 @@ func (s set) responseBars() *report.Bars {
 			if r == s.reference {
 				return missing
 			}
-			return s.published(publishedResponse(r, b))
+			return s.published.of(publishedResponse(r, b))
 		})
 		bars.Groups = append(bars.Groups, g)
 	}
@@ -115,7 +115,7 @@ func (s set) adaptiveSection(p *report.Page) {
 		for i, b := range s.bands {
 			g := &bars.Groups[i]
 			g.Values = append(g.Values, 1-ratio(response(adaptive, b), response(checkpoint, b)))
-			g.Targets = append(g.Targets, s.published(-publishedChange(policy.Adaptive, policy.Checkpoint, medium, b)))
+			g.Targets = append(g.Targets, s.published.of(-publishedChange(policy.Adaptive, policy.Checkpoint, medium, b)))
 		}
 	}
 	if len(bars.Rows) > 0 && len(bars.Groups) > 0 {

@@ -3,7 +3,6 @@ package page
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"headrace/policy"
 	"headrace/sim"
@@ -23,7 +22,8 @@ type set struct {
 	// media are those that make a difference, in order of appearance.
 	media []string
 	// uses are the policies to which the medium makes a difference.
-	uses map[policy.Name]bool
+	uses      map[policy.Name]bool
+	published published
 }
 
 func newSet(results []*sim.Result) set {
@@ -42,7 +42,7 @@ func newSet(results []*sim.Result) set {
 			s.add(r)
 		}
 	}
-	s.labels = names(s.results, s.label)
+	s.labels, s.published = names(s.results, s.label), isGoogleDay(s.results)
 	for i, r := range s.results {
 		if s.reference == nil || r.Policy == policy.Kill && s.reference.Policy != policy.Kill {
 			s.reference, s.refName = r, s.labels[i]
@@ -137,17 +137,6 @@ func band(r *sim.Result, name string) sim.Band {
 		}
 	}
 	return sim.Band{Name: name}
-}
-
-// isGoogleDay reports whether the workload is like the one that
-// checkpoint-preemption simulated.
-func (s set) isGoogleDay() bool {
-	for _, r := range s.results {
-		if !strings.HasPrefix(strings.TrimPrefix(r.Workload, "synthetic:"), trace.GoogleDayName) {
-			return false
-		}
-	}
-	return len(s.results) > 0
 }
 
 // values are one measure of all results.

@@ -17,7 +17,7 @@ func (s set) wasteSection(p *report.Page) {
 		stacks.Parts = append(stacks.Parts, report.Part{Name: c.title, Kind: c.kind})
 	}
 	for i, r := range s.results {
-		row := report.Stack{Name: s.labels[i], Target: s.published(publishedWaste(r)), Label: coreHours(wasted(r)) + " core-h"}
+		row := report.Stack{Name: s.labels[i], Target: s.published.of(publishedWaste(r)), Label: coreHours(wasted(r)) + " core-h"}
 		for _, c := range causes {
 			row.Values = append(row.Values, ratio(c.of(r.Work), r.Work.Used()))
 		}
