@@ -1,18 +1,60 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"headrace"
 )
 
-// turn begins another phase of t: what passed in the old one is counted.
-func (e *engine) turn(t *task, to phase) {
-	e.spend(t)
-	if (t.phase == idle) != (to == idle) {
-		e.hold(t, to != idle)
+// carryOut does what o says.
+func (e *engine) carryOut(o *headrace.Order) error {
+	t := e.roster.byID[o.Task]
+	if t == nil {
+		return fmt.Errorf("sim: at %v the policy orders %s of %s, which is not there", e.now, o.Verb, o.Task)
 	}
-	t.phase, t.since = to, e.now
+	n := e.byNode[o.Node]
+	if n == nil {
+		return fmt.Errorf("sim: at %v the policy orders %s of %s on %q, which is no node", e.now, o.Verb, o.Task, o.Node)
+	}
+	if why := t.refuses(o, n); why != "" {
+		return fmt.Errorf("sim: at %v the policy orders %s of %s on %s: %s", e.now, o.Verb, o.Task, o.Node, why)
+	}
+	if o.For != "" {
+		if u := e.roster.byID[o.For]; u != nil {
+			u.v.Room = o.Node
+		}
+	}
+	switch o.Verb {
+	case headrace.OrderStart:
+		e.start(t, n)
+	case headrace.OrderResume:
+		e.resume(t)
+	case headrace.OrderRestore:
+		e.restore(t, n)
+	case headrace.OrderPageOut:
+		t.v.PagingOut += o.PageOut
+		t.node.pager.add(t, o.PageOut)
+	case headrace.OrderPreempt:
+		e.preempt(t, o)
+	}
+	return nil
+}
+
+// refuses says why o cannot be carried out, which would be a bug of the policy.
+func (t *task) refuses(o *headrace.Order, n *node) string {
+	v := t.v
+	switch {
+	case v.Starting || v.Leaving:
+		return "it is on its way"
+	case o.Verb == headrace.OrderStart && v.State != headrace.Pending,
+		o.Verb == headrace.OrderResume && (v.State != headrace.Suspended || t.node != n),
+		o.Verb == headrace.OrderRestore && (v.Checkpoint == nil || v.State != headrace.Checkpointed && v.State != headrace.Pending),
+		o.Verb == headrace.OrderPageOut && v.State != headrace.Suspended,
+		o.Verb == headrace.OrderPreempt && (t.node != n || v.State != headrace.Running && (v.State != headrace.Suspended || o.Mechanism != headrace.Checkpoint)):
+		return "it is " + v.State.String()
+	}
+	return ""
 }
 
 // arrives makes t leave the queue for the node n, where it holds its CPUs.
@@ -22,12 +64,12 @@ func (e *engine) arrives(t *task, n *node, to phase) {
 	v.Node, v.Room = n.v.ID, ""
 	v.Waited = e.now - t.left
 	v.Starting = true
-	e.waiting--
+	e.roster.waiting--
 	if t.in != nil {
 		e.files.view.leave(t)
 	}
-	e.turn(t, to)
-	e.scheduled()
+	e.tally.turn(t, to)
+	e.tally.hour().Scheduled++
 }
 
 // comes is when t runs, or reads, on its node.
@@ -43,7 +85,7 @@ func (e *engine) comes(t *task) {
 
 // goOn lets t run until its end.
 func (e *engine) goOn(t *task) {
-	e.turn(t, running)
+	e.tally.turn(t, running)
 	e.later(t, t.spec.Run-t.done, evEnd)
 }
 
@@ -53,18 +95,18 @@ func (e *engine) halt(t *task, to phase) {
 	if t.phase == reading {
 		e.files.stopReading(t)
 	}
-	e.turn(t, to)
+	e.tally.turn(t, to)
 }
 
 // leaves makes t wait in the queue again.
 func (e *engine) leaves(t *task) {
-	e.turn(t, idle)
+	e.tally.turn(t, idle)
 	t.v.Leaving = false
 	t.v.Running = 0
 	t.left = e.now
-	e.waiting++
+	e.roster.waiting++
 	if t.in != nil {
-		e.files.view.enter(e.files, t)
+		e.files.view.enter(t)
 	}
 }
 
@@ -74,24 +116,25 @@ func (e *engine) start(t *task, n *node) {
 	e.later(t, e.c.Costs.Start, evBegun)
 }
 
-func (e *engine) begun(t *task) { e.comes(t) }
-
 // end is the end of t.
 func (e *engine) end(t *task) {
 	if t.v.Leaving { // it has ended before its checkpoint began
-		t.node.withdraw(t)
+		t.node.store.withdraw(t)
 	}
-	e.turn(t, idle)
-	e.complete(t)
+	e.tally.turn(t, idle)
+	response, jobEnded := e.tally.complete(t)
+	if e.files != nil {
+		e.files.ended(t, response, jobEnded)
+	}
 	if t.v.Checkpoint != nil {
 		e.drop(t)
 	}
-	e.forget(t)
+	e.roster.forget(t)
 }
 
 // drop removes the checkpoints of t from the node it is on.
 func (e *engine) drop(t *task) {
-	e.keep(t.node, -t.v.Checkpoint.Bytes)
+	e.tally.keep(t.node, -t.v.Checkpoint.Bytes)
 	t.v.Checkpoint, t.chain = nil, 0
 }
 
@@ -100,13 +143,13 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 	v := t.v
 	v.Leaving, v.LeavingBy = true, o.Mechanism
 	if v.State == headrace.Running {
-		e.preempted(t)
+		e.tally.preempted(t)
 	}
 	switch o.Mechanism {
 	case headrace.Kill:
 		e.r.Counts.Kills++
 		e.halt(t, stopping)
-		e.lose(t)
+		e.tally.lose(t, e.files.loseReading(t))
 		e.later(t, e.c.Costs.Kill, evKilled)
 	case headrace.Suspend:
 		e.r.Counts.Suspends++
@@ -115,21 +158,26 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 		e.later(t, e.c.Costs.Stop, evStopped)
 	case headrace.Checkpoint:
 		e.r.Counts.Checkpoints++
-		e.enqueue(t.node, move{t: t, took: e.dumpTime(t)})
+		t.node.store.add(move{t: t, took: e.dumpTime(t)})
 	}
 }
 
 // killed: t has ended, and begins anew or from its checkpoint.
 func (e *engine) killed(t *task) {
+	e.gone(t, headrace.Pending)
+	e.leaves(t)
+	if t.v.Checkpoint == nil {
+		t.v.Node, t.node = "", nil
+	}
+}
+
+// gone enters that the processes of t are.
+func (e *engine) gone(t *task, state headrace.TaskState) {
 	v := t.v
-	v.State = headrace.Pending
+	v.State = state
 	v.Resident, v.Swapped, v.Dirty = 0, 0, 0
 	read, _ := t.readFor(e.now)
 	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved+read
-	e.leaves(t)
-	if v.Checkpoint == nil {
-		v.Node, t.node = "", nil
-	}
 }
 
 // stopped: all threads of t stand still.
@@ -137,14 +185,14 @@ func (e *engine) stopped(t *task) {
 	t.refresh(e.now, e.c.KnowShare)
 	t.v.State = headrace.Suspended
 	e.leaves(t)
-	e.pageOut(t, t.v.PagingOut)
+	t.node.pager.add(t, t.v.PagingOut)
 }
 
 // resume brings the suspended task t back: its memory is read from swap, and it goes
 // on.
 func (e *engine) resume(t *task) {
 	e.r.Counts.Resumes++
-	e.callOff(t)
+	t.node.pager.callOff(t)
 	e.arrives(t, t.node, pagingIn)
 	var in time.Duration
 	if t.v.Swapped > 0 {
@@ -156,7 +204,7 @@ func (e *engine) resume(t *task) {
 func (e *engine) resumed(t *task) {
 	v := t.v
 	e.r.IO.PagedIn += v.Swapped
-	t.node.swapped -= v.Swapped
+	t.node.pager.swapped -= v.Swapped
 	v.Resident, v.Swapped = v.Resident+v.Swapped, 0
 	e.comes(t)
 }
@@ -172,25 +220,18 @@ func (e *engine) dump(m *move) bool {
 	t := m.t
 	m.took = e.dumpTime(t)
 	t.writes = t.dirty(t.progress(e.now))
-	if t.node.stored+t.writes > e.c.Node.Store {
+	if !t.node.store.fits(t.writes) {
 		e.r.Counts.NoRoom++
 		t.v.Leaving = false
 		return false
 	}
-	e.keep(t.node, t.writes)
+	e.tally.keep(t.node, t.writes)
 	if t.v.State == headrace.Running {
 		e.halt(t, dumping)
 	} else {
-		e.callOff(t)
+		t.node.pager.callOff(t)
 	}
 	return true
-}
-
-// keep enters bytes of checkpoints on n; negative: they are gone.
-func (e *engine) keep(n *node, bytes int64) {
-	n.stored += bytes
-	e.stores += bytes
-	e.r.IO.StorePeak = max(e.r.IO.StorePeak, e.stores)
 }
 
 // dumped: the checkpoint of t is committed, its processes are gone.
@@ -202,7 +243,7 @@ func (e *engine) dumped(t *task) {
 	case old == nil:
 		t.chain = 1
 	case t.chain >= MaxChain:
-		e.keep(t.node, -old.Bytes)
+		e.tally.keep(t.node, -old.Bytes)
 		t.chain = 1
 	default:
 		c.Bytes += old.Bytes
@@ -214,11 +255,9 @@ func (e *engine) dumped(t *task) {
 	t.done = t.progress(e.now)
 	t.saved = t.done
 	t.in.save()
-	t.node.swapped -= v.Swapped
-	v.Checkpoint, v.State = c, headrace.Checkpointed
-	v.Resident, v.Swapped, v.Dirty = 0, 0, 0
-	read, _ := t.readFor(e.now)
-	v.Progress.Wall, v.Progress.TotalWall = 0, t.saved+read
+	t.node.pager.swapped -= v.Swapped
+	v.Checkpoint = c
+	e.gone(t, headrace.Checkpointed)
 	if suspended { // it waits already
 		v.Leaving = false
 		return
@@ -231,33 +270,36 @@ func (e *engine) dumped(t *task) {
 // out.
 func (e *engine) restore(t *task, n *node) {
 	from := t.node
-	if from != n && n.stored+t.v.Checkpoint.Bytes > e.c.Node.Store {
+	if from != n && !n.store.fits(t.v.Checkpoint.Bytes) {
 		e.r.Counts.NoRoom++
-		e.changed = true
+		e.asking.changed = true
 		return
 	}
 	e.r.Counts.Restores++
 	e.arrives(t, n, restoring)
 	if from == n {
-		e.enqueue(n, e.restoreMove(t))
+		n.store.add(e.restoreMove(t))
 		return
 	}
 	e.r.Counts.Remote++
 	bytes := t.v.Checkpoint.Bytes
-	e.keep(from, -bytes)
-	e.keep(n, bytes)
+	e.tally.keep(from, -bytes)
+	e.tally.keep(n, bytes)
 	e.r.IO.Moved += bytes
 	e.later(t, transfer(bytes, e.c.Node.Net), evMoved)
 }
-
-// moved: the checkpoint of t is on its new node.
-func (e *engine) moved(t *task) { e.enqueue(t.node, e.restoreMove(t)) }
 
 func (e *engine) restoreMove(t *task) move {
 	return move{t: t, restore: true, took: e.c.Medium.RestoreOverhead + transfer(t.v.Checkpoint.Bytes, e.c.Medium.Read)}
 }
 
-func (e *engine) restored(t *task) {
-	e.r.IO.Restored += t.v.Checkpoint.Bytes
-	e.comes(t)
+// stored: the first dump or restore of s is done.
+func (e *engine) stored(s *store) {
+	if t, restored := s.done(); restored {
+		e.r.IO.Restored += t.v.Checkpoint.Bytes
+		e.comes(t)
+	} else {
+		e.dumped(t)
+	}
+	s.next()
 }

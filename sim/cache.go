@@ -1,5 +1,7 @@
 package sim
 
+import "container/list"
+
 // cache is the page cache of a node: pieces of files, those that were used last
 // kept longest. What is pinned stays, and is part of its size.
 type cache struct {
@@ -7,34 +9,37 @@ type cache struct {
 	bytes, pinned int64
 	pins          int // how many are pinned
 	entries       map[int32]*cached
-	// lru is the ring of what is not pinned: next was used last, prev longest ago.
-	lru cached
+	// lru is what is not pinned: first what was used last.
+	lru *list.List
 	// evicted is called for each piece that goes.
 	evicted func(piece int32, bytes int64)
 }
 
 // cached is a piece that is in memory.
 type cached struct {
-	piece      int32
-	pins       int32 // how many keep it
-	bytes      int64
-	prev, next *cached
+	piece int32
+	pins  int32 // how many keep it
+	bytes int64
+	at    *list.Element // of lru; nil when it is pinned
 }
 
 func newCache(size int64, evicted func(piece int32, bytes int64)) *cache {
-	c := &cache{size: size, entries: map[int32]*cached{}, evicted: evicted}
-	c.lru.prev, c.lru.next = &c.lru, &c.lru
-	return c
+	return &cache{size: size, entries: map[int32]*cached{}, lru: list.New(), evicted: evicted}
 }
 
 // get is a piece that is there, or nil.
 func (c *cache) get(piece int32) *cached { return c.entries[piece] }
 
+// keeps reports whether a piece is there and pinned.
+func (c *cache) keeps(piece int32) bool {
+	x := c.entries[piece]
+	return x != nil && x.pins > 0
+}
+
 // use notes that a piece is read.
 func (c *cache) use(x *cached) {
 	if x.pins == 0 {
-		c.unlink(x)
-		c.link(x)
+		c.lru.MoveToFront(x.at)
 	}
 }
 
@@ -45,19 +50,20 @@ func (c *cache) put(piece int32, bytes int64) bool {
 		return false
 	}
 	for c.bytes+bytes > c.size {
-		c.drop(c.lru.prev)
+		c.drop(c.lru.Back().Value.(*cached))
 	}
 	x := &cached{piece: piece, bytes: bytes}
 	c.entries[piece] = x
 	c.bytes += bytes
-	c.link(x)
+	x.at = c.lru.PushFront(x)
 	return true
 }
 
 // pin keeps a piece until as many have let it go as have pinned it.
 func (c *cache) pin(x *cached) {
 	if x.pins++; x.pins == 1 {
-		c.unlink(x)
+		c.lru.Remove(x.at)
+		x.at = nil
 		c.pinned += x.bytes
 		c.pins++
 	}
@@ -67,23 +73,13 @@ func (c *cache) unpin(x *cached) {
 	if x.pins--; x.pins == 0 {
 		c.pinned -= x.bytes
 		c.pins--
-		c.link(x)
+		x.at = c.lru.PushFront(x)
 	}
 }
 
 func (c *cache) drop(x *cached) {
-	c.unlink(x)
+	c.lru.Remove(x.at)
 	delete(c.entries, x.piece)
 	c.bytes -= x.bytes
 	c.evicted(x.piece, x.bytes)
-}
-
-func (c *cache) link(x *cached) {
-	x.prev, x.next = &c.lru, c.lru.next
-	x.prev.next, x.next.prev = x, x
-}
-
-func (c *cache) unlink(x *cached) {
-	x.prev.next, x.next.prev = x.next, x.prev
-	x.prev, x.next = nil, nil
 }

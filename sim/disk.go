@@ -17,7 +17,7 @@ type bandwidth struct {
 	alone, shared float64
 	at            time.Duration // when work was brought up to date
 	work          float64
-	flows         []*flow // a heap: what ends first is first
+	flows         heap[*flow] // what ends first is first
 	behind        *flow
 	seq           uint64
 
@@ -46,6 +46,8 @@ const (
 )
 
 func (f *flow) before(g *flow) bool { return f.end < g.end || f.end == g.end && f.seq < g.seq }
+
+func (f *flow) placed(i int) { f.place = i }
 
 // each is the rate of one of n readers.
 func (b *bandwidth) each(n int) float64 {
@@ -78,9 +80,8 @@ func (b *bandwidth) add(f *flow, bytes int64) {
 
 func (b *bandwidth) insert(f *flow, left float64) {
 	b.seq++
-	f.seq, f.end, f.place = b.seq, b.work+left, len(b.flows)
-	b.flows = append(b.flows, f)
-	b.up(f.place)
+	f.seq, f.end = b.seq, b.work+left
+	b.flows.push(f)
 }
 
 // addBehind begins a flow that gets on when there is no other. There must not be one
@@ -110,7 +111,9 @@ func (b *bandwidth) remove(f *flow) {
 	case isBehind:
 		b.behind = nil
 	default:
-		b.pull(f.place)
+		if b.flows.remove(f.place); len(b.flows) == 0 {
+			b.work = 0 // so that roundings do not add up
+		}
 	}
 	f.place = nowhere
 }
@@ -161,57 +164,4 @@ func (b *bandwidth) ended(into []*flow) []*flow {
 		into = append(into, f)
 	}
 	return into
-}
-
-func (b *bandwidth) up(i int) {
-	f := b.flows[i]
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !f.before(b.flows[parent]) {
-			break
-		}
-		b.set(i, b.flows[parent])
-		i = parent
-	}
-	b.set(i, f)
-}
-
-func (b *bandwidth) down(i int) {
-	f := b.flows[i]
-	for {
-		child := 2*i + 1
-		if child >= len(b.flows) {
-			break
-		}
-		if child+1 < len(b.flows) && b.flows[child+1].before(b.flows[child]) {
-			child++
-		}
-		if !b.flows[child].before(f) {
-			break
-		}
-		b.set(i, b.flows[child])
-		i = child
-	}
-	b.set(i, f)
-}
-
-func (b *bandwidth) set(i int, f *flow) {
-	b.flows[i] = f
-	f.place = i
-}
-
-// pull takes the flow at a place out of the heap.
-func (b *bandwidth) pull(i int) {
-	n := len(b.flows) - 1
-	last := b.flows[n]
-	b.flows[n] = nil
-	b.flows = b.flows[:n]
-	switch {
-	case n == 0:
-		b.work = 0 // so that roundings do not add up
-	case i < n:
-		b.set(i, last)
-		b.up(i)
-		b.down(last.place)
-	}
 }

@@ -49,6 +49,14 @@
 // running and reading that a kill threw away, and standing still in dumps, restores
 // and page-ins. Reading that was not in vain is counted by itself.
 //
+// # Inside
+//
+// The engine goes from event to event. It knows the scheduler by one method, and below
+// it stand, each with a state of its own: the clock; the roster of tasks, with the view
+// of them; each node's pager and store; the tally, which counts; and files, when there
+// are inputs: how tasks read them, over residency (what the scheduler is told of them),
+// warming, and storage (disks, page caches and networks). None of these knows the engine.
+//
 // # Contracts
 //
 // The same workload, configuration and version give the same Result, byte for byte,

@@ -19,43 +19,27 @@ type Progress struct {
 	Ended, Tasks int
 }
 
-// recheck is when a decision is asked for though nothing has changed, because
-// waiting alone may change it.
-const recheck = 30 * time.Second
+// scheduler decides what tasks do next, from all that it may see. The view belongs to
+// the engine, the orders to the scheduler until it is asked again.
+type scheduler interface {
+	Decide(*headrace.View) []headrace.Order
+}
 
-// engine is one run.
+// engine is one run: it goes from event to event and carries orders out.
 type engine struct {
+	*clock
 	c    Config
 	w    *trace.Workload
-	now  time.Duration
 	next int // the next task of w to be submitted
 
-	queue   events
-	planner *policy.Planner
-	// swapOnMedium: nobody said how fast swap is, so it lies on the medium.
-	swapOnMedium bool
-	// view is what the policy sees; order its tasks, nil for those that have ended.
-	view  headrace.View
-	order []*task
-	gone  int // how many of order have ended
-
-	nodes   []node
-	byNode  map[headrace.NodeID]*node
-	byTask  map[headrace.TaskID]*task
-	slots   []*task
-	free    []int32
-	waiting int    // how many tasks wait
-	files   *files // nil when nothing is read
-
-	// decided is when the last decision was made; changed: something has happened
-	// since. stuck counts decisions in a row that ordered nothing while nothing was
-	// under way.
-	decided time.Duration
-	changed bool
-	stuck   int
-
-	tally
-	r *Result
+	scheduler scheduler
+	asking    asking
+	roster    roster
+	nodes     []node
+	byNode    map[headrace.NodeID]*node
+	files     *files // nil when nothing is read
+	tally     *tally
+	r         *Result
 }
 
 // Run is what becomes of w under c. progress, unless nil, is called now and then.
@@ -82,7 +66,7 @@ func Run(ctx context.Context, w *trace.Workload, c Config, progress func(Progres
 }
 
 func newEngine(w *trace.Workload, c Config) *engine {
-	swapOnMedium := c.Node.SwapOut == 0
+	swapOnMedium := c.Node.SwapOut == 0 // nobody said how fast swap is, so it lies on the medium
 	if swapOnMedium {
 		c.Node.SwapOut = c.Medium.Write
 	}
@@ -90,35 +74,26 @@ func newEngine(w *trace.Workload, c Config) *engine {
 		c.Node.SwapIn = c.Medium.Read
 	}
 	e := &engine{
-		c: c, w: w, planner: policy.NewPlanner(c.Policy),
-		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
-		byTask:  map[headrace.TaskID]*task{},
-		decided: -c.Interval, swapOnMedium: swapOnMedium,
+		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(c.Policy),
+		asking: asking{interval: c.Interval, last: -c.Interval},
+		roster: roster{byID: map[headrace.TaskID]*task{}},
+		nodes:  make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
 	}
-	e.view.Nodes = make([]headrace.NodeView, c.Nodes)
+	views := make([]headrace.NodeView, c.Nodes)
 	for i := range e.nodes {
-		v := &e.view.Nodes[i]
-		*v = headrace.NodeView{
-			ID: headrace.NodeID("n" + strconv.Itoa(i+1)), CPUs: c.Node.CPUs, Memory: c.Node.Memory, Net: c.Node.Net,
-			Stores: []headrace.StoreView{{
-				Name: c.Medium.Name, Write: c.Medium.Write, Read: c.Medium.Read,
-				DumpOverhead: c.Medium.DumpOverhead, RestoreOverhead: c.Medium.RestoreOverhead,
-			}},
-		}
-		if c.Node.Swap > 0 {
-			v.SwapOut, v.SwapIn = c.Node.SwapOut, c.Node.SwapIn
-		}
-		e.nodes[i] = node{i: int32(i), v: v}
-		e.byNode[v.ID] = &e.nodes[i]
+		e.nodes[i] = newNode(e.clock, &c, int32(i), &views[i], e.dump)
+		e.byNode[views[i].ID] = &e.nodes[i]
 	}
-	e.begin(w)
+	e.roster.view.Nodes = views
+	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
+	e.r = e.tally.r
 	return e
 }
 
 // run goes from event to event.
 func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 	tasks := len(e.w.Tasks)
-	for e.ended < tasks {
+	for e.tally.ended < tasks {
 		at, what := e.soonest()
 		if what == nothing {
 			return e.hang()
@@ -128,7 +103,7 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 		case aSubmission:
 			e.submit()
 		case anEvent:
-			e.happen(e.queue.take())
+			e.happen(e.take())
 		case aDecision:
 			if err := e.decide(); err != nil {
 				return err
@@ -138,7 +113,7 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 					return err
 				}
 				if progress != nil {
-					progress(Progress{At: e.now, Span: e.w.Tasks[tasks-1].Submit, Ended: e.ended, Tasks: tasks})
+					progress(Progress{At: e.now, Span: e.w.Tasks[tasks-1].Submit, Ended: e.tally.ended, Tasks: tasks})
 				}
 			}
 		}
@@ -166,133 +141,48 @@ func (e *engine) soonest() (time.Duration, due) {
 	if e.next < len(e.w.Tasks) {
 		at, what = e.w.Tasks[e.next].Submit, aSubmission
 	}
-	if t, ok := e.queue.next(); ok && (what == nothing || t < at) {
+	if t, ok := e.events.next(); ok && (what == nothing || t < at) {
 		at, what = t, anEvent
 	}
-	if t, ok := e.decision(); ok && (what == nothing || t < at) {
+	if t, ok := e.asking.due(e.now, e.roster.waiting); ok && (what == nothing || t < at) {
 		at, what = t, aDecision
 	}
 	return at, what
 }
 
-// decision is when the next decision is due, if at all.
-func (e *engine) decision() (time.Duration, bool) {
-	switch {
-	case e.changed:
-		return max(e.now, e.decided+e.c.Interval), true
-	case e.waiting > 0 && e.stuck < mostStuck:
-		return max(e.now, e.decided+max(recheck, e.c.Interval)), true
-	}
-	return 0, false
-}
-
-// mostStuck is how many decisions in vain are made while nothing is under way: what
-// waiting alone can change must have changed by then.
-const mostStuck = 10000
-
 func (e *engine) hang() error {
 	return fmt.Errorf("sim: at %v the policy %s starts none of %d waiting tasks, and nothing else is under way: the memory that suspended tasks hold may not fit beside them; give the nodes more memory or swap, or another policy",
-		e.now, e.c.Policy.Policy, e.waiting)
+		e.now, e.c.Policy.Policy, e.roster.waiting)
 }
 
 // submit is the submission of the next task.
 func (e *engine) submit() {
 	spec := &e.w.Tasks[e.next]
 	e.next++
-	if len(e.view.Tasks) == cap(e.view.Tasks) {
-		e.pack(len(e.order))
-	}
-	t := e.slot()
-	t.spec, t.band, t.since, t.left = spec, band(spec.Priority), e.now, e.now
-	t.peak, t.grows = spec.Memory, time.Duration(float64(spec.Grow)*float64(time.Second))
-	t.at = len(e.order)
 	job := e.w.Jobs[spec.Job]
-	e.order = append(e.order, t)
-	e.view.Tasks = append(e.view.Tasks, headrace.TaskView{
-		ID: headrace.TaskID(job + "." + strconv.Itoa(e.next)), Job: headrace.JobID(job),
-		Priority: spec.Priority, CPUs: float64(spec.CPUs), MemoryRequest: spec.Memory,
-		Progress: headrace.Progress{Share: -1},
-	})
-	t.v = &e.view.Tasks[t.at]
-	e.byTask[t.v.ID] = t
+	t := e.roster.add(spec, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(e.next)), e.now)
 	if e.files != nil {
 		e.files.beginInput(t)
 	}
-	e.waiting++
-	e.changed = true
-}
-
-// slot is an empty task with a slot of its own.
-func (e *engine) slot() *task {
-	if n := len(e.free); n > 0 {
-		t := e.slots[e.free[n-1]]
-		e.free = e.free[:n-1]
-		*t = task{slot: t.slot, gen: t.gen}
-		return t
-	}
-	t := &task{slot: int32(len(e.slots))}
-	e.slots = append(e.slots, t)
-	return t
-}
-
-// forget takes t, which has ended, out of the view.
-func (e *engine) forget(t *task) {
-	delete(e.byTask, t.v.ID)
-	t.v.State = headrace.Done
-	e.order[t.at] = nil
-	e.gone++
-	t.gen++
-	e.free = append(e.free, t.slot)
-	if e.gone > 256 && e.gone > len(e.order)/4 {
-		e.pack(0)
-	}
-}
-
-// pack closes the gaps that ended tasks have left, and makes room for more.
-func (e *engine) pack(more int) {
-	order := e.order[:0]
-	tasks := e.view.Tasks[:0]
-	if more > 0 {
-		order = make([]*task, 0, 1024+len(e.order)+more)
-		tasks = make([]headrace.TaskView, 0, cap(order))
-	}
-	for _, t := range e.order {
-		if t != nil {
-			order, tasks = append(order, t), append(tasks, *t.v)
-			t.at = len(order) - 1
-			t.v = &tasks[t.at]
-		}
-	}
-	if more == 0 {
-		clear(e.order[len(order):])
-		clear(e.view.Tasks[len(tasks):])
-	}
-	e.order, e.view.Tasks = order, tasks
-	e.gone = 0
+	e.asking.changed = true
 }
 
 // happen handles an event.
 func (e *engine) happen(ev event) {
 	switch ev.kind {
 	case evPaged:
-		e.changed = true
-		e.paged(&e.nodes[ev.who], ev.gen)
+		e.asking.changed = true
+		e.nodes[ev.who].pager.done(ev.gen)
 		return
 	case evStored:
-		e.changed = true
-		e.stored(&e.nodes[ev.who])
+		e.asking.changed = true
+		e.stored(&e.nodes[ev.who].store)
 		return
-	case evDisk:
-		e.files.due(&e.files.nodes[ev.who].disk, ev.gen)
-		return
-	case evNet:
-		e.files.due(&e.files.nodes[ev.who].net, ev.gen)
-		return
-	case evAnnounced:
-		e.files.announced()
+	case evDisk, evNet, evAnnounced:
+		e.files.happen(ev)
 		return
 	}
-	t := e.slots[ev.who]
+	t := e.roster.slots[ev.who]
 	if t.gen != ev.gen {
 		return
 	}
@@ -300,10 +190,10 @@ func (e *engine) happen(ev event) {
 		e.files.part(t, inMemory)
 		return
 	}
-	e.changed = true
+	e.asking.changed = true
 	switch ev.kind {
 	case evBegun:
-		e.begun(t)
+		e.comes(t)
 	case evEnd:
 		e.end(t)
 	case evKilled:
@@ -313,17 +203,51 @@ func (e *engine) happen(ev event) {
 	case evResumed:
 		e.resumed(t)
 	case evMoved:
-		e.moved(t)
+		t.node.store.add(e.restoreMove(t))
 	}
 }
 
 // advance makes it later.
 func (e *engine) advance(at time.Duration) {
-	e.series.add(e.now, at, e.held, e.waiting)
+	e.tally.series.add(e.now, at, e.tally.held, e.roster.waiting)
 	e.now = at
 }
 
-// later makes an event of t happen after some time.
-func (e *engine) later(t *task, after time.Duration, k kind) {
-	e.queue.add(event{at: e.now + after, who: t.slot, gen: t.gen, kind: k})
+// decide asks the scheduler and carries out what it orders.
+func (e *engine) decide() error {
+	for i := range e.nodes {
+		e.nodes[i].refresh()
+	}
+	e.roster.refresh(e.now, e.c.KnowShare)
+	orders := e.scheduler.Decide(&e.roster.view)
+	if e.c.Observe != nil {
+		e.c.Observe(e.now, &e.roster.view, orders)
+	}
+	e.asking.asked(e.now, len(orders) == 0 && len(e.heap) == 0 && e.next == len(e.w.Tasks))
+	e.r.Counts.Decisions++
+	for i := range orders {
+		if err := e.carryOut(&orders[i]); err != nil {
+			return err
+		}
+	}
+	if e.c.Check {
+		return e.verify()
+	}
+	return nil
+}
+
+// result is the whole, when all tasks have ended.
+func (e *engine) result() *Result {
+	r := e.r
+	r.Makespan = (e.now - e.w.Tasks[0].Submit).Seconds()
+	var stores time.Duration
+	for i := range e.nodes {
+		stores += e.nodes[i].store.busy
+		r.IO.PagedOut += e.nodes[i].pager.wrote
+	}
+	e.tally.result(stores)
+	if e.files != nil {
+		r.Reading = e.files.result(r.Makespan)
+	}
+	return r
 }

@@ -34,8 +34,9 @@ type MeasuredMedium struct {
 
 // MeasuredSwap is paging, in bytes per second.
 type MeasuredSwap struct {
-	Out, In float64
-	Source  string
+	Out    float64 `json:"out"`
+	In     float64 `json:"in"`
+	Source string  `json:"source"`
 }
 
 // MeasuredCosts are the times that do not depend on the medium.

@@ -134,9 +134,3 @@ func sizeOf(input int64) int {
 	}
 	return 2
 }
-
-// sizeTally is a JobSize under way.
-type sizeTally struct {
-	jobs, tasks    int
-	response, read float64
-}

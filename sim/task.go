@@ -57,6 +57,11 @@ type task struct {
 	writes int64
 }
 
+// spent is the time of CPUs, in core-seconds, that t has held them for so long.
+func (t *task) spent(took time.Duration) float64 {
+	return float64(took.Seconds() * float64(t.spec.CPUs))
+}
+
 // progress is the useful running until now.
 func (t *task) progress(now time.Duration) time.Duration {
 	if t.phase == running {

@@ -12,24 +12,27 @@ import (
 // is read next is decided by prefetch.Next, and who gives up what by
 // prefetch.DropRef. prefetch.CleanUp has nothing to do: no job ends without saying so.
 type warming struct {
+	*storage
+	w    *trace.Workload
+	c    Reading
+	jobs []int64 // the input of each
+	// lanes are of each node; dirty have to look for something to warm.
+	lanes []lane
+	dirty []*lane
 	// wishes is one for each job that has been announced and has not ended.
 	wishes []*wish
-	// coming are the jobs to be announced, in order; tasks has the inputs of each,
-	// from the entry at first on.
+	// coming are the jobs to be announced, in order; tasks those of each with inputs.
 	coming []announcement
-	tasks  []int32
-	first  []int32
+	tasks  [][]int32
 	count  uint64
-
-	share []*share // buffer: of each node
 
 	// pinned is what is pinned on all nodes, since then; sum the bytes times seconds
 	// until then, most the most that was on one node.
 	pinned, most int64
 	since        time.Duration
 	sum          float64
-	// read is what warming has read.
-	read int64
+	// ahead is what warming has read.
+	ahead int64
 }
 
 // announcement is when it becomes known what a job will read.
@@ -40,7 +43,6 @@ type announcement struct {
 
 // wish is what a job wants in memory.
 type wish struct {
-	job   int32
 	name  string
 	input int64
 	order uint64
@@ -77,21 +79,19 @@ type share struct {
 	active bool // it is on the list of its lane
 }
 
-// follower is a job that counts on a piece.
-type follower struct {
-	w *wish
-	x *want
-}
-
 // lane is warming on one node.
 type lane struct {
+	n      *dataNode
+	dirty  bool
 	active []*share // in order of announcement
-	fetch  *fetch   // what is being read, one piece at a time
+	// fetch is what is being read, one piece at a time, for want.
+	fetch *fetch
+	want  *want
 	// pinned is what is kept in memory, and what fetch will add.
 	pinned  int64
 	waiting bool // for room
 	// follow is for pieces that are in memory without being kept who counts on them.
-	follow map[int32][]follower
+	follow map[int32][]*want
 
 	jobs   []prefetch.Job // buffers of a view
 	blocks []prefetch.Block
@@ -99,81 +99,67 @@ type lane struct {
 	shares []*share
 }
 
-// beginWarming prepares the announcements.
-func (d *files) beginWarming(w *trace.Workload) {
-	if d.c.Buffer <= 0 || d.c.Lead < 0 {
-		return
+// newWarming prepares the announcements.
+func newWarming(d *storage, w *trace.Workload, c Reading, jobs []int64) warming {
+	m := warming{storage: d, w: w, c: c, jobs: jobs, lanes: make([]lane, len(d.nodes))}
+	for i := range m.lanes {
+		m.lanes[i] = lane{n: &d.nodes[i], follow: map[int32][]*want{}}
 	}
-	m := &d.warm
+	if c.Buffer > 0 && c.Lead >= 0 {
+		m.prepare(w)
+	}
+	return m
+}
+
+func (m *warming) prepare(w *trace.Workload) {
 	m.wishes = make([]*wish, len(w.Jobs))
-	m.share = make([]*share, len(d.nodes))
-	m.first = make([]int32, len(w.Jobs)+1)
+	m.tasks = make([][]int32, len(w.Jobs))
 	known := make([]bool, len(w.Jobs))
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if t.Input > 0 {
-			m.first[t.Job+1]++
+			m.tasks[t.Job] = append(m.tasks[t.Job], int32(i))
 		}
 		if !known[t.Job] {
 			known[t.Job] = true
-			if d.jobs[t.Job] > 0 {
-				m.coming = append(m.coming, announcement{max(0, t.Submit-d.c.Lead), t.Job})
+			if m.jobs[t.Job] > 0 {
+				m.coming = append(m.coming, announcement{max(0, t.Submit-m.c.Lead), t.Job})
 			}
 		}
 	}
-	for j := range w.Jobs {
-		m.first[j+1] += m.first[j]
-	}
-	m.tasks = make([]int32, m.first[len(w.Jobs)])
-	at := slices.Clone(m.first)
-	for i := range w.Tasks {
-		if t := &w.Tasks[i]; t.Input > 0 {
-			m.tasks[at[t.Job]] = int32(i)
-			at[t.Job]++
-		}
-	}
-	for i := range d.nodes {
-		d.nodes[i].lane.follow = map[int32][]follower{}
-	}
-	d.nextAnnouncement()
+	m.nextAnnouncement()
 }
 
 // nextAnnouncement adds the event for the next job.
-func (d *files) nextAnnouncement() {
-	if len(d.warm.coming) > 0 {
-		d.e.queue.add(event{at: d.warm.coming[0].at, kind: evAnnounced})
+func (m *warming) nextAnnouncement() {
+	if len(m.coming) > 0 {
+		m.clock.add(event{at: m.coming[0].at, kind: evAnnounced})
 	}
 }
 
 // announced: it is known what some jobs will read.
-func (d *files) announced() {
-	m := &d.warm
-	for len(m.coming) > 0 && m.coming[0].at <= d.e.now {
-		d.announce(m.coming[0].job)
+func (m *warming) announced() {
+	for len(m.coming) > 0 && m.coming[0].at <= m.clock.now {
+		m.announce(m.coming[0].job)
 		m.coming = m.coming[1:]
 	}
-	d.nextAnnouncement()
+	m.nextAnnouncement()
 }
 
 // announce makes the wish of a job.
-func (d *files) announce(job int32) {
-	m := &d.warm
+func (m *warming) announce(job int32) {
 	m.count++
-	w := &wish{job: job, name: "job " + d.e.w.Jobs[job], input: d.jobs[job], order: m.count}
+	w := &wish{name: "job " + m.w.Jobs[job], input: m.jobs[job], order: m.count}
 	m.wishes[job] = w
 	var all []int32
-	for _, i := range m.tasks[m.first[job]:m.first[job+1]] {
-		first, last := d.of(&d.e.w.Tasks[i])
+	for _, i := range m.tasks[job] {
+		first, last := m.of(&m.w.Tasks[i])
 		for p := first; p < last; p++ {
 			all = append(all, p)
 		}
 	}
-	sorted := slices.IsSorted(all)
-	order := all
-	if !sorted {
-		order = slices.Clone(all)
-		slices.Sort(all)
-	}
+	order := slices.Clone(all)
+	slices.Sort(all)
 	for _, p := range all {
 		if n := len(w.wants); n > 0 && w.wants[n-1].piece == p {
 			w.wants[n-1].readers++
@@ -181,24 +167,24 @@ func (d *files) announce(job int32) {
 		}
 		w.wants = append(w.wants, want{piece: p, readers: 1})
 	}
-	var touched []int32
+	shares := map[*lane]*share{}
+	var touched []*lane
 	for _, p := range order {
-		i := w.find(p)
-		x := &w.wants[i]
-		if x.share != nil {
+		i, l := w.find(p), m.lane(p)
+		if w.wants[i].share != nil {
 			continue
 		}
-		n := d.home(p)
-		if m.share[n] == nil {
-			m.share[n] = &share{w: w}
-			touched = append(touched, n)
+		s := shares[l]
+		if s == nil {
+			s = &share{w: w}
+			shares[l] = s
+			touched = append(touched, l)
 		}
-		x.share = m.share[n]
-		x.share.queue = append(x.share.queue, int32(i))
+		w.wants[i].share = s
+		s.queue = append(s.queue, int32(i))
 	}
-	for _, n := range touched {
-		d.activate(&d.nodes[n], m.share[n])
-		m.share[n] = nil
+	for _, l := range touched {
+		m.activate(l, shares[l])
 	}
 }
 
@@ -212,109 +198,122 @@ func (w *wish) find(piece int32) int {
 }
 
 // activate puts a share on the list of its lane.
-func (d *files) activate(n *dataNode, s *share) {
+func (m *warming) activate(l *lane, s *share) {
 	if !s.active {
 		s.active = true
-		l := &n.lane
 		i, _ := slices.BinarySearchFunc(l.active, s, func(a, b *share) int { return int(a.w.order) - int(b.w.order) })
 		l.active = slices.Insert(l.active, i, s)
 	}
-	d.look(n)
+	m.look(l.n)
 }
 
-// passed: t has read a piece from memory, or has begun to read it from a disk. Either
-// way it needs it in memory no more (ignem, section III.B.2: missed reads).
-func (d *files) passed(t *task, piece int32) {
-	if x, w := d.want(t, piece); x != nil {
+// passed: a task of a job has read a piece from memory, or has begun to read it from
+// a disk. Either way it needs it in memory no more (ignem, section III.B.2: missed
+// reads).
+func (m *warming) passed(job, piece int32) {
+	if x := m.want(job, piece); x != nil {
 		x.readers--
-		d.drop(w, x)
+		m.drop(x)
 	}
 }
 
-// wantAgain: t will have to read a piece once more.
-func (d *files) wantAgain(t *task, piece int32) {
-	x, w := d.want(t, piece)
+// wantAgain: a task of a job will have to read a piece once more.
+func (m *warming) wantAgain(job, piece int32) {
+	x := m.want(job, piece)
 	if x == nil {
 		return
 	}
 	if x.readers++; x.state == dropped {
-		d.ask(w, x)
+		m.ask(x)
 	}
 }
 
-func (d *files) want(t *task, piece int32) (*want, *wish) {
-	if d.warm.wishes == nil {
-		return nil, nil
+func (m *warming) want(job, piece int32) *want {
+	if m.wishes == nil || m.wishes[job] == nil {
+		return nil
 	}
-	w := d.warm.wishes[t.spec.Job]
-	if w == nil {
-		return nil, nil
-	}
+	w := m.wishes[job]
 	if i := w.find(piece); i >= 0 {
-		return &w.wants[i], w
+		return &w.wants[i]
 	}
-	return nil, nil
+	return nil
 }
 
 // ask puts a piece among those that are wanted, behind the others.
-func (d *files) ask(w *wish, x *want) {
+func (m *warming) ask(x *want) {
 	x.state = wanted
-	x.share.queue = append(x.share.queue, int32(w.find(x.piece)))
-	d.activate(&d.nodes[d.home(x.piece)], x.share)
+	x.share.queue = append(x.share.queue, int32(x.share.w.find(x.piece)))
+	m.activate(m.lane(x.piece), x.share)
 }
 
 // jobEnded drops all that a job wants.
-func (d *files) jobEnded(job int32) {
-	if d.warm.wishes == nil {
+func (m *warming) jobEnded(job int32) {
+	if m.wishes == nil || m.wishes[job] == nil {
 		return
 	}
-	w := d.warm.wishes[job]
-	if w == nil {
-		return
-	}
+	w := m.wishes[job]
 	w.ended = true
 	for i := range w.wants {
-		d.drop(w, &w.wants[i])
+		m.drop(&w.wants[i])
 	}
-	d.warm.wishes[job] = nil
+	m.wishes[job] = nil
 }
 
+// lane is where a piece is warmed.
+func (m *warming) lane(piece int32) *lane { return &m.lanes[m.home(piece)] }
+
 // drop lets a piece go if prefetch.DropRef says so.
-func (d *files) drop(w *wish, x *want) {
-	if _, drop := prefetch.DropRef(prefetch.Ref{Ended: w.ended, Implicit: true, Read: x.readers == 0}); !drop {
+func (m *warming) drop(x *want) {
+	if _, drop := prefetch.DropRef(prefetch.Ref{Ended: x.share.w.ended, Implicit: true, Read: x.readers == 0}); !drop {
 		return
 	}
-	n := &d.nodes[d.home(x.piece)]
+	l := m.lane(x.piece)
 	switch x.state {
 	case moving:
-		f := n.lane.fetch
-		f.wish, f.want = nil, nil
-		d.endWarming(n)
-		d.pin(n, -f.flow.bytes)
+		f := l.fetch
+		f.ahead = false
+		m.end(l)
+		m.pin(l, -f.flow.bytes)
 		if len(f.readers) == 0 {
-			d.cancel(f)
+			m.cancel(f)
 		}
 	case pinned:
-		y := n.cache.get(x.piece)
-		n.cache.unpin(y)
+		y := l.n.cache.get(x.piece)
+		l.n.cache.unpin(y)
 		if y.pins == 0 {
-			d.pin(n, -y.bytes)
+			m.pin(l, -y.bytes)
 		}
 	case resident:
-		d.unfollow(n, x)
+		l.unfollow(x)
 	}
 	x.state = dropped
 }
 
-// pin enters that more, or less, is pinned on n.
-func (d *files) pin(n *dataNode, bytes int64) {
-	m := &d.warm
-	m.sum += float64(float64(m.pinned) * (d.e.now - m.since).Seconds())
-	m.since = d.e.now
+// pin enters that more, or less, is pinned on l.
+func (m *warming) pin(l *lane, bytes int64) {
+	m.sum += float64(float64(m.pinned) * (m.clock.now - m.since).Seconds())
+	m.since = m.clock.now
 	m.pinned += bytes
-	n.lane.pinned += bytes
-	m.most = max(m.most, n.lane.pinned)
+	l.pinned += bytes
+	m.most = max(m.most, l.pinned)
 	if bytes < 0 {
-		d.look(n)
+		m.look(l.n)
 	}
+}
+
+// look has warming look for something to do on n.
+func (m *warming) look(n *dataNode) {
+	if l := &m.lanes[n.i]; !l.dirty && len(l.active) > 0 {
+		l.dirty = true
+		m.dirty = append(m.dirty, l)
+	}
+}
+
+// settle does on each node what there is to do.
+func (m *warming) settle() {
+	for i := 0; i < len(m.dirty); i++ {
+		m.dirty[i].dirty = false
+		m.next(m.dirty[i])
+	}
+	m.dirty = m.dirty[:0]
 }

@@ -43,26 +43,18 @@ type event struct {
 
 func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// events is a heap: the earliest first, of equal ones the one that was added first.
+func (event) placed(int) {}
+
+// events are in order of time, equal ones as they were added.
 type events struct {
-	heap []event
+	heap heap[event]
 	seq  uint64
 }
 
 func (q *events) add(e event) {
 	q.seq++
 	e.seq = q.seq
-	q.heap = append(q.heap, e)
-	i := len(q.heap) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !e.before(q.heap[up]) {
-			break
-		}
-		q.heap[i] = q.heap[up]
-		i = up
-	}
-	q.heap[i] = e
+	q.heap.push(e)
 }
 
 // next is when the earliest is due, or false.
@@ -74,28 +66,21 @@ func (q *events) next() (time.Duration, bool) {
 }
 
 // take removes the earliest. There must be one.
-func (q *events) take() event {
-	first := q.heap[0]
-	n := len(q.heap) - 1
-	last := q.heap[n]
-	q.heap = q.heap[:n]
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && q.heap[down+1].before(q.heap[down]) {
-			down++
-		}
-		if !q.heap[down].before(last) {
-			break
-		}
-		q.heap[i] = q.heap[down]
-		i = down
-	}
-	if n > 0 {
-		q.heap[i] = last
-	}
-	return first
+func (q *events) take() event { return q.heap.remove(0) }
+
+// clock is the virtual time, and what is to happen.
+type clock struct {
+	now time.Duration
+	events
+}
+
+// in makes an event happen after some time.
+func (c *clock) in(after time.Duration, e event) {
+	e.at = c.now + after
+	c.add(e)
+}
+
+// later makes an event of t happen after some time.
+func (c *clock) later(t *task, after time.Duration, k kind) {
+	c.in(after, event{who: t.slot, gen: t.gen, kind: k})
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -86,13 +87,7 @@ func (p *pieces) of(t *trace.Task) (first, last int32) {
 func (p *pieces) at(file int32, offset int64) int32 {
 	from := p.first[file]
 	i, _ := slices.BinarySearchFunc(p.all[from:p.first[file+1]], offset, func(x piece, offset int64) int {
-		switch {
-		case x.start < offset:
-			return -1
-		case x.start > offset:
-			return 1
-		}
-		return 0
+		return cmp.Compare(x.start, offset)
 	})
 	return from + int32(i)
 }

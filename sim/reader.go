@@ -60,7 +60,7 @@ func (d *files) beginInput(t *task) {
 	t.in.saved = t.in.place
 	t.in.net = flow{t: t, place: nowhere}
 	t.v.Input.Bytes = t.spec.Input
-	d.view.enter(d, t)
+	d.view.enter(t)
 }
 
 // reads lets t go on reading, and reports false when it has read all of its input.
@@ -70,13 +70,13 @@ func (d *files) reads(t *task) bool {
 		return false
 	}
 	if t.phase != reading {
-		d.e.turn(t, reading)
+		d.tally.turn(t, reading)
 	}
-	r.began, r.parts, r.fetch, r.there = d.e.now, 0, nil, 0
+	r.began, r.parts, r.fetch, r.there = d.clock.now, 0, nil, 0
 	d.choose(t)
 	if !r.from.memory {
 		for i := r.at; i < r.to; i++ {
-			d.passed(t, i)
+			d.warm.passed(t.spec.Job, i)
 		}
 	}
 	return true
@@ -99,11 +99,11 @@ func (d *files) choose(t *task) {
 		local = local || n == own.i
 	}
 	home := &d.nodes[nodes[0]]
-	warm := home != own && home.keeps(r.at)
+	warm := home != own && home.cache.keeps(r.at)
 	switch {
 	case local && own.cache.get(r.at) != nil:
 		d.readMemory(t, own)
-	case !local && home.lane.reads(r.at), warm && (!local || home.net.each(len(home.net.flows)+1) > own.disk.each(len(own.disk.flows)+1)):
+	case !local && d.warm.reads(home, r.at), warm && (!local || home.net.each(len(home.net.flows)+1) > own.disk.each(len(own.disk.flows)+1)):
 		d.readNet(t, home)
 	case local:
 		d.readDisk(t, own)
@@ -121,7 +121,7 @@ func (d *files) readMemory(t *task, n *dataNode) {
 }
 
 // copy lets t wait for bytes to be copied from memory.
-func (d *files) copy(t *task, bytes int64) { d.e.later(t, transfer(bytes, d.c.Memory), evRead) }
+func (d *files) copy(t *task, bytes int64) { d.clock.later(t, transfer(bytes, d.c.Memory), evRead) }
 
 // readDisk reads from the disk of n, or waits with others for what is being read
 // there.
@@ -131,9 +131,9 @@ func (d *files) readDisk(t *task, n *dataNode) {
 	r.from.memory = false
 	if f := n.fetching[r.at]; f != nil && r.had == 0 {
 		r.to = min(f.to, r.last)
-		n.disk.advance(d.e.now)
+		n.disk.advance(d.clock.now)
 		if r.there = d.overlap(r, f); r.there > 0 {
-			r.from.warmed = f.wish != nil
+			r.from.warmed = f.ahead
 			r.parts |= inMemory
 			d.copy(t, r.there)
 		}
@@ -204,7 +204,7 @@ func (d *files) part(t *task, p part) {
 	}
 	d.account(t, d.bytes(r.at, r.to)-r.had)
 	if !d.reads(t) {
-		d.e.goOn(t)
+		d.goOn(t)
 	}
 }
 
@@ -218,7 +218,7 @@ func (d *files) stopReading(t *task) {
 		d.leave(r.fetch, t)
 	}
 	if r.parts&inMemory != 0 {
-		bytes = min(bytes, int64((d.e.now-r.began).Seconds()*d.c.Memory))
+		bytes = min(bytes, int64((d.clock.now-r.began).Seconds()*d.c.Memory))
 	}
 	if r.parts&overNet != 0 {
 		n := r.netNode
@@ -252,13 +252,13 @@ func (d *files) account(t *task, bytes int64) {
 	for bytes += r.had; r.at < r.to && bytes >= d.all[r.at].bytes; r.at++ {
 		bytes -= d.all[r.at].bytes
 		if r.from.memory {
-			d.passed(t, r.at)
+			d.warm.passed(t.spec.Job, r.at)
 		}
 	}
 	r.had = bytes
 	if !r.from.memory {
 		for i := r.at; i < r.to; i++ {
-			d.wantAgain(t, i)
+			d.warm.wantAgain(t.spec.Job, i)
 		}
 	}
 	r.from, r.there, r.fetch, r.netNode = source{}, 0, nil, nil
@@ -281,7 +281,7 @@ func (d *files) loseReading(t *task) time.Duration {
 	d.lost += r.done - r.saved.done
 	lost := r.took - r.saved.took
 	for i := r.saved.at; i < r.at; i++ {
-		d.wantAgain(t, i)
+		d.warm.wantAgain(t.spec.Job, i)
 	}
 	r.place = r.saved
 	return lost

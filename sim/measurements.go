@@ -16,7 +16,7 @@ type mediaFile struct {
 	Version int           `json:"version"`
 	From    string        `json:"from"`
 	Media   []mediumEntry `json:"media"`
-	Swap    *swapEntry    `json:"swap,omitempty"`
+	Swap    *MeasuredSwap `json:"swap,omitempty"`
 	Costs   costsEntry    `json:"costs"`
 }
 
@@ -28,12 +28,6 @@ type mediumEntry struct {
 	RestoreOverhead fileTime `json:"restore_overhead"`
 	Moving          float64  `json:"moving"`
 	Source          string   `json:"source"`
-}
-
-type swapEntry struct {
-	Out    float64 `json:"out"`
-	In     float64 `json:"in"`
-	Source string  `json:"source"`
 }
 
 type costsEntry struct {
@@ -184,7 +178,7 @@ func (f mediaFile) measurements() Measurements {
 			Moving: e.Moving, Source: e.Source})
 	}
 	if f.Swap != nil {
-		m.Swap = MeasuredSwap{Out: f.Swap.Out, In: f.Swap.In, Source: f.Swap.Source}
+		m.Swap = *f.Swap
 	}
 	c := f.Costs
 	m.Costs = MeasuredCosts{Start: time.Duration(c.Start), Stop: time.Duration(c.Stop),
@@ -199,7 +193,7 @@ func mediaFileOf(m Measurements) mediaFile {
 			DumpOverhead: fileTime(x.DumpOverhead), RestoreOverhead: fileTime(x.RestoreOverhead), Moving: x.Moving, Source: x.Source})
 	}
 	if s := m.Swap; s.Out != 0 || s.In != 0 {
-		f.Swap = &swapEntry{Out: math.Round(s.Out), In: math.Round(s.In), Source: s.Source}
+		f.Swap = &MeasuredSwap{Out: math.Round(s.Out), In: math.Round(s.In), Source: s.Source}
 	}
 	c := m.Costs
 	f.Costs = costsEntry{Start: fileTime(c.Start), Stop: fileTime(c.Stop), Kill: fileTime(c.Kill), Resume: fileTime(c.Resume), Source: c.Source}
