@@ -49,7 +49,7 @@ func stuckJoin(t *testing.T, s *site, name string) net.Conn {
 	testkit.Await(t, "the node to join", func() bool {
 		s.cluster.mu.Lock()
 		defer s.cluster.mu.Unlock()
-		n := s.cluster.nodes[name]
+		n := s.cluster.members.all[name]
 		return n != nil && n.stream != nil
 	})
 	return conn

@@ -51,7 +51,7 @@ func BenchmarkContainers(b *testing.B) {
 	c, _ := bigSite(200, 50, policy.Cost)
 	for b.Loop() {
 		c.mu.Lock()
-		c.shown = nil
+		c.board.shown = nil
 		c.mu.Unlock()
 		if res, _ := c.tell(); len(res.Containers) != 10_000 {
 			b.Fatal(len(res.Containers))

@@ -1,11 +1,11 @@
 package manager
 
 import (
-	"maps"
-	"strings"
+	"slices"
 	"time"
 
 	"headrace"
+	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -46,174 +46,80 @@ type refusal struct {
 	until time.Time
 }
 
-// show brings public up to date.
-func (c *cluster) show(k *container) {
-	t := k.task
-	p := convert.ContainerMessage(t)
-	p.Node, p.Away, p.Hosting, p.Priority = k.node.name, k.node.away, c.hosting(t.Hosting), uint32(c.priority(t))
-	if k.order != nil {
-		p.Ordered = k.order.wire.Verb
-	}
-	if k.failed != "" && k.order == nil {
-		p.Reason = k.failed
-	}
-	if !same(k.public, p) {
-		k.public = p
-		c.stale = true
-	}
+// outstanding are the orders for k that are not done.
+func (k *container) outstanding() []*order {
+	return slices.DeleteFunc([]*order{k.order, k.paging}, func(o *order) bool { return o == nil })
 }
 
-// hosting returns h with the queue, which nodes of YARN do not know.
-func (c *cluster) hosting(h *wire.Hosting) *wire.Hosting {
-	app := c.applications[h.Application]
-	if h.Queue != "" || app.GetQueue() == "" {
-		return h
-	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue}
+// aside reports whether a container does not run because it was suspended or
+// checkpointed.
+func (k *container) aside() bool {
+	return k.state == headrace.Suspended || k.state == headrace.Checkpointed
 }
 
-// priority returns that of the application, which nodes of YARN do not know, else of t.
-func (c *cluster) priority(t *wire.Task) headrace.Priority {
-	if app := c.applications[t.Hosting.GetApplication()]; app != nil {
-		return convert.Priority(app.Priority)
+// expected is what is being done to k, or is about to be: what was decided counts
+// before the node has begun it.
+func (k *container) expected(now time.Time) headrace.Operation {
+	switch {
+	case now.Before(k.killed):
+		return headrace.Killing
+	case k.order == nil, k.order.command == headrace.CommandArchive: // that moves nothing
+		return k.doing
 	}
-	return convert.Priority(t.Priority)
+	return k.order.command.Operation()
 }
 
-// enter notes the applications that their scheduler tells of; none: it tells nothing.
-func (c *cluster) enter(applications map[string]*wire.Application) {
-	if len(applications) == 0 {
-		return
+// settled is the answer about a container about which there is nothing to decide, else
+// nil.
+func (k *container) settled(now time.Time) *wire.PreemptDecision {
+	wait := func(why string) *wire.PreemptDecision { return k.decision(policy.Verdict{Reason: why}) }
+	switch {
+	case k.order != nil && k.order.decision != nil:
+		return k.order.decision
+	case k.order != nil && k.order.command != headrace.CommandResume:
+		return wait("it is just being released")
+	case k.order != nil:
+		return wait("it is just being brought back")
 	}
-	defer c.lock()()
-	if maps.EqualFunc(applications, c.applications, func(a, b *wire.Application) bool {
-		return a.GetQueue() == b.GetQueue() && a.GetPriority() == b.GetPriority()
-	}) {
-		return
+	switch by := k.doing.LeavesBy(); {
+	case by == headrace.Kill:
+		return wait("it is being killed")
+	case by != headrace.Wait:
+		return k.decision(policy.Verdict{Mechanism: by, Reason: "somebody else has it do so already"})
+	case k.doing.BringsBack():
+		return wait("it is just coming to run")
 	}
-	c.applications = applications
-	for _, k := range c.containers {
-		c.show(k)
+	switch {
+	case k.state == headrace.Suspended:
+		return k.decision(policy.Verdict{Mechanism: headrace.Suspend, Reason: "it is suspended already"})
+	case k.state == headrace.Checkpointed:
+		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})
+	case now.Before(k.killed):
+		return k.decision(policy.Verdict{Mechanism: headrace.Kill, Reason: "it was to be killed a moment ago"})
 	}
-}
-
-func same(a, b *wire.Container) bool {
-	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
-		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
-		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
-}
-
-// remove forgets a container that has ended. Orders for it are over.
-func (c *cluster) remove(k *container) {
-	if time.Now().Before(k.killed) || k.order != nil && k.order.decision != nil {
-		c.claimed(k)
-	}
-	for _, o := range []*order{k.order, k.paging} {
-		if o != nil {
-			c.over(o, "ended")
-		}
-	}
-	delete(k.node.holds, k.id)
-	if c.containers[k.id] == k {
-		delete(c.containers, k.id)
-	}
-	c.stale = true
-}
-
-// claimed keeps the room that k has made for somebody who will need as much.
-func (c *cluster) claimed(k *container) {
-	if k.task.Memory > 0 {
-		k.node.claims = append(k.node.claims, claim{convert.Bytes(k.task.Memory), time.Now().Add(c.cfg.timing.claim)})
-	}
-}
-
-// come takes back what was kept for somebody who has come.
-func (n *node) come(memory int64) {
-	for i := range n.claims {
-		some := min(memory, n.claims[i].bytes)
-		n.claims[i].bytes -= some
-		memory -= some
-	}
-}
-
-// report enters what is true on a node.
-func (c *cluster) report(r *wire.NodeReport) error {
-	defer c.lock()()
-	n := c.nodes[r.Node]
-	if n == nil || n.stream == nil {
-		return errNotJoined
-	}
-	now := time.Now()
-	n.heard, n.info = now, r.Info
-	if n.info == nil {
-		n.info = &wire.NodeInfo{}
-	}
-	c.setAway(n, false)
-	var full error
-	told := make(map[string]bool, len(r.Tasks))
-	for _, t := range r.Tasks {
-		state, err := headrace.ParseTaskState(t.State)
-		if err != nil || t.Hosting == nil {
-			continue // what is not told is removed
-		}
-		if state.Final() {
-			c.ended.add(t.Id, maxContainers)
-			continue
-		}
-		told[t.Id] = true
-		if err := c.update(n, t, state, now); err != nil {
-			full = err
-		}
-	}
-	for id, k := range n.holds {
-		if !told[id] {
-			c.remove(k)
-		}
-	}
-	for _, res := range r.Results {
-		c.result(n, res)
-	}
-	c.counts.reports.Inc()
-	return full
-}
-
-// update enters one container.
-func (c *cluster) update(n *node, t *wire.Task, state headrace.TaskState, now time.Time) error {
-	k := c.containers[t.Id]
-	if k != nil && k.node != n {
-		if !k.node.away {
-			if now.Sub(n.warned) > time.Minute {
-				n.warned = now
-				c.cfg.Log.Warn("two nodes report a container of the same name; the first counts", "container", t.Id, "first", k.node.name, "second", n.name)
-			}
-			return nil
-		}
-		c.remove(k)
-		k = nil
-	}
-	if k == nil {
-		if len(c.containers) >= maxContainers {
-			return errFull
-		}
-		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
-		c.containers[t.Id], n.holds[t.Id] = k, k
-		c.ended.remove(t.Id) // it was launched again
-		n.come(convert.Bytes(t.Memory))
-	}
-	if state != k.state || t.SinceMs != k.task.SinceMs {
-		k.state, k.seen, k.failed, k.told = state, now, "", ""
-	} else if t.Doing != k.task.Doing {
-		k.failed = ""
-	}
-	k.task, k.doing = t, convert.Operation(t.Doing)
-	c.show(k)
 	return nil
 }
 
-// clean cuts what people wrote to what is reasonable.
-func clean(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
+func (k *container) decision(v policy.Verdict) *wire.PreemptDecision {
+	return &wire.PreemptDecision{
+		Container: k.id, Mechanism: v.Mechanism.String(), Store: v.Store,
+		Delay: v.Delay.Seconds(), Waste: v.Waste.Seconds(), Reason: v.Reason,
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// comeBack is how long a container is expected to take to run again.
+func (k *container) comeBack() time.Duration {
+	p := k.task.Checkpoint
+	if k.state != headrace.Checkpointed || p == nil {
+		if in := convert.Amount(k.node.info.SwapIn); in > 0 {
+			return convert.Seconds(float64(k.task.GetUsage().GetSwapped()) / in)
+		}
+		return 0
+	}
+	for _, s := range k.node.info.Stores {
+		if read := convert.Amount(s.Read); s.Name == p.Store && read > 0 {
+			return convert.Seconds(s.RestoreOverhead) + convert.Seconds(float64(p.TotalBytes)/read)
+		}
+	}
+	return 0
 }

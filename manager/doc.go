@@ -36,7 +36,8 @@
 // # Concurrency
 //
 // One mutex guards everything (cluster); it is held while the policy decides, never
-// while something is sent or received. Messages that have been handed out are never
+// while something is sent or received. Below it each table knows those before it only:
+// members (who is there), containers (what they run), orders (what they were told). Messages that have been handed out are never
 // changed.
 //
 // # Trust

@@ -40,7 +40,7 @@ func (c *cluster) drain(on bool) *wire.DrainResponse {
 // undrained is what does not run yet.
 func (c *cluster) undrained() *wire.DrainResponse {
 	res := &wire.DrainResponse{}
-	for _, k := range c.containers {
+	for _, k := range c.containers.all {
 		switch {
 		case !k.aside():
 			continue
@@ -57,23 +57,17 @@ func (c *cluster) undrained() *wire.DrainResponse {
 	return res
 }
 
-// aside reports whether a container does not run because it was suspended or
-// checkpointed.
-func (k *container) aside() bool {
-	return k.state == headrace.Suspended || k.state == headrace.Checkpointed
-}
-
 // goOn has every container go on that can be told to.
 func (c *cluster) goOn(now time.Time) {
-	for _, k := range c.containers {
+	for _, k := range c.containers.all {
 		if !k.aside() || k.node.away || k.order != nil || k.task.Doing != "" || now.Sub(k.drained) < drainAgain {
 			continue
 		}
 		k.drained = now
 		k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{
-			Force: true, Reason: "the cluster is being drained", ExpectedDelay: c.comeBack(k).Seconds(),
+			Force: true, Reason: "the cluster is being drained", ExpectedDelay: k.comeBack().Seconds(),
 		}}
-		c.give(k.order)
+		c.orders.give(k.order)
 		c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state, "reason", "draining")
 	}
 }
@@ -88,19 +82,4 @@ func (s *service) Forget(_ context.Context, q *wire.ForgetNodeRequest) (*wire.Fo
 		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
 	}
 	return &wire.ForgetNodeResponse{}, nil
-}
-
-var errNoNode = errors.New("there is no node of that name; headrace cluster lists them")
-
-func (c *cluster) forgetAway(name string) error {
-	defer c.lock()()
-	n := c.nodes[name]
-	switch {
-	case n == nil:
-		return errNoNode
-	case !n.away || n.stream != nil:
-		return fmt.Errorf("node %s is here; stop its daemon first", name)
-	}
-	c.forget(name, "a person asked for it")
-	return nil
 }

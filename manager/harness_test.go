@@ -243,7 +243,11 @@ func (m *machine) none() {
 func (s *site) outstandingOf(name string) []*order {
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
-	return s.cluster.nodes[name].outstanding()
+	var all []*order
+	for k := range s.cluster.containers.of(s.cluster.members.all[name]) {
+		all = append(all, k.outstanding()...)
+	}
+	return all
 }
 
 func (m *machine) set(id string, change func(*wire.Task)) {

@@ -208,7 +208,7 @@ func TestClaims(t *testing.T) {
 	}
 	m.finish(o, "")
 	s.cluster.mu.Lock()
-	claims := s.cluster.nodes["n1"].claims
+	claims := s.cluster.containers.on[s.cluster.members.all["n1"]].claims
 	s.cluster.mu.Unlock()
 	if len(claims) != 2 || claims[0].bytes != gb {
 		t.Fatalf("claims %v", claims)
@@ -259,7 +259,7 @@ func TestKillIsTheSchedulersBusiness(t *testing.T) {
 	}
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
-	if n := len(s.cluster.nodes["n1"].claims); n != 1 {
+	if n := len(s.cluster.containers.on[s.cluster.members.all["n1"]].claims); n != 1 {
 		t.Errorf("%d claims", n)
 	}
 }

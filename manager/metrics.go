@@ -77,8 +77,8 @@ func (g clusterCollector) Describe(chan<- *prometheus.Desc) {}
 func (g clusterCollector) Collect(ch chan<- prometheus.Metric) {
 	var states [headrace.Lost + 1]int
 	g.of.mu.Lock()
-	there, all, orders := int(g.of.joined), len(g.of.nodes), len(g.of.orders)
-	for _, k := range g.of.containers {
+	there, all, orders := int(g.of.members.here), len(g.of.members.all), len(g.of.orders.all)
+	for _, k := range g.of.containers.all {
 		states[k.state]++
 	}
 	g.of.mu.Unlock()

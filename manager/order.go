@@ -1,6 +1,9 @@
 package manager
 
 import (
+	"cmp"
+	"log/slog"
+	"slices"
 	"time"
 
 	"headrace"
@@ -26,57 +29,104 @@ type order struct {
 	swapped int64
 }
 
+// orders are those that are outstanding. At most one of each kind is for a container.
+// Not safe for concurrent use.
+type orders struct {
+	log        *slog.Logger
+	timing     *timing
+	counts     *counters
+	containers *containers
+	all        map[uint64]*order
+	last       uint64 // the number of the last that was given
+}
+
+// next are the orders that have not been sent on the stream, by their numbers.
+func (s *orders) next(on *stream) []*wire.NodeOrder {
+	if !on.open() {
+		return nil
+	}
+	var unsent []*wire.NodeOrder
+	for k := range s.containers.of(on.node) {
+		for _, o := range k.outstanding() {
+			if o.wire.Number > on.sent {
+				unsent = append(unsent, o.wire)
+			}
+		}
+	}
+	slices.SortFunc(unsent, func(a, b *wire.NodeOrder) int { return cmp.Compare(a.Number, b.Number) })
+	if len(unsent) > 0 {
+		on.sent = unsent[len(unsent)-1].Number
+	}
+	return unsent
+}
+
 // give hands an order to the node of its container, which must be there. The caller
 // has put it where it belongs in the container.
-func (c *cluster) give(o *order) {
-	c.lastOrder++
-	o.wire.Number, o.wire.Container, o.wire.Verb = c.lastOrder, o.of.id, o.command.String()
+func (s *orders) give(o *order) {
+	s.last++
+	o.wire.Number, o.wire.Container, o.wire.Verb = s.last, o.of.id, o.command.String()
 	o.given = time.Now()
-	o.until = o.given.Add(10*convert.Seconds(o.wire.ExpectedDelay) + c.cfg.timing.patience)
-	c.orders[o.wire.Number] = o
+	o.until = o.given.Add(10*convert.Seconds(o.wire.ExpectedDelay) + s.timing.patience)
+	s.all[o.wire.Number] = o
 	o.of.failed = ""
-	c.counts.ordered.WithLabelValues(o.wire.Verb).Inc()
-	c.show(o.of)
-	if s := o.of.node.stream; s != nil {
-		s.poke()
+	s.counts.ordered.WithLabelValues(o.wire.Verb).Inc()
+	s.containers.show(o.of)
+	if out := o.of.node.stream; out != nil {
+		out.poke()
 	}
 }
 
-// drop forgets an order; its container shows why unless it does what it should. how
-// is for the metrics.
-func (c *cluster) drop(o *order, why, how string) {
-	c.over(o, how)
-	if o.of.order == nil && !o.reached() {
-		o.of.failed = why
-	}
-	c.show(o.of)
-}
-
-// fail is drop for an order that is not to be given again soon.
-func (c *cluster) fail(o *order, why, how string) {
-	k := o.of
+// fail forgets an order that is not to be given again soon; its container shows why
+// unless it does what it should. how is for the metrics.
+func (s *orders) fail(o *order, why, how string) {
+	k, until := o.of, time.Now().Add(s.timing.spare)
 	if o.decision != nil {
 		if k.cannot == nil {
 			k.cannot = map[headrace.Mechanism]refusal{}
 		}
-		k.cannot[o.command.Operation().LeavesBy()] = refusal{why, time.Now().Add(c.cfg.timing.spare)}
+		k.cannot[o.command.Operation().LeavesBy()] = refusal{why, until}
 	}
 	if o.command == headrace.CommandArchive {
-		k.stays = refusal{why, time.Now().Add(c.cfg.timing.spare)}
+		k.stays = refusal{why, until}
 	}
-	c.drop(o, o.wire.Verb+" failed: "+why, how)
+	s.over(o, how)
+	if k.order == nil && !o.reached() {
+		k.failed = o.wire.Verb + " failed: " + why
+	}
+	s.containers.show(k)
 }
 
 // over takes the order away from where it is.
-func (c *cluster) over(o *order, how string) {
-	delete(c.orders, o.wire.Number)
+func (s *orders) over(o *order, how string) {
+	delete(s.all, o.wire.Number)
 	if o.of.order == o {
 		o.of.order = nil
 	}
 	if o.of.paging == o {
 		o.of.paging = nil
 	}
-	c.counts.done.WithLabelValues(o.wire.Verb, how).Inc()
+	s.counts.done.WithLabelValues(o.wire.Verb, how).Inc()
+}
+
+// end is over for all orders for k.
+func (s *orders) end(k *container, how string) {
+	for _, o := range k.outstanding() {
+		s.over(o, how)
+	}
+}
+
+// look ends the orders that take too long.
+func (s *orders) look(now time.Time) {
+	for _, o := range s.all {
+		switch {
+		case !now.After(o.until):
+		case o.of.task.Doing != "":
+			o.until = now.Add(s.timing.patience) // it is being done
+		default:
+			s.log.Warn("an order was not carried out in time", "node", o.of.node.name, "container", o.of.id, "verb", o.wire.Verb, "number", o.wire.Number)
+			s.fail(o, "its node has not done it in time", "late")
+		}
+	}
 }
 
 // reached reports whether the container is in the state that the order was for.
@@ -93,27 +143,27 @@ func (o *order) reached() bool {
 }
 
 // result enters what has become of an order of n.
-func (c *cluster) result(n *node, r *wire.OrderResult) {
-	o := c.orders[r.Number]
+func (s *orders) result(n *node, r *wire.OrderResult) {
+	o := s.all[r.Number]
 	if o == nil || o.of.node != n {
 		return // of a manager before this one, or late
 	}
 	k := o.of
-	log := c.cfg.Log.With("container", k.id, "node", n.name, "verb", o.wire.Verb, "number", r.Number)
+	log := s.log.With("container", k.id, "node", n.name, "verb", o.wire.Verb, "number", r.Number)
 	if r.Error != "" {
 		log.Warn("an order was not carried out", "err", r.Error)
-		c.fail(o, r.Error, "failed")
+		s.fail(o, r.Error, "failed")
 		return
 	}
 	took := time.Since(o.given)
-	c.counts.took.WithLabelValues(o.wire.Verb).Observe(took.Seconds())
+	s.counts.took.WithLabelValues(o.wire.Verb).Observe(took.Seconds())
 	log.Info("an order was carried out", "took", took.Round(time.Millisecond))
 	if o.decision != nil {
-		c.claimed(k)
+		s.containers.claim(k)
 	}
-	c.over(o, "done")
+	s.over(o, "done")
 	if !o.reached() {
 		k.failed = o.wire.Verb + " was carried out, but it is " + k.state.String() + " again"
 	}
-	c.show(k)
+	s.containers.show(k)
 }

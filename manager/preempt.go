@@ -46,7 +46,7 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	n := k.node
 	s := scenes[n]
 	if s == nil {
-		s = c.scene(n, now)
+		s = c.containers.scene(n, now)
 		scenes[n] = s
 	}
 	priority := urgent
@@ -75,48 +75,10 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	return d
 }
 
-// settled is the answer about a container about which there is nothing to decide, else
-// nil.
-func (k *container) settled(now time.Time) *wire.PreemptDecision {
-	wait := func(why string) *wire.PreemptDecision { return k.decision(policy.Verdict{Reason: why}) }
-	switch {
-	case k.order != nil && k.order.decision != nil:
-		return k.order.decision
-	case k.order != nil && k.order.command != headrace.CommandResume:
-		return wait("it is just being released")
-	case k.order != nil:
-		return wait("it is just being brought back")
-	}
-	switch by := k.doing.LeavesBy(); {
-	case by == headrace.Kill:
-		return wait("it is being killed")
-	case by != headrace.Wait:
-		return k.decision(policy.Verdict{Mechanism: by, Reason: "somebody else has it do so already"})
-	case k.doing.BringsBack():
-		return wait("it is just coming to run")
-	}
-	switch {
-	case k.state == headrace.Suspended:
-		return k.decision(policy.Verdict{Mechanism: headrace.Suspend, Reason: "it is suspended already"})
-	case k.state == headrace.Checkpointed:
-		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})
-	case now.Before(k.killed):
-		return k.decision(policy.Verdict{Mechanism: headrace.Kill, Reason: "it was to be killed a moment ago"})
-	}
-	return nil
-}
-
-func (k *container) decision(v policy.Verdict) *wire.PreemptDecision {
-	return &wire.PreemptDecision{
-		Container: k.id, Mechanism: v.Mechanism.String(), Store: v.Store,
-		Delay: v.Delay.Seconds(), Waste: v.Waste.Seconds(), Reason: v.Reason,
-	}
-}
-
 // order gives the node what the verdict takes.
 func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision) {
 	for _, p := range v.PageOuts {
-		c.pageOut(c.containers[string(p.Task)], p)
+		c.pageOut(c.containers.all[string(p.Task)], p)
 	}
 	if v.Mechanism == headrace.Kill {
 		k.killed = time.Now().Add(c.cfg.timing.claim)
@@ -128,7 +90,7 @@ func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision
 			Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(),
 		},
 	}
-	c.give(k.order)
+	c.orders.give(k.order)
 }
 
 // pageOut has memory of a suspended container written to swap, unless that is being
@@ -141,7 +103,7 @@ func (c *cluster) pageOut(k *container, p headrace.Order) {
 		of: k, command: headrace.CommandSuspend, swapped: k.task.GetUsage().GetSwapped(),
 		wire: &wire.NodeOrder{PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds()},
 	}
-	c.give(k.paging)
+	c.orders.give(k.paging)
 }
 
 // log writes a line for a decision about a container; one for several in a row that are
@@ -182,27 +144,10 @@ func (c *cluster) resume(id string) error {
 	case k.task.Held:
 		return fmt.Errorf("%w: a user holds it; headrace resume %s on its machine ends that", errState, k.id)
 	}
-	k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{Reason: "its scheduler has room for it again", ExpectedDelay: c.comeBack(k).Seconds()}}
-	c.give(k.order)
+	k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{Reason: "its scheduler has room for it again", ExpectedDelay: k.comeBack().Seconds()}}
+	c.orders.give(k.order)
 	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state)
 	return nil
 }
 
 var errState = errors.New("it cannot be resumed now")
-
-// comeBack is how long a container is expected to take to run again.
-func (c *cluster) comeBack(k *container) time.Duration {
-	p := k.task.Checkpoint
-	if k.state != headrace.Checkpointed || p == nil {
-		if in := convert.Amount(k.node.info.SwapIn); in > 0 {
-			return convert.Seconds(float64(k.task.GetUsage().GetSwapped()) / in)
-		}
-		return 0
-	}
-	for _, s := range k.node.info.Stores {
-		if read := convert.Amount(s.Read); s.Name == p.Store && read > 0 {
-			return convert.Seconds(s.RestoreOverhead) + convert.Seconds(float64(p.TotalBytes)/read)
-		}
-	}
-	return 0
-}

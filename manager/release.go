@@ -52,7 +52,7 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 	if now.Before(k.stays.until) {
 		return stays("it failed a moment ago: " + k.stays.why)
 	}
-	s := c.scene(k.node, now)
+	s := c.containers.scene(k.node, now)
 	s.node.Net = c.cfg.Network
 	t := s.tasks[s.at[k.id]]
 	ways, ok := policy.MoveOn(t, s.node, wait)
@@ -71,7 +71,7 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 	}
 	res.Ordered, res.Reason = true, "elsewhere it is expected to go on sooner"
 	k.order = &order{of: k, command: step, wire: &wire.NodeOrder{Reason: "to go on elsewhere", ExpectedDelay: res.Elsewhere}}
-	c.give(k.order)
+	c.orders.give(k.order)
 	c.cfg.Log.Info("release", "container", k.id, "node", k.node.name, "step", step.String(),
 		"here", ways.Here.Round(time.Millisecond), "elsewhere", ways.Elsewhere.Round(time.Millisecond))
 	return res, nil

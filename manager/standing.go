@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"headrace"
@@ -61,9 +62,9 @@ func (s standing) answer(asked, limit time.Duration) (mechanism, reason string) 
 
 // standing of a container now; k is what is known of it, or nil.
 func (c *cluster) standing(id string, now time.Time) (s standing, k *container) {
-	k = c.containers[id]
+	k = c.containers.all[id]
 	switch {
-	case k == nil && c.ended.has(id):
+	case k == nil && c.containers.ended.has(id):
 		return ended, nil
 	case k == nil && now.Sub(c.began) < c.cfg.timing.settle:
 		return early, nil
@@ -97,14 +98,28 @@ type doubt struct {
 	told        string
 }
 
-// doubtful answers about a victim that is not present.
-func (c *cluster) doubtful(id string, s standing, k *container, observe bool, now time.Time) *wire.PreemptDecision {
-	d := c.doubts[id]
+// doubts are by the names of containers.
+type doubts map[string]*doubt
+
+// about returns the doubt about a container, of which the scheduler asks now.
+func (all doubts) about(id string, now time.Time) *doubt {
+	d := all[id]
 	if d == nil {
 		d = &doubt{since: now}
-		c.doubts[id] = d
+		all[id] = d
 	}
 	d.last = now
+	return d
+}
+
+// forget forgets what nobody has asked about for long.
+func (all doubts) forget(now time.Time, span time.Duration) {
+	maps.DeleteFunc(all, func(_ string, d *doubt) bool { return now.Sub(d.last) > span })
+}
+
+// doubtful answers about a victim that is not present.
+func (c *cluster) doubtful(id string, s standing, k *container, observe bool, now time.Time) *wire.PreemptDecision {
+	d := c.doubts.about(id, now)
 	answer := &wire.PreemptDecision{Container: id}
 	answer.Mechanism, answer.Reason = s.answer(now.Sub(d.since), c.cfg.timing.doubt)
 	node := ""
@@ -113,15 +128,6 @@ func (c *cluster) doubtful(id string, s standing, k *container, observe bool, no
 	}
 	c.log(id, node, &d.told, answer, observe)
 	return answer
-}
-
-// forgetDoubts forgets what nobody has asked about for long.
-func (c *cluster) forgetDoubts(now time.Time) {
-	for id, d := range c.doubts {
-		if now.Sub(d.last) > c.cfg.timing.remember {
-			delete(c.doubts, id)
-		}
-	}
 }
 
 // lately is a set of names, each of which is in it for a while: once to twice its span.

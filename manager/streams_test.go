@@ -46,7 +46,7 @@ func untilLost(s *site, name string) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		s.cluster.mu.Lock()
-		gone := s.cluster.nodes[name].stream == nil
+		gone := s.cluster.members.all[name].stream == nil
 		s.cluster.mu.Unlock()
 		if gone {
 			return nil
@@ -171,7 +171,7 @@ func TestForget(t *testing.T) {
 	s.until("c1", "forgotten", func(c *wire.Container) bool { return c == nil })
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
-	if len(s.cluster.nodes)+len(s.cluster.containers)+len(s.cluster.orders) != 0 {
+	if len(s.cluster.members.all)+len(s.cluster.containers.all)+len(s.cluster.containers.on)+len(s.cluster.orders.all) != 0 {
 		t.Errorf("left: %v", s.cluster)
 	}
 }

@@ -58,7 +58,7 @@ func TestStress(t *testing.T) {
 	s.consistent(t)
 	s.cluster.mu.Lock()
 	defer s.cluster.mu.Unlock()
-	if s.cluster.lastOrder-uint64(s.cluster.began.UnixMicro()) < 20 {
+	if s.cluster.orders.last-uint64(s.cluster.began.UnixMicro()) < 20 {
 		t.Error("next to nothing was ordered")
 	}
 }
@@ -141,10 +141,11 @@ func (s *site) consistent(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	outstanding, holds := 0, 0
-	for name, n := range c.nodes {
-		holds += len(n.holds)
-		for id, k := range n.holds {
-			if k.node != n || k.id != id || c.containers[id] != k {
+	for name, n := range c.members.all {
+		for k := range c.containers.of(n) {
+			holds++
+			id := k.id
+			if k.node != n || c.containers.on[n].containers[id] != k || c.containers.all[id] != k {
 				t.Errorf("%s holds %s, which is elsewhere", name, id)
 			}
 			for _, o := range []*order{k.order, k.paging} {
@@ -152,7 +153,7 @@ func (s *site) consistent(t *testing.T) {
 					continue
 				}
 				outstanding++
-				if o.of != k || c.orders[o.wire.Number] != o || n.away {
+				if o.of != k || c.orders.all[o.wire.Number] != o || n.away {
 					t.Errorf("order %d of %s is in disorder", o.wire.Number, id)
 				}
 			}
@@ -165,16 +166,16 @@ func (s *site) consistent(t *testing.T) {
 			}
 		}
 	}
-	if outstanding != len(c.orders) || holds != len(c.containers) {
-		t.Errorf("%d orders of %d, %d containers of %d", outstanding, len(c.orders), holds, len(c.containers))
+	if outstanding != len(c.orders.all) || holds != len(c.containers.all) {
+		t.Errorf("%d orders of %d, %d containers of %d", outstanding, len(c.orders.all), holds, len(c.containers.all))
 	}
 	var there uint32
-	for _, n := range c.nodes {
+	for _, n := range c.members.all {
 		if !n.away {
 			there++
 		}
 	}
-	if there != c.joined {
-		t.Errorf("%d nodes are there, %d are counted", there, c.joined)
+	if there != c.members.here {
+		t.Errorf("%d nodes are there, %d are counted", there, c.members.here)
 	}
 }

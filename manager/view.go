@@ -2,7 +2,6 @@ package manager
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -24,10 +23,10 @@ type scene struct {
 }
 
 // scene makes a picture of n.
-func (c *cluster) scene(n *node, now time.Time) *scene {
-	s := &scene{node: c.nodeView(n, now), at: make(map[string]int, len(n.holds)), answers: map[string]*wire.PreemptDecision{}}
+func (c *containers) scene(n *node, now time.Time) *scene {
+	s := &scene{node: c.nodeView(n, now), at: make(map[string]int, len(c.on[n].containers)), answers: map[string]*wire.PreemptDecision{}}
 	var ours int64
-	for _, k := range n.inOrder() {
+	for _, k := range c.inOrder(n) {
 		s.at[k.id] = len(s.tasks)
 		v := c.taskView(k, now)
 		ours += v.Resident
@@ -42,8 +41,8 @@ func (c *cluster) scene(n *node, now time.Time) *scene {
 }
 
 // inOrder are the containers of n in order of submission.
-func (n *node) inOrder() []*container {
-	all := slices.Collect(maps.Values(n.holds))
+func (c *containers) inOrder(n *node) []*container {
+	all := slices.Collect(c.of(n))
 	slices.SortFunc(all, func(a, b *container) int {
 		return cmp.Or(cmp.Compare(a.task.SubmittedMs, b.task.SubmittedMs), cmp.Compare(a.id, b.id))
 	})
@@ -60,9 +59,9 @@ func (s *scene) fill(store string, bytes int64, dump time.Duration) {
 	}
 }
 
-func (c *cluster) nodeView(n *node, now time.Time) headrace.NodeView {
+func (c *containers) nodeView(n *node, now time.Time) headrace.NodeView {
 	v := convert.NodeView(headrace.NodeID(n.name), n.info, now.Sub(n.heard))
-	for _, k := range n.claims {
+	for _, k := range c.on[n].claims {
 		if now.Before(k.until) {
 			v.Memory -= k.bytes
 		}
@@ -70,7 +69,7 @@ func (c *cluster) nodeView(n *node, now time.Time) headrace.NodeView {
 	return v
 }
 
-func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
+func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 	t := k.task
 	v := convert.TaskView(t, k.state)
 	v.Node = headrace.NodeID(k.node.name)
@@ -84,10 +83,8 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 		}
 	}
 	var outs []policy.PageOut
-	for _, o := range []*order{k.order, k.paging} {
-		if o != nil {
-			outs = append(outs, policy.PageOut{Bytes: o.wire.PageOut, Swapped: o.swapped})
-		}
+	for _, o := range k.outstanding() {
+		outs = append(outs, policy.PageOut{Bytes: o.wire.PageOut, Swapped: o.swapped})
 	}
 	for m, r := range k.cannot {
 		why := "it failed a moment ago: " + r.why
@@ -100,16 +97,4 @@ func (c *cluster) taskView(k *container, now time.Time) headrace.TaskView {
 		}
 	}
 	return policy.Current(v, now.Sub(k.node.heard), k.expected(now), outs...)
-}
-
-// expected is what is being done to k, or is about to be: what was decided counts
-// before the node has begun it.
-func (k *container) expected(now time.Time) headrace.Operation {
-	switch {
-	case now.Before(k.killed):
-		return headrace.Killing
-	case k.order == nil, k.order.command == headrace.CommandArchive: // that moves nothing
-		return k.doing
-	}
-	return k.order.command.Operation()
 }

@@ -1,0 +1,248 @@
+package manager
+
+import (
+	"cmp"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"headrace"
+	"headrace/wire"
+	"headrace/wire/convert"
+)
+
+const maxContainers = 1_000_000
+
+// containers are those that have not ended, as their nodes report them. Not safe for
+// concurrent use.
+type containers struct {
+	log    *slog.Logger
+	timing *timing
+	board  *board
+	all    map[string]*container
+	on     map[*node]*holding
+	ended  lately // those of which their nodes have told that they have ended
+	// applications are those that their scheduler tells of. Replaced, never changed.
+	applications map[string]*wire.Application
+}
+
+// holding is what one node has.
+type holding struct {
+	containers map[string]*container
+	claims     []claim
+	warned     time.Time // about a container that is elsewhere
+}
+
+// claim is memory that was made free for somebody who cannot be seen yet.
+type claim struct {
+	bytes int64
+	until time.Time
+}
+
+// of are the containers of n.
+func (c *containers) of(n *node) iter.Seq[*container] {
+	if h := c.on[n]; h != nil {
+		return maps.Values(h.containers)
+	}
+	return func(func(*container) bool) {}
+}
+
+// list is what callers are told of all containers, by their names.
+func (c *containers) list() []*wire.Container {
+	all := make([]*wire.Container, 0, len(c.all))
+	for _, k := range c.all {
+		all = append(all, k.public)
+	}
+	slices.SortFunc(all, func(a, b *wire.Container) int { return cmp.Compare(a.Id, b.Id) })
+	return all
+}
+
+// show brings public up to date.
+func (c *containers) show(k *container) {
+	t := k.task
+	p := convert.ContainerMessage(t)
+	p.Node, p.Away, p.Hosting, p.Priority = k.node.name, k.node.away, c.hosting(t.Hosting), uint32(c.priority(t))
+	if k.order != nil {
+		p.Ordered = k.order.wire.Verb
+	}
+	if k.failed != "" && k.order == nil {
+		p.Reason = k.failed
+	}
+	if !same(k.public, p) {
+		k.public = p
+		c.board.stale = true
+	}
+}
+
+// hosting returns h with the queue, which nodes of YARN do not know.
+func (c *containers) hosting(h *wire.Hosting) *wire.Hosting {
+	app := c.applications[h.Application]
+	if h.Queue != "" || app.GetQueue() == "" {
+		return h
+	}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue}
+}
+
+// priority returns that of the application, which nodes of YARN do not know, else of t.
+func (c *containers) priority(t *wire.Task) headrace.Priority {
+	if app := c.applications[t.Hosting.GetApplication()]; app != nil {
+		return convert.Priority(app.Priority)
+	}
+	return convert.Priority(t.Priority)
+}
+
+// enter notes the applications that their scheduler tells of.
+func (c *containers) enter(applications map[string]*wire.Application) {
+	if maps.EqualFunc(applications, c.applications, func(a, b *wire.Application) bool {
+		return a.GetQueue() == b.GetQueue() && a.GetPriority() == b.GetPriority()
+	}) {
+		return
+	}
+	c.applications = applications
+	for _, k := range c.all {
+		c.show(k)
+	}
+}
+
+func same(a, b *wire.Container) bool {
+	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
+		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
+		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
+}
+
+// remove forgets a container that has ended. Orders for it are for the caller to end.
+func (c *containers) remove(k *container) {
+	if time.Now().Before(k.killed) || k.order != nil && k.order.decision != nil {
+		c.claim(k)
+	}
+	delete(c.on[k.node].containers, k.id)
+	if c.all[k.id] == k {
+		delete(c.all, k.id)
+	}
+	c.board.stale = true
+}
+
+// claim keeps the room that k has made for somebody who will need as much.
+func (c *containers) claim(k *container) {
+	if h := c.on[k.node]; k.task.Memory > 0 {
+		h.claims = append(h.claims, claim{convert.Bytes(k.task.Memory), time.Now().Add(c.timing.claim)})
+	}
+}
+
+// come takes back what was kept for somebody who has come.
+func (h *holding) come(memory int64) {
+	for i := range h.claims {
+		some := min(memory, h.claims[i].bytes)
+		h.claims[i].bytes -= some
+		memory -= some
+	}
+}
+
+// back has a node with all its containers that was away, or is new.
+func (c *containers) back(n *node) {
+	if c.on[n] == nil {
+		c.on[n] = &holding{containers: map[string]*container{}}
+	}
+	c.moved(n)
+}
+
+// lost is a node that is away.
+func (c *containers) lost(n *node) {
+	c.on[n].claims = nil
+	c.moved(n)
+}
+
+// moved shows that n is away, or is not any more.
+func (c *containers) moved(n *node) {
+	for k := range c.of(n) {
+		c.show(k)
+	}
+	c.board.stale = true
+}
+
+// forget removes a node with its containers, for which there are no orders: it is away.
+func (c *containers) forget(n *node) {
+	for _, k := range slices.Collect(c.of(n)) {
+		c.remove(k)
+	}
+	delete(c.on, n)
+	c.board.stale = true
+}
+
+// look forgets what was to be known for a while.
+func (c *containers) look(now time.Time) {
+	for _, h := range c.on {
+		h.claims = slices.DeleteFunc(h.claims, func(k claim) bool { return now.After(k.until) })
+	}
+	c.ended.turn(now, c.timing.remember)
+}
+
+// report enters all containers of n, and returns those that it has no more.
+func (c *containers) report(n *node, tasks []*wire.Task, now time.Time) (gone []*container, full error) {
+	told := make(map[string]bool, len(tasks))
+	for _, t := range tasks {
+		state, err := headrace.ParseTaskState(t.State)
+		if err != nil || t.Hosting == nil {
+			continue // what is not told is removed
+		}
+		if state.Final() {
+			c.ended.add(t.Id, maxContainers)
+			continue
+		}
+		told[t.Id] = true
+		if err := c.update(n, t, state, now); err != nil {
+			full = err
+		}
+	}
+	for k := range c.of(n) {
+		if !told[k.id] {
+			gone = append(gone, k)
+			c.remove(k)
+		}
+	}
+	return gone, full
+}
+
+// update enters one container.
+func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now time.Time) error {
+	h, k := c.on[n], c.all[t.Id]
+	if k != nil && k.node != n {
+		if !k.node.away {
+			if now.Sub(h.warned) > time.Minute {
+				h.warned = now
+				c.log.Warn("two nodes report a container of the same name; the first counts", "container", t.Id, "first", k.node.name, "second", n.name)
+			}
+			return nil
+		}
+		c.remove(k)
+		k = nil
+	}
+	if k == nil {
+		if len(c.all) >= maxContainers {
+			return errFull
+		}
+		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
+		c.all[t.Id], h.containers[t.Id] = k, k
+		c.ended.remove(t.Id) // it was launched again
+		h.come(convert.Bytes(t.Memory))
+	}
+	if state != k.state || t.SinceMs != k.task.SinceMs {
+		k.state, k.seen, k.failed, k.told = state, now, "", ""
+	} else if t.Doing != k.task.Doing {
+		k.failed = ""
+	}
+	k.task, k.doing = t, convert.Operation(t.Doing)
+	c.show(k)
+	return nil
+}
+
+// clean cuts what people wrote to what is reasonable.
+func clean(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
