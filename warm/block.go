@@ -46,18 +46,34 @@ type ref struct {
 // wholePages is what a range counts against the budget. It begins at a page.
 func wholePages(r pagecache.Range) int64 { return (r.Len + pageSize - 1) / pageSize * pageSize }
 
-// meet notes that a path leads to a block. e.mu is held.
-func (e *Engine) meet(b *block, path string) {
+// blockIndex finds the blocks that the engine knows by where their pages are. The engine's lock
+// protects them.
+type blockIndex struct {
+	all map[blockKey]*block
+	// known are the same by the paths under which they were met.
+	known map[alias]*block
+	// locked is what they count against the budget, those under way included.
+	locked int64
+}
+
+// add enters a block that is going to be read.
+func (s *blockIndex) add(b *block) {
+	s.all[b.key] = b
+	s.locked += b.bytes
+}
+
+// meet notes that a path leads to a block.
+func (s *blockIndex) meet(b *block, path string) {
 	a := alias{path, b.key.Range}
-	if e.known[a] != b {
-		e.known[a] = b
+	if s.known[a] != b {
+		s.known[a] = b
 		b.aliases = append(b.aliases, a)
 	}
 }
 
-// stateOf is what is known of a block by its path. e.mu is held.
-func (e *Engine) stateOf(a alias) prefetch.State {
-	b := e.known[a]
+// state is what is known of a block by its path.
+func (s *blockIndex) state(a alias) prefetch.State {
+	b := s.known[a]
 	switch {
 	case b == nil:
 		return prefetch.Cold
@@ -67,8 +83,37 @@ func (e *Engine) stateOf(a alias) prefetch.State {
 	return prefetch.Pinned
 }
 
-// refer puts a request into a block's list. e.mu is held.
-func (e *Engine) refer(b *block, r *request, pos uint32) {
+// install makes a block that was read one that is locked.
+func (s *blockIndex) install(b *block, pin pagecache.Pinned) {
+	b.pin, b.cancel = pin, nil
+	n := pin.Bytes()
+	s.locked += n - b.bytes
+	for _, at := range b.refs {
+		at.r.heldBytes += n - b.bytes
+		at.r.move(at.pos, pinned)
+	}
+	b.bytes = n
+	b.leaving = len(b.refs) == 0
+}
+
+// remove forgets a block.
+func (s *blockIndex) remove(b *block) {
+	for _, at := range b.refs {
+		delete(at.r.held, at.pos)
+		at.r.heldBytes -= b.bytes
+	}
+	b.refs = nil
+	for _, a := range b.aliases {
+		if s.known[a] == b {
+			delete(s.known, a)
+		}
+	}
+	delete(s.all, b.key)
+	s.locked -= b.bytes
+}
+
+// refer puts a request into a block's list. The engine's lock is held.
+func (b *block) refer(r *request, pos uint32) {
 	if r.held[pos] != nil {
 		return
 	}
@@ -81,8 +126,8 @@ func (e *Engine) refer(b *block, r *request, pos uint32) {
 }
 
 // unref takes a request off a block's list. It returns the block if it is to be
-// released: nobody else may do that then. e.mu is held.
-func (e *Engine) unref(r *request, pos uint32) *block {
+// released: nobody else may do that then. The engine's lock is held.
+func (r *request) unref(pos uint32) *block {
 	b := r.held[pos]
 	if b == nil {
 		return nil
@@ -99,23 +144,6 @@ func (e *Engine) unref(r *request, pos uint32) *block {
 	}
 	b.leaving = true
 	return b
-}
-
-// remove forgets a block. e.mu is held.
-func (e *Engine) remove(b *block) {
-	for _, at := range b.refs {
-		delete(at.r.held, at.pos)
-		at.r.heldBytes -= b.bytes
-	}
-	b.refs = nil
-	for _, a := range b.aliases {
-		if e.known[a] == b {
-			delete(e.known, a)
-		}
-	}
-	delete(e.blocks, b.key)
-	e.locked -= b.bytes
-	e.kickAll()
 }
 
 // kickAll has all lanes look again for something to do. e.mu is held.
@@ -140,9 +168,10 @@ func (e *Engine) letGo(blocks []*block) {
 		if !b.used {
 			e.counters.Wasted += b.bytes
 		}
-		e.remove(b)
+		e.blocks.remove(b)
 		for _, l := range e.lanes {
 			l.refused = ""
+			l.kick()
 		}
 		e.mu.Unlock()
 	}
@@ -171,7 +200,7 @@ func (e *Engine) inherit(b *block) bool {
 		e.mu.Lock()
 		if r.wants(pos) && r.fits(b.bytes) && r.changedFile(file, o.identity) == "" {
 			b.leaving = false
-			e.refer(b, r, pos)
+			b.refer(r, pos)
 			e.kickAll()
 			e.mu.Unlock()
 			return true

@@ -65,14 +65,10 @@ type Engine struct {
 	requests map[RequestID]*request
 	// inOrder are the same requests in the order in which they were added, jobs by
 	// their jobs.
-	inOrder []*request
-	jobs    map[headrace.JobID][]*request
-	lanes   map[disk.ID]*lane
-	blocks  map[blockKey]*block
-	// known are the blocks by the paths under which they were met.
-	known map[alias]*block
-	// locked is what the blocks count against the budget, those under way included.
-	locked   int64
+	inOrder  []*request
+	jobs     map[headrace.JobID][]*request
+	lanes    map[disk.ID]*lane
+	blocks   blockIndex
 	cleanAt  time.Time
 	counters Counters
 }
@@ -83,7 +79,7 @@ func New(c Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{},
-		blocks: map[blockKey]*block{}, known: map[alias]*block{}}
+		blocks: blockIndex{all: map[blockKey]*block{}, known: map[alias]*block{}}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -216,7 +212,7 @@ func (e *Engine) end(r *request) (free []*block) {
 		delete(e.jobs, r.Job)
 	}
 	for pos := range r.held {
-		if b := e.unref(r, pos); b != nil {
+		if b := r.unref(pos); b != nil {
 			free = append(free, b)
 		}
 	}
@@ -246,8 +242,8 @@ func (e *Engine) room() prefetch.Room {
 		waiting = waiting || l.full
 	}
 	return prefetch.Room{
-		Budget: e.cfg.Cache.Budget(), Pinned: max(e.locked, e.cfg.Cache.Pinned()),
-		MaxBlocks: e.cfg.MaxBlocks, Blocks: len(e.blocks), Waiting: waiting,
+		Budget: e.cfg.Cache.Budget(), Pinned: max(e.blocks.locked, e.cfg.Cache.Pinned()),
+		MaxBlocks: e.cfg.MaxBlocks, Blocks: len(e.blocks.all), Waiting: waiting,
 	}
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*requ
 			switch r.state[pos] {
 			case left, pinned, resident, notFit:
 				r.move(pos, evicted)
-				if b := e.unref(r, pos); b != nil {
+				if b := r.unref(pos); b != nil {
 					free = append(free, b)
 				}
 			}

@@ -38,7 +38,7 @@ func (l *lane) found(a ask) bool {
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	if !a.r.ended && a.r.state[a.pos] == left && l.e.blocks[blockKey{o.dev, o.ino, a.part}] == nil {
+	if !a.r.ended && a.r.state[a.pos] == left && l.e.blocks.all[blockKey{o.dev, o.ino, a.part}] == nil {
 		l.keepAnEye(a)
 		return true
 	}
@@ -153,7 +153,7 @@ func (e *Engine) abandon(r *request, file int, why string) (free []*block) {
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 		if b := r.held[pos]; b != nil && b.pin != nil {
 			r.move(pos, left)
-			if b := e.unref(r, pos); b != nil {
+			if b := r.unref(pos); b != nil {
 				free = append(free, b)
 			}
 		}

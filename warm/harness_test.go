@@ -96,8 +96,8 @@ func (w *world) end() {
 	if n := w.memory.Pinned(); n != 0 {
 		w.Errorf("%d bytes are locked after Close", n)
 	}
-	if len(w.e.blocks)+len(w.e.known)+len(w.e.requests)+len(w.e.inOrder)+len(w.e.jobs) != 0 || w.e.locked != 0 {
-		w.Errorf("after Close there are %d blocks, %d paths, %d requests, %d bytes", len(w.e.blocks), len(w.e.known), len(w.e.requests), w.e.locked)
+	if len(w.e.blocks.all)+len(w.e.blocks.known)+len(w.e.requests)+len(w.e.inOrder)+len(w.e.jobs) != 0 || w.e.blocks.locked != 0 {
+		w.Errorf("after Close there are %d blocks, %d paths, %d requests, %d bytes", len(w.e.blocks.all), len(w.e.blocks.known), len(w.e.requests), w.e.blocks.locked)
 	}
 	if err := w.memory.Close(); err != nil {
 		w.Error(err)

@@ -162,7 +162,7 @@ func (l *lane) show(s *share) {
 		pos := v.pos[first+n-1]
 		file := s.r.fileOf(pos)
 		part := s.r.part(file, pos)
-		state := l.e.stateOf(alias{s.r.Files[file].Path, part})
+		state := l.e.blocks.state(alias{s.r.Files[file].Path, part})
 		v.blocks = append(v.blocks, prefetch.Block{Bytes: wholePages(part), State: state})
 		if state != prefetch.Moving {
 			return
@@ -329,12 +329,12 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	}
 	r.begin(a.file, o.identity)
 	key := blockKey{o.dev, o.ino, a.part}
-	b := e.blocks[key]
+	b := e.blocks.all[key]
 	switch {
 	case b != nil:
-		e.meet(b, r.Files[a.file].Path)
+		e.blocks.meet(b, r.Files[a.file].Path)
 		if b.pin != nil && !b.leaving && r.fits(b.bytes) {
-			e.refer(b, r, a.pos)
+			b.refer(r, a.pos)
 			a.checkLater()
 		}
 		return nil
@@ -342,7 +342,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 		l.keepAnEye(a)
 		return nil
 	case a.do == prefetch.Refer:
-		delete(e.known, a.alias()) // the path leads elsewhere now
+		delete(e.blocks.known, a.alias()) // the path leads elsewhere now
 		return nil
 	}
 	bytes := wholePages(a.part)
@@ -350,11 +350,10 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 		return nil // another lane was faster
 	}
 	b = &block{key: key, bytes: bytes, cancel: cancel}
-	e.blocks[key] = b
-	e.locked += bytes
-	e.refer(b, r, a.pos)
+	e.blocks.add(b)
+	b.refer(r, a.pos)
 	a.checkLater()
-	e.meet(b, r.Files[a.file].Path)
+	e.blocks.meet(b, r.Files[a.file].Path)
 	l.reading = a
 	r.touch()
 	return b
@@ -375,16 +374,17 @@ func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now iden
 	l.reading = ask{}
 	r.touch()
 	if err != nil {
-		e.remove(b)
+		e.blocks.remove(b)
+		e.kickAll()
 		l.refusal(a, err)
 		e.mu.Unlock()
 		return
 	}
-	e.install(b, pin)
+	e.blocks.install(b, pin)
 	e.counters.Blocks++
 	if why := r.changedFile(a.file, now); why != "" {
 		if b.bytes < wholePages(a.part) && r.held[a.pos] == b {
-			e.unref(r, a.pos)
+			r.unref(a.pos)
 			r.move(a.pos, left)
 		}
 		e.failReason(r, a.file, why)
@@ -396,19 +396,6 @@ func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now iden
 	}
 }
 
-// install makes a block that was read one that is locked. e.mu is held.
-func (e *Engine) install(b *block, pin pagecache.Pinned) {
-	b.pin, b.cancel = pin, nil
-	n := pin.Bytes()
-	e.locked += n - b.bytes
-	for _, at := range b.refs {
-		at.r.heldBytes += n - b.bytes
-		at.r.move(at.pos, pinned)
-	}
-	b.bytes = n
-	b.leaving = len(b.refs) == 0
-}
-
 // refusal notes why a block could not be locked. e.mu is held.
 func (l *lane) refusal(a ask, err error) {
 	e, r := l.e, a.r
@@ -417,7 +404,7 @@ func (l *lane) refusal(a ask, err error) {
 	case errors.Is(err, pagecache.ErrResident):
 		l.keepAnEye(a)
 	case errors.Is(err, pagecache.ErrBudget), errors.Is(err, pagecache.ErrClosed),
-		errors.Is(err, pagecache.ErrLockLimit) && len(e.blocks) > 0:
+		errors.Is(err, pagecache.ErrLockLimit) && len(e.blocks.all) > 0:
 		l.refused, l.retryAt = "waits for room: "+reason(err), time.Now().Add(e.cfg.FollowUp)
 	case errors.Is(err, context.Canceled):
 	default:

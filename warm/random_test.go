@@ -247,7 +247,7 @@ func (x *randomWorld) check() error {
 	}
 	x.e.mu.Lock()
 	now := map[blockKey][]string{}
-	for key, b := range x.e.blocks {
+	for key, b := range x.e.blocks.all {
 		if b.leaving {
 			x.e.mu.Unlock()
 			return fmt.Errorf("%v is still being released", key)

@@ -57,7 +57,7 @@ func (e *Engine) dropRead(r *request, file int, part pagecache.Range, from, to u
 			continue
 		}
 		r.move(pos, read)
-		if b := e.unref(r, pos); b != nil {
+		if b := r.unref(pos); b != nil {
 			free = append(free, b)
 		}
 	}

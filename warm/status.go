@@ -213,7 +213,7 @@ func (e *Engine) Pins() []Pin {
 	type inode struct{ dev, ino uint64 }
 	files := map[inode]*Pin{}
 	seen := map[*Pin]map[*request]bool{}
-	for key, b := range e.blocks {
+	for key, b := range e.blocks.all {
 		if b.pin == nil {
 			continue
 		}
@@ -275,7 +275,7 @@ func (e *Engine) Counters() Counters {
 	defer e.mu.Unlock()
 	c := e.counters
 	room := e.room()
-	c.Budget, c.Pinned = room.Budget, e.locked
+	c.Budget, c.Pinned = room.Budget, e.blocks.locked
 	c.MaxBlocks, c.PinnedBlocks = room.MaxBlocks, room.Blocks
 	c.Requests = len(e.requests)
 	return c
