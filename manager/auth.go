@@ -2,20 +2,13 @@ package manager
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"errors"
-	"log/slog"
 	"math"
-	"net"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"headrace/serve"
 	"headrace/wire/wireconnect"
 )
 
@@ -28,85 +21,17 @@ const (
 
 // handler serves the protocol, the metrics and whether the manager is there.
 func (m *Manager) handler() http.Handler {
-	g := &guard{want: sha256.Sum256([]byte(m.cfg.Token)), log: m.cfg.Log, counts: m.counts, patience: m.cfg.timing.send}
+	token := serve.NewToken(m.cfg.Token, m.cfg.timing.send, m.cfg.Log, m.counts.strangers.Inc)
 	mux := http.NewServeMux()
 	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
 		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster
-	mux.Handle(path, g.protect(api))
-	metrics := promhttp.HandlerFor(m.counts.registry(m.cluster), promhttp.HandlerOpts{})
-	mux.Handle("GET /metrics", g.protectUnlessLocal(metrics))
+	mux.Handle(path, token.Protect(api))
+	mux.Handle("GET /metrics", token.ProtectUnlessLocal(serve.Metrics(m.counts.collectors(m.cluster)...)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("ok\n"))
 	})
 	return m.withDeadlines(mux)
-}
-
-// guard lets in those who have the token. Safe for concurrent use.
-type guard struct {
-	want   [sha256.Size]byte
-	log    *slog.Logger
-	counts *counters
-	// patience is how long a stranger may go on sending.
-	patience time.Duration
-
-	mu     sync.Mutex
-	logged time.Time
-	unsaid int // refused since then
-}
-
-// sayEvery is how often a line about strangers is written.
-const sayEvery = 10 * time.Second
-
-func (g *guard) protect(next http.Handler) http.Handler {
-	refuse := connect.NewErrorWriter()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.knows(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		g.refused(r)
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.patience))
-		w.Header().Set("Connection", "close")
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		err := connect.NewError(connect.CodeUnauthenticated, errors.New("the token of the cluster is missing or wrong; see --token-file"))
-		if !refuse.IsSupported(r) {
-			http.Error(w, err.Message(), http.StatusUnauthorized)
-			return
-		}
-		refuse.Write(w, r, err)
-	})
-}
-
-// protectUnlessLocal asks only callers from other machines for the token.
-func (g *guard) protectUnlessLocal(next http.Handler) http.Handler {
-	protected := g.protect(next)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
-			next.ServeHTTP(w, r)
-			return
-		}
-		protected.ServeHTTP(w, r)
-	})
-}
-
-// knows compares in constant time, whatever the length of what was sent.
-func (g *guard) knows(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], g.want[:]) == 1
-}
-
-func (g *guard) refused(r *http.Request) {
-	g.counts.strangers.Inc()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.unsaid++
-	if now := time.Now(); g.logged.IsZero() || now.Sub(g.logged) >= sayEvery {
-		g.log.Warn("a caller without the token was refused", "from", r.RemoteAddr, "times", g.unsaid)
-		g.logged, g.unsaid = now, 0
-	}
 }
 
 type controllerKey struct{}

@@ -13,6 +13,7 @@ import (
 
 	"headrace/internal/accept"
 	"headrace/policy"
+	"headrace/serve"
 )
 
 // MinToken is how many bytes a token has at least.
@@ -144,15 +145,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	base, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{
-		Handler: m.handler(), Protocols: protocols, BaseContext: func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(m.cfg.Log.Handler(), slog.LevelDebug),
-	}
+	server := serve.Server(m.handler(), base, 64<<10)
+	server.ErrorLog = slog.NewLogLogger(m.cfg.Log.Handler(), slog.LevelDebug)
 	var work sync.WaitGroup
 	work.Go(func() { m.cluster.watch(m.stopping) })
 	over := make(chan struct{})

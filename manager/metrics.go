@@ -55,10 +55,8 @@ func (c *counters) decided(mechanism string, observe bool) {
 	c.decisions.WithLabelValues(cmp.Or(mechanism, "unknown"), map[bool]string{true: "true", false: "false"}[observe]).Inc()
 }
 
-func (c *counters) registry(of *cluster) *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(c.decisions, c.ordered, c.done, c.took, c.deciding, c.reports, c.strangers, clusterCollector{of})
-	return r
+func (c *counters) collectors(of *cluster) []prometheus.Collector {
+	return []prometheus.Collector{c.decisions, c.ordered, c.done, c.took, c.deciding, c.reports, c.strangers, clusterCollector{of}}
 }
 
 // clusterCollector turns the cluster into gauges when somebody asks.

@@ -10,6 +10,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/proc/attach"
+	"headrace/serve"
 )
 
 // listenAttach takes in the processes of hosted tasks. The function it returns
@@ -21,7 +22,7 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	listener := newPeerListener(d.patient(socket, "containers", l), d.cfg.UserConnections)
+	listener := serve.NewPeers(d.patient(socket, "containers", l), d.cfg.UserConnections)
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Add(1)
@@ -39,7 +40,7 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 			go func() {
 				defer serving.Done()
 				defer conn.Close()
-				l.serveAttach(ctx, conn.(*peerConn))
+				l.serveAttach(ctx, conn.(*serve.Peer))
 			}()
 		}
 	}()
@@ -54,10 +55,10 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 // serveAttach starts the command of one process that has connected. Whatever goes
 // wrong before it lets go of the command, that process runs it itself. To start it
 // may take long, when there is a checkpoint to be fetched.
-func (l *loop) serveAttach(ctx context.Context, from *peerConn) {
+func (l *loop) serveAttach(ctx context.Context, from *serve.Peer) {
 	conn := from.UnixConn
-	if from.refusal != nil {
-		attach.Answer(conn, attach.Reply{Error: from.refusal.Error()})
+	if from.Refusal != nil {
+		attach.Answer(conn, attach.Reply{Error: from.Refusal.Error()})
 		return
 	}
 	q, files, peer, err := attach.Receive(conn)

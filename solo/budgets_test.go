@@ -31,7 +31,7 @@ func TestBudgetsAreConfigured(t *testing.T) {
 	if res.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("a user has more connections than the configuration allows: %s", res.Status)
 	}
-	bytes := apiServer(nil, t.Context(), &b.daemon.cfg).Handler.(*front).bytes
+	bytes := newFront(nil, &b.daemon.cfg).Bytes
 	for _, uid := range []uint32{4001, 4002} {
 		if err := bytes.Take(uid, 20<<20); err != nil {
 			t.Errorf("user %d: %v", uid, err)

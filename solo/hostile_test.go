@@ -25,6 +25,7 @@ import (
 	"headrace/internal/accept"
 	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -512,14 +513,14 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := t.Context()
 	done := make(chan error, 2)
-	srv := apiServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	front := newFront(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		done <- err
-	}), base, &Config{UserRequestBytes: maxRequest, RequestBytes: maxRequest})
-	srv.Handler.(*front).bodyTime = 50 * time.Millisecond
-	go srv.Serve(newPeerListener(&accept.Listener{Listener: socket}, defaultUserConnections))
+	}), &Config{UserRequestBytes: maxRequest, RequestBytes: maxRequest})
+	front.BodyTime = 50 * time.Millisecond
+	srv := front.Server(t.Context())
+	go srv.Serve(serve.NewPeers(&accept.Listener{Listener: socket}, defaultUserConnections))
 	defer srv.Close()
 	for _, client := range []*http.Client{h2(socket.Addr().String()), wire.NewHTTPClient(socket.Addr().String())} {
 		q, err := http.NewRequest("POST", wire.BaseURL+"/x", &stalling{left: 10})
@@ -548,10 +549,11 @@ func TestAnswersOutliveTheirRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := apiServer(b.daemon.host.s.handler(), t.Context(), &b.daemon.cfg)
+	front := newFront(b.daemon.host.s.handler(), &b.daemon.cfg)
 	const short = 100 * time.Millisecond
-	srv.Handler.(*front).bodyTime = short
-	go srv.Serve(newPeerListener(&accept.Listener{Listener: socket}, defaultUserConnections))
+	front.BodyTime = short
+	srv := front.Server(t.Context())
+	go srv.Serve(serve.NewPeers(&accept.Listener{Listener: socket}, defaultUserConnections))
 	defer srv.Close()
 	for _, client := range []*http.Client{h2(socket.Addr().String()), wire.NewHTTPClient(socket.Addr().String())} {
 		watch, err := wireconnect.NewTaskServiceClient(client, wire.BaseURL).Watch(b.ctx(), &wire.WatchRequest{})

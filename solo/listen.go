@@ -13,6 +13,7 @@ import (
 
 	"headrace/data"
 	"headrace/internal/accept"
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -78,8 +79,8 @@ func (d *Daemon) listen(l *loop, files *data.Files) (stop func(), err error) {
 	unfollowed := make(chan struct{})
 	files.Start()
 	base, cancel := context.WithCancelCause(context.Background())
-	servers := []*http.Server{apiServer(s.handler(), base, &d.cfg)}
-	listeners := []net.Listener{newPeerListener(d.patient(socket, "the API", l), d.cfg.UserConnections)}
+	servers := []*http.Server{newFront(s.handler(), &d.cfg).Server(base)}
+	listeners := []net.Listener{serve.NewPeers(d.patient(socket, "the API", l), d.cfg.UserConnections)}
 	if d.cfg.Metrics != "" {
 		ml, err := net.Listen("tcp", d.cfg.Metrics)
 		if err != nil {
@@ -115,22 +116,6 @@ func (d *Daemon) listen(l *loop, files *data.Files) (stop func(), err error) {
 		}
 		serving.Wait()
 	}, nil
-}
-
-// apiServer serves the API. What a connection may hold in the daemon's memory
-// without a request that counts is small: see front for the rest.
-func apiServer(h http.Handler, base context.Context, c *Config) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
-		Handler: newFront(h, c), ConnContext: withCaller, Protocols: protocols,
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 64 << 10,
-		},
-	}
 }
 
 // maxMetricsConns is how many connections for metrics there are at most. Nothing is

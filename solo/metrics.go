@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"headrace"
+	"headrace/serve"
 )
 
 // counters are what the daemon has done since it was started. Safe for
@@ -109,10 +109,7 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 
 // metricsHandler serves /metrics.
 func metricsHandler(c *counters, all ...prometheus.Collector) http.Handler {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(c.all...)
-	reg.MustRegister(all...)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", serve.Metrics(append(all, c.all...)...))
 	return mux
 }
