@@ -23,7 +23,7 @@ const sideBySide, killsSideBySide = 8, 256
 // actOnEach does it to every task that words name, to so many at a time, and says how
 // it went, in their order. A failure does not keep the others from their turn; the exit code
 // is that of the first one.
-func (a *app) actOnEach(cmd *cobra.Command, words []string, atOnce int, do act, tell func(*wire.Task) string) error {
+func (a taskVerbs) actOnEach(cmd *cobra.Command, words []string, atOnce int, do act, tell func(*wire.Task) string) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (a *app) actOnEach(cmd *cobra.Command, words []string, atOnce int, do act, 
 }
 
 // actOn calls do with each word, with at most atOnce of them at a time.
-func (a *app) actOn(ctx context.Context, words []string, atOnce int, do func(ctx context.Context, word string) (*wire.Task, error), tell func(*wire.Task) string) error {
+func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do func(ctx context.Context, word string) (*wire.Task, error), tell func(*wire.Task) string) error {
 	type result struct {
 		task *wire.Task
 		err  error
@@ -88,7 +88,7 @@ func (a *app) actOn(ctx context.Context, words []string, atOnce int, do func(ctx
 	return nil
 }
 
-func (a *app) told(task *wire.Task, tell func(*wire.Task) string) error {
+func (a taskVerbs) told(task *wire.Task, tell func(*wire.Task) string) error {
 	if a.format == cli.FormatJSON {
 		return writeMessage(a.out, task)
 	}

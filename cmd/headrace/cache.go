@@ -17,7 +17,7 @@ import (
 	"headrace/wire"
 )
 
-func cacheVerb(a *app) *cobra.Command {
+func cacheVerb(a fileVerbs) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cache PATH...",
 		Short: "Tell which files are in memory, and who keeps them there",
@@ -41,12 +41,12 @@ json each file is an object on a line.`,
 	}
 }
 
-func (a *app) cache(ctx context.Context, paths []string) error {
+func (a fileVerbs) cache(ctx context.Context, paths []string) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	r := &cacheReport{app: a, out: bufio.NewWriterSize(a.out, 64<<10)}
+	r := &cacheReport{app: a.app, out: bufio.NewWriterSize(a.out, 64<<10)}
 	err = d.cache(ctx, paths, r)
 	if without := (*wire.NoDaemonError)(nil); errors.As(err, &without) && r.files == 0 {
 		a.say("no daemon at %s: what it keeps in memory is not known", without.Socket)

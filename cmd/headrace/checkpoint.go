@@ -11,7 +11,7 @@ import (
 	"headrace/wire"
 )
 
-func checkpointVerb(a *app) *cobra.Command {
+func checkpointVerb(a taskVerbs) *cobra.Command {
 	var store string
 	cmd := &cobra.Command{
 		Use:   "checkpoint ID...",
@@ -47,7 +47,7 @@ func tellCheckpoint(t *wire.Task) string {
 	return fmt.Sprintf("%s: %s written to %s in %s", tellState(t), report.Bytes(c.StoredBytes), c.Store, report.Seconds(c.DumpSeconds))
 }
 
-func (a *app) completeStores(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a taskVerbs) completeStores(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	d, err := a.daemon()

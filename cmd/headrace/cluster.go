@@ -27,7 +27,7 @@ type askFlags struct {
 	manager, tokenFile, ca, application string
 }
 
-func clusterVerb(a *app) *cobra.Command {
+func clusterVerb(a clusterVerbs) *cobra.Command {
 	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "cluster",
@@ -59,7 +59,7 @@ func (f *askFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 }
 
-func (a *app) clusterClient(f *askFlags) (wireconnect.ManagerServiceClient, error) {
+func (a clusterVerbs) clusterClient(f *askFlags) (wireconnect.ManagerServiceClient, error) {
 	token, err := a.token(f.tokenFile)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (a *app) clusterClient(f *askFlags) (wireconnect.ManagerServiceClient, erro
 	return client, nil
 }
 
-func (a *app) cluster(ctx context.Context, f *askFlags) error {
+func (a clusterVerbs) cluster(ctx context.Context, f *askFlags) error {
 	client, err := a.clusterClient(f)
 	if err != nil {
 		return err

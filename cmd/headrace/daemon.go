@@ -105,7 +105,7 @@ func notEnded(t *wire.Task) bool { return !ended(t) }
 const completionTime = 2 * time.Second
 
 // completeTasks offers the ids of the tasks that want accepts.
-func (a *app) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
+func (a taskVerbs) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()

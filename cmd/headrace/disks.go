@@ -15,7 +15,7 @@ import (
 	"headrace/wire"
 )
 
-func disksVerb(a *app) *cobra.Command {
+func disksVerb(a fileVerbs) *cobra.Command {
 	every := span(time.Second)
 	var samples count
 	var follow bool
@@ -57,7 +57,7 @@ shows that many intervals, with --format json an object on a line for each.`,
 }
 
 // disks shows samples; a negative number has no end.
-func (a *app) disks(ctx context.Context, every span, left int) error {
+func (a fileVerbs) disks(ctx context.Context, every span, left int) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (a *app) disks(ctx context.Context, every span, left int) error {
 }
 
 // disksShow is how samples are shown here, and what ends it.
-func (a *app) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
+func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
 	if a.format == cli.FormatJSON {
 		if left == 1 {
 			return func(s *wire.DisksSample) error { return writeMessage(a.out, s) }, func() {}

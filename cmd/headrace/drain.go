@@ -12,7 +12,7 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-func drainVerb(a *app) *cobra.Command {
+func drainVerb(a clusterVerbs) *cobra.Command {
 	var f askFlags
 	var end bool
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ Machines get more to do for a while than their scheduler has given out.`,
 }
 
 // drain asks the manager again and again until nothing is left.
-func (a *app) drain(ctx context.Context, client wireconnect.ManagerServiceClient, f *askFlags, end bool) error {
+func (a clusterVerbs) drain(ctx context.Context, client wireconnect.ManagerServiceClient, f *askFlags, end bool) error {
 	said := ""
 	for {
 		call, cancel := context.WithTimeout(ctx, clusterTime)
@@ -78,7 +78,7 @@ func (a *app) drain(ctx context.Context, client wireconnect.ManagerServiceClient
 	}
 }
 
-func forgetNodeVerb(a *app) *cobra.Command {
+func forgetNodeVerb(a clusterVerbs) *cobra.Command {
 	var f askFlags
 	cmd := &cobra.Command{
 		Use:               "forget NODE",

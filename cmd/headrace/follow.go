@@ -187,7 +187,7 @@ func exitOf(t *wire.Task) int {
 
 // verdict is nil for a task that ended well, else an error with its exit code;
 // what is not plain from the code is said.
-func (a *app) verdict(t *wire.Task) error {
+func (a taskVerbs) verdict(t *wire.Task) error {
 	code := exitOf(t)
 	if code == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"headrace/wire"
 )
 
-func forgetVerb(a *app) *cobra.Command {
+func forgetVerb(a taskVerbs) *cobra.Command {
 	return &cobra.Command{
 		Use:        "forget ID...",
 		SuggestFor: []string{"rm", "remove", "delete", "clean"},

@@ -131,7 +131,7 @@ func TestRunProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &runWait{app: a, ids: []string{"t1"}, logs: true, dealt: true}
+	w := &runWait{app: taskVerbs{a}, ids: []string{"t1"}, logs: true, dealt: true}
 	w.follower = &follower{daemon: d, patience: span(time.Second), say: w.say}
 	stop := w.follow(t.Context(), report.NewProgress(&screen, true))
 	screen.await(t, "250 B of 1.0 kB dealt")

@@ -20,7 +20,7 @@ type killFlags struct {
 	filter taskFilter
 }
 
-func killVerb(a *app) *cobra.Command {
+func killVerb(a taskVerbs) *cobra.Command {
 	var f killFlags
 	cmd := &cobra.Command{
 		Use:        "kill ID...",
@@ -56,7 +56,7 @@ ended, and --all every one of yours: for root, of everybody.`,
 // atOnce is a grace that is none; 0 is the daemon's default.
 const atOnce = span(time.Millisecond)
 
-func (a *app) kill(cmd *cobra.Command, f *killFlags, words []string) error {
+func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error {
 	many := f.all || f.filter.given()
 	switch {
 	case many && len(words) > 0:
@@ -83,7 +83,7 @@ func (a *app) kill(cmd *cobra.Command, f *killFlags, words []string) error {
 	}, tellState)
 }
 
-func (a *app) idsToKill(ctx context.Context, f *killFlags) ([]string, error) {
+func (a taskVerbs) idsToKill(ctx context.Context, f *killFlags) ([]string, error) {
 	d, err := a.daemon()
 	if err != nil {
 		return nil, err

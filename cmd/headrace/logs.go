@@ -7,7 +7,7 @@ import (
 	"headrace/wire"
 )
 
-func logsVerb(a *app) *cobra.Command {
+func logsVerb(a taskVerbs) *cobra.Command {
 	var follow, onlyOut, onlyErr bool
 	var patience span
 	var tail uint32

@@ -24,7 +24,7 @@ type managerFlags struct {
 	level                        level
 }
 
-func managerVerb(a *app) *cobra.Command {
+func managerVerb(a clusterVerbs) *cobra.Command {
 	var f managerFlags
 	cmd := &cobra.Command{
 		Use:   "manager",
@@ -66,7 +66,7 @@ with the token), /healthz tells whether it is there.`,
 	return cmd
 }
 
-func (a *app) manager(ctx context.Context, f *managerFlags) error {
+func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	c := manager.Config{
 		Listen: f.listen, Cert: f.cert, Key: f.key, Version: cli.Version,
 		Policy: policy.Config{MinRun: time.Duration(f.minRun)}, Network: float64(f.network), Drain: f.drain,

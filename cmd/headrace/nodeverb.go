@@ -27,7 +27,7 @@ type nodeFlags struct {
 	unclaimed                    time.Duration
 }
 
-func nodeVerb(a *app) *cobra.Command {
+func nodeVerb(a clusterVerbs) *cobra.Command {
 	var f nodeFlags
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -66,7 +66,7 @@ stopped, killed and started again at any time.`,
 	return cmd
 }
 
-func (a *app) node(ctx context.Context, f *nodeFlags, s *settings) error {
+func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error {
 	if f.manager == "" {
 		return cli.UsageErrorf("--manager is missing: say where the manager is, such as http://HOST:PORT")
 	}
@@ -89,7 +89,7 @@ func (a *app) node(ctx context.Context, f *nodeFlags, s *settings) error {
 		return s.blame(err)
 	}
 	if f.check {
-		return s.show(a)
+		return s.show(a.app)
 	}
 	s.onHangup(ctx, log)
 	config.Operators, config.Limits = operators, s.limits

@@ -15,7 +15,7 @@ import (
 	"headrace/wire"
 )
 
-func psVerb(a *app) *cobra.Command {
+func psVerb(a taskVerbs) *cobra.Command {
 	var f psFlags
 	every := span(time.Second)
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ func (f *psFlags) list(ctx context.Context, d *daemon) (*wire.ListResponse, erro
 	return list, err
 }
 
-func (a *app) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
+func (a taskVerbs) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
 	list, err := f.list(ctx, d)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
 	return limits.WriteTerminal(w, term)
 }
 
-func (a *app) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
+func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
 	p := newPainter(a.out, false)
 	defer p.close()
 	return repeat(ctx, every, nil, func() error {
@@ -123,7 +123,7 @@ func (a *app) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.D
 }
 
 // psChanges writes a line for every task and then for every change of one.
-func (a *app) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
+func (a taskVerbs) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
 	stream, err := d.Watch(ctx, &wire.WatchRequest{})
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (a *app) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
 	return &wire.NoDaemonError{Socket: d.socket, Err: errSevered}
 }
 
-func (a *app) psChange(t *wire.Task, line string) error {
+func (a taskVerbs) psChange(t *wire.Task, line string) error {
 	if a.format == cli.FormatJSON {
 		return writeMessageLine(a.out, t)
 	}

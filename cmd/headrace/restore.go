@@ -9,7 +9,7 @@ import (
 	"headrace/wire"
 )
 
-func restoreVerb(a *app) *cobra.Command {
+func restoreVerb(a taskVerbs) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "restore ID...",

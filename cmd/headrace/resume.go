@@ -11,7 +11,7 @@ import (
 	"headrace/wire"
 )
 
-func resumeVerb(a *app) *cobra.Command {
+func resumeVerb(a taskVerbs) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:        "resume ID...",

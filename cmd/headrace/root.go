@@ -21,6 +21,14 @@ type app struct {
 	out, err io.Writer
 }
 
+// The families of verbs have what is about their subject beside what all share.
+type (
+	taskVerbs    struct{ *app }
+	fileVerbs    struct{ *app }
+	clusterVerbs struct{ *app }
+	simVerbs     struct{ *app }
+)
+
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, in *os.File, out, errOut io.Writer) int {
 	return cli.Execute(ctx, newRoot(&app{in: in, out: out, err: errOut}), args, in, out, errOut)
@@ -48,13 +56,14 @@ A task is named by its id, or by its name where only one task has it.`,
 		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
 		&cobra.Group{ID: groupManaged, Title: "Cluster:"},
 		&cobra.Group{ID: groupCluster, Title: "Simulation:"})
-	addVerbs(root, groupTasks, runVerb(a), psVerb(a), topVerb(a), showVerb(a), logsVerb(a), waitVerb(a),
-		suspendVerb(a), resumeVerb(a), checkpointVerb(a), restoreVerb(a), killVerb(a), forgetVerb(a))
-	addVerbs(root, groupData, warmVerb(a), cacheVerb(a), disksVerb(a))
+	tasks, data, cluster, sims := taskVerbs{a}, fileVerbs{a}, clusterVerbs{a}, simVerbs{a}
+	addVerbs(root, groupTasks, runVerb(tasks), psVerb(tasks), topVerb(tasks), showVerb(tasks), logsVerb(tasks), waitVerb(tasks),
+		suspendVerb(tasks), resumeVerb(tasks), checkpointVerb(tasks), restoreVerb(tasks), killVerb(tasks), forgetVerb(tasks))
+	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
 		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.out))
-	addVerbs(root, groupManaged, managerVerb(a), nodeVerb(a), clusterVerb(a))
-	addVerbs(root, groupCluster, simVerb(a), traceVerb(a))
+	addVerbs(root, groupManaged, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))
+	addVerbs(root, groupCluster, simVerb(sims), traceVerb(sims))
 	for _, verb := range []string{"bench", "demo", "yarn", "bench-task", "slow-disk"} {
 		root.AddCommand(movedVerb(verb))
 	}

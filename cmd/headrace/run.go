@@ -37,7 +37,7 @@ type runFlags struct {
 	input              inputFlags
 }
 
-func runVerb(a *app) *cobra.Command {
+func runVerb(a taskVerbs) *cobra.Command {
 	f := runFlags{priority: priority(headrace.Normal), cpus: 1}
 	cmd := &cobra.Command{
 		Use:        "run [flags] [--] COMMAND [ARG...]",
@@ -118,7 +118,7 @@ func completeCommand(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
+func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	done, err := a.openStdin(f)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (a *app) run(ctx context.Context, f *runFlags, argv []string) error {
 
 // openStdin makes a file of what is piped to a command, if that was asked for. done
 // removes it.
-func (a *app) openStdin(f *runFlags) (done func(), err error) {
+func (a taskVerbs) openStdin(f *runFlags) (done func(), err error) {
 	done = func() {
 		if f.spooled {
 			os.Remove(f.stdin)
@@ -180,7 +180,7 @@ func (a *app) openStdin(f *runFlags) (done func(), err error) {
 
 // tellIDs prints the ids of the tasks: on standard output, but where that is the
 // command's on standard error.
-func (a *app) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) error {
+func (a taskVerbs) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) error {
 	switch {
 	case f.quiet:
 		return nil

@@ -16,7 +16,7 @@ import (
 
 // runWait waits for the tasks of one run.
 type runWait struct {
-	app *app
+	app taskVerbs
 	*follower
 	ids []string
 	job string

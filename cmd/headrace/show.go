@@ -15,7 +15,7 @@ import (
 	"headrace/wire"
 )
 
-func showVerb(a *app) *cobra.Command {
+func showVerb(a taskVerbs) *cobra.Command {
 	return &cobra.Command{
 		Use:        "show ID",
 		Short:      "Tell everything about a task, with its history",
@@ -46,7 +46,7 @@ func showVerb(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showTask(task *wire.Task) error {
+func (a taskVerbs) showTask(task *wire.Task) error {
 	term := cli.TerminalOf(a.out)
 	if err := taskTable(task).WriteTerminal(a.out, term); err != nil || len(task.History) == 0 {
 		return err

@@ -30,7 +30,7 @@ type simFlags struct {
 	from              string
 }
 
-func simVerb(a *app) *cobra.Command {
+func simVerb(a simVerbs) *cobra.Command {
 	var f simFlags
 	cmd := &cobra.Command{
 		Use:   "sim --trace SOURCE",
@@ -84,7 +84,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 }
 
 // sim runs everything and reports on it.
-func (a *app) sim(ctx context.Context, f *simFlags, changed func(string) bool) error {
+func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) bool) error {
 	measured, err := readMeasurements(f.media)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (f *simFlags) runsAtATime(groups int) int {
 }
 
 // watched runs a simulation, and shows how far it is.
-func (a *app) watched(ctx context.Context, s *simulation) ([]*sim.Result, error) {
+func (a simVerbs) watched(ctx context.Context, s *simulation) ([]*sim.Result, error) {
 	bar := a.bar()
 	defer bar.Done()
 	s.watch = &simWatch{bar: bar, out: a.err, now: time.Now}

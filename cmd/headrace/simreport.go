@@ -21,7 +21,7 @@ import (
 )
 
 // simReport shows the results, and writes the files that are wanted.
-func (a *app) simReport(ctx context.Context, f *simFlags, results []*sim.Result, about page.About) error {
+func (a simVerbs) simReport(ctx context.Context, f *simFlags, results []*sim.Result, about page.About) error {
 	files := f.files(results, about)
 	if err := writeFiles(ctx, files...); err != nil {
 		return nothingWritten(ctx, err)
@@ -67,7 +67,7 @@ func (f *simFlags) checkFiles() error {
 }
 
 // simFrom reports on results of before.
-func (a *app) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) error {
+func (a simVerbs) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) error {
 	report := []string{"from", "out", "json", "csv", "cdf", "format", "state-dir"}
 	var needless []string
 	cmd.Flags().Visit(func(flag *pflag.Flag) {

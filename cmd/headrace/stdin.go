@@ -67,7 +67,7 @@ func whatIsPiped(in *os.File, patience time.Duration) piped {
 
 // checkStdin refuses to run a command whose caller pipes it something that it
 // would not get.
-func (a *app) checkStdin() error {
+func (a taskVerbs) checkStdin() error {
 	switch whatIsPiped(a.in, listenFor) {
 	case something:
 		return cli.UsageErrorf("standard input is not passed to the command: hand it over with --stdin - (up to %s), or name a file with --stdin FILE; for none, < /dev/null", report.Bytes(spoolMost))
@@ -79,7 +79,7 @@ func (a *app) checkStdin() error {
 
 // spool copies standard input into a file that the task can read, and returns its
 // path. Whoever calls it removes the file when the task has ended.
-func (a *app) spool(owner string) (path string, err error) {
+func (a taskVerbs) spool(owner string) (path string, err error) {
 	if term.IsTerminal(int(a.in.Fd())) {
 		a.say("reading standard input up to its end (Ctrl-D)")
 	}

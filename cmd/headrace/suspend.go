@@ -9,7 +9,7 @@ import (
 	"headrace/wire"
 )
 
-func suspendVerb(a *app) *cobra.Command {
+func suspendVerb(a taskVerbs) *cobra.Command {
 	var grace span
 	cmd := &cobra.Command{
 		Use:        "suspend ID...",

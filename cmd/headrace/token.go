@@ -29,7 +29,7 @@ func tokenFlag(cmd *cobra.Command, file *string) {
 }
 
 // tokenFile is the file with the token.
-func (a *app) tokenFile(flag string) (string, error) {
+func (a clusterVerbs) tokenFile(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
@@ -41,7 +41,7 @@ func (a *app) tokenFile(flag string) (string, error) {
 }
 
 // token is what the file holds.
-func (a *app) token(flag string) (string, error) {
+func (a clusterVerbs) token(flag string) (string, error) {
 	file, err := a.tokenFile(flag)
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func (a *app) token(flag string) (string, error) {
 }
 
 // madeToken is token for the one program that makes the file when it is not there.
-func (a *app) madeToken(flag string) (string, error) {
+func (a clusterVerbs) madeToken(flag string) (string, error) {
 	file, err := a.tokenFile(flag)
 	if err != nil {
 		return "", err

@@ -19,7 +19,7 @@ import (
 	"headrace/wire"
 )
 
-func topVerb(a *app) *cobra.Command {
+func topVerb(a taskVerbs) *cobra.Command {
 	every := span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "top",
@@ -48,7 +48,7 @@ is typed; elsewhere it is written once, with the use over the whole running time
 	return cmd
 }
 
-func (a *app) topOnce(ctx context.Context, t *top) error {
+func (a taskVerbs) topOnce(ctx context.Context, t *top) error {
 	list, err := t.List(ctx, &wire.ListRequest{})
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (a *app) topOnce(ctx context.Context, t *top) error {
 	return t.write(a.out, list, cli.TerminalOf(a.out))
 }
 
-func (a *app) topLive(ctx context.Context, t *top, every time.Duration) error {
+func (a taskVerbs) topLive(ctx context.Context, t *top, every time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	keyboard, restore, err := rawKeyboard(a.in)

@@ -13,7 +13,7 @@ import (
 	"headrace/trace"
 )
 
-func traceVerb(a *app) *cobra.Command {
+func traceVerb(a simVerbs) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "trace",
 		Short: "Look at traces of clusters, convert them, make them up",

@@ -6,7 +6,7 @@ import (
 	"headrace/cli"
 )
 
-func traceConvertVerb(a *app) *cobra.Command {
+func traceConvertVerb(a simVerbs) *cobra.Command {
 	var load loadFlags
 	var out csvFlag
 	cmd := &cobra.Command{
@@ -26,7 +26,7 @@ read, changed and simulated again. Headrace trace describe tells what is in it.`
 			if err != nil {
 				return nothingWritten(cmd.Context(), err)
 			}
-			return out.write(cmd.Context(), a, w)
+			return out.write(cmd.Context(), a.app, w)
 		},
 	}
 	load.define(cmd)

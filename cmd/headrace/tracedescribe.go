@@ -12,7 +12,7 @@ import (
 	"headrace/trace"
 )
 
-func traceDescribeVerb(a *app) *cobra.Command {
+func traceDescribeVerb(a simVerbs) *cobra.Command {
 	var load loadFlags
 	cmd := &cobra.Command{
 		Use:   "describe SOURCE",
@@ -53,7 +53,7 @@ type described struct {
 }
 
 // describe reads a trace. Only google-day is held in memory: it is made there.
-func (a *app) describe(ctx context.Context, name string, f *loadFlags) (*described, error) {
+func (a simVerbs) describe(ctx context.Context, name string, f *loadFlags) (*described, error) {
 	source, o, err := a.opening(name, f)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"headrace/trace"
 )
 
-func traceGenerateVerb(a *app) *cobra.Command {
+func traceGenerateVerb(a simVerbs) *cobra.Command {
 	var out csvFlag
 	var params string
 	var print bool
@@ -45,7 +45,7 @@ begin with for a day of one's own.`,
 			if err != nil {
 				return nothingWritten(cmd.Context(), err)
 			}
-			return out.write(cmd.Context(), a, w)
+			return out.write(cmd.Context(), a.app, w)
 		},
 	}
 	flags := cmd.Flags()

@@ -97,7 +97,7 @@ func (f *yarnFlags) define(flags *pflag.FlagSet) {
 }
 
 // load reads a trace, shows how far it is, and says what there is to note.
-func (a *app) load(ctx context.Context, name string, f *loadFlags) (*trace.Workload, error) {
+func (a simVerbs) load(ctx context.Context, name string, f *loadFlags) (*trace.Workload, error) {
 	source, o, err := a.opening(name, f)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (a *app) load(ctx context.Context, name string, f *loadFlags) (*trace.Workl
 }
 
 // opening is what package trace is asked for.
-func (a *app) opening(name string, f *loadFlags) (source string, o trace.OpenOptions, err error) {
+func (a simVerbs) opening(name string, f *loadFlags) (source string, o trace.OpenOptions, err error) {
 	if source, err = a.source(name); err == nil {
 		o, err = f.options(source)
 	}
@@ -119,7 +119,7 @@ func (a *app) opening(name string, f *loadFlags) (source string, o trace.OpenOpt
 }
 
 // readBar shows how far the reading of a trace is, until it is done.
-func (a *app) readBar(source string, o *trace.OpenOptions) *report.Progress {
+func (a simVerbs) readBar(source string, o *trace.OpenOptions) *report.Progress {
 	bar := a.bar()
 	o.Progress = func(p trace.Progress) { bar.Set(readShare(p), source+"  "+readText(p)) }
 	return bar
@@ -148,7 +148,7 @@ func reading[T any](ctx context.Context, bar *report.Progress, do func() (T, err
 }
 
 // notes says what was left out of a trace or guessed.
-func (a *app) notes(notes []string) {
+func (a simVerbs) notes(notes []string) {
 	for _, n := range notes {
 		a.say("%s", n)
 	}

@@ -30,7 +30,7 @@ var traceFormats = []string{"google2011", "swim", "csv", "yarn", "synthetic"}
 
 // source completes the name of a trace: where it has no format in front, the
 // file or directory is looked at, and what is taken from that is said.
-func (a *app) source(name string) (string, error) {
+func (a simVerbs) source(name string) (string, error) {
 	if name == "" {
 		return "", cli.UsageErrorf("the trace is missing: name a file, a directory, or synthetic:google-day")
 	}

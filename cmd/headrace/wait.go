@@ -8,7 +8,7 @@ import (
 	"headrace/cli"
 )
 
-func waitVerb(a *app) *cobra.Command {
+func waitVerb(a taskVerbs) *cobra.Command {
 	var patience span
 	cmd := &cobra.Command{
 		Use:   "wait ID...",
@@ -27,7 +27,7 @@ plus the signal that ended it; with several tasks, the first that is not 0.`,
 	return cmd
 }
 
-func (a *app) waitAll(cmd *cobra.Command, words []string, patience span) error {
+func (a taskVerbs) waitAll(cmd *cobra.Command, words []string, patience span) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type warmFlags struct {
 	patience           span
 }
 
-func warmVerb(a *app) *cobra.Command {
+func warmVerb(a fileVerbs) *cobra.Command {
 	var f warmFlags
 	cmd := &cobra.Command{
 		Use:   "warm [flags] [PATH...]",
@@ -100,7 +100,7 @@ func (f *warmFlags) validate(paths []string) error {
 	return nil
 }
 
-func (a *app) warm(ctx context.Context, f *warmFlags, paths []string) error {
+func (a fileVerbs) warm(ctx context.Context, f *warmFlags, paths []string) error {
 	abs, err := absolutePaths(paths)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (a *app) warm(ctx context.Context, f *warmFlags, paths []string) error {
 	return a.warmNew(ctx, d, f, abs)
 }
 
-func (a *app) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths []string) error {
+func (a fileVerbs) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths []string) error {
 	status, err := d.data.Warm(ctx, &wire.WarmRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)})
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func files(n int64) string {
 }
 
 // warmWait follows a request until what fits is in memory.
-func (a *app) warmWait(ctx context.Context, d *daemon, id string, patience span) error {
+func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience span) error {
 	bar := a.bar()
 	say := func(format string, args ...any) {
 		bar.Interrupt(func() error { a.say(format, args...); return nil })
@@ -271,7 +271,7 @@ func readFor(s *wire.WarmStatus) int64 {
 
 // warmProblems says what is not as it was asked for; the error has the exit
 // code.
-func (a *app) warmProblems(s *wire.WarmStatus) error {
+func (a fileVerbs) warmProblems(s *wire.WarmStatus) error {
 	a.pathProblems(s.Failures, int64(s.Failed))
 	if s.NotFit > 0 {
 		a.say("%s: %s do not fit%s", s.Id, report.Bytes(s.NotFit), because(s.NotFitReason))
@@ -286,7 +286,7 @@ func (a *app) warmProblems(s *wire.WarmStatus) error {
 }
 
 // pathProblems says what could not be done with the first of n paths.
-func (a *app) pathProblems(first []*wire.PathProblem, n int64) {
+func (a fileVerbs) pathProblems(first []*wire.PathProblem, n int64) {
 	for _, p := range first {
 		a.say("%s: %s", p.Path, p.Reason)
 	}
@@ -295,7 +295,7 @@ func (a *app) pathProblems(first []*wire.PathProblem, n int64) {
 	}
 }
 
-func (a *app) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) error {
+func (a fileVerbs) evict(ctx context.Context, d *daemon, req *wire.EvictRequest) error {
 	resp, err := d.data.Evict(ctx, req)
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func internal(r *wire.WarmStatus) bool {
 	return strings.HasPrefix(r.Id, "stream:") || strings.HasPrefix(r.Id, "task:")
 }
 
-func (a *app) warmList(ctx context.Context, d *daemon, all bool) error {
+func (a fileVerbs) warmList(ctx context.Context, d *daemon, all bool) error {
 	list, err := d.data.ListWarm(ctx, &wire.ListWarmRequest{})
 	if err != nil {
 		return err
@@ -377,7 +377,7 @@ func requestsTable(requests []*wire.WarmStatus) *report.Table {
 }
 
 // completeRequests offers the ids of requests.
-func (a *app) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a fileVerbs) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
