@@ -15,6 +15,7 @@ import (
 	"headrace/lab/rig"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 const redrawEvery = 150 * time.Millisecond
@@ -137,13 +138,14 @@ func (l *live) home() []byte {
 // timeline has the present run under those that are over, as many as the screen
 // has room for, so that all have one axis.
 func (l *live) timeline(tasks []*wire.Task) *report.Timeline {
-	zero := tasks[len(tasks)-1].SubmittedMs
-	now := rig.Seconds(time.Now().UnixMilli(), zero)
+	zero := time.UnixMilli(tasks[len(tasks)-1].SubmittedMs)
+	now := time.Since(zero).Seconds()
 	p := report.Panel{Name: l.policy}
 	var words []string
 	for _, t := range tasks {
-		lane := rig.LaneOf(t, zero)
-		lane.Strong = t.Priority == uint32(preempt.UrgentPriority)
+		lane := report.Lane{
+			Name: t.Name, Strong: t.Priority == uint32(preempt.UrgentPriority), Segments: rig.Draw(convert.History(t), zero),
+		}
 		for i := range lane.Segments {
 			if math.IsNaN(lane.Segments[i].End) {
 				lane.Segments[i].End = max(now, lane.Segments[i].Start)

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"headrace"
+	"headrace/lab/rig"
 	"headrace/report"
-	"headrace/wire"
-	"headrace/wire/wireconnect"
+	"headrace/wire/convert"
 )
 
 // A demoJob is one of the demonstration's jobs while it runs.
@@ -211,7 +212,7 @@ func (v *demoView) lanes(ctx context.Context, j *demoJob) ([]report.Lane, error)
 	for i := range lanes {
 		lanes[i] = report.Lane{Name: fmt.Sprintf("%s %d", j.name, i), Strong: j == v.urgent}
 	}
-	started := map[string]float64{}
+	started := map[string]time.Time{}
 	for _, e := range j.run.Events() {
 		at := e.At().Sub(v.began).Seconds()
 		switch e.Event {
@@ -221,54 +222,29 @@ func (v *demoView) lanes(ctx context.Context, j *demoJob) ([]report.Lane, error)
 				waiting[i] = began
 			}
 		case "started":
-			started[e.Container] = at
+			started[e.Container] = e.At()
 			lanes[e.Task].Segments = append(lanes[e.Task].Segments, report.Segment{Kind: report.Waiting, Start: waiting[e.Task], End: at})
 		case "completed":
-			kind := report.Running
-			if e.Exit == Preempted {
-				kind = report.Lost
-			}
-			lane := &lanes[e.Task]
-			lane.Segments = append(lane.Segments, report.Segment{Kind: kind, Start: started[e.Container], End: at, Note: e.Container})
-			waiting[e.Task] = at
-			pauses, err := v.pauses(ctx, e.Container)
+			h, err := v.history(ctx, e.Container)
 			if err != nil {
 				return nil, err
 			}
-			lane.Segments = append(lane.Segments, pauses...)
+			from, lane := started[e.Container], &lanes[e.Task]
+			lane.Segments = append(lane.Segments, rig.DrawAttempt(h, v.began, from, e.At(), e.Exit == Preempted)...)
+			waiting[e.Task] = at
 		}
 	}
 	return lanes, nil
 }
 
-// pauses are when a container was suspended or checkpointed.
-func (v *demoView) pauses(ctx context.Context, container string) ([]report.Segment, error) {
+// history is what Headrace knows of a container.
+func (v *demoView) history(ctx context.Context, container string) (headrace.History, error) {
 	if v.c.o.Mode != Headrace {
 		return nil, nil
 	}
-	client := wire.NewHTTPClient(v.c.nodes[0].socket())
-	defer client.CloseIdleConnections()
-	task, err := wireconnect.NewTaskServiceClient(client, wire.BaseURL).Get(ctx, &wire.GetRequest{Id: container})
+	task, err := v.c.TaskOf(ctx, 0, container)
 	if err != nil {
 		return nil, fmt.Errorf("ask what became of %s: %w", container, err)
 	}
-	var segments []report.Segment
-	open := false
-	for _, e := range task.History {
-		at := time.UnixMilli(e.AtMs).Sub(v.began).Seconds()
-		paused := e.State == "suspended" || e.State == "checkpointed"
-		if open && (paused || e.State == "running") {
-			segments[len(segments)-1].End = at
-			open = false
-		}
-		if paused {
-			kind := report.Suspended
-			if e.State == "checkpointed" {
-				kind = report.Checkpointed
-			}
-			segments = append(segments, report.Segment{Kind: kind, Start: at, End: at, Note: e.Reason})
-			open = true
-		}
-	}
-	return segments, nil
+	return convert.History(task), nil
 }

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"time"
+
 	"headrace"
 	"headrace/wire"
 )
@@ -36,6 +38,23 @@ func progress(t *wire.Task, u *wire.Usage) headrace.Progress {
 		p.Wall, p.CPU = p.TotalWall, Seconds(u.UserCpu)+Seconds(u.SystemCpu)
 	}
 	return p
+}
+
+// History is what happened to a task, from its submission on: the states that it came to
+// and the operations that began. What else is told there is for people.
+func History(t *wire.Task) headrace.History {
+	h := headrace.History{{At: time.UnixMilli(t.SubmittedMs), State: headrace.Pending}}
+	for _, e := range t.History {
+		event := headrace.Event{At: time.UnixMilli(e.AtMs), Reason: e.Reason, Bytes: e.Bytes}
+		var err error
+		if event.Began = Operation(e.State); event.Began == headrace.Idle {
+			event.State, err = headrace.ParseTaskState(e.State)
+		}
+		if err == nil {
+			h = append(h, event)
+		}
+	}
+	return h
 }
 
 // ContainerMessage is what is told of a hosted task outside its machine.

@@ -10,7 +10,9 @@ import (
 
 	"headrace"
 	"headrace/lab/rig"
+	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // The priorities of the two tasks.
@@ -112,18 +114,19 @@ func (t Pair) tell(low, urgent string) {
 
 // accountOf is what two ended tasks have used, and their history.
 func accountOf(low, urgent *wire.Task) Run {
-	r := Run{Mechanism: rig.MechanismOf(low).String()}
-	for _, t := range []*wire.Task{low, urgent} {
+	r := Run{Mechanism: convert.History(low).LeftBy().String()}
+	zero := time.UnixMilli(low.SubmittedMs)
+	for _, t := range []*wire.Task{urgent, low} {
+		h := convert.History(t)
 		r.LostCPU += t.LostCpu
 		if u := t.Usage; u != nil {
 			r.TaskCPU += u.UserCpu + u.SystemCpu
 			r.OverheadCPU += u.OverheadCpu
 		}
-		dumped, restored := rig.CheckpointBytes(t.History)
+		dumped, restored := h.Moved()
 		r.Dumped += dumped
 		r.Restored += restored
+		r.Lanes = append(r.Lanes, report.Lane{Name: t.Name, Strong: t == urgent, Segments: rig.Draw(h, zero)})
 	}
-	r.Lanes = append(r.Lanes, rig.LaneOf(urgent, low.SubmittedMs), rig.LaneOf(low, low.SubmittedMs))
-	r.Lanes[0].Strong = true
 	return r
 }

@@ -16,6 +16,7 @@ import (
 	"headrace/policy"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // CalibrationPlan is the small workload that is run live and simulated.
@@ -260,7 +261,7 @@ func (p *CalibrationPlan) live(ctx context.Context, d *rig.Daemon, cold []string
 
 // account adds what became of a task.
 func (c *Calibrated) account(t *wire.Task) {
-	for _, s := range rig.LaneOf(t, t.SubmittedMs).Segments {
+	for _, s := range rig.Draw(convert.History(t), time.UnixMilli(t.SubmittedMs)) {
 		switch s.Kind {
 		case report.Lost:
 			c.Kills++

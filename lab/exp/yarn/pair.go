@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -165,36 +164,12 @@ func (w *yarnWatch) lanes(j *watchedJob, zero time.Time) []report.Lane {
 		for _, a := range j.attempts[task] {
 			began := a.started.Sub(zero).Seconds()
 			lane.Segments = rig.AppendSegment(lane.Segments, report.Segment{Kind: report.Waiting, Start: at, End: began})
-			for _, s := range a.segments(zero) {
+			for _, s := range rig.DrawAttempt(a.history, zero, a.started, a.ended, a.killed()) {
 				lane.Segments = rig.AppendSegment(lane.Segments, s)
 			}
 			at = a.ended.Sub(zero).Seconds()
 		}
 		out = append(out, lane)
-	}
-	return out
-}
-
-// segments are what an attempt did between its start and its end.
-func (a *attempt) segments(zero time.Time) []report.Segment {
-	began, ended := a.started.Sub(zero).Seconds(), a.ended.Sub(zero).Seconds()
-	kind := report.Running
-	if a.killed() {
-		kind = report.Lost
-	}
-	if a.task == nil {
-		return []report.Segment{{Kind: kind, Start: began, End: ended}}
-	}
-	var out []report.Segment
-	for _, s := range rig.LaneOf(a.task, zero.UnixMilli()).Segments {
-		if math.IsNaN(s.End) {
-			s.End = ended
-		}
-		s.Start, s.End = max(s.Start, began), min(s.End, ended)
-		if s.Kind == report.Running {
-			s.Kind = kind
-		}
-		out = rig.AppendSegment(out, s)
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"headrace/lab/yarn"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // modelYarn is results as a simple model has them: kill loses 28 % of the work,
@@ -201,7 +202,8 @@ func TestAttemptAddsUp(t *testing.T) {
 	history := []*wire.Event{{AtMs: 100_100, State: "running"}, {AtMs: 104_000, State: "suspending"}, {AtMs: 104_050, State: "suspended"},
 		{AtMs: 106_000, State: "resuming"}, {AtMs: 106_010, State: "running"}, {AtMs: 108_000, State: "checkpointing"},
 		{AtMs: 109_000, State: "checkpointed", Bytes: 5}, {AtMs: 111_000, State: "restoring"}, {AtMs: 111_500, State: "running", Bytes: 7}, {AtMs: 113_000, State: "done"}}
-	a := &attempt{started: at, ended: at.Add(13 * time.Second), cpu: 6, task: &wire.Task{History: history, Usage: &wire.Usage{OverheadCpu: 0.3}}}
+	a := &attempt{started: at, ended: at.Add(13 * time.Second), cpu: 6, overheadCPU: 0.3,
+		history: convert.History(&wire.Task{History: history})}
 	var r Run
 	r.add(a)
 	r.add(&attempt{started: at, ended: at.Add(2 * time.Second), cpu: 1.5, exit: yarn.Preempted})

@@ -18,7 +18,7 @@ import (
 	"headrace/lab/work"
 	"headrace/lab/yarn"
 	"headrace/sim"
-	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // yarnWatch is one run: what was submitted and, after account, what became of it.
@@ -51,8 +51,9 @@ type attempt struct {
 	started, ended time.Time
 	exit           int
 	cpu            float64
-	// task is what Headrace knows of it; nil without Headrace.
-	task *wire.Task
+	// history and overheadCPU are what Headrace knows of it: nothing without Headrace.
+	history     headrace.History
+	overheadCPU float64
 }
 
 // killed reports whether YARN has taken it away.
@@ -200,8 +201,11 @@ func (w *yarnWatch) read(ctx context.Context, j *watchedJob) error {
 				return err
 			}
 			if w.b.setup.mode == yarn.Headrace {
-				a.task, err = w.b.cluster.TaskOf(ctx, a.node, a.container)
-				if err != nil && !(a.unstarted() && connect.CodeOf(err) == connect.CodeNotFound) {
+				t, err := w.b.cluster.TaskOf(ctx, a.node, a.container)
+				switch {
+				case err == nil:
+					a.history, a.overheadCPU = convert.History(t), t.GetUsage().GetOverheadCpu()
+				case !a.unstarted() || connect.CodeOf(err) != connect.CodeNotFound:
 					return fmt.Errorf("%w: container %s did not run under Headrace: %w", rig.ErrWrong, a.container, err)
 				}
 			}
@@ -220,22 +224,18 @@ func (w *yarnWatch) read(ctx context.Context, j *watchedJob) error {
 func (r *Run) add(a *attempt) {
 	held := a.ended.Sub(a.started).Seconds()
 	r.TaskCPU += a.cpu
-	if a.task != nil {
-		dumped, restored := rig.CheckpointBytes(a.task.History)
-		r.Dumped += dumped
-		r.Restored += restored
-		if u := a.task.Usage; u != nil {
-			r.OverheadCPU += u.OverheadCpu
-		}
-		aside, idle := a.times()
-		held -= aside
-		if !a.killed() {
-			r.IdleTime += idle
-		}
-		suspended, checkpointed := a.gaveWay()
-		r.Counts.Suspended += suspended
-		r.Counts.Checkpointed += checkpointed
+	r.OverheadCPU += a.overheadCPU
+	dumped, restored := a.history.Moved()
+	r.Dumped += dumped
+	r.Restored += restored
+	aside, idle := a.times()
+	held -= aside
+	if !a.killed() {
+		r.IdleTime += idle
 	}
+	suspended, checkpointed := a.gaveWay()
+	r.Counts.Suspended += suspended
+	r.Counts.Checkpointed += checkpointed
 	r.HeldTime += held
 	if a.unstarted() {
 		r.Counts.Unstarted++
@@ -249,11 +249,11 @@ func (r *Run) add(a *attempt) {
 
 // gaveWay is how often it was suspended and checkpointed.
 func (a *attempt) gaveWay() (suspended, checkpointed int) {
-	for _, e := range a.task.History {
-		switch e.State {
-		case headrace.Suspended.String():
+	for _, e := range a.history {
+		switch {
+		case e.CameTo(headrace.Suspended):
 			suspended++
-		case headrace.Checkpointed.String():
+		case e.CameTo(headrace.Checkpointed):
 			checkpointed++
 		}
 	}
@@ -263,31 +263,23 @@ func (a *attempt) gaveWay() (suspended, checkpointed int) {
 // times are how long the container was put aside, which is not its time, and how long
 // it stood still otherwise: being stopped, dumped, restored.
 func (a *attempt) times() (aside, idle float64) {
-	state, since := "", int64(0)
-	until := func(at int64) {
-		took := rig.Seconds(at, since)
-		switch state {
-		case headrace.Suspended.String(), headrace.Checkpointed.String():
+	for _, s := range a.history.Segments() {
+		switch took := s.End.Sub(s.Start).Seconds(); {
+		case s.End.IsZero():
+		case s.Aside():
 			aside += took
-		case "suspending", "checkpointing", "resuming", "restoring":
+		case s.Moving():
 			idle += took
 		}
-	}
-	for _, e := range a.task.History {
-		until(e.AtMs)
-		state, since = e.State, e.AtMs
 	}
 	return aside, idle
 }
 
 // firstSuspended is when it was first seen to be stopped.
 func (a *attempt) firstSuspended() (time.Time, bool) {
-	if a.task == nil {
-		return time.Time{}, false
-	}
-	for _, e := range a.task.History {
-		if e.State == headrace.Suspended.String() {
-			return time.UnixMilli(e.AtMs), true
+	for _, e := range a.history {
+		if e.CameTo(headrace.Suspended) {
+			return e.At, true
 		}
 	}
 	return time.Time{}, false

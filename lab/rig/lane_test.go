@@ -5,9 +5,11 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // told makes a history out of "ms state[=bytes]" items.
@@ -70,7 +72,8 @@ func TestHistories(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var parts []string
-			for _, s := range LaneOf(c.task, c.task.SubmittedMs).Segments {
+			h := convert.History(c.task)
+			for _, s := range Draw(h, time.UnixMilli(c.task.SubmittedMs)) {
 				end := ""
 				if !math.IsNaN(s.End) {
 					end = fmt.Sprint(s.End)
@@ -80,10 +83,10 @@ func TestHistories(t *testing.T) {
 			if got := strings.Join(parts, ", "); got != c.lane {
 				t.Errorf("lane\n %s, want\n %s", got, c.lane)
 			}
-			if got := MechanismOf(c.task); got != c.mechanism {
+			if got := h.LeftBy(); got != c.mechanism {
 				t.Errorf("mechanism %v, want %v", got, c.mechanism)
 			}
-			if dumped, restored := CheckpointBytes(c.task.History); dumped != c.dumped || restored != c.restored {
+			if dumped, restored := h.Moved(); dumped != c.dumped || restored != c.restored {
 				t.Errorf("dumped %d and restored %d, want %d and %d", dumped, restored, c.dumped, c.restored)
 			}
 		})
