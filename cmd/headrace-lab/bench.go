@@ -9,6 +9,7 @@ import (
 
 	"headrace/cli"
 	"headrace/lab/exp/preempt"
+	"headrace/lab/trial"
 	"headrace/lab/work"
 )
 
@@ -37,6 +38,7 @@ because it makes a swap file and storage of given speeds; it removes them again.
   d  a second checkpoint after a tenth of the memory has changed`,
 		Example: `  headrace-lab bench preempt
   headrace-lab bench preempt --only a,d --repeats 3
+  headrace-lab bench preempt --only c --no-progress
   headrace-lab bench preempt --html out/preempt.html --json out/preempt.json
   headrace-lab bench preempt --from out/preempt.json --markdown out/preempt.md
   headrace-lab bench preempt --from out/preempt.json --media media.json`,
@@ -55,9 +57,15 @@ because it makes a swap file and storage of given speeds; it removes them again.
 	flags.Lookup("seed").Usage = "orders the policies and fills the memories"
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: a, b, c, d (default: all)")
 	flags.Var(&bytes, "size", "the memory of a large task (default: by machine)")
+	progressFlag(cmd, &o.Options)
 	flags.StringVar(&o.Media, "media", "", "a `FILE` for the speeds of storage and the costs of mechanisms, for headrace sim")
 	cli.CompleteValues(cmd, "only", preempt.Experiments...)
 	return cmd
+}
+
+// progressFlag is for experiments whose daemons weigh how long tasks have left.
+func progressFlag(cmd *cobra.Command, o *trial.Options) {
+	cmd.Flags().BoolVar(&o.NoProgress, "no-progress", false, "tasks do not tell how much of them is done, as most programs do not")
 }
 
 // placeFlags are where an experiment works and with what daemons.

@@ -37,6 +37,7 @@ directory).
 	flags := cmd.Flags()
 	flags.Lookup("repeats").Usage = "how often a pair runs under each policy (default 3; 1 with --quick)"
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for the node daemons; may be repeated"
+	progressFlag(cmd, &o.Options)
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: p, w (default: both)")
 	flags.StringSliceVar(&o.Policies, "policies", nil, "the policies to compare: wait, kill, suspend, checkpoint, adaptive, cost (default: all, wait with p only)")
 	flags.IntVar(&o.Workloads, "workloads", 1, "how often the workload runs under each policy")

@@ -17,6 +17,8 @@ type Bench struct {
 	Programs Programs
 	Flags    []string // more of every daemon
 	Seed     uint64   // of what is made
+	// NoProgress keeps tasks from telling daemons how much of them is done.
+	NoProgress bool
 	// Skip notes what this machine cannot have.
 	Skip func(what, why string)
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,7 +48,15 @@ func (h *Bench) Reference(ctx context.Context, args []string, memory int64) (Job
 	if err != nil {
 		return Job{}, err
 	}
-	return Job{Args: args, Memory: memory, Answer: work.LastOf(out), Alone: took}, nil
+	return Job{Args: h.JobArgs(args), Memory: memory, Answer: work.LastOf(out), Alone: took}, nil
+}
+
+// JobArgs are those of a workload that daemons run.
+func (h *Bench) JobArgs(args []string) []string {
+	if !h.NoProgress {
+		return args
+	}
+	return slices.Insert(slices.Clone(args), 1, "--no-progress")
 }
 
 // fit finds the amount of work that takes target seconds, from the times of two

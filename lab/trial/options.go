@@ -43,6 +43,8 @@ type Options struct {
 	Quick bool
 	// Repeats is how often everything runs; 0: by experiment.
 	Repeats int
+	// NoProgress keeps tasks from telling how much of them is done, as most programs do.
+	NoProgress bool
 	// Seed orders what is compared; 0: 1.
 	Seed uint64
 
@@ -105,5 +107,5 @@ func KnownNames(what string, given, known []string) ([]string, error) {
 // Bench is one for an experiment that tells its progress to p. Whoever uses it
 // closes it (With).
 func (o *Options) Bench(p *report.Progress, c *Circumstances) *rig.Bench {
-	return &rig.Bench{Dir: o.Dir, Programs: o.Programs, Flags: o.SoloFlags, Seed: o.Seed, Skip: c.Skip, Progress: p, Todo: 1}
+	return &rig.Bench{Dir: o.Dir, Programs: o.Programs, Flags: o.SoloFlags, NoProgress: o.NoProgress, Seed: o.Seed, Skip: c.Skip, Progress: p, Todo: 1}
 }

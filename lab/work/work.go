@@ -67,6 +67,7 @@ func runTask(k kind, args []string, out io.Writer) error {
 		return err
 	})
 	var book account
+	silent := fs.Bool("no-progress", false, "keep the share that is done from the daemon")
 	fs.StringVar(&book.path, "account", "", "FILE: write down the share that is done and the processor time so far")
 	w := k.new(fs)
 	fs.SetOutput(io.Discard)
@@ -83,6 +84,9 @@ func runTask(k kind, args []string, out io.Writer) error {
 	}
 	m := newMeter(marks)
 	m.account = book
+	if *silent {
+		m.path = ""
+	}
 	sum, err := w.run(m)
 	if err == nil {
 		err = m.close()

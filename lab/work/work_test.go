@@ -66,6 +66,26 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A workload that is to tell nobody how far it is gives the same answer.
+func TestNoProgress(t *testing.T) {
+	progress := filepath.Join(t.TempDir(), "progress")
+	for _, silent := range []bool{false, true} {
+		os.Remove(progress)
+		t.Setenv(proc.ProgressEnv, progress)
+		args := []string{"dirty", "--bytes", "1M", "--rounds", "20"}
+		if silent {
+			args = append(args, "--no-progress")
+		}
+		var out bytes.Buffer
+		if err := Task(args, &out); err != nil || LastOf(out.String()) != "dirty 17707c88dec2e62a" {
+			t.Errorf("%v: %q, %v", args, &out, err)
+		}
+		if _, err := os.Stat(progress); (err != nil) != silent {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
 func TestParseCounts(t *testing.T) {
 	c := newCounter(true)
 	for line := range strings.Lines(sampleText) {

@@ -95,7 +95,7 @@ func (b *bench) reference(ctx context.Context, args []string, bytes int64) (rig.
 		return rig.Job{}, err
 	}
 	_, cpu, err := work.ReadAccount(path)
-	return rig.Job{Args: args, Memory: bytes + rig.TaskOverhead, Answer: work.LastOf(out), Alone: cpu}, err
+	return rig.Job{Args: b.h.JobArgs(args), Memory: bytes + rig.TaskOverhead, Answer: work.LastOf(out), Alone: cpu}, err
 }
 
 // pair runs a low-priority job, and an urgent one when the first task of the former
