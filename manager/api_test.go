@@ -300,19 +300,10 @@ func TestMetricsAndHealth(t *testing.T) {
 	m := s.machine("n1", task("c1"), task("c2"))
 	s.preempt("c1")
 	m.finish(m.order(), "")
-	get := func(path string) string {
-		res, err := http.Get(s.url() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, _ := io.ReadAll(res.Body)
-		return fmt.Sprint(res.StatusCode, " ", string(b))
-	}
-	if got := get("/healthz"); got != "200 ok\n" {
+	if got := s.get("/healthz"); got != "200 ok\n" {
 		t.Errorf("health: %q", got)
 	}
-	metrics := get("/metrics")
+	metrics := s.get("/metrics")
 	for _, want := range []string{
 		`headrace_manager_nodes{away="false"} 1`, `headrace_manager_containers{state="suspended"} 1`, `headrace_manager_containers{state="running"} 1`,
 		`headrace_manager_decisions_total{mechanism="suspend",observe="false"} 1`, `headrace_manager_orders_total{verb="suspend"} 1`,
@@ -323,7 +314,7 @@ func TestMetricsAndHealth(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
-	if !strings.HasPrefix(get("/other"), "404") {
+	if !strings.HasPrefix(s.get("/other"), "404") {
 		t.Error("anything is served")
 	}
 	// From other machines only with the token.

@@ -106,6 +106,9 @@ func (c *cluster) report(r *wire.NodeReport) error {
 	for _, res := range r.Results {
 		c.orders.result(n, res)
 	}
+	for _, p := range r.Progress {
+		c.counts.progress.WithLabelValues(c.containers.progress(p, now)).Inc()
+	}
 	c.counts.reports.Inc()
 	return err
 }

@@ -27,6 +27,9 @@ type container struct {
 	// failed says why the last order has come to nothing; it is shown until the
 	// container does something else.
 	failed string
+	// share is how much of it is done, as its application has told at sharedAt.
+	share    float64
+	sharedAt time.Time
 	// cannot says which mechanism is not to be tried again, and why.
 	cannot map[headrace.Mechanism]refusal
 	// stays says why it is not to be released again for a while.

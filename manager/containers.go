@@ -239,6 +239,21 @@ func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now
 	return nil
 }
 
+// progress enters how far a container is, as its application tells, and returns what has
+// become of that, for the metrics. It is no state: a manager that was started again hears
+// it again.
+func (c *containers) progress(p *wire.ContainerProgress, now time.Time) string {
+	k := c.all[p.Container]
+	switch {
+	case k == nil:
+		return "unknown"
+	case p.User != k.task.User, !(p.Share >= 0 && p.Share <= 1):
+		return "refused"
+	}
+	k.share, k.sharedAt = p.Share, now
+	return "taken"
+}
+
 // clean cuts what people wrote to what is reasonable.
 func clean(s string, most int) string {
 	if len(s) > most {

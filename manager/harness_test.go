@@ -3,6 +3,8 @@ package manager
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -27,7 +29,7 @@ const (
 var quick = timing{
 	alive: 50 * time.Millisecond, send: 2 * time.Second, away: 150 * time.Millisecond, silent: patience,
 	forget: time.Hour, look: 20 * time.Millisecond, gather: time.Millisecond, claim: 10 * time.Second, patience: 10 * time.Second, spare: time.Minute,
-	doubt: time.Hour, remember: time.Hour,
+	doubt: time.Hour, remember: time.Hour, fresh: time.Hour,
 }
 
 // site is a manager that serves, and its log.
@@ -110,6 +112,18 @@ func (s *site) client(token string) wireconnect.ManagerServiceClient {
 
 func (s *site) url() string { return "http://" + s.Addr().String() }
 
+// get is the code and the body of what the manager answers.
+func (s *site) get(path string) string {
+	s.t.Helper()
+	res, err := http.Get(s.url() + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	return fmt.Sprint(res.StatusCode, " ", string(b))
+}
+
 type tokenClient struct {
 	*http.Client
 	token string
@@ -131,6 +145,7 @@ type machine struct {
 	one    sync.Mutex // is held while a report is sent
 	mu     sync.Mutex // guards tasks once keep was called
 	tasks  []*wire.Task
+	told   []*wire.ContainerProgress
 	orders chan *wire.NodeOrder
 	over   chan error
 	leave  context.CancelFunc
@@ -190,7 +205,7 @@ func (m *machine) tryReport(results ...*wire.OrderResult) error {
 	m.one.Lock() // an agent sends one report after the other
 	defer m.one.Unlock()
 	m.mu.Lock()
-	r := proto.CloneOf(&wire.NodeReport{Node: m.name, Info: m.info, Tasks: m.tasks, Results: results})
+	r := proto.CloneOf(&wire.NodeReport{Node: m.name, Info: m.info, Tasks: m.tasks, Results: results, Progress: m.told})
 	m.mu.Unlock()
 	_, err := m.s.api.Report(context.Background(), r)
 	return err

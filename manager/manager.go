@@ -65,6 +65,8 @@ type timing struct {
 	// doubt is how long a scheduler is told to wait for a container that cannot be told
 	// anything, remember how long such a one, and one that has ended, is remembered.
 	doubt, remember time.Duration
+	// fresh is how long it counts what an application has told of a container's progress.
+	fresh time.Duration
 }
 
 var usualTiming = timing{
@@ -72,7 +74,7 @@ var usualTiming = timing{
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
 	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
-	doubt: 20 * time.Second, remember: 5 * time.Minute,
+	doubt: 20 * time.Second, remember: 5 * time.Minute, fresh: 20 * time.Second,
 }
 
 // Manager serves ManagerService.

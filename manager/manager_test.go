@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
@@ -111,6 +110,43 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if o := m.order(); o.Verb != "resume" || o.ExpectedDelay < 5 {
 		t.Fatalf("order %v", o)
+	}
+}
+
+// TestProgress: what an application tells of its containers counts like what they tell
+// themselves; nobody else may tell it.
+func TestProgress(t *testing.T) {
+	const most = 0.9999 // of an hour
+	for _, c := range []struct {
+		name        string
+		own         float64
+		told        *wire.ContainerProgress
+		fresh       time.Duration
+		want, count string
+	}{
+		{"nobody tells it", -1, nil, time.Hour, "checkpoint", ""},
+		{"it tells itself", most, nil, time.Hour, "wait", ""},
+		{"its application tells it", -1, &wire.ContainerProgress{Container: "c1", User: "ada", Share: most}, time.Hour, "wait", "taken"},
+		{"it knows better", 0.1, &wire.ContainerProgress{Container: "c1", User: "ada", Share: most}, time.Hour, "checkpoint", "taken"},
+		{"that was long ago", -1, &wire.ContainerProgress{Container: "c1", User: "ada", Share: most}, 0, "checkpoint", "taken"},
+		{"somebody else tells it", -1, &wire.ContainerProgress{Container: "c1", User: "eve", Share: most}, time.Hour, "checkpoint", "refused"},
+		{"no share", -1, &wire.ContainerProgress{Container: "c1", User: "ada", Share: math.NaN()}, time.Hour, "checkpoint", "refused"},
+		{"of no container", -1, &wire.ContainerProgress{Container: "c9", User: "ada", Share: most}, time.Hour, "checkpoint", "unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, func(cfg *Config) { cfg.Policy.Policy, cfg.timing.fresh = policy.Cost, c.fresh })
+			k := task("c1")
+			k.NoSuspend, k.Progress = "a test says so", c.own
+			m := s.machine("n1", k)
+			if c.told != nil {
+				m.told = append(m.told, c.told)
+				m.report()
+			}
+			wantDecision(t, s.preempt("c1")[0], c.want, "")
+			if line := `headrace_manager_progress_total{result="` + c.count + `"} 1`; c.count != "" && !strings.Contains(s.get("/metrics"), line) {
+				t.Errorf("the metrics lack %s", line)
+			}
+		})
 	}
 }
 

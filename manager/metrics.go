@@ -16,6 +16,7 @@ type counters struct {
 	done      *prometheus.CounterVec
 	took      *prometheus.HistogramVec
 	deciding  prometheus.Histogram
+	progress  *prometheus.CounterVec
 	reports   prometheus.Counter
 	strangers prometheus.Counter
 }
@@ -39,6 +40,9 @@ func newCounters() *counters {
 			Name: "headrace_manager_decision_seconds", Help: "Time to decide about all containers of one request.",
 			Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1},
 		}),
+		progress: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "headrace_manager_progress_total", Help: "What applications have told of the progress of containers: taken, refused (not theirs), or of unknown ones.",
+		}, []string{"result"}),
 		reports:   prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_reports_total", Help: "Reports of nodes."}),
 		strangers: prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_refused_total", Help: "Requests without the token."}),
 	}
@@ -56,7 +60,7 @@ func (c *counters) decided(mechanism string, observe bool) {
 }
 
 func (c *counters) collectors(of *cluster) []prometheus.Collector {
-	return []prometheus.Collector{c.decisions, c.ordered, c.done, c.took, c.deciding, c.reports, c.strangers, clusterCollector{of}}
+	return []prometheus.Collector{c.decisions, c.ordered, c.done, c.took, c.deciding, c.progress, c.reports, c.strangers, clusterCollector{of}}
 }
 
 // clusterCollector turns the cluster into gauges when somebody asks.

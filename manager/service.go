@@ -200,9 +200,9 @@ func checkReport(r *wire.NodeReport) error {
 	if err := checkName("node", r.Node); err != nil {
 		return err
 	}
-	if len(r.Tasks) > maxTasks || len(r.Results) > maxTasks || len(r.Info.GetStores()) > maxStores {
-		return invalid("a report of %d tasks, %d results and %d stores; give at most %d, %d and %d",
-			len(r.Tasks), len(r.Results), len(r.Info.GetStores()), maxTasks, maxTasks, maxStores)
+	if len(r.Tasks) > maxTasks || len(r.Results) > maxTasks || len(r.Progress) > maxTasks || len(r.Info.GetStores()) > maxStores {
+		return invalid("a report of %d tasks, %d results, %d containers' progress and %d stores; give at most %d each, and %d stores",
+			len(r.Tasks), len(r.Results), len(r.Progress), len(r.Info.GetStores()), maxTasks, maxStores)
 	}
 	if i := r.Info; i != nil {
 		i.Version, i.Hostname, i.Policy = clean(i.Version, maxName), clean(i.Hostname, maxName), clean(i.Policy, maxName)

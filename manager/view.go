@@ -74,6 +74,10 @@ func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 	v := convert.TaskView(t, k.state)
 	v.Node = headrace.NodeID(k.node.name)
 	v.Priority = c.priority(t)
+	// What a container tells itself is newer, and counts more.
+	if v.Progress.Share < 0 && now.Sub(k.sharedAt) < c.timing.fresh {
+		v.Progress.Share = k.share
+	}
 	if k.state == headrace.Running {
 		// The clock of the node may differ from ours: what we have seen ourselves is
 		// the least.

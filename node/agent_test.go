@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -283,6 +284,36 @@ func TestApplication(t *testing.T) {
 	time.Sleep(2 * quick.fresh)
 	if _, err := a.Application(ctx, "yarn", "a1"); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	f, h := newManager(t), newHost()
+	a, _, _ := run(t, f, h, nil)
+	a.Progress("ada", map[string]float64{"c1": 0.2, "c2": 0.5})
+	told := map[string]float64{}
+	f.until("told of both", func() bool {
+		for _, r := range f.reports {
+			for _, p := range r.Progress {
+				if told[p.Container] = p.Share; p.User != "ada" {
+					t.Errorf("by the word of %q", p.User)
+				}
+			}
+		}
+		return len(told) == 2
+	})
+	f.until("silent about it", func() bool { return len(f.last().Progress) == 0 })
+	if told["c1"] != 0.2 || told["c2"] != 0.5 {
+		t.Errorf("told: %v", told)
+	}
+	many := map[string]float64{}
+	for i := range mostProgress + 1 {
+		many[fmt.Sprint(i)] = 0.1
+	}
+	kept := new(Agent)
+	kept.Progress("ada", many)
+	if n := len(kept.apps.told.take()); n != mostProgress {
+		t.Errorf("%d are kept, of %d at most", n, mostProgress)
 	}
 }
 

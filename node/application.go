@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"headrace/wire"
@@ -15,6 +18,42 @@ type applications struct {
 	at    time.Time // of last; zero: there is none
 	tried time.Time
 	err   error // of the last attempt
+	told  told
+}
+
+// told is what applications have told of the progress of their containers. Safe for
+// concurrent use.
+type told struct {
+	mu  sync.Mutex
+	all map[string]*wire.ContainerProgress
+}
+
+// mostProgress is how much is kept for one report; a manager takes no more.
+const mostProgress = 20_000
+
+// Progress passes on how far containers of a user are, with the next report. What that
+// does not reach is lost: applications tell it again and again.
+func (a *Agent) Progress(user string, shares map[string]float64) {
+	t := &a.apps.told
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[string]*wire.ContainerProgress{}
+	}
+	for container, share := range shares {
+		if len(t.all) < mostProgress {
+			t.all[container] = &wire.ContainerProgress{Container: container, User: user, Share: share}
+		}
+	}
+}
+
+// take returns what was told since the last call.
+func (t *told) take() []*wire.ContainerProgress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.Collect(maps.Values(t.all))
+	t.all = nil
+	return all
 }
 
 // Application is what the manager knows of the containers of an application. It asks

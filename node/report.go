@@ -30,7 +30,9 @@ func (a *Agent) report(ctx context.Context) error {
 func (a *Agent) reportOnce(ctx context.Context) error {
 	results := a.orders.results()
 	info, tasks := a.host.Facts()
-	r := &wire.NodeReport{Node: a.cfg.Name, Info: info, Results: results, Tasks: make([]*wire.Task, 0, len(tasks))}
+	r := &wire.NodeReport{
+		Node: a.cfg.Name, Info: info, Results: results, Tasks: make([]*wire.Task, 0, len(tasks)), Progress: a.apps.told.take(),
+	}
 	ended := map[string]bool{}
 	for _, t := range tasks {
 		if convert.Final(t) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -491,7 +492,16 @@ func awaitNews(t *testing.T, h *Host) {
 }
 
 // farCluster is a manager that knows of one container elsewhere.
-type farCluster struct{ away bool }
+type farCluster struct {
+	away bool
+	told chan map[string]float64
+}
+
+func (f farCluster) Progress(user string, shares map[string]float64) {
+	if len(shares) > 0 {
+		f.told <- shares
+	}
+}
 
 func (f farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
 	if f.away {
@@ -515,10 +525,16 @@ func TestApplication(t *testing.T) {
 	if err != nil || len(r.Containers) != 0 {
 		t.Fatalf("another application: %v, %v", r, err)
 	}
-	b.cfg.Cluster = farCluster{}
+	far := farCluster{told: make(chan map[string]float64, 1)}
+	b.cfg.Cluster = far
 	b.shutdown()
 	b.start()
+	// Of others than the caller's own containers nobody is told anything.
+	q.Progress = map[string]float64{someContainer: 0.5, "container_far": 0.6, "container_nowhere": 0.7}
 	r, err = b.host.Application(b.ctx(), q)
+	if told := <-far.told; !maps.Equal(told, map[string]float64{someContainer: 0.5}) {
+		t.Errorf("the manager is told %v", told)
+	}
 	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[1].Id != "container_far" {
 		t.Fatalf("with a manager: %v, %v", r, err)
 	}

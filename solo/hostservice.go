@@ -19,6 +19,9 @@ type Cluster interface {
 	// Application lists the containers of an application that have not ended, on
 	// whatever machine.
 	Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error)
+	// Progress takes in how far containers of a user are, as the user tells. It does not
+	// block.
+	Progress(user string, shares map[string]float64)
 }
 
 // attachSocket is where the processes of hosted tasks announce themselves.
@@ -62,15 +65,19 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	for _, c := range res.Containers {
 		here[c.Id] = true
 	}
-	name := ""
-	if !by.Viewer().All {
-		name = serve.UserName(by.UID)
-	}
+	name := serve.UserName(by.UID)
 	for _, c := range all {
 		if !here[c.Id] && (by.Viewer().All || c.User == name) {
 			res.Containers = append(res.Containers, c)
 		}
 	}
+	theirs := map[string]float64{}
+	for _, c := range res.Containers {
+		if share, ok := q.Progress[c.Id]; ok && c.User == name {
+			theirs[c.Id] = share
+		}
+	}
+	s.loop.cfg.Cluster.Progress(name, theirs)
 	return res, nil
 }
 

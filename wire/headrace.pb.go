@@ -2487,9 +2487,12 @@ func (x *PrepareResponse) GetArgv() []string {
 }
 
 type ApplicationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Scheduler     string                 `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	Application   string                 `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Scheduler   string                 `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
+	Application string                 `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// How far containers of the caller are, 0 to 1, by the caller's knowledge: it counts
+	// for those that do not tell it themselves, until it has not been told for a while.
+	Progress      map[string]float64 `protobuf:"bytes,3,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2536,6 +2539,13 @@ func (x *ApplicationRequest) GetApplication() string {
 		return x.Application
 	}
 	return ""
+}
+
+func (x *ApplicationRequest) GetProgress() map[string]float64 {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
 }
 
 type ApplicationResponse struct {
@@ -2909,8 +2919,11 @@ type NodeReport struct {
 	Info  *NodeInfo              `protobuf:"bytes,2,opt,name=info,proto3" json:"info,omitempty"`
 	// All hosted tasks that have not ended, and those that have ended since the
 	// last report that was answered. Without history, command and environment.
-	Tasks         []*Task        `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Results       []*OrderResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
+	Tasks   []*Task        `protobuf:"bytes,3,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Results []*OrderResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
+	// What applications whose masters are on this node have told of their containers, on
+	// whatever node, since the last report that was answered.
+	Progress      []*ContainerProgress `protobuf:"bytes,5,rep,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2973,6 +2986,75 @@ func (x *NodeReport) GetResults() []*OrderResult {
 	return nil
 }
 
+func (x *NodeReport) GetProgress() []*ContainerProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+// ContainerProgress is how far a container is, by the word of a user.
+type ContainerProgress struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	User      string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// 0 to 1.
+	Share         float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerProgress) Reset() {
+	*x = ContainerProgress{}
+	mi := &file_headrace_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerProgress) ProtoMessage() {}
+
+func (x *ContainerProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerProgress.ProtoReflect.Descriptor instead.
+func (*ContainerProgress) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ContainerProgress) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerProgress) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ContainerProgress) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
 type OrderResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -2984,7 +3066,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3078,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3091,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{30}
+	return file_headrace_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OrderResult) GetNumber() uint64 {
@@ -3034,7 +3116,7 @@ type NodeReportResponse struct {
 
 func (x *NodeReportResponse) Reset() {
 	*x = NodeReportResponse{}
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3128,7 @@ func (x *NodeReportResponse) String() string {
 func (*NodeReportResponse) ProtoMessage() {}
 
 func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3141,7 @@ func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
 func (*NodeReportResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{31}
+	return file_headrace_proto_rawDescGZIP(), []int{32}
 }
 
 type PreemptRequest struct {
@@ -3075,7 +3157,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3169,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3182,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{32}
+	return file_headrace_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PreemptRequest) GetVictims() []*Victim {
@@ -3129,7 +3211,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3141,7 +3223,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3154,7 +3236,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{33}
+	return file_headrace_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Victim) GetContainer() string {
@@ -3181,7 +3263,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3275,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3288,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{34}
+	return file_headrace_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PreemptResponse) GetDecisions() []*PreemptDecision {
@@ -3233,7 +3315,7 @@ type PreemptDecision struct {
 
 func (x *PreemptDecision) Reset() {
 	*x = PreemptDecision{}
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3327,7 @@ func (x *PreemptDecision) String() string {
 func (*PreemptDecision) ProtoMessage() {}
 
 func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3340,7 @@ func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptDecision.ProtoReflect.Descriptor instead.
 func (*PreemptDecision) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{35}
+	return file_headrace_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PreemptDecision) GetContainer() string {
@@ -3312,7 +3394,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3406,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3419,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{36}
+	return file_headrace_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResumeRequest) GetContainer() string {
@@ -3355,7 +3437,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3367,7 +3449,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3380,7 +3462,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{38}
 }
 
 type ReleaseRequest struct {
@@ -3394,7 +3476,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3488,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3501,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReleaseRequest) GetContainer() string {
@@ -3450,7 +3532,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3544,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3557,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseResponse) GetOrdered() bool {
@@ -3526,7 +3608,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3620,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3633,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ContainersRequest) GetVersion() uint64 {
@@ -3601,7 +3683,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3695,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3708,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Application) GetQueue() string {
@@ -3658,7 +3740,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3752,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3765,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -3715,7 +3797,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3809,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3822,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 type NodesResponse struct {
@@ -3758,7 +3840,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3852,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3865,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -3838,7 +3920,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +3932,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +3945,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DrainRequest) GetEnd() bool {
@@ -3886,7 +3968,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +3980,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +3993,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainResponse) GetLeft() uint32 {
@@ -3944,7 +4026,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4038,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4051,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -3987,7 +4069,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4081,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4094,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 type ManagedNode struct {
@@ -4027,7 +4109,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4039,7 +4121,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4052,7 +4134,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -4091,7 +4173,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4185,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4198,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -4149,7 +4231,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4243,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4256,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -4192,7 +4274,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4204,7 +4286,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4217,7 +4299,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 type ListWarmResponse struct {
@@ -4230,7 +4312,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4242,7 +4324,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4255,7 +4337,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -4312,7 +4394,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +4406,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +4419,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -4499,7 +4581,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +4593,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +4606,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -4552,7 +4634,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4564,7 +4646,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4577,7 +4659,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -4613,7 +4695,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4707,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4720,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -4699,7 +4781,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4711,7 +4793,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4724,7 +4806,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -4749,7 +4831,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4761,7 +4843,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4774,7 +4856,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -4823,7 +4905,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4835,7 +4917,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4848,7 +4930,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -4896,7 +4978,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +4990,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +5003,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -4943,7 +5025,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4955,7 +5037,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4968,7 +5050,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -5022,7 +5104,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5034,7 +5116,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5047,7 +5129,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Disk) GetName() string {
@@ -5158,7 +5240,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5252,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5265,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
+	return file_headrace_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DiskReader) GetName() string {
@@ -5455,10 +5537,14 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06memory\x18\x06 \x01(\x03R\x06memory\x12\x1a\n" +
 	"\bpriority\x18\a \x01(\rR\bpriority\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
-	"\x04argv\x18\x01 \x03(\tR\x04argv\"T\n" +
+	"\x04argv\x18\x01 \x03(\tR\x04argv\"\xdc\x01\n" +
 	"\x12ApplicationRequest\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
-	"\vapplication\x18\x02 \x01(\tR\vapplication\"M\n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12I\n" +
+	"\bprogress\x18\x03 \x03(\v2-.headrace.v1.ApplicationRequest.ProgressEntryR\bprogress\x1a;\n" +
+	"\rProgressEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"M\n" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
@@ -5490,13 +5576,18 @@ const file_headrace_proto_rawDesc = "" +
 	"\bpage_out\x18\x05 \x01(\x03R\apageOut\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
 	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\x12\x14\n" +
-	"\x05force\x18\b \x01(\bR\x05force\"\xa8\x01\n" +
+	"\x05force\x18\b \x01(\bR\x05force\"\xe4\x01\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
 	"\x04info\x18\x02 \x01(\v2\x15.headrace.v1.NodeInfoR\x04info\x12'\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x11.headrace.v1.TaskR\x05tasks\x122\n" +
-	"\aresults\x18\x04 \x03(\v2\x18.headrace.v1.OrderResultR\aresults\";\n" +
+	"\aresults\x18\x04 \x03(\v2\x18.headrace.v1.OrderResultR\aresults\x12:\n" +
+	"\bprogress\x18\x05 \x03(\v2\x1e.headrace.v1.ContainerProgressR\bprogress\"[\n" +
+	"\x11ContainerProgress\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05share\x18\x03 \x01(\x01R\x05share\";\n" +
 	"\vOrderResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"\x14\n" +
@@ -5731,7 +5822,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -5766,43 +5857,45 @@ var file_headrace_proto_goTypes = []any{
 	(*JoinRequest)(nil),         // 30: headrace.v1.JoinRequest
 	(*NodeOrder)(nil),           // 31: headrace.v1.NodeOrder
 	(*NodeReport)(nil),          // 32: headrace.v1.NodeReport
-	(*OrderResult)(nil),         // 33: headrace.v1.OrderResult
-	(*NodeReportResponse)(nil),  // 34: headrace.v1.NodeReportResponse
-	(*PreemptRequest)(nil),      // 35: headrace.v1.PreemptRequest
-	(*Victim)(nil),              // 36: headrace.v1.Victim
-	(*PreemptResponse)(nil),     // 37: headrace.v1.PreemptResponse
-	(*PreemptDecision)(nil),     // 38: headrace.v1.PreemptDecision
-	(*ResumeRequest)(nil),       // 39: headrace.v1.ResumeRequest
-	(*ResumeResponse)(nil),      // 40: headrace.v1.ResumeResponse
-	(*ReleaseRequest)(nil),      // 41: headrace.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 42: headrace.v1.ReleaseResponse
-	(*ContainersRequest)(nil),   // 43: headrace.v1.ContainersRequest
-	(*Application)(nil),         // 44: headrace.v1.Application
-	(*ContainersResponse)(nil),  // 45: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 46: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 47: headrace.v1.NodesResponse
-	(*DrainRequest)(nil),        // 48: headrace.v1.DrainRequest
-	(*DrainResponse)(nil),       // 49: headrace.v1.DrainResponse
-	(*ForgetNodeRequest)(nil),   // 50: headrace.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),  // 51: headrace.v1.ForgetNodeResponse
-	(*ManagedNode)(nil),         // 52: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 53: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 54: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 55: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 56: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 57: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 58: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 59: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 60: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 61: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 62: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 63: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 64: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 65: headrace.v1.DisksSample
-	(*Disk)(nil),                // 66: headrace.v1.Disk
-	(*DiskReader)(nil),          // 67: headrace.v1.DiskReader
-	nil,                         // 68: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 69: headrace.v1.ContainersRequest.ApplicationsEntry
+	(*ContainerProgress)(nil),   // 33: headrace.v1.ContainerProgress
+	(*OrderResult)(nil),         // 34: headrace.v1.OrderResult
+	(*NodeReportResponse)(nil),  // 35: headrace.v1.NodeReportResponse
+	(*PreemptRequest)(nil),      // 36: headrace.v1.PreemptRequest
+	(*Victim)(nil),              // 37: headrace.v1.Victim
+	(*PreemptResponse)(nil),     // 38: headrace.v1.PreemptResponse
+	(*PreemptDecision)(nil),     // 39: headrace.v1.PreemptDecision
+	(*ResumeRequest)(nil),       // 40: headrace.v1.ResumeRequest
+	(*ResumeResponse)(nil),      // 41: headrace.v1.ResumeResponse
+	(*ReleaseRequest)(nil),      // 42: headrace.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 43: headrace.v1.ReleaseResponse
+	(*ContainersRequest)(nil),   // 44: headrace.v1.ContainersRequest
+	(*Application)(nil),         // 45: headrace.v1.Application
+	(*ContainersResponse)(nil),  // 46: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 47: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 48: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 49: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 50: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 51: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 52: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 53: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 54: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 55: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 56: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 57: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 58: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 59: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 60: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 61: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 62: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 63: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 64: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 65: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 66: headrace.v1.DisksSample
+	(*Disk)(nil),                // 67: headrace.v1.Disk
+	(*DiskReader)(nil),          // 68: headrace.v1.DiskReader
+	nil,                         // 69: headrace.v1.ApplicationRequest.ProgressEntry
+	nil,                         // 70: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 71: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -5822,90 +5915,92 @@ var file_headrace_proto_depIdxs = []int32{
 	0,  // 14: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
 	24, // 15: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
 	17, // 16: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
-	29, // 17: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
-	17, // 18: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
-	23, // 19: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
-	16, // 20: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
-	33, // 21: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
-	36, // 22: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
-	38, // 23: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	68, // 24: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	69, // 25: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	29, // 26: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	52, // 27: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	29, // 28: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	23, // 29: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	57, // 30: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	58, // 31: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	58, // 32: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	63, // 33: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	58, // 34: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	66, // 35: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	67, // 36: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	44, // 37: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	3,  // 38: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	7,  // 39: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	8,  // 40: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	10, // 41: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	12, // 42: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	14, // 43: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	14, // 44: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	14, // 45: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	14, // 46: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	14, // 47: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	14, // 48: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	53, // 49: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	54, // 50: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	55, // 51: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	59, // 52: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	61, // 53: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	64, // 54: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	25, // 55: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	27, // 56: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	30, // 57: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	32, // 58: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	35, // 59: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	39, // 60: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	41, // 61: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	43, // 62: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	46, // 63: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	48, // 64: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	50, // 65: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	22, // 66: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	6,  // 67: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	16, // 68: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	9,  // 69: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	11, // 70: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	13, // 71: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	16, // 72: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	16, // 73: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	16, // 74: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	16, // 75: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	16, // 76: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	15, // 77: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	57, // 78: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	57, // 79: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	56, // 80: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	60, // 81: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	62, // 82: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	65, // 83: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	26, // 84: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	28, // 85: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	31, // 86: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	34, // 87: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	37, // 88: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	40, // 89: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	42, // 90: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	45, // 91: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	47, // 92: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	49, // 93: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	51, // 94: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	23, // 95: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	67, // [67:96] is the sub-list for method output_type
-	38, // [38:67] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	69, // 17: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
+	29, // 18: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
+	17, // 19: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
+	23, // 20: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
+	16, // 21: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
+	34, // 22: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
+	33, // 23: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
+	37, // 24: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	39, // 25: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	70, // 26: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	71, // 27: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	29, // 28: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	53, // 29: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	29, // 30: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	23, // 31: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	58, // 32: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	59, // 33: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	59, // 34: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	64, // 35: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	59, // 36: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	67, // 37: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	68, // 38: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	45, // 39: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	3,  // 40: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	7,  // 41: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	8,  // 42: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	10, // 43: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	12, // 44: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	14, // 45: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	14, // 46: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	14, // 47: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	14, // 48: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	14, // 49: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	14, // 50: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	54, // 51: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	55, // 52: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	56, // 53: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	60, // 54: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	62, // 55: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	65, // 56: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	25, // 57: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	27, // 58: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	30, // 59: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	32, // 60: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	36, // 61: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	40, // 62: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	42, // 63: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	44, // 64: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	47, // 65: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	49, // 66: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	51, // 67: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	22, // 68: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	6,  // 69: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	16, // 70: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	9,  // 71: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	11, // 72: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	13, // 73: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	16, // 74: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	16, // 75: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	16, // 76: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	16, // 77: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	16, // 78: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	15, // 79: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	58, // 80: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	58, // 81: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	57, // 82: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	61, // 83: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	63, // 84: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	66, // 85: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	26, // 86: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	28, // 87: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	31, // 88: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	35, // 89: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	38, // 90: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	41, // 91: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	43, // 92: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	46, // 93: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	48, // 94: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	50, // 95: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	52, // 96: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	23, // 97: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	69, // [69:98] is the sub-list for method output_type
+	40, // [40:69] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -5921,7 +6016,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   67,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

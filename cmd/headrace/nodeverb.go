@@ -114,6 +114,9 @@ func (c *cluster) Application(ctx context.Context, scheduler, application string
 	return c.agent.Application(ctx, scheduler, application)
 }
 
+// Progress tells how far containers are.
+func (c *cluster) Progress(user string, shares map[string]float64) { c.agent.Progress(user, shares) }
+
 // runNode runs the daemon and, as long as that is up, the agent.
 func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
 	far := &cluster{}

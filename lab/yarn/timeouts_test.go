@@ -3,6 +3,8 @@ package yarn
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,6 +163,13 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	for _, m := range maps {
 		m.outlast(t, 2*taskTimeout)
 		m.goOn(t)
+	}
+	// Their masters have told how far they are, and the manager believes it.
+	metrics := must(http.Get(c.managerURL() + "/metrics"))(t)
+	defer metrics.Body.Close()
+	const taken, refused = `headrace_manager_progress_total{result="taken"} `, `headrace_manager_progress_total{result="refused"} `
+	if text := string(must(io.ReadAll(metrics.Body))(t)); !strings.Contains(text, taken) || strings.Contains(text, refused) {
+		t.Errorf("the manager was told of no progress:\n%s", text)
 	}
 	for r, want := range map[*words]int{suspended: 2, checkpointed: 2, lost: 3} {
 		r.succeed(t)

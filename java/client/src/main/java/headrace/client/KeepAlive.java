@@ -5,6 +5,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -12,7 +13,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps an application's framework from taking containers for dead that are alive and only do not run: every few
  * seconds it asks the daemon of this machine which of them are suspended or checkpointed, on whatever machine, and
- * tells the framework. Containers on a machine that nothing is heard of are left out.
+ * tells the framework. Containers on a machine that nothing is heard of are left out. With the question goes what the
+ * framework knows of the containers' progress.
  *
  * <p>It has a daemon thread of its own. Whatever fails there is logged once, until it works again, and meanwhile the
  * framework hears nothing: its own time-outs apply.
@@ -35,6 +37,13 @@ public final class KeepAlive implements AutoCloseable {
          * @param containers never empty
          */
         void alive(Set<String> containers) throws Exception;
+
+        /**
+         * Returns how far containers are, from 0 to 1, as far as that means something. Called by the same thread.
+         */
+        default Map<String, Double> progress() throws Exception {
+            return Map.of();
+        }
     }
 
     private final NodeClient node;
@@ -43,6 +52,7 @@ public final class KeepAlive implements AutoCloseable {
     private final Duration interval;
     private final Thread thread;
     private boolean failing;
+    private long withoutProgress;
 
     private KeepAlive(NodeClient node, String application, Framework framework, Duration interval) {
         this.node = node;
@@ -82,7 +92,7 @@ public final class KeepAlive implements AutoCloseable {
     /** Catches everything: in some frameworks an error that leaves a thread ends the whole process. */
     private void round() throws InterruptedException {
         try {
-            Set<String> stopped = stopped(node.application("yarn", application));
+            Set<String> stopped = stopped(node.application("yarn", application, progress()));
             if (!stopped.isEmpty()) {
                 framework.alive(stopped);
             }
@@ -95,6 +105,22 @@ public final class KeepAlive implements AutoCloseable {
                 throw new InterruptedException();
             }
             failed(e);
+        }
+    }
+
+    /** Catches everything: suspended containers must not be taken for dead because of this. */
+    private Map<String, Double> progress() throws InterruptedException {
+        try {
+            return framework.progress();
+        } catch (Throwable e) {
+            if (e instanceof InterruptedException || Thread.currentThread().isInterrupted()) {
+                throw new InterruptedException();
+            }
+            if (withoutProgress++ == 0) {
+                LOG.warn("It is not known how far containers are; only this is written of that", e);
+            }
+            LOG.debug("It was not known {} times how far containers are", withoutProgress);
+            return Map.of();
         }
     }
 

@@ -1,11 +1,13 @@
 package headrace.client;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /**
  * Speaks to headrace.v1.HostService of the daemon of this machine. Methods block, and throw what
@@ -40,9 +42,18 @@ public final class NodeClient {
         return prefix;
     }
 
-    /** Returns the containers of an application, on whatever machine they are. */
-    public List<Container> application(String scheduler, String application) throws IOException {
-        return Container.listOf(node.call(APPLICATION,
-            NodeSocket.message().put("scheduler", scheduler).put("application", application)));
+    /**
+     * Returns the containers of an application, on whatever machine they are.
+     *
+     * @param progress how far containers are, from 0 to 1, which helps to decide who gives way; empty: not known
+     */
+    public List<Container> application(String scheduler, String application, Map<String, Double> progress)
+            throws IOException {
+        ObjectNode request = NodeSocket.message().put("scheduler", scheduler).put("application", application);
+        if (!progress.isEmpty()) {
+            ObjectNode shares = request.putObject("progress");
+            progress.forEach(shares::put);
+        }
+        return Container.listOf(node.call(APPLICATION, request));
     }
 }

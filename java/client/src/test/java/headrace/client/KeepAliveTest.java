@@ -7,10 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -63,6 +65,42 @@ class KeepAliveTest {
             String request = next(requests);
             assertTrue(request.startsWith("POST /headrace.v1.HostService/Application "), request);
             assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"" + APPLICATION + "\"}"), request);
+        }
+    }
+
+    /** Knows how far one container is, at first. */
+    private static final class Knowing implements KeepAlive.Framework {
+        private final AtomicInteger asked = new AtomicInteger();
+        private final BlockingQueue<Set<String>> alive;
+
+        Knowing(BlockingQueue<Set<String>> alive) {
+            this.alive = alive;
+        }
+
+        @Override
+        public void alive(Set<String> containers) {
+            alive.add(containers);
+        }
+
+        @Override
+        public Map<String, Double> progress() {
+            if (asked.getAndIncrement() > 0) {
+                throw new NoSuchMethodError("of another version");
+            }
+            return Map.of("c", 0.25);
+        }
+    }
+
+    @Test
+    void passesOnWhatIsKnownOfProgress() throws Exception {
+        answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}]}";
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(new Knowing(alive))) {
+            String request = next(requests);
+            assertTrue(request.endsWith(",\"progress\":{\"c\":0.25}}"), request);
+            String later = next(requests);
+            assertTrue(later.endsWith("\"application\":\"" + APPLICATION + "\"}"), later);
+            assertEquals(Set.of("c"), next(alive));
+            assertEquals(Set.of("c"), next(alive));
         }
     }
 

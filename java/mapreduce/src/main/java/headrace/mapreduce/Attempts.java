@@ -2,7 +2,10 @@ package headrace.mapreduce;
 
 import headrace.client.KeepAlive;
 import java.lang.reflect.Field;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.BiConsumer;
 import org.apache.hadoop.mapreduce.v2.api.records.TaskState;
 import org.apache.hadoop.mapreduce.v2.app.AppContext;
 import org.apache.hadoop.mapreduce.v2.app.MRAppMaster;
@@ -15,7 +18,9 @@ import org.apache.hadoop.service.CompositeService;
 import org.apache.hadoop.service.Service;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
-/** The attempts of an application master, which times out those that it does not hear of. */
+/**
+ * The attempts of an application master, which times out those that it does not hear of, and knows how far they are.
+ */
 final class Attempts implements KeepAlive.Framework {
     private final AppContext context;
     private final MRAppMaster master;
@@ -50,20 +55,41 @@ final class Attempts implements KeepAlive.Framework {
     @Override
     public void alive(Set<String> containers) {
         TaskHeartbeatHandler heartbeats = heartbeats();
+        running((container, attempt) -> {
+            if (containers.contains(container)) {
+                heartbeats.progressing(attempt.getID());
+            }
+        });
+    }
+
+    /** What the tasks have told the master last. Without any progress nothing can be expected of them. */
+    @Override
+    public Map<String, Double> progress() {
+        Map<String, Double> shares = new HashMap<>();
+        running((container, attempt) -> {
+            double share = attempt.getProgress();
+            if (share > 0 && share <= 1) {
+                shares.put(container, share);
+            }
+        });
+        return shares;
+    }
+
+    private void running(BiConsumer<String, TaskAttempt> each) {
         for (Job job : context.getAllJobs().values()) {
             for (Task task : job.getTasks().values()) {
                 if (task.getState() == TaskState.RUNNING) {
-                    alive(task, containers, heartbeats);
+                    running(task, each);
                 }
             }
         }
     }
 
-    private static void alive(Task task, Set<String> containers, TaskHeartbeatHandler heartbeats) {
+    private static void running(Task task, BiConsumer<String, TaskAttempt> each) {
         for (TaskAttempt attempt : task.getAttempts().values()) {
             ContainerId container = attempt.getAssignedContainerID();
-            if (container != null && containers.contains(container.toString()) && !attempt.isFinished()) {
-                heartbeats.progressing(attempt.getID());
+            if (container != null && !attempt.isFinished()) {
+                each.accept(container.toString(), attempt);
             }
         }
     }

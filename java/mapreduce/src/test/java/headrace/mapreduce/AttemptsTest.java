@@ -139,9 +139,9 @@ class AttemptsTest {
             hanging.getTaskId(), task(hanging))));
     }
 
-    private static Task task(TaskAttemptId attempt) {
+    private Task task(TaskAttemptId attempt) {
         TaskAttempt view = view(TaskAttempt.class, Map.of("getID", attempt, "getAssignedContainerID", container(attempt),
-            "isFinished", false));
+            "isFinished", false, "getProgress", attempt.equals(suspended) ? 0.25f : 0f));
         return view(Task.class, Map.of("getState", TaskState.RUNNING, "getAttempts", Map.of(attempt, view)));
     }
 
@@ -173,6 +173,11 @@ class AttemptsTest {
         }
         assertEquals(hanging, timedOut.poll(30, TimeUnit.SECONDS));
         assertNull(timedOut.poll());
+    }
+
+    @Test
+    void tellsHowFarAttemptsAre() {
+        assertEquals(Map.of(container(suspended).toString(), 0.25), attempts.progress());
     }
 
     @Test
