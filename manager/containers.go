@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -32,14 +33,8 @@ type containers struct {
 // holding is what one node has.
 type holding struct {
 	containers map[string]*container
-	claims     []claim
+	claims     policy.Claims
 	warned     time.Time // about a container that is elsewhere
-}
-
-// claim is memory that was made free for somebody who cannot be seen yet.
-type claim struct {
-	bytes int64
-	until time.Time
 }
 
 // of are the containers of n.
@@ -128,16 +123,7 @@ func (c *containers) remove(k *container) {
 // claim keeps the room that k has made for somebody who will need as much.
 func (c *containers) claim(k *container) {
 	if h := c.on[k.node]; k.task.Memory > 0 {
-		h.claims = append(h.claims, claim{convert.Bytes(k.task.Memory), time.Now().Add(c.timing.claim)})
-	}
-}
-
-// come takes back what was kept for somebody who has come.
-func (h *holding) come(memory int64) {
-	for i := range h.claims {
-		some := min(memory, h.claims[i].bytes)
-		h.claims[i].bytes -= some
-		memory -= some
+		h.claims = append(h.claims, policy.Claim{Bytes: convert.Bytes(k.task.Memory), Until: time.Now().Add(c.timing.claim)})
 	}
 }
 
@@ -175,7 +161,7 @@ func (c *containers) forget(n *node) {
 // look forgets what was to be known for a while.
 func (c *containers) look(now time.Time) {
 	for _, h := range c.on {
-		h.claims = slices.DeleteFunc(h.claims, func(k claim) bool { return now.After(k.until) })
+		h.claims = slices.DeleteFunc(h.claims, func(k policy.Claim) bool { return now.After(k.Until) })
 	}
 	c.ended.turn(now, c.timing.remember)
 }
@@ -227,7 +213,7 @@ func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now
 		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
 		c.all[t.Id], h.containers[t.Id] = k, k
 		c.ended.remove(t.Id) // it was launched again
-		h.come(convert.Bytes(t.Memory))
+		h.claims.Come(convert.Bytes(t.Memory))
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
 		k.state, k.seen, k.failed, k.told = state, now, "", ""

@@ -246,12 +246,12 @@ func TestClaims(t *testing.T) {
 	s.cluster.mu.Lock()
 	claims := s.cluster.containers.on[s.cluster.members.all["n1"]].claims
 	s.cluster.mu.Unlock()
-	if len(claims) != 2 || claims[0].bytes != gb {
+	if len(claims) != 2 || claims[0].Bytes != gb {
 		t.Fatalf("claims %v", claims)
 	}
 	m.tasks = append(m.tasks, task("c3"))
 	m.report()
-	if claims[0].bytes != 0 || claims[1].bytes != gb {
+	if claims[0].Bytes != 0 || claims[1].Bytes != gb {
 		t.Fatalf("claims %v once somebody has come", claims)
 	}
 }

@@ -12,9 +12,6 @@ import (
 	"headrace/wire/convert"
 )
 
-// urgent is the priority of whoever needs the room when the scheduler does not say.
-const urgent = headrace.High
-
 // preempt decides about victims and gives the orders, unless it is only to observe.
 func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptDecision {
 	defer c.lock()()
@@ -49,27 +46,14 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 		s = c.containers.scene(n, now)
 		scenes[n] = s
 	}
-	priority := urgent
-	if v.ForPriority > 0 {
-		priority = convert.Priority(v.ForPriority)
-	}
-	t := &s.tasks[s.at[k.id]]
 	if d := s.answers[k.id]; d != nil {
 		return d
 	}
-	verdict := policy.GiveWay(*t, s.node, s.tasks, priority, c.cfg.Policy)
+	verdict := s.GiveWay(headrace.TaskID(k.id), convert.Priority(v.ForPriority), c.cfg.Policy)
 	d := k.decision(verdict)
 	s.answers[k.id] = d
 	c.log(k.id, k.node.name, &k.told, d, observe)
-	if verdict.Mechanism == headrace.Wait {
-		return d
-	}
-	t.Leaving, t.LeavingBy, t.PagingOut = true, verdict.Mechanism, verdict.PageOut
-	s.fill(verdict.Store, verdict.Bytes, verdict.Dump)
-	for _, o := range verdict.PageOuts {
-		s.tasks[s.at[string(o.Task)]].PagingOut += o.PageOut
-	}
-	if !observe {
+	if verdict.Mechanism != headrace.Wait && !observe {
 		c.order(k, &verdict, d)
 	}
 	return d

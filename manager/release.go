@@ -53,9 +53,8 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 		return stays("it failed a moment ago: " + k.stays.why)
 	}
 	s := c.containers.scene(k.node, now)
-	s.node.Net = c.cfg.Network
-	t := s.tasks[s.at[k.id]]
-	ways, ok := policy.MoveOn(t, s.node, wait)
+	s.Node.Net = c.cfg.Network
+	ways, ok := policy.MoveOn(*s.Task(headrace.TaskID(k.id)), s.Node, wait)
 	if !ok {
 		return stays("it is not known how long it would take")
 	}

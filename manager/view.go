@@ -14,29 +14,29 @@ import (
 // scene is a node as the policy sees it, while one request is being answered: with what
 // has been ordered, and what this request has decided so far.
 type scene struct {
-	node  headrace.NodeView
-	tasks []headrace.TaskView
-	// at is where in tasks a container is.
-	at map[string]int
+	*policy.Scene
 	// answers are what this request has decided about containers of the node.
 	answers map[string]*wire.PreemptDecision
 }
 
 // scene makes a picture of n.
 func (c *containers) scene(n *node, now time.Time) *scene {
-	s := &scene{node: c.nodeView(n, now), at: make(map[string]int, len(c.on[n].containers)), answers: map[string]*wire.PreemptDecision{}}
+	all := c.inOrder(n)
+	tasks := make([]headrace.TaskView, 0, len(all))
 	var ours int64
-	for _, k := range c.inOrder(n) {
-		s.at[k.id] = len(s.tasks)
+	for _, k := range all {
 		v := c.taskView(k, now)
 		ours += v.Resident
-		s.tasks = append(s.tasks, v)
+		tasks = append(tasks, v)
+	}
+	s := &scene{policy.NewScene(c.nodeView(n, now), tasks), map[string]*wire.PreemptDecision{}}
+	for _, k := range all {
 		if o := k.order; o != nil && o.command == headrace.CommandCheckpoint && k.doing != headrace.Checkpointing {
-			s.fill(o.wire.Store, o.bytes, o.dump)
+			s.Dump(o.wire.Store, o.bytes, o.dump)
 		}
 	}
 	// What others on the machine hold is not there for containers.
-	s.node.Memory = max(0, s.node.Memory-max(0, convert.Bytes(n.info.MemoryUsed)-ours))
+	s.Node.Memory = max(0, s.Node.Memory-max(0, convert.Bytes(n.info.MemoryUsed)-ours))
 	return s
 }
 
@@ -49,23 +49,9 @@ func (c *containers) inOrder(n *node) []*container {
 	return all
 }
 
-// fill enters a dump that the node does not know of yet.
-func (s *scene) fill(store string, bytes int64, dump time.Duration) {
-	for i := range s.node.Stores {
-		if st := &s.node.Stores[i]; st.Name == store {
-			st.Queue += dump
-			st.Free = max(0, st.Free-bytes)
-		}
-	}
-}
-
 func (c *containers) nodeView(n *node, now time.Time) headrace.NodeView {
 	v := convert.NodeView(headrace.NodeID(n.name), n.info, now.Sub(n.heard))
-	for _, k := range c.on[n].claims {
-		if now.Before(k.until) {
-			v.Memory -= k.bytes
-		}
-	}
+	v.Memory -= c.on[n].claims.Held(now)
 	return v
 }
 
