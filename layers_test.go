@@ -109,6 +109,34 @@ func listPackages(t *testing.T) []listedPackage {
 	return packages
 }
 
+// TestArchitectureNamesPackages: who looks for a package finds it on one page. Those below
+// lab/exp stand there together, and an inner one may go by its last name.
+func TestArchitectureNamesPackages(t *testing.T) {
+	page, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range listPackages(t) {
+		dir, _ := rel(p.ImportPath)
+		if strings.HasSuffix(dir, "test") || strings.HasSuffix(dir, "connect") || strings.HasPrefix(dir, "scripts/") {
+			continue // for tests, generated, or not part of a program
+		}
+		names := []string{dir, path.Dir(dir) + "/*"}
+		switch {
+		case dir == ".":
+			names = []string{module}
+		case strings.Contains(dir, "internal/"):
+			names = append(names, path.Base(dir))
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return bytes.Contains(page, []byte("`"+n+"`")) }) {
+			t.Errorf("ARCHITECTURE.md does not say what package %s is", dir)
+		}
+	}
+	if words := len(bytes.Fields(page)); words > 1500 {
+		t.Errorf("ARCHITECTURE.md has %d words: it is to stay one page; docs/internals.md has room", words)
+	}
+}
+
 func TestImportsPointDown(t *testing.T) {
 	for _, p := range listPackages(t) {
 		from, _ := rel(p.ImportPath)
