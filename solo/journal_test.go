@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -109,6 +110,44 @@ func TestRecordsOfOlderDaemons(t *testing.T) {
 	}
 	if _, err := decodeRecord(fmt.Appendf(nil, olderRecord, "dancing")); err == nil || !strings.Contains(err.Error(), `unknown operation "dancing"`) {
 		t.Errorf("an operation that nobody knows: %v", err)
+	}
+}
+
+// fullRecord and fullMeta have every field that daemons of version 1 write.
+const (
+	fullRecord = `{"version":1,"id":"t7","order":7,"name":"n","job":"j","uid":1,"user":"u","priority":8,"cpus":1.5,` +
+		`"memory":9,"pids":10,"io_weight":11,"spec_bytes":12,"restart_on_loss":true,"state":"lost",` +
+		`"op":{"kind":"killing","began":3,"at_ms":4},"reason":"r","held":true,"boot":"b","since":13,"waited":14,` +
+		`"waited_last":15,"submitted_ms":16,"started_ms":17,"ended_ms":18,"exit":{"code":3,"usage":{"user":0,"system":0,` +
+		`"running":0,"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},"at":"0001-01-01T00:00:00Z"},` +
+		`"seen_exit":"1970-01-01T00:00:05.000000007Z","starts":19,"losses":20,"preemptions":21,"lost_cpu":22,"lost_wall":23,` +
+		`"base":{"user":24,"system":0,"running":0,"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},` +
+		`"last":{"user":25,"system":0,"running":0,"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},` +
+		`"checkpoint":{"store":"s","dir":"/d","compress":true,"seq":26,"chain":27,"stored":28,"to_read":29,"taken_ms":30,` +
+		`"dump":31,"restore":32},"ran_on":true,"forfeit":true,"image_dirs":["/d"],"ratio":0.5,` +
+		`"input":{"stream":"s1","index":33,"of":34,"split":1,"paths":["/p"],"files":35,"bytes":36,"no_warm":true},` +
+		`"sent":{"id":"x","done":true},"hosting":{"scheduler":"yarn","application":"a","queue":"q"},` +
+		`"no_checkpoint":"nc","no_suspend":"ns","continued":37,"continued_here":38,"continued_ms":39,"no_limits":"nl",` +
+		`"history":[{"at_ms":1,"state":"pending","reason":"r","delay":40,"took":41,"bytes":42}]}`
+	fullMeta = `{"version":1,"boot":"b","order":2,"swap_out":3,"swap_in":4,"swap_boot":"c","stores":{"/d":{"write":5,"read":6,` +
+		`"dump_overhead":7,"restore_overhead":8,"measured_ms":9}}}`
+)
+
+// TestRecordsKeepTheirForm: older daemons read what this one writes, and the other way round.
+func TestRecordsKeepTheirForm(t *testing.T) {
+	r, err := decodeRecord([]byte(fullRecord))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := r.encode(); err != nil || string(now) != fullRecord {
+		t.Errorf("%v\nread    %s\nwritten %s", err, fullRecord, now)
+	}
+	var m meta
+	if err := json.Unmarshal([]byte(fullMeta), &m); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := json.Marshal(&m); err != nil || string(now) != fullMeta {
+		t.Errorf("%v\nread    %s\nwritten %s", err, fullMeta, now)
 	}
 }
 
