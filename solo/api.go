@@ -119,7 +119,7 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.loop.dead:
-			return errStopping
+			return serve.ErrStopping
 		}
 		changed, forgotten = w.take()
 	}
@@ -190,7 +190,7 @@ func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.
 	}
 	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.Viewer(), grace: grace, store: q.Store, force: q.Force})
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", errState, q.Id)
+		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", serve.ErrState, q.Id)
 	}
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (l *loop) serveAttach(ctx context.Context, from *serve.Peer) {
 	}
 	answer := attach.Reply{}
 	switch err := l.containers.receive(ctx, a); {
-	case ctx.Err() != nil, errors.Is(err, errStopping):
+	case ctx.Err() != nil, errors.Is(err, serve.ErrStopping):
 		return // it is being started, maybe; the end of the connection tells it enough
 	case err != nil:
 		answer.Error = err.Error()

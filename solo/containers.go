@@ -169,7 +169,7 @@ func (l *containers) arrived(a arrival) (*task, error) {
 	t := expected.task
 	if old := l.tasks[id]; old != nil {
 		if !old.rec.State.Final() || old.op != nil {
-			return nil, fmt.Errorf("%w: container %s runs already", errState, id)
+			return nil, fmt.Errorf("%w: container %s runs already", serve.ErrState, id)
 		}
 		l.succeed(t, old)
 	}
@@ -191,7 +191,7 @@ func (l *containers) order(t *task, c *call) {
 	state := t.rec.State
 	switch {
 	case t.live == nil || state == headrace.Pending:
-		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", errState, t.rec.ID))
+		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", serve.ErrState, t.rec.ID))
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		l.suspend(t, in, c)
 	case c.command == headrace.CommandSuspend && state == headrace.Suspended && c.pageOut > 0:
@@ -219,7 +219,7 @@ func (l *containers) bringBack(t *task, in *intent, c *call) {
 	}
 	switch {
 	case t.rec.Held:
-		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", errState, t.rec.ID, t.rec.ID))
+		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", serve.ErrState, t.rec.ID, t.rec.ID))
 		return
 	case t.rec.Sent != nil:
 		l.takeBack(t, in, c, func() { l.bringBack(t, in, c) })

@@ -9,6 +9,7 @@ import (
 	"headrace"
 	"headrace/migrate"
 	"headrace/proc"
+	"headrace/serve"
 )
 
 // Elsewhere is where checkpoints of hosted tasks wait until their command is started
@@ -44,11 +45,11 @@ func (l *loop) archive(t *task, in *intent, c *call) {
 	one := []*call{c}
 	switch {
 	case l.cfg.Elsewhere == nil:
-		l.answer(one, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", errState))
+		l.answer(one, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", serve.ErrState))
 	case t.rec.State != headrace.Checkpointed:
-		l.answer(one, t, fmt.Errorf("%w: task %s is %s; only a checkpoint can go elsewhere", errState, t.rec.ID, t.rec.State))
+		l.answer(one, t, fmt.Errorf("%w: task %s is %s; only a checkpoint can go elsewhere", serve.ErrState, t.rec.ID, t.rec.State))
 	case t.rec.Held:
-		l.answer(one, t, fmt.Errorf("%w: task %s is held by a user", errState, t.rec.ID))
+		l.answer(one, t, fmt.Errorf("%w: task %s is held by a user", serve.ErrState, t.rec.ID))
 	case t.rec.Sent == nil:
 		l.send(t, in, c)
 	case t.rec.Sent.Done:
@@ -98,7 +99,7 @@ func (l *loop) durably(change func()) error {
 	case <-done:
 		return nil
 	case <-l.dead:
-		return errStopping
+		return serve.ErrStopping
 	}
 }
 

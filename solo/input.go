@@ -86,7 +86,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Cal
 	// Not given up halfway: the stream is there already.
 	ids, job, err := s.loop.submit(context.WithoutCancel(ctx), by.Viewer(), tasks...)
 	if err != nil {
-		if in.Stream != "" && !errors.Is(err, errStopping) {
+		if in.Stream != "" && !errors.Is(err, serve.ErrStopping) {
 			err = errors.Join(err, s.files.RemoveStream(in.Stream))
 		}
 		return nil, err

@@ -24,18 +24,18 @@ func TestJournalKeepsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &record{
-		ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5,
-		State: headrace.Suspended, Held: true, Op: &intent{Kind: headrace.Resuming, User: true, Grace: time.Second},
-		Boot: "b", Since: time.Hour, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
-		Checkpoint: &image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"},
+		submission: submission{ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5},
+		State:      headrace.Suspended, Held: true, Op: &intent{Kind: headrace.Resuming, User: true, Grace: time.Second},
+		waits: waits{Boot: "b", Since: time.Hour}, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
+		saved:   saved{Checkpoint: &image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"}},
 		History: []event{{AtMs: 1, State: "pending"}},
 	}
-	m := &meta{Boot: "b", Order: 7, SwapOut: 1, Stores: map[string]measure{"/d": {Write: 2}}}
+	m := &meta{Boot: "b", Order: 7, swapSpeed: swapSpeed{SwapOut: 1}, Stores: map[string]measure{"/d": {Write: 2}}}
 	spec := &proc.Spec{ID: "t7", Argv: []string{"a"}, Env: []string{"K=V"}}
 	if err := j.commit(batch{meta: m, records: []*record{r}, specs: map[headrace.TaskID]*proc.Spec{"t7": spec}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.commit(batch{records: []*record{{ID: "t8", State: headrace.Done}}}); err != nil {
+	if err := j.commit(batch{records: []*record{{submission: submission{ID: "t8"}, State: headrace.Done}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.commit(batch{deleted: []headrace.TaskID{"t8"}}); err != nil {
@@ -197,7 +197,7 @@ func TestReserve(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	big := batch{records: []*record{{ID: "t1", Reason: strings.Repeat("x", 200<<10)}}}
+	big := batch{records: []*record{{submission: submission{ID: "t1"}, Reason: strings.Repeat("x", 200<<10)}}}
 	if err := j.commit(big); !errors.Is(err, errNoSpace) {
 		t.Fatalf("commit on a full file system: %v", err)
 	}

@@ -109,7 +109,7 @@ func (d *Daemon) listen(l *loop, files *data.Files) (stop func(), err error) {
 	}
 	return func() {
 		os.Remove(path)
-		cancel(errStopping)
+		cancel(serve.ErrStopping)
 		close(unfollowed)
 		for _, srv := range servers {
 			srv.Close()

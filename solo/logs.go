@@ -32,7 +32,7 @@ func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect
 		return notFound(q.Id)
 	}
 	if snap.output != "" {
-		return fmt.Errorf("%w: the output of task %s goes to %s; read it there", errState, id, snap.output)
+		return fmt.Errorf("%w: the output of task %s goes to %s; read it there", serve.ErrState, id, snap.output)
 	}
 	logs, err := s.logsOf(id, q)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by serve.Vie
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.loop.dead:
-			return errStopping
+			return serve.ErrStopping
 		}
 	}
 }

@@ -3,6 +3,7 @@ package solo
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"headrace"
@@ -13,10 +14,56 @@ const recordVersion = 1
 
 // record is what is durable of a task, apart from its Spec. Values behind its
 // pointers and in its slices are never changed once they are here, only
-// replaced or appended to, so that copies can be read without a lock.
+// replaced or appended to, so that copies can be read without a lock. Its parts are
+// written in this order, without names of their own.
 type record struct {
-	Version int             `json:"version"`
-	ID      headrace.TaskID `json:"id"`
+	Version int `json:"version"`
+	submission
+
+	State     headrace.TaskState `json:"-"`
+	StateName string             `json:"state"`
+	// Op is the operation under way, nil without one.
+	Op     *intent `json:"op,omitempty"`
+	Reason string  `json:"reason,omitempty"`
+	Held   bool    `json:"held,omitempty"`
+
+	waits
+	dates
+
+	Exit *proc.Exit `json:"exit,omitempty"`
+	// SeenExit is when the last end happened that was taken in: its record may
+	// still be there when the task runs again.
+	SeenExit time.Time `json:"seen_exit"`
+	// Starts counts attempts to start from the beginning, Losses how often the
+	// supervisor vanished.
+	Starts      int `json:"starts,omitempty"`
+	Losses      int `json:"losses,omitempty"`
+	Preemptions int `json:"preemptions,omitempty"`
+
+	work
+	saved
+
+	// Input is what it reads, nil if nobody said; replaced, never changed.
+	Input *input `json:"input,omitempty"`
+
+	// Sent is set while the checkpoint of a hosted task is, or may be, where others can
+	// take it.
+	Sent *sent `json:"sent,omitempty"`
+	// Hosting is set for a task whose scheduler is another one.
+	Hosting *headrace.Hosting `json:"hosting,omitempty"`
+
+	NoCheckpoint string `json:"no_checkpoint,omitempty"`
+	NoSuspend    string `json:"no_suspend,omitempty"`
+	continued
+	// NoLimits is what of its cgroup could not be had.
+	NoLimits string `json:"no_limits,omitempty"`
+
+	History []event `json:"history"`
+}
+
+// submission is what was asked for, and by whom.
+type submission struct {
+	ID headrace.TaskID `json:"id"`
 	// Order is the number of the submission.
 	Order    uint64            `json:"order"`
 	Name     string            `json:"name,omitempty"`
@@ -32,14 +79,10 @@ type record struct {
 	SpecBytes int64 `json:"spec_bytes,omitempty"`
 	// RestartOnLoss: see wire.Restart.
 	RestartOnLoss bool `json:"restart_on_loss,omitempty"`
+}
 
-	State     headrace.TaskState `json:"-"`
-	StateName string             `json:"state"`
-	// Op is the operation under way, nil without one.
-	Op     *intent `json:"op,omitempty"`
-	Reason string  `json:"reason,omitempty"`
-	Held   bool    `json:"held,omitempty"`
-
+// waits is since when a task waits or runs.
+type waits struct {
 	// Boot names the boot of the machine that Since belongs to. Since is when the
 	// task began to wait or to run, Waited how long it had waited in earlier
 	// boots.
@@ -48,28 +91,27 @@ type record struct {
 	Waited time.Duration `json:"waited,omitempty"`
 	// WaitedLast is how long it had waited when it last began to run.
 	WaitedLast time.Duration `json:"waited_last,omitempty"`
+}
 
+// dates are for people, by the wall clock.
+type dates struct {
 	SubmittedMs int64 `json:"submitted_ms"`
 	StartedMs   int64 `json:"started_ms,omitempty"`
 	EndedMs     int64 `json:"ended_ms,omitempty"`
+}
 
-	Exit *proc.Exit `json:"exit,omitempty"`
-	// SeenExit is when the last end happened that was taken in: its record may
-	// still be there when the task runs again.
-	SeenExit time.Time `json:"seen_exit"`
-	// Starts counts attempts to start from the beginning, Losses how often the
-	// supervisor vanished.
-	Starts      int `json:"starts,omitempty"`
-	Losses      int `json:"losses,omitempty"`
-	Preemptions int `json:"preemptions,omitempty"`
-
+// work is what a task has used, and what of that was in vain.
+type work struct {
 	LostCPU  time.Duration `json:"lost_cpu,omitempty"`
 	LostWall time.Duration `json:"lost_wall,omitempty"`
 	// Base is what attempts used that were thrown away, Last what the present one
 	// had used when it was last looked at.
 	Base proc.Usage `json:"base"`
 	Last proc.Usage `json:"last"`
+}
 
+// saved is what there is of a task on storage.
+type saved struct {
 	Checkpoint *image `json:"checkpoint,omitempty"`
 	// RanOn: the task has, or may have, run since Checkpoint was taken.
 	RanOn bool `json:"ran_on,omitempty"`
@@ -81,28 +123,15 @@ type record struct {
 	// Ratio is the learned share of the memory that an incremental dump writes; 0
 	// when there was none.
 	Ratio float64 `json:"ratio,omitempty"`
+}
 
-	// Input is what it reads, nil if nobody said; replaced, never changed.
-	Input *input `json:"input,omitempty"`
-
-	// Sent is set while the checkpoint of a hosted task is, or may be, where others can
-	// take it.
-	Sent *sent `json:"sent,omitempty"`
-	// Hosting is set for a task whose scheduler is another one.
-	Hosting *headrace.Hosting `json:"hosting,omitempty"`
-
-	NoCheckpoint string `json:"no_checkpoint,omitempty"`
-	NoSuspend    string `json:"no_suspend,omitempty"`
-	// Continued counts how often it was continued by somebody while it was suspended,
-	// ContinuedHere what of that its present supervisor has told; ContinuedMs is when it
-	// was last heard of.
-	Continued     int   `json:"continued,omitempty"`
-	ContinuedHere int   `json:"continued_here,omitempty"`
-	ContinuedMs   int64 `json:"continued_ms,omitempty"`
-	// NoLimits is what of its cgroup could not be had.
-	NoLimits string `json:"no_limits,omitempty"`
-
-	History []event `json:"history"`
+// continued is how often a task was continued by somebody while it was suspended.
+type continued struct {
+	Continued int `json:"continued,omitempty"`
+	// ContinuedHere is what of that its present supervisor has told.
+	ContinuedHere int `json:"continued_here,omitempty"`
+	// ContinuedMs is when it was last heard of.
+	ContinuedMs int64 `json:"continued_ms,omitempty"`
 }
 
 // intent is an operation that has been decided on.
@@ -165,12 +194,18 @@ type meta struct {
 	// Boot is the boot of the machine in which a daemon last wrote.
 	Boot string `json:"boot"`
 	// Order is the number of the last submission; ids follow from it.
-	Order   uint64  `json:"order"`
+	Order uint64 `json:"order"`
+	swapSpeed
+	// Stores are by directory.
+	Stores map[string]measure `json:"stores,omitempty"`
+}
+
+// swapSpeed is how fast swap is, in bytes per second.
+type swapSpeed struct {
 	SwapOut float64 `json:"swap_out,omitempty"`
 	SwapIn  float64 `json:"swap_in,omitempty"`
 	// SwapBoot is the boot in which swap was last measured.
-	SwapBoot string             `json:"swap_boot,omitempty"`
-	Stores   map[string]measure `json:"stores,omitempty"`
+	SwapBoot string `json:"swap_boot,omitempty"`
 }
 
 // measure is what is known about the speed of a store.
@@ -220,13 +255,10 @@ func (r *record) note(e event) {
 }
 
 // addImageDir remembers that a directory may hold images of the task.
-func (r *record) addImageDir(dir string) {
-	for _, d := range r.ImageDirs {
-		if d == dir {
-			return
-		}
+func (s *saved) addImageDir(dir string) {
+	if !slices.Contains(s.ImageDirs, dir) {
+		s.ImageDirs = append(slices.Clip(s.ImageDirs), dir)
 	}
-	r.ImageDirs = append(r.ImageDirs[:len(r.ImageDirs):len(r.ImageDirs)], dir)
 }
 
 // addUsage is the sum of what two attempts used.

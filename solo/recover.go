@@ -287,7 +287,7 @@ func (l *loop) finish(t *task, again *intent) {
 		stats, err := l.askAgain(ctx, live, again)
 		var im *image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
-			im = l.findImage(record{ID: id, Op: again, Checkpoint: last})
+			im = l.findImage(record{submission: submission{ID: id}, Op: again, saved: saved{Checkpoint: last}})
 		}
 		return func() error { return l.settledAs(t, again, stats, im, err) }
 	})

@@ -6,6 +6,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/serve"
 )
 
 // scheduler is who decides for a task: this daemon, by its policy, or, for a container,
@@ -41,7 +42,7 @@ func (l *loop) schedulerOf(t *task) scheduler {
 type own struct{ *loop }
 
 func (l own) order(t *task, c *call) {
-	l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", errState, t.rec.ID))
+	l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", serve.ErrState, t.rec.ID))
 }
 
 // release has the policy decide in this same turn whether the task can run at once.

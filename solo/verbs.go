@@ -9,14 +9,8 @@ import (
 	"headrace/serve"
 )
 
-// Kinds of errors that the loop meets most often.
-var (
-	errState    = serve.ErrState
-	errStopping = serve.ErrStopping
-)
-
 func errEnded(t *task) error {
-	return fmt.Errorf("%w: task %s has ended already (%s)", errState, t.rec.ID, t.rec.State)
+	return fmt.Errorf("%w: task %s has ended already (%s)", serve.ErrState, t.rec.ID, t.rec.State)
 }
 
 // call is a request of a user, or of the scheduler of a hosted task.
@@ -60,7 +54,7 @@ func (l *loop) await(ctx context.Context, c *call, do func()) (*snapshot, error)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-l.dead:
-		return nil, errStopping
+		return nil, serve.ErrStopping
 	}
 }
 
@@ -77,7 +71,7 @@ func (l *loop) take(c *call) {
 	case t == nil || !c.by.Sees(t.rec.UID):
 		l.later(func() { c.reply <- reply{err: fmt.Errorf("%w: %s", serve.ErrNotFound, c.id)} })
 	case l.stopping:
-		l.answer([]*call{c}, t, errStopping)
+		l.answer([]*call{c}, t, serve.ErrStopping)
 	default:
 		l.serve(t, c)
 		l.redecide = true
@@ -130,7 +124,7 @@ func (l *loop) perform(t *task, c *call) {
 	switch {
 	case c.command == headrace.CommandForget:
 		if !t.rec.State.Final() {
-			l.answer(one, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", errState, t.rec.ID, t.rec.State, t.rec.ID))
+			l.answer(one, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", serve.ErrState, t.rec.ID, t.rec.State, t.rec.ID))
 			return
 		}
 		l.forget(t, c)
@@ -178,7 +172,7 @@ func (l *loop) checkpointFor(t *task, c *call) {
 	one := []*call{c}
 	switch t.rec.State {
 	case headrace.Pending:
-		l.answer(one, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", errState, t.rec.ID))
+		l.answer(one, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", serve.ErrState, t.rec.ID))
 		return
 	case headrace.Checkpointed:
 		l.hold(t)
@@ -275,7 +269,7 @@ func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]h
 func (l *loop) refuses(n int) error {
 	switch {
 	case l.stopping:
-		return errStopping
+		return serve.ErrStopping
 	case l.full:
 		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", serve.ErrBusy, l.cfg.StateDir)
 	case len(l.active)+n > maxUnended:
