@@ -47,7 +47,7 @@ func (l *loop) checkpoint(t *task, in *intent, st *store, c *call) {
 func (l *loop) checkpointed(t *task, in *intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
 	l.succeeded(t)
 	st.learnDump(res.Stored, res.Total, took)
-	l.metaDirty = true
+	l.metaChanged = true
 	l.counts.dump(took, res.Stored)
 	if res.Chain > 1 && res.Total > 0 {
 		t.rec.Ratio = ewma(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
@@ -179,7 +179,7 @@ func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.Resto
 	l.succeeded(t)
 	if st := l.store(im.Store); st != nil && res.Read > 0 {
 		st.learnRestore(res.Read, took)
-		l.metaDirty = true
+		l.metaChanged = true
 	}
 	l.counts.restore(took, res.Read)
 	if res.Seq != 0 {

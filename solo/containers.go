@@ -143,7 +143,7 @@ func (l *containers) takeIn(a arrival, c *call) {
 	t, err := l.arrived(a)
 	if err != nil {
 		a.files.Close()
-		l.later(func() { c.reply <- reply{err: err} })
+		l.answer(c, nil, err)
 		return
 	}
 	delete(l.announced, t.rec.ID)
@@ -191,7 +191,7 @@ func (l *containers) order(t *task, c *call) {
 	state := t.rec.State
 	switch {
 	case t.live == nil || state == headrace.Pending:
-		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no processes yet", serve.ErrState, t.rec.ID))
+		l.answer(c, t, fmt.Errorf("%w: task %s has no processes yet", serve.ErrState, t.rec.ID))
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		l.suspend(t, in, c)
 	case c.command == headrace.CommandSuspend && state == headrace.Suspended && c.pageOut > 0:
@@ -200,7 +200,7 @@ func (l *containers) order(t *task, c *call) {
 	case c.command == headrace.CommandCheckpoint && state != headrace.Checkpointed:
 		st, err := l.chooseStore(c.store, t)
 		if err != nil {
-			l.answer([]*call{c}, t, err)
+			l.answer(c, t, err)
 			return
 		}
 		l.checkpoint(t, in, st, c)
@@ -209,7 +209,7 @@ func (l *containers) order(t *task, c *call) {
 	case c.command == headrace.CommandResume && state != headrace.Running:
 		l.bringBack(t, in, c)
 	default: // it is so already
-		l.answer([]*call{c}, t, nil)
+		l.answer(c, t, nil)
 	}
 }
 
@@ -219,7 +219,7 @@ func (l *containers) bringBack(t *task, in *intent, c *call) {
 	}
 	switch {
 	case t.rec.Held:
-		l.answer([]*call{c}, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", serve.ErrState, t.rec.ID, t.rec.ID))
+		l.answer(c, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", serve.ErrState, t.rec.ID, t.rec.ID))
 		return
 	case t.rec.Sent != nil:
 		l.takeBack(t, in, c, func() { l.bringBack(t, in, c) })
@@ -241,7 +241,7 @@ func (l *containers) release(t *task, c *call) {
 	}
 	t.rec.Reason = "waits until " + t.rec.Hosting.Scheduler + " has room for it"
 	l.touch(t)
-	l.answer([]*call{c}, t, nil)
+	l.answer(c, t, nil)
 }
 
 // endUnsupervised ends hosted tasks that have no supervisor after a start of the

@@ -319,7 +319,7 @@ func TestHostedOwner(t *testing.T) {
 	if theirs.rec.UID != other.UID {
 		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
 	}
-	l := newContainers(&loop{clk: systemClock{}})
+	l := newContainers(&loop{seldom: &seldom{clk: systemClock{}}})
 	if err := l.announce(mine); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,7 +137,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer files.Close()
-	l.inputs = newInputs(files, l.board, l, l.log)
+	l.inputs = newInputs(files, l)
 	if d.parts.cgroups != nil {
 		base, err := d.parts.cgroups(l)
 		if err != nil {
@@ -213,16 +214,12 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 		return nil, err
 	}
 	l := &loop{
-		cfg: d.cfg, log: d.cfg.Log, clk: d.parts.clock, boot: d.parts.boot, host: hostname(),
+		driver: newDriver(), turn: newTurn(), seldom: &seldom{log: d.cfg.Log, clk: d.parts.clock, said: map[string]time.Duration{}},
+		cfg: d.cfg, boot: d.parts.boot, host: hostname(),
 		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
 		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
-		mail: make(chan func(), 256), dead: make(chan struct{}),
 		tasks:    map[headrace.TaskID]*task{},
-		dirty:    map[*task]struct{}{},
-		shown:    map[*task]struct{}{},
-		specs:    map[headrace.TaskID]*proc.Spec{},
 		littered: map[*task]time.Duration{},
-		warned:   map[string]time.Duration{},
 		started:  d.parts.clock.wall(),
 	}
 	l.containers = newContainers(l)
@@ -231,10 +228,12 @@ func (d *Daemon) newLoop(j journal) (*loop, error) {
 
 // serve recovers, opens the API and runs the loop.
 func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
-	opsCtx, cancelOps := context.WithCancel(context.Background())
-	l.opsCtx = opsCtx
+	var closers []func()
 	defer func() {
-		cancelOps()
+		close(l.dead)
+		for _, end := range slices.Backward(closers) {
+			end()
+		}
 		l.letGo()
 	}()
 
@@ -251,7 +250,6 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 		l.measureSwap(ctx, d.parts.swap)
 	}
 	if err := l.recover(ctx, state); err != nil {
-		close(l.dead)
 		return err
 	}
 	if l.sweepRest != nil {
@@ -259,32 +257,27 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	}
 	// Whoever asks first must find what was recovered.
 	if err := l.endTurn(ctx); err != nil {
-		close(l.dead)
 		return err
 	}
 	if d.reserve, err = accept.NewReserve(reserved); err != nil {
-		close(l.dead)
 		return err
 	}
-	defer d.reserve.Close()
-	stopStreams, err := d.listenStreams(l, files)
+	closers = append(closers, func() { d.reserve.Close() })
+	stop, err := d.listenStreams(l, files)
 	if err != nil {
-		close(l.dead)
 		return err
 	}
-	defer stopStreams()
-	stop, err := d.listen(l, files)
+	closers = append(closers, stop)
+	stop, err = d.listen(l, files)
 	if err != nil {
-		close(l.dead)
 		return err
 	}
-	defer stop()
-	stopAttach, err := d.listenAttach(l)
+	closers = append(closers, stop)
+	stop, err = d.listenAttach(l)
 	if err != nil {
-		close(l.dead)
 		return err
 	}
-	defer stopAttach()
+	closers = append(closers, stop)
 	l.log.Info("the daemon is up", "version", d.cfg.Version, "state", d.cfg.StateDir, "slots", d.cfg.Slots,
 		"memory", d.cfg.Memory, "policy", d.cfg.policyName())
 	close(d.ready)
@@ -292,21 +285,15 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 }
 
 // letGo drops the connections to the tasks and waits for what still runs outside
-// the loop, but not for ever: a file system on the network may not answer.
+// the loop.
 func (l *loop) letGo() {
+	l.driver.cancel()
 	for _, t := range l.active {
 		if t.live != nil {
 			t.live.Close()
 		}
 	}
-	over := make(chan struct{})
-	go func() {
-		l.wg.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-	case <-time.After(l.stopWait):
+	if !l.driver.wait(l.stopWait) {
 		l.log.Warn("something that was begun does not end; it is left behind")
 	}
 }

@@ -56,7 +56,7 @@ func (l *loop) explain(notes []policy.Note) {
 	for _, t := range l.active {
 		if note := cmp.Or(t.limited, waits[t.rec.ID]); note != t.note {
 			t.note = note
-			l.shown[t] = struct{}{}
+			l.show(t)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (l *loop) measured(t *task, id headrace.TaskID, live Task, stats proc.Stats
 		case err == nil:
 			t.stats, t.statsAt, t.known = stats, l.clk.boot(), true
 			l.countContinued(t, stats.Continued)
-			l.shown[t] = struct{}{}
+			l.show(t)
 		case !errors.Is(err, proc.ErrGone):
 			l.warn("stats "+string(id), "a task could not be measured", "id", id, "err", err)
 		}

@@ -42,18 +42,17 @@ func (l *loop) parcel(t *task, store string, compress bool) migrate.Parcel {
 // The task stays what it is: its scheduler ends it, or has it resumed here, which
 // takes the checkpoint back.
 func (l *loop) archive(t *task, in *intent, c *call) {
-	one := []*call{c}
 	switch {
 	case l.cfg.Elsewhere == nil:
-		l.answer(one, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", serve.ErrState))
+		l.answer(c, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", serve.ErrState))
 	case t.rec.State != headrace.Checkpointed:
-		l.answer(one, t, fmt.Errorf("%w: task %s is %s; only a checkpoint can go elsewhere", serve.ErrState, t.rec.ID, t.rec.State))
+		l.answer(c, t, fmt.Errorf("%w: task %s is %s; only a checkpoint can go elsewhere", serve.ErrState, t.rec.ID, t.rec.State))
 	case t.rec.Held:
-		l.answer(one, t, fmt.Errorf("%w: task %s is held by a user", serve.ErrState, t.rec.ID))
+		l.answer(c, t, fmt.Errorf("%w: task %s is held by a user", serve.ErrState, t.rec.ID))
 	case t.rec.Sent == nil:
 		l.send(t, in, c)
 	case t.rec.Sent.Done:
-		l.answer(one, t, nil)
+		l.answer(c, t, nil)
 	default: // an attempt was interrupted
 		l.takeBack(t, in, c, func() { l.send(t, in, c) })
 	}
@@ -112,7 +111,7 @@ func (l *loop) takeBack(t *task, in *intent, c *call, then func()) {
 		return func() error {
 			if err != nil {
 				l.troubled(t, "its checkpoint cannot be taken back: "+err.Error(), 0)
-				l.answer([]*call{c}, t, err)
+				l.answer(c, t, err)
 				return err
 			}
 			t.rec.Sent, t.trouble = nil, ""

@@ -42,7 +42,7 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		return nil, err
 	}
 	c := &call{}
-	if _, err := s.loop.await(ctx, c, func() { c.reply <- reply{err: s.loop.containers.announce(t)} }); err != nil {
+	if _, err := s.loop.await(ctx, c, func() { s.loop.answer(c, nil, s.loop.containers.announce(t)) }); err != nil {
 		return nil, err
 	}
 	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil

@@ -17,21 +17,15 @@ type inputs struct {
 	files    *data.Files
 	follower *data.Follower
 	board    *board
-	turn     turn
+	turn     *turn
+	driver   *driver
 	log      *slog.Logger
 	// fresh tasks have come in this turn; see expect.
 	fresh []*task
 }
 
-// turn is the present turn of the loop; see the loop's methods of these names.
-type turn interface {
-	later(f func())
-	background(work func(ctx context.Context) func())
-	touch(t *task)
-}
-
-func newInputs(files *data.Files, b *board, t turn, log *slog.Logger) *inputs {
-	return &inputs{files: files, follower: files.NewFollower(), board: b, turn: t, log: log}
+func newInputs(files *data.Files, l *loop) *inputs {
+	return &inputs{files: files, follower: files.NewFollower(), board: l.board, turn: l.turn, driver: l.driver, log: l.log}
 }
 
 // expect has the input of a task kept if the decision of this turn leaves it
@@ -107,7 +101,7 @@ func (s *inputs) follow(tasks func() []*task, changed func()) {
 	if !s.follower.Begin() {
 		return
 	}
-	s.turn.background(func(ctx context.Context) func() {
+	s.driver.background(func(ctx context.Context) func() {
 		resident, err := s.follower.Measure(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("find out what is in memory", "err", err)
@@ -139,7 +133,7 @@ func (s *inputs) giveUpLease(t *task) {
 	}
 	task, index, attempt := t.rec.ID, t.rec.Input.Index, t.rec.Starts
 	s.turn.later(func() {
-		s.turn.background(func(context.Context) func() {
+		s.driver.background(func(context.Context) func() {
 			s.failAttempt(task, id, index, attempt)
 			return nil
 		})
@@ -213,7 +207,7 @@ func (s *inputs) end(id string, tasks []*task) {
 		s.turn.touch(t)
 	}
 	s.turn.later(func() {
-		s.turn.background(func(context.Context) func() {
+		s.driver.background(func(context.Context) func() {
 			if err := s.files.RemoveStream(id); err != nil {
 				s.log.Error("remove a stream", "stream", id, "err", err)
 			}

@@ -41,6 +41,10 @@ type batch struct {
 	deleted []headrace.TaskID
 }
 
+func (b *batch) empty() bool {
+	return b.meta == nil && len(b.records)+len(b.specs)+len(b.deleted) == 0
+}
+
 var (
 	metaBucket = []byte("meta")
 	taskBucket = []byte("tasks")

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/limits"
 	"headrace/policy"
-	"headrace/proc"
 )
 
 // loop owns the state of the daemon. All its methods are called by the one
@@ -22,8 +19,6 @@ type loop struct {
 	// sweepRest removes what earlier tasks have left in cgroups; nil: there are none.
 	sweepRest  func()
 	cfg        Config
-	log        *slog.Logger
-	clk        clock
 	boot       string // id of this boot of the machine
 	host       string
 	inputs     *inputs
@@ -39,11 +34,9 @@ type loop struct {
 	// stopWait for operations.
 	every, stopWait time.Duration
 
-	mail chan func()
-	dead chan struct{} // closed when the loop has ended
-	// opsCtx ends when the daemon ends; wg counts what runs under it.
-	opsCtx context.Context
-	wg     sync.WaitGroup
+	*driver
+	*turn
+	*seldom
 
 	meta   meta
 	tasks  map[headrace.TaskID]*task
@@ -60,27 +53,13 @@ type loop struct {
 	// at the boot time given it is tried again.
 	littered map[*task]time.Duration
 
-	// What the present turn has changed, and what to do when that is durable.
-	dirty     map[*task]struct{}
-	shown     map[*task]struct{}
-	specs     map[headrace.TaskID]*proc.Spec
-	deleted   []headrace.TaskID
-	metaDirty bool
-	// What is put off until all messages of the turn are handled: until just
-	// before the decision, so that it counts there (a page-out that begins: the
-	// task that it is for starts beside it), and until just after it.
-	atDecision, atEnd []func()
-	after             []func()
-
 	logs logKeeping
 	// uses is what users have in the queue, nil until somebody asks in a turn.
 	uses map[uint32]limits.Use
 
-	redecide bool
 	stopping bool
 	full     bool // the file system of the state directory is full
 	started  time.Time
-	warned   map[string]time.Duration
 }
 
 const (
@@ -92,36 +71,8 @@ const (
 // not block.
 type decider func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note)
 
-// post sends f to the loop; it is dropped when the loop has ended.
-func (l *loop) post(f func()) {
-	select {
-	case l.mail <- f:
-	case <-l.dead:
-	}
-}
-
-// background runs work outside the loop and what it returns inside. It may be
-// called from anywhere.
-func (l *loop) background(work func(ctx context.Context) func()) {
-	l.wg.Add(1)
-	go func() {
-		defer l.wg.Done()
-		if finish := work(l.opsCtx); finish != nil {
-			l.post(finish)
-		}
-	}()
-}
-
-// later runs f once everything that the present turn has changed is durable. f
-// must not change state.
-func (l *loop) later(f func()) { l.after = append(l.after, f) }
-
-// touch has the task's record written and shown at the end of the turn.
-func (l *loop) touch(t *task) { l.dirty[t] = struct{}{} }
-
 // run works until ctx ends or the state can no longer be kept.
 func (l *loop) run(ctx context.Context) error {
-	defer close(l.dead)
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
 	l.redecide = true
@@ -157,65 +108,44 @@ func (l *loop) drain() {
 // endTurn decides, makes durable what has changed, and then announces it and
 // acts on it.
 func (l *loop) endTurn(ctx context.Context) error {
-	run(&l.atDecision)
+	for _, p := range l.pageOuts {
+		l.pageOut(p.task, p.bytes)
+	}
+	l.pageOuts = nil
 	if l.redecide && !l.stopping {
 		l.redecide = false
 		l.decide()
 	}
-	run(&l.atEnd)
+	for _, r := range l.released {
+		r.told(l.turn)
+	}
+	l.released = nil
 	l.inputs.keep(l.active)
-	if err := l.commit(ctx); err != nil {
-		return err
-	}
-	run(&l.after)
-	return nil
+	return l.commit(ctx)
 }
 
-// run empties a list of what was put off and does it.
-func run(list *[]func()) {
-	todo := *list
-	*list = nil
-	for _, f := range todo {
-		f()
-	}
-}
-
-// commit writes what the turn has changed and shows it.
+// commit writes what the turn has changed, shows it, and lets follow what was put off
+// until then.
 func (l *loop) commit(ctx context.Context) error {
-	b := batch{specs: l.specs, deleted: l.deleted}
-	snaps := make([]*snapshot, 0, len(l.dirty)+len(l.shown))
-	for t := range l.dirty {
-		if slices.Contains(l.deleted, t.rec.ID) {
-			continue
-		}
-		b.records = append(b.records, &t.rec)
-		snaps = append(snaps, t.snapshot())
-	}
-	for t := range l.shown {
-		if _, ok := l.dirty[t]; !ok {
-			snaps = append(snaps, t.snapshot())
-		}
-	}
-	if l.metaDirty {
+	b := l.batch()
+	if l.metaChanged {
 		b.meta = &l.meta
 	}
-	if l.metaDirty || len(b.records)+len(b.specs)+len(b.deleted) > 0 {
+	if !b.empty() {
 		crash.Here("solo.commit.before")
 		if err := l.write(ctx, b); err != nil {
 			return err
 		}
 		crash.Here("solo.commit.after")
 	}
-	for id := range l.specs {
+	for id := range l.written {
 		if t := l.tasks[id]; t != nil {
 			t.store()
 		}
 	}
-	l.board.publish(snaps, l.deleted, l.nodeStatus())
-	clear(l.dirty)
-	clear(l.shown)
-	clear(l.specs)
-	l.deleted, l.metaDirty, l.uses = nil, false, nil
+	l.board.publish(l.snapshots(), l.deleted, l.nodeStatus())
+	l.uses = nil
+	l.turn.perform()
 	return nil
 }
 
@@ -315,7 +245,9 @@ func (l *loop) inactive(t *task) {
 	}
 	l.ended = append(l.ended, t)
 	l.endedStates[t.rec.State]++
-	l.answer(t.queue, t, errEnded(t))
+	for _, c := range t.queue {
+		l.answer(c, t, errEnded(t))
+	}
 	t.queue = nil
 	l.inputs.unfollow(t)
 }
@@ -367,14 +299,4 @@ func (l *loop) slotsUsed() float64 {
 		}
 	}
 	return used
-}
-
-// warn logs at most once a minute for each key.
-func (l *loop) warn(key, msg string, args ...any) {
-	now := l.clk.boot()
-	if last, ok := l.warned[key]; ok && now-last < time.Minute {
-		return
-	}
-	l.warned[key] = now
-	l.log.Warn(msg, args...)
 }

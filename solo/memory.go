@@ -44,7 +44,7 @@ func (l *loop) measureSwap(ctx context.Context, measure func(context.Context, in
 		l.log.Warn("the speed of swap could not be measured", "err", err)
 		return
 	}
-	l.meta.SwapOut, l.meta.SwapIn, l.meta.SwapBoot, l.metaDirty = s.Out, s.In, l.boot, true
+	l.meta.SwapOut, l.meta.SwapIn, l.meta.SwapBoot, l.metaChanged = s.Out, s.In, l.boot, true
 	l.log.Info("swap", "out", int64(s.Out), "in", int64(s.In))
 }
 
@@ -68,7 +68,7 @@ func (l *loop) swapRoom(now time.Duration) int64 {
 func (l *loop) pagedOut(t *task, bytes int64, took time.Duration, err error) {
 	if bytes >= minSwapOutSample && took > 0 {
 		l.meta.SwapOut = ewma(l.meta.SwapOut, float64(bytes)/took.Seconds())
-		l.metaDirty = true
+		l.metaChanged = true
 	}
 	if t.known {
 		moved := min(bytes, t.stats.Resident)
@@ -92,7 +92,7 @@ func (l *loop) pagedIn(bytes int64, took time.Duration, err error) {
 	}
 	if bytes >= minSwapInSample && took > 0 {
 		l.meta.SwapIn = ewma(l.meta.SwapIn, float64(bytes)/took.Seconds())
-		l.metaDirty = true
+		l.metaChanged = true
 	}
 }
 

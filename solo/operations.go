@@ -19,7 +19,7 @@ import (
 // the loop. What work returns runs in the loop; its error answers the calls.
 // work must not touch the task. in is nil for operations that leave no trace.
 func (l *loop) begin(t *task, kind headrace.Operation, in *intent, c *call, work func(ctx context.Context) func() error) {
-	ctx, cancel := context.WithCancel(l.opsCtx)
+	ctx, cancel := context.WithCancel(l.driver.ctx)
 	op := &operation{cancel: cancel, kind: kind, began: l.clk.boot()}
 	if c != nil {
 		op.calls = append(op.calls, c)
@@ -32,15 +32,13 @@ func (l *loop) begin(t *task, kind headrace.Operation, in *intent, c *call, work
 		l.touch(t)
 	}
 	l.later(func() {
-		l.wg.Add(1)
-		go func() {
-			defer l.wg.Done()
+		l.wg.Go(func() {
 			defer cancel()
 			crash.Here("solo.op.before")
 			finish := work(ctx)
 			crash.Here("solo.op.after")
 			l.post(func() { l.opEnded(t, op, finish) })
-		}()
+		})
 	})
 }
 
@@ -55,7 +53,9 @@ func (l *loop) opEnded(t *task, op *operation, finish func() error) {
 		}
 		l.touch(t)
 	}
-	l.answer(op.calls, t, err)
+	for _, c := range op.calls {
+		l.answer(c, t, err)
+	}
 	if t.exit != nil && t.op == nil {
 		exit := *t.exit
 		t.exit = nil
@@ -193,7 +193,7 @@ func (l *loop) suspend(t *task, in *intent, c *call) {
 			l.left(t, in, headrace.Suspend)
 			l.enter(t, headrace.Suspended, event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
 			if in.PageOut > 0 {
-				l.atDecision = append(l.atDecision, func() { l.pageOut(t, in.PageOut) })
+				l.pageOuts = append(l.pageOuts, pageOut{task: t, bytes: in.PageOut})
 			}
 			return nil
 		}

@@ -39,7 +39,7 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 			t.store()
 		}
 		l.tasks[r.ID] = t
-		l.shown[t] = struct{}{}
+		l.show(t)
 		if r.State.Final() {
 			l.ended = append(l.ended, t)
 			l.endedStates[r.State]++
@@ -97,7 +97,7 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 		l.inputs.expect(t)
 	}
 	l.rebase(same)
-	l.meta.Boot, l.metaDirty = l.boot, true
+	l.meta.Boot, l.metaChanged = l.boot, true
 	l.log.Info("state read", "tasks", len(l.tasks), "unended", len(l.active), "same boot", same)
 	return nil
 }

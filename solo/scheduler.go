@@ -42,7 +42,7 @@ func (l *loop) schedulerOf(t *task) scheduler {
 type own struct{ *loop }
 
 func (l own) order(t *task, c *call) {
-	l.answer([]*call{c}, t, fmt.Errorf("%w: task %s has no other scheduler", serve.ErrState, t.rec.ID))
+	l.answer(c, t, fmt.Errorf("%w: task %s has no other scheduler", serve.ErrState, t.rec.ID))
 }
 
 // release has the policy decide in this same turn whether the task can run at once.
@@ -50,13 +50,7 @@ func (l own) release(t *task, c *call) {
 	t.rec.Reason = waitsForSlot
 	l.touch(t)
 	l.redecide = true
-	l.atEnd = append(l.atEnd, func() {
-		if t.op != nil && t.op.kind.BringsBack() {
-			t.op.calls = append(t.op.calls, c)
-			return
-		}
-		l.answer([]*call{c}, t, nil)
-	})
+	l.released = append(l.released, release{task: t, call: c})
 }
 
 const maxStartFailures = 5

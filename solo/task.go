@@ -194,7 +194,7 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
-	l.specs[t.rec.ID] = &t.spec
+	l.written[t.rec.ID] = &t.spec
 	l.dropImages(t)
 }
 
@@ -274,14 +274,12 @@ func (l *loop) attach(t *task, live Task) {
 	t.exit, t.known = nil, false
 	detached := t.detached
 	l.later(func() {
-		l.wg.Add(1)
-		go func() {
-			defer l.wg.Done()
+		l.wg.Go(func() {
 			select {
 			case <-live.Exited():
 			case <-detached:
 				return
-			case <-l.opsCtx.Done():
+			case <-l.driver.ctx.Done():
 				return
 			}
 			l.post(func() {
@@ -289,7 +287,7 @@ func (l *loop) attach(t *task, live Task) {
 					l.exitArrived(t, live.Exit())
 				}
 			})
-		}()
+		})
 	})
 }
 

@@ -44,34 +44,13 @@ func (l *loop) ask(ctx context.Context, c *call) (*snapshot, error) {
 	return l.await(ctx, c, func() { l.take(c) })
 }
 
-// await has the loop do something that answers a call, and waits for that.
-func (l *loop) await(ctx context.Context, c *call, do func()) (*snapshot, error) {
-	c.reply = make(chan reply, 1)
-	l.post(do)
-	select {
-	case r := <-c.reply:
-		return r.task, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-l.dead:
-		return nil, serve.ErrStopping
-	}
-}
-
-// answer replies once the present turn is durable.
-func (l *loop) answer(calls []*call, t *task, err error) {
-	for _, c := range calls {
-		l.later(func() { c.reply <- reply{task: t.snapshot(), err: err} })
-	}
-}
-
 func (l *loop) take(c *call) {
 	t := l.tasks[c.id]
 	switch {
 	case t == nil || !c.by.Sees(t.rec.UID):
-		l.later(func() { c.reply <- reply{err: fmt.Errorf("%w: %s", serve.ErrNotFound, c.id)} })
+		l.answer(c, nil, fmt.Errorf("%w: %s", serve.ErrNotFound, c.id))
 	case l.stopping:
-		l.answer([]*call{c}, t, serve.ErrStopping)
+		l.answer(c, t, serve.ErrStopping)
 	default:
 		l.serve(t, c)
 		l.redecide = true
@@ -119,12 +98,11 @@ func (l *loop) nextCall(t *task) {
 
 // perform carries out a request for a task that has no operation under way.
 func (l *loop) perform(t *task, c *call) {
-	one := []*call{c}
 	backFromLoss := c.command == headrace.CommandResume && !c.ordered && t.rec.State == headrace.Lost && t.rec.Checkpoint != nil
 	switch {
 	case c.command == headrace.CommandForget:
 		if !t.rec.State.Final() {
-			l.answer(one, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", serve.ErrState, t.rec.ID, t.rec.State, t.rec.ID))
+			l.answer(c, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", serve.ErrState, t.rec.ID, t.rec.State, t.rec.ID))
 			return
 		}
 		l.forget(t, c)
@@ -134,7 +112,7 @@ func (l *loop) perform(t *task, c *call) {
 		l.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
 		l.bringBackFor(t, c)
 	case t.rec.State.Final():
-		l.answer(one, t, errEnded(t))
+		l.answer(c, t, errEnded(t))
 	case c.ordered:
 		l.schedulerOf(t).order(t, c)
 	case c.command == headrace.CommandSuspend:
@@ -154,7 +132,7 @@ func (l *loop) suspendFor(t *task, c *call) {
 		return
 	}
 	l.hold(t)
-	l.answer([]*call{c}, t, nil)
+	l.answer(c, t, nil)
 }
 
 // hold keeps a task that does not run from being brought back.
@@ -169,19 +147,18 @@ func (l *loop) hold(t *task) {
 }
 
 func (l *loop) checkpointFor(t *task, c *call) {
-	one := []*call{c}
 	switch t.rec.State {
 	case headrace.Pending:
-		l.answer(one, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", serve.ErrState, t.rec.ID))
+		l.answer(c, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", serve.ErrState, t.rec.ID))
 		return
 	case headrace.Checkpointed:
 		l.hold(t)
-		l.answer(one, t, nil)
+		l.answer(c, t, nil)
 		return
 	}
 	st, err := l.chooseStore(c.store, t)
 	if err != nil {
-		l.answer(one, t, err)
+		l.answer(c, t, err)
 		return
 	}
 	l.checkpoint(t, &intent{User: true, Reason: "a user asked for it"}, st, c)
@@ -191,7 +168,7 @@ func (l *loop) checkpointFor(t *task, c *call) {
 // whether it can run at once; else it is queued, and the answer says so.
 func (l *loop) bringBackFor(t *task, c *call) {
 	if t.rec.State == headrace.Running {
-		l.answer([]*call{c}, t, nil)
+		l.answer(c, t, nil)
 		return
 	}
 	if t.rec.Held {
@@ -207,7 +184,7 @@ func (l *loop) killFor(t *task, c *call) {
 	switch {
 	case t.rec.State == headrace.Pending && t.rec.Starts == 0:
 		l.final(t, headrace.Killed, nil, "killed by a user before it ran", false)
-		l.answer([]*call{c}, t, nil)
+		l.answer(c, t, nil)
 	case t.rec.State == headrace.Checkpointed || t.live == nil: // waits to be started again, or its supervisor does not answer
 		l.discard(t, c)
 	default: // also a pending task that an earlier daemon had begun to start
@@ -244,7 +221,7 @@ func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]h
 	c := &call{}
 	first, err := l.await(ctx, c, func() {
 		if err := l.refusesFrom(by, tasks); err != nil {
-			l.later(func() { c.reply <- reply{err: err} })
+			l.answer(c, nil, err)
 			return
 		}
 		for _, t := range tasks {
@@ -253,7 +230,7 @@ func (l *loop) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]h
 				t.rec.Job = headrace.JobID(fmt.Sprintf("j%d", tasks[0].rec.Order))
 			}
 		}
-		l.answer([]*call{c}, tasks[0], nil)
+		l.answer(c, tasks[0], nil)
 	})
 	if err != nil {
 		return nil, "", err
@@ -281,7 +258,7 @@ func (l *loop) refuses(n int) error {
 // admit puts a new task into the queue.
 func (l *loop) admit(t *task) {
 	l.meta.Order++
-	l.metaDirty = true
+	l.metaChanged = true
 	t.rec.Order = l.meta.Order
 	if !t.hosted() {
 		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
@@ -299,7 +276,7 @@ func (l *loop) admit(t *task) {
 	l.tasks[t.rec.ID] = t
 	l.active = append(l.active, t)
 	l.admitted(t)
-	l.specs[t.rec.ID] = &t.spec
+	l.written[t.rec.ID] = &t.spec
 	l.touch(t)
 	l.inputs.expect(t)
 	l.redecide = true

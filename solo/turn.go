@@ -1,0 +1,125 @@
+package solo
+
+import (
+	"slices"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// turn is what the messages of one turn have changed, and what is to follow from it.
+// The loop commits it in one place; nothing is shown, answered or begun before that,
+// so that a daemon that is killed has promised nothing that it could have forgotten.
+type turn struct {
+	// redecide has the policy asked when all messages of the turn have been handled.
+	redecide bool
+	// pageOuts begin just before it is asked, so that it counts them: the task that one
+	// is for starts beside it. Who is released is told just after what came of it.
+	pageOuts []pageOut
+	released []release
+
+	// changed records are written and shown, shown tasks are only shown; written are
+	// specifications, deleted the tasks of which nothing is kept, and metaChanged tells of what is
+	// durable beside tasks.
+	changed, shown map[*task]struct{}
+	written        map[headrace.TaskID]*proc.Spec
+	deleted        []headrace.TaskID
+	metaChanged    bool
+
+	answers []answer
+	after   []func()
+}
+
+// pageOut is memory of a suspended task that is to be written to swap.
+type pageOut struct {
+	task  *task
+	bytes int64
+}
+
+// release is a task that a user wants back, if the policy agrees.
+type release struct {
+	task *task
+	call *call
+}
+
+// told answers the release once the policy was asked: when the task is brought back, or
+// at once if it has to wait.
+func (r release) told(u *turn) {
+	if op := r.task.op; op != nil && op.kind.BringsBack() {
+		op.calls = append(op.calls, r.call)
+		return
+	}
+	u.answer(r.call, r.task, nil)
+}
+
+// answer is for a call: about a task, or without one.
+type answer struct {
+	call *call
+	task *task
+	err  error
+}
+
+func newTurn() *turn {
+	return &turn{changed: map[*task]struct{}{}, shown: map[*task]struct{}{}, written: map[headrace.TaskID]*proc.Spec{}}
+}
+
+// touch has the task's record written and shown.
+func (u *turn) touch(t *task) { u.changed[t] = struct{}{} }
+
+// show has the task shown as it is now.
+func (u *turn) show(t *task) { u.shown[t] = struct{}{} }
+
+// answer replies to a call.
+func (u *turn) answer(c *call, t *task, err error) {
+	u.answers = append(u.answers, answer{call: c, task: t, err: err})
+}
+
+// later runs f once everything that the turn has changed is durable. f must not change
+// state.
+func (u *turn) later(f func()) { u.after = append(u.after, f) }
+
+// batch is what has to be made durable.
+func (u *turn) batch() batch {
+	b := batch{specs: u.written, deleted: u.deleted}
+	for t := range u.changed {
+		if !slices.Contains(u.deleted, t.rec.ID) {
+			b.records = append(b.records, &t.rec)
+		}
+	}
+	return b
+}
+
+// snapshots are of the tasks that look different now.
+func (u *turn) snapshots() []*snapshot {
+	all := make([]*snapshot, 0, len(u.changed)+len(u.shown))
+	for t := range u.changed {
+		if !slices.Contains(u.deleted, t.rec.ID) {
+			all = append(all, t.snapshot())
+		}
+	}
+	for t := range u.shown {
+		if _, ok := u.changed[t]; !ok {
+			all = append(all, t.snapshot())
+		}
+	}
+	return all
+}
+
+// perform does what was to follow, and makes room for the next turn.
+func (u *turn) perform() {
+	answers, after := u.answers, u.after
+	clear(u.changed)
+	clear(u.shown)
+	clear(u.written)
+	u.deleted, u.metaChanged, u.answers, u.after = nil, false, nil, nil
+	for _, a := range answers {
+		r := reply{err: a.err}
+		if a.task != nil {
+			r.task = a.task.snapshot()
+		}
+		a.call.reply <- r
+	}
+	for _, f := range after {
+		f()
+	}
+}
