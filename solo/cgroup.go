@@ -46,7 +46,7 @@ func (l *loop) cgroupMade(id headrace.TaskID, err error) {
 		text = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	l.post(func() {
-		t := l.tasks[id]
+		t := l.tasks.all[id]
 		if t == nil || t.rec.NoLimits == text {
 			return
 		}
@@ -64,7 +64,7 @@ func (l *loop) cgroupMade(id headrace.TaskID, err error) {
 func (l *loop) sweepCgroups(base *cgroup.Base) {
 	base.Sweep()
 	err := base.Remains(func(name string) bool {
-		t := l.tasks[headrace.TaskID(name)]
+		t := l.tasks.all[headrace.TaskID(name)]
 		return t != nil && !t.rec.State.Final()
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"headrace"
-	"headrace/internal/crash"
 	"headrace/proc"
 )
 
@@ -18,7 +17,7 @@ func (l *loop) checkpoint(t *task, in *intent, st *store, c *call) {
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.addImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
-	d := st.enqueue(t, l.dumpEstimate(t, st))
+	d := st.enqueue(t, st.estimate(t.dirty()))
 	l.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		if err := st.device.sem.Acquire(ctx, 1); err != nil {
 			return func() error {
@@ -61,36 +60,7 @@ func (l *loop) checkpointed(t *task, in *intent, st *store, res proc.CheckpointR
 	l.left(t, in, headrace.Checkpoint)
 	l.enter(t, headrace.Checkpointed, event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
 	t.known = false
-	l.collect(t)
-}
-
-// collect removes checkpoints that the newest one has made useless, once that
-// one is recorded.
-func (l *loop) collect(t *task) {
-	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
-	l.later(func() {
-		l.background(func(context.Context) func() {
-			crash.Here("solo.collect")
-			if err := l.img.Collect(keep, id); err != nil {
-				l.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
-			}
-			var others []string
-			for _, d := range dirs {
-				if d != keep {
-					others = append(others, d)
-				}
-			}
-			left := removeImages(l.img, others, id, l.log)
-			return func() {
-				im := t.rec.Checkpoint
-				if im == nil || im.Dir != keep || t.op != nil {
-					return
-				}
-				t.rec.ImageDirs = append(left, keep)
-				l.touch(t)
-			}
-		})
-	})
+	l.images.collect(t)
 }
 
 // laterFor is how long a task is not checkpointed again that held something which
@@ -138,7 +108,7 @@ func (l *loop) restore(t *task, in *intent) {
 		watch := l.stopwatch()
 		var live Task
 		var res proc.RestoreResult
-		spec, err := l.whole(spec, stored)
+		spec, err := l.ledger.whole(spec, stored)
 		if err == nil {
 			live, res, err = l.rt.Restore(ctx, spec, opts)
 		}
@@ -177,7 +147,7 @@ func (l *loop) restore(t *task, in *intent) {
 
 func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {
 	l.succeeded(t)
-	if st := l.store(im.Store); st != nil && res.Read > 0 {
+	if st := l.stores.named(im.Store); st != nil && res.Read > 0 {
 		st.learnRestore(res.Read, took)
 		l.metaChanged = true
 	}

@@ -167,7 +167,7 @@ func (l *containers) arrived(a arrival) (*task, error) {
 		return nil, err
 	}
 	t := expected.task
-	if old := l.tasks[id]; old != nil {
+	if old := l.tasks.all[id]; old != nil {
 		if !old.rec.State.Final() || old.op != nil {
 			return nil, fmt.Errorf("%w: container %s runs already", serve.ErrState, id)
 		}
@@ -183,7 +183,7 @@ func (l *containers) arrived(a arrival) (*task, error) {
 // that is launched again.
 func (l *containers) succeed(t, old *task) {
 	t.rec.Starts, t.rec.ImageDirs, t.rec.SeenExit = old.rec.Starts, old.rec.ImageDirs, old.rec.SeenExit
-	l.removeEnded(old)
+	l.tasks.unend(old)
 }
 
 func (l *containers) order(t *task, c *call) {
@@ -198,7 +198,7 @@ func (l *containers) order(t *task, c *call) {
 		l.pageOut(t, c.pageOut)
 		t.op.calls = append(t.op.calls, c)
 	case c.command == headrace.CommandCheckpoint && state != headrace.Checkpointed:
-		st, err := l.chooseStore(c.store, t)
+		st, err := l.stores.choose(c.store, t)
 		if err != nil {
 			l.answer(c, t, err)
 			return
@@ -251,7 +251,7 @@ func (l *containers) endUnsupervised(same bool) {
 	if !same {
 		why = "the machine was restarted"
 	}
-	for _, t := range append([]*task(nil), l.active...) {
+	for _, t := range append([]*task(nil), l.tasks.active...) {
 		if t.hosted() && t.live == nil && t.op == nil {
 			l.final(t, headrace.Lost, nil, why, false)
 		}
@@ -280,7 +280,7 @@ func (l *containers) startAgain(t *task, in *intent) {
 		case err != nil:
 			l.log.Warn("what an earlier daemon was starting could not be started", "id", p.Task, "err", err)
 		case from.why != "":
-			removeImages(l.img, dirs, p.Task, l.log) // they are of no use now
+			l.images.remove(dirs, p.Task) // they are of no use now
 		}
 		stats, err := l.askAgain(ctx, live, in)
 		return func() error {

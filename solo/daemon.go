@@ -205,22 +205,24 @@ func lockState(dir string) (*os.File, error) {
 }
 
 func (d *Daemon) newLoop(j journal) (*loop, error) {
-	stores, err := openStores(d.cfg.Stores)
+	stores, err := openStores(d.cfg.Stores, d.parts.clock)
 	if err != nil {
 		return nil, err
 	}
-	mem, err := d.parts.memory()
-	if err != nil {
+	memory := &memory{read: d.parts.memory, reserve: d.cfg.SwapReserve}
+	if err := memory.look(); err != nil {
 		return nil, err
 	}
 	l := &loop{
 		driver: newDriver(), turn: newTurn(), seldom: &seldom{log: d.cfg.Log, clk: d.parts.clock, said: map[string]time.Duration{}},
 		cfg: d.cfg, boot: d.parts.boot, host: hostname(),
-		rt: d.parts.runtime, img: d.parts.images, policy: d.parts.policy, memory: d.parts.memory, every: d.parts.tick, stopWait: d.parts.stopWait,
-		journal: j, board: newBoard(), counts: newCounters(), stores: stores, mem: mem,
-		tasks:    map[headrace.TaskID]*task{},
+		rt: d.parts.runtime, policy: d.parts.policy, memory: memory, every: d.parts.tick, stopWait: d.parts.stopWait,
+		ledger: &ledger{journal: j, dir: d.cfg.StateDir, log: d.cfg.Log}, board: newBoard(), counts: newCounters(), stores: stores,
+		tasks: newTable(), started: d.parts.clock.wall(),
+	}
+	l.images = &images{
+		Images: d.parts.images, turn: l.turn, driver: l.driver, tasks: l.tasks, stores: stores, clk: l.clk, log: l.log,
 		littered: map[*task]time.Duration{},
-		started:  d.parts.clock.wall(),
 	}
 	l.containers = newContainers(l)
 	return l, nil
@@ -237,17 +239,18 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 		l.letGo()
 	}()
 
-	state, err := l.journal.load()
+	state, err := l.ledger.load()
 	if err != nil {
 		return err
 	}
-	l.takeMeta(state.meta)
+	l.tasks.order = state.meta.Order
+	l.memory.setSpeed(state.meta.swapSpeed)
 	if state.meta.Boot != l.boot {
 		removeContents(d.cfg.scratchDir())
 	}
-	measureStores(ctx, l.stores, l.meta.Stores, l.img, l.clk, l.log)
-	if d.parts.swap != nil && state.meta.SwapBoot != l.boot {
-		l.measureSwap(ctx, d.parts.swap)
+	l.stores.measure(ctx, state.meta.Stores, l.images, l.log)
+	if try := d.parts.swap; try != nil && state.meta.SwapBoot != l.boot {
+		l.memory.measure(ctx, l.boot, try, l.log)
 	}
 	if err := l.recover(ctx, state); err != nil {
 		return err
@@ -288,24 +291,13 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 // the loop.
 func (l *loop) letGo() {
 	l.driver.cancel()
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		if t.live != nil {
 			t.live.Close()
 		}
 	}
 	if !l.driver.wait(l.stopWait) {
 		l.log.Warn("something that was begun does not end; it is left behind")
-	}
-}
-
-func (l *loop) takeMeta(m meta) {
-	l.meta = m
-	l.meta.Version = recordVersion
-	if l.meta.SwapOut == 0 {
-		l.meta.SwapOut, l.meta.SwapIn = guessSwapOut, guessSwapIn
-	}
-	if l.meta.Stores == nil {
-		l.meta.Stores = map[string]measure{}
 	}
 }
 

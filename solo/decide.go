@@ -32,7 +32,7 @@ type round struct {
 // decide asks the policy and carries out what it says. Before somebody has to
 // leave, everybody is measured again.
 func (l *loop) decide() {
-	orders, notes := l.policy(l.view(), len(l.active) <= maxExplained)
+	orders, notes := l.policy(l.view(), len(l.tasks.active) <= maxExplained)
 	l.explain(notes)
 	fresh := l.fresh()
 	for _, o := range orders {
@@ -53,7 +53,7 @@ func (l *loop) explain(notes []policy.Note) {
 	for _, n := range notes {
 		waits[n.Task] = n.Reason
 	}
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		if note := cmp.Or(t.limited, waits[t.rec.ID]); note != t.note {
 			t.note = note
 			l.show(t)
@@ -76,7 +76,7 @@ func (l *loop) refresh() {
 	}
 	l.round = round{number: l.round.number + 1, waiting: map[headrace.TaskID]struct{}{}, open: true}
 	n := l.round.number
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		if l.measurable(t) {
 			l.round.waiting[t.rec.ID] = struct{}{}
 			l.poll(t)
@@ -114,7 +114,7 @@ func (l *loop) measurable(t *task) bool {
 
 // pollStats measures every task that has processes.
 func (l *loop) pollStats() {
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		if l.measurable(t) {
 			l.poll(t)
 		}
@@ -185,7 +185,7 @@ func (l *loop) countContinued(t *task, here int) {
 // carryOut does what the policy ordered, unless it is not possible (any more);
 // then the policy will be asked again when something has changed.
 func (l *loop) carryOut(o headrace.Order) {
-	t := l.tasks[o.Task]
+	t := l.tasks.all[o.Task]
 	if t == nil || t.rec.State.Final() {
 		l.warn("order", "the policy wants something of a task that is not there", "id", o.Task, "order", o.Verb.String())
 		return
@@ -215,14 +215,14 @@ func (l *loop) carryOut(o headrace.Order) {
 // madeFor remembers that room is made for a task. A daemon that starts again does
 // not know it; then whoever comes first in the queue gets the room.
 func (l *loop) madeFor(id headrace.TaskID) {
-	if u := l.tasks[id]; u != nil {
+	if u := l.tasks.all[id]; u != nil {
 		u.room = true
 	}
 }
 
 // bringBack starts, resumes or restores a task if there is a slot for it.
 func (l *loop) bringBack(t *task, o headrace.Order, in *intent) {
-	if t.rec.Held || l.slotsUsed()+t.rec.CPUs > l.cfg.Slots+1e-9 {
+	if t.rec.Held || l.tasks.slotsUsed()+t.rec.CPUs > l.cfg.Slots+1e-9 {
 		l.warn("slots", "the policy wants to run a task for which there is no slot", "id", o.Task)
 		return
 	}
@@ -252,7 +252,7 @@ func (l *loop) preempt(t *task, o headrace.Order, in *intent) {
 			l.suspend(t, in, nil)
 		}
 	case headrace.Checkpoint:
-		if st := l.store(o.Store); st != nil {
+		if st := l.stores.named(o.Store); st != nil {
 			l.checkpoint(t, in, st, nil)
 			return
 		}

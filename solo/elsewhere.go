@@ -137,7 +137,7 @@ func (l *loop) expect(t *task) (migrate.Parcel, *store) {
 	if l.cfg.Elsewhere == nil || l.cfg.CRIU == "" {
 		return migrate.Parcel{}, nil
 	}
-	st, err := l.chooseStore("", t)
+	st, err := l.stores.choose("", t)
 	if err != nil {
 		return migrate.Parcel{}, nil
 	}

@@ -33,9 +33,9 @@ func (l *loop) refusesFrom(by serve.Viewer, tasks []*task) error {
 	if err := l.refuses(len(tasks)); err != nil || by.All {
 		return err
 	}
-	if len(l.active)+len(tasks) > maxUnended-reservedForRoot {
+	if len(l.tasks.active)+len(tasks) > maxUnended-reservedForRoot {
 		return fmt.Errorf("%w: %d tasks of all users are waiting or running already, and the rest of %d is kept for root; wait until some have ended",
-			serve.ErrBusy, len(l.active), maxUnended)
+			serve.ErrBusy, len(l.tasks.active), maxUnended)
 	}
 	t := tasks[0]
 	t.rec.SpecBytes = t.specBytes()
@@ -74,7 +74,7 @@ func (l *loop) specBytesOfOthers() (total int64) {
 func (l *loop) useOf(uid uint32) limits.Use {
 	if l.uses == nil {
 		l.uses = map[uint32]limits.Use{}
-		for _, t := range l.active {
+		for _, t := range l.tasks.active {
 			l.admitted(t)
 		}
 	}

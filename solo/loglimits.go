@@ -39,7 +39,7 @@ func (l *loop) keepLogs() {
 
 // logsToKeep are the tasks that may have logs.
 func (l *loop) logsToKeep() []tasklog.Task {
-	tasks := make([]tasklog.Task, 0, len(l.ended))
+	tasks := make([]tasklog.Task, 0, len(l.tasks.ended))
 	add := func(t *task) {
 		if t.rec.Starts == 0 {
 			return
@@ -50,10 +50,10 @@ func (l *loop) logsToKeep() []tasklog.Task {
 			Ended: t.rec.State.Final() && t.rec.State != headrace.Lost, Limit: l.limitsOf(t).LogBytes,
 		})
 	}
-	for _, t := range l.ended {
+	for _, t := range l.tasks.ended {
 		add(t)
 	}
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		add(t)
 	}
 	return tasks

@@ -2,13 +2,9 @@ package solo
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"headrace"
-	"headrace/internal/crash"
 	"headrace/limits"
 	"headrace/policy"
 )
@@ -24,12 +20,9 @@ type loop struct {
 	inputs     *inputs
 	containers *containers
 	rt         Runtime
-	img        Images
-	journal    journal
 	board      *board
 	counts     *counters
 	policy     decider
-	memory     func() (memoryInfo, error)
 	// every is the time between two ticks; an end of the daemon waits at most
 	// stopWait for operations.
 	every, stopWait time.Duration
@@ -38,27 +31,18 @@ type loop struct {
 	*turn
 	*seldom
 
-	meta   meta
-	tasks  map[headrace.TaskID]*task
-	active []*task // have not ended, in order of submission
-	ended  []*task // in the order in which they ended
-	// endedStates counts them.
-	endedStates [headrace.Lost + 1]int
-	stores      []*store
-	swap        swapState
-	mem         memoryInfo
-	round       round
-
-	// littered tasks have ended and left checkpoints that could not be removed;
-	// at the boot time given it is tried again.
-	littered map[*task]time.Duration
+	tasks  *table
+	stores *stores
+	memory *memory
+	images *images
+	ledger *ledger
+	round  round
 
 	logs logKeeping
 	// uses is what users have in the queue, nil until somebody asks in a turn.
 	uses map[uint32]limits.Use
 
 	stopping bool
-	full     bool // the file system of the state directory is full
 	started  time.Time
 }
 
@@ -120,7 +104,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 		r.told(l.turn)
 	}
 	l.released = nil
-	l.inputs.keep(l.active)
+	l.inputs.keep(l.tasks.active)
 	return l.commit(ctx)
 }
 
@@ -129,17 +113,13 @@ func (l *loop) endTurn(ctx context.Context) error {
 func (l *loop) commit(ctx context.Context) error {
 	b := l.batch()
 	if l.metaChanged {
-		b.meta = &l.meta
+		b.meta = &meta{Boot: l.boot, Order: l.tasks.order, swapSpeed: l.memory.swapSpeed, Stores: l.stores.known}
 	}
-	if !b.empty() {
-		crash.Here("solo.commit.before")
-		if err := l.write(ctx, b); err != nil {
-			return err
-		}
-		crash.Here("solo.commit.after")
+	if err := l.ledger.write(ctx, b); err != nil {
+		return err
 	}
 	for id := range l.written {
-		if t := l.tasks[id]; t != nil {
+		if t := l.tasks.all[id]; t != nil {
 			t.store()
 		}
 	}
@@ -149,58 +129,21 @@ func (l *loop) commit(ctx context.Context) error {
 	return nil
 }
 
-// write commits a batch. While the file system is full it waits: nothing may
-// happen that is not recorded.
-func (l *loop) write(ctx context.Context, b batch) error {
-	for {
-		err := l.journal.commit(b)
-		r, reserves := l.journal.(reserver)
-		if err == nil {
-			l.full = l.full && reserves // until the reserve is there again
-			return nil
-		}
-		if !errors.Is(err, errNoSpace) {
-			return fmt.Errorf("%w; the daemon stops, tasks run on and are found again when it is started", err)
-		}
-		l.full = true
-		l.log.Error("the state directory is full: make room", "dir", l.cfg.StateDir, "err", err)
-		if reserves && r.spendReserve() {
-			continue
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// reserver is a journal that keeps space for bad times.
-type reserver interface {
-	keepReserve() bool
-	spendReserve() bool
-}
-
 // tick does what has to be done from time to time.
 func (l *loop) tick() {
 	l.redecide = true
-	l.readMemory()
+	if err := l.memory.look(); err != nil {
+		l.warn("memory", "the memory could not be read", "err", err)
+	}
 	l.pollStats()
 	if !l.cfg.Policy.NoResidencyOrder {
-		l.inputs.follow(func() []*task { return l.active }, func() { l.redecide = true })
+		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.watchStores()
+	l.stores.watch(l.driver)
 	l.forgetOld()
 	l.keepLogs()
-	l.sweep()
-	if r, ok := l.journal.(reserver); ok {
-		if kept := r.keepReserve(); kept && l.full {
-			l.full = false
-			l.log.Info("the state directory has room again")
-		} else if !kept {
-			l.full = true
-		}
-	}
+	l.images.sweep()
+	l.ledger.keepReserve()
 }
 
 // stop lets operations that are under way end, within limits, and leaves the
@@ -212,7 +155,7 @@ func (l *loop) stop() error {
 	background := context.Background()
 	for {
 		busy, running, stopped := 0, 0, 0
-		for _, t := range l.active {
+		for _, t := range l.tasks.active {
 			if t.op != nil {
 				busy++
 			}
@@ -238,65 +181,11 @@ func (l *loop) stop() error {
 	}
 }
 
-// inactive moves a task that has ended out of the queue.
-func (l *loop) inactive(t *task) {
-	if i := slices.Index(l.active, t); i >= 0 {
-		l.active = slices.Delete(l.active, i, i+1)
-	}
-	l.ended = append(l.ended, t)
-	l.endedStates[t.rec.State]++
-	for _, c := range t.queue {
-		l.answer(c, t, errEnded(t))
-	}
-	t.queue = nil
-	l.inputs.unfollow(t)
-}
-
-// removeEnded takes an ended task out of the list of these.
-func (l *loop) removeEnded(t *task) {
-	if i := slices.Index(l.ended, t); i >= 0 {
-		l.ended = slices.Delete(l.ended, i, i+1)
-		l.endedStates[t.rec.State]--
-	}
-	delete(l.littered, t)
-}
-
-// reactivate is the opposite of inactive.
-func (l *loop) reactivate(t *task) {
-	l.removeEnded(t)
-	at, _ := slices.BinarySearchFunc(l.active, t.rec.Order, func(x *task, order uint64) int {
-		switch {
-		case x.rec.Order < order:
-			return -1
-		case x.rec.Order > order:
-			return 1
-		}
-		return 0
-	})
-	l.active = slices.Insert(l.active, at, t)
-}
-
 // forgetOld forgets the oldest ended tasks beyond the number to keep.
 func (l *loop) forgetOld() {
-	excess := len(l.ended) - l.cfg.KeepEnded
-	for _, t := range slices.Clone(l.ended) {
-		if excess <= 0 {
-			return
-		}
-		excess--
+	for _, t := range l.tasks.old(l.cfg.KeepEnded) {
 		if t.op == nil && t.rec.Checkpoint == nil {
 			l.forget(t, nil)
 		}
 	}
-}
-
-// slotsUsed is what running tasks and those that are being brought back hold.
-func (l *loop) slotsUsed() float64 {
-	var used float64
-	for _, t := range l.active {
-		if t.holdsSlot() {
-			used += t.rec.CPUs
-		}
-	}
-	return used
 }

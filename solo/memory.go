@@ -2,7 +2,7 @@ package solo
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"time"
 
 	"headrace/internal/linux"
@@ -28,72 +28,72 @@ const (
 	swapFullFor      = 30 * time.Second
 )
 
-// swapState is what the loop knows of paging beyond its bandwidths.
-type swapState struct {
+// memory is what is known of the machine's memory and swap.
+type memory struct {
+	memoryInfo
+	read func() (memoryInfo, error)
+	swapSpeed
+	// reserve is the part of swap that is left to others.
+	reserve int64
 	// Until then (boot time) nothing more is paged out, after a failure.
 	fullUntil time.Duration
 }
 
-// measureSwap tries swap out, where there is some.
-func (l *loop) measureSwap(ctx context.Context, measure func(context.Context, int64) (proc.SwapSpeed, error)) {
-	if l.mem.SwapFree < 2*swapProbe {
-		return
+// setSpeed takes over how fast swap was when it was last used, or guesses.
+func (m *memory) setSpeed(s swapSpeed) {
+	m.swapSpeed = s
+	if s.SwapOut == 0 {
+		m.SwapOut, m.SwapIn = guessSwapOut, guessSwapIn
 	}
-	s, err := measure(ctx, swapProbe)
-	if err != nil {
-		l.log.Warn("the speed of swap could not be measured", "err", err)
-		return
-	}
-	l.meta.SwapOut, l.meta.SwapIn, l.meta.SwapBoot, l.metaChanged = s.Out, s.In, l.boot, true
-	l.log.Info("swap", "out", int64(s.Out), "in", int64(s.In))
 }
 
-func (l *loop) readMemory() {
-	m, err := l.memory()
-	if err != nil {
-		l.warn("memory", "the memory could not be read", "err", err)
+// measure tries swap out, where there is some.
+func (m *memory) measure(ctx context.Context, boot string, try func(context.Context, int64) (proc.SwapSpeed, error), log *slog.Logger) {
+	if m.SwapFree < 2*swapProbe {
 		return
 	}
-	l.mem = m
+	s, err := try(ctx, swapProbe)
+	if err != nil {
+		log.Warn("the speed of swap could not be measured", "err", err)
+		return
+	}
+	m.swapSpeed = swapSpeed{SwapOut: s.Out, SwapIn: s.In, SwapBoot: boot}
+	log.Info("swap", "out", int64(s.Out), "in", int64(s.In))
+}
+
+// look finds out how much there is now.
+func (m *memory) look() error {
+	now, err := m.read()
+	if err == nil {
+		m.memoryInfo = now
+	}
+	return err
 }
 
 // swapRoom is what may be paged out.
-func (l *loop) swapRoom(now time.Duration) int64 {
-	if now < l.swap.fullUntil {
+func (m *memory) swapRoom(now time.Duration) int64 {
+	if now < m.fullUntil {
 		return 0
 	}
-	return max(0, l.mem.SwapFree-l.cfg.SwapReserve)
+	return max(0, m.SwapFree-m.reserve)
 }
 
-func (l *loop) pagedOut(t *task, bytes int64, took time.Duration, err error) {
-	if bytes >= minSwapOutSample && took > 0 {
-		l.meta.SwapOut = ewma(l.meta.SwapOut, float64(bytes)/took.Seconds())
-		l.metaChanged = true
-	}
-	if t.known {
-		moved := min(bytes, t.stats.Resident)
-		t.stats.Resident -= moved
-		t.stats.Swapped += moved
-	}
-	if err == nil || errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
-		return
-	}
-	l.log.Warn("paging out failed", "id", t.rec.ID, "bytes", bytes, "err", err)
-	l.swap.fullUntil = l.clk.boot() + swapFullFor
+// learnOut corrects the speed of paging out, and reports whether it has changed.
+func (m *memory) learnOut(bytes int64, took time.Duration) bool {
+	return learnSpeed(&m.SwapOut, bytes, minSwapOutSample, took)
 }
 
-func (l *loop) pagedIn(bytes int64, took time.Duration, err error) {
-	if errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
-		return
+// learnIn is learnOut for paging in.
+func (m *memory) learnIn(bytes int64, took time.Duration) bool {
+	return learnSpeed(&m.SwapIn, bytes, minSwapInSample, took)
+}
+
+func learnSpeed(speed *float64, bytes, least int64, took time.Duration) bool {
+	if bytes < least || took <= 0 {
+		return false
 	}
-	if err != nil {
-		l.log.Warn("paging in failed; the task will do it by itself", "err", err)
-		return
-	}
-	if bytes >= minSwapInSample && took > 0 {
-		l.meta.SwapIn = ewma(l.meta.SwapIn, float64(bytes)/took.Seconds())
-		l.metaChanged = true
-	}
+	*speed = ewma(*speed, float64(bytes)/took.Seconds())
+	return true
 }
 
 // ewma moves an average towards a new sample; the first one is taken as it is.

@@ -108,12 +108,12 @@ func (l *loop) start(t *task, in *intent) {
 		var from arrivedFrom
 		var err error
 		// A new attempt must not be taken for the continuation of old images.
-		left := removeImages(l.img, dirs, spec.ID, l.log)
+		left := l.images.remove(dirs, spec.ID)
 		if len(left) > 0 {
 			err = fmt.Errorf("old checkpoints in %q cannot be removed", left)
 		}
 		if err == nil {
-			spec, err = l.whole(spec, stored)
+			spec, err = l.ledger.whole(spec, stored)
 		}
 		if err == nil && again {
 			err = l.rt.Reset(ctx, spec)
@@ -246,6 +246,22 @@ func (l *loop) pageOut(t *task, bytes int64) {
 	})
 }
 
+func (l *loop) pagedOut(t *task, bytes int64, took time.Duration, err error) {
+	if l.memory.learnOut(bytes, took) {
+		l.metaChanged = true
+	}
+	if t.known {
+		moved := min(bytes, t.stats.Resident)
+		t.stats.Resident -= moved
+		t.stats.Swapped += moved
+	}
+	if err == nil || errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
+		return
+	}
+	l.log.Warn("paging out failed", "id", t.rec.ID, "bytes", bytes, "err", err)
+	l.memory.fullUntil = l.clk.boot() + swapFullFor
+}
+
 func (l *loop) resume(t *task, in *intent) {
 	live, swapped := t.live, t.stats.Swapped
 	l.begin(t, headrace.Resuming, in, nil, func(ctx context.Context) func() error {
@@ -279,7 +295,15 @@ func (l *loop) pageIn(live Task, swapped int64) {
 		watch := l.stopwatch()
 		_, err := live.PageIn(ctx)
 		took, _ := watch()
-		return func() { l.pagedIn(swapped, took, err) }
+		return func() {
+			switch {
+			case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
+			case err != nil:
+				l.log.Warn("paging in failed; the task will do it by itself", "err", err)
+			case l.memory.learnIn(swapped, took):
+				l.metaChanged = true
+			}
+		}
 	})
 }
 
@@ -317,7 +341,7 @@ func (l *loop) kill(t *task, in *intent, c *call) {
 func (l *loop) forget(t *task, c *call) {
 	id, dirs := t.rec.ID, t.rec.ImageDirs
 	l.begin(t, headrace.Forgetting, nil, c, func(ctx context.Context) func() error {
-		left := removeImages(l.img, dirs, id, l.log)
+		left := l.images.remove(dirs, id)
 		err := l.rt.Remove(ctx, id)
 		return func() error {
 			t.rec.ImageDirs = left
@@ -326,9 +350,8 @@ func (l *loop) forget(t *task, c *call) {
 				l.touch(t)
 				return err
 			}
-			delete(l.tasks, id)
-			l.inputs.leave(t, l.tasks)
-			l.removeEnded(t)
+			l.tasks.remove(t)
+			l.inputs.leave(t, l.tasks.all)
 			l.deleted = append(l.deleted, id)
 			return nil
 		}

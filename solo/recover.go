@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,26 +37,22 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 			t.spec = *spec
 			t.store()
 		}
-		l.tasks[r.ID] = t
+		l.tasks.load(t)
 		l.show(t)
 		if r.State.Final() {
-			l.ended = append(l.ended, t)
-			l.endedStates[r.State]++
 			if r.Checkpoint == nil {
-				l.dropImages(t)
+				l.images.drop(t)
 			}
 			if same {
 				over = append(over, t)
 			}
 			continue
 		}
-		l.active = append(l.active, t)
 		if mayHaveProcesses(r) {
 			look = append(look, t)
 		}
 	}
-	slices.SortFunc(l.active, func(a, b *task) int { return int(int64(a.rec.Order) - int64(b.rec.Order)) })
-	slices.SortFunc(l.ended, func(a, b *task) int { return int(a.rec.EndedMs - b.rec.EndedMs) })
+	l.tasks.sort()
 
 	found := make([]finding, len(look))
 	group, ctx := errgroup.WithContext(ctx)
@@ -89,16 +84,16 @@ func (l *loop) recover(ctx context.Context, c contents) error {
 	for i, t := range look {
 		l.reconcile(t, found[i], same)
 	}
-	if err := l.inputs.reconcile(l.tasks); err != nil {
+	if err := l.inputs.reconcile(l.tasks.all); err != nil {
 		return err
 	}
 	l.containers.endUnsupervised(same)
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		l.inputs.expect(t)
 	}
 	l.rebase(same)
-	l.meta.Boot, l.metaChanged = l.boot, true
-	l.log.Info("state read", "tasks", len(l.tasks), "unended", len(l.active), "same boot", same)
+	l.metaChanged = true // the boot
+	l.log.Info("state read", "tasks", len(l.tasks.all), "unended", len(l.tasks.active), "same boot", same)
 	return nil
 }
 
@@ -112,7 +107,7 @@ func mayHaveProcesses(r *record) bool {
 // continued.
 func (l *loop) rebase(same bool) {
 	now := l.clk.boot()
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		if same && t.rec.Boot == l.boot && t.rec.Since <= now {
 			continue
 		}
@@ -139,7 +134,7 @@ func (l *loop) find(ctx context.Context, r record, same bool) finding {
 		f = finding{exit: exit}
 	}
 	if in := r.Op; in.doing() == headrace.Checkpointing && in.Dir != "" {
-		f.image = l.findImage(r)
+		f.image = l.images.newer(r.ID, in, r.Checkpoint)
 	}
 	return f
 }
@@ -165,28 +160,6 @@ func (l *loop) unseenEnd(id headrace.TaskID, seen time.Time) (*proc.Exit, error)
 		return nil, err
 	}
 	return &exit, nil
-}
-
-// findImage looks for a checkpoint that was committed by the operation in r.
-func (l *loop) findImage(r record) *image {
-	in := r.Op
-	info, ok, err := l.img.Latest(in.Dir, r.ID)
-	if err != nil {
-		l.log.Warn("looking for a checkpoint failed", "id", r.ID, "dir", in.Dir, "err", err)
-		return nil
-	}
-	old := r.Checkpoint
-	if !ok || old != nil && old.Dir == in.Dir && info.Seq <= old.Seq {
-		return nil
-	}
-	im := &image{
-		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
-		Stored: info.Stored, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
-	}
-	if st := l.store(in.Store); st != nil {
-		im.Compress = st.Compress
-	}
-	return im
 }
 
 // reconcile brings one record up to date with what was found.
@@ -287,7 +260,7 @@ func (l *loop) finish(t *task, again *intent) {
 		stats, err := l.askAgain(ctx, live, again)
 		var im *image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
-			im = l.findImage(record{submission: submission{ID: id}, Op: again, saved: saved{Checkpoint: last}})
+			im = l.images.newer(id, again, last)
 		}
 		return func() error { return l.settledAs(t, again, stats, im, err) }
 	})
@@ -306,7 +279,7 @@ func (l *loop) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats,
 	case headrace.Resuming:
 		err = live.Resume(ctx)
 	case headrace.Checkpointing:
-		st := l.store(in.Store)
+		st := l.stores.named(in.Store)
 		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
 		_, err = live.Checkpoint(ctx, opts)
 	}
@@ -359,7 +332,7 @@ func (l *loop) settledAs(t *task, in *intent, stats proc.Stats, im *image, err e
 		t.rec.Checkpoint, t.rec.RanOn = im, false
 		l.left(t, in, headrace.Checkpoint)
 		l.enter(t, headrace.Checkpointed, event{Bytes: im.Stored, Reason: reason})
-		l.collect(t)
+		l.images.collect(t)
 		return nil
 	default:
 		return nil // ended; the connection will tell

@@ -35,13 +35,13 @@ type storeStatus struct {
 func (l *loop) nodeStatus() nodeStatus {
 	s := nodeStatus{
 		slots: l.cfg.Slots, memory: l.cfg.Memory,
-		swapTotal: l.mem.SwapTotal, swapFree: l.mem.SwapFree,
-		swapOut: l.meta.SwapOut, swapIn: l.meta.SwapIn,
+		swapTotal: l.memory.SwapTotal, swapFree: l.memory.SwapFree,
+		swapOut: l.memory.SwapOut, swapIn: l.memory.SwapIn,
 		policy: l.cfg.policyName(), started: l.started, host: l.host,
-		states: l.endedStates,
+		states: l.tasks.endedStates,
 	}
 	used := map[string]int64{}
-	for _, t := range l.active {
+	for _, t := range l.tasks.active {
 		s.states[t.rec.State]++
 		if t.holdsSlot() {
 			s.slotsUsed += t.rec.CPUs
@@ -56,7 +56,7 @@ func (l *loop) nodeStatus() nodeStatus {
 		}
 	}
 	now := l.clk.boot()
-	for _, st := range l.stores {
+	for _, st := range l.stores.all {
 		s.stores = append(s.stores, storeStatus{StoreView: st.view(now), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
 	}
 	return s

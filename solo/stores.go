@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -33,6 +34,14 @@ const (
 	bigDump   = 32 << 20
 )
 
+// stores are the checkpoint stores.
+type stores struct {
+	all []*store
+	// known is how fast they are, and were that are not used now, by directory.
+	known map[string]measure
+	clk   clock
+}
+
 // store is a checkpoint store and what is known of it.
 type store struct {
 	StoreConfig
@@ -59,9 +68,9 @@ type dump struct {
 }
 
 // openStores creates the directories and finds out which share a device.
-func openStores(cfg []StoreConfig) ([]*store, error) {
+func openStores(cfg []StoreConfig, clk clock) (*stores, error) {
 	devices := map[uint64]*device{}
-	var stores []*store
+	a := &stores{known: map[string]measure{}, clk: clk}
 	for _, c := range cfg {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", c.Name, err)
@@ -79,9 +88,9 @@ func openStores(cfg []StoreConfig) ([]*store, error) {
 			d = &device{sem: semaphore.NewWeighted(1)}
 			devices[st.Dev] = d
 		}
-		stores = append(stores, &store{StoreConfig: c, device: d, free: freeSpace(c.Dir)})
+		a.all = append(a.all, &store{StoreConfig: c, device: d, free: freeSpace(c.Dir)})
 	}
-	return stores, nil
+	return a, nil
 }
 
 func freeSpace(dir string) int64 {
@@ -92,20 +101,19 @@ func freeSpace(dir string) int64 {
 	return int64(fs.Bavail) * fs.Bsize
 }
 
-// measureStores fills in the bandwidths: from the records when they are recent,
-// else by trying.
-func measureStores(ctx context.Context, stores []*store, known map[string]measure, img Images, clk clock, log *slog.Logger) {
+// measure fills in the bandwidths: from the records when they are recent, else by
+// trying.
+func (a *stores) measure(ctx context.Context, recorded map[string]measure, img Images, log *slog.Logger) {
+	maps.Copy(a.known, recorded)
 	var wg sync.WaitGroup
-	for _, s := range stores {
-		m, ok := known[s.Dir]
-		age := clk.wall().Sub(time.UnixMilli(m.MeasuredMs))
+	for _, s := range a.all {
+		m, ok := a.known[s.Dir]
+		age := a.clk.wall().Sub(time.UnixMilli(m.MeasuredMs))
 		if ok && m.Write > 0 && m.Read > 0 && age >= 0 && age < measureValid {
 			s.measure = m
 			continue
 		}
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			write, read, err := img.Measure(ctx, s.Dir)
 			if err != nil || write <= 0 || read <= 0 {
 				log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
@@ -113,16 +121,17 @@ func measureStores(ctx context.Context, stores []*store, known map[string]measur
 			}
 			s.measure = measure{
 				Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead,
-				MeasuredMs: clk.wall().UnixMilli(),
+				MeasuredMs: a.clk.wall().UnixMilli(),
 			}
 			log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
-		}()
+		})
 	}
 	wg.Wait()
 }
 
-func (l *loop) store(name string) *store {
-	for _, s := range l.stores {
+// named is the store with a name; nil: there is none.
+func (a *stores) named(name string) *store {
+	for _, s := range a.all {
 		if s.Name == name {
 			return s
 		}
@@ -130,24 +139,24 @@ func (l *loop) store(name string) *store {
 	return nil
 }
 
-// chooseStore is the store a user named, else the one where the dump is likely
+// choose is the store a user named, else the one where the dump is likely
 // to be done first.
-func (l *loop) chooseStore(name string, t *task) (*store, error) {
+func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
-		if st := l.store(name); st != nil {
+		if st := a.named(name); st != nil {
 			return st, nil
 		}
 		var names []string
-		for _, s := range l.stores {
+		for _, s := range a.all {
 			names = append(names, s.Name)
 		}
 		return nil, fmt.Errorf("%w: there is no checkpoint store %q; there is %q", serve.ErrInput, name, names)
 	}
-	now := l.clk.boot()
+	now := a.clk.boot()
 	var best *store
 	var bestTime time.Duration
-	for _, s := range l.stores {
-		need := l.dumpEstimate(t, s) + s.queue(now)
+	for _, s := range a.all {
+		need := s.estimate(t.dirty()) + s.queue(now)
 		roomy := s.free < 0 || !t.known || s.free > t.dirty()
 		if now < s.fullUntil || !roomy {
 			continue
@@ -162,8 +171,9 @@ func (l *loop) chooseStore(name string, t *task) (*store, error) {
 	return best, nil
 }
 
-func (l *loop) dumpEstimate(t *task, s *store) time.Duration {
-	return s.DumpOverhead + transfer(t.dirty(), s.Write)
+// estimate is how long a dump of so many bytes takes.
+func (s *store) estimate(dirty int64) time.Duration {
+	return s.DumpOverhead + transfer(dirty, s.Write)
 }
 
 func transfer(bytes int64, bandwidth float64) time.Duration {
@@ -232,12 +242,11 @@ func learnBandwidth(known float64, bytes int64, net, gross time.Duration) float6
 	return ewma(known, float64(bytes)/net.Seconds())
 }
 
-func (l *loop) storeViews(now time.Duration) []headrace.StoreView {
-	if l.cfg.CRIU == "" {
-		return nil
-	}
-	out := make([]headrace.StoreView, 0, len(l.stores))
-	for _, s := range l.stores {
+// views are the stores that can be used now.
+func (a *stores) views() []headrace.StoreView {
+	now := a.clk.boot()
+	out := make([]headrace.StoreView, 0, len(a.all))
+	for _, s := range a.all {
 		if now < s.fullUntil {
 			continue
 		}
@@ -253,30 +262,18 @@ func (s *store) view(now time.Duration) headrace.StoreView {
 	}
 }
 
-// watchStores looks how much room there is, in the background: a file system on
-// the network may not answer.
-func (l *loop) watchStores() {
-	for _, s := range l.stores {
+// watch looks how much room there is, in the background: a file system on the network
+// may not answer.
+func (a *stores) watch(d *driver) {
+	for _, s := range a.all {
 		if s.looking {
 			continue
 		}
 		s.looking = true
-		l.background(func(context.Context) func() {
+		d.background(func(context.Context) func() {
 			free := freeSpace(s.Dir)
 			return func() { s.looking, s.free = false, free }
 		})
-		l.meta.Stores[s.Dir] = s.measure
+		a.known[s.Dir] = s.measure
 	}
-}
-
-// removeImages removes a task's checkpoints from directories and returns those
-// for which it did not succeed.
-func removeImages(img Images, dirs []string, id headrace.TaskID, log *slog.Logger) (left []string) {
-	for _, d := range dirs {
-		if err := img.Remove(d, id); err != nil {
-			log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
-			left = append(left, d)
-		}
-	}
-	return left
 }

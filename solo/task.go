@@ -97,17 +97,6 @@ func (t *task) store() {
 	}
 }
 
-// whole is the specification of a task with all that it needs to be started. It
-// reads the journal and may be called from any goroutine.
-func (l *loop) whole(spec proc.Spec, stored bool) (proc.Spec, error) {
-	if !stored {
-		return spec, nil
-	}
-	var err error
-	spec.Env, err = l.journal.env(spec.ID)
-	return spec, err
-}
-
 func (t *task) snapshot() *snapshot {
 	s := &snapshot{rec: t.rec, note: t.note, trouble: t.trouble, argv: t.spec.Argv, output: t.spec.Output, resident: t.resident}
 	if t.rec.Op != nil {
@@ -185,17 +174,22 @@ func (l *loop) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	}
 	t.rec.EndedMs = e.AtMs
 	l.enter(t, s, e)
-	l.inactive(t)
-	l.inputs.release(t, l.active)
+	l.tasks.end(t)
+	for _, c := range t.queue {
+		l.answer(c, t, errEnded(t))
+	}
+	t.queue = nil
+	l.inputs.unfollow(t)
+	l.inputs.release(t, l.tasks.active)
 	if keepImages {
 		return
 	}
 	l.inputs.giveUpLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
-	l.inputs.leave(t, l.tasks)
+	l.inputs.leave(t, l.tasks.all)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
 	l.written[t.rec.ID] = &t.spec
-	l.dropImages(t)
+	l.images.drop(t)
 }
 
 // maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is
@@ -215,44 +209,6 @@ func shortened(argv []string) []string {
 		}
 	}
 	return argv
-}
-
-// dropImages removes the checkpoints of an ended task in the background. The
-// record names their directories until that is done; what does not succeed is
-// tried again later.
-func (l *loop) dropImages(t *task) {
-	dirs := t.rec.ImageDirs
-	delete(l.littered, t)
-	if len(dirs) == 0 {
-		return
-	}
-	id := t.rec.ID
-	l.later(func() {
-		l.background(func(context.Context) func() {
-			left := removeImages(l.img, dirs, id, l.log)
-			return func() {
-				if l.tasks[id] == t && t.rec.State.Final() && t.rec.Checkpoint == nil {
-					t.rec.ImageDirs = left
-					l.touch(t)
-					if len(left) > 0 {
-						l.littered[t] = l.clk.boot() + dropRetry
-					}
-				}
-			}
-		})
-	})
-}
-
-const dropRetry = 30 * time.Second
-
-// sweep tries again to remove checkpoints of ended tasks.
-func (l *loop) sweep() {
-	now := l.clk.boot()
-	for t, at := range l.littered {
-		if now >= at {
-			l.dropImages(t)
-		}
-	}
 }
 
 // startOver makes the task pending again.

@@ -45,7 +45,7 @@ func (l *loop) ask(ctx context.Context, c *call) (*snapshot, error) {
 }
 
 func (l *loop) take(c *call) {
-	t := l.tasks[c.id]
+	t := l.tasks.all[c.id]
 	switch {
 	case t == nil || !c.by.Sees(t.rec.UID):
 		l.answer(c, nil, fmt.Errorf("%w: %s", serve.ErrNotFound, c.id))
@@ -107,7 +107,7 @@ func (l *loop) perform(t *task, c *call) {
 		}
 		l.forget(t, c)
 	case backFromLoss:
-		l.reactivate(t)
+		l.tasks.reactivate(t)
 		t.rec.EndedMs, t.rec.Exit = 0, nil
 		l.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
 		l.bringBackFor(t, c)
@@ -156,7 +156,7 @@ func (l *loop) checkpointFor(t *task, c *call) {
 		l.answer(c, t, nil)
 		return
 	}
-	st, err := l.chooseStore(c.store, t)
+	st, err := l.stores.choose(c.store, t)
 	if err != nil {
 		l.answer(c, t, err)
 		return
@@ -247,21 +247,21 @@ func (l *loop) refuses(n int) error {
 	switch {
 	case l.stopping:
 		return serve.ErrStopping
-	case l.full:
+	case l.ledger.full:
 		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", serve.ErrBusy, l.cfg.StateDir)
-	case len(l.active)+n > maxUnended:
-		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", serve.ErrBusy, len(l.active))
+	case len(l.tasks.active)+n > maxUnended:
+		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", serve.ErrBusy, len(l.tasks.active))
 	}
 	return nil
 }
 
 // admit puts a new task into the queue.
 func (l *loop) admit(t *task) {
-	l.meta.Order++
+	l.tasks.order++
 	l.metaChanged = true
-	t.rec.Order = l.meta.Order
+	t.rec.Order = l.tasks.order
 	if !t.hosted() {
-		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.meta.Order))
+		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", l.tasks.order))
 	}
 	t.spec.ID = t.rec.ID
 	t.rec.SpecBytes = t.specBytes()
@@ -273,8 +273,7 @@ func (l *loop) admit(t *task) {
 		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
 	}
 	t.rec.note(event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
-	l.tasks[t.rec.ID] = t
-	l.active = append(l.active, t)
+	l.tasks.add(t)
 	l.admitted(t)
 	l.written[t.rec.ID] = &t.spec
 	l.touch(t)

@@ -13,16 +13,20 @@ const node headrace.NodeID = "this machine"
 // view is what the policy may know.
 func (l *loop) view() headrace.View {
 	now := l.clk.boot()
+	var stores []headrace.StoreView
+	if l.cfg.CRIU != "" {
+		stores = l.stores.views()
+	}
 	v := headrace.View{
 		Nodes: []headrace.NodeView{{
 			ID: node, CPUs: l.cfg.Slots, Memory: l.cfg.Memory,
-			SwapFree: l.swapRoom(now), SwapOut: l.meta.SwapOut, SwapIn: l.meta.SwapIn,
-			Stores: l.storeViews(now),
+			SwapFree: l.memory.swapRoom(now), SwapOut: l.memory.SwapOut, SwapIn: l.memory.SwapIn,
+			Stores: stores,
 		}},
-		Tasks: make([]headrace.TaskView, 0, len(l.active)),
+		Tasks: make([]headrace.TaskView, 0, len(l.tasks.active)),
 	}
-	tasks := make([]*task, 0, len(l.active))
-	for _, t := range l.active {
+	tasks := make([]*task, 0, len(l.tasks.active))
+	for _, t := range l.tasks.active {
 		if t.hosted() {
 			continue
 		}

@@ -1,0 +1,122 @@
+package solo
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+)
+
+// images are the checkpoints on storage.
+type images struct {
+	Images
+	turn   *turn
+	driver *driver
+	tasks  *table
+	stores *stores
+	clk    clock
+	log    *slog.Logger
+	// littered tasks have ended and left checkpoints that could not be removed; at the
+	// boot time given it is tried again.
+	littered map[*task]time.Duration
+}
+
+const dropRetry = 30 * time.Second
+
+// remove removes a task's checkpoints from directories and returns those for which it
+// did not succeed. It may be called from anywhere.
+func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
+	for _, d := range dirs {
+		if err := m.Remove(d, id); err != nil {
+			m.log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+// newer looks for a checkpoint that was committed by the operation under way of a
+// record. It may be called from anywhere.
+func (m *images) newer(id headrace.TaskID, in *intent, old *image) *image {
+	info, ok, err := m.Latest(in.Dir, id)
+	if err != nil {
+		m.log.Warn("looking for a checkpoint failed", "id", id, "dir", in.Dir, "err", err)
+		return nil
+	}
+	if !ok || old != nil && old.Dir == in.Dir && info.Seq <= old.Seq {
+		return nil
+	}
+	im := &image{
+		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
+		Stored: info.Stored, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
+	}
+	if st := m.stores.named(in.Store); st != nil {
+		im.Compress = st.Compress
+	}
+	return im
+}
+
+// collect removes checkpoints that the newest one has made useless, once that
+// one is recorded.
+func (m *images) collect(t *task) {
+	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
+	m.inBackground(func() func() {
+		crash.Here("solo.collect")
+		if err := m.Collect(keep, id); err != nil {
+			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
+		}
+		others := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
+		left := m.remove(others, id)
+		return func() {
+			im := t.rec.Checkpoint
+			if im == nil || im.Dir != keep || t.op != nil {
+				return
+			}
+			t.rec.ImageDirs = append(left, keep)
+			m.turn.touch(t)
+		}
+	})
+}
+
+// drop removes the checkpoints of an ended task. The record names their directories
+// until that is done; what does not succeed is tried again later.
+func (m *images) drop(t *task) {
+	id, dirs := t.rec.ID, t.rec.ImageDirs
+	delete(m.littered, t)
+	if len(dirs) == 0 {
+		return
+	}
+	m.inBackground(func() func() {
+		left := m.remove(dirs, id)
+		return func() {
+			if !m.tasks.has(t) || !t.rec.State.Final() || t.rec.Checkpoint != nil {
+				return
+			}
+			t.rec.ImageDirs = left
+			m.turn.touch(t)
+			if len(left) > 0 {
+				m.littered[t] = m.clk.boot() + dropRetry
+			}
+		}
+	})
+}
+
+// sweep tries again to remove checkpoints of ended tasks.
+func (m *images) sweep() {
+	now := m.clk.boot()
+	for t, at := range m.littered {
+		switch {
+		case !m.tasks.has(t) || !t.rec.State.Final(): // its directories may belong to a successor
+			delete(m.littered, t)
+		case now >= at:
+			m.drop(t)
+		}
+	}
+}
+
+func (m *images) inBackground(work func() func()) {
+	m.turn.later(func() { m.driver.background(func(context.Context) func() { return work() }) })
+}

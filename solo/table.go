@@ -1,0 +1,93 @@
+package solo
+
+import (
+	"cmp"
+	"slices"
+
+	"headrace"
+)
+
+// table holds the tasks.
+type table struct {
+	all    map[headrace.TaskID]*task
+	active []*task // have not ended, in order of submission
+	ended  []*task // in the order in which they ended
+	// endedStates counts them.
+	endedStates [headrace.Lost + 1]int
+	// order is the number of the last submission; ids follow from it.
+	order uint64
+}
+
+func newTable() *table { return &table{all: map[headrace.TaskID]*task{}} }
+
+// load takes in a task that was recorded; sort follows.
+func (b *table) load(t *task) {
+	b.all[t.rec.ID] = t
+	if t.rec.State.Final() {
+		b.ended = append(b.ended, t)
+		b.endedStates[t.rec.State]++
+		return
+	}
+	b.active = append(b.active, t)
+}
+
+// sort brings loaded tasks into order.
+func (b *table) sort() {
+	slices.SortFunc(b.active, func(a, b *task) int { return cmp.Compare(a.rec.Order, b.rec.Order) })
+	slices.SortFunc(b.ended, func(a, b *task) int { return cmp.Compare(a.rec.EndedMs, b.rec.EndedMs) })
+}
+
+// add takes in a new task.
+func (b *table) add(t *task) {
+	b.all[t.rec.ID] = t
+	b.active = append(b.active, t)
+}
+
+// end moves a task that has ended out of the queue.
+func (b *table) end(t *task) {
+	if i := slices.Index(b.active, t); i >= 0 {
+		b.active = slices.Delete(b.active, i, i+1)
+	}
+	b.ended = append(b.ended, t)
+	b.endedStates[t.rec.State]++
+}
+
+// unend takes an ended task out of the list of these.
+func (b *table) unend(t *task) {
+	if i := slices.Index(b.ended, t); i >= 0 {
+		b.ended = slices.Delete(b.ended, i, i+1)
+		b.endedStates[t.rec.State]--
+	}
+}
+
+// reactivate is the opposite of end.
+func (b *table) reactivate(t *task) {
+	b.unend(t)
+	at, _ := slices.BinarySearchFunc(b.active, t.rec.Order, func(x *task, order uint64) int { return cmp.Compare(x.rec.Order, order) })
+	b.active = slices.Insert(b.active, at, t)
+}
+
+// remove forgets an ended task.
+func (b *table) remove(t *task) {
+	delete(b.all, t.rec.ID)
+	b.unend(t)
+}
+
+// has reports whether the task is the one that has its id.
+func (b *table) has(t *task) bool { return b.all[t.rec.ID] == t }
+
+// old are the first ended tasks beyond those to keep.
+func (b *table) old(keep int) []*task {
+	return slices.Clone(b.ended[:max(0, len(b.ended)-keep)])
+}
+
+// slotsUsed is what running tasks and those that are being brought back hold.
+func (b *table) slotsUsed() float64 {
+	var used float64
+	for _, t := range b.active {
+		if t.holdsSlot() {
+			used += t.rec.CPUs
+		}
+	}
+	return used
+}
