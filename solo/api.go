@@ -59,11 +59,11 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 	if q.Input != nil {
 		return s.runInput(ctx, q, by)
 	}
-	t, err := newTask(q, by, &s.loop.cfg)
+	t, err := newTask(q, by, s.loop.cfg)
 	if err != nil {
 		return nil, err
 	}
-	ids, _, err := s.loop.submit(ctx, by.Viewer(), t)
+	ids, _, err := s.loop.calls.submit(ctx, by.Viewer(), t)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.
 	if err != nil {
 		return nil, err
 	}
-	snap, err := s.loop.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.Viewer(), grace: grace, store: q.Store, force: q.Force})
+	snap, err := s.loop.calls.ask(ctx, &call{command: wanted, id: headrace.TaskID(q.Id), by: by.Viewer(), grace: grace, store: q.Store, force: q.Force})
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: it was broken off because something more urgent was asked of task %s", serve.ErrState, q.Id)
 	}

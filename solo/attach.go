@@ -40,7 +40,7 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 			go func() {
 				defer serving.Done()
 				defer conn.Close()
-				l.serveAttach(ctx, conn.(*serve.Peer))
+				l.containers.serve(ctx, conn.(*serve.Peer))
 			}()
 		}
 	}()
@@ -52,10 +52,10 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 	}, nil
 }
 
-// serveAttach starts the command of one process that has connected. Whatever goes
+// serve starts the command of one process that has connected. Whatever goes
 // wrong before it lets go of the command, that process runs it itself. To start it
 // may take long, when there is a checkpoint to be fetched.
-func (l *loop) serveAttach(ctx context.Context, from *serve.Peer) {
+func (h *containers) serve(ctx context.Context, from *serve.Peer) {
 	conn := from.UnixConn
 	if from.Refusal != nil {
 		attach.Answer(conn, attach.Reply{Error: from.Refusal.Error()})
@@ -63,21 +63,21 @@ func (l *loop) serveAttach(ctx context.Context, from *serve.Peer) {
 	}
 	q, files, peer, err := attach.Receive(conn)
 	if err != nil {
-		l.warn("attach", "a process that wanted to be a container was not understood", "err", err)
+		h.warn("attach", "a process that wanted to be a container was not understood", "err", err)
 		attach.Answer(conn, attach.Reply{Error: err.Error()}) // one that has gone needs no answer
 		return
 	}
 	a := arrival{Request: q, from: peer, files: files}
 	if a.cgroups, err = foreignCgroups(peer.PID); err != nil {
-		l.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
+		h.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
 	}
 	answer := attach.Reply{}
-	switch err := l.containers.receive(ctx, a); {
+	switch err := h.receive(ctx, a); {
 	case ctx.Err() != nil, errors.Is(err, serve.ErrStopping):
 		return // it is being started, maybe; the end of the connection tells it enough
 	case err != nil:
 		answer.Error = err.Error()
-		l.log.Warn("a container was not started here", "id", q.ID, "err", err)
+		h.log.Warn("a container was not started here", "id", q.ID, "err", err)
 	}
 	attach.Answer(conn, answer)
 }

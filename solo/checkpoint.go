@@ -12,42 +12,42 @@ import (
 
 // checkpoint dumps a running or suspended task to in.Store. The task goes on
 // until the device is free: one dump at a time for each.
-func (l *loop) checkpoint(t *task, in *intent, st *store, c *call) {
+func (o *operations) checkpoint(t *task, in *intent, st *store, c *call) {
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.addImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
 	d := st.enqueue(t, st.estimate(t.dirty()))
-	l.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
+	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		if err := st.device.sem.Acquire(ctx, 1); err != nil {
 			return func() error {
 				st.dequeue(d)
-				l.troubled(t, "the checkpoint was called off", l.clk.boot()+laterFor)
+				o.troubled(t, "the checkpoint was called off", o.clk.boot()+laterFor)
 				return err
 			}
 		}
-		l.post(func() { d.started = l.clk.boot() })
-		watch := l.stopwatch()
+		o.post(func() { d.started = o.clk.boot() })
+		watch := o.stopwatch()
 		res, err := live.Checkpoint(ctx, opts)
 		took, at := watch()
 		st.device.sem.Release(1)
 		return func() error {
 			st.dequeue(d)
 			if err != nil {
-				l.checkpointFailed(t, st, err)
+				o.checkpointFailed(t, st, err)
 				return err
 			}
-			l.checkpointed(t, in, st, res, took, at)
+			o.checkpointed(t, in, st, res, took, at)
 			return nil
 		}
 	})
 }
 
-func (l *loop) checkpointed(t *task, in *intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
-	l.succeeded(t)
+func (o *operations) checkpointed(t *task, in *intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
+	o.succeeded(t)
 	st.learnDump(res.Stored, res.Total, took)
-	l.metaChanged = true
-	l.counts.dump(took, res.Stored)
+	o.metaChanged = true
+	o.counts.dump(took, res.Stored)
 	if res.Chain > 1 && res.Total > 0 {
 		t.rec.Ratio = ewma(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
 	}
@@ -57,10 +57,10 @@ func (l *loop) checkpointed(t *task, in *intent, st *store, res proc.CheckpointR
 	}
 	t.rec.RanOn = false
 	t.rec.NoCheckpoint, t.noCheckpointUntil = "", 0
-	l.left(t, in, headrace.Checkpoint)
-	l.enter(t, headrace.Checkpointed, event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
+	o.left(t, in, headrace.Checkpoint)
+	o.enter(t, headrace.Checkpointed, event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
 	t.known = false
-	l.images.collect(t)
+	o.images.collect(t)
 }
 
 // laterFor is how long a task is not checkpointed again that held something which
@@ -73,7 +73,7 @@ const stalledFor = 15 * time.Minute
 
 // checkpointFailed leaves the task as it was and remembers why, for as long as that
 // holds.
-func (l *loop) checkpointFailed(t *task, st *store, err error) {
+func (o *operations) checkpointFailed(t *task, st *store, err error) {
 	until := time.Duration(0)
 	switch {
 	case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
@@ -82,35 +82,35 @@ func (l *loop) checkpointFailed(t *task, st *store, err error) {
 		t.rec.NoCheckpoint, t.noCheckpointUntil = err.Error(), 0
 	case errors.Is(err, proc.ErrCheckpointLater):
 		t.rec.NoCheckpoint = err.Error()
-		t.noCheckpointUntil = l.clk.boot() + laterFor
+		t.noCheckpointUntil = o.clk.boot() + laterFor
 	case errors.Is(err, proc.ErrStalled):
 		t.rec.NoCheckpoint = err.Error()
-		t.noCheckpointUntil = l.clk.boot() + stalledFor
+		t.noCheckpointUntil = o.clk.boot() + stalledFor
 	case errors.Is(err, proc.ErrNoSpace):
-		st.fullUntil = l.clk.boot() + storeFullFor
+		st.fullUntil = o.clk.boot() + storeFullFor
 		until = st.fullUntil
 	default:
 		t.rec.NoCheckpoint = err.Error()
-		t.noCheckpointUntil = l.clk.boot() + time.Minute
+		t.noCheckpointUntil = o.clk.boot() + time.Minute
 	}
-	l.counts.failure.Inc()
-	l.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)
-	l.troubled(t, "checkpoint failed: "+err.Error(), max(until, t.noCheckpointUntil))
+	o.counts.failure.Inc()
+	o.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)
+	o.troubled(t, "checkpoint failed: "+err.Error(), max(until, t.noCheckpointUntil))
 }
 
 // restore brings a checkpointed task back.
-func (l *loop) restore(t *task, in *intent) {
-	im, spec, stored := *t.rec.Checkpoint, l.specOf(t), t.stored
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: l.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
+func (o *operations) restore(t *task, in *intent) {
+	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
-	l.detach(t)
-	l.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
-		watch := l.stopwatch()
+	o.detach(t)
+	o.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
+		watch := o.stopwatch()
 		var live Task
 		var res proc.RestoreResult
-		spec, err := l.ledger.whole(spec, stored)
+		spec, err := o.ledger.whole(spec, stored)
 		if err == nil {
-			live, res, err = l.rt.Restore(ctx, spec, opts)
+			live, res, err = o.rt.Restore(ctx, spec, opts)
 		}
 		took, at := watch()
 		if err != nil {
@@ -118,40 +118,40 @@ func (l *loop) restore(t *task, in *intent) {
 				return func() error { return err }
 			}
 			// The supervisor that waits for the next attempt, if there is one.
-			idle, attachErr := l.rt.Attach(ctx, spec.ID)
+			idle, attachErr := o.rt.Attach(ctx, spec.ID)
 			if attachErr != nil {
 				idle = nil
 			}
-			if exit, _ := l.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
+			if exit, _ := o.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
 				return func() error {
 					t.rec.State = headrace.Running // an earlier daemon's request had got through
-					l.exited(t, *exit, in)
+					o.exited(t, *exit, in)
 					return nil
 				}
 			}
 			live = idle
 			if idle != nil && is(ctx, idle, headrace.Running, err) {
 				return func() error {
-					l.restored(t, in, idle, im, proc.RestoreResult{}, took, at)
+					o.restored(t, in, idle, im, proc.RestoreResult{}, took, at)
 					return nil
 				}
 			}
-			return func() error { l.restoreFailed(t, live, err); return err }
+			return func() error { o.restoreFailed(t, live, err); return err }
 		}
 		return func() error {
-			l.restored(t, in, live, im, res, took, at)
+			o.restored(t, in, live, im, res, took, at)
 			return nil
 		}
 	})
 }
 
-func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {
-	l.succeeded(t)
-	if st := l.stores.named(im.Store); st != nil && res.Read > 0 {
+func (o *operations) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {
+	o.succeeded(t)
+	if st := o.stores.named(im.Store); st != nil && res.Read > 0 {
 		st.learnRestore(res.Read, took)
-		l.metaChanged = true
+		o.metaChanged = true
 	}
-	l.counts.restore(took, res.Read)
+	o.counts.restore(took, res.Read)
 	if res.Seq != 0 {
 		im.Restore = took
 	}
@@ -160,21 +160,21 @@ func (l *loop) restored(t *task, in *intent, live Task, im image, res proc.Resto
 	}
 	t.rec.Checkpoint = &im
 	t.rec.RanOn, t.rec.Forfeit = true, false
-	l.attach(t, live)
+	o.attach(t, live)
 	reason := in.Reason
 	if len(res.Skipped) > 0 {
 		reason = "from an older checkpoint: " + strings.Join(res.Skipped, "; ")
-		l.log.Warn("a checkpoint could not be used, an older one was", "id", t.rec.ID, "skipped", res.Skipped)
+		o.log.Warn("a checkpoint could not be used, an older one was", "id", t.rec.ID, "skipped", res.Skipped)
 	}
-	l.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
+	o.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
 }
 
 // restoreFailed leaves a task without processes; idle is its supervisor, if there is
 // one.
-func (l *loop) restoreFailed(t *task, idle Task, err error) {
-	l.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
+func (o *operations) restoreFailed(t *task, idle Task, err error) {
+	o.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
 	if idle != nil {
-		l.attach(t, idle)
+		o.attach(t, idle)
 	}
-	l.schedulerOf(t).notRestored(t, err)
+	o.schedulerOf(t).notRestored(t, err)
 }

@@ -319,12 +319,11 @@ func TestHostedOwner(t *testing.T) {
 	if theirs.rec.UID != other.UID {
 		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
 	}
-	l := newContainers(&loop{seldom: &seldom{clk: systemClock{}}})
-	if err := l.announce(mine); err != nil {
+	a := newAnnouncements(systemClock{})
+	if err := a.add(mine); err != nil {
 		t.Fatal(err)
 	}
-	stranger := arrival{Request: attach.Request{ID: q.Id}, from: attach.Peer{UID: other.UID}}
-	if _, err := l.arrived(stranger); !errors.Is(err, serve.ErrDenied) {
+	if _, err := a.expected(headrace.TaskID(q.Id), other.UID); !errors.Is(err, serve.ErrDenied) {
 		t.Errorf("a stranger's process: %v", err)
 	}
 }

@@ -123,7 +123,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer file.close()
-	l, err := d.newLoop(d.parts.journal(file))
+	l, err := newLoop(&d.cfg, d.parts, d.parts.journal(file))
 	if err != nil {
 		return err
 	}
@@ -204,30 +204,6 @@ func lockState(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func (d *Daemon) newLoop(j journal) (*loop, error) {
-	stores, err := openStores(d.cfg.Stores, d.parts.clock)
-	if err != nil {
-		return nil, err
-	}
-	memory := &memory{read: d.parts.memory, reserve: d.cfg.SwapReserve}
-	if err := memory.look(); err != nil {
-		return nil, err
-	}
-	l := &loop{
-		driver: newDriver(), turn: newTurn(), seldom: &seldom{log: d.cfg.Log, clk: d.parts.clock, said: map[string]time.Duration{}},
-		cfg: d.cfg, boot: d.parts.boot, host: hostname(),
-		rt: d.parts.runtime, policy: d.parts.policy, memory: memory, every: d.parts.tick, stopWait: d.parts.stopWait,
-		ledger: &ledger{journal: j, dir: d.cfg.StateDir, log: d.cfg.Log}, board: newBoard(), counts: newCounters(), stores: stores,
-		tasks: newTable(), started: d.parts.clock.wall(),
-	}
-	l.images = &images{
-		Images: d.parts.images, turn: l.turn, driver: l.driver, tasks: l.tasks, stores: stores, clk: l.clk, log: l.log,
-		littered: map[*task]time.Duration{},
-	}
-	l.containers = newContainers(l)
-	return l, nil
-}
-
 // serve recovers, opens the API and runs the loop.
 func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	var closers []func()
@@ -252,7 +228,7 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if try := d.parts.swap; try != nil && state.meta.SwapBoot != l.boot {
 		l.memory.measure(ctx, l.boot, try, l.log)
 	}
-	if err := l.recover(ctx, state); err != nil {
+	if err := (&recovery{operations: l.operations, same: state.meta.Boot == l.boot}).run(ctx, state); err != nil {
 		return err
 	}
 	if l.sweepRest != nil {
@@ -285,20 +261,6 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 		"memory", d.cfg.Memory, "policy", d.cfg.policyName())
 	close(d.ready)
 	return l.run(ctx)
-}
-
-// letGo drops the connections to the tasks and waits for what still runs outside
-// the loop.
-func (l *loop) letGo() {
-	l.driver.cancel()
-	for _, t := range l.tasks.active {
-		if t.live != nil {
-			t.live.Close()
-		}
-	}
-	if !l.driver.wait(l.stopWait) {
-		l.log.Warn("something that was begun does not end; it is left behind")
-	}
 }
 
 func removeContents(dir string) {

@@ -15,6 +15,27 @@
 // What tasks read is the business of package data, which knows files and owners:
 // inputs.go tells it which of them belong to tasks that wait, run or have ended.
 //
+// # Parts
+//
+// From the bottom up; one knows only those before it.
+//
+//	table, stores, memory, images   the tasks, the checkpoint stores, the machine's memory,
+//	                                and the checkpoints that are on storage
+//	turn                            what a turn has changed, and what is to follow from it
+//	driver                          what runs outside the loop, and how it reports back
+//	ledger                          writes to the journal, of records
+//	core                            has these
+//	admission, measuring, moving    limits of users; what tasks use; checkpoints of other machines
+//	life                            states of a task, one operation at a time, its supervisor
+//	operations                      start, suspend, page out, resume, checkpoint, restore, kill, forget
+//	own, containers                 decide for a task (scheduler): the policy, or orders of
+//	                                another scheduler
+//	calls, recovery                 what people ask of tasks; what is true after a restart
+//	loop                            takes messages, has own decide, commits the turn
+//
+// service answers requests beside the loop: from the board, which shows tasks as they
+// were after the last turn, or by a call.
+//
 // # What survives
 //
 // Tasks belong to their supervisors (package proc), not to the daemon. A record

@@ -11,19 +11,19 @@ import (
 )
 
 // exitArrived takes in that a task's processes have ended.
-func (l *loop) exitArrived(t *task, exit proc.Exit) {
+func (l *life) exitArrived(t *task, exit proc.Exit) {
 	if t.op != nil {
 		t.exit = &exit
 		return
 	}
 	l.exited(t, exit, nil)
-	l.nextCall(t)
+	l.idle(t)
 	l.redecide = true
 }
 
 // exited decides what an end means. in is the operation during which it
 // happened, nil if there was none.
-func (l *loop) exited(t *task, exit proc.Exit, in *intent) {
+func (l *life) exited(t *task, exit proc.Exit, in *intent) {
 	if t.rec.State == headrace.Checkpointed {
 		l.schedulerOf(t).idleEnded(t, exit)
 		return
@@ -80,7 +80,7 @@ func outOfMemory(t *task, exit proc.Exit) string {
 func endedBy(t *task) string { return "ended by " + t.rec.Hosting.Scheduler }
 
 // evicted puts a task that was killed to make room back into the queue.
-func (l *loop) evicted(t *task, exit proc.Exit, in *intent) {
+func (l *life) evicted(t *task, exit proc.Exit, in *intent) {
 	cpu, wall := l.accountLoss(t, exit.Usage)
 	l.detach(t)
 	t.rec.Last = exit.Usage
@@ -91,7 +91,7 @@ func (l *loop) evicted(t *task, exit proc.Exit, in *intent) {
 }
 
 // vanished deals with a task whose processes are gone without an end.
-func (l *loop) vanished(t *task, exit proc.Exit, why string) {
+func (l *life) vanished(t *task, exit proc.Exit, why string) {
 	cpu, wall := l.accountLoss(t, exit.Usage)
 	l.detach(t)
 	l.log.Warn("a task vanished", "id", t.rec.ID, "why", why)
@@ -108,7 +108,7 @@ func (l *loop) vanished(t *task, exit proc.Exit, why string) {
 
 // requeue makes a task without processes wait to be brought back from its last
 // checkpoint, else from the beginning.
-func (l *loop) requeue(t *task, reason string) {
+func (l *life) requeue(t *task, reason string) {
 	if t.rec.Checkpoint != nil {
 		t.rec.RanOn = true
 		l.enter(t, headrace.Checkpointed, event{Reason: reason})
@@ -119,7 +119,7 @@ func (l *loop) requeue(t *task, reason string) {
 
 // accountLoss adds the work since the start or the last checkpoint to what was
 // lost: what was measured last, and what was used after that.
-func (l *loop) accountLoss(t *task, end proc.Usage) (cpu, wall time.Duration) {
+func (l *life) accountLoss(t *task, end proc.Usage) (cpu, wall time.Duration) {
 	if t.known {
 		s := t.stats
 		cpu, wall = s.SinceSaveCPU, s.SinceSaveWall

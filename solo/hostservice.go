@@ -42,7 +42,7 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		return nil, err
 	}
 	c := &call{}
-	if _, err := s.loop.await(ctx, c, func() { s.loop.answer(c, nil, s.loop.containers.announce(t)) }); err != nil {
+	if _, err := s.loop.await(ctx, c, func() { s.loop.answer(c, nil, s.loop.containers.announced.add(t)) }); err != nil {
 		return nil, err
 	}
 	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil
@@ -145,7 +145,7 @@ func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 	if err != nil {
 		return serve.Refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
 	}
-	_, err = h.s.loop.ask(ctx, &call{
+	_, err = h.s.loop.calls.ask(ctx, &call{
 		command: command, ordered: true, id: headrace.TaskID(o.Container), by: serve.Everything, store: o.Store,
 		reason: o.Reason, pageOut: max(0, o.PageOut), delay: convert.Seconds(o.ExpectedDelay),
 		force: o.Force,

@@ -24,6 +24,13 @@ type images struct {
 	littered map[*task]time.Duration
 }
 
+func newImages(on Images, c *core) *images {
+	return &images{
+		Images: on, turn: c.turn, driver: c.driver, tasks: c.tasks, stores: c.stores, clk: c.clk, log: c.log,
+		littered: map[*task]time.Duration{},
+	}
+}
+
 const dropRetry = 30 * time.Second
 
 // remove removes a task's checkpoints from directories and returns those for which it

@@ -84,7 +84,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Cal
 		t.rec.Input = &own
 	}
 	// Not given up halfway: the stream is there already.
-	ids, job, err := s.loop.submit(context.WithoutCancel(ctx), by.Viewer(), tasks...)
+	ids, job, err := s.loop.calls.submit(context.WithoutCancel(ctx), by.Viewer(), tasks...)
 	if err != nil {
 		if in.Stream != "" && !errors.Is(err, serve.ErrStopping) {
 			err = errors.Join(err, s.files.RemoveStream(in.Stream))
@@ -108,7 +108,7 @@ func (s *service) inputTasks(q *wire.RunRequest, by serve.Caller) ([]*task, erro
 	}
 	var tasks []*task
 	for range max(1, q.Input.Tasks) {
-		t, err := newTask(q, by, &s.loop.cfg)
+		t, err := newTask(q, by, s.loop.cfg)
 		if err != nil {
 			return nil, err
 		}

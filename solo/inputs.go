@@ -20,8 +20,6 @@ type inputs struct {
 	turn     *turn
 	driver   *driver
 	log      *slog.Logger
-	// fresh tasks have come in this turn; see expect.
-	fresh []*task
 }
 
 func newInputs(files *data.Files, l *loop) *inputs {
@@ -32,7 +30,7 @@ func newInputs(files *data.Files, l *loop) *inputs {
 // waiting.
 func (s *inputs) expect(t *task) {
 	if t.rec.Input != nil && !t.rec.Input.NoWarm {
-		s.fresh = append(s.fresh, t)
+		s.turn.fresh = append(s.turn.fresh, t)
 	}
 }
 
@@ -41,7 +39,7 @@ func (s *inputs) expect(t *task) {
 // stream have one together: the first has the paths, and once one has started the
 // stream reads by itself.
 func (s *inputs) keep(active []*task) {
-	for _, t := range s.fresh {
+	for _, t := range s.turn.fresh {
 		if t.rec.State != headrace.Pending || t.op != nil || len(t.rec.Input.Paths) == 0 || begun(t.streamOf(), active) {
 			continue
 		}
@@ -54,7 +52,7 @@ func (s *inputs) keep(active []*task) {
 		}
 		s.turn.later(func() { s.files.Keep(in) }) // the board has to show the task first: see Alive
 	}
-	s.fresh = nil
+	s.turn.fresh = nil
 }
 
 // begun tells whether a task of the stream has started.

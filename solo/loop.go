@@ -5,55 +5,55 @@ import (
 	"time"
 
 	"headrace"
-	"headrace/limits"
-	"headrace/policy"
 )
 
-// loop owns the state of the daemon. All its methods are called by the one
-// goroutine that runs it, except post and background.
+// loop is the executor. It works in turns: it takes the messages that have arrived, asks
+// the policy, and commits what came of that. All methods of it and its parts are called
+// by the one goroutine that runs it, but those of driver and seldom, and those that say
+// so.
 type loop struct {
-	// sweepRest removes what earlier tasks have left in cgroups; nil: there are none.
-	sweepRest  func()
-	cfg        Config
-	boot       string // id of this boot of the machine
-	host       string
-	inputs     *inputs
-	containers *containers
-	rt         Runtime
+	*core
 	board      *board
-	counts     *counters
-	policy     decider
+	operations *operations
+	admission  *admission
+	measuring  *measuring
+	own        *own
+	containers *containers
+	calls      *calls
+	logs       *logKeeping
 	// every is the time between two ticks; an end of the daemon waits at most
 	// stopWait for operations.
 	every, stopWait time.Duration
+	// sweepRest removes what earlier tasks have left in cgroups; nil: there are none.
+	sweepRest func()
+	host      string
+	started   time.Time
+}
 
-	*driver
-	*turn
-	*seldom
-
-	tasks  *table
-	stores *stores
-	memory *memory
-	images *images
-	ledger *ledger
-	round  round
-
-	logs logKeeping
-	// uses is what users have in the queue, nil until somebody asks in a turn.
-	uses map[uint32]limits.Use
-
-	stopping bool
-	started  time.Time
+func newLoop(cfg *Config, p parts, j journal) (*loop, error) {
+	c, err := newCore(cfg, p, j)
+	if err != nil {
+		return nil, err
+	}
+	life := &life{core: c}
+	operations := &operations{life: life, moving: &moving{c}}
+	admission := &admission{core: c}
+	l := &loop{
+		core: c, board: newBoard(), operations: operations, admission: admission, measuring: &measuring{core: c},
+		containers: &containers{operations: operations, admission: admission, announced: newAnnouncements(c.clk)},
+		calls:      &calls{operations: operations, admission: admission},
+		logs:       &logKeeping{core: c, admission: admission},
+		every:      p.tick, stopWait: p.stopWait, host: hostname(), started: c.clk.wall(),
+	}
+	l.own = &own{operations: operations, admission: admission, measuring: l.measuring, policy: p.policy}
+	life.own, life.foreign, life.idle = l.own, l.containers, l.calls.nextCall
+	return l, nil
 }
 
 const (
 	tickInterval = time.Second
 	stopTimeout  = 5 * time.Second
 )
-
-// decider is the policy: what to do, and with explain why others wait. It must
-// not block.
-type decider func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note)
 
 // run works until ctx ends or the state can no longer be kept.
 func (l *loop) run(ctx context.Context) error {
@@ -93,12 +93,12 @@ func (l *loop) drain() {
 // acts on it.
 func (l *loop) endTurn(ctx context.Context) error {
 	for _, p := range l.pageOuts {
-		l.pageOut(p.task, p.bytes)
+		l.operations.pageOut(p.task, p.bytes)
 	}
 	l.pageOuts = nil
 	if l.redecide && !l.stopping {
 		l.redecide = false
-		l.decide()
+		l.own.decide()
 	}
 	for _, r := range l.released {
 		r.told(l.turn)
@@ -124,7 +124,7 @@ func (l *loop) commit(ctx context.Context) error {
 		}
 	}
 	l.board.publish(l.snapshots(), l.deleted, l.nodeStatus())
-	l.uses = nil
+	l.admission.uses = nil
 	l.turn.perform()
 	return nil
 }
@@ -135,13 +135,13 @@ func (l *loop) tick() {
 	if err := l.memory.look(); err != nil {
 		l.warn("memory", "the memory could not be read", "err", err)
 	}
-	l.pollStats()
+	l.measuring.pollAll()
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
 	l.stores.watch(l.driver)
 	l.forgetOld()
-	l.keepLogs()
+	l.logs.keep()
 	l.images.sweep()
 	l.ledger.keepReserve()
 }
@@ -185,7 +185,21 @@ func (l *loop) stop() error {
 func (l *loop) forgetOld() {
 	for _, t := range l.tasks.old(l.cfg.KeepEnded) {
 		if t.op == nil && t.rec.Checkpoint == nil {
-			l.forget(t, nil)
+			l.operations.forget(t, nil)
 		}
+	}
+}
+
+// letGo drops the connections to the tasks and waits for what still runs outside
+// the loop.
+func (l *loop) letGo() {
+	l.driver.cancel()
+	for _, t := range l.tasks.active {
+		if t.live != nil {
+			t.live.Close()
+		}
+	}
+	if !l.driver.wait(l.stopWait) {
+		l.log.Warn("something that was begun does not end; it is left behind")
 	}
 }

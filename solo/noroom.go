@@ -20,7 +20,7 @@ const roomRetry = 2 * time.Second
 
 // awaitRoom has a task that could not be started for a full disk wait: that passes,
 // and is not the task's fault.
-func (l *loop) awaitRoom(t *task, why string) {
+func (l *life) awaitRoom(t *task, why string) {
 	t.retryAt = l.clk.boot() + roomRetry
 	reason := "waits for room on a disk that is full: " + why
 	if t.rec.State != headrace.Pending {

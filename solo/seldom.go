@@ -15,6 +15,10 @@ type seldom struct {
 	said map[string]time.Duration
 }
 
+func newSeldom(log *slog.Logger, clk clock) *seldom {
+	return &seldom{log: log, clk: clk, said: map[string]time.Duration{}}
+}
+
 // warn logs at most once a minute for each key.
 func (s *seldom) warn(key, msg string, args ...any) {
 	s.mu.Lock()

@@ -17,17 +17,19 @@ type turn struct {
 	// is for starts beside it. Who is released is told just after what came of it.
 	pageOuts []pageOut
 	released []release
+	// fresh tasks have come; see inputs.
+	fresh []*task
 
 	// changed records are written and shown, shown tasks are only shown; written are
-	// specifications, deleted the tasks of which nothing is kept, and metaChanged tells of what is
-	// durable beside tasks.
+	// specifications, and deleted the tasks of which nothing is kept. metaChanged tells of
+	// what is durable beside tasks.
 	changed, shown map[*task]struct{}
 	written        map[headrace.TaskID]*proc.Spec
 	deleted        []headrace.TaskID
 	metaChanged    bool
 
-	answers []answer
-	after   []func()
+	// after is what to do when all that is durable.
+	after []func()
 }
 
 // pageOut is memory of a suspended task that is to be written to swap.
@@ -52,13 +54,6 @@ func (r release) told(u *turn) {
 	u.answer(r.call, r.task, nil)
 }
 
-// answer is for a call: about a task, or without one.
-type answer struct {
-	call *call
-	task *task
-	err  error
-}
-
 func newTurn() *turn {
 	return &turn{changed: map[*task]struct{}{}, shown: map[*task]struct{}{}, written: map[headrace.TaskID]*proc.Spec{}}
 }
@@ -66,12 +61,21 @@ func newTurn() *turn {
 // touch has the task's record written and shown.
 func (u *turn) touch(t *task) { u.changed[t] = struct{}{} }
 
+// writeSpec has the task's specification written.
+func (u *turn) writeSpec(t *task) { u.written[t.rec.ID] = &t.spec }
+
 // show has the task shown as it is now.
 func (u *turn) show(t *task) { u.shown[t] = struct{}{} }
 
-// answer replies to a call.
+// answer replies to a call: about a task, or, for nil, without one.
 func (u *turn) answer(c *call, t *task, err error) {
-	u.answers = append(u.answers, answer{call: c, task: t, err: err})
+	u.later(func() {
+		r := reply{err: err}
+		if t != nil {
+			r.task = t.snapshot()
+		}
+		c.reply <- r
+	})
 }
 
 // later runs f once everything that the turn has changed is durable. f must not change
@@ -107,18 +111,11 @@ func (u *turn) snapshots() []*snapshot {
 
 // perform does what was to follow, and makes room for the next turn.
 func (u *turn) perform() {
-	answers, after := u.answers, u.after
+	after := u.after
 	clear(u.changed)
 	clear(u.shown)
 	clear(u.written)
-	u.deleted, u.metaChanged, u.answers, u.after = nil, false, nil, nil
-	for _, a := range answers {
-		r := reply{err: a.err}
-		if a.task != nil {
-			r.task = a.task.snapshot()
-		}
-		a.call.reply <- r
-	}
+	u.deleted, u.metaChanged, u.after = nil, false, nil
 	for _, f := range after {
 		f()
 	}

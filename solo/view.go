@@ -11,22 +11,22 @@ import (
 const node headrace.NodeID = "this machine"
 
 // view is what the policy may know.
-func (l *loop) view() headrace.View {
-	now := l.clk.boot()
+func (s *own) view() headrace.View {
+	now := s.clk.boot()
 	var stores []headrace.StoreView
-	if l.cfg.CRIU != "" {
-		stores = l.stores.views()
+	if s.cfg.CRIU != "" {
+		stores = s.stores.views()
 	}
 	v := headrace.View{
 		Nodes: []headrace.NodeView{{
-			ID: node, CPUs: l.cfg.Slots, Memory: l.cfg.Memory,
-			SwapFree: l.memory.swapRoom(now), SwapOut: l.memory.SwapOut, SwapIn: l.memory.SwapIn,
+			ID: node, CPUs: s.cfg.Slots, Memory: s.cfg.Memory,
+			SwapFree: s.memory.swapRoom(now), SwapOut: s.memory.SwapOut, SwapIn: s.memory.SwapIn,
 			Stores: stores,
 		}},
-		Tasks: make([]headrace.TaskView, 0, len(l.tasks.active)),
+		Tasks: make([]headrace.TaskView, 0, len(s.tasks.active)),
 	}
-	tasks := make([]*task, 0, len(l.tasks.active))
-	for _, t := range l.tasks.active {
+	tasks := make([]*task, 0, len(s.tasks.active))
+	for _, t := range s.tasks.active {
 		if t.hosted() {
 			continue
 		}
@@ -35,13 +35,13 @@ func (l *loop) view() headrace.View {
 			// It holds nothing, and nothing may be tried with it now.
 			continue
 		}
-		v.Tasks, tasks = append(v.Tasks, l.taskView(t, now)), append(tasks, t)
+		v.Tasks, tasks = append(v.Tasks, s.taskView(t, now)), append(tasks, t)
 	}
-	l.restrain(v.Tasks, tasks)
+	s.admission.restrain(v.Tasks, tasks)
 	return v
 }
 
-func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
+func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	r := &t.rec
 	v := headrace.TaskView{
 		ID: r.ID, Job: r.Job, Priority: r.Priority, State: r.State,
@@ -60,7 +60,7 @@ func (l *loop) taskView(t *task, now time.Duration) headrace.TaskView {
 	} else {
 		v.Waiting = r.Waited + elapsed
 	}
-	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, l.cfg.CRIU == "")
+	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
 	if c := r.Checkpoint; c != nil {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
 	}

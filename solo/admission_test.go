@@ -159,12 +159,12 @@ func TestLimitsRefuse(t *testing.T) {
 
 // TestRootHasARest: what all other users may fill together leaves room for root.
 func TestRootHasARest(t *testing.T) {
-	l := &loop{cfg: Config{Limits: limits.NewSource(limits.Default("f"))}, tasks: newTable(), ledger: &ledger{}}
-	l.tasks.active = make([]*task, maxUnended-reservedForRoot)
-	if err := l.refusesFrom(serve.Viewer{UID: 7}, []*task{{}}); serve.Coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
+	a := &admission{core: &core{cfg: &Config{Limits: limits.NewSource(limits.Default("f"))}, tasks: newTable(), ledger: &ledger{}}}
+	a.tasks.active = make([]*task, maxUnended-reservedForRoot)
+	if err := a.refusesFrom(serve.Viewer{UID: 7}, []*task{{}}); serve.Coded(err).(*connect.Error).Code() != connect.CodeResourceExhausted {
 		t.Errorf("an ordinary user: %v", err)
 	}
-	if err := l.refusesFrom(serve.Everything, []*task{{}}); err != nil {
+	if err := a.refusesFrom(serve.Everything, []*task{{}}); err != nil {
 		t.Errorf("root: %v", err)
 	}
 }

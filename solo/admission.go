@@ -19,34 +19,81 @@ const (
 	reservedForRoot = 1000
 )
 
+// admission decides who may have tasks in the queue, and what of them may run now, by
+// the limits of users.
+type admission struct {
+	*core
+	// uses is what users have in the queue, nil until somebody asks in a turn.
+	uses map[uint32]limits.Use
+}
+
+// refuses tells why n tasks cannot be accepted now; nil: they can.
+func (a *admission) refuses(n int) error {
+	switch {
+	case a.stopping:
+		return serve.ErrStopping
+	case a.ledger.full:
+		return fmt.Errorf("%w: the file system of %s is full; make room and ask again", serve.ErrBusy, a.cfg.StateDir)
+	case len(a.tasks.active)+n > maxUnended:
+		return fmt.Errorf("%w: %d tasks are waiting or running already; wait until some have ended", serve.ErrBusy, len(a.tasks.active))
+	}
+	return nil
+}
+
+// admit puts a new task into the queue.
+func (a *admission) admit(t *task) {
+	a.tasks.order++
+	a.metaChanged = true
+	t.rec.Order = a.tasks.order
+	if !t.hosted() {
+		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", a.tasks.order))
+	}
+	t.spec.ID = t.rec.ID
+	t.rec.SpecBytes = t.specBytes()
+	t.rec.State = headrace.Pending
+	t.rec.SubmittedMs = a.clk.wall().UnixMilli()
+	t.rec.Since, t.rec.Boot = a.clk.boot(), a.boot
+	t.rec.Reason = waitsForSlot
+	if t.rec.Held {
+		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
+	}
+	t.rec.note(event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
+	a.tasks.add(t)
+	a.admitted(t)
+	a.writeSpec(t)
+	a.touch(t)
+	a.inputs.expect(t)
+	a.redecide = true
+}
+
 // limitsOf are the limits of the task's owner.
-func (l *loop) limitsOf(t *task) limits.Limits {
+func (a *admission) limitsOf(t *task) limits.Limits {
 	if budget.Privileged(t.rec.UID) {
 		return limits.Unlimited()
 	}
-	return l.cfg.Limits.Now().Of(limits.Who{UID: t.rec.UID, Name: t.rec.User, GID: t.spec.GID, Groups: t.spec.Groups})
+	return a.cfg.Limits.Now().Of(limits.Who{UID: t.rec.UID, Name: t.rec.User, GID: t.spec.GID, Groups: t.spec.Groups})
 }
 
 // refusesFrom tells why tasks, which are alike, cannot be accepted from a user;
 // nil: they can.
-func (l *loop) refusesFrom(by serve.Viewer, tasks []*task) error {
-	if err := l.refuses(len(tasks)); err != nil || by.All {
+func (a *admission) refusesFrom(by serve.Viewer, tasks []*task) error {
+	if err := a.refuses(len(tasks)); err != nil || by.All {
 		return err
 	}
-	if len(l.tasks.active)+len(tasks) > maxUnended-reservedForRoot {
+	if len(a.tasks.active)+len(tasks) > maxUnended-reservedForRoot {
 		return fmt.Errorf("%w: %d tasks of all users are waiting or running already, and the rest of %d is kept for root; wait until some have ended",
-			serve.ErrBusy, len(l.tasks.active), maxUnended)
+			serve.ErrBusy, len(a.tasks.active), maxUnended)
 	}
 	t := tasks[0]
 	t.rec.SpecBytes = t.specBytes()
 	ask := limits.Ask{
 		Tasks: int64(len(tasks)), Priority: t.rec.Priority, CPUs: t.rec.CPUs, Memory: t.rec.Memory, SpecBytes: t.rec.SpecBytes,
 	}
-	if have := l.specBytesOfOthers(); have+ask.Tasks*ask.SpecBytes > l.cfg.SpecBytes {
+	if have := a.specBytesOfOthers(); have+ask.Tasks*ask.SpecBytes > a.cfg.SpecBytes {
 		return fmt.Errorf("%w: commands and environments of all users' tasks take %s already, and %s are kept for them; wait until some have ended",
-			serve.ErrBusy, report.Bytes(have), report.Bytes(l.cfg.SpecBytes))
+			serve.ErrBusy, report.Bytes(have), report.Bytes(a.cfg.SpecBytes))
 	}
-	err := l.limitsOf(t).Refuse(t.rec.User, l.cfg.Limits.Now().File(), ask, l.useOf(t.rec.UID))
+	err := a.limitsOf(t).Refuse(t.rec.User, a.cfg.Limits.Now().File(), ask, a.useOf(t.rec.UID))
 	var r *limits.Refusal
 	switch {
 	case !errors.As(err, &r):
@@ -59,9 +106,9 @@ func (l *loop) refusesFrom(by serve.Viewer, tasks []*task) error {
 
 // specBytesOfOthers is the size of the commands and environments of all users but
 // root and the daemon's own, in bytes.
-func (l *loop) specBytesOfOthers() (total int64) {
-	l.useOf(0)
-	for uid, u := range l.uses {
+func (a *admission) specBytesOfOthers() (total int64) {
+	a.useOf(0)
+	for uid, u := range a.uses {
 		if !budget.Privileged(uid) {
 			total += u.SpecBytes
 		}
@@ -71,27 +118,27 @@ func (l *loop) specBytesOfOthers() (total int64) {
 
 // useOf is what a user has in the queue. It is added up at most once a turn: what
 // is admitted meanwhile is added by admitted, what ends counts from the next turn.
-func (l *loop) useOf(uid uint32) limits.Use {
-	if l.uses == nil {
-		l.uses = map[uint32]limits.Use{}
-		for _, t := range l.tasks.active {
-			l.admitted(t)
+func (a *admission) useOf(uid uint32) limits.Use {
+	if a.uses == nil {
+		a.uses = map[uint32]limits.Use{}
+		for _, t := range a.tasks.active {
+			a.admitted(t)
 		}
 	}
-	return l.uses[uid]
+	return a.uses[uid]
 }
 
 // admitted counts a task with what its owner has in the queue.
-func (l *loop) admitted(t *task) {
-	if l.uses == nil || t.hosted() {
+func (a *admission) admitted(t *task) {
+	if a.uses == nil || t.hosted() {
 		return
 	}
-	u := l.uses[t.rec.UID]
+	u := a.uses[t.rec.UID]
 	if !t.holdsSlot() {
 		u.Waiting++
 	}
 	u.SpecBytes += t.rec.SpecBytes
-	l.uses[t.rec.UID] = u
+	a.uses[t.rec.UID] = u
 }
 
 // specBytes is the size of what is kept of a task's command, in bytes.
@@ -108,7 +155,7 @@ func (t *task) specBytes() int64 {
 // restrain applies the limits of users, and their equal shares, to what the policy
 // is shown of tasks: who may not run yet is held, and what is more than a share
 // while others wait with less counts one step less, and as if it had not waited.
-func (l *loop) restrain(views []headrace.TaskView, tasks []*task) {
+func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 	claims := make([]limits.Claim, len(views))
 	for i := range views {
 		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
@@ -121,7 +168,7 @@ func (l *loop) restrain(views []headrace.TaskView, tasks []*task) {
 		}
 	}
 	some := pick(claims, wants)
-	held := limits.Hold(some, func(i int) limits.Limits { return l.limitsOf(tasks[wants[i]]) })
+	held := limits.Hold(some, func(i int) limits.Limits { return a.limitsOf(tasks[wants[i]]) })
 	free := make([]int, 0, len(wants))
 	for k, i := range wants {
 		why, is := held[k]
@@ -131,9 +178,9 @@ func (l *loop) restrain(views []headrace.TaskView, tasks []*task) {
 		}
 		views[i].Held, tasks[i].limited = true, why
 	}
-	for k := range limits.Beyond(pick(claims, free), l.cfg.Slots, l.cfg.Memory) {
+	for k := range limits.Beyond(pick(claims, free), a.cfg.Slots, a.cfg.Memory) {
 		i := free[k]
-		if claims[i].Has && l.cfg.Policy.Policy == policy.Kill {
+		if claims[i].Has && a.cfg.Policy.Policy == policy.Kill {
 			continue // a share is no reason to throw work away
 		}
 		tasks[i].beyond = true

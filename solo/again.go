@@ -1,0 +1,100 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// finish has the supervisor carry out an operation that an earlier daemon had begun.
+func (o *operations) finish(t *task, again *intent) {
+	live, id := t.live, t.rec.ID
+	last := t.rec.Checkpoint
+	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
+		stats, err := o.askAgain(ctx, live, again)
+		var im *image
+		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
+			im = o.images.newer(id, again, last)
+		}
+		return func() error { return o.settledAs(t, again, stats, im, err) }
+	})
+}
+
+// startSeen is how long a supervisor without processes may take to begin a start
+// that was under way when the daemon ended.
+const startSeen = time.Second
+
+// askAgain makes a request again and returns the state after it.
+func (o *operations) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
+	var err error
+	switch in.Kind {
+	case headrace.Suspending:
+		_, err = live.Suspend(ctx, in.Grace)
+	case headrace.Resuming:
+		err = live.Resume(ctx)
+	case headrace.Checkpointing:
+		st := o.stores.named(in.Store)
+		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
+		_, err = live.Checkpoint(ctx, opts)
+	}
+	if err != nil && !errors.Is(err, proc.ErrState) {
+		o.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
+	}
+	began := o.clk.boot()
+	for {
+		stats, err := live.Stats(ctx)
+		starting := in.Kind == headrace.Starting && stats.State == headrace.Checkpointed && o.clk.boot()-began < startSeen
+		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
+			return stats, err
+		}
+		select {
+		case <-time.After(startSeen / 10):
+		case <-ctx.Done():
+			return stats, ctx.Err()
+		}
+	}
+}
+
+func (o *operations) settledAs(t *task, in *intent, stats proc.Stats, im *image, err error) error {
+	if err != nil {
+		return err // its end is reported by the connection
+	}
+	t.stats, t.statsAt, t.known = stats, o.clk.boot(), stats.State != headrace.Checkpointed
+	reason := in.Reason
+	if stats.State == t.rec.State {
+		reason = "the daemon ended while it was " + in.Kind.String()
+		o.enter(t, stats.State, event{Reason: reason})
+		return nil
+	}
+	switch stats.State {
+	case headrace.Running:
+		if in.Kind == headrace.Restoring {
+			t.rec.RanOn = true
+		}
+		t.rec.Forfeit = false
+	case headrace.Suspended:
+		o.left(t, in, headrace.Suspend)
+	case headrace.Checkpointed:
+		if in.Kind == headrace.Starting {
+			o.schedulerOf(t).notBegun(t)
+			return nil
+		}
+		if im == nil {
+			o.vanished(t, proc.Exit{Usage: stats.Usage}, fmt.Sprintf("its processes were gone after the daemon ended while it was %s", in.Kind))
+			return nil
+		}
+		t.rec.Checkpoint, t.rec.RanOn = im, false
+		o.left(t, in, headrace.Checkpoint)
+		o.enter(t, headrace.Checkpointed, event{Bytes: im.Stored, Reason: reason})
+		o.images.collect(t)
+		return nil
+	default:
+		return nil // ended; the connection will tell
+	}
+	o.enter(t, stats.State, event{Reason: reason})
+	return nil
+}

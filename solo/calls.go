@@ -1,0 +1,230 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/serve"
+)
+
+func errEnded(t *task) error {
+	return fmt.Errorf("%w: task %s has ended already (%s)", serve.ErrState, t.rec.ID, t.rec.State)
+}
+
+// call is a request of a user, or of the scheduler of a hosted task.
+type call struct {
+	command headrace.Command
+	// ordered: a scheduler wants it.
+	ordered bool
+
+	id    headrace.TaskID
+	by    serve.Viewer
+	grace time.Duration
+	store string
+	// Of an order.
+	reason  string
+	delay   time.Duration
+	pageOut int64
+	// force brings a hosted task back at once, whoever holds it.
+	force bool
+
+	reply chan reply // has room for the one reply
+}
+
+type reply struct {
+	task *snapshot
+	err  error
+}
+
+// calls carries out what people, and other schedulers, ask of tasks.
+type calls struct {
+	*operations
+	admission *admission
+}
+
+// ask hands a request to the loop and waits for the answer. When ctx ends
+// before that, the request is carried out all the same.
+func (s *calls) ask(ctx context.Context, c *call) (*snapshot, error) {
+	return s.await(ctx, c, func() { s.take(c) })
+}
+
+func (s *calls) take(c *call) {
+	t := s.tasks.all[c.id]
+	switch {
+	case t == nil || !c.by.Sees(t.rec.UID):
+		s.answer(c, nil, fmt.Errorf("%w: %s", serve.ErrNotFound, c.id))
+	case s.stopping:
+		s.answer(c, t, serve.ErrStopping)
+	default:
+		s.serve(t, c)
+		s.redecide = true
+	}
+}
+
+// serve carries out a request, or queues it behind the operation that runs. A
+// kill does not wait: it has the operation called off, whatever it is.
+func (s *calls) serve(t *task, c *call) {
+	if t.op == nil {
+		s.perform(t, c)
+		return
+	}
+	if c.command == headrace.CommandKill {
+		switch t.op.kind {
+		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching:
+			t.op.cancel()
+		case headrace.Starting:
+			if !t.hosted() { // else the process that it was started for decides
+				t.op.cancel()
+			}
+		case headrace.Killing:
+			if in := t.rec.Op; in != nil && in.User {
+				t.op.calls = append(t.op.calls, c)
+				return
+			}
+		}
+		t.queue = append([]*call{c}, t.queue...)
+		return
+	}
+	if c.ordered && c.command == headrace.CommandResume && t.op.kind == headrace.PagingOut {
+		t.op.cancel()
+	}
+	t.queue = append(t.queue, c)
+}
+
+// nextCall serves what has waited for an operation to end.
+func (s *calls) nextCall(t *task) {
+	for t.op == nil && len(t.queue) > 0 {
+		c := t.queue[0]
+		t.queue = t.queue[1:]
+		s.perform(t, c)
+	}
+}
+
+// perform carries out a request for a task that has no operation under way.
+func (s *calls) perform(t *task, c *call) {
+	backFromLoss := c.command == headrace.CommandResume && !c.ordered && t.rec.State == headrace.Lost && t.rec.Checkpoint != nil
+	switch {
+	case c.command == headrace.CommandForget:
+		if !t.rec.State.Final() {
+			s.answer(c, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", serve.ErrState, t.rec.ID, t.rec.State, t.rec.ID))
+			return
+		}
+		s.forget(t, c)
+	case backFromLoss:
+		s.tasks.reactivate(t)
+		t.rec.EndedMs, t.rec.Exit = 0, nil
+		s.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
+		s.bringBackFor(t, c)
+	case t.rec.State.Final():
+		s.answer(c, t, errEnded(t))
+	case c.ordered:
+		s.schedulerOf(t).order(t, c)
+	case c.command == headrace.CommandSuspend:
+		s.suspendFor(t, c)
+	case c.command == headrace.CommandCheckpoint:
+		s.checkpointFor(t, c)
+	case c.command == headrace.CommandResume:
+		s.bringBackFor(t, c)
+	case c.command == headrace.CommandKill:
+		s.killFor(t, c)
+	}
+}
+
+func (s *calls) suspendFor(t *task, c *call) {
+	if t.rec.State == headrace.Running {
+		s.suspend(t, &intent{User: true, Grace: c.grace, Reason: "a user asked for it"}, c)
+		return
+	}
+	s.hold(t)
+	s.answer(c, t, nil)
+}
+
+// hold keeps a task that does not run from being brought back.
+func (s *calls) hold(t *task) {
+	if t.rec.Held {
+		return
+	}
+	t.rec.Held = true
+	t.rec.Reason = "held by a user; to go on: headrace resume " + string(t.rec.ID)
+	t.rec.note(event{AtMs: s.clk.wall().UnixMilli(), State: "held", Reason: "a user asked for it"})
+	s.touch(t)
+}
+
+func (s *calls) checkpointFor(t *task, c *call) {
+	switch t.rec.State {
+	case headrace.Pending:
+		s.answer(c, t, fmt.Errorf("%w: task %s has not started; there is nothing to save", serve.ErrState, t.rec.ID))
+		return
+	case headrace.Checkpointed:
+		s.hold(t)
+		s.answer(c, t, nil)
+		return
+	}
+	st, err := s.stores.choose(c.store, t)
+	if err != nil {
+		s.answer(c, t, err)
+		return
+	}
+	s.checkpoint(t, &intent{User: true, Reason: "a user asked for it"}, st, c)
+}
+
+// bringBackFor lets the task run again. The policy decides in this same turn
+// whether it can run at once; else it is queued, and the answer says so.
+func (s *calls) bringBackFor(t *task, c *call) {
+	if t.rec.State == headrace.Running {
+		s.answer(c, t, nil)
+		return
+	}
+	if t.rec.Held {
+		t.rec.Held = false
+		t.rec.Since, t.rec.Waited, t.rec.Boot = s.clk.boot(), 0, s.boot
+		t.rec.note(event{AtMs: s.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
+	}
+	s.succeeded(t)
+	s.schedulerOf(t).release(t, c)
+}
+
+func (s *calls) killFor(t *task, c *call) {
+	switch {
+	case t.rec.State == headrace.Pending && t.rec.Starts == 0:
+		s.final(t, headrace.Killed, nil, "killed by a user before it ran", false)
+		s.answer(c, t, nil)
+	case t.rec.State == headrace.Checkpointed || t.live == nil: // waits to be started again, or its supervisor does not answer
+		s.discard(t, c)
+	default: // also a pending task that an earlier daemon had begun to start
+		grace := c.grace
+		if grace == 0 {
+			grace = s.cfg.KillGrace
+		}
+		s.kill(t, &intent{User: true, Grace: grace, Reason: "a user asked for it"}, c)
+	}
+}
+
+// submit accepts tasks, which are alike, from a user: all of them are durable when
+// it returns, or none. Those that read are one job.
+func (s *calls) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]headrace.TaskID, headrace.JobID, error) {
+	c := &call{}
+	first, err := s.await(ctx, c, func() {
+		if err := s.admission.refusesFrom(by, tasks); err != nil {
+			s.answer(c, nil, err)
+			return
+		}
+		for _, t := range tasks {
+			s.admission.admit(t)
+			if t.rec.Input != nil && t.rec.Job == "" {
+				t.rec.Job = headrace.JobID(fmt.Sprintf("j%d", tasks[0].rec.Order))
+			}
+		}
+		s.answer(c, tasks[0], nil)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	ids := make([]headrace.TaskID, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.spec.ID // the loop does not change it any more
+	}
+	return ids, first.rec.Job, nil
+}

@@ -1,0 +1,62 @@
+package solo
+
+import (
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+// core is what all parts of the executor work with.
+type core struct {
+	*driver
+	*turn
+	*seldom
+	cfg    *Config
+	boot   string // id of this boot of the machine
+	rt     Runtime
+	counts *counters
+	tasks  *table
+	stores *stores
+	memory *memory
+	images *images
+	ledger *ledger
+	inputs *inputs
+	// stopping: the daemon ends, and nothing new is begun.
+	stopping bool
+}
+
+func newCore(cfg *Config, p parts, j journal) (*core, error) {
+	stores, err := openStores(cfg.Stores, p.clock)
+	if err != nil {
+		return nil, err
+	}
+	memory := &memory{read: p.memory, reserve: cfg.SwapReserve}
+	if err := memory.look(); err != nil {
+		return nil, err
+	}
+	c := &core{
+		driver: newDriver(), turn: newTurn(), seldom: newSeldom(cfg.Log, p.clock),
+		cfg: cfg, boot: p.boot, rt: p.runtime, counts: newCounters(), tasks: newTable(), stores: stores, memory: memory,
+		ledger: &ledger{journal: j, dir: cfg.StateDir, log: cfg.Log},
+	}
+	c.images = newImages(p.images, c)
+	return c, nil
+}
+
+// stopwatch measures an operation: call it at its beginning, and the result at
+// its end.
+func (c *core) stopwatch() func() (took time.Duration, atMs int64) {
+	began := c.clk.boot()
+	return func() (time.Duration, int64) { return c.clk.boot() - began, c.clk.wall().UnixMilli() }
+}
+
+// unseenEnd reads how a task has ended that has no supervisor, if no daemon has taken
+// that in, the last end that one has being at seen; else it returns nil.
+func (c *core) unseenEnd(id headrace.TaskID, seen time.Time) (*proc.Exit, error) {
+	exit, ok, err := c.rt.ExitOf(id)
+	if err != nil || !ok || exit.At.Equal(seen) {
+		return nil, err
+	}
+	return &exit, nil
+}

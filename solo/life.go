@@ -1,0 +1,271 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"headrace"
+	"headrace/internal/crash"
+	"headrace/proc"
+)
+
+// life is what becomes of tasks: the states that they enter, the operations that they
+// undergo one at a time, and their supervisors, which come and go.
+type life struct {
+	*core
+	// own and foreign decide for the tasks of this daemon and for containers.
+	own, foreign scheduler
+	// idle is told of tasks that nothing is done to any more.
+	idle func(t *task)
+}
+
+func (l *life) schedulerOf(t *task) scheduler {
+	if t.hosted() {
+		return l.foreign
+	}
+	return l.own
+}
+
+// begin records an operation and, once the record is durable, runs work outside
+// the loop. What work returns runs in the loop; its error answers the calls.
+// work must not touch the task. in is nil for operations that leave no trace.
+func (l *life) begin(t *task, kind headrace.Operation, in *intent, c *call, work func(ctx context.Context) func() error) {
+	ctx, cancel := context.WithCancel(l.driver.ctx)
+	op := &operation{cancel: cancel, kind: kind, began: l.clk.boot()}
+	if c != nil {
+		op.calls = append(op.calls, c)
+	}
+	t.op = op
+	if in != nil {
+		in.Kind, in.Began, in.AtMs = kind, op.began, l.clk.wall().UnixMilli()
+		t.rec.Op = in
+		t.rec.note(event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
+		l.touch(t)
+	}
+	l.later(func() {
+		l.wg.Go(func() {
+			defer cancel()
+			crash.Here("solo.op.before")
+			finish := work(ctx)
+			crash.Here("solo.op.after")
+			l.post(func() { l.opEnded(t, op, finish) })
+		})
+	})
+}
+
+// opEnded takes in the result of an operation. finish may begin another one.
+func (l *life) opEnded(t *task, op *operation, finish func() error) {
+	in := t.rec.Op
+	t.op = nil
+	err := finish()
+	if in != nil {
+		if t.rec.Op == in && (t.op == nil || t.op.kind != in.Kind) {
+			t.rec.Op = nil
+		}
+		l.touch(t)
+	}
+	for _, c := range op.calls {
+		l.answer(c, t, err)
+	}
+	if t.exit != nil && t.op == nil {
+		exit := *t.exit
+		t.exit = nil
+		l.exited(t, exit, in)
+	}
+	l.idle(t)
+	l.redecide = true
+}
+
+// enter makes the task be in a state from now on. The event's State is filled
+// in.
+func (l *life) enter(t *task, s headrace.TaskState, e event) {
+	was := t.rec.State
+	now := l.clk.boot()
+	if s == headrace.Running {
+		t.rec.WaitedLast = t.rec.Waited + max(0, now-t.rec.Since)
+	}
+	if s == headrace.Running || was == headrace.Running {
+		t.rec.Since, t.rec.Waited, t.rec.Boot = now, 0, l.boot
+	}
+	if t.known {
+		t.rec.Last = t.stats.Usage
+	}
+	t.rec.State, t.rec.Reason = s, e.Reason
+	t.trouble, t.troubleUntil = "", 0
+	if s == headrace.Running && t.rec.StartedMs == 0 {
+		t.rec.StartedMs = e.AtMs
+	}
+	e.State = s.String()
+	if e.AtMs == 0 {
+		e.AtMs = l.clk.wall().UnixMilli()
+	}
+	t.rec.note(e)
+	l.touch(t)
+	l.log.Info("task", "id", t.rec.ID, "from", was.String(), "to", s.String(), "reason", e.Reason,
+		"took", e.Took, "bytes", e.Bytes)
+}
+
+// troubled shows what went wrong with a task until the boot time, or, for 0, until
+// something else becomes of it.
+func (l *life) troubled(t *task, what string, until time.Duration) {
+	t.trouble, t.troubleUntil = what, until
+	t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "trouble", Reason: what})
+	l.touch(t)
+}
+
+// final ends the task for good. Its checkpoints are removed unless keepImages.
+func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason string, keepImages bool) {
+	l.dismiss(t)
+	e := event{Reason: reason}
+	if exit != nil {
+		t.rec.Exit = exit
+		t.rec.Last = exit.Usage
+		if !exit.At.IsZero() {
+			e.AtMs = exit.At.UnixMilli()
+		}
+	}
+	if e.AtMs == 0 {
+		e.AtMs = l.clk.wall().UnixMilli()
+	}
+	t.rec.EndedMs = e.AtMs
+	l.enter(t, s, e)
+	l.tasks.end(t)
+	for _, c := range t.queue {
+		l.answer(c, t, errEnded(t))
+	}
+	t.queue = nil
+	l.inputs.unfollow(t)
+	l.inputs.release(t, l.tasks.active)
+	if keepImages {
+		return
+	}
+	l.inputs.giveUpLease(t)
+	t.rec.Checkpoint, t.rec.RanOn = nil, false
+	l.inputs.leave(t, l.tasks.all)
+	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
+	l.writeSpec(t)
+	l.images.drop(t)
+}
+
+// maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is
+// for people, and many tasks are kept.
+const maxEndedArgv = 8 << 10
+
+// shortened is a command with at most about maxEndedArgv bytes.
+func shortened(argv []string) []string {
+	n := 0
+	for i, arg := range argv {
+		if n += len(arg) + 16; n > maxEndedArgv {
+			short := slices.Clone(argv[:i])
+			if i == 0 {
+				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxEndedArgv)], ""))
+			}
+			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
+		}
+	}
+	return argv
+}
+
+// startOver makes the task pending again.
+func (l *life) startOver(t *task, reason string) {
+	l.inputs.giveUpLease(t)
+	l.inputs.expect(t)
+	t.rec.Checkpoint, t.rec.RanOn = nil, false
+	t.rec.Base = addUsage(t.rec.Base, t.rec.Last)
+	t.rec.Last = proc.Usage{}
+	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
+	t.known = false
+	l.enter(t, headrace.Pending, event{Reason: reason})
+}
+
+// attach makes live the task's supervisor and waits for its end.
+func (l *life) attach(t *task, live Task) {
+	l.detach(t)
+	t.live, t.detached = live, make(chan struct{})
+	t.exit, t.known = nil, false
+	detached := t.detached
+	l.later(func() {
+		l.wg.Go(func() {
+			select {
+			case <-live.Exited():
+			case <-detached:
+				return
+			case <-l.driver.ctx.Done():
+				return
+			}
+			l.post(func() {
+				if t.detached == detached {
+					l.exitArrived(t, live.Exit())
+				}
+			})
+		})
+	})
+}
+
+// detach gives up the connection; the supervisor goes on.
+func (l *life) detach(t *task) {
+	if t.live == nil {
+		return
+	}
+	close(t.detached)
+	live := t.live
+	t.live, t.detached, t.exit, t.known = nil, nil, nil, false
+	l.later(live.Close)
+}
+
+// dismissTimeout is how long a supervisor without processes may take to end.
+const dismissTimeout = 10 * time.Second
+
+// dismiss gives up the connection to the supervisor of a task that is over, and ends
+// it if it still waits to bring the task back. A lost task that a user wants back all
+// the same gets a new one.
+func (l *life) dismiss(t *task) {
+	live := t.live
+	if live == nil || t.op != nil {
+		l.detach(t)
+		return
+	}
+	if _, over := ended(live); over {
+		l.detach(t)
+		return
+	}
+	close(t.detached)
+	t.live, t.detached, t.exit, t.known = nil, nil, nil, false
+	l.begin(t, headrace.Dismissing, nil, nil, func(ctx context.Context) func() error {
+		ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
+		defer cancel()
+		err := live.Dismiss(ctx)
+		live.Close()
+		return func() error {
+			if err != nil {
+				l.log.Warn("the supervisor of a task that is over does not end", "id", t.rec.ID, "err", err)
+			}
+			return nil
+		}
+	})
+}
+
+// backOff keeps the policy's orders away from the task for a while that doubles
+// with every failure in a row, up to a minute.
+func (l *life) backOff(t *task) {
+	d := min(time.Second<<min(t.failures, 6), time.Minute)
+	t.failures++
+	t.retryAt = l.clk.boot() + d
+}
+
+func (l *life) succeeded(t *task) { t.failures, t.retryAt = 0, 0 }
+
+// left counts a task that had to leave, or holds one that a user made leave.
+func (l *life) left(t *task, in *intent, m headrace.Mechanism) {
+	if in.User {
+		t.rec.Held = true
+		return
+	}
+	l.counts.preemption(m)
+	if t.rec.State == headrace.Running {
+		t.rec.Preemptions++
+	}
+}

@@ -1,0 +1,151 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"headrace"
+	"headrace/proc"
+)
+
+const (
+	// freshFor is how old measurements may be when somebody is made to leave.
+	freshFor = 300 * time.Millisecond
+	// roundTimeout limits how long a decision waits for them.
+	roundTimeout = 250 * time.Millisecond
+	statsTimeout = 5 * time.Second
+)
+
+// measuring looks at what tasks with processes use.
+type measuring struct {
+	*core
+	round round
+}
+
+// round is one measurement of all tasks that a decision waits for.
+type round struct {
+	number  int
+	waiting map[headrace.TaskID]struct{}
+	open    bool
+	// at is when the last one ended (boot time).
+	at   time.Duration
+	done bool
+}
+
+func (m *measuring) fresh() bool {
+	return m.round.done && !m.round.open && m.clk.boot()-m.round.at <= freshFor
+}
+
+// refresh measures all tasks that have processes and decides again then.
+func (m *measuring) refresh() {
+	if m.round.open {
+		return
+	}
+	m.round = round{number: m.round.number + 1, waiting: map[headrace.TaskID]struct{}{}, open: true}
+	n := m.round.number
+	for _, t := range m.tasks.active {
+		if m.measurable(t) {
+			m.round.waiting[t.rec.ID] = struct{}{}
+			m.poll(t)
+		}
+	}
+	if len(m.round.waiting) == 0 {
+		m.roundOver()
+		return
+	}
+	m.later(func() {
+		time.AfterFunc(roundTimeout, func() {
+			m.post(func() {
+				if m.round.open && m.round.number == n {
+					m.roundOver()
+				}
+			})
+		})
+	})
+}
+
+func (m *measuring) roundOver() {
+	m.round.open, m.round.done, m.round.at = false, true, m.clk.boot()
+	m.redecide = true
+}
+
+func (m *measuring) measurable(t *task) bool {
+	if t.live == nil {
+		return false
+	}
+	if t.op != nil && t.op.kind != headrace.PagingOut {
+		return false
+	}
+	return t.rec.State == headrace.Running || t.rec.State == headrace.Suspended
+}
+
+// pollAll measures every task that has processes.
+func (m *measuring) pollAll() {
+	for _, t := range m.tasks.active {
+		if m.measurable(t) {
+			m.poll(t)
+		}
+	}
+}
+
+// poll measures one task in the background.
+func (m *measuring) poll(t *task) {
+	if t.polling {
+		return
+	}
+	t.polling = true
+	live, id := t.live, t.rec.ID
+	m.later(func() {
+		m.background(func(ctx context.Context) func() {
+			ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+			defer cancel()
+			stats, err := live.Stats(ctx)
+			return func() { m.measured(t, id, live, stats, err) }
+		})
+	})
+}
+
+func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.Stats, err error) {
+	t.polling = false
+	t.letPass(m.clk.boot())
+	if t.live == live {
+		switch {
+		case err == nil:
+			t.stats, t.statsAt, t.known = stats, m.clk.boot(), true
+			m.countContinued(t, stats.Continued)
+			m.show(t)
+		case !errors.Is(err, proc.ErrGone):
+			m.warn("stats "+string(id), "a task could not be measured", "id", id, "err", err)
+		}
+	}
+	if !m.round.open {
+		return
+	}
+	delete(m.round.waiting, id)
+	if len(m.round.waiting) == 0 {
+		m.roundOver()
+	}
+}
+
+// stoppedAgain is what the history says when somebody has continued a suspended task.
+const stoppedAgain = "stopped again"
+
+// countContinued takes in how often the task's supervisor has had to stop it again. In
+// the history is only the first time of each suspension: it may be many.
+func (m *measuring) countContinued(t *task, here int) {
+	if here < t.rec.ContinuedHere { // a new supervisor
+		t.rec.ContinuedHere = 0
+	}
+	if here == t.rec.ContinuedHere {
+		return
+	}
+	t.rec.Continued += here - t.rec.ContinuedHere
+	t.rec.ContinuedHere, t.rec.ContinuedMs = here, m.clk.wall().UnixMilli()
+	if n := len(t.rec.History); n == 0 || t.rec.History[n-1].State != stoppedAgain {
+		const reason = "somebody continued it while it was suspended (SIGCONT); without a freezer that cannot be prevented"
+		t.rec.note(event{AtMs: t.rec.ContinuedMs, State: stoppedAgain, Reason: reason})
+		m.log.Warn("a suspended task was continued by somebody and is stopped again", "id", t.rec.ID, "user", t.rec.User)
+	}
+	m.touch(t)
+}
