@@ -10,6 +10,7 @@ import (
 	"headrace/policy"
 	"headrace/report"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 const (
@@ -57,7 +58,7 @@ func (a *admission) admit(t *task) {
 	if t.rec.Held {
 		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
 	}
-	t.rec.note(event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
+	t.rec.Note(journal.Event{AtMs: t.rec.SubmittedMs, State: headrace.Pending.String()})
 	a.tasks.add(t)
 	a.admitted(t)
 	a.writeSpec(t)

@@ -8,15 +8,16 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // finish has the supervisor carry out an operation that an earlier daemon had begun.
-func (o *operations) finish(t *task, again *intent) {
+func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		stats, err := o.askAgain(ctx, live, again)
-		var im *image
+		var im *journal.Image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
 			im = o.images.newer(id, again, last)
 		}
@@ -29,7 +30,7 @@ func (o *operations) finish(t *task, again *intent) {
 const startSeen = time.Second
 
 // askAgain makes a request again and returns the state after it.
-func (o *operations) askAgain(ctx context.Context, live Task, in *intent) (proc.Stats, error) {
+func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
 	case headrace.Suspending:
@@ -59,7 +60,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *intent) (proc.
 	}
 }
 
-func (o *operations) settledAs(t *task, in *intent, stats proc.Stats, im *image, err error) error {
+func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im *journal.Image, err error) error {
 	if err != nil {
 		return err // its end is reported by the connection
 	}
@@ -67,7 +68,7 @@ func (o *operations) settledAs(t *task, in *intent, stats proc.Stats, im *image,
 	reason := in.Reason
 	if stats.State == t.rec.State {
 		reason = "the daemon ended while it was " + in.Kind.String()
-		o.enter(t, stats.State, event{Reason: reason})
+		o.enter(t, stats.State, journal.Event{Reason: reason})
 		return nil
 	}
 	switch stats.State {
@@ -89,12 +90,12 @@ func (o *operations) settledAs(t *task, in *intent, stats proc.Stats, im *image,
 		}
 		t.rec.Checkpoint, t.rec.RanOn = im, false
 		o.left(t, in, headrace.Checkpoint)
-		o.enter(t, headrace.Checkpointed, event{Bytes: im.Stored, Reason: reason})
+		o.enter(t, headrace.Checkpointed, journal.Event{Bytes: im.Stored, Reason: reason})
 		o.images.collect(t)
 		return nil
 	default:
 		return nil // ended; the connection will tell
 	}
-	o.enter(t, stats.State, event{Reason: reason})
+	o.enter(t, stats.State, journal.Event{Reason: reason})
 	return nil
 }

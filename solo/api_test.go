@@ -24,6 +24,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -267,7 +268,7 @@ func TestManyListed(t *testing.T) {
 func TestStateFull(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	full := &fullDisk{}
-	b.wrap = func(j journal) journal { full.journal = j; return full }
+	b.wrap = func(j recorder) recorder { full.recorder = j; return full }
 	b.start()
 	id := b.run(headrace.Normal)
 	b.awaitState(id, headrace.Running)
@@ -429,7 +430,7 @@ func TestConfigurationMistakes(t *testing.T) {
 
 // fullDisk is a journal on a file system that can be full.
 type fullDisk struct {
-	journal
+	recorder
 	mu   sync.Mutex
 	full bool
 }
@@ -440,11 +441,11 @@ func (f *fullDisk) set(full bool) {
 	f.full = full
 }
 
-func (f *fullDisk) commit(b batch) error {
+func (f *fullDisk) Commit(b journal.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.full {
-		return errors.Join(errNoSpace, unix.ENOSPC)
+		return errors.Join(journal.ErrNoSpace, unix.ENOSPC)
 	}
-	return f.journal.commit(b)
+	return f.recorder.Commit(b)
 }

@@ -8,19 +8,13 @@ import (
 	"headrace"
 	"headrace/migrate"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
-
-// sent is durable of a task whose checkpoint was sent, or began to be.
-type sent struct {
-	ID string `json:"id"`
-	// Done: it is there.
-	Done bool `json:"done,omitempty"`
-}
 
 // archive sends the checkpoint of a task away, for its command to go on elsewhere.
 // The task stays what it is: its scheduler ends it, or has it resumed here, which
 // takes the checkpoint back.
-func (h *containers) archive(t *task, in *intent, c *call) {
+func (h *containers) archive(t *task, in *journal.Intent, c *call) {
 	switch {
 	case h.cfg.Elsewhere == nil:
 		h.answer(c, t, fmt.Errorf("%w: this daemon has no archive; start it with --archive", serve.ErrState))
@@ -37,12 +31,12 @@ func (h *containers) archive(t *task, in *intent, c *call) {
 	}
 }
 
-func (h *containers) send(t *task, in *intent, c *call) {
+func (h *containers) send(t *task, in *journal.Intent, c *call) {
 	p := h.moving.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
 	p.ID = migrate.NewID()
 	// Its name is durable before anybody else may have it, but not before it is there:
 	// what is not there cannot be withdrawn.
-	begun := func() error { return h.durably(func() { t.rec.Sent = &sent{ID: p.ID}; h.touch(t) }) }
+	begun := func() error { return h.durably(func() { t.rec.Sent = &journal.Sent{ID: p.ID}; h.touch(t) }) }
 	h.begin(t, headrace.Archiving, in, c, func(ctx context.Context) func() error {
 		watch := h.stopwatch()
 		err := h.cfg.Elsewhere.Send(ctx, p, begun)
@@ -56,9 +50,9 @@ func (h *containers) send(t *task, in *intent, c *call) {
 				}
 				return err
 			}
-			t.rec.Sent = &sent{ID: p.ID, Done: true}
+			t.rec.Sent = &journal.Sent{ID: p.ID, Done: true}
 			t.trouble = ""
-			t.rec.note(event{AtMs: at, State: "archived", Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
+			t.rec.Note(journal.Event{AtMs: at, State: "archived", Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
 			h.touch(t)
 			return nil
 		}
@@ -83,7 +77,7 @@ func (h *containers) durably(change func()) error {
 
 // takeBack makes sure that nobody else has the task's checkpoint, records that, and
 // then goes on.
-func (h *containers) takeBack(t *task, in *intent, c *call, then func()) {
+func (h *containers) takeBack(t *task, in *journal.Intent, c *call, then func()) {
 	id, step := t.rec.Sent.ID, *in
 	h.begin(t, headrace.TakingBack, &step, nil, func(ctx context.Context) func() error {
 		err := h.cfg.Elsewhere.Withdraw(ctx, id)

@@ -7,11 +7,12 @@ import (
 	"headrace"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 // snapshot is a task as it was after some turn of the loop. It is immutable.
 type snapshot struct {
-	rec  record
+	rec  journal.Record
 	note string
 	// trouble is what went wrong and still holds.
 	trouble string

@@ -7,6 +7,7 @@ import (
 
 	"headrace"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 func errEnded(t *task) error {
@@ -115,7 +116,7 @@ func (s *calls) perform(t *task, c *call) {
 	case backFromLoss:
 		s.tasks.reactivate(t)
 		t.rec.EndedMs, t.rec.Exit = 0, nil
-		s.enter(t, headrace.Checkpointed, event{Reason: "to be restored, as a user asked"})
+		s.enter(t, headrace.Checkpointed, journal.Event{Reason: "to be restored, as a user asked"})
 		s.bringBackFor(t, c)
 	case t.rec.State.Final():
 		s.answer(c, t, errEnded(t))
@@ -134,7 +135,7 @@ func (s *calls) perform(t *task, c *call) {
 
 func (s *calls) suspendFor(t *task, c *call) {
 	if t.rec.State == headrace.Running {
-		s.suspend(t, &intent{User: true, Grace: c.grace, Reason: "a user asked for it"}, c)
+		s.suspend(t, &journal.Intent{User: true, Grace: c.grace, Reason: "a user asked for it"}, c)
 		return
 	}
 	s.hold(t)
@@ -148,7 +149,7 @@ func (s *calls) hold(t *task) {
 	}
 	t.rec.Held = true
 	t.rec.Reason = "held by a user; to go on: headrace resume " + string(t.rec.ID)
-	t.rec.note(event{AtMs: s.clk.wall().UnixMilli(), State: "held", Reason: "a user asked for it"})
+	t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: "held", Reason: "a user asked for it"})
 	s.touch(t)
 }
 
@@ -167,7 +168,7 @@ func (s *calls) checkpointFor(t *task, c *call) {
 		s.answer(c, t, err)
 		return
 	}
-	s.checkpoint(t, &intent{User: true, Reason: "a user asked for it"}, st, c)
+	s.checkpoint(t, &journal.Intent{User: true, Reason: "a user asked for it"}, st, c)
 }
 
 // bringBackFor lets the task run again. The policy decides in this same turn
@@ -180,7 +181,7 @@ func (s *calls) bringBackFor(t *task, c *call) {
 	if t.rec.Held {
 		t.rec.Held = false
 		t.rec.Since, t.rec.Waited, t.rec.Boot = s.clk.boot(), 0, s.boot
-		t.rec.note(event{AtMs: s.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
+		t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
 	}
 	s.succeeded(t)
 	s.schedulerOf(t).release(t, c)
@@ -198,7 +199,7 @@ func (s *calls) killFor(t *task, c *call) {
 		if grace == 0 {
 			grace = s.cfg.KillGrace
 		}
-		s.kill(t, &intent{User: true, Grace: grace, Reason: "a user asked for it"}, c)
+		s.kill(t, &journal.Intent{User: true, Grace: grace, Reason: "a user asked for it"}, c)
 	}
 }
 

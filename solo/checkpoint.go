@@ -8,14 +8,15 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // checkpoint dumps a running or suspended task to in.Store. The task goes on
 // until the device is free: one dump at a time for each.
-func (o *operations) checkpoint(t *task, in *intent, st *store, c *call) {
+func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call) {
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
-	t.rec.addImageDir(st.Dir)
+	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
 	d := st.enqueue(t, st.estimate(t.dirty()))
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
@@ -43,7 +44,7 @@ func (o *operations) checkpoint(t *task, in *intent, st *store, c *call) {
 	})
 }
 
-func (o *operations) checkpointed(t *task, in *intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
+func (o *operations) checkpointed(t *task, in *journal.Intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
 	o.succeeded(t)
 	st.learnDump(res.Stored, res.Total, took)
 	o.metaChanged = true
@@ -51,14 +52,14 @@ func (o *operations) checkpointed(t *task, in *intent, st *store, res proc.Check
 	if res.Chain > 1 && res.Total > 0 {
 		t.rec.Ratio = ewma(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
 	}
-	t.rec.Checkpoint = &image{
+	t.rec.Checkpoint = &journal.Image{
 		Store: st.Name, Dir: st.Dir, Compress: st.Compress, Seq: res.Seq, Chain: res.Chain,
 		Stored: res.Stored, ToRead: res.ToRead, TakenMs: at, Dump: took,
 	}
 	t.rec.RanOn = false
 	t.rec.NoCheckpoint, t.noCheckpointUntil = "", 0
 	o.left(t, in, headrace.Checkpoint)
-	o.enter(t, headrace.Checkpointed, event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
+	o.enter(t, headrace.Checkpointed, journal.Event{AtMs: at, Took: took, Bytes: res.Stored, Reason: in.Reason, Delay: in.Delay})
 	t.known = false
 	o.images.collect(t)
 }
@@ -99,7 +100,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 }
 
 // restore brings a checkpointed task back.
-func (o *operations) restore(t *task, in *intent) {
+func (o *operations) restore(t *task, in *journal.Intent) {
 	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
 	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
@@ -145,7 +146,7 @@ func (o *operations) restore(t *task, in *intent) {
 	})
 }
 
-func (o *operations) restored(t *task, in *intent, live Task, im image, res proc.RestoreResult, took time.Duration, at int64) {
+func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal.Image, res proc.RestoreResult, took time.Duration, at int64) {
 	o.succeeded(t)
 	if st := o.stores.named(im.Store); st != nil && res.Read > 0 {
 		st.learnRestore(res.Read, took)
@@ -166,7 +167,7 @@ func (o *operations) restored(t *task, in *intent, live Task, im image, res proc
 		reason = "from an older checkpoint: " + strings.Join(res.Skipped, "; ")
 		o.log.Warn("a checkpoint could not be used, an older one was", "id", t.rec.ID, "skipped", res.Skipped)
 	}
-	o.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
+	o.enter(t, headrace.Running, journal.Event{AtMs: at, Took: took, Bytes: res.Read, Reason: reason, Delay: in.Delay})
 }
 
 // restoreFailed leaves a task without processes; idle is its supervisor, if there is

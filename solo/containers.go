@@ -10,6 +10,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 // hosted tells whether the task's scheduler is another one; see containers.
@@ -46,7 +47,7 @@ func (h *containers) takeIn(a arrival, c *call) {
 	delete(h.announced.all, t.rec.ID)
 	t.files = a.files
 	h.admission.admit(t)
-	h.start(t, &intent{Reason: "started by " + t.rec.Hosting.Scheduler})
+	h.start(t, &journal.Intent{Reason: "started by " + t.rec.Hosting.Scheduler})
 	t.op.calls = append(t.op.calls, c)
 }
 
@@ -80,7 +81,7 @@ func (h *containers) succeed(t, old *task) {
 }
 
 func (h *containers) order(t *task, c *call) {
-	in := &intent{Reason: c.reason, Delay: c.delay, PageOut: c.pageOut}
+	in := &journal.Intent{Reason: c.reason, Delay: c.delay, PageOut: c.pageOut}
 	state := t.rec.State
 	switch {
 	case t.live == nil || state == headrace.Pending:
@@ -106,7 +107,7 @@ func (h *containers) order(t *task, c *call) {
 	}
 }
 
-func (h *containers) bringBack(t *task, in *intent, c *call) {
+func (h *containers) bringBack(t *task, in *journal.Intent, c *call) {
 	if c.force {
 		t.rec.Held = false
 	}
@@ -129,7 +130,7 @@ func (h *containers) bringBack(t *task, in *intent, c *call) {
 // its scheduler has room for it.
 func (h *containers) release(t *task, c *call) {
 	if h.cfg.Cluster == nil || c.force {
-		h.bringBack(t, &intent{Reason: "a user asked for it"}, c)
+		h.bringBack(t, &journal.Intent{Reason: "a user asked for it"}, c)
 		return
 	}
 	t.rec.Reason = "waits until " + t.rec.Hosting.Scheduler + " has room for it"
@@ -146,7 +147,7 @@ func (h *containers) receive(ctx context.Context, a arrival) error {
 
 // startAgain finishes the start: whoever waits for it has been told that it would be
 // started.
-func (h *containers) startAgain(t *task, in *intent) {
+func (h *containers) startAgain(t *task, in *journal.Intent) {
 	p, st := h.moving.expect(t)
 	p.Again = true
 	live, dirs := t.live, t.rec.ImageDirs
@@ -200,5 +201,5 @@ func (h *containers) idleEnded(t *task, exit proc.Exit) {
 
 // notBegun ends the task: whoever it was made for has given it up.
 func (h *containers) notBegun(t *task) {
-	h.kill(t, &intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
+	h.kill(t, &journal.Intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
 }

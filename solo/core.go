@@ -26,7 +26,7 @@ type core struct {
 	stopping bool
 }
 
-func newCore(cfg *Config, p parts, j journal) (*core, error) {
+func newCore(cfg *Config, p parts, j recorder) (*core, error) {
 	stores, err := openStores(cfg.Stores, p.clock)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func newCore(cfg *Config, p parts, j journal) (*core, error) {
 	c := &core{
 		driver: newDriver(), turn: newTurn(), seldom: newSeldom(cfg.Log, p.clock),
 		cfg: cfg, boot: p.boot, rt: p.runtime, counts: newCounters(), tasks: newTable(), stores: stores, memory: memory,
-		ledger: &ledger{journal: j, dir: cfg.StateDir, log: cfg.Log},
+		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log},
 	}
 	c.images = newImages(p.images, c)
 	return c, nil

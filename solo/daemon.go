@@ -23,6 +23,7 @@ import (
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -49,7 +50,7 @@ type parts struct {
 	// tick and stopWait: see loop.
 	tick, stopWait time.Duration
 	// journal wraps the journal.
-	journal func(journal) journal
+	journal func(recorder) recorder
 	// cache opens the page cache, meter what measures the disks.
 	cache func(pagecache.Config) (pagecache.Cache, error)
 	meter func() (*disk.Meter, error)
@@ -78,7 +79,7 @@ func New(cfg Config) (*Daemon, error) {
 			}
 			return policy.Decide(v, cfg.Policy), nil
 		},
-		journal: func(j journal) journal { return j },
+		journal: func(j recorder) recorder { return j },
 		cache:   pagecache.New,
 		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{}) },
 	}
@@ -118,11 +119,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	file, err := openJournal(d.cfg.StateDir, defaultJournalOptions())
+	file, err := journal.Open(d.cfg.StateDir)
 	if err != nil {
 		return err
 	}
-	defer file.close()
+	defer file.Close()
 	l, err := newLoop(&d.cfg, d.parts, d.parts.journal(file))
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		Streams: filepath.Join(d.cfg.StateDir, "streams"),
 		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, LockResident: !d.cfg.EnforceMemory, Warm: d.cfg.Warm,
 		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
-		Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.requests(), Jobs: jobs{l.board}, Log: l.log,
+		Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
 	})
 	if err != nil {
 		return err
@@ -215,20 +216,20 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 		l.letGo()
 	}()
 
-	state, err := l.ledger.load()
+	state, err := l.ledger.Load()
 	if err != nil {
 		return err
 	}
-	l.tasks.order = state.meta.Order
-	l.memory.setSpeed(state.meta.swapSpeed)
-	if state.meta.Boot != l.boot {
+	l.tasks.order = state.Meta.Order
+	l.memory.setSpeed(state.Meta.SwapSpeed)
+	if state.Meta.Boot != l.boot {
 		removeContents(d.cfg.scratchDir())
 	}
-	l.stores.measure(ctx, state.meta.Stores, l.images, l.log)
-	if try := d.parts.swap; try != nil && state.meta.SwapBoot != l.boot {
+	l.stores.measure(ctx, state.Meta.Stores, l.images, l.log)
+	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {
 		l.memory.measure(ctx, l.boot, try, l.log)
 	}
-	if err := (&recovery{operations: l.operations, same: state.meta.Boot == l.boot}).run(ctx, state); err != nil {
+	if err := (&recovery{operations: l.operations, same: state.Meta.Boot == l.boot}).run(ctx, state); err != nil {
 		return err
 	}
 	if l.sweepRest != nil {

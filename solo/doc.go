@@ -23,7 +23,7 @@
 //	                                and the checkpoints that are on storage
 //	turn                            what a turn has changed, and what is to follow from it
 //	driver                          what runs outside the loop, and how it reports back
-//	ledger                          writes to the journal, of records
+//	ledger                          writes records to the journal (package solo/journal)
 //	core                            has these
 //	admission, measuring, moving    limits of users; what tasks use; checkpoints of other machines
 //	life                            states of a task, one operation at a time, its supervisor

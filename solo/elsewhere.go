@@ -8,6 +8,7 @@ import (
 
 	"headrace/migrate"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // Elsewhere is where checkpoints of hosted tasks wait until their command is started
@@ -52,7 +53,7 @@ func (m *moving) expect(t *task) (migrate.Parcel, *store) {
 	if err != nil {
 		return migrate.Parcel{}, nil
 	}
-	t.rec.addImageDir(st.Dir)
+	t.rec.AddImageDir(st.Dir)
 	return m.parcel(t, st.Dir, st.Compress), st
 }
 
@@ -133,12 +134,12 @@ func (m *moving) came(t *task, from arrivedFrom) string {
 		return ""
 	}
 	im := imageInfo(from.taken.Image)
-	t.rec.Checkpoint = &image{
+	t.rec.Checkpoint = &journal.Image{
 		Store: from.store.Name, Dir: from.store.Dir, Compress: from.store.Compress, Seq: im.Seq, Chain: im.Chain,
 		Stored: im.Stored, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,
 	}
 	t.rec.RanOn = true
-	t.rec.addImageDir(from.store.Dir)
+	t.rec.AddImageDir(from.store.Dir)
 	m.counts.restore(from.res.Took, from.res.Read)
 	return "goes on where it was on " + from.taken.From
 }

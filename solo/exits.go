@@ -8,6 +8,7 @@ import (
 	"headrace"
 	"headrace/proc"
 	"headrace/report"
+	"headrace/solo/journal"
 )
 
 // exitArrived takes in that a task's processes have ended.
@@ -23,7 +24,7 @@ func (l *life) exitArrived(t *task, exit proc.Exit) {
 
 // exited decides what an end means. in is the operation during which it
 // happened, nil if there was none.
-func (l *life) exited(t *task, exit proc.Exit, in *intent) {
+func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 	if t.rec.State == headrace.Checkpointed {
 		l.schedulerOf(t).idleEnded(t, exit)
 		return
@@ -34,7 +35,7 @@ func (l *life) exited(t *task, exit proc.Exit, in *intent) {
 	if !exit.Lost {
 		t.rec.SeenExit = exit.At
 	}
-	killing := in.doing() == headrace.Killing
+	killing := in.Doing() == headrace.Killing
 	switch {
 	case killing && in.User:
 		l.final(t, headrace.Killed, &exit, "killed by a user", false)
@@ -80,7 +81,7 @@ func outOfMemory(t *task, exit proc.Exit) string {
 func endedBy(t *task) string { return "ended by " + t.rec.Hosting.Scheduler }
 
 // evicted puts a task that was killed to make room back into the queue.
-func (l *life) evicted(t *task, exit proc.Exit, in *intent) {
+func (l *life) evicted(t *task, exit proc.Exit, in *journal.Intent) {
 	cpu, wall := l.accountLoss(t, exit.Usage)
 	l.detach(t)
 	t.rec.Last = exit.Usage
@@ -111,7 +112,7 @@ func (l *life) vanished(t *task, exit proc.Exit, why string) {
 func (l *life) requeue(t *task, reason string) {
 	if t.rec.Checkpoint != nil {
 		t.rec.RanOn = true
-		l.enter(t, headrace.Checkpointed, event{Reason: reason})
+		l.enter(t, headrace.Checkpointed, journal.Event{Reason: reason})
 		return
 	}
 	l.startOver(t, reason)

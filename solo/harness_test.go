@@ -16,6 +16,7 @@ import (
 	"headrace/internal/linux/cgroup"
 	"headrace/pagecache"
 	"headrace/policy"
+	"headrace/solo/journal"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -29,7 +30,7 @@ type bed struct {
 	world *world
 	cfg   Config
 	boot  string
-	wrap  func(journal) journal
+	wrap  func(recorder) recorder
 	clock clock
 	mem   memoryInfo
 	view  func(headrace.View)
@@ -101,12 +102,12 @@ func (b *bed) startWith(c *conn) error {
 	}
 	wrap := b.wrap
 	if wrap == nil {
-		wrap = func(j journal) journal { return j }
+		wrap = func(j recorder) recorder { return j }
 	}
 	cfg := b.cfg.Policy
 	d, err := newDaemon(b.cfg, parts{
 		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond,
-		journal: func(j journal) journal { return wrap(severed{j, c}) },
+		journal: func(j recorder) recorder { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   b.openCache,
 		cgroups: func(l *loop) (*cgroup.Base, error) { b.loop = l; return nil, nil },
@@ -268,39 +269,39 @@ var errDead = errors.New("killed by the test")
 
 // severed is a journal in which a daemon that is dead writes nothing.
 type severed struct {
-	journal
+	recorder
 	c *conn
 }
 
-func (s severed) commit(b batch) error {
+func (s severed) Commit(b journal.Batch) error {
 	if s.c.dead() {
 		return errDead
 	}
-	return s.journal.commit(b)
+	return s.recorder.Commit(b)
 }
 
 // mortal is a journal whose daemon dies at a given commit, before or after it
 // is written.
 type mortal struct {
-	journal
+	recorder
 	mu      sync.Mutex
 	left    int // commits until the death; negative: it lives
 	written bool
 	dies    func()
 }
 
-func (m *mortal) commit(b batch) error {
+func (m *mortal) Commit(b journal.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.left < 0 {
-		return m.journal.commit(b)
+		return m.recorder.Commit(b)
 	}
 	if m.left > 0 {
 		m.left--
-		return m.journal.commit(b)
+		return m.recorder.Commit(b)
 	}
 	if m.written {
-		if err := m.journal.commit(b); err != nil {
+		if err := m.recorder.Commit(b); err != nil {
 			return err
 		}
 	}

@@ -189,7 +189,7 @@ func (h *Host) follow(stop <-chan struct{}) {
 
 // gist is what somebody far away waits for.
 func (s *snapshot) gist() string {
-	g := s.rec.State.String() + " " + s.rec.Op.doing().String()
+	g := s.rec.State.String() + " " + s.rec.Op.Doing().String()
 	if s.rec.Held {
 		g += " held"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/solo/journal"
 )
 
 // images are the checkpoints on storage.
@@ -47,7 +48,7 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 
 // newer looks for a checkpoint that was committed by the operation under way of a
 // record. It may be called from anywhere.
-func (m *images) newer(id headrace.TaskID, in *intent, old *image) *image {
+func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) *journal.Image {
 	info, ok, err := m.Latest(in.Dir, id)
 	if err != nil {
 		m.log.Warn("looking for a checkpoint failed", "id", id, "dir", in.Dir, "err", err)
@@ -56,7 +57,7 @@ func (m *images) newer(id headrace.TaskID, in *intent, old *image) *image {
 	if !ok || old != nil && old.Dir == in.Dir && info.Seq <= old.Seq {
 		return nil
 	}
-	im := &image{
+	im := &journal.Image{
 		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
 		Stored: info.Stored, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
 	}

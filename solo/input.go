@@ -7,26 +7,9 @@ import (
 	"headrace"
 	"headrace/data"
 	"headrace/serve"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
-
-// input is what a task reads.
-type input struct {
-	// Stream deals it, to Of consumers of which the task is number Index; empty:
-	// the command opens the files itself.
-	Stream string     `json:"stream,omitempty"`
-	Index  int        `json:"index,omitempty"`
-	Of     int        `json:"of,omitempty"`
-	Split  wire.Split `json:"split,omitempty"`
-	// Paths were asked for. Of the tasks of a stream only the first has them.
-	Paths []string `json:"paths,omitempty"`
-	// Files and Bytes are those of the whole job, as found when it came.
-	Files  int64 `json:"files"`
-	Bytes  int64 `json:"bytes"`
-	NoWarm bool  `json:"no_warm,omitempty"`
-	// Dealt is what the stream had dealt when it ended; nil before.
-	Dealt *data.Dealt `json:"dealt,omitempty"`
-}
 
 // streamOf is the stream that the task is a consumer of, empty for none.
 func (t *task) streamOf() string {
@@ -64,7 +47,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Cal
 		return nil, err
 	}
 	cred := tasks[0].spec.Credentials()
-	in := input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
+	in := journal.Input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
 	var found data.Found
 	if q.Input.Split == wire.Split_SPLIT_NONE {
 		found, err = s.files.Look(ctx, cred, q.Input.Paths)
@@ -118,7 +101,7 @@ func (s *service) inputTasks(q *wire.RunRequest, by serve.Caller) ([]*task, erro
 }
 
 // wireInput shows what a task reads.
-func (s *service) wireInput(in *input, resident int64) *wire.TaskInput {
+func (s *service) wireInput(in *journal.Input, resident int64) *wire.TaskInput {
 	w := &wire.TaskInput{
 		Stream: in.Stream, Index: uint32(in.Index), Of: uint32(in.Of), Split: in.Split,
 		Files: in.Files, Bytes: in.Bytes, Resident: resident,

@@ -7,13 +7,26 @@ import (
 	"log/slog"
 	"time"
 
+	"headrace"
 	"headrace/internal/crash"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
+
+// recorder keeps records: a [journal.DB].
+type recorder interface {
+	Load() (journal.Contents, error)
+	// Commit is atomic and durable when it returns nil.
+	Commit(journal.Batch) error
+	// Env is the environment of a task that does not have it at hand (task.stored).
+	// Unlike the others it may be called from any goroutine.
+	Env(id headrace.TaskID) ([]string, error)
+	Close() error
+}
 
 // ledger writes to the journal, and waits while there is no room for that.
 type ledger struct {
-	journal
+	recorder
 	dir string
 	log *slog.Logger
 	// full: the file system of the state directory is.
@@ -22,31 +35,31 @@ type ledger struct {
 
 // reserver is a journal that keeps space for bad times.
 type reserver interface {
-	keepReserve() bool
-	spendReserve() bool
+	KeepReserve() bool
+	SpendReserve() bool
 }
 
 // write commits a batch. While the file system is full it waits: nothing may
 // happen that is not recorded.
-func (g *ledger) write(ctx context.Context, b batch) error {
-	if b.empty() {
+func (g *ledger) write(ctx context.Context, b journal.Batch) error {
+	if b.Empty() {
 		return nil
 	}
 	crash.Here("solo.commit.before")
 	for {
-		err := g.commit(b)
-		r, reserves := g.journal.(reserver)
+		err := g.Commit(b)
+		r, reserves := g.recorder.(reserver)
 		if err == nil {
 			crash.Here("solo.commit.after")
 			g.full = g.full && reserves // until the reserve is there again
 			return nil
 		}
-		if !errors.Is(err, errNoSpace) {
+		if !errors.Is(err, journal.ErrNoSpace) {
 			return fmt.Errorf("%w; the daemon stops, tasks run on and are found again when it is started", err)
 		}
 		g.full = true
 		g.log.Error("the state directory is full: make room", "dir", g.dir, "err", err)
-		if reserves && r.spendReserve() {
+		if reserves && r.SpendReserve() {
 			continue
 		}
 		select {
@@ -59,11 +72,11 @@ func (g *ledger) write(ctx context.Context, b batch) error {
 
 // keepReserve takes the reserve back once there is room for it.
 func (g *ledger) keepReserve() {
-	r, ok := g.journal.(reserver)
+	r, ok := g.recorder.(reserver)
 	if !ok {
 		return
 	}
-	kept := r.keepReserve()
+	kept := r.KeepReserve()
 	if kept && g.full {
 		g.log.Info("the state directory has room again")
 	}
@@ -77,6 +90,6 @@ func (g *ledger) whole(spec proc.Spec, stored bool) (proc.Spec, error) {
 		return spec, nil
 	}
 	var err error
-	spec.Env, err = g.env(spec.ID)
+	spec.Env, err = g.Env(spec.ID)
 	return spec, err
 }

@@ -10,6 +10,7 @@ import (
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // life is what becomes of tasks: the states that they enter, the operations that they
@@ -32,7 +33,7 @@ func (l *life) schedulerOf(t *task) scheduler {
 // begin records an operation and, once the record is durable, runs work outside
 // the loop. What work returns runs in the loop; its error answers the calls.
 // work must not touch the task. in is nil for operations that leave no trace.
-func (l *life) begin(t *task, kind headrace.Operation, in *intent, c *call, work func(ctx context.Context) func() error) {
+func (l *life) begin(t *task, kind headrace.Operation, in *journal.Intent, c *call, work func(ctx context.Context) func() error) {
 	ctx, cancel := context.WithCancel(l.driver.ctx)
 	op := &operation{cancel: cancel, kind: kind, began: l.clk.boot()}
 	if c != nil {
@@ -42,7 +43,7 @@ func (l *life) begin(t *task, kind headrace.Operation, in *intent, c *call, work
 	if in != nil {
 		in.Kind, in.Began, in.AtMs = kind, op.began, l.clk.wall().UnixMilli()
 		t.rec.Op = in
-		t.rec.note(event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
+		t.rec.Note(journal.Event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
 		l.touch(t)
 	}
 	l.later(func() {
@@ -81,7 +82,7 @@ func (l *life) opEnded(t *task, op *operation, finish func() error) {
 
 // enter makes the task be in a state from now on. The event's State is filled
 // in.
-func (l *life) enter(t *task, s headrace.TaskState, e event) {
+func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	was := t.rec.State
 	now := l.clk.boot()
 	if s == headrace.Running {
@@ -102,7 +103,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e event) {
 	if e.AtMs == 0 {
 		e.AtMs = l.clk.wall().UnixMilli()
 	}
-	t.rec.note(e)
+	t.rec.Note(e)
 	l.touch(t)
 	l.log.Info("task", "id", t.rec.ID, "from", was.String(), "to", s.String(), "reason", e.Reason,
 		"took", e.Took, "bytes", e.Bytes)
@@ -112,14 +113,14 @@ func (l *life) enter(t *task, s headrace.TaskState, e event) {
 // something else becomes of it.
 func (l *life) troubled(t *task, what string, until time.Duration) {
 	t.trouble, t.troubleUntil = what, until
-	t.rec.note(event{AtMs: l.clk.wall().UnixMilli(), State: "trouble", Reason: what})
+	t.rec.Note(journal.Event{AtMs: l.clk.wall().UnixMilli(), State: "trouble", Reason: what})
 	l.touch(t)
 }
 
 // final ends the task for good. Its checkpoints are removed unless keepImages.
 func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason string, keepImages bool) {
 	l.dismiss(t)
-	e := event{Reason: reason}
+	e := journal.Event{Reason: reason}
 	if exit != nil {
 		t.rec.Exit = exit
 		t.rec.Last = exit.Usage
@@ -174,11 +175,11 @@ func (l *life) startOver(t *task, reason string) {
 	l.inputs.giveUpLease(t)
 	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
-	t.rec.Base = addUsage(t.rec.Base, t.rec.Last)
+	t.rec.Base = journal.AddUsage(t.rec.Base, t.rec.Last)
 	t.rec.Last = proc.Usage{}
 	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
 	t.known = false
-	l.enter(t, headrace.Pending, event{Reason: reason})
+	l.enter(t, headrace.Pending, journal.Event{Reason: reason})
 }
 
 // attach makes live the task's supervisor and waits for its end.
@@ -259,7 +260,7 @@ func (l *life) backOff(t *task) {
 func (l *life) succeeded(t *task) { t.failures, t.retryAt = 0, 0 }
 
 // left counts a task that had to leave, or holds one that a user made leave.
-func (l *life) left(t *task, in *intent, m headrace.Mechanism) {
+func (l *life) left(t *task, in *journal.Intent, m headrace.Mechanism) {
 	if in.User {
 		t.rec.Held = true
 		return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/solo/journal"
 )
 
 // loop is the executor. It works in turns: it takes the messages that have arrived, asks
@@ -30,7 +31,7 @@ type loop struct {
 	started   time.Time
 }
 
-func newLoop(cfg *Config, p parts, j journal) (*loop, error) {
+func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 	c, err := newCore(cfg, p, j)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 func (l *loop) commit(ctx context.Context) error {
 	b := l.batch()
 	if l.metaChanged {
-		b.meta = &meta{Boot: l.boot, Order: l.tasks.order, swapSpeed: l.memory.swapSpeed, Stores: l.stores.known}
+		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.known}
 	}
 	if err := l.ledger.write(ctx, b); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 const (
@@ -144,7 +145,7 @@ func (m *measuring) countContinued(t *task, here int) {
 	t.rec.ContinuedHere, t.rec.ContinuedMs = here, m.clk.wall().UnixMilli()
 	if n := len(t.rec.History); n == 0 || t.rec.History[n-1].State != stoppedAgain {
 		const reason = "somebody continued it while it was suspended (SIGCONT); without a freezer that cannot be prevented"
-		t.rec.note(event{AtMs: t.rec.ContinuedMs, State: stoppedAgain, Reason: reason})
+		t.rec.Note(journal.Event{AtMs: t.rec.ContinuedMs, State: stoppedAgain, Reason: reason})
 		m.log.Warn("a suspended task was continued by somebody and is stopped again", "id", t.rec.ID, "user", t.rec.User)
 	}
 	m.touch(t)

@@ -7,6 +7,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // memoryInfo is the machine's memory, in bytes.
@@ -32,7 +33,7 @@ const (
 type memory struct {
 	memoryInfo
 	read func() (memoryInfo, error)
-	swapSpeed
+	journal.SwapSpeed
 	// reserve is the part of swap that is left to others.
 	reserve int64
 	// Until then (boot time) nothing more is paged out, after a failure.
@@ -40,8 +41,8 @@ type memory struct {
 }
 
 // setSpeed takes over how fast swap was when it was last used, or guesses.
-func (m *memory) setSpeed(s swapSpeed) {
-	m.swapSpeed = s
+func (m *memory) setSpeed(s journal.SwapSpeed) {
+	m.SwapSpeed = s
 	if s.SwapOut == 0 {
 		m.SwapOut, m.SwapIn = guessSwapOut, guessSwapIn
 	}
@@ -57,7 +58,7 @@ func (m *memory) measure(ctx context.Context, boot string, try func(context.Cont
 		log.Warn("the speed of swap could not be measured", "err", err)
 		return
 	}
-	m.swapSpeed = swapSpeed{SwapOut: s.Out, SwapIn: s.In, SwapBoot: boot}
+	m.SwapSpeed = journal.SwapSpeed{SwapOut: s.Out, SwapIn: s.In, SwapBoot: boot}
 	log.Info("swap", "out", int64(s.Out), "in", int64(s.In))
 }
 

@@ -12,6 +12,7 @@ import (
 	"headrace"
 	"headrace/internal/linux"
 	"headrace/policy"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -177,7 +178,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 }
 
 func TestLearning(t *testing.T) {
-	s := &store{measure: measure{Write: 1e9, Read: 1e9, DumpOverhead: 100 * time.Millisecond}}
+	s := &store{Measure: journal.Measure{Write: 1e9, Read: 1e9, DumpOverhead: 100 * time.Millisecond}}
 	for range 30 {
 		s.learnDump(200e6, 200e6, 2*time.Second)
 	}

@@ -12,6 +12,7 @@ import (
 	"headrace/migrate"
 	"headrace/proc"
 	"headrace/proc/attach"
+	"headrace/solo/journal"
 )
 
 // operations are what is done to tasks through their supervisors.
@@ -40,7 +41,7 @@ func (o *operations) specOf(t *task) proc.Spec {
 }
 
 // start runs a pending task from the beginning.
-func (o *operations) start(t *task, in *intent) {
+func (o *operations) start(t *task, in *journal.Intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
 	spec, stored, files := o.specOf(t), t.stored, t.files
@@ -91,7 +92,7 @@ func (o *operations) start(t *task, in *intent) {
 				o.exited(t, exit, nil)
 				return nil
 			}
-			o.enter(t, headrace.Running, event{AtMs: at, Took: took, Delay: in.Delay, Reason: in.Reason})
+			o.enter(t, headrace.Running, journal.Event{AtMs: at, Took: took, Delay: in.Delay, Reason: in.Reason})
 			return nil
 		}
 	})
@@ -117,7 +118,7 @@ func ended(live Task) (proc.Exit, bool) {
 	}
 }
 
-func (o *operations) suspend(t *task, in *intent, c *call) {
+func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 	live := t.live
 	if in.Grace == 0 {
 		in.Grace = o.cfg.SuspendGrace
@@ -139,7 +140,7 @@ func (o *operations) suspend(t *task, in *intent, c *call) {
 			o.succeeded(t)
 			t.rec.NoSuspend, t.noSuspendUntil = "", 0
 			o.left(t, in, headrace.Suspend)
-			o.enter(t, headrace.Suspended, event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
+			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
 			if in.PageOut > 0 {
 				o.pageOuts = append(o.pageOuts, pageOut{task: t, bytes: in.PageOut})
 			}
@@ -174,7 +175,7 @@ func (o *operations) pageOut(t *task, bytes int64) {
 		return func() error {
 			o.pagedOut(t, out, took, err)
 			if out > 0 {
-				t.rec.note(event{AtMs: at, State: "paged out", Took: took, Bytes: out})
+				t.rec.Note(journal.Event{AtMs: at, State: "paged out", Took: took, Bytes: out})
 				o.touch(t)
 			}
 			return err
@@ -198,7 +199,7 @@ func (o *operations) pagedOut(t *task, bytes int64, took time.Duration, err erro
 	o.memory.fullUntil = o.clk.boot() + swapFullFor
 }
 
-func (o *operations) resume(t *task, in *intent) {
+func (o *operations) resume(t *task, in *journal.Intent) {
 	live, swapped := t.live, t.stats.Swapped
 	o.begin(t, headrace.Resuming, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
@@ -215,7 +216,7 @@ func (o *operations) resume(t *task, in *intent) {
 				return err
 			}
 			o.succeeded(t)
-			o.enter(t, headrace.Running, event{AtMs: at, Took: took, Bytes: swapped, Reason: in.Reason, Delay: in.Delay})
+			o.enter(t, headrace.Running, journal.Event{AtMs: at, Took: took, Bytes: swapped, Reason: in.Reason, Delay: in.Delay})
 			if swapped > 0 {
 				o.pageIn(live, swapped)
 			}
@@ -248,7 +249,7 @@ const atOnce = time.Millisecond
 
 // kill ends the processes. What becomes of the task then depends on who asked,
 // and on whether the command had ended by itself before it was asked to.
-func (o *operations) kill(t *task, in *intent, c *call) {
+func (o *operations) kill(t *task, in *journal.Intent, c *call) {
 	live, grace := t.live, in.Grace
 	o.begin(t, headrace.Killing, in, c, func(ctx context.Context) func() error {
 		if exit, over := ended(live); over && !in.Again {
@@ -278,7 +279,7 @@ func (o *operations) kill(t *task, in *intent, c *call) {
 func (o *operations) discard(t *task, c *call) {
 	id := t.rec.ID
 	o.detach(t)
-	o.begin(t, headrace.Killing, &intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
+	o.begin(t, headrace.Killing, &journal.Intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
 		err := o.rt.End(ctx, id)
 		return func() error {
 			if err != nil {

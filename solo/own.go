@@ -9,6 +9,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 // decider is the policy: what to do, and with explain why others wait. It must
@@ -76,7 +77,7 @@ func (s *own) carryOut(o headrace.Order) {
 	if s.clk.boot() < t.retryAt {
 		return
 	}
-	in := &intent{For: o.For, PageOut: o.PageOut, Delay: o.Delay, Reason: o.Reason}
+	in := &journal.Intent{For: o.For, PageOut: o.PageOut, Delay: o.Delay, Reason: o.Reason}
 	switch o.Verb {
 	case headrace.OrderStart, headrace.OrderResume, headrace.OrderRestore:
 		s.bringBack(t, o, in)
@@ -98,7 +99,7 @@ func (s *own) madeFor(id headrace.TaskID) {
 }
 
 // bringBack starts, resumes or restores a task if there is a slot for it.
-func (s *own) bringBack(t *task, o headrace.Order, in *intent) {
+func (s *own) bringBack(t *task, o headrace.Order, in *journal.Intent) {
 	if t.rec.Held || s.tasks.slotsUsed()+t.rec.CPUs > s.cfg.Slots+1e-9 {
 		s.warn("slots", "the policy wants to run a task for which there is no slot", "id", o.Task)
 		return
@@ -117,7 +118,7 @@ func (s *own) bringBack(t *task, o headrace.Order, in *intent) {
 	}
 }
 
-func (s *own) preempt(t *task, o headrace.Order, in *intent) {
+func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 	running := t.rec.State == headrace.Running
 	if t.live == nil || !running && t.rec.State != headrace.Suspended {
 		s.warn("order", "the policy wants to preempt a task without processes", "id", o.Task)
@@ -193,7 +194,7 @@ func (s *own) notRestored(t *task, err error) {
 	default:
 		s.succeeded(t)
 		t.rec.Held = true
-		s.enter(t, headrace.Checkpointed, event{Reason: fmt.Sprintf(
+		s.enter(t, headrace.Checkpointed, journal.Event{Reason: fmt.Sprintf(
 			"could not be restored: %v; when that is put right: headrace restore %s", err, t.rec.ID)})
 	}
 }
@@ -211,6 +212,6 @@ func (s *own) lose(t *task, why string) {
 
 func (s *own) idleEnded(t *task, _ proc.Exit) { s.detach(t) }
 
-func (s *own) startAgain(t *task, in *intent) { s.finish(t, in) }
+func (s *own) startAgain(t *task, in *journal.Intent) { s.finish(t, in) }
 
 func (s *own) notBegun(t *task) { s.dismiss(t) }

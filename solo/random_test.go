@@ -87,8 +87,8 @@ func (c *chaos) live() {
 		con := &conn{world: c.world}
 		var once sync.Once
 		die := func() { once.Do(func() { con.cut(); close(dying) }) }
-		c.wrap = func(j journal) journal {
-			return &mortal{journal: j, left: c.r.IntN(60), written: c.r.IntN(2) == 0, dies: die}
+		c.wrap = func(j recorder) recorder {
+			return &mortal{recorder: j, left: c.r.IntN(60), written: c.r.IntN(2) == 0, dies: die}
 		}
 		var mu sync.Mutex
 		left := c.r.IntN(400)

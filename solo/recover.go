@@ -9,6 +9,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 const (
@@ -31,13 +32,13 @@ type recovery struct {
 // are no processes: checkpointed tasks stay so, of the others those are restored
 // or started again that may be. In both cases a checkpoint that was committed
 // while no daemon was there to see it counts.
-func (r *recovery) run(ctx context.Context, c contents) error {
+func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 	var look, over []*task
-	for _, rec := range c.records {
+	for _, rec := range c.Records {
 		t := &task{rec: *rec}
 		// How long these were to hold is not recorded; the next attempt finds out anew.
 		t.rec.NoCheckpoint, t.rec.NoSuspend = "", ""
-		if spec := c.specs[rec.ID]; spec != nil {
+		if spec := c.Specs[rec.ID]; spec != nil {
 			t.spec = *spec
 			t.store()
 		}
@@ -103,7 +104,7 @@ func (r *recovery) run(ctx context.Context, c contents) error {
 
 // mayHaveProcesses tells whether something of the task may exist outside the
 // records.
-func mayHaveProcesses(r *record) bool {
+func mayHaveProcesses(r *journal.Record) bool {
 	return r.Op != nil || r.State == headrace.Running || r.State == headrace.Suspended || r.State == headrace.Checkpointed
 }
 
@@ -141,23 +142,23 @@ type finding struct {
 	// err is why nobody knows; proc.ErrGone when there is no supervisor.
 	err error
 	// image is a checkpoint newer than the recorded one.
-	image *image
+	image *journal.Image
 }
 
-func (r *recovery) find(ctx context.Context, rec record) finding {
+func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 	f := finding{err: proc.ErrGone}
 	if r.same {
 		f = r.findProcesses(ctx, rec)
 	} else if exit, _ := r.unseenEnd(rec.ID, rec.SeenExit); exit != nil {
 		f = finding{exit: exit}
 	}
-	if in := rec.Op; in.doing() == headrace.Checkpointing && in.Dir != "" {
+	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" {
 		f.image = r.images.newer(rec.ID, in, rec.Checkpoint)
 	}
 	return f
 }
 
-func (r *recovery) findProcesses(ctx context.Context, rec record) (f finding) {
+func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f finding) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
 	f.live, f.err = r.rt.Attach(ctx, rec.ID)
@@ -180,12 +181,12 @@ func (r *recovery) reconcile(t *task, f finding) {
 			r.settle(t, in)
 		}
 		return
-	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in.doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
+	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in.Doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
 		if t.rec.State == headrace.Checkpointed {
 			t.rec.State = headrace.Running // it was restored before it ended
 		}
 		t.rec.Op = nil
-		if in.doing() == headrace.Killing {
+		if in.Doing() == headrace.Killing {
 			in.Late = before(*f.exit, in)
 		}
 		r.exited(t, *f.exit, in)
@@ -197,7 +198,7 @@ func (r *recovery) reconcile(t *task, f finding) {
 	t.rec.Op = nil
 	r.touch(t)
 	if in != nil {
-		t.rec.note(event{AtMs: r.clk.wall().UnixMilli(), State: t.rec.State.String(), Reason: "the daemon ended meanwhile"})
+		t.rec.Note(journal.Event{AtMs: r.clk.wall().UnixMilli(), State: t.rec.State.String(), Reason: "the daemon ended meanwhile"})
 	}
 	r.gone(t, in, f)
 }
@@ -205,17 +206,17 @@ func (r *recovery) reconcile(t *task, f finding) {
 // before tells whether a command ended by itself before it was to be killed, as
 // far as that can be told afterwards. In doubt it was killed: to do work again is
 // better than to take a half for the whole.
-func before(exit proc.Exit, in *intent) bool {
+func before(exit proc.Exit, in *journal.Intent) bool {
 	return exit.Signal == 0 && exit.Code < 128 && exit.At.UnixMilli() < in.AtMs
 }
 
 // gone deals with a task that has no supervisor and no recorded end.
-func (r *recovery) gone(t *task, in *intent, f finding) {
+func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 	why := "its supervisor was killed while no daemon was running"
 	if !r.same {
 		why = "the machine was restarted"
 	}
-	switch kind := in.doing(); {
+	switch kind := in.Doing(); {
 	case kind == headrace.Killing && in.User:
 		r.final(t, headrace.Killed, nil, "killed by a user", false)
 	case kind == headrace.Starting && r.same:
@@ -225,7 +226,7 @@ func (r *recovery) gone(t *task, in *intent, f finding) {
 	case f.image != nil:
 		t.rec.Checkpoint, t.rec.RanOn = f.image, true
 		t.rec.Held = t.rec.Held || in.User
-		r.enter(t, headrace.Checkpointed, event{Bytes: f.image.Stored, Reason: in.Reason})
+		r.enter(t, headrace.Checkpointed, journal.Event{Bytes: f.image.Stored, Reason: in.Reason})
 	case t.rec.State == headrace.Checkpointed && kind != headrace.Restoring:
 	case kind == headrace.Killing:
 		r.evicted(t, proc.Exit{Usage: t.rec.Last}, in)
@@ -238,7 +239,7 @@ func (r *recovery) gone(t *task, in *intent, f finding) {
 // takes in how it came out. Nobody knows whether the request had got through, or
 // is still being worked on, so it is made again: the supervisor carries out one
 // after the other, and refuses what is done already.
-func (r *recovery) settle(t *task, in *intent) {
+func (r *recovery) settle(t *task, in *journal.Intent) {
 	again := *in
 	again.Again = true
 	t.rec.Op = nil

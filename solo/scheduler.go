@@ -1,6 +1,9 @@
 package solo
 
-import "headrace/proc"
+import (
+	"headrace/proc"
+	"headrace/solo/journal"
+)
 
 // scheduler is who decides for a task: this daemon, by its policy, or, for a container,
 // the scheduler that it belongs to, by its orders. Only the loop calls it.
@@ -20,6 +23,6 @@ type scheduler interface {
 	idleEnded(t *task, exit proc.Exit)
 	// startAgain finishes a start that an earlier daemon had begun; notBegun deals with
 	// a supervisor that was not told then what to do.
-	startAgain(t *task, in *intent)
+	startAgain(t *task, in *journal.Intent)
 	notBegun(t *task)
 }

@@ -5,6 +5,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -17,7 +18,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{
 		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
-		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Doing: r.Op.doing().String(), Reason: snap.reason(),
+		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Doing: r.Op.Doing().String(), Reason: snap.reason(),
 		Cpus: r.CPUs, Memory: r.Memory, IoWeight: uint32(r.IOWeight), Held: r.Held,
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
@@ -95,7 +96,7 @@ func wireUsage(snap *snapshot) *wire.Usage {
 		now = *snap.stats
 		last = now.Usage
 	}
-	u := addUsage(snap.rec.Base, last)
+	u := journal.AddUsage(snap.rec.Base, last)
 	return &wire.Usage{
 		UserCpu: u.User.Seconds(), SystemCpu: u.System.Seconds(),
 		Resident: now.Resident, Swapped: now.Swapped, Dirty: now.Dirty, MaxResident: u.MaxResident,

@@ -15,6 +15,7 @@ import (
 
 	"headrace"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 const (
@@ -38,14 +39,14 @@ const (
 type stores struct {
 	all []*store
 	// known is how fast they are, and were that are not used now, by directory.
-	known map[string]measure
+	known map[string]journal.Measure
 	clk   clock
 }
 
 // store is a checkpoint store and what is known of it.
 type store struct {
 	StoreConfig
-	measure
+	journal.Measure
 	device *device
 	// free is the room left, -1 while unknown.
 	free      int64
@@ -70,7 +71,7 @@ type dump struct {
 // openStores creates the directories and finds out which share a device.
 func openStores(cfg []StoreConfig, clk clock) (*stores, error) {
 	devices := map[uint64]*device{}
-	a := &stores{known: map[string]measure{}, clk: clk}
+	a := &stores{known: map[string]journal.Measure{}, clk: clk}
 	for _, c := range cfg {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", c.Name, err)
@@ -103,14 +104,14 @@ func freeSpace(dir string) int64 {
 
 // measure fills in the bandwidths: from the records when they are recent, else by
 // trying.
-func (a *stores) measure(ctx context.Context, recorded map[string]measure, img Images, log *slog.Logger) {
+func (a *stores) measure(ctx context.Context, recorded map[string]journal.Measure, img Images, log *slog.Logger) {
 	maps.Copy(a.known, recorded)
 	var wg sync.WaitGroup
 	for _, s := range a.all {
 		m, ok := a.known[s.Dir]
 		age := a.clk.wall().Sub(time.UnixMilli(m.MeasuredMs))
 		if ok && m.Write > 0 && m.Read > 0 && age >= 0 && age < measureValid {
-			s.measure = m
+			s.Measure = m
 			continue
 		}
 		wg.Go(func() {
@@ -119,7 +120,7 @@ func (a *stores) measure(ctx context.Context, recorded map[string]measure, img I
 				log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
 				write, read = guessStore, guessStore
 			}
-			s.measure = measure{
+			s.Measure = journal.Measure{
 				Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead,
 				MeasuredMs: a.clk.wall().UnixMilli(),
 			}
@@ -274,6 +275,6 @@ func (a *stores) watch(d *driver) {
 			free := freeSpace(s.Dir)
 			return func() { s.looking, s.free = false, free }
 		})
-		a.known[s.Dir] = s.measure
+		a.known[s.Dir] = s.Measure
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"headrace"
 	"headrace/proc"
 	"headrace/proc/attach"
+	"headrace/solo/journal"
 )
 
 // task is what the loop knows of one task. Only the loop touches it.
 type task struct {
-	rec  record
+	rec  journal.Record
 	spec proc.Spec
 	// stored: the environment is in the journal only. It may be large, and many tasks
 	// may wait.
@@ -84,7 +85,7 @@ func (t *task) holdsSlot() bool {
 	if t.hosted() {
 		return false
 	}
-	return t.rec.State == headrace.Running || t.rec.Op.doing().BringsBack()
+	return t.rec.State == headrace.Running || t.rec.Op.Doing().BringsBack()
 }
 
 // store lets go of what is in the journal by now.

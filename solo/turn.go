@@ -5,6 +5,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
 // turn is what the messages of one turn have changed, and what is to follow from it.
@@ -83,11 +84,11 @@ func (u *turn) answer(c *call, t *task, err error) {
 func (u *turn) later(f func()) { u.after = append(u.after, f) }
 
 // batch is what has to be made durable.
-func (u *turn) batch() batch {
-	b := batch{specs: u.written, deleted: u.deleted}
+func (u *turn) batch() journal.Batch {
+	b := journal.Batch{Specs: u.written, Deleted: u.deleted}
 	for t := range u.changed {
 		if !slices.Contains(u.deleted, t.rec.ID) {
-			b.records = append(b.records, &t.rec)
+			b.Records = append(b.Records, &t.rec)
 		}
 	}
 	return b

@@ -65,7 +65,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
 	}
 	age := t.fillMeasured(&v, now)
-	v = policy.Current(v, age, r.Op.doing(), t.pageOuts(v.Swapped)...)
+	v = policy.Current(v, age, r.Op.Doing(), t.pageOuts(v.Swapped)...)
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.
 		v.Leaving, v.LeavingBy = true, headrace.Suspend
@@ -94,7 +94,7 @@ func (t *task) pageOuts(swapped int64) []policy.PageOut {
 	switch {
 	case t.op != nil && t.op.kind == headrace.PagingOut:
 		return []policy.PageOut{{Bytes: t.op.bytes, Swapped: t.op.swapped}}
-	case t.rec.Op.doing().LeavesBy() != headrace.Wait:
+	case t.rec.Op.Doing().LeavesBy() != headrace.Wait:
 		return []policy.PageOut{{Bytes: t.rec.Op.PageOut, Swapped: swapped}}
 	}
 	return nil

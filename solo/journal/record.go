@@ -1,4 +1,4 @@
-package solo
+package journal
 
 import (
 	"encoding/json"
@@ -7,28 +7,30 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/data"
 	"headrace/proc"
+	"headrace/wire"
 )
 
-const recordVersion = 1
+const version = 1
 
-// record is what is durable of a task, apart from its Spec. Values behind its
+// Record is what is durable of a task, apart from its Spec. Values behind its
 // pointers and in its slices are never changed once they are here, only
 // replaced or appended to, so that copies can be read without a lock. Its parts are
 // written in this order, without names of their own.
-type record struct {
+type Record struct {
 	Version int `json:"version"`
-	submission
+	Submission
 
 	State     headrace.TaskState `json:"-"`
 	StateName string             `json:"state"`
 	// Op is the operation under way, nil without one.
-	Op     *intent `json:"op,omitempty"`
+	Op     *Intent `json:"op,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 	Held   bool    `json:"held,omitempty"`
 
-	waits
-	dates
+	Waits
+	Dates
 
 	Exit *proc.Exit `json:"exit,omitempty"`
 	// SeenExit is when the last end happened that was taken in: its record may
@@ -40,29 +42,29 @@ type record struct {
 	Losses      int `json:"losses,omitempty"`
 	Preemptions int `json:"preemptions,omitempty"`
 
-	work
-	saved
+	Work
+	Saved
 
 	// Input is what it reads, nil if nobody said; replaced, never changed.
-	Input *input `json:"input,omitempty"`
+	Input *Input `json:"input,omitempty"`
 
 	// Sent is set while the checkpoint of a hosted task is, or may be, where others can
 	// take it.
-	Sent *sent `json:"sent,omitempty"`
+	Sent *Sent `json:"sent,omitempty"`
 	// Hosting is set for a task whose scheduler is another one.
 	Hosting *headrace.Hosting `json:"hosting,omitempty"`
 
 	NoCheckpoint string `json:"no_checkpoint,omitempty"`
 	NoSuspend    string `json:"no_suspend,omitempty"`
-	continued
+	Continuations
 	// NoLimits is what of its cgroup could not be had.
 	NoLimits string `json:"no_limits,omitempty"`
 
-	History []event `json:"history"`
+	History []Event `json:"history"`
 }
 
-// submission is what was asked for, and by whom.
-type submission struct {
+// Submission is what was asked for, and by whom.
+type Submission struct {
 	ID headrace.TaskID `json:"id"`
 	// Order is the number of the submission.
 	Order    uint64            `json:"order"`
@@ -81,8 +83,8 @@ type submission struct {
 	RestartOnLoss bool `json:"restart_on_loss,omitempty"`
 }
 
-// waits is since when a task waits or runs.
-type waits struct {
+// Waits is since when a task waits or runs.
+type Waits struct {
 	// Boot names the boot of the machine that Since belongs to. Since is when the
 	// task began to wait or to run, Waited how long it had waited in earlier
 	// boots.
@@ -93,15 +95,15 @@ type waits struct {
 	WaitedLast time.Duration `json:"waited_last,omitempty"`
 }
 
-// dates are for people, by the wall clock.
-type dates struct {
+// Dates are for people, by the wall clock.
+type Dates struct {
 	SubmittedMs int64 `json:"submitted_ms"`
 	StartedMs   int64 `json:"started_ms,omitempty"`
 	EndedMs     int64 `json:"ended_ms,omitempty"`
 }
 
-// work is what a task has used, and what of that was in vain.
-type work struct {
+// Work is what a task has used, and what of that was in vain.
+type Work struct {
 	LostCPU  time.Duration `json:"lost_cpu,omitempty"`
 	LostWall time.Duration `json:"lost_wall,omitempty"`
 	// Base is what attempts used that were thrown away, Last what the present one
@@ -110,9 +112,9 @@ type work struct {
 	Last proc.Usage `json:"last"`
 }
 
-// saved is what there is of a task on storage.
-type saved struct {
-	Checkpoint *image `json:"checkpoint,omitempty"`
+// Saved is what there is of a task on storage.
+type Saved struct {
+	Checkpoint *Image `json:"checkpoint,omitempty"`
 	// RanOn: the task has, or may have, run since Checkpoint was taken.
 	RanOn bool `json:"ran_on,omitempty"`
 	// Forfeit: after a kill to make room the task may start from the beginning
@@ -125,8 +127,8 @@ type saved struct {
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// continued is how often a task was continued by somebody while it was suspended.
-type continued struct {
+// Continuations are how often a task was continued by somebody while it was suspended.
+type Continuations struct {
 	Continued int `json:"continued,omitempty"`
 	// ContinuedHere is what of that its present supervisor has told.
 	ContinuedHere int `json:"continued_here,omitempty"`
@@ -134,8 +136,8 @@ type continued struct {
 	ContinuedMs int64 `json:"continued_ms,omitempty"`
 }
 
-// intent is an operation that has been decided on.
-type intent struct {
+// Intent is an operation that has been decided on.
+type Intent struct {
 	Kind headrace.Operation `json:"kind"`
 	// User: a person asked for it, not the policy.
 	User bool `json:"user,omitempty"`
@@ -156,16 +158,16 @@ type intent struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// doing is what the intent, if there is one, does to the task.
-func (in *intent) doing() headrace.Operation {
+// Doing is what the intent, if there is one, does to the task.
+func (in *Intent) Doing() headrace.Operation {
 	if in == nil {
 		return headrace.Idle
 	}
 	return in.Kind
 }
 
-// image is a committed checkpoint.
-type image struct {
+// Image is a committed checkpoint.
+type Image struct {
 	Store    string        `json:"store"`
 	Dir      string        `json:"dir"`
 	Compress bool          `json:"compress,omitempty"`
@@ -178,8 +180,8 @@ type image struct {
 	Restore  time.Duration `json:"restore,omitempty"`
 }
 
-// event is one line of a task's history.
-type event struct {
+// Event is one line of a task's history.
+type Event struct {
 	AtMs   int64         `json:"at_ms"`
 	State  string        `json:"state"`
 	Reason string        `json:"reason,omitempty"`
@@ -188,28 +190,53 @@ type event struct {
 	Bytes  int64         `json:"bytes,omitempty"`
 }
 
-// meta is what is durable beside the tasks.
-type meta struct {
+// Input is what a task reads.
+type Input struct {
+	// Stream deals it, to Of consumers of which the task is number Index; empty:
+	// the command opens the files itself.
+	Stream string     `json:"stream,omitempty"`
+	Index  int        `json:"index,omitempty"`
+	Of     int        `json:"of,omitempty"`
+	Split  wire.Split `json:"split,omitempty"`
+	// Paths were asked for. Of the tasks of a stream only the first has them.
+	Paths []string `json:"paths,omitempty"`
+	// Files and Bytes are those of the whole job, as found when it came.
+	Files  int64 `json:"files"`
+	Bytes  int64 `json:"bytes"`
+	NoWarm bool  `json:"no_warm,omitempty"`
+	// Dealt is what the stream had dealt when it ended; nil before.
+	Dealt *data.Dealt `json:"dealt,omitempty"`
+}
+
+// Sent is durable of a task whose checkpoint was sent, or began to be.
+type Sent struct {
+	ID string `json:"id"`
+	// Done: it is there.
+	Done bool `json:"done,omitempty"`
+}
+
+// Meta is what is durable beside the tasks.
+type Meta struct {
 	Version int `json:"version"`
 	// Boot is the boot of the machine in which a daemon last wrote.
 	Boot string `json:"boot"`
 	// Order is the number of the last submission; ids follow from it.
 	Order uint64 `json:"order"`
-	swapSpeed
+	SwapSpeed
 	// Stores are by directory.
-	Stores map[string]measure `json:"stores,omitempty"`
+	Stores map[string]Measure `json:"stores,omitempty"`
 }
 
-// swapSpeed is how fast swap is, in bytes per second.
-type swapSpeed struct {
+// SwapSpeed is how fast swap is, in bytes per second.
+type SwapSpeed struct {
 	SwapOut float64 `json:"swap_out,omitempty"`
 	SwapIn  float64 `json:"swap_in,omitempty"`
 	// SwapBoot is the boot in which swap was last measured.
 	SwapBoot string `json:"swap_boot,omitempty"`
 }
 
-// measure is what is known about the speed of a store.
-type measure struct {
+// Measure is what is known about the speed of a store.
+type Measure struct {
 	Write           float64       `json:"write"`
 	Read            float64       `json:"read"`
 	DumpOverhead    time.Duration `json:"dump_overhead"`
@@ -217,19 +244,19 @@ type measure struct {
 	MeasuredMs      int64         `json:"measured_ms"`
 }
 
-func (r *record) encode() ([]byte, error) {
+func (r *Record) encode() ([]byte, error) {
 	c := *r
-	c.Version, c.StateName = recordVersion, r.State.String()
+	c.Version, c.StateName = version, r.State.String()
 	return json.Marshal(&c)
 }
 
-func decodeRecord(data []byte) (*record, error) {
-	r := new(record)
+func decode(data []byte) (*Record, error) {
+	r := new(Record)
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, err
 	}
-	if r.Version > recordVersion {
-		return nil, fmt.Errorf("record version %d was written by a newer headrace; this one knows %d", r.Version, recordVersion)
+	if r.Version > version {
+		return nil, fmt.Errorf("record version %d was written by a newer headrace; this one knows %d", r.Version, version)
 	}
 	state, err := headrace.ParseTaskState(r.StateName)
 	if err != nil {
@@ -241,28 +268,28 @@ func decodeRecord(data []byte) (*record, error) {
 
 const maxHistory = 400
 
-// note appends to the history. Old entries in the middle go when it gets long;
+// Note appends to the history. Old entries in the middle go when it gets long;
 // the first ones stay.
-func (r *record) note(e event) {
+func (r *Record) Note(e Event) {
 	if len(r.History) < maxHistory {
 		r.History = append(r.History, e)
 		return
 	}
-	h := make([]event, 0, maxHistory)
+	h := make([]Event, 0, maxHistory)
 	h = append(h, r.History[:16]...)
 	h = append(h, r.History[len(r.History)/4:]...)
 	r.History = append(h, e)
 }
 
-// addImageDir remembers that a directory may hold images of the task.
-func (s *saved) addImageDir(dir string) {
+// AddImageDir remembers that a directory may hold images of the task.
+func (s *Saved) AddImageDir(dir string) {
 	if !slices.Contains(s.ImageDirs, dir) {
 		s.ImageDirs = append(slices.Clip(s.ImageDirs), dir)
 	}
 }
 
-// addUsage is the sum of what two attempts used.
-func addUsage(a, b proc.Usage) proc.Usage {
+// AddUsage is the sum of what two attempts used.
+func AddUsage(a, b proc.Usage) proc.Usage {
 	a.User += b.User
 	a.System += b.System
 	a.Running += b.Running

@@ -1,4 +1,4 @@
-package solo
+package journal
 
 import (
 	"encoding/json"
@@ -17,32 +17,25 @@ import (
 	"headrace/proc"
 )
 
-// journal keeps records. commit is atomic and durable when it returns nil.
-type journal interface {
-	load() (contents, error)
-	commit(batch) error
-	// env is the environment of a task that does not have it at hand (task.stored).
-	// Unlike the others it may be called from any goroutine.
-	env(id headrace.TaskID) ([]string, error)
-	close() error
+// Contents is all that is kept.
+type Contents struct {
+	Meta    Meta
+	Records []*Record
+	// Specs are without the environments of tasks that are started here.
+	Specs map[headrace.TaskID]*proc.Spec
 }
 
-type contents struct {
-	meta    meta
-	records []*record // in order of submission
-	// specs are without the environments of tasks that are started here.
-	specs map[headrace.TaskID]*proc.Spec
+// Batch is what is written together. What is nil or empty stays as it is.
+type Batch struct {
+	Meta    *Meta
+	Records []*Record
+	Specs   map[headrace.TaskID]*proc.Spec
+	Deleted []headrace.TaskID
 }
 
-type batch struct {
-	meta    *meta
-	records []*record
-	specs   map[headrace.TaskID]*proc.Spec
-	deleted []headrace.TaskID
-}
-
-func (b *batch) empty() bool {
-	return b.meta == nil && len(b.records)+len(b.specs)+len(b.deleted) == 0
+// Empty reports whether there is nothing to write.
+func (b *Batch) Empty() bool {
+	return b.Meta == nil && len(b.Records)+len(b.Specs)+len(b.Deleted) == 0
 }
 
 var (
@@ -52,27 +45,30 @@ var (
 	// requestBucket belongs to package data.
 	requestBucket = []byte("warm")
 	metaKey       = []byte("meta")
-	errNoSpace    = errors.New("the state directory has no space left")
 	reserveSize   = int64(8 << 20)
 )
 
-// boltJournal is a journal in a bbolt database, with a reserve file beside it
+// ErrNoSpace says that the file system of the state directory is full.
+var ErrNoSpace = errors.New("the state directory has no space left")
+
+// DB is a journal in a bbolt database, with a reserve file beside it
 // that gives the database room when the file system is full.
-type boltJournal struct {
+type DB struct {
 	db      *bolt.DB
 	reserve string
 }
 
-func openJournal(dir string, opts *bolt.Options) (*boltJournal, error) {
+// Open opens the database in a state directory, or makes it.
+func Open(dir string) (*DB, error) {
 	path := filepath.Join(dir, "state.db")
-	db, err := bolt.Open(path, 0o600, opts)
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open %s: another program holds it; end that one first", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w; if it is damaged, move it away: its tasks are then forgotten", path, err)
 	}
-	j := &boltJournal{db: db, reserve: filepath.Join(dir, "reserve")}
+	j := &DB{db: db, reserve: filepath.Join(dir, "reserve")}
 	err = db.Update(func(tx *bolt.Tx) error {
 		for _, b := range [][]byte{metaBucket, taskBucket, specBucket, requestBucket} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
@@ -87,12 +83,8 @@ func openJournal(dir string, opts *bolt.Options) (*boltJournal, error) {
 	return j, nil
 }
 
-func defaultJournalOptions() *bolt.Options {
-	return &bolt.Options{Timeout: time.Second, FreelistType: bolt.FreelistMapType}
-}
-
-// requests is the part of the database that belongs to package data.
-func (j *boltJournal) requests() data.Table { return requestTable{j.db} }
+// Requests is the part of the database that belongs to package data.
+func (j *DB) Requests() data.Table { return requestTable{j.db} }
 
 type requestTable struct{ db *bolt.DB }
 
@@ -105,26 +97,28 @@ func (t requestTable) Update(do func(*bolt.Bucket) error) error {
 	return nil
 }
 
-func (j *boltJournal) close() error { return j.db.Close() }
+// Close closes the database.
+func (j *DB) Close() error { return j.db.Close() }
 
-func (j *boltJournal) load() (contents, error) {
-	c := contents{specs: map[headrace.TaskID]*proc.Spec{}}
+// Load reads everything.
+func (j *DB) Load() (Contents, error) {
+	c := Contents{Specs: map[headrace.TaskID]*proc.Spec{}}
 	hosted := map[headrace.TaskID]bool{}
 	err := j.db.View(func(tx *bolt.Tx) error {
 		if data := tx.Bucket(metaBucket).Get(metaKey); data != nil {
-			if err := json.Unmarshal(data, &c.meta); err != nil {
+			if err := json.Unmarshal(data, &c.Meta); err != nil {
 				return fmt.Errorf("general record: %w", err)
 			}
-			if c.meta.Version > recordVersion {
-				return fmt.Errorf("version %d was written by a newer headrace; this one knows %d", c.meta.Version, recordVersion)
+			if c.Meta.Version > version {
+				return fmt.Errorf("version %d was written by a newer headrace; this one knows %d", c.Meta.Version, version)
 			}
 		}
 		err := tx.Bucket(taskBucket).ForEach(func(k, v []byte) error {
-			r, err := decodeRecord(v)
+			r, err := decode(v)
 			if err != nil {
 				return fmt.Errorf("record of task %s: %w", k, err)
 			}
-			c.records = append(c.records, r)
+			c.Records = append(c.Records, r)
 			hosted[r.ID] = r.Hosting != nil
 			return nil
 		})
@@ -139,7 +133,7 @@ func (j *boltJournal) load() (contents, error) {
 			if !hosted[headrace.TaskID(k)] {
 				spec.Env = nil
 			}
-			c.specs[headrace.TaskID(k)] = spec
+			c.Specs[headrace.TaskID(k)] = spec
 			return nil
 		})
 	})
@@ -149,7 +143,8 @@ func (j *boltJournal) load() (contents, error) {
 	return c, nil
 }
 
-func (j *boltJournal) env(id headrace.TaskID) ([]string, error) {
+// Env returns the environment of a task. It may be called from any goroutine.
+func (j *DB) Env(id headrace.TaskID) ([]string, error) {
 	var spec proc.Spec
 	err := j.db.View(func(tx *bolt.Tx) error {
 		data := tx.Bucket(specBucket).Get([]byte(id))
@@ -164,10 +159,11 @@ func (j *boltJournal) env(id headrace.TaskID) ([]string, error) {
 	return spec.Env, nil
 }
 
-func (j *boltJournal) commit(b batch) error {
+// Commit writes a batch. All of it is durable when it returns nil, else none.
+func (j *DB) Commit(b Batch) error {
 	err := j.db.Update(func(tx *bolt.Tx) error { return b.write(tx) })
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return fmt.Errorf("%w: %w", errNoSpace, err)
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", j.db.Path(), err)
@@ -175,7 +171,7 @@ func (j *boltJournal) commit(b batch) error {
 	return nil
 }
 
-func (b batch) write(tx *bolt.Tx) error {
+func (b Batch) write(tx *bolt.Tx) error {
 	put := func(bucket, key []byte, value any) error {
 		data, err := json.Marshal(value)
 		if err != nil {
@@ -183,13 +179,13 @@ func (b batch) write(tx *bolt.Tx) error {
 		}
 		return tx.Bucket(bucket).Put(key, data)
 	}
-	if b.meta != nil {
-		b.meta.Version = recordVersion
-		if err := put(metaBucket, metaKey, b.meta); err != nil {
+	if b.Meta != nil {
+		b.Meta.Version = version
+		if err := put(metaBucket, metaKey, b.Meta); err != nil {
 			return err
 		}
 	}
-	for _, r := range b.records {
+	for _, r := range b.Records {
 		data, err := r.encode()
 		if err != nil {
 			return err
@@ -198,12 +194,12 @@ func (b batch) write(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	for id, spec := range b.specs {
+	for id, spec := range b.Specs {
 		if err := put(specBucket, []byte(id), spec); err != nil {
 			return err
 		}
 	}
-	for _, id := range b.deleted {
+	for _, id := range b.Deleted {
 		for _, bucket := range [][]byte{taskBucket, specBucket} {
 			if err := tx.Bucket(bucket).Delete([]byte(id)); err != nil {
 				return err
@@ -213,9 +209,9 @@ func (b batch) write(tx *bolt.Tx) error {
 	return nil
 }
 
-// keepReserve takes the reserve from the file system if it is not there, and
+// KeepReserve takes the reserve from the file system if it is not there, and
 // reports whether it is.
-func (j *boltJournal) keepReserve() bool {
+func (j *DB) KeepReserve() bool {
 	if st, err := os.Stat(j.reserve); err == nil && st.Size() == reserveSize {
 		return true
 	}
@@ -239,6 +235,6 @@ func (j *boltJournal) keepReserve() bool {
 	return true
 }
 
-// spendReserve gives the reserve back to the file system and reports whether
+// SpendReserve gives the reserve back to the file system and reports whether
 // there was one.
-func (j *boltJournal) spendReserve() bool { return os.Remove(j.reserve) == nil }
+func (j *DB) SpendReserve() bool { return os.Remove(j.reserve) == nil }

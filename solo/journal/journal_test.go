@@ -1,4 +1,4 @@
-package solo
+package journal
 
 import (
 	"encoding/json"
@@ -19,60 +19,60 @@ import (
 
 func TestJournalKeepsEverything(t *testing.T) {
 	dir := t.TempDir()
-	j, err := openJournal(dir, defaultJournalOptions())
+	j, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &record{
-		submission: submission{ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5},
-		State:      headrace.Suspended, Held: true, Op: &intent{Kind: headrace.Resuming, User: true, Grace: time.Second},
-		waits: waits{Boot: "b", Since: time.Hour}, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
-		saved:   saved{Checkpoint: &image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"}},
-		History: []event{{AtMs: 1, State: "pending"}},
+	r := &Record{
+		Submission: Submission{ID: "t7", Order: 7, Name: "n", UID: 1, User: "u", Priority: headrace.High, CPUs: 1.5},
+		State:      headrace.Suspended, Held: true, Op: &Intent{Kind: headrace.Resuming, User: true, Grace: time.Second},
+		Waits: Waits{Boot: "b", Since: time.Hour}, Exit: &proc.Exit{Code: 3, At: time.Unix(5, 7).UTC()}, SeenExit: time.Unix(5, 7).UTC(),
+		Saved:   Saved{Checkpoint: &Image{Store: "s", Dir: "/d", Seq: 2}, RanOn: true, ImageDirs: []string{"/d"}},
+		History: []Event{{AtMs: 1, State: "pending"}},
 	}
-	m := &meta{Boot: "b", Order: 7, swapSpeed: swapSpeed{SwapOut: 1}, Stores: map[string]measure{"/d": {Write: 2}}}
+	m := &Meta{Boot: "b", Order: 7, SwapSpeed: SwapSpeed{SwapOut: 1}, Stores: map[string]Measure{"/d": {Write: 2}}}
 	spec := &proc.Spec{ID: "t7", Argv: []string{"a"}, Env: []string{"K=V"}}
-	if err := j.commit(batch{meta: m, records: []*record{r}, specs: map[headrace.TaskID]*proc.Spec{"t7": spec}}); err != nil {
+	if err := j.Commit(Batch{Meta: m, Records: []*Record{r}, Specs: map[headrace.TaskID]*proc.Spec{"t7": spec}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.commit(batch{records: []*record{{submission: submission{ID: "t8"}, State: headrace.Done}}}); err != nil {
+	if err := j.Commit(Batch{Records: []*Record{{Submission: Submission{ID: "t8"}, State: headrace.Done}}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.commit(batch{deleted: []headrace.TaskID{"t8"}}); err != nil {
+	if err := j.Commit(Batch{Deleted: []headrace.TaskID{"t8"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.close(); err != nil {
+	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if j, err = openJournal(dir, defaultJournalOptions()); err != nil {
+	if j, err = Open(dir); err != nil {
 		t.Fatal(err)
 	}
-	defer j.close()
-	c, err := j.load()
+	defer j.Close()
+	c, err := j.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := *r
-	want.Version, want.StateName = recordVersion, "suspended"
-	if len(c.records) != 1 || !reflect.DeepEqual(*c.records[0], want) {
-		t.Errorf("got  %+v\nwant %+v", c.records, want)
+	want.Version, want.StateName = version, "suspended"
+	if len(c.Records) != 1 || !reflect.DeepEqual(*c.Records[0], want) {
+		t.Errorf("got  %+v\nwant %+v", c.Records, want)
 	}
-	env, err := j.env("t7")
+	env, err := j.Env("t7")
 	if err != nil || !reflect.DeepEqual(env, spec.Env) {
 		t.Errorf("the environment is %q, %v", env, err)
 	}
 	spec.Env = nil // it is read when it is needed
-	if !reflect.DeepEqual(c.meta, *m) || !reflect.DeepEqual(c.specs["t7"], spec) {
-		t.Errorf("got %+v and %+v", c.meta, c.specs["t7"])
+	if !reflect.DeepEqual(c.Meta, *m) || !reflect.DeepEqual(c.Specs["t7"], spec) {
+		t.Errorf("got %+v and %+v", c.Meta, c.Specs["t7"])
 	}
-	if _, err := j.env("t8"); err == nil {
+	if _, err := j.Env("t8"); err == nil {
 		t.Error("a task that is not there has an environment")
 	}
 }
 
 func TestNewerRecordIsRefused(t *testing.T) {
 	for _, data := range []string{`{"version": 99, "state": "running"}`, `{"version": 1, "state": "dancing"}`, "{"} {
-		if _, err := decodeRecord([]byte(data)); err == nil {
+		if _, err := decode([]byte(data)); err == nil {
 			t.Errorf("%s was accepted", data)
 		}
 	}
@@ -96,7 +96,7 @@ func TestRecordsOfOlderDaemons(t *testing.T) {
 		"starting", "suspending", "resuming", "checkpointing", "restoring", "killing", "archiving", "taking back",
 	} {
 		old := fmt.Sprintf(olderRecord, kind)
-		r, err := decodeRecord([]byte(old))
+		r, err := decode([]byte(old))
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
@@ -108,7 +108,7 @@ func TestRecordsOfOlderDaemons(t *testing.T) {
 			t.Errorf("%s: %v\nread    %s\nwritten %s", kind, err, old, now)
 		}
 	}
-	if _, err := decodeRecord(fmt.Appendf(nil, olderRecord, "dancing")); err == nil || !strings.Contains(err.Error(), `unknown operation "dancing"`) {
+	if _, err := decode(fmt.Appendf(nil, olderRecord, "dancing")); err == nil || !strings.Contains(err.Error(), `unknown operation "dancing"`) {
 		t.Errorf("an operation that nobody knows: %v", err)
 	}
 }
@@ -135,14 +135,14 @@ const (
 
 // TestRecordsKeepTheirForm: older daemons read what this one writes, and the other way round.
 func TestRecordsKeepTheirForm(t *testing.T) {
-	r, err := decodeRecord([]byte(fullRecord))
+	r, err := decode([]byte(fullRecord))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if now, err := r.encode(); err != nil || string(now) != fullRecord {
 		t.Errorf("%v\nread    %s\nwritten %s", err, fullRecord, now)
 	}
-	var m meta
+	var m Meta
 	if err := json.Unmarshal([]byte(fullMeta), &m); err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +152,9 @@ func TestRecordsKeepTheirForm(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	var r record
+	var r Record
 	for i := range 10 * maxHistory {
-		r.note(event{AtMs: int64(i)})
+		r.Note(Event{AtMs: int64(i)})
 	}
 	if len(r.History) > maxHistory || r.History[0].AtMs != 0 || r.History[len(r.History)-1].AtMs != 10*maxHistory-1 {
 		t.Errorf("%d events, from %d to %d", len(r.History), r.History[0].AtMs, r.History[len(r.History)-1].AtMs)
@@ -177,12 +177,12 @@ func TestReserve(t *testing.T) {
 		t.Skip("mounting a small file system needs root: ", err)
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
-	j, err := openJournal(dir, defaultJournalOptions())
+	j, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.close()
-	if !j.keepReserve() {
+	defer j.Close()
+	if !j.KeepReserve() {
 		t.Fatal("no reserve on an empty file system")
 	}
 	fill, err := os.Create(filepath.Join(dir, "fill"))
@@ -197,30 +197,30 @@ func TestReserve(t *testing.T) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	big := batch{records: []*record{{submission: submission{ID: "t1"}, Reason: strings.Repeat("x", 200<<10)}}}
-	if err := j.commit(big); !errors.Is(err, errNoSpace) {
+	big := Batch{Records: []*Record{{Submission: Submission{ID: "t1"}, Reason: strings.Repeat("x", 200<<10)}}}
+	if err := j.Commit(big); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("commit on a full file system: %v", err)
 	}
-	if !j.spendReserve() {
+	if !j.SpendReserve() {
 		t.Fatal("the reserve is not there")
 	}
-	if err := j.commit(big); err != nil {
+	if err := j.Commit(big); err != nil {
 		t.Fatal("commit after the reserve was given up:", err)
 	}
-	c, err := j.load()
-	if err != nil || len(c.records) != 1 {
-		t.Errorf("%d records, %v", len(c.records), err)
+	c, err := j.Load()
+	if err != nil || len(c.Records) != 1 {
+		t.Errorf("%d records, %v", len(c.Records), err)
 	}
 	for err = nil; err == nil; {
 		_, err = fill.Write(block)
 	}
-	if j.keepReserve() {
+	if j.KeepReserve() {
 		t.Error("a reserve on a full file system")
 	}
 	if err := fill.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if !j.keepReserve() {
+	if !j.KeepReserve() {
 		t.Error("no reserve although there is room again")
 	}
 }
