@@ -41,7 +41,7 @@ type StoreView struct {
 	// Free is the room left.
 	Free int64
 	// Queue is how long a dump that is asked for now waits for others: one dump
-	// at a time per device (checkpoint-preemption, section 4.1).
+	// or restore at a time per device (checkpoint-preemption, section 4.1).
 	Queue time.Duration
 }
 

@@ -160,7 +160,7 @@ func (w *diskWatch) readers(uses []disk.Use) []*wire.DiskReader {
 	var all []*wire.DiskReader
 	for _, u := range uses[:min(len(uses), maxReaders)] {
 		r := &wire.DiskReader{
-			Class: className(u.Class), Bytes: u.Bytes, Reading: u.Reading, Waiting: u.Waiting, Waited: u.Waited.Seconds(),
+			Class: u.Class.String(), Bytes: u.Bytes, Reading: u.Reading, Waiting: u.Waiting, Waited: u.Waited.Seconds(),
 		}
 		if w.named {
 			r.Name = serve.Shown(u.Name)
@@ -171,11 +171,4 @@ func (w *diskWatch) readers(uses []disk.Use) []*wire.DiskReader {
 		all = append(all, r)
 	}
 	return all
-}
-
-func className(c disk.Class) string {
-	if c == disk.Warming {
-		return "warming"
-	}
-	return "demand"
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Buffer int64
 	// NoResidentFirst has streams dealt in the order of their files alone.
 	NoResidentFirst bool
+	// Disks says whose turn it is at a disk, also for what is not read through Files.
+	Disks *disk.Scheduler
 	// Cache opens the page cache, Meter what measures the disks.
 	Cache func(pagecache.Config) (pagecache.Cache, error)
 	Meter func() (*disk.Meter, error)
@@ -99,7 +101,7 @@ func openReading(c *Config) (*reading, error) {
 		c.Log.Info("what is in memory is found out by "+string(method), "reason", why)
 	}
 	return &reading{
-		cache: pages, devices: &disk.Devices{}, disks: &disk.Scheduler{}, meter: lazyMeter{open: c.Meter},
+		cache: pages, devices: &disk.Devices{}, disks: c.Disks, meter: lazyMeter{open: c.Meter},
 		searches: searches{budget.Places{Most: maxSearches}},
 	}, nil
 }

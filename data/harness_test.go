@@ -41,7 +41,7 @@ func newBed(t *testing.T) *bed {
 	dir := t.TempDir()
 	b := &bed{t: t, db: filepath.Join(dir, "state.db"), cfg: Config{
 		Streams: filepath.Join(dir, "streams"), Cache: openCache, Jobs: noJobs{}, Log: slog.New(slog.DiscardHandler), LockResident: true,
-		Meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
+		Disks: &disk.Scheduler{}, Meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 	}}
 	t.Cleanup(b.shutdown)
 	return b

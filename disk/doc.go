@@ -1,15 +1,23 @@
 // Package disk knows the devices below files: which one a file is on, who may
-// read it next, and what it has done.
+// use it next, and what it has done.
 //
 // # Turns
 //
 // A disk is fast when one reader at a time reads long extents in order. The
 // Scheduler hands out turns to that end; it does not read itself. On each device
-// there is one turn at a time, of about Device.Extent bytes.
+// one at a time reads files, about Device.Extent bytes in a turn, and beside it one
+// at a time moves a checkpoint: a dump or a restore, which is one turn whatever its
+// length, because nobody can stop CRIU between two extents. Readers that somebody
+// waits for do not wait for it: they would stand still for all of it.
 //
 // Demand goes before warming: while a demand reader waits or reads, no turn of
-// warming begins. A turn that has begun is never interrupted. Inside a class the
-// turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
+// warming begins. Nor does one while a checkpoint is moved. A restore goes before
+// the dumps that wait, for its task has been given its place already; dumps do not
+// wait for ever, because what is restored was dumped before. Restores go in the order
+// in which they asked, and so do dumps. They take turns at a device in memory as well,
+// where readers need none: what they share there are processors.
+//
+// A turn that has begun is never interrupted. Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
 // 1996): a reader's turn gets a start tag, which is the end of its last turn in
 // virtual time or the present virtual time, whichever is later; the smallest tag
 // goes next, those that have waited longest first among equals; virtual time is

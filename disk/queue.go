@@ -2,27 +2,45 @@ package disk
 
 import "slices"
 
-// Class is how urgent a reader is.
+// Class is what a turn is for. Of those on one side of a device, lower ones go first.
 type Class uint8
 
 const (
 	// Demand: somebody waits for the data.
 	Demand Class = iota
-	// Warming: somebody will want it later. It gets a turn when no demand waits.
+	// Restore: a task goes on when its checkpoint has been read.
+	Restore
+	// Dump: a task leaves when its checkpoint has been written.
+	Dump
+	// Warming: somebody will want it later. It gets a turn when no demand waits, and
+	// no checkpoint is being written or read.
 	Warming
 
-	classes = 2
+	classes = 4
 )
 
 // String is for people.
-func (c Class) String() string {
-	if c == Warming {
-		return "warming"
+func (c Class) String() string { return [classes]string{"demand", "restore", "dump", "warming"}[c] }
+
+// side is a turn that a device has to give: to one who reads files, and beside that
+// one to one who moves a checkpoint.
+type side uint8
+
+const (
+	reads side = iota
+	moves
+
+	sides = 2
+)
+
+func (c Class) side() side {
+	if c == Restore || c == Dump {
+		return moves
 	}
-	return "demand"
+	return reads
 }
 
-// entry is a reader's place in a queue. It has one turn or waits for one, or
+// entry is a reader's place in a queue. It has a turn or waits for one, or
 // neither.
 type entry struct {
 	class Class
@@ -34,14 +52,14 @@ type entry struct {
 	reader *Reader
 }
 
-// queue decides who has the turn at one device. The rules are in the comment of
+// queue decides who has the turns at one device. The rules are in the comment of
 // the package. It is not safe for concurrent use.
 type queue struct {
 	// least is the number of bytes that every turn counts for.
 	least int64
 	// held: no turn of warming begins.
 	held    bool
-	holder  *entry
+	holder  [sides]*entry
 	waiting [classes][]*entry
 	// virtual is the virtual time of each class. It never goes back, and those who
 	// wait do not change it.
@@ -65,21 +83,23 @@ func (q *queue) cancel(e *entry) {
 	}
 }
 
-// grant gives the turn, if it is free, to the next one who waits, if any.
+// grant gives a turn that is free to the next one who waits for it, if any.
 func (q *queue) grant() *entry {
-	if q.holder != nil {
-		return nil
-	}
 	for c, w := range q.waiting {
-		if len(w) == 0 || Class(c) == Warming && q.held {
+		if len(w) == 0 || !q.free(Class(c)) || Class(c) == Warming && q.held {
 			continue
 		}
 		e := slices.MinFunc(w, earlier)
 		q.cancel(e)
-		q.holder, q.virtual[c] = e, e.start
+		q.holder[e.class.side()], q.virtual[c] = e, e.start
 		return e
 	}
 	return nil
+}
+
+// free reports whether nobody has what keeps a turn of class c from beginning.
+func (q *queue) free(c Class) bool {
+	return q.holder[c.side()] == nil && (c != Warming || q.holder[moves] == nil)
 }
 
 func earlier(a, b *entry) int {
@@ -96,9 +116,8 @@ func sign(less bool) int {
 	return 1
 }
 
-// end takes the turn back from its holder, who has read that many bytes.
-func (q *queue) end(bytes int64) {
-	e := q.holder
-	q.holder = nil
+// end takes the turn back from e, which has it and has moved that many bytes.
+func (q *queue) end(e *entry, bytes int64) {
+	q.holder[e.class.side()] = nil
 	e.finish = e.start + max(bytes, q.least)
 }

@@ -18,9 +18,10 @@ var (
 	ErrBusy = errors.New("the reader has a turn already, or waits for one")
 )
 
-// Scheduler lets one reader at a time read a device. Demand goes before
-// warming, and inside a class the reader that has read least of late; the
-// package's comment has the rules. A device whose holder hangs holds up nobody
+// Scheduler lets one reader at a time read a device, and beside it one dump or
+// restore move a checkpoint. Demand goes before warming, a restore before a dump, and
+// inside a class the reader that has read least of late; the package's comment has the
+// rules. A device whose holder hangs holds up nobody
 // at other devices. The zero value works and must not be copied once it is used.
 // Methods of it, its readers and their turns may be called from any goroutine.
 type Scheduler struct {
@@ -51,11 +52,12 @@ const linger = 4 * time.Millisecond
 // come and go with what is mounted.
 const maxIdle = 64
 
-// Reader is one sequence of reads on one device.
+// Reader is one sequence of reads on one device, or one dump or restore.
 type Reader struct {
 	scheduler *Scheduler
 	at        *station
 	entry     entry
+	expect    time.Duration // of a dump or restore
 
 	// Protected by the scheduler's lock.
 	use    Use
@@ -73,8 +75,11 @@ type wait struct {
 	err   error
 }
 
-// Turn is the right to read one extent.
-type Turn struct{ reader *Reader }
+// Turn is the right to read one extent, or to move one checkpoint.
+type Turn struct {
+	reader *Reader
+	since  time.Time
+}
 
 // Use is what one reader has done, or all the closed ones of a class on a device,
 // which go by the name "ended".
@@ -112,6 +117,38 @@ func (s *Scheduler) Reader(d Device, c Class, name string) *Reader {
 	r.entry = entry{class: c, reader: r}
 	at.readers = append(at.readers, r)
 	return r
+}
+
+// Move registers one dump or restore, which is expected to take so long once it has
+// its turn. It counts in Queue until it is closed.
+func (s *Scheduler) Move(d Device, c Class, name string, expect time.Duration) *Reader {
+	r := s.Reader(d, c, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.expect = expect
+	return r
+}
+
+// Queue is how long a dump that is registered now will wait for the dumps and
+// restores at a device that are registered already.
+func (s *Scheduler) Queue(id ID) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var sum time.Duration
+	if at := s.devices[id]; at != nil {
+		for _, r := range at.readers {
+			sum += r.left()
+		}
+	}
+	return sum
+}
+
+// left is how much longer a dump or restore is expected to take.
+func (r *Reader) left() time.Duration {
+	if r.turn == nil {
+		return r.expect
+	}
+	return max(0, r.expect-time.Since(r.turn.since))
 }
 
 // Begin waits for a turn. The holder reads at most about Extent bytes and calls
@@ -181,7 +218,7 @@ func (r *Reader) ask(ctx context.Context) *wait {
 		w.err = ErrBusy
 	default:
 		r.wait = w
-		if r.at.Memory {
+		if r.at.Memory && r.use.Class.side() == reads {
 			r.granted()
 			return w
 		}
@@ -225,22 +262,21 @@ func (r *Reader) granted() {
 	w := r.wait
 	r.wait = nil
 	r.use.Waited += time.Since(w.since)
-	r.turn = &Turn{r}
+	r.turn = &Turn{r, time.Now()}
 	w.turn = r.turn
 	close(w.done)
 }
 
-// dispatch grants the next turn if the device is free and somebody waits. If only
-// warming waits, and has to stay away, it looks again later.
+// dispatch grants the turns that are free and that somebody waits for. If warming
+// waits for nothing but that it has to stay away, it looks again later.
 func (s *Scheduler) dispatch(at *station) {
 	q := &at.queue
 	away := time.Until(at.calm)
 	q.held = away > 0
-	if next := q.grant(); next != nil {
+	for next := q.grant(); next != nil; next = q.grant() {
 		next.reader.granted()
-		return
 	}
-	if q.holder != nil || len(q.waiting[Warming]) == 0 {
+	if !q.free(Warming) || len(q.waiting[Warming]) == 0 {
 		return
 	}
 	if at.timer != nil {
@@ -264,8 +300,8 @@ func (t *Turn) end(bytes int64) {
 	bytes = max(bytes, 0)
 	r.use.Bytes += bytes
 	r.use.Turns++
-	if r.at.queue.holder == &r.entry {
-		r.at.queue.end(bytes)
+	if q := &r.at.queue; q.holder[r.use.Class.side()] == &r.entry {
+		q.end(&r.entry, bytes)
 		if r.use.Class == Demand {
 			r.at.calm = time.Now().Add(linger)
 		}

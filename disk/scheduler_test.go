@@ -339,6 +339,122 @@ func TestOneTurnAReader(t *testing.T) {
 	})
 }
 
+// One checkpoint is moved at a time, restores before dumps and otherwise in the order
+// of their asking, in memory as on a disk.
+func TestMovesTakeTurns(t *testing.T) {
+	for _, dev := range []disk.Device{sda, {ID: 9, Name: "0:9", Memory: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			var s disk.Scheduler
+			var order []string
+			var wg sync.WaitGroup
+			for i, c := range []disk.Class{disk.Dump, disk.Dump, disk.Restore, disk.Dump, disk.Restore} {
+				wg.Go(func() {
+					r := s.Move(dev, c, "", time.Minute)
+					defer r.Close()
+					turn, err := r.Begin(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					order = append(order, fmt.Sprint(c, " ", i))
+					time.Sleep(time.Minute)
+					turn.End(1 << 30)
+				})
+				synctest.Wait()
+			}
+			began := time.Now()
+			wg.Wait()
+			want := []string{"dump 0", "restore 2", "restore 4", "dump 1", "dump 3"}
+			if took := time.Since(began); took != 5*time.Minute || !slices.Equal(order, want) {
+				t.Errorf("%s: %q in %v, want %q in 5 minutes", dev.Name, order, took, want)
+			}
+		})
+	}
+}
+
+// Demand goes on beside a dump or restore, warming waits until it is over.
+func TestReadersBesideMoves(t *testing.T) {
+	for _, c := range []disk.Class{disk.Restore, disk.Dump} {
+		synctest.Test(t, func(t *testing.T) {
+			var s disk.Scheduler
+			demand, warming := s.Reader(sda, disk.Demand, "d"), s.Reader(sda, disk.Warming, "w")
+			first := begin(t, warming)
+			r := s.Move(sda, c, "", time.Minute)
+			turn := begin(t, r) // although warming reads, and is not interrupted
+			first.End(extent)
+			waits := later(t, warming)
+			for range 10 {
+				begin(t, demand).End(extent)
+				time.Sleep(time.Second)
+			}
+			if granted(waits) != nil {
+				t.Errorf("warming begins beside a %v", c)
+			}
+			turn.End(1 << 30)
+			if granted(waits) == nil {
+				t.Errorf("warming does not go on after a %v", c)
+			}
+		})
+	}
+}
+
+// Who does not wait any longer gives up its place.
+func TestMoveIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s disk.Scheduler
+		held := begin(t, s.Move(sda, disk.Dump, "held", time.Minute))
+		given, last := s.Move(sda, disk.Restore, "given up", time.Minute), s.Move(sda, disk.Dump, "last", time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := given.Begin(ctx)
+			given.Close()
+			done <- err
+		}()
+		waits := later(t, last)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("it was given up: %v", err)
+		}
+		if q := s.Queue(sda.ID); q != 2*time.Minute {
+			t.Errorf("another one would wait for %v", q)
+		}
+		held.End(1)
+		if granted(waits) == nil {
+			t.Error("the turn is lost")
+		}
+	})
+}
+
+func TestQueueIsWhatIsExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s disk.Scheduler
+		expect := func(when string, want time.Duration) {
+			t.Helper()
+			if got := s.Queue(sda.ID); got != want {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		expect("nothing known", 0)
+		begin(t, s.Reader(sda, disk.Demand, "r"))
+		expect("a reader", 0)
+		dump, restore := s.Move(sda, disk.Dump, "d", time.Minute), s.Move(sda, disk.Restore, "r", 10*time.Second)
+		expect("both are registered", 70*time.Second)
+		turn := begin(t, dump)
+		waits := later(t, restore)
+		time.Sleep(20 * time.Second)
+		expect("the dump has come far", 50*time.Second)
+		time.Sleep(time.Hour)
+		expect("the dump takes longer", 10*time.Second)
+		turn.End(1)
+		dump.Close()
+		expect("the dump is over", 10*time.Second)
+		granted(waits).End(1)
+		restore.Close()
+		expect("both are over", 0)
+	})
+}
+
 // A holder that never comes back holds up its own device only.
 func TestDeadDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -392,7 +508,7 @@ func TestUsesAreBounded(t *testing.T) {
 	var s disk.Scheduler
 	for i := range 5000 {
 		d := disk.Device{ID: disk.ID(i % 500), Name: fmt.Sprint(i % 500)}
-		r := s.Reader(d, disk.Class(i%2), fmt.Sprint("reader ", i))
+		r := s.Reader(d, disk.Class(i%4), fmt.Sprint("reader ", i))
 		begin(t, r).End(1)
 		r.Close()
 	}
@@ -457,10 +573,11 @@ func TestHardDisk(t *testing.T) {
 }
 
 // TestScheduledAtRandom lets goroutines loose on a few devices and checks that
-// there is one turn at a time, none of them is lost, and the counts add up.
+// there is one turn at a time to read, and one to move a checkpoint, none of them is
+// lost, and the counts add up.
 func TestScheduledAtRandom(t *testing.T) {
 	var s disk.Scheduler
-	var holders [3]atomic.Int32
+	var readers, movers [3]atomic.Int32
 	var bytes, turns atomic.Int64
 	rounds := 400
 	if testing.Short() {
@@ -473,7 +590,13 @@ func TestScheduledAtRandom(t *testing.T) {
 			d := g % 3
 			dev := disk.Device{ID: disk.ID(d + 1), Name: fmt.Sprint(d), Memory: d == 2}
 			for range rounds {
-				r := s.Reader(dev, disk.Class(rnd.IntN(2)), "r")
+				class := disk.Class(rnd.IntN(4))
+				moves := class == disk.Restore || class == disk.Dump
+				holders := &readers[d]
+				if moves {
+					holders = &movers[d]
+				}
+				r := s.Reader(dev, class, "r")
 				ctx, cancel := context.WithCancel(t.Context())
 				switch rnd.IntN(4) {
 				case 0:
@@ -483,14 +606,14 @@ func TestScheduledAtRandom(t *testing.T) {
 				}
 				turn, err := r.Begin(ctx)
 				for err == nil {
-					if now := holders[d].Add(1); now > 1 && !dev.Memory {
+					if now := holders.Add(1); now > 1 && (moves || !dev.Memory) {
 						t.Errorf("%d turns at once", now)
 					}
 					n := rnd.Int64N(extent)
 					bytes.Add(n)
 					turns.Add(1)
 					s.Uses()
-					holders[d].Add(-1)
+					holders.Add(-1)
 					if rnd.IntN(3) == 0 {
 						turn.End(n)
 						break

@@ -20,6 +20,11 @@
 //	restore     RestoreOverhead + bytes/Read when it is its turn; on another node
 //	            bytes/Net before that
 //
+// The turns are those that package disk gives to live daemons: restores go before dumps
+// that wait, otherwise who asked first. But a store is a device of its own here, from
+// which nobody reads files, so that it neither slows readers down nor keeps warming
+// away.
+//
 // A second checkpoint writes what has changed since the first; after MaxChain of
 // them everything is written anew.
 //

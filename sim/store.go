@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// store is what a node keeps checkpoints on. It does one dump or restore at a time.
+// store is what a node keeps checkpoints on. It does one dump or restore at a time, in
+// the order of the turns of package disk.
 type store struct {
 	clock      *clock
 	node       int32
@@ -32,7 +33,11 @@ func (s *store) fits(bytes int64) bool { return s.used+bytes <= s.size }
 
 // add asks for a dump or restore.
 func (s *store) add(m move) {
-	s.queue = append(s.queue, m)
+	at := len(s.queue)
+	for m.restore && at > 1 && !s.queue[at-1].restore {
+		at-- // before the dumps that wait
+	}
+	s.queue = slices.Insert(s.queue, at, m)
 	if len(s.queue) == 1 {
 		s.next()
 	}

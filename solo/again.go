@@ -15,8 +15,16 @@ import (
 func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
+	var m *move
+	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
+		m = st.dumping(id, t.dirty())
+	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
-		stats, err := o.askAgain(ctx, live, again)
+		var stats proc.Stats
+		err := m.inTurn(ctx, live.Exited(), func() (_ int64, err error) {
+			stats, err = o.askAgain(ctx, live, again)
+			return 0, err
+		})
 		var im *journal.Image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
 			im = o.images.newer(id, again, last)

@@ -12,28 +12,24 @@ import (
 )
 
 // checkpoint dumps a running or suspended task to in.Store. The task goes on
-// until the device is free: one dump at a time for each.
+// until it is its turn at the device.
 func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call) {
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
-	d := st.enqueue(t, st.estimate(t.dirty()))
+	m := st.dumping(t.rec.ID, t.dirty())
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
-		if err := st.device.sem.Acquire(ctx, 1); err != nil {
-			return func() error {
-				st.dequeue(d)
-				o.troubled(t, "the checkpoint was called off", o.clk.boot()+laterFor)
-				return err
-			}
-		}
-		o.post(func() { d.started = o.clk.boot() })
-		watch := o.stopwatch()
-		res, err := live.Checkpoint(ctx, opts)
-		took, at := watch()
-		st.device.sem.Release(1)
+		var res proc.CheckpointResult
+		var took time.Duration
+		var at int64
+		err := m.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+			watch := o.stopwatch()
+			res, err = live.Checkpoint(ctx, opts)
+			took, at = watch()
+			return res.Stored, err
+		})
 		return func() error {
-			st.dequeue(d)
 			if err != nil {
 				o.checkpointFailed(t, st, err)
 				return err
@@ -105,14 +101,21 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
+	var m *move
+	if st := o.stores.named(im.Store); st != nil {
+		m = st.restoring(spec.ID, im.ToRead)
+	}
 	o.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
 		var live Task
 		var res proc.RestoreResult
-		spec, err := o.ledger.whole(spec, stored)
-		if err == nil {
-			live, res, err = o.rt.Restore(ctx, spec, opts)
-		}
+		err := m.inTurn(ctx, nil, func() (bytes int64, err error) {
+			watch = o.stopwatch() // without the waiting
+			if spec, err = o.ledger.whole(spec, stored); err == nil {
+				live, res, err = o.rt.Restore(ctx, spec, opts)
+			}
+			return res.Read, err
+		})
 		took, at := watch()
 		if err != nil {
 			if errors.Is(err, context.Canceled) { // by a kill, which sees to the supervisor

@@ -54,7 +54,8 @@ func (m *moving) expect(t *task) (migrate.Parcel, *store) {
 		return migrate.Parcel{}, nil
 	}
 	t.rec.AddImageDir(st.Dir)
-	return m.parcel(t, st.Dir, st.Compress), st
+	as := *st // what is measured of it changes meanwhile
+	return m.parcel(t, st.Dir, st.Compress), &as
 }
 
 // startHere starts a command, or has it go on from a checkpoint that waits elsewhere,
@@ -85,7 +86,7 @@ func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st 
 	if st == nil {
 		return from, live.Start(ctx)
 	}
-	err = m.bringHere(ctx, live, p, &from)
+	err = m.bringHere(ctx, live, p, st, &from)
 	if err == nil {
 		from.store = st
 		return from, nil
@@ -104,14 +105,18 @@ func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st 
 }
 
 // bringHere restores a checkpoint of another machine. After an error nothing runs.
-func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, from *arrivedFrom) error {
+func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st *store, from *arrivedFrom) error {
 	taken, err := m.cfg.Elsewhere.Take(ctx, p)
 	if err != nil {
 		return err
 	}
 	from.taken = taken
-	from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-		Store: p.Store, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+	restore := st.restoring(p.Task, imageInfo(taken.Image).ToRead)
+	err = restore.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
+			Store: p.Store, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+		})
+		return from.res.Read, err
 	})
 	if err != nil {
 		if ferr := taken.End(ctx, err); ferr != nil {

@@ -159,8 +159,9 @@ type conn struct {
 	// stands for a failure of the operation, and they may cut the connection.
 	before, after func(op string, id headrace.TaskID) error
 	gone          bool
-	// dumping is called when a dump begins; it goes on when the channel is closed.
-	dumping func(id headrace.TaskID) <-chan struct{}
+	// dumping and restoring are called when a dump or a restore begins; it goes on when
+	// the channel is closed.
+	dumping, restoring func(id headrace.TaskID) <-chan struct{}
 }
 
 var errCut = errors.New("this daemon is dead")
@@ -263,9 +264,12 @@ func (c *conn) ExitOf(id headrace.TaskID) (e proc.Exit, ok bool, err error) {
 	return e, ok, err
 }
 
-func (c *conn) Restore(_ context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
+func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
 	var live Task
 	var res proc.RestoreResult
+	if err := until(ctx, c.restoring, spec.ID); err != nil {
+		return nil, res, err
+	}
 	err := c.do("restore", spec.ID, func(t *thing) error {
 		if t.shim != nil && t.shim.state != headrace.Checkpointed {
 			return fmt.Errorf("restore: %w: it is %s", proc.ErrState, t.shim.state)
@@ -350,6 +354,19 @@ func (c fakeImages) Remove(store string, id headrace.TaskID) error {
 
 func (c fakeImages) Measure(context.Context, string) (float64, float64, error) {
 	return 1e9, 1e9, nil
+}
+
+// until waits as long as a hook says, if there is one.
+func until(ctx context.Context, hook func(headrace.TaskID) <-chan struct{}, id headrace.TaskID) error {
+	if hook == nil {
+		return nil
+	}
+	select {
+	case <-hook(id):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // fakeTask is a connection to a supervisor.
@@ -459,12 +476,8 @@ func (f *fakeTask) RestoreMoved(_ context.Context, o proc.RestoreOptions) (r pro
 }
 
 func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r proc.CheckpointResult, err error) {
-	if f.c.dumping != nil {
-		select {
-		case <-f.c.dumping(f.id):
-		case <-ctx.Done():
-			return r, ctx.Err()
-		}
+	if err := until(ctx, f.c.dumping, f.id); err != nil {
+		return r, err
 	}
 	err = f.do("checkpoint", func(t *thing) error {
 		if err := f.want(headrace.Running, headrace.Suspended); err != nil {

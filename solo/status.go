@@ -55,9 +55,8 @@ func (l *loop) nodeStatus() nodeStatus {
 			used[c.Dir] += c.ToRead
 		}
 	}
-	now := l.clk.boot()
 	for _, st := range l.stores.all {
-		s.stores = append(s.stores, storeStatus{StoreView: st.view(now), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
+		s.stores = append(s.stores, storeStatus{StoreView: st.view(), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
 	}
 	return s
 }

@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/serve"
 	"headrace/solo/journal"
 )
@@ -40,6 +39,8 @@ type stores struct {
 	all []*store
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
+	// disks says whose turn it is at a device.
+	disks *disk.Scheduler
 	clk   clock
 }
 
@@ -47,51 +48,46 @@ type stores struct {
 type store struct {
 	StoreConfig
 	journal.Measure
-	device *device
+	// on is the device that it lies on, disks says whose turn it is there.
+	on    disk.Device
+	disks *disk.Scheduler
 	// free is the room left, -1 while unknown.
 	free      int64
 	looking   bool
 	fullUntil time.Duration
 }
 
-// device is what several stores may share: one dump at a time.
-type device struct {
-	sem *semaphore.Weighted
-	// dumps under way and waiting, in order.
-	dumps []*dump
-}
-
-type dump struct {
-	task   *task
-	expect time.Duration
-	// started is a boot time, zero while it waits.
-	started time.Duration
-}
-
-// openStores creates the directories and finds out which share a device.
+// openStores creates the directories and finds out which devices they lie on.
 func openStores(cfg []StoreConfig, clk clock) (*stores, error) {
-	devices := map[uint64]*device{}
-	a := &stores{known: map[string]journal.Measure{}, clk: clk}
+	var devices disk.Devices
+	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk}
 	for _, c := range cfg {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", c.Name, err)
 		}
-		var st unix.Stat_t
-		if err := unix.Stat(c.Dir, &st); err != nil {
-			return nil, fmt.Errorf("checkpoint store %s: look at %s: %w", c.Name, c.Dir, err)
+		on, err := lookAtStore(c.Dir, &devices)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint store %s: %w", c.Name, err)
 		}
-		if st.Mode&0o077 != 0 {
-			return nil, fmt.Errorf("checkpoint store %s: %s can be read by others, but checkpoints hold secrets: chmod 700 it",
-				c.Name, c.Dir)
-		}
-		d := devices[st.Dev]
-		if d == nil {
-			d = &device{sem: semaphore.NewWeighted(1)}
-			devices[st.Dev] = d
-		}
-		a.all = append(a.all, &store{StoreConfig: c, device: d, free: freeSpace(c.Dir)})
+		a.all = append(a.all, &store{StoreConfig: c, on: on, disks: a.disks, free: freeSpace(c.Dir)})
 	}
 	return a, nil
+}
+
+func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return on, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return on, err
+	}
+	if st.Mode()&0o077 != 0 {
+		return on, fmt.Errorf("%s can be read by others, but checkpoints hold secrets: chmod 700 it", dir)
+	}
+	return devices.Of(f)
 }
 
 func freeSpace(dir string) int64 {
@@ -157,7 +153,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var best *store
 	var bestTime time.Duration
 	for _, s := range a.all {
-		need := s.estimate(t.dirty()) + s.queue(now)
+		need := s.estimate(t.dirty()) + s.queue()
 		roomy := s.free < 0 || !t.known || s.free > t.dirty()
 		if now < s.fullUntil || !roomy {
 			continue
@@ -184,30 +180,8 @@ func transfer(bytes int64, bandwidth float64) time.Duration {
 	return time.Duration(float64(bytes) / bandwidth * float64(time.Second))
 }
 
-func (s *store) enqueue(t *task, expect time.Duration) *dump {
-	d := &dump{task: t, expect: expect}
-	s.device.dumps = append(s.device.dumps, d)
-	return d
-}
-
-func (s *store) dequeue(d *dump) {
-	if i := slices.Index(s.device.dumps, d); i >= 0 {
-		s.device.dumps = slices.Delete(s.device.dumps, i, i+1)
-	}
-}
-
 // queue is how long a dump that is asked for now has to wait.
-func (s *store) queue(now time.Duration) time.Duration {
-	var sum time.Duration
-	for _, d := range s.device.dumps {
-		left := d.expect
-		if d.started != 0 {
-			left = max(0, d.expect-(now-d.started))
-		}
-		sum += left
-	}
-	return sum
-}
+func (s *store) queue() time.Duration { return s.disks.Queue(s.on.ID) }
 
 // learnDump corrects the measured values by a dump that happened. Dumps that
 // wrote little of a large memory say nothing about the bandwidth.
@@ -251,15 +225,15 @@ func (a *stores) views() []headrace.StoreView {
 		if now < s.fullUntil {
 			continue
 		}
-		out = append(out, s.view(now))
+		out = append(out, s.view())
 	}
 	return out
 }
 
-func (s *store) view(now time.Duration) headrace.StoreView {
+func (s *store) view() headrace.StoreView {
 	return headrace.StoreView{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
-		Free: max(0, s.free), Queue: s.queue(now),
+		Free: max(0, s.free), Queue: s.queue(),
 	}
 }
 

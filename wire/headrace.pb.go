@@ -5227,7 +5227,7 @@ type DiskReader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for ordinary users: it may have the name of somebody else's file.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// demand or warming.
+	// demand, restore, dump or warming.
 	Class   string `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	Bytes   int64  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Reading bool   `protobuf:"varint,4,opt,name=reading,proto3" json:"reading,omitempty"`

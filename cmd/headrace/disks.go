@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/disk"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -176,6 +177,8 @@ func readersTable(disks []*wire.Disk) *report.Table {
 		for _, r := range d.Readers {
 			now := ""
 			switch {
+			case r.Reading && r.Class == disk.Dump.String():
+				now = "writes"
 			case r.Reading:
 				now = "reads"
 			case r.Waiting:

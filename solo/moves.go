@@ -1,0 +1,70 @@
+package solo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"headrace"
+	"headrace/disk"
+	"headrace/proc"
+)
+
+// move is a dump or restore that waits for its turn at the device of its store or has
+// it.
+type move struct {
+	*disk.Reader
+}
+
+// dumping registers the dump of so much memory.
+func (s *store) dumping(id headrace.TaskID, dirty int64) *move {
+	return s.move(disk.Dump, id, s.estimate(dirty))
+}
+
+// restoring registers the restore of a checkpoint of so many bytes.
+func (s *store) restoring(id headrace.TaskID, bytes int64) *move {
+	return s.move(disk.Restore, id, s.RestoreOverhead+transfer(bytes, s.Read))
+}
+
+func (s *store) move(c disk.Class, id headrace.TaskID, expect time.Duration) *move {
+	return &move{s.disks.Move(s.on, c, fmt.Sprintf("%s of %s", c, id), expect)}
+}
+
+// inTurn does what m is when it is its turn. It gives up its place when the task is
+// gone before that, or ctx ends. Without a move, because the checkpoint lies in what is
+// no store any more, there is no turn to wait for.
+func (m *move) inTurn(ctx context.Context, gone <-chan struct{}, do func() (bytes int64, err error)) error {
+	if m == nil {
+		_, err := do()
+		return err
+	}
+	defer m.Close()
+	turn, err := m.await(ctx, gone)
+	if err != nil {
+		return err
+	}
+	bytes, err := do()
+	turn.End(bytes)
+	return err
+}
+
+func (m *move) await(ctx context.Context, gone <-chan struct{}) (*disk.Turn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	turn, err := m.Begin(ctx)
+	select {
+	case <-gone:
+		if err != nil {
+			err = fmt.Errorf("%w: it ended before it was its turn", proc.ErrGone)
+		}
+	default:
+	}
+	return turn, err
+}

@@ -1,0 +1,152 @@
+package solo
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"headrace"
+	"headrace/disk"
+	"headrace/internal/testkit"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// mover is a machine whose dumps and restores end when the test says so.
+type mover struct {
+	*bed
+	mu sync.Mutex
+	// begun are the dumps and restores that have begun, ends what lets them end.
+	begun []string
+	ends  map[string]chan struct{}
+}
+
+// newMover has tasks that are checkpointed, and as many that run.
+func newMover(t *testing.T, n int) (m *mover, away, here []headrace.TaskID) {
+	t.Helper()
+	m = &mover{bed: newBed(t, policy.Wait), ends: map[string]chan struct{}{}}
+	m.cfg.Slots = float64(2 * n)
+	con := &conn{world: m.world}
+	if err := m.startWith(con); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		away, here = append(away, m.run(headrace.Normal)), append(here, m.run(headrace.Normal))
+	}
+	for i := range n {
+		m.awaitState(here[i], headrace.Running)
+		m.awaitState(away[i], headrace.Running)
+		if _, err := m.tasks.Checkpoint(m.ctx(), &wire.VerbRequest{Id: string(away[i])}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	con.dumping = func(id headrace.TaskID) <-chan struct{} { return m.begin(disk.Dump, id) }
+	con.restoring = func(id headrace.TaskID) <-chan struct{} { return m.begin(disk.Restore, id) }
+	return m, away, here
+}
+
+func name(c disk.Class, id headrace.TaskID) string { return fmt.Sprintf("%s of %s", c, id) }
+
+func (m *mover) begin(c disk.Class, id headrace.TaskID) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	end := make(chan struct{})
+	m.begun = append(m.begun, name(c, id))
+	m.ends[name(c, id)] = end
+	return end
+}
+
+// end lets a dump or restore end, once it has begun.
+func (m *mover) end(c disk.Class, id headrace.TaskID) {
+	m.t.Helper()
+	m.awaitBegun(name(c, id))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.ends[name(c, id)])
+}
+
+func (m *mover) awaitBegun(what string) {
+	m.t.Helper()
+	testkit.Await(m.t, "the beginning of the "+what, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return slices.Contains(m.begun, what)
+	})
+}
+
+// ask asks for a dump or a restore, and waits until it waits for its turn or has it.
+func (m *mover) ask(c disk.Class, id headrace.TaskID) {
+	m.t.Helper()
+	verb := m.tasks.Checkpoint
+	if c == disk.Restore {
+		verb = m.tasks.Restore
+	}
+	ctx := m.ctx()
+	go verb(ctx, &wire.VerbRequest{Id: string(id)}) // how it ends shows in the task
+	testkit.Await(m.t, "the turn of the "+name(c, id), func() bool {
+		for _, uses := range m.loop.stores.disks.Uses() {
+			for _, u := range uses {
+				if u.Name == name(c, id) && u.Class == c && (u.Waiting || u.Reading) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
+func (m *mover) wantBegun(want ...string) {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Equal(m.begun, want) {
+		m.t.Errorf("begun are %q, want %q", m.begun, want)
+	}
+}
+
+// Restores take turns with each other and with dumps, and go before dumps that wait.
+func TestRestoresTakeTurns(t *testing.T) {
+	m, away, here := newMover(t, 3)
+	m.ask(disk.Restore, away[0])
+	m.ask(disk.Dump, here[0])
+	m.ask(disk.Restore, away[1])
+	m.ask(disk.Dump, here[1])
+	m.ask(disk.Restore, away[2])
+	m.wantBegun(name(disk.Restore, away[0]))
+	var want []string
+	for _, id := range away {
+		m.end(disk.Restore, id)
+		m.awaitState(id, headrace.Running)
+		want = append(want, name(disk.Restore, id))
+	}
+	for _, id := range here[:2] {
+		m.end(disk.Dump, id)
+		m.awaitState(id, headrace.Checkpointed)
+		want = append(want, name(disk.Dump, id))
+	}
+	m.wantBegun(want...)
+}
+
+// What waits for its turn can be killed, and ends when its task does; both give up
+// their places.
+func TestPlacesAreGivenUp(t *testing.T) {
+	m, away, here := newMover(t, 3)
+	m.ask(disk.Restore, away[0])
+	m.ask(disk.Restore, away[1])
+	for _, id := range here {
+		m.ask(disk.Dump, id)
+	}
+	for _, id := range []headrace.TaskID{away[1], here[0]} {
+		if got, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil || got.State != "killed" {
+			t.Errorf("kill while it waits for its turn: %v, %v", got, err)
+		}
+	}
+	m.finish(here[1], 0)
+	m.awaitState(here[1], headrace.Done)
+	m.wantBegun(name(disk.Restore, away[0]))
+	m.end(disk.Restore, away[0])
+	m.end(disk.Dump, here[2])
+	m.awaitState(here[2], headrace.Checkpointed)
+	m.wantBegun(name(disk.Restore, away[0]), name(disk.Dump, here[2]))
+}
