@@ -73,10 +73,12 @@ func (d *Disk) AnswerOf(path string, like work.Mapper) (string, error) {
 		return "", err
 	}
 	done := &work.Mapped{}
-	if err := like.Read(info.Size(), done); err != nil {
-		return "", err
+	if like.Sort != "" {
+		done.Sum, err = work.SumSorted(like.File)
+	} else {
+		err = like.Read(info.Size(), done)
 	}
-	return work.Answer("map", done.Sum), pages.DropCached(f)
+	return work.Answer("map", done.Sum), errors.Join(err, pages.DropCached(f))
 }
 
 // EnoughRoom checks that there is room for files of the given size, on the disk

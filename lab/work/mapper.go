@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,13 +23,18 @@ import (
 // done with one, and does the rest, which is not reading. Starting up and the rest
 // are told as times and spent asleep: they stand for what other machines and
 // other disks do. What it does with a block is a checksum, or with words, to count
-// them.
+// them, or to sort it: then it writes as much again as it has read, and merges that
+// into one sorted file, on the disk that Sort lies on.
 type Mapper struct {
 	File       string
 	Block      Size
 	Readers    int
 	Start, End time.Duration
 	Words      bool
+	// Sort is the directory for what is sorted; empty: nothing is.
+	Sort string
+
+	sorter *sorter
 }
 
 func newMapper(fs *flag.FlagSet) work {
@@ -39,12 +45,13 @@ func newMapper(fs *flag.FlagSet) work {
 	fs.DurationVar(&m.Start, "start", 0, "how long it takes to start up")
 	fs.DurationVar(&m.End, "end", 0, "how long it goes on when all is read")
 	fs.BoolVar(&m.Words, "words", false, "count words and lines as well")
+	fs.StringVar(&m.Sort, "sort", "", "the directory in which to sort what is read")
 	return m
 }
 
 // run prints "block READ WHOLE" for each block before the usual last line: the
 // seconds that reading it took, and with computing.
-func (m *Mapper) run(*meter) (uint64, error) {
+func (m *Mapper) run(*meter) (sum uint64, err error) {
 	if m.Block <= 0 || m.Readers < 1 {
 		return 0, fmt.Errorf("blocks of %d bytes, %d readers: want at least one of each", m.Block, m.Readers)
 	}
@@ -56,12 +63,21 @@ func (m *Mapper) run(*meter) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
+		if m.Sort != "" {
+			if m.sorter, err = newSorter(m.Sort, info.Size(), int64(m.Block)); err != nil {
+				return 0, err
+			}
+			defer func() { err = errors.Join(err, m.sorter.close()) }()
+		}
 		if err := m.Read(info.Size(), done); err != nil {
 			return 0, err
 		}
 	}
 	fmt.Print(done.times.String())
 	time.Sleep(m.End)
+	if m.sorter != nil {
+		return m.sorter.merge()
+	}
 	return done.Sum, nil
 }
 
@@ -73,27 +89,27 @@ type Mapped struct {
 }
 
 // Read takes the first bytes of the file, block by block, and adds up what came of them.
-func (m *Mapper) Read(bytes int64, done *Mapped) error {
+func (m *Mapper) Read(size int64, done *Mapped) error {
 	var next atomic.Int64
 	var readers errgroup.Group
 	for range m.Readers {
-		readers.Go(func() error { return m.reader(&next, bytes, done) })
+		readers.Go(func() error { return m.reader(&next, size, done) })
 	}
 	return readers.Wait()
 }
 
 // reader takes blocks until there are none left. The file is opened for each, as
 // by a task that reads nothing else.
-func (m *Mapper) reader(next *atomic.Int64, bytes int64, done *Mapped) error {
+func (m *Mapper) reader(next *atomic.Int64, size int64, done *Mapped) error {
 	buf := make([]byte, 256<<10)
 	for {
 		i := next.Add(1) - 1
 		from := i * int64(m.Block)
-		if from >= bytes {
+		if from >= size {
 			return nil
 		}
 		began := time.Now()
-		sum, reading, err := m.one(from, min(int64(m.Block), bytes-from), buf)
+		sum, reading, err := m.one(from, min(int64(m.Block), size-from), buf)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", m.File, err)
 		}
@@ -116,6 +132,7 @@ func (m *Mapper) one(from, length int64, buf []byte) (sum uint64, reading time.D
 	in, hash := io.NewSectionReader(f, from, length), xxh3.New()
 	reading = time.Since(began)
 	var text wordCount
+	var block bytes.Buffer
 	for left := length; ; {
 		began := time.Now()
 		n, err := in.Read(buf)
@@ -125,9 +142,14 @@ func (m *Mapper) one(from, length int64, buf []byte) (sum uint64, reading time.D
 		if m.Words {
 			text.add(buf[:n])
 		}
+		if m.sorter != nil {
+			block.Write(buf[:n])
+		}
 		switch {
 		case errors.Is(err, io.EOF) && left > 0:
 			return 0, 0, io.ErrUnexpectedEOF
+		case errors.Is(err, io.EOF) && m.sorter != nil:
+			return 0, reading, m.sorter.add(from/int64(m.Block), block.Bytes())
 		case errors.Is(err, io.EOF):
 			return fold(fold(hash.Sum64(), text.words), text.lines), reading, nil
 		case err != nil:
@@ -184,6 +206,9 @@ func (m Mapper) Args() []string {
 	}
 	if m.File != "" {
 		args = append(args, "--file", m.File)
+	}
+	if m.Sort != "" {
+		args = append(args, "--sort", m.Sort)
 	}
 	return args
 }

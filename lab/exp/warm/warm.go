@@ -12,6 +12,7 @@ import (
 	"headrace/lab/rig"
 	"headrace/lab/sample"
 	"headrace/lab/trial"
+	"headrace/lab/work"
 	"headrace/report"
 )
 
@@ -65,7 +66,8 @@ func (o *Options) run(ctx context.Context, h *rig.Bench, res *Results) (err erro
 		return err
 	}
 	res.Plan = plan
-	bytes := plan.Input + sample.Sum(singleSizes(o.Quick)) + sortBytes(o.Quick)
+	// The sort writes its input twice.
+	bytes := plan.Input + sample.Sum(singleSizes(o.Quick)) + 3*sortBytes(o.Quick)
 	if err := h.EnoughRoom(bytes); err != nil {
 		return err
 	}
@@ -152,10 +154,10 @@ func (o *Options) repeat(ctx context.Context, r *replayer, singles []single, res
 
 // single is a job that runs alone.
 type single struct {
-	kind  string
-	mode  string
-	job   replayJob
-	words bool
+	kind   string
+	mode   string
+	job    replayJob
+	mapper work.Mapper
 }
 
 // Kinds of jobs that run alone.
@@ -192,56 +194,49 @@ func singleSizes(quick bool) []int64 {
 	return []int64{48 << 20, 192 << 20}
 }
 
-// sortBytes is the input of the sort job: 40 GB (section IV.B).
+// sortBytes is the input of the sort job: 40 GB (section IV.B), in whole records.
 func sortBytes(quick bool) int64 {
 	if quick {
 		return 12 << 20
 	}
-	return 40e9 / paperServers / shrink
+	const bytes int64 = 40e9 / paperServers / shrink
+	return bytes / work.SortedBytes * work.SortedBytes
 }
-
-// sortRest is how long the sort job takes beyond waiting and reading: 75 s in
-// all with its input in memory (table III).
-const sortRest = (75*time.Second - paperLead) / shrink
 
 // makeSingles makes the inputs of the jobs that run alone.
 func (r *replayer) makeSingles(quick bool) ([]single, error) {
 	var out []single
-	add := func(kind string, bytes int64, rest time.Duration, words bool, modes ...string) error {
-		j := replayJob{name: fmt.Sprintf("%s-%d", kind, bytes>>20), rest: rest, input: bytes}
+	add := func(kind string, bytes int64, modes ...string) error {
+		j := replayJob{name: fmt.Sprintf("%s-%d", kind, bytes>>20), input: bytes}
 		var err error
 		if j.path, err = r.disk.MakeFile(j.name, bytes, uint64(bytes)); err != nil {
 			return err
 		}
 		m := r.plan.mapper(j)
-		m.Words = words
+		if m.Words = kind == kindWordcount; kind == kindSort {
+			m.Sort = r.disk.Dir
+		}
 		if j.answer, err = r.disk.AnswerOf(j.path, m); err != nil {
 			return err
 		}
 		for _, mode := range modes {
-			out = append(out, single{kind, mode, j, words})
+			out = append(out, single{kind, mode, j, m})
 		}
 		return nil
 	}
 	for _, bytes := range singleSizes(quick) {
-		if err := add(kindWordcount, bytes, 0, true, modeCold, modeWarmed, modeDelayed, modeRAM); err != nil {
+		if err := add(kindWordcount, bytes, modeCold, modeWarmed, modeDelayed, modeRAM); err != nil {
 			return nil, err
 		}
 	}
-	rest := sortRest
-	if quick {
-		rest /= 10
-	}
-	return out, add(kindSort, sortBytes(quick), rest, false, modeCold, modeWarmed, modeRAM)
+	return out, add(kindSort, sortBytes(quick), modeCold, modeWarmed, modeRAM)
 }
 
 // single runs a job alone.
 func (r *replayer) single(ctx context.Context, s single) (Single, error) {
 	out := Single{Kind: s.kind, Mode: s.mode, Input: s.job.input}
 	err := r.with(ctx, s.mode, []string{s.job.path}, func(ctx context.Context, d *rig.Daemon) error {
-		m := r.plan.mapper(s.job)
-		m.Words = s.words
-		job, err := r.one(ctx, d, s.mode, s.job, m, time.Now())
+		job, err := r.one(ctx, d, s.mode, s.job, s.mapper, time.Now())
 		out.Duration = job.Duration
 		return err
 	})
