@@ -259,7 +259,8 @@ func (r *runner) submitDealt(ctx context.Context, d *rig.Daemon, name string, fi
 
 // submitQueued submits a task for each file while others have the slots, so that
 // all of the job is there when its first task is chosen, as the job of a cluster
-// is. It begins when they make way.
+// is. The others make way when the daemon knows what is in memory; the job begins
+// before, so that finding this out counts in its time.
 func (r *runner) submitQueued(ctx context.Context, d *rig.Daemon, name string, files []string) (ids []string, start time.Time, err error) {
 	var before []string
 	for range orderTasks {
@@ -279,10 +280,10 @@ func (r *runner) submitQueued(ctx context.Context, d *rig.Daemon, name string, f
 		}
 		ids = append(ids, resp.Id)
 	}
+	start = time.Now()
 	if err := r.looked(ctx, d, files); err != nil {
 		return nil, start, err
 	}
-	start = time.Now()
 	for _, id := range before {
 		if err := d.Dispose(id); err != nil {
 			return nil, start, err
