@@ -126,6 +126,16 @@ type Band struct {
 	Wasted float64 `json:"wasted"`
 }
 
+// Band is the band of that name; without jobs when there is none.
+func (r *Result) Band(name string) Band {
+	for _, b := range r.Bands {
+		if b.Name == name {
+			return b
+		}
+	}
+	return Band{Name: name}
+}
+
 // Spread is a distribution. At[i] is the value that i/(len(At)-1) of them do not
 // exceed: its curve, from the least to the greatest.
 type Spread struct {

@@ -162,7 +162,7 @@ func countFields() []field {
 
 func (s set) bandFields(name string) []field {
 	of := func(column string, f func(sim.Band) float64) field {
-		return number(name+"_"+column, func(r *sim.Result) float64 { return f(band(r, name)) })
+		return number(name+"_"+column, func(r *sim.Result) float64 { return f(r.Band(name)) })
 	}
 	mean := func(s sim.Spread) float64 {
 		if s.N == 0 {

@@ -30,6 +30,21 @@ func Page(results []*sim.Result, about About) *report.Page {
 	}
 	h := newHeadline(s)
 	p.Intro, p.Figures = h.intro(), h.figures()
+	s.compare(p)
+	workloadSection(p, about.Workload)
+	s.clusters().section(p, about, s.reads())
+	return p
+}
+
+// Compare adds to p what Page has to compare results with each other, and with what was
+// published.
+func Compare(p *report.Page, results []*sim.Result) {
+	if s := newSet(results); len(s.results) > 0 {
+		s.compare(p)
+	}
+}
+
+func (s set) compare(p *report.Page) {
 	s.readingSection(p)
 	s.wasteSection(p)
 	s.responseSection(p)
@@ -38,7 +53,4 @@ func Page(results []*sim.Result, about About) *report.Page {
 	s.timeSection(p)
 	s.ioSection(p)
 	s.publishedSection(p)
-	workloadSection(p, about.Workload)
-	s.clusters().section(p, about, s.reads())
-	return p
 }

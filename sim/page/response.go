@@ -60,8 +60,8 @@ func (s set) responsePanes() *report.Panes {
 			pane.Title += ", " + f.name
 		}
 		for i, r := range f.results {
-			pane.Note = many(band(r, b).Jobs, "job")
-			pane.Series = append(pane.Series, report.Series{Name: f.names[i], Points: cumulative(band(r, b).Response)})
+			pane.Note = many(r.Band(b).Jobs, "job")
+			pane.Series = append(pane.Series, report.Series{Name: f.names[i], Points: cumulative(r.Band(b).Response)})
 		}
 		panes.Panes = append(panes.Panes, pane)
 	}

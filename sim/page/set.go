@@ -129,16 +129,6 @@ func (s set) find(p policy.Name, medium string) *sim.Result {
 	return nil
 }
 
-// band is the band of that name; without jobs when there is none.
-func band(r *sim.Result, name string) sim.Band {
-	for _, b := range r.Bands {
-		if b.Name == name {
-			return b
-		}
-	}
-	return sim.Band{Name: name}
-}
-
 // values are one measure of all results.
 func (s set) values(of func(*sim.Result) float64) []float64 {
 	values := make([]float64, len(s.results))
@@ -191,7 +181,7 @@ func energy(r *sim.Result) float64 { return r.Energy.Joules / kilowattHour }
 
 // response is the mean response of a band's jobs, in seconds.
 func response(r *sim.Result, name string) float64 {
-	if b := band(r, name); b.Response.N > 0 {
+	if b := r.Band(name); b.Response.N > 0 {
 		return b.Response.Mean
 	}
 	return missing

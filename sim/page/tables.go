@@ -159,7 +159,7 @@ func (s set) responseTables() []*report.Table {
 	var tables []*report.Table
 	for _, name := range s.bands {
 		of := func(f func(sim.Band) float64) func(*sim.Result) float64 {
-			return func(r *sim.Result) float64 { return f(band(r, name)) }
+			return func(r *sim.Result) float64 { return f(r.Band(name)) }
 		}
 		mean := func(r *sim.Result) float64 { return response(r, name) }
 		tables = append(tables, s.table("Response of "+name+" jobs", "", []column{

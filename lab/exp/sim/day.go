@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"headrace/policy"
+	"headrace/sim"
 	"headrace/trace"
 )
 
@@ -64,7 +65,7 @@ func (s *runner) dayTasks(w *trace.Workload, seed uint64) ([]simTask, error) {
 			return err
 		}
 		c.Seed = seed
-		tasks = append(tasks, simTask{Run{Experiment: expDay, Seed: seed, Policy: string(name), Medium: medium}, c})
+		tasks = append(tasks, simTask{Run{Experiment: expDay, Seed: seed, Result: sim.Result{Policy: name, Medium: medium}}, c})
 		return nil
 	}
 	if err := add(policy.Kill, dayMedia[0]); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"headrace/lab/sample"
 	"headrace/paper"
+	"headrace/policy"
 	"headrace/report"
 )
 
@@ -49,9 +50,9 @@ func (f simFigure) cell(s sample.Spread) report.Cell {
 const wasteOfKill = "waste: kill"
 
 // wasteOf is the share of the time of CPUs that was wasted.
-func wasteOf(policy, medium string) func(aDay) float64 {
+func wasteOf(name policy.Name, medium string) func(aDay) float64 {
 	return func(d aDay) float64 {
-		if r := d.run(policy, medium); r != nil {
+		if r := d.run(name, medium); r != nil {
 			return r.Work.WasteShare()
 		}
 		return math.NaN()
@@ -59,9 +60,9 @@ func wasteOf(policy, medium string) func(aDay) float64 {
 }
 
 // changeOf compares a number of two runs.
-func changeOf(policy, medium, with string, of func(*Run) float64) func(aDay) float64 {
+func changeOf(name policy.Name, medium string, with policy.Name, of func(*Run) float64) func(aDay) float64 {
 	return func(d aDay) float64 {
-		a, b := d.run(policy, medium), d.run(with, medium)
+		a, b := d.run(name, medium), d.run(with, medium)
 		if a == nil || b == nil || of(b) == 0 {
 			return math.NaN()
 		}
@@ -72,7 +73,7 @@ func changeOf(policy, medium, with string, of func(*Run) float64) func(aDay) flo
 func joules(r *Run) float64 { return r.Energy.Joules }
 
 func responseIn(band string) func(*Run) float64 {
-	return func(r *Run) float64 { return r.response(band) }
+	return func(r *Run) float64 { return r.Band(band).Response.Mean }
 }
 
 // What counts as the same direction: alike is within alikeBand, more and less are
@@ -99,8 +100,8 @@ func simFigures() []simFigure {
 
 // wasteFigures are figure 3a: who wastes less than whom.
 func wasteFigures() []simFigure {
-	published := func(policy, medium string) string {
-		share, _ := paper.GoogleDay().Waste(policy, medium)
+	published := func(name, medium string) string {
+		share, _ := paper.GoogleDay().Waste(name, medium)
 		return report.Percent(share)
 	}
 	out := []simFigure{{experiment: simFigure3, name: wasteOfKill, paper: published("kill", ""), of: wasteOf("kill", ""), expected: "25 to 45 %",
@@ -176,7 +177,7 @@ func adaptiveFigures() []simFigure {
 				than = "kill"
 			}
 			f := simFigure{experiment: simFigure5, name: fmt.Sprintf("response, %s: adaptive on %s, over %s", b.name, medium, than),
-				of: changeOf("adaptive", medium, than, responseIn(b.name))}
+				of: changeOf("adaptive", medium, policy.Name(than), responseIn(b.name))}
 			out = append(out, f.asPublished(r.Change, inWords[r.Words]))
 		}
 	}

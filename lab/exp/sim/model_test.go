@@ -7,32 +7,38 @@ import (
 	"headrace/lab/labtest"
 	"headrace/lab/rig"
 	"headrace/lab/trial"
+	"headrace/policy"
 	"headrace/sim"
 )
 
 // modelDay is a day of 1000 core-seconds of work in which a run wastes a share of the
 // time, draws some energy, and has these responses in the three bands.
-func modelDay(seed uint64, policy, medium string, waste, energy float64, responses [3]float64) Run {
-	r := Run{Experiment: expDay, Seed: seed, Policy: policy, Medium: medium, Took: 1, Jobs: 30, Tasks: 600, Makespan: 90000,
-		Energy: sim.Energy{Joules: energy * 1e9}, Work: sim.Work{Useful: 3.6e6}}
+func modelDay(seed uint64, name policy.Name, medium string, waste, energy float64, responses [3]float64) Run {
+	r := Run{Experiment: expDay, Seed: seed, Took: 1, Result: sim.Result{Policy: name, Medium: medium, UsesMedium: medium != "", Jobs: 30, Tasks: 600, Makespan: 90000,
+		Energy: sim.Energy{Joules: energy * 1e9}, Work: sim.Work{Useful: 3.6e6}}}
 	lost := r.Work.Useful * waste / (1 - waste)
-	if policy == "kill" {
+	if name == policy.Kill {
 		r.Work.Killed, r.Counts.Kills = lost, 70
 	} else {
 		r.Work.Dump, r.Work.Restore, r.Counts.Checkpoints = lost/2, lost/2, 60
 		r.IO.Dumped, r.IO.Restored = 3e12, 2e12
 	}
 	for i, b := range simBands {
-		r.Bands = append(r.Bands, Band{Name: b.name, Jobs: 10, Tasks: 200, Response: responses[i], Median: responses[i] / 2, P95: responses[i] * 3})
+		r.Bands = append(r.Bands, modelBand(b.name, 10, 200, responses[i]))
 	}
 	return r
+}
+
+// modelBand has this mean response.
+func modelBand(name string, jobs, tasks int, mean float64) sim.Band {
+	return sim.Band{Name: name, Jobs: jobs, Tasks: tasks, Response: sim.Spread{N: jobs, Mean: mean, At: []float64{mean / 2, mean, mean * 3}}}
 }
 
 // publishedDay is a day as the paper has it; cost is as we want it.
 func publishedDay(seed uint64, scale float64) []Run {
 	low, middle, high := 1000*scale, 500*scale, 100*scale
-	day := func(policy, medium string, waste, energy, l, m, h float64) Run {
-		return modelDay(seed, policy, medium, waste, energy, [3]float64{low * l, middle * m, high * h})
+	day := func(name policy.Name, medium string, waste, energy, l, m, h float64) Run {
+		return modelDay(seed, name, medium, waste, energy, [3]float64{low * l, middle * m, high * h})
 	}
 	return []Run{
 		day("kill", "", 0.35, 1, 1, 1, 1),
@@ -57,7 +63,7 @@ func modelSim() *Results {
 	for i, scale := range []float64{1, 1.1, 2} {
 		r.Runs = append(r.Runs, publishedDay(uint64(i+1), scale)...)
 	}
-	failed := Run{Experiment: expDay, Seed: 3, Policy: "wait", Failure: "the model has a hole\nand more"}
+	failed := Run{Experiment: expDay, Seed: 3, Result: sim.Result{Policy: policy.Wait}, Failure: "the model has a hole\nand more"}
 	r.Runs = append(r.Runs, failed)
 	r.Failed("seed 3, wait: %s", failed.Failure)
 	r.media(sim.Measurements{From: "a model", Media: []sim.MeasuredMedium{{Medium: sim.Medium{Name: "ssd", Write: 1e8, Read: 9e7, DumpOverhead: 77e6, RestoreOverhead: 48e6}}}})
@@ -78,8 +84,8 @@ func (r *Results) modelSwim() {
 		case p.ByResidency:
 			gain = float64(p.Cache) / 1e9 / 200
 		}
-		r.Runs = append(r.Runs, Run{Experiment: expSwim, Policy: "wait", Seed: 1, Point: p, Jobs: 5, Tasks: 50, Bands: []Band{{Name: "middle", Jobs: 5, Tasks: 50, Response: 100 * (1 - gain/2)}},
-			Reading: &sim.ReadingResult{Bytes: 1000, FromMemory: int64(1000 * gain), Warmed: int64(500 * gain), Remote: 100, Time: 10 * (1 - gain)}})
+		r.Runs = append(r.Runs, Run{Experiment: expSwim, Seed: 1, Point: p, Result: sim.Result{Policy: policy.Wait, Jobs: 5, Tasks: 50, Bands: []sim.Band{modelBand("middle", 5, 50, 100*(1-gain/2))},
+			Reading: &sim.ReadingResult{Bytes: 1000, FromMemory: int64(1000 * gain), Warmed: int64(500 * gain), Remote: 100, Time: 10 * (1 - gain)}}})
 	}
 }
 

@@ -2,8 +2,8 @@ package sim
 
 import (
 	"headrace/lab/view"
-	"headrace/paper"
 	"headrace/report"
+	"headrace/sim/page"
 )
 
 // Page is the whole report for people who would rather look.
@@ -34,82 +34,15 @@ func (r *Results) daySection(p *report.Page) {
 		return
 	}
 	d := r.day(seeds[0])
-	p.Add("The day", report.Block{Stacks: wasteStacks(d)}, report.Block{Bars: responseBars(d)}, report.Block{Table: r.dayTable(d)})
+	p.Add("The day", report.Block{Table: r.dayTable(d)})
 	for _, e := range r.figuresShown() {
-		switch table := (report.Block{Table: r.figureTable(e)}); e {
-		case simFigure3:
-			p.Add("What was published", table)
-		case simFigure5:
-			p.Add("Adaptive", report.Block{Bars: adaptiveBars(d)}, table)
-		case simCost:
-			p.Add("The policy cost", table)
-		}
+		titles := map[string]string{simFigure3: "What was published", simFigure5: "Adaptive", simCost: "The policy cost"}
+		p.Add(titles[e], report.Block{Table: r.figureTable(e)})
 	}
+	page.Compare(p, d.results())
 	if len(seeds) > 1 {
 		p.Add("Several days", report.Block{Table: r.seedTable()})
 	}
-}
-
-// called is the policy and the medium.
-func (r *Run) called() string {
-	if r.Medium == "" {
-		return r.Policy
-	}
-	return r.Policy + " " + r.Medium
-}
-
-// wasteStacks show what the wasted time went into.
-func wasteStacks(d aDay) *report.Stacks {
-	s := &report.Stacks{Title: "Time of CPUs that was wasted, as a share of what was used", Unit: report.UnitPercent, Better: report.Lower, Targets: "published",
-		Parts: []report.Part{{Name: "killed work", Kind: report.Lost}, {Name: "dumps", Kind: report.Checkpointing}, {Name: "restores", Kind: report.Restoring},
-			{Name: "page-ins", Kind: report.Suspended}, {Name: "starts and stops", Kind: report.Waiting}}}
-	for i := range d {
-		w := d[i].Work
-		used := w.Used()
-		if used == 0 {
-			continue
-		}
-		published, _ := paper.GoogleDay().Waste(d[i].Policy, d[i].Medium)
-		s.Rows = append(s.Rows, report.Stack{Name: d[i].called(), Target: published,
-			Values: []float64{w.Killed / used, w.Dump / used, w.Restore / used, w.PageIn / used, w.Stop / used}})
-	}
-	return s
-}
-
-// responseBars are the responses over those of kill, a group for each band.
-func responseBars(d aDay) *report.Bars {
-	b := &report.Bars{Title: "Mean response of jobs, over that with kill"}
-	kill := d.run("kill", "")
-	if kill == nil {
-		return b
-	}
-	for i := range d {
-		b.Rows = append(b.Rows, d[i].called())
-	}
-	for _, band := range simBands {
-		g := report.BarGroup{Title: band.name, Unit: report.UnitRatio, Better: report.Lower, Line: 1}
-		for i := range d {
-			g.Values = append(g.Values, d[i].response(band.name)/kill.response(band.name))
-		}
-		b.Groups = append(b.Groups, g)
-	}
-	return b
-}
-
-// adaptiveBars are figure 5 of checkpoint-preemption.
-func adaptiveBars(d aDay) *report.Bars {
-	b := &report.Bars{Title: "Mean response of jobs: adaptive over checkpoint", Rows: dayMedia, Targets: "published"}
-	for _, band := range simBands {
-		g := report.BarGroup{Title: band.name, Unit: report.UnitRatio, Better: report.Lower, Line: 1}
-		for _, medium := range dayMedia {
-			if r, _ := paper.GoogleDay().Response("adaptive", "checkpoint", medium, band.name); r.Change != 0 {
-				g.Targets = append(g.Targets, 1+r.Change)
-			}
-			g.Values = append(g.Values, 1+changeOf("adaptive", medium, "checkpoint", responseIn(band.name))(d))
-		}
-		b.Groups = append(b.Groups, g)
-	}
-	return b
 }
 
 func (r *Results) calibrationSection(p *report.Page) {

@@ -10,6 +10,7 @@ import (
 	"headrace/lab/sample"
 	"headrace/policy"
 	"headrace/report"
+	"headrace/sim"
 	"headrace/trace"
 )
 
@@ -173,7 +174,7 @@ func (s *runner) swimTask(w *trace.Workload, p Point) (simTask, error) {
 	if p.InMemory {
 		r.Disk, r.Shared = r.Memory, r.Memory
 	}
-	return simTask{Run{Experiment: expSwim, Seed: s.o.Seed, Policy: string(policy.Wait), Point: p}, c}, nil
+	return simTask{Run{Experiment: expSwim, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, c}, nil
 }
 
 // firstTasks is a workload with the first n tasks of another one.

@@ -6,6 +6,7 @@ import (
 
 	"headrace/lab/sample"
 	"headrace/lab/trial"
+	"headrace/policy"
 	"headrace/report"
 	"headrace/sim"
 	"headrace/trace"
@@ -57,66 +58,20 @@ func (s *Setup) String() string {
 type Run struct {
 	Experiment string `json:"experiment"`
 	Seed       uint64 `json:"seed"`
-	Policy     string `json:"policy"`
-	// Medium is empty for policies that use none.
-	Medium string `json:"medium,omitempty"`
-	Point  Point  `json:"point"`
-
+	Point      Point  `json:"point"`
 	// Took is how long the simulation took.
-	Took     float64 `json:"took"`
-	Jobs     int     `json:"jobs"`
-	Tasks    int     `json:"tasks"`
-	Makespan float64 `json:"makespan"`
-
-	Work    sim.Work           `json:"work"`
-	Energy  sim.Energy         `json:"energy"`
-	IO      sim.IO             `json:"io"`
-	Counts  sim.Counts         `json:"counts"`
-	Bands   []Band             `json:"bands"`
-	Reading *sim.ReadingResult `json:"reading,omitempty"`
-
+	Took float64 `json:"took"`
+	// Result is what it found. Medium is empty for policies that use none.
+	sim.Result
 	// Failure says why there are no numbers.
 	Failure string `json:"failure,omitempty"`
-}
-
-// Band is the jobs of a band: means, except Median and P95, which are of the
-// jobs' response too.
-type Band struct {
-	Name         string  `json:"name"`
-	Jobs         int     `json:"jobs"`
-	Tasks        int     `json:"tasks"`
-	Response     float64 `json:"response"`
-	Median       float64 `json:"median"`
-	P95          float64 `json:"p95"`
-	TaskResponse float64 `json:"task_response"`
-	Wasted       float64 `json:"wasted"`
-}
-
-// fill takes over what a run has found.
-func (r *Run) fill(x *sim.Result) {
-	r.Jobs, r.Tasks, r.Makespan = x.Jobs, x.Tasks, x.Makespan
-	r.Work, r.Energy, r.IO, r.Counts, r.Reading = x.Work, x.Energy, x.IO, x.Counts, x.Reading
-	for _, b := range x.Bands {
-		r.Bands = append(r.Bands, Band{Name: b.Name, Jobs: b.Jobs, Tasks: b.Tasks, Response: b.Response.Mean,
-			Median: b.Response.Quantile(0.5), P95: b.Response.Quantile(0.95), TaskResponse: b.TaskResponse.Mean, Wasted: b.Wasted})
-	}
-}
-
-// response is the mean response of the jobs of a band, 0 when there are none.
-func (r *Run) response(band string) float64 {
-	for _, b := range r.Bands {
-		if b.Name == band {
-			return b.Response
-		}
-	}
-	return 0
 }
 
 // meanResponse is that of all jobs.
 func (r *Run) meanResponse() float64 {
 	sum, jobs := 0.0, 0
 	for _, b := range r.Bands {
-		sum += b.Response * float64(b.Jobs)
+		sum += b.Response.Mean * float64(b.Jobs)
 		jobs += b.Jobs
 	}
 	if jobs == 0 {
@@ -156,10 +111,19 @@ func (r *Results) day(seed uint64) aDay {
 	return sample.Where(aDay(r.in(expDay)), func(x Run) bool { return x.Seed == seed && x.Failure == "" })
 }
 
-// run is that of a policy on a medium, nil if there is none.
-func (d aDay) run(policy, medium string) *Run {
+// results are those of all runs.
+func (d aDay) results() []*sim.Result {
+	out := make([]*sim.Result, len(d))
 	for i := range d {
-		if d[i].Policy == policy && (d[i].Medium == medium || d[i].Medium == "") {
+		out[i] = &d[i].Result
+	}
+	return out
+}
+
+// run is that of a policy on a medium, nil if there is none.
+func (d aDay) run(name policy.Name, medium string) *Run {
+	for i := range d {
+		if d[i].Policy == name && (d[i].Medium == medium || d[i].Medium == "") {
 			return &d[i]
 		}
 	}

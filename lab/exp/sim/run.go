@@ -92,7 +92,8 @@ func simulated(ctx context.Context, w *trace.Workload, t simTask, tell func(part
 		run.Failure = err.Error()
 		return run
 	}
-	run.fill(result)
+	run.Result = *result
+	run.Medium = t.run.Medium
 	run.Took = time.Since(start).Seconds()
 	return run
 }

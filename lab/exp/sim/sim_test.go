@@ -30,7 +30,7 @@ func TestSimReport(t *testing.T) {
 	if err := r.Page().WriteHTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Live and simulated", "The policy cost", "Reading", "35.0 %"} {
+	for _, want := range []string{"Live and simulated", "The policy cost", "Reading", "35.0 %", "Wasted time of CPUs, by cause", "Mean response of jobs, against kill"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page does not have %q", want)
 		}
@@ -124,7 +124,7 @@ func TestSimShowsWhatWasRun(t *testing.T) {
 	} {
 		r := &Results{Day: modelSim().Day}
 		for _, x := range publishedDay(1, 1) {
-			if strings.Contains(c.policies, x.Policy) {
+			if strings.Contains(c.policies, string(x.Policy)) {
 				r.Runs = append(r.Runs, x)
 			}
 		}
@@ -246,7 +246,7 @@ func TestQuickDays(t *testing.T) {
 		useful := d.run("kill", "").Work.Useful
 		for _, x := range d {
 			if math.Abs(x.Work.Useful/useful-1) > 1e-9 || x.Jobs == 0 || x.Makespan <= 0 {
-				t.Errorf("%s: %+v", x.called(), x)
+				t.Errorf("%s %s: %+v", x.Policy, x.Medium, x)
 			}
 		}
 	}

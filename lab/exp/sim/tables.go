@@ -90,14 +90,12 @@ func (r *Results) dayTable(d aDay) *report.Table {
 			{Title: "preemptions", Align: report.Right}, {Title: "of them kills", Align: report.Right}, {Title: "moved", Align: report.Right}},
 	}
 	kill := d.run("kill", "")
-	last := ""
 	for i := range d {
 		x := &d[i]
-		name := x.Policy
-		if name == last {
+		name := string(x.Policy)
+		if i > 0 && x.Policy == d[i-1].Policy {
 			name = ""
 		}
-		last = x.Policy
 		row := []report.Cell{report.Str(name), report.Str(x.Medium), report.Num(x.Work.WasteShare(), report.UnitPercent),
 			publishedCell(x), hours(x.Work.Wasted())}
 		row = append(row, changeCell(x, kill, joules))
@@ -112,7 +110,7 @@ func (r *Results) dayTable(d aDay) *report.Table {
 }
 
 func publishedCell(x *Run) report.Cell {
-	if v, ok := paper.GoogleDay().Waste(x.Policy, x.Medium); ok {
+	if v, ok := paper.GoogleDay().Waste(string(x.Policy), x.Medium); ok {
 		return report.Num(v, report.UnitPercent)
 	}
 	return report.Str("")
