@@ -14,7 +14,12 @@ import (
 // it.
 type move struct {
 	*disk.Reader
+	expect time.Duration
 }
+
+// overdue is how long a dump or restore keeps its turn at least, beyond some times what
+// was expected. Its supervisor ends what hangs; but somebody may have stopped that.
+const overdue = 10 * time.Minute
 
 // dumping registers the dump of so much memory.
 func (s *store) dumping(id headrace.TaskID, dirty int64) *move {
@@ -27,12 +32,13 @@ func (s *store) restoring(id headrace.TaskID, bytes int64) *move {
 }
 
 func (s *store) move(c disk.Class, id headrace.TaskID, expect time.Duration) *move {
-	return &move{s.disks.Move(s.on, c, fmt.Sprintf("%s of %s", c, id), expect)}
+	return &move{s.disks.Move(s.on, c, fmt.Sprintf("%s of %s", c, id), expect), expect}
 }
 
 // inTurn does what m is when it is its turn. It gives up its place when the task is
-// gone before that, or ctx ends. Without a move, because the checkpoint lies in what is
-// no store any more, there is no turn to wait for.
+// gone before that, or ctx ends. What takes far too long goes on, and others as well.
+// Without a move, because the checkpoint lies in what is no store any more, there is no
+// turn to wait for.
 func (m *move) inTurn(ctx context.Context, gone <-chan struct{}, do func() (bytes int64, err error)) error {
 	if m == nil {
 		_, err := do()
@@ -43,6 +49,8 @@ func (m *move) inTurn(ctx context.Context, gone <-chan struct{}, do func() (byte
 	if err != nil {
 		return err
 	}
+	late := time.AfterFunc(overdue+8*m.expect, func() { turn.End(0) })
+	defer late.Stop()
 	bytes, err := do()
 	turn.End(bytes)
 	return err

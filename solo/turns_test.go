@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"headrace"
 	"headrace/disk"
@@ -149,4 +151,24 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	m.end(disk.Dump, here[2])
 	m.awaitState(here[2], headrace.Checkpointed)
 	m.wantBegun(name(disk.Restore, away[0]), name(disk.Dump, here[2]))
+}
+
+// A dump that never ends keeps others waiting for a while only.
+func TestOverdueTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &store{disks: &disk.Scheduler{}, on: disk.Device{Name: "d"}}
+		hangs, waits := st.move(disk.Dump, "t1", time.Minute), st.move(disk.Dump, "t2", time.Minute)
+		over, began := make(chan struct{}), time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			hangs.inTurn(t.Context(), nil, func() (int64, error) { <-over; return 1, nil })
+		})
+		synctest.Wait()
+		err := waits.inTurn(t.Context(), nil, func() (int64, error) { return 1, nil })
+		if took := time.Since(began); err != nil || took != overdue+8*time.Minute {
+			t.Errorf("it was its turn after %v, %v", took, err)
+		}
+		close(over)
+		all.Wait()
+	})
 }
