@@ -4,8 +4,8 @@ package paper
 // of one day of it. Shares are from 0 to 1.
 type Day struct {
 	// Jobs, Tasks and Cores are the size of the day (section 3.3.2).
-	Jobs  int    
-	Tasks int    
+	Jobs  int
+	Tasks int
 	Cores float64
 	// WastedCoreHours is what killing wastes in the day, WasteShare its share of what
 	// is used (section 3.3.2; section 2 has the same share for the whole trace).
@@ -26,7 +26,7 @@ type Day struct {
 	Often    float64
 
 	// Wastes are figure 3a, Responses figures 3c and 5, as far as the text gives them.
-	Wastes    []Waste   
+	Wastes    []Waste
 	Responses []Response
 	// Energy is how checkpoints on NVM change the energy that is drawn, against killing
 	// (figure 3b).
@@ -38,15 +38,15 @@ type Day struct {
 // ended with a preemption: 47.4 million are more than the trace has tasks (25
 // million), and as many as it has events of scheduling.
 type Rate struct {
-	Name      string 
+	Name      string
 	Scheduled float64
 	Preempted float64
 }
 
 // Waste is the share of the CPUs' time that a policy wastes.
 type Waste struct {
-	Policy string 
-	Medium string 
+	Policy string
+	Medium string
 	Share  float64
 }
 
@@ -59,8 +59,8 @@ type Response struct {
 	Band    string
 	// Change is 0 where the paper has words only.
 	Change float64
-	Words  string 
-	Source string 
+	Words  string
+	Source string
 }
 
 // GoogleDay returns the numbers. The caller may change what it gets.
