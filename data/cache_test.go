@@ -1,7 +1,6 @@
 package data
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/data/datatest"
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
-	"headrace/wire/wireconnect"
 )
 
 // pagesIn is how many pages of each file of a directory are in memory, found out
@@ -35,7 +34,7 @@ func pagesIn(t *testing.T, dir string, n int) []int64 {
 }
 
 func TestCacheTellsWhatIsInMemory(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
@@ -47,7 +46,7 @@ func TestCacheTellsWhatIsInMemory(t *testing.T) {
 		}
 	}
 	before := pagesIn(t, dir, n)
-	all, err := cacheOf(b.ctx(), b.client, dir, filepath.Join(dir, "none"))
+	all, err := datatest.Cache(b.ctx(), b.client, dir, filepath.Join(dir, "none"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,32 +86,15 @@ func TestAbsurdCacheRequests(t *testing.T) {
 	for name, paths := range map[string][]string{
 		"none": nil, "relative": {"a"}, "NUL": {"/a\x00"}, "long": {"/" + strings.Repeat("x", 5000)}, "many": make([]string, maxPaths+1),
 	} {
-		if _, err := cacheOf(b.ctx(), b.client, paths...); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		if _, err := datatest.Cache(b.ctx(), b.client, paths...); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%s: %v, want invalid_argument", name, err)
 		}
 	}
 }
 
-// cacheLine is "NAME SIZE RESIDENT PINNED; " for each file and "NAME: REASON; "
-// for each problem.
-func cacheLine(ctx context.Context, client wireconnect.DataServiceClient, path string) (string, error) {
-	all, err := cacheOf(ctx, client, path)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	for _, f := range all.Files {
-		fmt.Fprintf(&b, "%s %d %d %d; ", filepath.Base(f.Path), f.Size, f.Resident, f.Pinned)
-	}
-	for _, p := range all.Problems {
-		fmt.Fprintf(&b, "%s: %s; ", filepath.Base(p.Path), p.Reason)
-	}
-	return strings.TrimSuffix(b.String(), "; "), nil
-}
-
 func TestCacheHasTheRightsOfTheCaller(t *testing.T) {
 	needRoot(t)
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"testing"
 
+	"headrace/data/datatest"
 	"headrace/internal/testkit"
 )
 
 func TestFollower(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir, many := testkit.OpenDir(t), testkit.OpenDir(t)
-	hot, cold := testkit.File(t, dir, "hot", fileSize, 0o644), testkit.File(t, dir, "cold", fileSize, 0o644)
+	hot, cold := testkit.File(t, dir, "hot", datatest.FileSize, 0o644), testkit.File(t, dir, "cold", datatest.FileSize, 0o644)
 	testkit.DropFile(t, cold)
 	for i := range maxFollowedOne + 1 {
 		testkit.File(t, many, fmt.Sprint(i), 1, 0o644)
@@ -43,7 +44,7 @@ func TestFollower(t *testing.T) {
 		return resident
 	}
 	got := measure()
-	for key, want := range map[string]int64{"both": fileSize, "cold": 0} {
+	for key, want := range map[string]int64{"both": datatest.FileSize, "cold": 0} {
 		if n, known := got[key]; n != want || !known {
 			t.Errorf("%s: %d, %v; want %d", key, n, known, want)
 		}

@@ -14,11 +14,11 @@ import (
 	"connectrpc.com/connect"
 	bolt "go.etcd.io/bbolt"
 
+	"headrace/data/datatest"
 	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/serve"
-	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
 
@@ -54,14 +54,6 @@ func openCache(c pagecache.Config) (pagecache.Cache, error) {
 		c.Method = pagecache.None
 	}
 	return pagecache.New(c)
-}
-
-// needCachestat skips where the kernel does not tell what is in memory.
-func needCachestat(t *testing.T) {
-	t.Helper()
-	if err := linux.ProbeCachestat(); err != nil {
-		t.Skip(err)
-	}
 }
 
 // noJobs is a world in which no job has begun.
@@ -165,28 +157,11 @@ func (b *bed) ctx() context.Context {
 	return ctx
 }
 
+func (b *bed) calls() datatest.Calls { return datatest.Calls{T: b.t, Client: b.client} }
+
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can call as several users")
 	}
-}
-
-// cacheOf collects all chunks.
-func cacheOf(ctx context.Context, client wireconnect.DataServiceClient, paths ...string) (*wire.CacheChunk, error) {
-	stream, err := client.Cache(ctx, &wire.CacheRequest{Paths: paths})
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	all := &wire.CacheChunk{}
-	for stream.Receive() {
-		c := stream.Msg()
-		all.Files = append(all.Files, c.Files...)
-		all.Problems = append(all.Problems, c.Problems...)
-		if c.Residency != "" {
-			all.Residency, all.ResidencyWhy = c.Residency, c.ResidencyWhy
-		}
-	}
-	return all, stream.Err()
 }

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -15,171 +14,105 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	bolt "go.etcd.io/bbolt"
 
+	"headrace/data/datatest"
 	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/serve"
 	"headrace/warm"
 	"headrace/wire"
-	"headrace/wire/wireconnect"
 )
 
-// settledWarm is the last status of a request.
-func settledWarm(ctx context.Context, client wireconnect.DataServiceClient, id string) (*wire.WarmStatus, error) {
-	stream, err := client.WatchWarm(ctx, &wire.WatchWarmRequest{Id: id})
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	var last *wire.WarmStatus
-	for stream.Receive() {
-		last = stream.Msg()
-	}
-	return last, stream.Err()
-}
-
-func (b *bed) warm(q *wire.WarmRequest) *wire.WarmStatus {
-	b.t.Helper()
-	first, err := b.client.Warm(b.ctx(), q)
-	if err != nil {
-		b.t.Fatal("warm:", err)
-	}
-	last, err := settledWarm(b.ctx(), b.client, first.Id)
-	if err != nil {
-		b.t.Fatal("watch:", err)
-	}
-	return last
-}
-
-// requests are "ID STATE PINNED" of all there are.
-func (b *bed) requests() []string {
-	b.t.Helper()
-	list, err := b.client.ListWarm(b.ctx(), &wire.ListWarmRequest{})
-	if err != nil {
-		b.t.Fatal("list:", err)
-	}
-	var all []string
-	for _, r := range list.Requests {
-		all = append(all, fmt.Sprintf("%s %s %d", r.Id, r.State, r.Pinned))
-	}
-	return all
-}
-
-func (b *bed) wantRequests(want ...string) {
-	b.t.Helper()
-	if got := b.requests(); !slices.Equal(got, want) {
-		b.t.Errorf("requests %q, want %q", got, want)
-	}
-}
-
-// awaitRequests waits until the requests are these.
-func (b *bed) awaitRequests(want ...string) {
-	b.t.Helper()
-	testkit.Await(b.t, fmt.Sprintf("requests %q", want), func() bool { return slices.Equal(b.requests(), want) },
-		func() string { return fmt.Sprintf("%q", b.requests()) })
-}
-
-func (b *bed) pinnedBy(path string) (pinned int64, by []string) {
-	b.t.Helper()
-	all, err := cacheOf(b.ctx(), b.client, path)
-	if err != nil || len(all.Files) != 1 {
-		b.t.Fatalf("cache: %v, %v", all, err)
-	}
-	return all.Files[0].Pinned, all.Files[0].PinnedBy
-}
-
-const fileSize = 1 << 20
-
 func TestWarmAndEvict(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
-	cold, hot := testkit.File(t, dir, "cold", fileSize, 0o644), testkit.File(t, dir, "hot", fileSize, 0o644)
+	cold, hot := testkit.File(t, dir, "cold", datatest.FileSize, 0o644), testkit.File(t, dir, "hot", datatest.FileSize, 0o644)
 	testkit.DropFile(t, cold)
 	first, err := b.client.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{dir, dir + "/none"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Id != "w1" || first.Files != 2 || first.Bytes != 2*fileSize || first.Resident != fileSize || first.Failed != 1 || first.Budget <= 0 {
+	if first.Id != "w1" || first.Files != 2 || first.Bytes != 2*datatest.FileSize || first.Resident != datatest.FileSize || first.Failed != 1 || first.Budget <= 0 {
 		t.Errorf("accepted: %v", first)
 	}
-	last, err := settledWarm(b.ctx(), b.client, "w1")
+	last, err := datatest.Settled(b.ctx(), b.client, "w1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last.State != "done" || last.Pinned+last.Followed != 2*fileSize || last.Migrated < fileSize || last.Left != 0 ||
+	if last.State != "done" || last.Pinned+last.Followed != 2*datatest.FileSize || last.Migrated < datatest.FileSize || last.Left != 0 ||
 		last.Failed != 1 || len(last.Failures) != 1 || last.Failures[0].Path != dir+"/none" || last.BudgetUsed < last.Pinned {
 		t.Errorf("in the end: %v", last)
 	}
-	if n, by := b.pinnedBy(cold); n != fileSize || !slices.Equal(by, []string{"w1 of " + serve.UserName(uint32(os.Geteuid()))}) {
+	if n, by := b.calls().PinnedBy(cold); n != datatest.FileSize || !slices.Equal(by, []string{"w1 of " + serve.UserName(uint32(os.Geteuid()))}) {
 		t.Errorf("%d bytes of the cold file are kept, by %q", n, by)
 	}
 	var info wire.NodeInfo
 	b.files.Describe(&info)
-	if info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < fileSize {
+	if info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < datatest.FileSize {
 		t.Errorf("node: %v", &info)
 	}
 
 	// Another request for one of the files keeps it.
-	if s := b.warm(&wire.WarmRequest{Paths: []string{hot}}); s.Id != "w2" || s.State != "done" {
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{hot}}); s.Id != "w2" || s.State != "done" {
 		t.Errorf("second: %v", s)
 	}
 	res, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}})
-	if err != nil || res.Requests != 1 || res.Released < fileSize {
+	if err != nil || res.Requests != 1 || res.Released < datatest.FileSize {
 		t.Errorf("end of the first: %v, %v", res, err)
 	}
-	if n, by := b.pinnedBy(cold); n != 0 || by != nil {
+	if n, by := b.calls().PinnedBy(cold); n != 0 || by != nil {
 		t.Errorf("%d bytes of the cold file are still kept by %q", n, by)
 	}
 	res, err = b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}})
-	if err != nil || res.Bytes != 2*fileSize || res.Files != 2 || res.Requests != 1 {
+	if err != nil || res.Bytes != 2*datatest.FileSize || res.Files != 2 || res.Requests != 1 {
 		t.Errorf("eviction: %v, %v", res, err)
 	}
-	if line, err := cacheLine(b.ctx(), b.client, dir); err != nil || line != fmt.Sprintf("cold %d 0 0; hot %d 0 0", fileSize, fileSize) {
+	if line, err := datatest.CacheLine(b.ctx(), b.client, dir); err != nil || line != fmt.Sprintf("cold %d 0 0; hot %d 0 0", datatest.FileSize, datatest.FileSize) {
 		t.Errorf("afterwards: %s, %v", line, err)
 	}
-	b.wantRequests()
+	b.calls().WantRequests()
 }
 
 func TestWarmOutlivesTheDaemon(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
 	for _, name := range []string{"a", "b"} {
-		testkit.File(t, dir, name, fileSize, 0o644)
+		testkit.File(t, dir, name, datatest.FileSize, 0o644)
 	}
-	b.warm(&wire.WarmRequest{Paths: []string{dir}})
-	b.warm(&wire.WarmRequest{Paths: []string{dir + "/b"}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/b"}})
 	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w2"}}); err != nil {
 		t.Fatal(err)
 	}
-	both := fmt.Sprintf("w1 done %d", 2*fileSize)
-	b.wantRequests(both)
+	both := fmt.Sprintf("w1 done %d", 2*datatest.FileSize)
+	b.calls().WantRequests(both)
 	b.shutdown()
 	b.start()
-	b.awaitRequests(both)
+	b.calls().AwaitRequests(both)
 	// What was let go stays so, and numbers are not given twice.
 	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir + "/a"}}); err != nil {
 		t.Fatal(err)
 	}
-	one := fmt.Sprintf("w1 done %d", fileSize)
-	b.wantRequests(one)
+	one := fmt.Sprintf("w1 done %d", datatest.FileSize)
+	b.calls().WantRequests(one)
 	b.shutdown()
 	b.start()
-	b.awaitRequests(one)
-	if n, _ := b.pinnedBy(dir + "/a"); n != 0 {
+	b.calls().AwaitRequests(one)
+	if n, _ := b.calls().PinnedBy(dir + "/a"); n != 0 {
 		t.Errorf("%d bytes of the file that was let go are kept", n)
 	}
-	if s := b.warm(&wire.WarmRequest{Paths: []string{dir + "/a"}}); s.Id != "w3" {
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/a"}}); s.Id != "w3" {
 		t.Errorf("the next request is %s", s.Id)
 	}
 	// What the paths mean is looked up again.
 	b.shutdown()
 	os.RemoveAll(dir)
 	b.start()
-	b.awaitRequests("w1 done 0", "w3 done 0")
-	last, err := settledWarm(b.ctx(), b.client, "w1")
+	b.calls().AwaitRequests("w1 done 0", "w3 done 0")
+	last, err := datatest.Settled(b.ctx(), b.client, "w1")
 	if err != nil || last.Failed != 1 {
 		t.Errorf("the directory has gone: %v, %v", last, err)
 	}
@@ -188,34 +121,34 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	}
 	b.shutdown()
 	b.start()
-	b.wantRequests()
+	b.calls().WantRequests()
 }
 
 func TestWarmIsBounded(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
-	b.cfg.Budget = fileSize + fileSize/2
+	b.cfg.Budget = datatest.FileSize + datatest.FileSize/2
 	b.start()
 	dir := testkit.OpenDir(t)
-	a, c := testkit.File(t, dir, "a", fileSize, 0o644), testkit.File(t, dir, "c", fileSize, 0o644)
-	huge := testkit.File(t, dir, "huge", 2*fileSize, 0o644)
+	a, c := testkit.File(t, dir, "a", datatest.FileSize, 0o644), testkit.File(t, dir, "c", datatest.FileSize, 0o644)
+	huge := testkit.File(t, dir, "huge", 2*datatest.FileSize, 0o644)
 	for _, path := range []string{a, c, huge} {
 		testkit.DropFile(t, path)
 	}
-	if s := b.warm(&wire.WarmRequest{Paths: []string{a}, Budget: fileSize / 2}); s.State != "done" || s.NotFit != fileSize || s.Pinned != 0 {
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{a}, Budget: datatest.FileSize / 2}); s.State != "done" || s.NotFit != datatest.FileSize || s.Pinned != 0 {
 		t.Errorf("a file beyond the request's own budget: %v", s)
 	}
-	if s := b.warm(&wire.WarmRequest{Paths: []string{a, c}}); s.State != "full" || s.Pinned != fileSize || s.NotFit != fileSize || s.NotFitReason == "" || s.Left != 0 {
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{a, c}}); s.State != "full" || s.Pinned != datatest.FileSize || s.NotFit != datatest.FileSize || s.NotFitReason == "" || s.Left != 0 {
 		t.Errorf("two files, room for one: %v", s)
 	}
-	if s := b.warm(&wire.WarmRequest{Paths: []string{huge}}); s.State != "done" || s.NotFit != 2*fileSize || s.NotFitReason == "" {
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{huge}}); s.State != "done" || s.NotFit != 2*datatest.FileSize || s.NotFitReason == "" {
 		t.Errorf("a file that never fits: %v", s)
 	}
 	// Room becomes free.
 	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{a}}); err != nil {
 		t.Fatal(err)
 	}
-	b.awaitRequests(fmt.Sprintf("w2 done %d", fileSize), "w3 done 0")
+	b.calls().AwaitRequests(fmt.Sprintf("w2 done %d", datatest.FileSize), "w3 done 0")
 }
 
 func TestAbsurdWarmRequests(t *testing.T) {
@@ -243,13 +176,13 @@ func TestAbsurdWarmRequests(t *testing.T) {
 			t.Errorf("evict %s: %v, want invalid_argument", name, err)
 		}
 	}
-	if _, err := settledWarm(b.ctx(), b.client, "w1"); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := datatest.Settled(b.ctx(), b.client, "w1"); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("watch: %v, want not_found", err)
 	}
 	if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Ids: []string{"w1"}}); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("evict: %v, want not_found", err)
 	}
-	b.wantRequests()
+	b.calls().WantRequests()
 }
 
 func TestTooManyRequests(t *testing.T) {
@@ -296,16 +229,16 @@ func TestTooManyRequests(t *testing.T) {
 }
 
 func TestWithoutWarming(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.cfg.NoWarm = true
 	b.start()
-	path := testkit.File(t, testkit.OpenDir(t), "x", fileSize, 0o644)
+	path := testkit.File(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
 	_, err := b.client.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{path}})
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "--no-warm") {
 		t.Errorf("warm: %v", err)
 	}
-	if n, _ := b.pinnedBy(path); n != 0 {
+	if n, _ := b.calls().PinnedBy(path); n != 0 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	var info wire.NodeInfo
@@ -316,12 +249,12 @@ func TestWithoutWarming(t *testing.T) {
 
 func TestUsersWarmWhatTheyMayRead(t *testing.T) {
 	needRoot(t)
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
-	testkit.File(t, dir, "open", fileSize, 0o644)
-	secret := testkit.File(t, dir, "secret", fileSize, 0o600)
+	testkit.File(t, dir, "open", datatest.FileSize, 0o644)
+	secret := testkit.File(t, dir, "secret", datatest.FileSize, 0o600)
 	ask := func(uid uint32, calls ...string) string {
 		t.Helper()
 		var answers []string
@@ -330,39 +263,39 @@ func TestUsersWarmWhatTheyMayRead(t *testing.T) {
 		}
 		return strings.TrimRight(strings.Join(answers, "\n"), "\n")
 	}
-	if got, want := ask(4001, "warm "+dir), fmt.Sprintf("w1 done %d, 1 failed", fileSize); got != want {
+	if got, want := ask(4001, "warm "+dir), fmt.Sprintf("w1 done %d, 1 failed", datatest.FileSize); got != want {
 		t.Errorf("user 4001 warms: %s, want %s", got, want)
 	}
 	if got := ask(4001, "warm "+secret); got != "invalid_argument" {
 		t.Errorf("user 4001 warms what is not theirs: %s", got)
 	}
-	b.warm(&wire.WarmRequest{Paths: []string{secret}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{secret}})
 	if got := ask(4002, "requests", "settle w1", "settle w2", "end w1", "end w2", "evict "+dir); got != "\nnot_found\nnot_found\nnot_found\nnot_found\n0 dropped, 0 requests, 1 failed" {
 		t.Errorf("user 4002: %q", got)
 	}
 	// They see who keeps what they may read.
-	if got, want := ask(4002, "cache "+dir), fmt.Sprintf("open %d -1 %d; secret: permission denied", fileSize, fileSize); got != want {
+	if got, want := ask(4002, "cache "+dir), fmt.Sprintf("open %d -1 %d; secret: permission denied", datatest.FileSize, datatest.FileSize); got != want {
 		t.Errorf("user 4002 sees %s, want %s", got, want)
 	}
-	if got, want := ask(4001, "requests", "end w1", "requests"), fmt.Sprintf("w1 of 4001\n%d released, 1 requests, 0 failed", fileSize); got != want {
+	if got, want := ask(4001, "requests", "end w1", "requests"), fmt.Sprintf("w1 of 4001\n%d released, 1 requests, 0 failed", datatest.FileSize); got != want {
 		t.Errorf("user 4001: %q, want %q", got, want)
 	}
-	b.wantRequests(fmt.Sprintf("w2 done %d", fileSize))
+	b.calls().WantRequests(fmt.Sprintf("w2 done %d", datatest.FileSize))
 	// Root may end everybody's.
 	ask(4001, "warm "+dir)
-	if res, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}}); err != nil || res.Requests != 2 || res.Bytes != 2*fileSize {
+	if res, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{dir}}); err != nil || res.Requests != 2 || res.Bytes != 2*datatest.FileSize {
 		t.Errorf("root: %v, %v", res, err)
 	}
-	b.wantRequests()
+	b.calls().WantRequests()
 }
 
 func TestMetrics(t *testing.T) {
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
-	path := testkit.File(t, testkit.OpenDir(t), "x", fileSize, 0o644)
+	path := testkit.File(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
 	testkit.DropFile(t, path)
-	b.warm(&wire.WarmRequest{Paths: []string{path}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{path}})
 	text := func() string {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(b.files.Metrics())
@@ -458,7 +391,7 @@ func (b *bed) call(uid uint32, what string) (answer string) {
 			id = s.Id
 		}
 		var s *wire.WarmStatus
-		if s, err = settledWarm(ctx, client, id); err == nil {
+		if s, err = datatest.Settled(ctx, client, id); err == nil {
 			answer = fmt.Sprintf("%s %s %d, %d failed", s.Id, s.State, s.Pinned, s.Failed)
 		}
 	case "requests":
@@ -475,7 +408,7 @@ func (b *bed) call(uid uint32, what string) (answer string) {
 	case "evict":
 		evicted(&wire.EvictRequest{Paths: []string{arg}}, "dropped")
 	case "cache":
-		answer, err = cacheLine(ctx, client, arg)
+		answer, err = datatest.CacheLine(ctx, client, arg)
 	}
 	return answer
 }

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace"
+	"headrace/data/datatest"
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
@@ -249,12 +250,12 @@ func TestNobodyReadsThroughTheDaemon(t *testing.T) {
 // that user's tasks.
 func TestCacheNamesNobodyElse(t *testing.T) {
 	needRoot(t)
-	needCachestat(t)
+	datatest.NeedCachestat(t)
 	b := newBed(t, policy.Cost)
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
-	path := testkit.File(t, testkit.OpenDir(t), "shared", fileSize, 0o644)
-	if s := b.warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
+	path := testkit.File(t, testkit.OpenDir(t), "shared", datatest.FileSize, 0o644)
+	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
 		t.Fatalf("warmed: %v", s)
 	}
 	asUser(t, 4001, socket, "warm "+path)
