@@ -9,7 +9,7 @@ import (
 )
 
 // ShimEnv names headrace-shim where it is built already, with the other programs
-// beside it: for tests that run again as a user who cannot build.
+// beside it: by make test, and for tests that run again as a user who cannot build.
 const ShimEnv = "HEADRACE_TEST_SHIM"
 
 var built struct {
