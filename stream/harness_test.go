@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -328,16 +327,26 @@ func joined(clients []*client) []byte {
 	return all
 }
 
+// letters are what lines are cut from: a random letter for each byte of a large file
+// would keep the race detector busy for longer than its test.
+var letters = func() []byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1<<16)
+	for i := range b {
+		b[i] = byte('a' + rng.IntN(26))
+	}
+	return b
+}()
+
 // lines makes about n bytes of lines of random length.
 func lines(rng *rand.Rand, n, longest int) []byte {
-	var b bytes.Buffer
-	for b.Len() < n {
-		for range rng.IntN(longest) {
-			b.WriteByte(byte('a' + rng.IntN(26)))
-		}
-		b.WriteByte('\n')
+	b := make([]byte, 0, n+longest)
+	for len(b) < n {
+		size := rng.IntN(longest)
+		at := rng.IntN(len(letters) - size)
+		b = append(append(b, letters[at:at+size]...), '\n')
 	}
-	return b.Bytes()
+	return b
 }
 
 func (p *place) write(name string, data []byte) string {
