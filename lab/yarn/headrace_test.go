@@ -246,10 +246,16 @@ func processesOf(t *testing.T, c *Cluster, container string) []string {
 func TestWithoutDaemons(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, lowSteps, 100*time.Millisecond)
-	low.awaitSteps(t, 80)
+	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60, 100*time.Millisecond)
+	low.awaitSteps(t, 80) // so at least 20 in those that are killed
+	if err := low.steps.Hold(); err != nil {
+		t.Fatal(err)
+	}
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10, 100*time.Millisecond)
 	high.succeed(t, 3)
+	if err := low.steps.GoOn(); err != nil {
+		t.Fatal(err)
+	}
 	low.succeed(t, 4)
 	if lost := must(low.steps.Lost())(t); lost < 20 {
 		t.Errorf("%d steps were lost; want at least 20, as with stock preemption", lost)

@@ -1,7 +1,6 @@
 package yarn
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,23 +10,18 @@ import (
 // Several jobs of one process, on two NodeManagers at once: each has the containers
 // and the events that are its own.
 func TestMasters(t *testing.T) {
+	t.Parallel()
 	c := startTest(t, Options{Mode: Kill, Nodes: 2})
 	if err := c.LogMarks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := must(c.Masters(within(t, time.Minute)))(t)
+	m := must(c.Masters(within(t, patience)))(t)
 	began := time.Now()
-	low := must(c.NewSteps("low", 60, 100*time.Millisecond))(t)
+	low := must(c.NewSteps("low", lowSteps, 100*time.Millisecond))(t)
 	if err := m.Submit(ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024, Command: low.Command()}); err != nil {
 		t.Fatal(err)
 	}
-	err := await(t.Context(), "wait for 40 steps", time.Minute, func(context.Context) (bool, error) {
-		done, err := low.Done()
-		return done >= 40, err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	awaitSteps(t, low, 40)
 	var jobs sync.WaitGroup
 	for i := range 3 {
 		name := fmt.Sprint("high", i)
