@@ -1,11 +1,11 @@
 package shim
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -23,21 +23,22 @@ import (
 // checkpoint writes the task to storage and ends its processes, in this order:
 // stop, dump with the processes left stopped, fsync, commit marker, kill. Until
 // the marker is durable every failure leaves the task as it was.
-func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
-	s.op.Lock()
-	defer s.op.Unlock()
+func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
+	t.op.Lock()
+	defer t.op.Unlock()
 	begin := linux.Clock()
-	was := s.currentPhase()
-	if err := s.mayCheckpoint(was); err != nil {
+	was := t.life.now()
+	if err := t.mayCheckpoint(was); err != nil {
 		return proc.CheckpointResult{}, err
 	}
-	res, err := s.checkpointNow(o, was)
+	d := dump{t: t, o: o, was: was}
+	res, err := d.attempt()
 	for pause := 20 * time.Millisecond; errors.Is(err, proc.ErrCheckpointLater) && was == running && pause <= 320*time.Millisecond; pause *= 2 {
 		time.Sleep(pause) // it runs, and what is in the way may pass
-		if s.currentPhase() != running || s.isKilled() {
+		if t.life.now() != running || t.op.isKilled() {
 			break
 		}
-		res, err = s.checkpointNow(o, was)
+		res, err = d.attempt()
 	}
 	if err == nil {
 		res.Took = linux.Clock() - begin
@@ -45,121 +46,127 @@ func (s *supervisor) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult
 	return res, err
 }
 
-// checkpointNow makes one attempt. If it fails the task is as it was.
-func (s *supervisor) checkpointNow(o proc.CheckpointOptions, was phase) (proc.CheckpointResult, error) {
+func (t *task) mayCheckpoint(p phase) error {
+	switch {
+	case p == ended:
+		return proc.ErrGone
+	case p == empty:
+		return fmt.Errorf("%w: it has no processes", proc.ErrState)
+	case !t.processes.isolated:
+		return fmt.Errorf("checkpoint: %w: CRIU and the task's namespaces need root (the daemon runs as an ordinary user)", proc.ErrUnsupported)
+	case t.criu == "":
+		return fmt.Errorf("checkpoint: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
+	}
+	return nil
+}
+
+// dump is one checkpoint of the task.
+type dump struct {
+	t   *task
+	o   proc.CheckpointOptions
+	was phase // before it
+}
+
+// attempt makes one attempt. If it fails the task is as it was.
+func (d dump) attempt() (proc.CheckpointResult, error) {
 	begin := linux.Clock()
-	if was == running {
-		if _, err := s.stop(0); err != nil {
+	if d.was == running {
+		if _, err := d.t.stops.stop(0); err != nil {
 			return proc.CheckpointResult{}, err
 		}
 	}
 	stopTook := linux.Clock() - begin
-	res, err := s.dump(o)
+	res, err := d.write()
 	if err != nil {
 		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) {
-			s.mu.Lock()
-			s.brokenDump = linux.Clock()
-			s.mu.Unlock()
+			d.t.life.dumpBroke()
 		}
-		return res, errors.Join(err, s.undoStop(was))
+		return res, errors.Join(err, d.undoStop())
 	}
 	crash.Here("shim.before-kill")
-	if err := s.killDumped(); err != nil {
+	if err := d.kill(); err != nil {
 		return res, err
 	}
 	res.Stop = stopTook
 	return res, nil
 }
 
-func (s *supervisor) mayCheckpoint(p phase) error {
+// undoStop continues a task that ran before a dump that failed, and locks again one
+// that was suspended.
+func (d dump) undoStop() error {
 	switch {
-	case p == ended:
-		return proc.ErrGone
-	case p == empty:
-		return fmt.Errorf("%w: it has no processes", proc.ErrState)
-	case !s.isolated:
-		return fmt.Errorf("checkpoint: %w: CRIU and the task's namespaces need root (the daemon runs as an ordinary user)", proc.ErrUnsupported)
-	case s.criu == "":
-		return fmt.Errorf("checkpoint: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
+	case d.t.life.now() != stopped: // it has ended
+		return nil
+	case d.was == running:
+		return d.t.stops.cont()
 	}
+	d.t.processes.group.lock()
 	return nil
 }
 
-// undoStop continues a task that ran before a dump that failed, and locks again one
-// that was suspended.
-func (s *supervisor) undoStop(was phase) error {
-	if s.currentPhase() != stopped {
-		return nil // it has ended
-	}
-	if was != running {
-		s.lock()
-		return nil
-	}
-	return s.cont()
-}
-
-// dump runs the helper that writes the checkpoint.
-func (s *supervisor) dump(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
-	var res proc.CheckpointResult
-	tree, err := s.tree()
+// write makes the stopped task ready, and has the helper write the checkpoint.
+func (d dump) write() (proc.CheckpointResult, error) {
+	var none proc.CheckpointResult
+	tree, err := d.t.processes.tree()
 	if err != nil {
-		return res, err
+		return none, err
 	}
-	if err := s.undumpable(tree); err != nil {
-		return res, err
+	if err := undumpable(tree, d.t.processes.init()); err != nil {
+		return none, err
 	}
-	if err := s.unlockStopped(); err != nil { // CRIU would wait for ever for a frozen process
-		return res, err
+	if err := d.t.stops.unlock(); err != nil { // CRIU would wait for ever for a frozen process
+		return none, err
 	}
-	if err := s.settle(); err != nil {
-		return res, err
+	if err := d.t.stops.settle(); err != nil {
+		return none, err
 	}
-	sv, err := s.describe(tree)
+	sv, err := d.t.describe(tree)
 	if err != nil {
-		return res, fmt.Errorf("look at the stopped task: %w", err)
+		return none, fmt.Errorf("look at the stopped task: %w", err)
 	}
-	lock, err := s.hasConnections(tree)
+	job, err := d.job(tree, sv)
 	if err != nil {
-		return res, err
+		return none, err
 	}
-	facts, err := mend.Look(tree)
+	out, err := d.runHelper(job)
 	if err != nil {
-		return res, err
-	}
-	meta, err := json.Marshal(sv)
-	if err != nil {
-		return res, err
-	}
-	job, err := json.Marshal(dumpJob{
-		Dir: s.dir, CRIU: s.criu, InitPID: sv.InitPID, Lock: lock, Task: string(s.spec.ID), Options: o, Meta: meta,
-		Files: sv.descriptors(), User: s.spec.Credentials(), Facts: facts,
-	})
-	if err != nil {
-		return res, err
-	}
-	ctx, cancel, done := s.interruptible()
-	defer done()
-	defer s.endStalled(s.workers, cancel)()
-	out, err := s.runHelper(ctx, []string{"dump"}, job)
-	if err != nil {
-		return res, fmt.Errorf("dump: %w", err)
+		return none, fmt.Errorf("dump: %w", err)
 	}
 	var answer dumpAnswer
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return res, fmt.Errorf("the dump helper answered %q: %w", out, err)
+		return none, fmt.Errorf("the dump helper answered %q: %w", out, err)
 	}
 	if answer.Error != "" {
-		return res, proc.Remote(answer.Kind, answer.Error)
+		return none, proc.Remote(answer.Kind, answer.Error)
 	}
-	s.mu.Lock()
-	s.acct.saved(sv.Usage)
-	s.mu.Unlock()
+	d.t.life.saved(sv.Usage)
 	return answer.Result, nil
 }
 
+// job is what the helper is asked for.
+func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
+	lock, err := hasConnections(tree)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := mend.Look(tree)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := json.Marshal(sv)
+	if err != nil {
+		return nil, err
+	}
+	spec := d.t.life.spec()
+	return json.Marshal(dumpJob{
+		Dir: d.t.home.dir, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
+		Files: sv.descriptors(), User: spec.Credentials(), Facts: facts,
+	})
+}
+
 // undumpable refuses what CRIU would leave out of a checkpoint without a word.
-func (s *supervisor) undumpable(tree []linux.Stat) error {
-	loss, err := inspect.Find(tree, s.initPID)
+func undumpable(tree []linux.Stat, init int) error {
+	loss, err := inspect.Find(tree, init)
 	switch {
 	case err != nil:
 		return err
@@ -171,21 +178,17 @@ func (s *supervisor) undumpable(tree []linux.Stat) error {
 	return fmt.Errorf("%w: %v", proc.ErrNotCheckpointable, loss)
 }
 
-// killDumped ends the processes of a committed dump and waits until the last of
+// kill ends the processes of a committed dump and waits until the last of
 // them is reaped: a zombie would hold a pid that a restore needs.
-func (s *supervisor) killDumped() error {
-	s.mu.Lock()
-	if s.phase == ended {
-		s.mu.Unlock()
-		return proc.ErrGone
+func (d dump) kill() error {
+	if err := d.t.life.beginEnd(); err != nil {
+		return err
 	}
-	s.expectEnd = true
-	s.mu.Unlock()
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		if err := s.signalAll(unix.SIGKILL); err != nil {
+		if err := d.t.processes.signal(unix.SIGKILL); err != nil {
 			return err
 		}
-		tree, err := s.tree()
+		tree, err := d.t.processes.tree()
 		if err != nil {
 			return err
 		}
@@ -194,83 +197,86 @@ func (s *supervisor) killDumped() error {
 		}
 		time.Sleep(pause)
 	}
-	s.lifeline.again()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.phase, s.expectEnd, s.selfStopped, s.initDied = empty, false, nil, false
-	s.exit.Restored = false
+	d.t.lifeline.again()
+	d.t.stops.own = nil
+	d.t.life.emptied()
 	return nil
-}
-
-// runHelper runs this program in another part, in a process group of its own,
-// feeds it and returns what it printed. When ctx ends everything that works on the
-// task is ended, and when the helper dies what it has left.
-func (s *supervisor) runHelper(ctx context.Context, args []string, input []byte) ([]byte, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		closeAll([]*os.File{inR, inW})
-		return nil, err
-	}
-	defer outR.Close()
-	pid, died, err := s.reaper.start(self, append([]string{"headrace-shim"}, args...), &syscall.ProcAttr{
-		Dir: "/", Env: os.Environ(), Files: []uintptr{inR.Fd(), outW.Fd(), 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	inR.Close()
-	outW.Close()
-	if err != nil {
-		inW.Close()
-		return nil, err
-	}
-	s.setHelper(pid)
-	defer s.setHelper(0)
-	defer s.endWorkers(criuPatience)
-	go func() {
-		inW.Write(input) // a helper that dies early says so itself
-		inW.Close()
-	}()
-	var out bytes.Buffer
-	read := make(chan error, 1)
-	go func() { _, err := out.ReadFrom(outR); read <- err }()
-	select {
-	case <-ctx.Done():
-		// Without its page server, which is in the helper, CRIU fails by itself and puts
-		// the task in order, unless it hangs elsewhere.
-		linux.Signal(pid, unix.SIGKILL)
-		s.contWorkers()
-		<-died
-		return nil, context.Cause(ctx)
-	case d := <-died:
-		s.mu.Lock()
-		s.acct.helper(d.rusage)
-		s.mu.Unlock()
-		if err := <-read; err != nil {
-			return nil, err
-		}
-		if d.status.Signaled() {
-			return nil, fmt.Errorf("the helper was ended by signal %d", d.status.Signal())
-		}
-		if d.status.ExitStatus() != 0 {
-			return nil, fmt.Errorf("the helper ended with code %d: %s", d.status.ExitStatus(), strings.TrimSpace(out.String()))
-		}
-		return out.Bytes(), nil
-	}
-}
-
-func (s *supervisor) setHelper(pid int) {
-	s.mu.Lock()
-	s.helperGroup = pid
-	s.mu.Unlock()
 }
 
 // criuPatience is how long CRIU gets to put the task in order after the helper
 // that started it has died. Killed while it runs its own code in a process, it
 // would take that process with it.
 const criuPatience = 10 * time.Second
+
+// runHelper runs the helper and returns its answer. When the operation is called off,
+// everything that works on the task is ended, and when the helper dies what it has
+// left.
+func (d dump) runHelper(job []byte) ([]byte, error) {
+	in, err := memoryFile("job", job)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out, err := memoryFile("answer", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	p := &d.t.processes
+	defer p.helpers.Store(0)
+	defer p.endWorkers(criuPatience, d.t.op.isKilled)
+	failed, calledOff := d.t.work([]string{"dump"}, []uintptr{in.Fd(), out.Fd(), 2}, p.workers, func(helper int) {
+		// Without its page server, which is in the helper, CRIU fails by itself and puts
+		// the task in order, unless it hangs elsewhere.
+		linux.Signal(helper, unix.SIGKILL)
+		p.contWorkers()
+	})
+	if failed != nil && calledOff != nil {
+		return nil, calledOff
+	}
+	answer, err := io.ReadAll(io.NewSectionReader(out, 0, 1<<62))
+	if failed != nil {
+		return nil, fmt.Errorf("the helper failed: %w: %s", failed, strings.TrimSpace(string(answer)))
+	}
+	return answer, err
+}
+
+// work runs this program in another part that works on the task, in a process group of
+// its own, and waits for it. It says how that failed, and why it was called off, if it
+// was: because of a kill, or because those in list make no progress. giveUp is to end it
+// then. Until the caller sets helpers to 0 the group is not taken for the task's.
+func (t *task) work(args []string, files []uintptr, list func() ([]linux.Stat, error), giveUp func(pid int)) (failed, calledOff error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err, nil
+	}
+	ctx, cancel, done := t.op.interruptible()
+	defer done()
+	pid, died, err := t.processes.reaper.start(self, append([]string{"headrace-shim"}, args...), &syscall.ProcAttr{
+		Dir: "/", Env: os.Environ(), Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return err, nil
+	}
+	t.processes.helpers.Store(int64(pid))
+	gaveUp := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { giveUp(pid); close(gaveUp) })
+	noStall := endStalled(t.stallLimit, list, cancel)
+	d := <-died
+	noStall()
+	if !stop() {
+		<-gaveUp // its signals must not reach what comes next
+	}
+	t.life.helped(d.rusage)
+	return exitError(d.status), context.Cause(ctx)
+}
+
+func exitError(ws syscall.WaitStatus) error {
+	switch {
+	case ws.Signaled():
+		return fmt.Errorf("ended by signal %d", ws.Signal())
+	case ws.ExitStatus() != 0:
+		return fmt.Errorf("exit code %d", ws.ExitStatus())
+	}
+	return nil
+}

@@ -146,7 +146,7 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	}
 	cmd := exec.Command(j.CRIU, args...)
 	cmd.ExtraFiles = []*os.File{w.PageSocket()}
-	said, err := wordsFile()
+	said, err := memoryFile("criu.out", nil)
 	if err != nil {
 		return err
 	}
@@ -181,16 +181,22 @@ func storeFull(failure error) bool {
 	return strings.Contains(said, "No space left on device") || strings.Contains(said, "Disk quota exceeded")
 }
 
-// wordsFile is a file in memory for what CRIU says. With a pipe, a child that CRIU has
-// left behind would hold up who reads it.
-func wordsFile() (*os.File, error) {
-	fd, err := unix.MemfdCreate("criu.out", unix.MFD_CLOEXEC)
+// memoryFile is a file in memory, that a program reads from its start, or writes. With a
+// pipe, a child that the program has left behind would hold up who reads it.
+func memoryFile(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	return os.NewFile(uintptr(fd), "criu.out"), nil
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.WriteAt(content, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
+// wordsOf returns the start of what was written to a file.
 func wordsOf(f *os.File) string {
 	b := make([]byte, 64<<10)
 	n, _ := f.ReadAt(b, 0) // what cannot be read is no explanation

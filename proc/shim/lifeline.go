@@ -9,10 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"headrace/internal/crash"
-	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/attach"
 )
@@ -34,35 +31,35 @@ type lifeline struct {
 // honest other side always leaves.
 const lastWord = time.Second
 
-func (s *supervisor) takeLifeline(fd int) error {
+func takeLifeline(fd int) (*lifeline, error) {
 	if fd < 0 {
-		return nil
+		return nil, nil
 	}
 	f := os.NewFile(uintptr(fd), "lifeline")
 	defer f.Close()
 	conn, err := net.FileConn(f)
 	if err != nil {
-		return fmt.Errorf("lifeline: %w", err)
+		return nil, fmt.Errorf("lifeline: %w", err)
 	}
-	s.lifeline = &lifeline{
+	return &lifeline{
 		conn: conn, started: make(chan struct{}), gone: make(chan struct{}), kick: make(chan struct{}, 1),
-	}
-	return nil
+	}, nil
 }
 
-// watch reads what the other side says, in the background.
-func (l *lifeline) watch(s *supervisor) {
+// watch reads what the other side says, in the background. It calls deliver when
+// signals may be taken, and abandon when the other side has gone.
+func (l *lifeline) watch(deliver, abandon func()) {
 	if l == nil {
 		return
 	}
 	go func() {
 		l.read()
 		close(l.gone)
-		s.abandon()
+		abandon()
 	}()
 	go func() {
 		for range l.kick {
-			s.deliver()
+			deliver()
 		}
 	}()
 }
@@ -157,75 +154,4 @@ func (l *lifeline) end(e proc.Exit) {
 		fmt.Fprintf(os.Stderr, "tell that the task has ended: %v\n", err)
 	}
 	l.conn.Close()
-}
-
-// Signals that end what has no processes: nobody could handle them.
-const endingSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1)
-
-// deliver passes pending signals on: to the command's process group while it runs.
-// A task without processes is ended by those that would end it. Everything else
-// stays pending until the task goes on.
-func (s *supervisor) deliver() {
-	s.op.Lock()
-	defer s.op.Unlock()
-	s.mu.Lock()
-	p, group := s.phase, s.commandGroup
-	s.mu.Unlock()
-	switch {
-	case group == 0: // it did not start
-	case p == running:
-		for _, sig := range s.lifeline.take(^uint64(0)) {
-			if err := linux.Signal(-group, sig); err != nil {
-				fmt.Fprintf(os.Stderr, "pass signal %d on: %v\n", sig, err)
-			}
-		}
-	case p == empty:
-		if signals := s.lifeline.take(endingSignals); len(signals) > 0 {
-			s.endEmpty(signals[len(signals)-1])
-		}
-	}
-}
-
-// endEmpty records the end of a task that has no processes, by a signal. The caller
-// holds op.
-func (s *supervisor) endEmpty(sig syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.killing = true
-	s.exit.Code, s.exit.Signal = 128+int(sig), int(sig)
-	if s.initPID == 0 && s.acct.total() == (proc.Usage{}) {
-		s.exit.StartError = "killed before it ran"
-	}
-	s.recordEnd()
-}
-
-// abandon ends an attached task at once, whatever is being done to it.
-func (s *supervisor) abandon() {
-	s.mu.Lock()
-	if s.phase == ended {
-		s.mu.Unlock()
-		return
-	}
-	s.exit.Abandoned, s.killing = true, true
-	begun := s.initPID != 0
-	if s.cancel != nil {
-		s.cancel()
-	}
-	s.mu.Unlock()
-	if begun {
-		s.signalAll(unix.SIGKILL)
-	}
-	s.op.Lock()
-	defer s.op.Unlock()
-	if s.currentPhase() == empty {
-		s.endEmpty(unix.SIGKILL)
-	}
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		s.signalAll(unix.SIGKILL) // also what was started meanwhile
-		select {
-		case <-s.endedCh:
-			return
-		case <-time.After(pause):
-		}
-	}
 }

@@ -10,22 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/proc"
 )
 
 // share is the part of the task that is done, as it says itself, or else as far
 // as it has read the file that is its standard input; -1 when unknown.
-func (s *supervisor) share(tree []linux.Stat) float64 {
-	if v := readProgress(progressFile); v >= 0 {
+func share(tree []linux.Stat, init int, spec proc.Spec) float64 {
+	if v := readProgress(progressFile); v >= 0 || spec.Stdin == "" {
 		return v
 	}
-	s.mu.Lock()
-	fromFile, initPID := s.spec.Stdin != "", s.initPID
-	s.mu.Unlock()
-	if !fromFile {
-		return -1
-	}
 	for _, p := range tree {
-		if p.PPID == initPID {
+		if p.PPID == init {
 			return readShare(p.PID)
 		}
 	}

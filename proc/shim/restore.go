@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,67 +21,86 @@ import (
 
 // restore brings the task back from its newest checkpoint that is intact. An
 // older one is used only if what the task has written since can be taken back.
-func (s *supervisor) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
-	s.op.Lock()
-	defer s.op.Unlock()
-	var res proc.RestoreResult
+func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
+	t.op.Lock()
+	defer t.op.Unlock()
+	var none proc.RestoreResult
 	begin := linux.Clock()
-	if err := s.want(empty); err != nil {
-		return res, err
+	if err := t.life.want(empty); err != nil {
+		return none, err
 	}
-	if s.criu == "" {
-		return res, fmt.Errorf("restore: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
+	if t.criu == "" {
+		return none, fmt.Errorf("restore: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
 	}
-	spec, err := proc.ReadSpec(s.dir)
+	spec, err := proc.ReadSpec(t.home.dir)
 	if err != nil {
-		return res, err
+		return none, err
 	}
-	spec = withoutMissing(spec)
-	var read atomic.Int64
-	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, Progress: func(n int) { read.Add(int64(n)) }})
+	r := restoration{t: t, o: o, spec: withoutMissing(spec)}
+	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, Progress: func(n int) { r.read.Add(int64(n)) }})
 	if err != nil {
-		return res, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		return none, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 	}
 	images, err := store.Images(string(spec.ID))
 	if err != nil {
-		return res, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		return none, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 	}
 	if o.MovedFrom != "" {
-		if err := s.standInFor(o.MovedFrom, spec); err != nil {
-			return res, err
+		if err := t.standInFor(o.MovedFrom, r.spec); err != nil {
+			return none, err
 		}
 	}
-	last := o.Last
+	res, err := r.newest(store, images)
+	if err == nil {
+		res.Took = linux.Clock() - begin
+	}
+	return res, err
+}
+
+// restoration is one restore of the task.
+type restoration struct {
+	t    *task
+	o    proc.RestoreOptions
+	spec proc.Spec
+	read atomic.Int64 // bytes of images
+}
+
+// candidate is an image that was found intact, and that nobody else changes until done.
+type candidate struct {
+	seq  int
+	sv   saved
+	dir  string
+	done func() error
+}
+
+// newest restores the newest of the images that can be used.
+func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image) (res proc.RestoreResult, err error) {
+	last := r.o.Last
 	for _, im := range images {
 		last = max(last, im.Seq)
 	}
 	for _, im := range slices.Backward(images) {
-		if o.Seq != 0 && im.Seq != o.Seq {
+		if r.o.Seq != 0 && im.Seq != r.o.Seq {
 			continue
 		}
 		verify := linux.Clock()
-		sv, dir, done, err := s.openInTime(&read, im, o)
+		c, err := r.openInTime(im)
 		res.Verify += linux.Clock() - verify
-		if err == nil && (o.RanOn || im.Seq < last) {
-			if err = sv.rewind(spec); err != nil {
-				err = errors.Join(err, done())
+		if err == nil && (r.o.RanOn || im.Seq < last) {
+			if err = c.sv.rewind(r.spec); err != nil {
+				err = errors.Join(err, c.done())
 			}
 		}
 		if err == nil {
-			crash.Here("shim.before-restore")
-			err = s.restoreFrom(spec, sv, dir, o.MovedFrom != "")
-			if derr := done(); derr != nil {
-				fmt.Fprintf(os.Stderr, "clean up after checkpoint %d: %v\n", im.Seq, derr)
-			}
-			if err == nil {
-				res.Seq, res.Read, res.Took = im.Seq, im.BytesToRead(), linux.Clock()-begin
-				return res, nil
-			}
 			// An intact image that CRIU refuses now may be accepted later (a port that
 			// is taken, a file that is missing): an older one would lose work.
-			return res, fmt.Errorf("restore checkpoint %d: %w", im.Seq, err)
+			if err := r.from(c); err != nil {
+				return res, fmt.Errorf("restore checkpoint %d: %w", im.Seq, err)
+			}
+			res.Seq, res.Read = im.Seq, im.BytesToRead()
+			return res, nil
 		}
-		if s.isKilled() {
+		if r.t.op.isKilled() {
 			return res, errKilled
 		}
 		if passes(err) {
@@ -95,7 +113,7 @@ func (s *supervisor) restore(o proc.RestoreOptions) (proc.RestoreResult, error) 
 		res.Skipped = append(res.Skipped, fmt.Sprintf("checkpoint %d: %v", im.Seq, err))
 	}
 	if len(res.Skipped) == 0 {
-		return res, fmt.Errorf("%w in %s", proc.ErrNoImage, o.Store)
+		return res, fmt.Errorf("%w in %s", proc.ErrNoImage, r.o.Store)
 	}
 	return res, fmt.Errorf("%w: %s", proc.ErrNoImage, strings.Join(res.Skipped, "; "))
 }
@@ -116,91 +134,78 @@ func discard(store *checkpoint.Store, err error) error {
 	return store.Discard(damage.Task, damage.Seq)
 }
 
-// opened is an image that CRIU can be given.
-type opened struct {
-	sv   saved
-	dir  string
-	done func() error
-	err  error
-}
-
-// openInTime is openImage, given up when it makes no progress or the task is to be
+// openInTime is open, given up when it makes no progress or the task is to be
 // killed. A read from a dead device may never return, so it is left behind then.
-func (s *supervisor) openInTime(read *atomic.Int64, im *checkpoint.Image, o proc.RestoreOptions) (saved, string, func() error, error) {
-	ctx, cancel, done := s.interruptible()
+func (r *restoration) openInTime(im *checkpoint.Image) (candidate, error) {
+	ctx, cancel, done := r.t.op.interruptible()
 	defer done()
-	defer s.watch(func() (progress, error) { return progress{bytes: read.Load()}, nil }, func(d time.Duration) {
+	defer watch(r.t.stallLimit, func() (progress, error) { return progress{bytes: r.read.Load()}, nil }, func(d time.Duration) {
 		cancel(fmt.Errorf("%w: the store gave no byte of the images for %v", proc.ErrNotNow, d))
 	})()
-	result := make(chan opened, 1)
+	var c candidate
+	opened := make(chan error, 1)
 	go func() {
-		var i opened
-		i.sv, i.dir, i.done, i.err = openImage(ctx, im, o)
-		result <- i
+		var err error
+		c, err = r.open(ctx, im)
+		opened <- err
 	}()
 	select {
-	case i := <-result:
-		return i.sv, i.dir, i.done, i.err
+	case err := <-opened:
+		return c, err
 	case <-ctx.Done():
 		go func() {
-			if i := <-result; i.err == nil {
-				i.done()
+			if <-opened == nil {
+				c.done()
 			}
 		}()
-		return saved{}, "", nil, context.Cause(ctx)
+		return candidate{}, context.Cause(ctx)
 	}
 }
 
-// openImage checks an image, byte for byte, and makes it ready for CRIU.
-func openImage(ctx context.Context, im *checkpoint.Image, o proc.RestoreOptions) (saved, string, func() error, error) {
+// open checks an image, byte for byte, and makes it ready for CRIU.
+func (r *restoration) open(ctx context.Context, im *checkpoint.Image) (c candidate, err error) {
 	if im.Err != nil {
-		return saved{}, "", nil, im.Err
+		return c, im.Err
 	}
-	sv, err := parseSaved(im.Meta)
-	if err != nil {
-		return sv, "", nil, err
+	c.seq = im.Seq
+	if c.sv, err = parseSaved(im.Meta); err != nil {
+		return c, err
 	}
-	dir, done, err := im.Open(ctx, o.Scratch) // from here on nobody else changes it
-	if err != nil {
-		return sv, "", nil, err
+	if c.dir, c.done, err = im.Open(ctx, r.o.Scratch); err != nil { // from here on nobody else changes it
+		return c, err
 	}
 	if !im.Compressed { // else it was checked while it was unpacked
 		err = im.Verify(ctx, nil)
 	}
 	if err != nil {
-		return sv, "", nil, errors.Join(err, done())
+		return c, errors.Join(err, c.done())
 	}
-	return sv, dir, done, nil
+	return c, nil
 }
 
 // restoreAttempts bounds how often a restore is tried that may succeed the next
 // time.
 const restoreAttempts = 6
 
-// restoreFrom brings the task back from an image.
-func (s *supervisor) restoreFrom(spec proc.Spec, sv saved, images string, moved bool) error {
+// from brings the task back from an image, and is done with that.
+func (r *restoration) from(c candidate) error {
+	crash.Here("shim.before-restore")
+	defer func() {
+		if err := c.done(); err != nil {
+			fmt.Fprintf(os.Stderr, "clean up after checkpoint %d: %v\n", c.seq, err)
+		}
+	}()
 	for attempt := 1; ; attempt++ {
-		if err := putBack(sv.PerfData, spec); err != nil {
+		if err := putBack(c.sv.PerfData, r.spec); err != nil {
 			return err
 		}
-		err := s.restoreOnce(spec, sv, images, moved)
-		if err == nil || attempt == restoreAttempts || !transient(err, sv) || errors.Is(err, proc.ErrStalled) || s.isKilled() {
+		err := r.once(c)
+		if err == nil || attempt == restoreAttempts || !transient(err, c.sv) || errors.Is(err, proc.ErrStalled) || r.t.op.isKilled() {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "restore, attempt %d: %v; it is tried again\n", attempt, err)
 		time.Sleep(5 * time.Millisecond << attempt)
 	}
-}
-
-// restoreOnce opens the task's files and makes one attempt.
-func (s *supervisor) restoreOnce(spec proc.Spec, sv saved, images string, moved bool) error {
-	d, opened, err := s.showImages(spec, sv, images, moved)
-	if err != nil {
-		return err
-	}
-	defer d.Remove()
-	defer opened.Close()
-	return s.tryRestore(spec, sv, d.Path(), opened)
 }
 
 // transient reports whether what made a restore fail passes. A JVM outside may have
@@ -211,166 +216,113 @@ func transient(err error, sv saved) bool {
 	return len(missing(sv.PerfData)) > 0 || strings.Contains(err.Error(), "Unable to create a thread: -17")
 }
 
-func (s *supervisor) isKilled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.killing
-}
-
-// tryRestore runs CRIU. The tree comes back stopped, as a child of this process,
-// and is continued here.
-func (s *supervisor) tryRestore(spec proc.Spec, sv saved, images string, opened *reopen.Opened) error {
+// once opens the task's files and makes one attempt. The tree comes back stopped, as a
+// child of this process, and is continued here.
+func (r *restoration) once(c candidate) error {
+	d, opened, err := r.showImages(c)
+	if err != nil {
+		return err
+	}
+	defer d.Remove()
+	defer opened.Close()
 	os.Remove(commandExit)
 	os.Remove(exitFile) // of an earlier end: the task is not over
-	if len(sv.CommandExit) > 0 {
-		if err := linux.WriteFileDurably(commandExit, sv.CommandExit, 0o600); err != nil {
+	if len(c.sv.CommandExit) > 0 {
+		if err := linux.WriteFileDurably(commandExit, c.sv.CommandExit, 0o600); err != nil {
 			return err
 		}
 	}
-	s.mu.Lock()
-	s.spec, s.initPID, s.expectEnd, s.initDied = spec, sv.InitPID, true, false
-	s.mu.Unlock()
-	err := s.runRestore(spec, sv, images, opened)
-	if err != nil {
-		s.abandonRestore()
+	p := &r.t.processes
+	r.t.life.beginRestore(r.spec)
+	p.group.set(r.spec.Own)
+	p.root.Store(int64(c.sv.InitPID))
+	err = r.runCRIU(c.sv, d.Path(), opened)
+	if err == nil {
+		err = r.adopt(c.sv, opened)
+	}
+	if err != nil { // what is left is ended
+		p.end(0)
+		r.t.life.emptied()
+		p.root.Store(0)
 		return err
 	}
-	busy, err := s.awaitStopped(linux.Clock() + stopTimeout)
-	if err == nil && busy != "" {
-		err = fmt.Errorf("the restored tree does not stand still: %s", busy)
+	p.leavePIDs()
+	return r.t.stops.cont()
+}
+
+// adopt takes the restored tree, still stopped, as the task.
+func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
+	if err := r.t.stops.awaitStopped(); err != nil {
+		return err
 	}
-	tree, terr := s.tree()
-	if err = errors.Join(err, terr); err == nil {
-		err = opened.Verify()
-	}
+	tree, err := r.t.processes.tree()
 	if err != nil {
-		s.abandonRestore()
+		return err
+	}
+	if err := opened.Verify(); err != nil {
 		return err
 	}
 	remarks, err := sv.Supplement.PutBack()
 	if err != nil {
-		s.abandonRestore()
 		return err
 	}
-	for _, r := range remarks {
-		fmt.Fprintf(os.Stderr, "restored, but not all as it was: %s\n", r)
+	for _, remark := range remarks {
+		fmt.Fprintf(os.Stderr, "restored, but not all as it was: %s\n", remark)
 	}
-	if err := s.adopt(sv, tree); err != nil {
-		s.abandonRestore()
+	if err := r.t.life.restored(sv, tree); err != nil {
 		return err
 	}
-	s.leavePIDs()
-	return s.cont()
-}
-
-// adopt takes a restored tree, still stopped, as the task.
-func (s *supervisor) adopt(sv saved, tree []linux.Stat) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.initDied || len(tree) == 0 {
-		return errNoInit
-	}
-	if s.acct.before == (proc.Usage{}) && s.acct.user == 0 && s.acct.runningFor == 0 {
-		s.acct.before = sv.Usage // a new supervisor: the old one's count is in the image
-	}
-	for _, p := range tree {
-		s.acct.rebuilt += p.User + p.System
-	}
-	s.exit.Restored = true
-	s.acct.saved(s.acct.total())
-	s.expectEnd, s.phase = false, stopped
-	s.startRead = make(chan struct{})
-	close(s.startRead)
-	if s.commandGroup == 0 {
-		s.commandGroup = sv.CommandGroup
-	}
-	s.selfStopped = make(map[int]bool)
+	r.t.stops.own = make(map[int]bool)
 	for _, pid := range sv.SelfStopped {
-		s.selfStopped[pid] = true
+		r.t.stops.own[pid] = true
 	}
 	return nil
 }
 
-// abandonRestore ends what a failed restore has left.
-func (s *supervisor) abandonRestore() {
-	s.endTree(0)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.phase, s.expectEnd, s.initPID, s.exit.Restored = empty, false, 0, false
-}
-
-// runRestore runs criu restore. CRIU and everything it starts before the task
+// runCRIU runs criu restore. CRIU and everything it starts before the task
 // take their pids from a range that no image id lies in.
-func (s *supervisor) runRestore(spec proc.Spec, sv saved, images string, opened *reopen.Opened) error {
+func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) error {
 	if err := reservePIDs(sv.IDs); err != nil {
 		return err
 	}
 	const pidFile = "restored.pid"
 	os.Remove(pidFile)
 	os.Remove(restoreLog)
-	args := append([]string{
-		s.criu, "restore", "-D", images, "-W", s.dir, "-o", restoreLog, "-d", "--restore-sibling", "--pidfile", pidFile,
-	}, criuCommon...)
-	if spec.UID == 0 {
+	inherit, pipes, err := r.t.stdio.inherit(sv.Pipes)
+	if err != nil {
+		return err
+	}
+	args := slices.Concat([]string{"in-cgroups"}, r.spec.Own.Dirs(), r.spec.Cgroups, []string{
+		"--", r.t.criu, "restore", "-D", images, "-W", r.t.home.dir, "-o", restoreLog, "-d", "--restore-sibling", "--pidfile", pidFile,
+	}, criuCommon, inherit)
+	if r.spec.UID == 0 {
 		args = append(args, linkRemap)
 	}
-	inherit, pipes, err := s.inheritPipes(sv)
-	if err != nil {
-		return err
-	}
-	args = append(args, inherit...)
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	argv := append(append([]string{"headrace-shim", "in-cgroups"}, append(spec.Own.Dirs(), spec.Cgroups...)...), append([]string{"--"}, args...)...)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	said, err := os.OpenFile("criu.out", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	said, err := memoryFile("criu.out", nil)
 	if err != nil {
 		return err
 	}
 	defer said.Close()
-	backInLimits := spec.Own.Relax() // CRIU itself needs some memory and processes
+	backInLimits := r.spec.Own.Relax() // CRIU itself needs some memory and processes
 	defer func() {
 		if err := backInLimits(); err != nil {
 			fmt.Fprintf(os.Stderr, "limit the task again: %v\n", err)
 		}
 	}()
-	pid, died, err := s.reaper.start(self, argv, &syscall.ProcAttr{
-		Dir: "/", Env: os.Environ(), Files: append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
-		return err
+	p := &r.t.processes
+	failed, calledOff := r.t.work(args, append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), p.everything,
+		func(int) { p.signal(unix.SIGKILL) })
+	p.helpers.Store(0)
+	if calledOff != nil {
+		return fmt.Errorf("restore: %w", calledOff)
 	}
-	s.setHelper(pid)
-	ctx, cancel, done := s.interruptible()
-	defer done()
-	stop := context.AfterFunc(ctx, func() { s.signalAll(unix.SIGKILL) })
-	noStall := s.endStalled(s.everything, cancel)
-	d := <-died
-	noStall()
-	stop()
-	s.setHelper(0)
-	s.mu.Lock()
-	s.acct.helper(d.rusage)
-	s.mu.Unlock()
-	if ctx.Err() != nil {
-		return fmt.Errorf("restore: %w", context.Cause(ctx))
-	}
-	if d.status.ExitStatus() != 0 || d.status.Signaled() {
-		out, _ := os.ReadFile("criu.out")
-		return criuFailure("CRIU could not restore the task", exitError(d.status), restoreLog, string(out), opened.Explain)
+	if failed != nil {
+		return criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
 	}
 	return lastPID(maxID(sv.IDs))
-}
-
-func exitError(ws syscall.WaitStatus) error {
-	if ws.Signaled() {
-		return fmt.Errorf("ended by signal %d", ws.Signal())
-	}
-	return fmt.Errorf("exit code %d", ws.ExitStatus())
 }

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,8 +73,8 @@ type openFile struct {
 }
 
 // describe collects what must be remembered of a stopped tree.
-func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
-	st, err := s.stats()
+func (t *task) describe(tree []linux.Stat) (saved, error) {
+	st, err := t.stats()
 	if err != nil {
 		return saved{}, err
 	}
@@ -80,13 +82,9 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	if err != nil {
 		return saved{}, err
 	}
-	s.mu.Lock()
-	sv := saved{Version: savedVersion, BootID: boot, InitPID: s.initPID, Usage: st.Usage,
-		CommandGroup: s.commandGroup, TaskDir: s.knownAs}
-	for pid := range s.selfStopped {
-		sv.SelfStopped = append(sv.SelfStopped, pid)
-	}
-	s.mu.Unlock()
+	_, group := t.life.command()
+	sv := saved{Version: savedVersion, BootID: boot, InitPID: t.processes.init(), Usage: st.Usage,
+		CommandGroup: group, TaskDir: t.home.knownAs, SelfStopped: slices.Collect(maps.Keys(t.stops.own))}
 	ids, files := make(map[int]bool), make(map[[2]uint64]openFile)
 	for _, p := range tree {
 		ids[p.PID], ids[p.PGID], ids[p.SID] = true, true, true
@@ -107,23 +105,18 @@ func (s *supervisor) describe(tree []linux.Stat) (saved, error) {
 	if sv.Supplement, err = supplement.Take(tree); err != nil {
 		return saved{}, err
 	}
-	s.markLogs(files)
-	if s.spec.Attached {
+	spec := t.life.spec()
+	markLogs(files, spec)
+	if spec.Attached {
 		if err := sv.describeNeeds(tree); err != nil { // then it can be restored here only
 			fmt.Fprintf(os.Stderr, "find out what the task needs on another machine: %v\n", err)
 		}
 	}
-	if sv.Pipes, err = s.pipeNames(); err != nil {
+	if sv.Pipes, err = t.stdio.names(); err != nil {
 		return saved{}, err
 	}
-	for id := range ids {
-		sv.IDs = append(sv.IDs, id)
-	}
-	sort.Ints(sv.IDs)
-	for _, f := range files {
-		sv.Files = append(sv.Files, f)
-	}
-	sort.Slice(sv.Files, func(i, j int) bool { return sv.Files[i].Path < sv.Files[j].Path })
+	sv.IDs = slices.Sorted(maps.Keys(ids))
+	sv.Files = slices.SortedFunc(maps.Values(files), func(a, b openFile) int { return strings.Compare(a.Path, b.Path) })
 	return sv, nil
 }
 
@@ -185,8 +178,8 @@ func syncFile(d linux.Descriptor) error {
 }
 
 // markLogs marks the task's own logs, and the output files of its spec.
-func (s *supervisor) markLogs(files map[[2]uint64]openFile) {
-	for _, path := range s.logPaths() {
+func markLogs(files map[[2]uint64]openFile, spec proc.Spec) {
+	for _, path := range logPaths(spec) {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) != nil {
 			continue

@@ -170,7 +170,7 @@ func TestRewind(t *testing.T) {
 
 // A supervisor that was started without CRIU says so, instead of running nothing.
 func TestRestoreWithoutCRIU(t *testing.T) {
-	s := &supervisor{dir: t.TempDir()}
+	s := &task{home: home{dir: t.TempDir()}}
 	if _, err := s.restore(proc.RestoreOptions{Store: t.TempDir()}); !errors.Is(err, proc.ErrUnsupported) || !strings.Contains(err.Error(), "CRIU 4.2 or later was not found") {
 		t.Errorf("it said %v", err)
 	}

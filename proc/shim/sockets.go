@@ -15,7 +15,7 @@ const tcpListen = "0A"
 // hasConnections reports whether a process of the stopped tree holds a TCP
 // connection. Only then must the dump hold back packets, which costs a tenth of
 // a second and more for the firewall's rules.
-func (s *supervisor) hasConnections(tree []linux.Stat) (bool, error) {
+func hasConnections(tree []linux.Stat) (bool, error) {
 	connected, err := connections()
 	if err != nil || len(connected) == 0 {
 		return false, err

@@ -72,11 +72,11 @@ func (s *stall) add(now progress, passed, most time.Duration) bool {
 
 // watch looks at an operation until stop is called. If it makes no progress, watch calls
 // end once, with how long that has been so.
-func (s *supervisor) watch(look func() (progress, error), end func(time.Duration)) (stop func()) {
+func watch(limit time.Duration, look func() (progress, error), end func(time.Duration)) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
-		pause := max(s.stallLimit/60, time.Millisecond)
-		st := stall{limit: s.stallLimit}
+		pause := max(limit/60, time.Millisecond)
+		st := stall{limit: limit}
 		for last := linux.Clock(); ; {
 			select {
 			case <-time.After(pause):
@@ -100,9 +100,9 @@ func (s *supervisor) watch(look func() (progress, error), end func(time.Duration
 
 // endStalled is watch for processes. It calls end with a proc.ErrStalled that names
 // them.
-func (s *supervisor) endStalled(list func() ([]linux.Stat, error), end func(error)) (stop func()) {
+func endStalled(limit time.Duration, list func() ([]linux.Stat, error), end func(error)) (stop func()) {
 	var all []linux.Stat
-	return s.watch(func() (p progress, err error) {
+	return watch(limit, func() (p progress, err error) {
 		if all, err = list(); err == nil {
 			p = progressOf(all)
 		}

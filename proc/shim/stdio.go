@@ -16,10 +16,13 @@ import (
 
 var stdioNames = [3]string{"standard input", "standard output", "standard error"}
 
-// takePipes takes over the descriptors of standard streams that are pipes from
-// outside. They stay open here for the life of the task: while it is dumped,
-// they keep the pipes and what is in them.
-func (s *supervisor) takePipes(descriptors [3]int) error {
+// stdio are the standard streams that are pipes from outside, else nil. They stay open
+// here for the life of the task: while it is dumped, they keep the pipes and what is in
+// them.
+type stdio [3]*os.File
+
+// take takes over the descriptors of those that are not negative.
+func (s *stdio) take(descriptors [3]int) error {
 	for i, fd := range descriptors {
 		if fd < 0 {
 			continue
@@ -31,15 +34,15 @@ func (s *supervisor) takePipes(descriptors [3]int) error {
 		if st.Mode&unix.S_IFMT != unix.S_IFIFO {
 			return fmt.Errorf("%s is not a pipe; name a file by its path", stdioNames[i])
 		}
-		s.pipes[i] = os.NewFile(uintptr(fd), stdioNames[i])
+		s[i] = os.NewFile(uintptr(fd), stdioNames[i])
 	}
 	return nil
 }
 
-// openStdio opens what the task gets as standard input, output and error. Files
+// open opens what the task gets as standard input, output and error. Files
 // are opened here, in the task's mount namespace, and for appending: both is
 // what a restore needs. The caller closes what it gets.
-func (s *supervisor) openStdio(spec proc.Spec) ([]*os.File, error) {
+func (s *stdio) open(spec proc.Spec) ([]*os.File, error) {
 	var files []*os.File
 	for i, name := range []string{os.DevNull, stdoutFile, stderrFile} {
 		f, err := s.openStream(i, name, spec)
@@ -52,8 +55,8 @@ func (s *supervisor) openStdio(spec proc.Spec) ([]*os.File, error) {
 	return files, makeProgressFile(spec)
 }
 
-func (s *supervisor) openStream(i int, name string, spec proc.Spec) (*os.File, error) {
-	if p := s.pipes[i]; p != nil {
+func (s *stdio) openStream(i int, name string, spec proc.Spec) (*os.File, error) {
+	if p := s[i]; p != nil {
 		fd, err := unix.FcntlInt(p.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		return os.NewFile(uintptr(fd), p.Name()), err
 	}
@@ -89,20 +92,15 @@ func makeProgressFile(spec proc.Spec) error {
 }
 
 // logPaths are the files that its standard output and error may go to.
-func (s *supervisor) logPaths() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	paths := []string{stdoutFile, stderrFile, s.spec.Output, s.spec.Stdout, s.spec.Stderr}
+func logPaths(spec proc.Spec) []string {
+	paths := []string{stdoutFile, stderrFile, spec.Output, spec.Stdout, spec.Stderr}
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
 // syncLogs makes durable what the task has written: the record of its end must
 // not outlive it.
-func (s *supervisor) syncLogs() {
-	s.mu.Lock()
-	spec := s.spec
-	s.mu.Unlock()
-	for _, path := range s.logPaths() {
+func syncLogs(spec proc.Spec) {
+	for _, path := range logPaths(spec) {
 		var f *os.File
 		open := func() (err error) {
 			f, err = linux.OpenRegularFor(path, os.O_WRONLY, 0)
@@ -141,9 +139,9 @@ func fds(files []*os.File) []uintptr {
 	return out
 }
 
-// pipeNames returns what CRIU calls the pipes from outside: "pipe:[inode]".
-func (s *supervisor) pipeNames() (names [3]string, err error) {
-	for i, p := range s.pipes {
+// names returns what CRIU calls the pipes from outside: "pipe:[inode]".
+func (s *stdio) names() (names [3]string, err error) {
+	for i, p := range s {
 		if p == nil {
 			continue
 		}
@@ -155,18 +153,18 @@ func (s *supervisor) pipeNames() (names [3]string, err error) {
 	return names, nil
 }
 
-// inheritPipes returns CRIU's options for handing the pipes of the checkpoint to
-// the restored task, and their descriptors, which become 3, 4 and 5.
-func (s *supervisor) inheritPipes(sv saved) (options []string, files []uintptr, err error) {
-	for i, name := range sv.Pipes {
+// inherit returns CRIU's options for handing the pipes of the checkpoint, by their
+// names, to the restored task, and their descriptors, which become 3, 4 and 5.
+func (s *stdio) inherit(names [3]string) (options []string, files []uintptr, err error) {
+	for i, name := range names {
 		if name == "" {
 			continue
 		}
-		if s.pipes[i] == nil {
+		if s[i] == nil {
 			return nil, nil, fmt.Errorf("%w: its %s was a pipe, which is gone with its supervisor", proc.ErrNoImage, stdioNames[i])
 		}
 		options = append(options, "--inherit-fd", fmt.Sprintf("fd[%d]:%s", 3+len(files), name))
-		files = append(files, s.pipes[i].Fd())
+		files = append(files, s[i].Fd())
 	}
 	return options, files, nil
 }

@@ -1,9 +1,10 @@
 package shim
 
 import (
-	"context"
 	"fmt"
 	"os"
+	"sort"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -12,46 +13,85 @@ import (
 	"headrace/internal/linux"
 )
 
-const (
-	defaultKillGrace = 5 * time.Second
-	// leftoverGrace is what processes get that the command left behind.
-	leftoverGrace = 2 * time.Second
-)
-
 // procs reads the /proc that shows this process's own pid namespace.
 var procs linux.ProcFS
 
+// processes are all that is below the supervisor: the task's, which are init and what
+// is below it, and those that work on the task. The former are in a cgroup.
+type processes struct {
+	isolated bool // the supervisor is pid 1 of a pid namespace of its own
+	reaper   *reaper
+	group    group
+	// root is init's pid, 0 without; helpers the process group of a running helper.
+	root, helpers atomic.Int64
+}
+
+// init returns the pid of the root of the task's processes; 0: there is none.
+func (p *processes) init() int { return int(p.root.Load()) }
+
 // tree lists the task's processes: the descendants of the supervisor that are
 // not its helpers, zombies included.
-func (s *supervisor) tree() ([]linux.Stat, error) {
+func (p *processes) tree() ([]linux.Stat, error) {
+	helpers := int(p.helpers.Load())
+	return descendants(func(p linux.Stat) bool {
+		return helpers != 0 && (p.PGID == helpers || p.PID == helpers)
+	})
+}
+
+// everything lists all processes below the supervisor.
+func (p *processes) everything() ([]linux.Stat, error) {
+	return descendants(func(linux.Stat) bool { return false })
+}
+
+// workers lists the processes that work on the task: those below the supervisor that
+// are not below its root. CRIU's children may be in any process group or session, and
+// children of the supervisor when CRIU has died.
+func (p *processes) workers() ([]linux.Stat, error) {
+	root := p.init()
+	return descendants(func(p linux.Stat) bool { return p.PID == root })
+}
+
+// descendants lists the processes below this one, parents first, without those that
+// skip names and what is below them.
+func descendants(skip func(linux.Stat) bool) ([]linux.Stat, error) {
 	all, err := procs.All()
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	helpers := s.helperGroup
-	s.mu.Unlock()
-	return descendants(all, os.Getpid(), func(p linux.Stat) bool {
-		return helpers != 0 && (p.PGID == helpers || p.PID == helpers)
-	}), nil
+	children := make(map[int][]linux.Stat)
+	for _, p := range all {
+		children[p.PPID] = append(children[p.PPID], p)
+	}
+	var out []linux.Stat
+	for todo := []int{os.Getpid()}; len(todo) > 0; {
+		pid := todo[0]
+		todo = todo[1:]
+		for _, c := range children[pid] {
+			if !skip(c) {
+				out = append(out, c)
+				todo = append(todo, c.PID)
+			}
+		}
+	}
+	return out, nil
 }
 
-// signalAll sends a signal to every process of the task. In a pid namespace of
+// signal sends a signal to every process of the task. In a pid namespace of
 // its own that is one atomic step, which no fork can slip through.
-func (s *supervisor) signalAll(sig syscall.Signal) error {
+func (p *processes) signal(sig syscall.Signal) error {
 	if sig == unix.SIGKILL {
-		s.unlock()
-		if err := s.group().Kill(); err != nil {
+		p.group.unlock()
+		if err := p.group.is().Kill(); err != nil {
 			fmt.Fprintf(os.Stderr, "kill the task's cgroup: %v\n", err) // then one by one
 		}
 	}
-	if s.isolated {
+	if p.isolated {
 		if err := unix.Kill(-1, sig); err != nil && err != unix.ESRCH {
 			return fmt.Errorf("signal %s to all: %w", unix.SignalName(sig), err)
 		}
 		return nil
 	}
-	tree, err := s.tree()
+	tree, err := p.tree()
 	if err != nil {
 		return err
 	}
@@ -63,77 +103,85 @@ func (s *supervisor) signalAll(sig syscall.Signal) error {
 	return nil
 }
 
-// kill ends the task: TERM to every process, after the grace KILL to the whole
-// tree. It returns when the end is recorded. An operation under way is given up; if it
-// does not let go, everything is ended at once. An error says what cannot be ended.
-func (s *supervisor) kill(ctx context.Context, grace time.Duration) error {
-	if grace <= 0 {
-		grace = defaultKillGrace
-	}
-	s.mu.Lock()
-	s.killing = true
-	if s.cancel != nil {
-		s.cancel()
-	}
-	s.mu.Unlock()
-	if !s.lockOp(opPatience) {
-		s.signalAll(unix.SIGKILL)
-		if !s.lockOp(killLimit) {
-			return s.endWithoutOp()
-		}
-	}
-	defer s.op.Unlock()
-	if s.currentPhase() == empty {
-		s.endEmpty(unix.SIGKILL)
-	}
-	s.terminate(grace)
-	select {
-	case <-s.endedCh:
-		return nil
-	case <-time.After(killLimit):
-		return s.unkillable()
-	}
-}
-
-// terminate asks init's subtree to end and forces it after the grace.
-func (s *supervisor) terminate(grace time.Duration) {
-	tree, err := s.tree()
-	if err == nil {
-		for _, p := range tree {
-			if p.PID != s.initPID {
-				linux.Signal(p.PID, unix.SIGTERM)
-			}
-		}
-		s.unlock()
-		s.signalAll(unix.SIGCONT)
-	}
-	select {
-	case <-s.endedCh:
-	case <-time.After(grace):
-		s.signalAll(unix.SIGKILL)
-	}
-}
-
-// endTree ends what is left of the tree, without mercy after the grace, and
+// end ends what is left of the task's processes, without mercy after the grace, and
 // waits until everything is reaped.
-func (s *supervisor) endTree(grace time.Duration) {
+func (p *processes) end(grace time.Duration) {
 	deadline := linux.Clock() + grace
 	asked := false
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		tree, err := s.tree()
+		tree, err := p.tree()
 		if err == nil && len(tree) == 0 {
-			s.reaper.settle() // what the last of them have used counts as well
+			p.reaper.settle() // what the last of them have used counts as well
 			return
 		}
 		switch {
 		case linux.Clock() >= deadline:
-			s.signalAll(unix.SIGKILL)
+			p.signal(unix.SIGKILL)
 		case !asked:
-			s.signalAll(unix.SIGTERM)
-			s.unlock()
-			s.signalAll(unix.SIGCONT)
+			p.signal(unix.SIGTERM)
+			p.group.unlock()
+			p.signal(unix.SIGCONT)
 			asked = true
 		}
 		time.Sleep(pause)
 	}
+}
+
+// endWorkers returns when no process works on the task any more, so that none is taken
+// for the task's. They get the patience to end by themselves; in a kill none.
+func (p *processes) endWorkers(patience time.Duration, inKill func() bool) {
+	deadline := linux.Clock() + patience
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		left, err := p.workers()
+		if err == nil && len(left) == 0 {
+			return
+		}
+		if inKill() || linux.Clock() >= deadline {
+			for _, p := range left {
+				linux.Signal(p.PID, unix.SIGKILL)
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// contWorkers continues those that are stopped.
+func (p *processes) contWorkers() {
+	list, err := p.workers()
+	for _, p := range list {
+		if err == nil && linux.Stopped(p.State) {
+			linux.Signal(p.PID, unix.SIGCONT)
+		}
+	}
+}
+
+// memoryUse is one process and its memory.
+type memoryUse struct {
+	pid    int
+	status linux.Status
+}
+
+// memory lists the live processes of the task with their memory, the largest
+// first.
+func (p *processes) memory() ([]memoryUse, error) {
+	tree, err := p.tree()
+	if err != nil {
+		return nil, err
+	}
+	var out []memoryUse
+	for _, p := range tree {
+		if linux.Dead(p.State) {
+			continue
+		}
+		st, err := procs.Status(p.PID)
+		if linux.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, memoryUse{p.PID, st})
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].status.RSSAnon > out[j].status.RSSAnon })
+	return out, nil
 }

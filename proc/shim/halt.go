@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,81 +38,6 @@ const (
 	stopAgain = 5 * time.Millisecond
 )
 
-// suspend stops every thread of the task (os-assisted-preemption, III.B). It
-// returns when /proc confirms every thread.
-func (s *supervisor) suspend(grace time.Duration) (proc.SuspendResult, error) {
-	s.op.Lock()
-	defer s.op.Unlock()
-	if err := s.want(running); err != nil {
-		return proc.SuspendResult{}, err
-	}
-	res, err := s.stop(grace)
-	if err == nil {
-		s.lock()
-	}
-	return res, err
-}
-
-func (s *supervisor) want(p phase) error {
-	switch have := s.currentPhase(); {
-	case have == p:
-		return nil
-	case have == ended:
-		return proc.ErrGone
-	default:
-		return fmt.Errorf("%w: it is %s", proc.ErrState, have.state())
-	}
-}
-
-// stop is suspend for callers that hold op and have checked the phase.
-func (s *supervisor) stop(grace time.Duration) (proc.SuspendResult, error) {
-	if grace <= 0 {
-		grace = defaultSuspendGrace
-	}
-	begin := linux.Clock()
-	var res proc.SuspendResult
-	tree, err := s.tree()
-	if err != nil {
-		return res, err
-	}
-	own := s.ownStops(tree)
-	h := newHalt(s, grace)
-	if err := h.run(tree); err != nil {
-		return res, errors.Join(err, s.contAllBut(own))
-	}
-	if err := s.isStopped(own); err != nil {
-		return res, err
-	}
-	res.Forced, res.Processes, res.Took = h.forced, len(tree)-1, linux.Clock()-begin
-	return res, nil
-}
-
-// isStopped notes that everything is stopped.
-func (s *supervisor) isStopped(own map[int]bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.phase == ended {
-		return proc.ErrGone
-	}
-	s.phase, s.selfStopped = stopped, own
-	s.acct.paused()
-	return nil
-}
-
-// ownStops are the processes that the task has stopped itself, and that stay
-// stopped at a resume.
-func (s *supervisor) ownStops(tree []linux.Stat) map[int]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own := map[int]bool{}
-	for _, p := range tree {
-		if p.State == 'T' && !s.reacting.has(p) {
-			own[p.PID] = true
-		}
-	}
-	return own
-}
-
 // halt is one stop of the tree.
 //
 // It goes from the root to the leaves: a process is stopped only when its parent
@@ -121,12 +45,13 @@ func (s *supervisor) ownStops(tree []linux.Stat) map[int]bool {
 // control do, would otherwise be told that its child is stopped, would stop itself,
 // and would count on a shell to continue both. One that is stopped itself notices
 // nothing: when it goes on its wait starts again, and by then its children run
-// (contAllBut).
+// (contEach).
 //
 // Processes that handle SIGTSTP get that and a grace, so that they can put external
 // state in order. Everything else gets SIGSTOP at once.
 type halt struct {
-	s            *supervisor
+	processes    *processes
+	init         int
 	begin, grace time.Duration
 	// asked and sent are when processes got SIGTSTP and SIGSTOP.
 	asked, sent map[int]time.Duration
@@ -144,17 +69,21 @@ type halt struct {
 }
 
 // newHalt begins a stop; without a grace no SIGTSTP is sent.
-func newHalt(s *supervisor, grace time.Duration) *halt {
-	return &halt{s: s, begin: linux.Clock(), grace: grace, asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, told: map[int]bool{}}
+func newHalt(p *processes, grace time.Duration) *halt {
+	return &halt{
+		processes: p, init: p.init(), begin: linux.Clock(), grace: grace,
+		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, told: map[int]bool{},
+	}
 }
 
-// run stops everything and confirms it. It begins with the given look at the tree.
-func (h *halt) run(tree []linux.Stat) error {
+// run stops everything and confirms it, unless the task is killed meanwhile. It begins
+// with the given look at the tree.
+func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 	deadline := h.begin + h.grace + stopTimeout
 	vfork := h.begin + vforkRetry
 	clean := 0
 	for round := 0; ; round++ {
-		if h.s.isKilled() {
+		if killed() {
 			return errKilled
 		}
 		still, err := h.look(tree)
@@ -176,14 +105,14 @@ func (h *halt) run(tree []linux.Stat) error {
 				vfork = now + vforkRetry
 				err = contChildren(tree, h.asleep)
 			case !h.waiting && round >= 10 && round%10 == 0: // forks faster than we look
-				err = h.s.signalAll(unix.SIGSTOP)
+				err = h.processes.signal(unix.SIGSTOP)
 			}
 			if err != nil {
 				return err
 			}
 			time.Sleep(min(100*time.Microsecond<<min(round, 6), 5*time.Millisecond))
 		}
-		if tree, err = h.s.tree(); err != nil {
+		if tree, err = h.processes.tree(); err != nil {
 			return err
 		}
 	}
@@ -233,7 +162,7 @@ func (h *halt) look(tree []linux.Stat) (still bool, err error) {
 // SIGSTOP.
 func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 	now := linux.Clock()
-	if h.grace > 0 && p.PID != h.s.initPID && p.Catches(unix.SIGTSTP) {
+	if h.grace > 0 && p.PID != h.init && p.Catches(unix.SIGTSTP) {
 		at, asked := h.asked[p.PID]
 		_, parentAsked := h.asked[p.PPID]
 		grace := h.grace
@@ -264,7 +193,7 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 func (h *halt) await(sent []linux.Stat, parents, quiet map[int]bool) error {
 	deadline := linux.Clock() + levelPatience
 	for _, p := range sent {
-		if p.PID == h.s.initPID { // waits for ends only
+		if p.PID == h.init { // waits for ends only
 			quiet[p.PID] = true
 			continue
 		}
@@ -305,7 +234,7 @@ func (h *halt) await(sent []linux.Stat, parents, quiet map[int]bool) error {
 // a child has been stopped is then lost in it, and it will find that none is. Whoever
 // has a handler gets none, because that may be ready for ends of children only.
 func (h *halt) tellFirst(p linux.Stat, parents map[int]bool) error {
-	if h.told[p.PID] || !parents[p.PID] || p.PID == h.s.initPID || !readsSIGCHLD(p) {
+	if h.told[p.PID] || !parents[p.PID] || p.PID == h.init || !readsSIGCHLD(p) {
 		return nil
 	}
 	h.told[p.PID] = true
@@ -380,72 +309,4 @@ func contChildren(tree []linux.Stat, parents []int) error {
 		}
 	}
 	return nil
-}
-
-// awaitStopped polls until all threads are stopped (then it returns "") or the
-// deadline has passed (then it names one that is not).
-func (s *supervisor) awaitStopped(deadline time.Duration) (string, error) {
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		tree, err := s.tree()
-		if err != nil {
-			return "", err
-		}
-		h := halt{s: s}
-		left, err := h.moving(tree)
-		if err != nil {
-			return "", err
-		}
-		if len(left) == 0 || linux.Clock() >= deadline {
-			return h.busy, nil
-		}
-		time.Sleep(pause)
-	}
-}
-
-const stopSignals = 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
-
-// settle makes a stopped tree ready for a dump: everything is stopped, also what
-// somebody has continued meanwhile, and no stop signal is pending. Pending ones are
-// left from the race of SIGTSTP and SIGSTOP and would interrupt what CRIU does in
-// the process. SIGCONT clears them, and the SIGSTOP right behind it is mostly taken
-// before the process returns to its own code.
-func (s *supervisor) settle() error {
-	deadline := linux.Clock() + stopTimeout
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		tree, err := s.tree()
-		if err != nil {
-			return err
-		}
-		h := newHalt(s, 0)
-		if err := h.run(tree); err != nil {
-			return err
-		}
-		unsettled, err := s.clearStops(tree)
-		if err != nil || unsettled == 0 {
-			return err
-		}
-		if linux.Clock() >= deadline {
-			return fmt.Errorf("%w for a dump within %v: stop signals stay pending", proc.ErrNotStopped, stopTimeout)
-		}
-		time.Sleep(pause)
-	}
-}
-
-// clearStops clears stop signals that are pending for stopped processes, and
-// returns for how many.
-func (s *supervisor) clearStops(tree []linux.Stat) (n int, err error) {
-	for _, p := range tree {
-		st, err := procs.Status(p.PID)
-		if err != nil || st.Pending&stopSignals == 0 {
-			continue // or it has just ended
-		}
-		n++
-		if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
-			return n, err
-		}
-		if err := linux.Signal(p.PID, unix.SIGSTOP); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }

@@ -1,0 +1,273 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/crash"
+	"headrace/internal/linux"
+	"headrace/proc"
+)
+
+// task is the task as its supervisor has it: what the daemon may ask for is done by its
+// methods.
+type task struct {
+	criu string // path of CRIU; empty: there is none
+	// stallLimit is how long CRIU may make no progress.
+	stallLimit time.Duration
+
+	home      home
+	stdio     stdio
+	lifeline  *lifeline // of an attached task, else nil
+	op        operation
+	processes processes
+	life      life
+	stops     stopper
+}
+
+// newTask begins to reap the task's processes, of which there are none yet.
+func newTask(dir string, isolated bool) *task {
+	t := &task{home: home{dir: dir, knownAs: dir}, life: life{over: make(chan struct{})}}
+	t.stops = stopper{op: &t.op, processes: &t.processes, life: &t.life, resumed: func() { t.lifeline.again() }}
+	t.processes.isolated = isolated
+	t.processes.reaper = newReaper(t.died)
+	return t
+}
+
+// hold asks the other end of the lifeline whether the command may start.
+func (t *task) hold() error {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if err := t.life.wantUnstarted(); err != nil {
+		return err
+	}
+	return t.lifeline.awaitGo()
+}
+
+// start starts the command of the spec in the task's directory. A command that
+// cannot be started ends the task with the reason in its Exit.
+func (t *task) start() error {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if err := t.life.wantUnstarted(); err != nil {
+		return err
+	}
+	spec, err := proc.ReadSpec(t.home.dir)
+	if err != nil {
+		return err
+	}
+	os.Remove(commandExit)
+	if t.processes.isolated {
+		if err := chooseFirstPID(); err != nil {
+			return err
+		}
+	}
+	files, err := t.stdio.open(spec)
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
+	reports, theirs, err := reportPair()
+	if err != nil {
+		return err
+	}
+	defer reports.Close()
+	if err := t.lifeline.awaitGo(); err != nil {
+		theirs.Close()
+		return err
+	}
+	read, err := t.startInit(spec, append(fds(files), theirs.Fd()))
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	defer close(read)
+	t.readReports(reports)
+	crash.Here("shim.started")
+	return nil
+}
+
+// reportPair is the way by which the parts that start the command report, and are
+// answered: our end and theirs.
+func reportPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), nil
+}
+
+func (t *task) startInit(spec proc.Spec, files []uintptr) (read chan struct{}, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	read, err = t.life.start(spec, func() error {
+		return t.processes.startIn(spec.Own, self, []string{"headrace-shim", "init", t.home.dir}, &syscall.ProcAttr{
+			Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", progressMark(t.home.dir)}, Files: files,
+			Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+	})
+	if err == nil {
+		t.processes.joinInBackground(read)
+	}
+	return read, err
+}
+
+// readReports takes in how the start went; it returns when the command runs, or
+// cannot.
+func (t *task) readReports(from io.ReadWriter) {
+	for dec := json.NewDecoder(io.LimitReader(from, maxReports)); ; {
+		var report startReport
+		if dec.Decode(&report) != nil {
+			return
+		}
+		if report.Output != nil {
+			answerReport(from, report.Output.Save("."))
+			continue
+		}
+		t.life.reported(report)
+	}
+}
+
+// answerReport tells the process that is about to become the command whether its
+// report was recorded.
+func answerReport(w io.Writer, err error) {
+	text := ""
+	if err != nil {
+		text = strings.ReplaceAll(err.Error(), "\n", " ")
+	}
+	fmt.Fprintln(w, text) // one that has gone needs no answer
+}
+
+// suspend stops every thread of the task, and locks it.
+func (t *task) suspend(grace time.Duration) (proc.SuspendResult, error) {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if err := t.life.want(running); err != nil {
+		return proc.SuspendResult{}, err
+	}
+	res, err := t.stops.stop(grace)
+	if err == nil {
+		t.processes.group.lock()
+	}
+	return res, err
+}
+
+// resume continues what suspend has stopped.
+func (t *task) resume() error {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if err := t.life.want(stopped); err != nil {
+		return err
+	}
+	return t.stops.cont()
+}
+
+// pageOut writes at least the given number of bytes of a suspended task to
+// swap, or what there is, and returns how much moved.
+func (t *task) pageOut(want int64) (int64, error) {
+	if err := t.life.want(stopped); err != nil {
+		return 0, err
+	}
+	use, err := t.processes.memory()
+	if err != nil {
+		return 0, err
+	}
+	var moved int64
+	for _, u := range use {
+		if moved >= want {
+			break
+		}
+		ranges, err := procs.Anonymous(u.pid)
+		if linux.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return moved, err
+		}
+		here := int64(0)
+		err = linux.AdviseProcess(u.pid, ranges, linux.PageOut, func(int64) bool {
+			st, err := procs.Status(u.pid)
+			if err == nil {
+				here = max(0, u.status.RSSAnon-st.RSSAnon)
+			}
+			return moved+here < want && t.life.now() == stopped
+		})
+		moved += here
+		if err != nil && !linux.Gone(err) {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+// pageIn starts to bring swapped memory back and returns how much was out. It
+// ends early when the task is stopped, or continued, meanwhile.
+func (t *task) pageIn() (int64, error) {
+	was := t.life.now()
+	use, err := t.processes.memory()
+	if err != nil {
+		return 0, err
+	}
+	var out int64
+	for _, u := range use {
+		if u.status.Swap == 0 {
+			continue
+		}
+		out += u.status.Swap
+		ranges, err := procs.Anonymous(u.pid)
+		if err == nil {
+			err = linux.AdviseProcess(u.pid, ranges, linux.WillNeed, func(int64) bool { return t.life.now() == was })
+		}
+		if err != nil && !linux.Gone(err) {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// stats measures the task.
+func (t *task) stats() (proc.Stats, error) {
+	t.stops.stopAgainIfContinued()
+	tree, err := t.processes.tree()
+	if err != nil {
+		return proc.Stats{}, err
+	}
+	st := proc.Stats{Continued: int(t.stops.continued.Load())}
+	init := t.processes.init()
+	var live proc.Usage
+	var use []memoryUse
+	for _, p := range tree {
+		if linux.Dead(p.State) {
+			continue
+		}
+		m, err := procs.Status(p.PID)
+		if err != nil {
+			continue // it has just ended; its usage comes with its death
+		}
+		live.User += p.User + p.ChildUser
+		live.System += p.System + p.ChildSystem
+		live.MaxResident = max(live.MaxResident, m.PeakRSS)
+		if r, w, err := procs.IO(p.PID); err == nil {
+			live.ReadBytes += r
+			live.WrittenBytes += w
+		}
+		use = append(use, memoryUse{p.PID, m})
+		st.Dirty += m.RSSAnon + m.RSSShmem + m.Swap
+		if p.PID != init {
+			st.Processes++
+		}
+	}
+	st.Resident, st.Swapped = t.processes.group.resident(use)
+	st.Share = share(tree, init, t.life.spec())
+	t.life.measured(&st, live)
+	return st, nil
+}
