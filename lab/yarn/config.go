@@ -1,6 +1,8 @@
 package yarn
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/xml"
 	"fmt"
 	"maps"
@@ -32,21 +34,61 @@ func (p properties) write(path string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// writeConfig makes the configuration of the ResourceManager, which the clients
-// use too, and of each NodeManager.
-func (c *Cluster) writeConfig() error {
-	if err := c.writeConfigDir(c.confDir(), c.site()); err != nil {
+// config is how the processes of a cluster are configured, and so where they find the
+// daemons that there is one of.
+type config struct {
+	*installation
+	ports   properties // of the ResourceManager
+	manager string     // its address
+}
+
+// newConfig chooses addresses, and makes the token of the manager.
+func newConfig(o Options) (*config, error) {
+	in, err := newInstallation(o)
+	if err != nil {
+		return nil, err
+	}
+	c := &config{installation: in}
+	if c.ports, err = freePorts(c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
+		"resource-tracker.address", "admin.address", "webapp.address"); err != nil || o.Mode != Headrace {
+		return c, err
+	}
+	port, err := freePorts(c.rmHost(), "", "manager")
+	if err != nil {
+		return nil, err
+	}
+	c.manager = port["manager"]
+	token := make([]byte, 24)
+	rand.Read(token)
+	for _, file := range []string{c.tokenFile(), c.yarnTokenFile()} {
+		if err := os.WriteFile(file, []byte(hex.EncodeToString(token)+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.giveToUser(c.yarnTokenFile())
+}
+
+func (c *config) managerURL() string { return "http://" + c.manager }
+func (c *config) tokenFile() string  { return filepath.Join(c.Dir, "token") }
+
+// yarnTokenFile is the ResourceManager's copy: each copy is for its owner only.
+func (c *config) yarnTokenFile() string { return filepath.Join(c.Dir, "token-yarn") }
+
+// writeAll makes the configuration of the ResourceManager, which the clients use too,
+// and of each NodeManager.
+func (c *config) writeAll(all machines) error {
+	if err := c.writeDir(c.confDir(), c.site()); err != nil {
 		return err
 	}
-	for _, n := range c.nodes {
-		if err := c.writeConfigDir(n.confDir(), c.nodeSite(n)); err != nil {
+	for _, m := range all {
+		if err := c.writeDir(m.path("conf"), m.site()); err != nil {
 			return err
 		}
 	}
 	return c.capacity().write(filepath.Join(c.confDir(), "capacity-scheduler.xml"))
 }
 
-func (c *Cluster) writeConfigDir(dir string, site properties) error {
+func (c *config) writeDir(dir string, site properties) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -76,7 +118,7 @@ log4j.appender.stderr.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c: %m%n
 `
 
 // site is yarn-site.xml without what is different for each NodeManager.
-func (c *Cluster) site() properties {
+func (c *config) site() properties {
 	heartbeat := strconv.FormatInt(c.o.Heartbeat.Milliseconds(), 10)
 	p := properties{
 		// Application masters find the ResourceManager by the configuration.
@@ -122,7 +164,7 @@ const (
 
 // addScheduler configures who schedules and who preempts. Preemption is made to be
 // quick and to take all that it is entitled to: what the cluster is for.
-func (c *Cluster) addScheduler(p properties) {
+func (c *config) addScheduler(p properties) {
 	const capacity = "yarn.resourcemanager.monitor.capacity.preemption."
 	p["yarn.resourcemanager.scheduler.monitor.enable"] = strconv.FormatBool(c.o.Mode != Wait)
 	p[capacity+"monitoring_interval"] = "500"
@@ -146,16 +188,16 @@ func (c *Cluster) addScheduler(p properties) {
 	}
 }
 
-// nodeSite is yarn-site.xml of a NodeManager.
-func (c *Cluster) nodeSite(n *node) properties {
-	p := c.site()
+// site is yarn-site.xml of the machine's NodeManager.
+func (m *machine) site() properties {
+	p := m.config.site()
 	own := properties{
-		"yarn.nodemanager.hostname":                      n.host,
-		"yarn.nodemanager.bind-host":                     n.host,
-		"yarn.nodemanager.local-dirs":                    n.at("local"),
-		"yarn.nodemanager.log-dirs":                      n.at("logs"),
-		"yarn.nodemanager.resource.memory-mb":            strconv.Itoa(c.o.Memory),
-		"yarn.nodemanager.resource.cpu-vcores":           strconv.Itoa(c.o.VCores),
+		"yarn.nodemanager.hostname":                      m.host,
+		"yarn.nodemanager.bind-host":                     m.host,
+		"yarn.nodemanager.local-dirs":                    m.at("local"),
+		"yarn.nodemanager.log-dirs":                      m.at("logs"),
+		"yarn.nodemanager.resource.memory-mb":            strconv.Itoa(m.o.Memory),
+		"yarn.nodemanager.resource.cpu-vcores":           strconv.Itoa(m.o.VCores),
 		"yarn.nodemanager.vmem-check-enabled":            "false",
 		"yarn.nodemanager.container-monitor.interval-ms": "1000",
 		// Else YARN leaves it to cgroups to keep the limits on memory.
@@ -167,23 +209,23 @@ func (c *Cluster) nodeSite(n *node) properties {
 		// Containers outlive a NodeManager that is killed.
 		"yarn.nodemanager.recovery.enabled":    "true",
 		"yarn.nodemanager.recovery.supervised": "true",
-		"yarn.nodemanager.recovery.dir":        n.path("recovery"),
+		"yarn.nodemanager.recovery.dir":        m.path("recovery"),
 		// Logs of containers stay until the cluster is gone.
 		"yarn.nodemanager.log.retain-seconds": "86400",
 	}
-	if c.o.Mode == Headrace {
+	if m.o.Mode == Headrace {
 		own["yarn.nodemanager.container-executor.class"] = headraceExecutor
 		own["yarn.nodemanager.container-monitor.process-tree.class"] = headraceTree
-		own["headrace.node.socket"] = wire.SocketPath(n.at(stateName))
+		own["headrace.node.socket"] = wire.SocketPath(m.at(stateName))
 	}
 	maps.Copy(p, own)
-	maps.Copy(p, n.ports)
-	maps.Copy(p, c.o.Properties)
+	maps.Copy(p, m.ports)
+	maps.Copy(p, m.o.Properties)
 	return p
 }
 
 // capacity is capacity-scheduler.xml.
-func (c *Cluster) capacity() properties {
+func (c *config) capacity() properties {
 	const scheduler, root = "yarn.scheduler.capacity.", "yarn.scheduler.capacity.root."
 	p := properties{
 		scheduler + "maximum-am-resource-percent": "1.0",
@@ -203,7 +245,7 @@ func (c *Cluster) capacity() properties {
 }
 
 // mapred is mapred-site.xml, with small JVMs.
-func (c *Cluster) mapred() properties {
+func (c *config) mapred() properties {
 	jvm := func(heap int) string {
 		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(smallJVM, " "))
 	}

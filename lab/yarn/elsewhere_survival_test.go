@@ -108,13 +108,13 @@ func (m *move) killNodes(t *testing.T) error {
 
 // doom has the daemon of a machine die at a crash point.
 func (m *move) doom(t *testing.T, i int, point string) error {
-	m.c.nodes[i].dies = point
+	m.c.machines[i].dies = point
 	return errors.Join(m.c.KillNode(i), m.c.StartNode(within(t, patience), i))
 }
 
 // afterDeath starts the daemon again when it has died, to die at another point perhaps.
 func (m *move) afterDeath(t *testing.T, i int, next string) error {
-	n := m.c.nodes[i]
+	n := m.c.machines[i]
 	err := await(within(t, patience), "wait for the death at "+n.dies, patience, func(context.Context) (bool, error) {
 		return n.agent.gone(), nil
 	})

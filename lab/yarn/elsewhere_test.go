@@ -156,7 +156,7 @@ func (d *departure) arrival(t *testing.T) *wire.Task {
 // show is what headrace show says of a task on a machine.
 func (c *Cluster) show(t *testing.T, i int, id string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), c.o.Binary, "--state-dir", c.nodes[i].stateDir(), "show", id).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), c.o.Binary, "--state-dir", c.machines[i].stateDir(), "show", id).CombinedOutput()
 	if err != nil {
 		t.Fatalf("headrace show: %v\n%s", err, out)
 	}

@@ -116,7 +116,7 @@ func (j *jobs) lostByYARN(t *testing.T, e Event) bool {
 		154: "Unable to locate pid file for container " + e.Container,
 		-1:  "Unable to get local resources when Container " + e.Container + " is at NEW",
 	}[e.Exit]
-	return why != "" && slices.ContainsFunc(j.c.nodes, func(n *node) bool {
+	return why != "" && slices.ContainsFunc(j.c.machines, func(n *machine) bool {
 		return logHas(j.c.logFile(fmt.Sprint("nm", n.index)), 0, why)
 	})
 }
@@ -219,7 +219,7 @@ func suspendedByUser(t *testing.T, j *jobs) {
 	low := j.start(t, ShellJob{Name: "held", Queue: "low", Memory: 2048}, 40)
 	low.awaitSteps(t, 10)
 	id := must(low.steps.Attempts())(t)["0"][0].Container
-	client := wire.NewHTTPClient(j.c.nodes[0].socket())
+	client := wire.NewHTTPClient(j.c.machines[0].socket())
 	defer client.CloseIdleConnections()
 	tasks := wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 	must(tasks.Suspend(t.Context(), &wire.VerbRequest{Id: id}))(t)
@@ -310,8 +310,8 @@ func containersOf(t *testing.T, c *Cluster, i int) []int {
 	for _, pid := range must(belong.Processes(c.Dir))(t) {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		dir := c.nodes[i].path("")
-		if strings.Contains(string(env), "LOCAL_DIRS="+dir) || strings.Contains(string(args), c.nodes[i].stateDir()) {
+		dir := c.machines[i].path("")
+		if strings.Contains(string(env), "LOCAL_DIRS="+dir) || strings.Contains(string(args), c.machines[i].stateDir()) {
 			pids = append(pids, pid)
 		}
 	}

@@ -91,6 +91,7 @@ func awaitSteps(t *testing.T, s Steps, n int) {
 // A stepsRun is a running job whose tasks do steps.
 type stepsRun struct {
 	*Run
+	c     *Cluster
 	steps Steps
 }
 
@@ -106,7 +107,7 @@ func shell(t *testing.T, c *Cluster, job ShellJob, count int, each time.Duration
 			c.KillApp(context.Background(), id)
 		}
 	})
-	return &stepsRun{run, s}
+	return &stepsRun{run, c, s}
 }
 
 // awaitSteps returns when so many are done in all tasks together.

@@ -2,178 +2,118 @@ package yarn
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
-	"headrace/internal/crash"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
 
-// manager is headrace manager.
-type manager struct {
-	address string
-	process *process
+// headraceDaemons are those of Headrace: the manager, and a node daemon on each machine.
+type headraceDaemons struct {
+	*config
+	machines machines
+	process  *process // the manager's
 }
 
-// stateName is the state directory of a node daemon among its node's.
-const stateName = "headrace"
-
-// newManager chooses the manager's address and makes the cluster's token.
-func (c *Cluster) newManager() error {
-	if c.o.Mode != Headrace {
-		return nil
+// StartDaemons starts the manager and the node daemons of a cluster that was started
+// without them, and returns when all have joined. flags are added to the command line
+// of each node daemon; nil: none.
+func (h *headraceDaemons) StartDaemons(ctx context.Context, policy string, flags func(node int) []string) error {
+	h.o.Policy = policy
+	for _, m := range h.machines {
+		m.flags = nil
+		if flags != nil {
+			m.flags = flags(m.index)
+		}
 	}
-	port, err := freePorts(c.rmHost(), "", "manager")
-	if err != nil {
+	return h.startDaemons(ctx)
+}
+
+func (h *headraceDaemons) startDaemons(ctx context.Context) error {
+	if err := h.StartManager(ctx); err != nil {
 		return err
 	}
-	c.manager = &manager{address: port["manager"]}
-	token := make([]byte, 24)
-	rand.Read(token)
-	for _, file := range []string{c.tokenFile(), c.yarnTokenFile()} {
-		if err := os.WriteFile(file, []byte(hex.EncodeToString(token)+"\n"), 0o600); err != nil {
+	for _, m := range h.machines {
+		if err := m.launchAgent(); err != nil {
 			return err
 		}
 	}
-	return c.giveToUser(c.yarnTokenFile())
+	return h.awaitJoined(ctx, h.machines...)
 }
 
-func (c *Cluster) managerURL() string { return "http://" + c.manager.address }
-func (c *Cluster) tokenFile() string  { return filepath.Join(c.Dir, "token") }
-
-// yarnTokenFile is the ResourceManager's copy: each copy is for its owner only.
-func (c *Cluster) yarnTokenFile() string { return filepath.Join(c.Dir, "token-yarn") }
-
-func (n *node) stateDir() string { return n.path(stateName) }
-func (n *node) socket() string   { return wire.SocketPath(n.stateDir()) }
-
-// startHeadrace starts the manager and all node daemons.
-func (c *Cluster) startHeadrace(ctx context.Context) error {
-	if err := c.StartManager(ctx); err != nil {
-		return err
+// StopDaemons ends them in good order, so that they may be started otherwise. No
+// container should be running.
+func (h *headraceDaemons) StopDaemons() (err error) {
+	for _, p := range h.daemons() {
+		err = errors.Join(err, p.stop())
 	}
-	for i := range c.nodes {
-		if err := c.launchNode(i); err != nil {
-			return err
-		}
-	}
-	return c.awaitJoined(ctx, len(c.nodes))
+	return err
 }
+
+// daemons are all of them, nil where one was killed, in the order in which they are
+// ended.
+func (h *headraceDaemons) daemons() []*process { return append(h.machines.agents(), h.process) }
 
 // StartManager starts headrace manager and returns when it answers.
-func (c *Cluster) StartManager(ctx context.Context) (err error) {
-	args := []string{"manager", "--listen", c.manager.address, "--token-file", c.tokenFile()}
-	if c.o.Policy != "" {
-		args = append(args, "--policy", c.o.Policy)
+func (h *headraceDaemons) StartManager(ctx context.Context) (err error) {
+	args := []string{"manager", "--listen", h.manager, "--token-file", h.tokenFile()}
+	if h.o.Policy != "" {
+		args = append(args, "--policy", h.o.Policy)
 	}
-	if c.manager.process, err = c.headrace("manager", append(args, c.o.ManagerFlags...), ""); err != nil {
+	cmd := h.command(h.o.Binary, append(args, h.o.ManagerFlags...))
+	if h.process, err = startProcess("headrace manager", h.logFile("headrace-manager"), cmd); err != nil {
 		return err
 	}
 	return await(ctx, "wait for the manager", startTime, func(ctx context.Context) (bool, error) {
-		if c.manager.process.gone() {
-			return false, &fatal{c.manager.process.problem()}
+		if h.process.gone() {
+			return false, &fatal{h.process.problem()}
 		}
-		_, err := c.Manager().Nodes(ctx, &wire.NodesRequest{})
+		_, err := h.Manager().Nodes(ctx, &wire.NodesRequest{})
 		return err == nil, err
 	})
 }
 
 // KillManager ends it with SIGKILL.
-func (c *Cluster) KillManager() error {
-	err := c.manager.process.kill()
-	c.manager.process = nil
-	return err
-}
+func (h *headraceDaemons) KillManager() error { return kill(&h.process) }
 
 // StartNode starts the node daemon beside NodeManager i, and returns when it has
 // joined the manager.
-func (c *Cluster) StartNode(ctx context.Context, i int) error {
-	if err := c.launchNode(i); err != nil {
+func (h *headraceDaemons) StartNode(ctx context.Context, i int) error {
+	if err := h.machines[i].launchAgent(); err != nil {
 		return err
 	}
-	return c.awaitHere(ctx, i)
+	return h.awaitJoined(ctx, h.machines[i])
 }
 
-// KillNode ends it with SIGKILL.
-func (c *Cluster) KillNode(i int) error {
-	err := c.nodes[i].agent.kill()
-	c.nodes[i].agent = nil
-	return err
-}
-
-func (c *Cluster) launchNode(i int) (err error) {
-	n := c.nodes[i]
-	args := []string{"node", "--config=", "--manager", c.managerURL(), "--token-file", c.tokenFile(), "--name", n.host,
-		"--state-dir", n.at(stateName)}
-	if c.o.User != "" {
-		args = append(args, "--operator", c.o.User)
-	}
-	return n.machine.do(func() error {
-		n.agent, err = c.headrace(fmt.Sprint("node", i), slices.Concat(args, c.o.NodeFlags, n.flags), n.dies)
-		return err
-	})
-}
-
-// headrace starts a daemon of Headrace, which dies at a crash point; empty: at none.
-func (c *Cluster) headrace(name string, args []string, dies string) (*process, error) {
-	cmd := c.command(c.o.Binary, args)
-	if dies != "" {
-		cmd.Env = append(cmd.Env, crash.Env+"="+dies)
-	}
-	return startProcess("headrace "+name, c.logFile("headrace-"+name), cmd)
-}
-
-// awaitJoined returns when so many nodes have joined the manager.
-func (c *Cluster) awaitJoined(ctx context.Context, want int) error {
-	return await(ctx, fmt.Sprintf("wait for %d nodes to join the manager", want), startTime, func(ctx context.Context) (bool, error) {
-		if err := c.died(); err != nil {
+// awaitJoined returns when the node daemons of machines have joined the manager.
+func (h *headraceDaemons) awaitJoined(ctx context.Context, all ...*machine) error {
+	return await(ctx, fmt.Sprintf("wait for %d nodes to join the manager", len(all)), startTime, func(ctx context.Context) (bool, error) {
+		if err := died(machines(all).agents()); err != nil {
 			return false, &fatal{err}
 		}
-		answer, err := c.Manager().Nodes(ctx, &wire.NodesRequest{})
+		answer, err := h.Manager().Nodes(ctx, &wire.NodesRequest{})
 		if err != nil {
 			return false, err
 		}
-		here := 0
+		here := map[string]bool{}
 		for _, n := range answer.Nodes {
-			if n.AwayMs == 0 {
-				here++
-			}
+			here[n.Name] = n.AwayMs == 0
 		}
-		return here >= want, nil
-	})
-}
-
-func (c *Cluster) awaitHere(ctx context.Context, i int) error {
-	return await(ctx, "wait for the node to join the manager", startTime, func(ctx context.Context) (bool, error) {
-		if p := c.nodes[i].agent; p.gone() {
-			return false, &fatal{p.problem()}
-		}
-		answer, err := c.Manager().Nodes(ctx, &wire.NodesRequest{})
-		if err != nil {
-			return false, err
-		}
-		for _, n := range answer.Nodes {
-			if n.Name == c.nodes[i].host {
-				return n.AwayMs == 0, nil
-			}
-		}
-		return false, nil
+		return !slices.ContainsFunc(all, func(m *machine) bool { return !here[m.host] }), nil
 	})
 }
 
 // Manager is a client of the manager, with the cluster's token.
-func (c *Cluster) Manager() wireconnect.ManagerServiceClient {
-	token, _ := os.ReadFile(c.tokenFile())
+func (h *headraceDaemons) Manager() wireconnect.ManagerServiceClient {
+	token, _ := os.ReadFile(h.tokenFile())
 	client := &http.Client{Timeout: 40 * time.Second, Transport: withToken(string(token))}
-	return wireconnect.NewManagerServiceClient(client, c.managerURL())
+	return wireconnect.NewManagerServiceClient(client, h.managerURL())
 }
 
 // withToken is a transport that presents a token. It keeps no connections, so that
@@ -182,44 +122,7 @@ type withToken string
 
 func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+trimmed(string(t)))
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(t)))
 	r.Close = true
 	return http.DefaultTransport.RoundTrip(r)
-}
-
-// Tasks are the tasks of the node daemon beside NodeManager i, those that have ended
-// too.
-func (c *Cluster) Tasks(ctx context.Context, i int) ([]*wire.Task, error) {
-	client := wire.NewHTTPClient(c.nodes[i].socket())
-	defer client.CloseIdleConnections()
-	answer, err := wireconnect.NewTaskServiceClient(client, wire.BaseURL).List(ctx, &wire.ListRequest{All: true})
-	if err != nil {
-		return nil, err
-	}
-	return answer.Tasks, nil
-}
-
-// AwaitTasks returns when the tasks of all nodes together satisfy ok; what says for
-// an error message what was waited for.
-func (c *Cluster) AwaitTasks(ctx context.Context, what string, limit time.Duration, ok func([]*wire.Task) bool) error {
-	var last []*wire.Task
-	err := await(ctx, "wait for "+what, limit, func(ctx context.Context) (bool, error) {
-		var all []*wire.Task
-		for i := range c.nodes {
-			tasks, err := c.Tasks(ctx, i)
-			if err != nil {
-				return false, err
-			}
-			all = append(all, tasks...)
-		}
-		last = all
-		return ok(all), nil
-	})
-	if err == nil {
-		return nil
-	}
-	for _, t := range last {
-		err = errors.Join(err, fmt.Errorf("%s: %s %s (%s)", t.Id, t.State, t.Doing, t.Reason))
-	}
-	return err
 }

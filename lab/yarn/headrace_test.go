@@ -135,7 +135,7 @@ func suspendInPlace(t *testing.T, c *Cluster) {
 // The application master has a container in the queue that gives way, and keeps it.
 func suspendDistributedShell(t *testing.T, c *Cluster) {
 	s := must(c.NewSteps("ds-low", lowSteps, 100*time.Millisecond))(t)
-	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), s}
+	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), c, s}
 	low.awaitSteps(t, 20)
 	high := shell(t, c, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10, 100*time.Millisecond)
 	suspended := awaitState(t, c, "suspended", 2)

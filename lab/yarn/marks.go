@@ -24,8 +24,8 @@ var decisionLine = regexp.MustCompile(`^time=(\S+) .*msg=preempt container=(\S+)
 // Decisions are those that the manager has written down since it was first started,
 // the oldest first. One that is the same as the last about its container is not
 // written down.
-func (c *Cluster) Decisions() ([]Decision, error) {
-	text, err := os.ReadFile(c.logFile("headrace-manager"))
+func (h *headraceDaemons) Decisions() ([]Decision, error) {
+	text, err := os.ReadFile(h.logFile("headrace-manager"))
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +54,14 @@ const preemptionClass = stockPreemption
 
 // LogMarks has the ResourceManager write down when it marks containers for
 // preemption, until it is started again. See Marks.
-func (c *Cluster) LogMarks(ctx context.Context) error {
-	address := "http://" + c.ports["yarn.resourcemanager.webapp.address"] + "/logLevel?user.name=" + url.QueryEscape(userName()) +
+func (rm *resourceManager) LogMarks(ctx context.Context) error {
+	address := "http://" + rm.ports["yarn.resourcemanager.webapp.address"] + "/logLevel?user.name=" + url.QueryEscape(userName()) +
 		"&log=" + preemptionClass + "&level=DEBUG"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := c.http.Do(req)
+	resp, err := rm.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("have the ResourceManager log preemptions: %w", err)
 	}
@@ -83,8 +83,8 @@ type Mark struct {
 var markLine = regexp.MustCompile(`^(\d\d:\d\d:\d\d,\d\d\d) DEBUG .*Send to scheduler: in app=(appattempt_\S+) `)
 
 // Marks are those since LogMarks that are not older than from, the oldest first.
-func (c *Cluster) Marks(from time.Time) ([]Mark, error) {
-	text, err := os.ReadFile(c.logFile("rm"))
+func (rm *resourceManager) Marks(from time.Time) ([]Mark, error) {
+	text, err := os.ReadFile(rm.logFile("rm"))
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,6 @@ import (
 // begins without the start of a virtual machine. It may be used by several
 // goroutines.
 type Masters struct {
-	c   *Cluster
 	run *Run
 
 	mu    sync.Mutex
@@ -29,7 +28,7 @@ type Masters struct {
 }
 
 // Masters starts one; it ends with the cluster. ctx is only for the start.
-func (c *Cluster) Masters(ctx context.Context) (*Masters, error) {
+func (c *clients) Masters(ctx context.Context) (*Masters, error) {
 	const heap = 192
 	path := []string{c.confDir(), c.o.Jars.Cluster, filepath.Join(c.o.Jars.Lib, "*")}
 	cmd := c.java(heap, "headrace.cluster.ShellMasters", path)
@@ -37,8 +36,8 @@ func (c *Cluster) Masters(ctx context.Context) (*Masters, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Masters{c: c, stdin: stdin, jobs: map[string][]Event{}}
-	if m.run, err = c.client("masters", cmd); err != nil {
+	m := &Masters{stdin: stdin, jobs: map[string][]Event{}}
+	if m.run, err = c.start("masters", cmd); err != nil {
 		return nil, err
 	}
 	_, err = m.Await(ctx, "", "ready")

@@ -9,12 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"headrace/lab/belong"
 )
 
 // endTime is how long a process gets to end, after it was asked to or killed.
@@ -130,41 +127,35 @@ func tailOf(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// smallJVM makes a JVM start quickly and stay small, and keeps it from leaving files
-// in /tmp. What comes from Maven's repository needs no second verification: that is an
-// eighth of the processor time of a start.
-var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
-	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
-
-// java is a command that runs a class with the given class path, as YARN's user.
-func (c *Cluster) java(heap int, class string, path []string, args ...string) *exec.Cmd {
-	all := append([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM...)
-	all = append(all, "-Dhadoop.log.dir="+c.Dir, "-Djava.io.tmpdir="+filepath.Join(c.Dir, "tmp"),
-		"-cp", strings.Join(path, ":"), class)
-	cmd := c.command(c.o.Jars.Java, append(all, args...))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.user}
-	return cmd
+// kill is kill of a process that is known as running no more.
+func kill(p **process) error {
+	err := (*p).kill()
+	*p = nil
+	return err
 }
 
-// command is one of a process of the cluster.
-func (c *Cluster) command(name string, args []string) *exec.Cmd {
-	all := append(append(slices.Clone(c.o.Wrap), name), args...)
-	cmd := exec.Command(all[0], all[1:]...)
-	cmd.Dir = c.Dir
-	cmd.Env = c.environment()
-	return cmd
-}
-
-// environment is that of every process of the cluster.
-func (c *Cluster) environment() []string {
-	var env []string
-	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
+// died says which of the processes has ended that should run; nil: none.
+func died(all []*process) (err error) {
+	for _, p := range all {
+		if p != nil && p.gone() {
+			err = errors.Join(err, p.problem())
 		}
 	}
-	return append(env, "JAVA_HOME="+c.javaHome, belong.Marker+"="+c.Dir)
+	return err
+}
+
+func logSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// logHas reports whether a log has a text after the given place.
+func logHas(path string, from int64, text string) bool {
+	b, err := os.ReadFile(path)
+	return err == nil && int64(len(b)) >= from && strings.Contains(string(b[from:]), text)
 }
 
 // poll is how long to wait between two looks at something that is about to happen.

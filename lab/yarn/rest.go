@@ -7,8 +7,50 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
+
+// resourceManager is YARN's.
+type resourceManager struct {
+	*config
+	machines machines
+	http     *http.Client
+	process  *process
+}
+
+func (rm *resourceManager) launchRM() (err error) {
+	const class = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+	rm.process, err = startProcess("ResourceManager", rm.logFile("rm"), rm.daemon(class, rm.confDir()))
+	return err
+}
+
+// KillRM ends the ResourceManager with SIGKILL.
+func (rm *resourceManager) KillRM() error { return kill(&rm.process) }
+
+// StartRM starts it again and returns when all NodeManagers that run are back.
+func (rm *resourceManager) StartRM(ctx context.Context) error {
+	if err := rm.launchRM(); err != nil {
+		return err
+	}
+	return rm.awaitNodes(ctx, rm.machines.running())
+}
+
+// awaitNodes returns when so many NodeManagers are registered.
+func (rm *resourceManager) awaitNodes(ctx context.Context, want int) error {
+	return await(ctx, fmt.Sprintf("wait for %d NodeManagers", want), startTime, func(ctx context.Context) (bool, error) {
+		if err := rm.died(); err != nil {
+			return false, &fatal{err}
+		}
+		m, err := rm.Metrics(ctx)
+		return err == nil && m.ActiveNodes == want, err
+	})
+}
+
+// died says which daemon has ended that should run; nil: none.
+func (rm *resourceManager) died() error {
+	return died(slices.Concat([]*process{rm.process}, rm.machines.nodeManagers(), rm.machines.agents()))
+}
 
 // Metrics are those of the whole cluster, as its ResourceManager counts them.
 // Memory is in MB.
@@ -27,11 +69,11 @@ type Metrics struct {
 }
 
 // Metrics asks the ResourceManager.
-func (c *Cluster) Metrics(ctx context.Context) (Metrics, error) {
+func (rm *resourceManager) Metrics(ctx context.Context) (Metrics, error) {
 	var answer struct {
 		ClusterMetrics Metrics `json:"clusterMetrics"`
 	}
-	err := c.get(ctx, "metrics", &answer)
+	err := rm.get(ctx, "metrics", &answer)
 	return answer.ClusterMetrics, err
 }
 
@@ -84,7 +126,7 @@ type queueInfo struct {
 }
 
 // QueueUse asks the ResourceManager, by queue.
-func (c *Cluster) QueueUse(ctx context.Context) (map[string]QueueUse, error) {
+func (rm *resourceManager) QueueUse(ctx context.Context) (map[string]QueueUse, error) {
 	var answer struct {
 		Scheduler struct {
 			Info struct {
@@ -94,7 +136,7 @@ func (c *Cluster) QueueUse(ctx context.Context) (map[string]QueueUse, error) {
 			} `json:"schedulerInfo"`
 		} `json:"scheduler"`
 	}
-	if err := c.get(ctx, "scheduler", &answer); err != nil {
+	if err := rm.get(ctx, "scheduler", &answer); err != nil {
 		return nil, err
 	}
 	out := map[string]QueueUse{}
@@ -138,33 +180,33 @@ func (a App) Ended() bool {
 }
 
 // Apps are all applications.
-func (c *Cluster) Apps(ctx context.Context) ([]App, error) {
+func (rm *resourceManager) Apps(ctx context.Context) ([]App, error) {
 	var answer struct {
 		Apps struct {
 			App []App `json:"app"`
 		} `json:"apps"`
 	}
-	err := c.get(ctx, "apps", &answer)
+	err := rm.get(ctx, "apps", &answer)
 	return answer.Apps.App, err
 }
 
 // App is one application.
-func (c *Cluster) App(ctx context.Context, id string) (App, error) {
+func (rm *resourceManager) App(ctx context.Context, id string) (App, error) {
 	var answer struct {
 		App App `json:"app"`
 	}
-	err := c.get(ctx, "apps/"+id, &answer)
+	err := rm.get(ctx, "apps/"+id, &answer)
 	return answer.App, err
 }
 
 // KillApp has YARN end an application. It returns when that has begun.
-func (c *Cluster) KillApp(ctx context.Context, id string) error {
-	_, err := c.call(ctx, http.MethodPut, "apps/"+id+"/state?user.name="+userName(), []byte(`{"state":"KILLED"}`))
+func (rm *resourceManager) KillApp(ctx context.Context, id string) error {
+	_, err := rm.call(ctx, http.MethodPut, "apps/"+id+"/state?user.name="+userName(), []byte(`{"state":"KILLED"}`))
 	return err
 }
 
-func (c *Cluster) get(ctx context.Context, path string, answer any) error {
-	body, err := c.call(ctx, http.MethodGet, path, nil)
+func (rm *resourceManager) get(ctx context.Context, path string, answer any) error {
+	body, err := rm.call(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -174,15 +216,15 @@ func (c *Cluster) get(ctx context.Context, path string, answer any) error {
 	return nil
 }
 
-func (c *Cluster) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	url := "http://" + c.ports["yarn.resourcemanager.webapp.address"] + "/ws/v1/cluster/" + path
+func (rm *resourceManager) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	url := "http://" + rm.ports["yarn.resourcemanager.webapp.address"] + "/ws/v1/cluster/" + path
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(req)
+	resp, err := rm.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask the ResourceManager for %s: %w", path, err)
 	}

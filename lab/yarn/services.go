@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,21 +46,19 @@ func (c *Cluster) Services(ctx context.Context) (*Services, error) {
 	}
 	s := &Services{c: c, conf: filepath.Join(c.Dir, "conf-services")}
 	site := c.site()
-	for name, value := range map[string]string{
+	maps.Copy(site, properties{
 		"hadoop.registry.zk.quorum": registry,
 		"yarn.service.base.path":    filepath.Join(c.Dir, "services"),
 		// The command itself submits, and no server that it would ask to do that.
 		"yarn.application.admin.client.class.yarn-service": "org.apache.hadoop.yarn.service.client.ServiceClient",
 		// The application master has the class path of the command: nothing is copied.
 		"yarn.is.minicluster": "true",
-	} {
-		site[name] = value
-	}
-	return s, c.writeConfigDir(s.conf, site)
+	})
+	return s, c.writeDir(s.conf, site)
 }
 
 // startZooKeeper returns its address when it listens.
-func (c *Cluster) startZooKeeper(ctx context.Context) (string, error) {
+func (c *clients) startZooKeeper(ctx context.Context) (string, error) {
 	dir := filepath.Join(c.Dir, "zookeeper")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
@@ -79,7 +78,7 @@ func (c *Cluster) startZooKeeper(ctx context.Context) (string, error) {
 		return "", err
 	}
 	path := []string{c.confDir(), filepath.Join(c.o.Jars.Lib, "*")}
-	run, err := c.client("zookeeper", c.java(clientHeap, "org.apache.zookeeper.server.ZooKeeperServerMain", path, conf))
+	run, err := c.start("zookeeper", c.java(clientHeap, "org.apache.zookeeper.server.ZooKeeperServerMain", path, conf))
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +103,7 @@ func (s *Services) Launch(ctx context.Context, job ServiceJob) (string, error) {
 	}
 	const class = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 	path := []string{s.conf, filepath.Join(s.c.o.Jars.Services, "*"), filepath.Join(s.c.o.Jars.Lib, "*")}
-	run, err := s.c.client(job.Name, s.c.java(clientHeap, class, path, "app", "-launch", job.Name, definition))
+	run, err := s.c.clients.start(job.Name, s.c.java(clientHeap, class, path, "app", "-launch", job.Name, definition))
 	if err != nil {
 		return "", err
 	}

@@ -37,8 +37,8 @@ done
 `
 
 // NewSteps makes the directory for a job below that of the cluster.
-func (c *Cluster) NewSteps(job string, count int, each time.Duration) (Steps, error) {
-	s := Steps{Dir: filepath.Join(c.Dir, "steps", job), Count: count, Each: each}
+func (in *installation) NewSteps(job string, count int, each time.Duration) (Steps, error) {
+	s := Steps{Dir: filepath.Join(in.Dir, "steps", job), Count: count, Each: each}
 	if err := os.MkdirAll(s.Dir, 0o777); err != nil {
 		return s, err
 	}

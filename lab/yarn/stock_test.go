@@ -67,7 +67,7 @@ func TestApplications(t *testing.T) {
 	t.Run("DistributedShell", func(t *testing.T) {
 		s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
 		run := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds", Queue: "low", Containers: 3, Memory: 256,
-			Command: s.Command() + "; echo done"}))(t), s}
+			Command: s.Command() + "; echo done"}))(t), c, s}
 		run.succeed(t, 3)
 		logs := must(c.ContainerLogs(must(run.ID(t.Context()))(t)))(t)
 		said := 0

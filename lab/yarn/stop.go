@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,9 +32,7 @@ func (c *Cluster) Stop() error {
 	for _, p := range c.hadoop() {
 		err = errors.Join(err, p.kill())
 	}
-	for _, p := range c.ours() {
-		err = errors.Join(err, p.stop())
-	}
+	err = errors.Join(err, c.StopDaemons())
 	left, lost := c.leftovers()
 	if len(left) > 0 {
 		err = errors.Join(err, fmt.Errorf("left behind by the cluster: %s", strings.Join(left, ", ")))
@@ -48,10 +46,10 @@ func (c *Cluster) Abandon() error {
 		return nil
 	}
 	var errs []error
-	for _, p := range append(c.hadoop(), c.ours()...) {
+	for _, p := range append(c.hadoop(), c.daemons()...) {
 		errs = append(errs, p.kill())
 	}
-	errs = append(errs, sweep(c.Dir), c.closeMachines())
+	errs = append(errs, sweep(c.Dir), c.machines.close())
 	c.http.CloseIdleConnections()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -72,30 +70,14 @@ func (c *Cluster) stopped() bool {
 // hadoop are the clients and daemons of YARN in the order in which they are ended.
 func (c *Cluster) hadoop() []*process {
 	c.mu.Lock()
-	all := append([]*process(nil), c.clients...)
-	c.mu.Unlock()
-	for _, n := range c.nodes {
-		all = append(all, n.nm)
-	}
-	return append(all, c.rm)
-}
-
-// ours are the daemons of Headrace.
-func (c *Cluster) ours() []*process {
-	var all []*process
-	for _, n := range c.nodes {
-		all = append(all, n.agent)
-	}
-	if c.manager != nil {
-		all = append(all, c.manager.process)
-	}
-	return all
+	defer c.mu.Unlock()
+	return slices.Concat(c.clients.all, c.nodeManagers(), []*process{c.resourceManager.process})
 }
 
 // settle kills the applications and returns when no container is left. Without the
 // daemons that it needs, there is nothing to wait for.
 func (c *Cluster) settle(ctx context.Context) error {
-	if c.rm == nil || c.rm.gone() || c.runningNodes() == 0 {
+	if rm := c.resourceManager.process; rm == nil || rm.gone() || c.running() == 0 {
 		return nil
 	}
 	apps, err := c.Apps(ctx)
@@ -138,16 +120,14 @@ func (c *Cluster) leftovers() ([]string, error) {
 		return nil, err
 	}
 	known := map[int]bool{}
-	for _, p := range append(c.hadoop(), c.ours()...) {
+	for _, p := range append(c.hadoop(), c.daemons()...) {
 		if p != nil {
 			known[p.cmd.Process.Pid] = true
 		}
 	}
 	left, err := linux.ProcFS("").MountedIn("self", c.Dir)
-	for _, n := range c.nodes {
-		mounts, e := n.machine.mounts(c.Dir)
-		left, err = append(left, mounts...), errors.Join(err, e)
-	}
+	mounts, e := c.mounts(c.Dir)
+	left, err = append(left, mounts...), errors.Join(err, e)
 	for _, pid := range pids {
 		if !known[pid] {
 			left = append(left, belong.Describe(pid))
@@ -168,14 +148,4 @@ func sweep(dir string) error {
 		}
 	}
 	return err
-}
-
-// Logs are the ends of all logs, for a person who has to find out what went wrong.
-func (c *Cluster) Logs() string {
-	var b strings.Builder
-	files, _ := filepath.Glob(filepath.Join(c.Dir, "log", "*.log"))
-	for _, f := range files {
-		fmt.Fprintf(&b, "---- %s\n%s\n", filepath.Base(f), tailOf(f))
-	}
-	return b.String()
 }

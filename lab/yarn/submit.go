@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -49,22 +50,20 @@ const exampleDriver = "org.apache.hadoop.examples.ExampleDriver"
 // A Run is an application and the client that has submitted it and waits for it, a
 // process of its own.
 type Run struct {
-	c      *Cluster
 	client *process
 	out    string // the file with the client's standard output
-	began  time.Time
 }
 
 // Shell runs a job by our own application master, which takes no room in the cluster
 // and starts again what YARN has taken away.
-func (c *Cluster) Shell(job ShellJob) (*Run, error) {
+func (c *clients) Shell(job ShellJob) (*Run, error) {
 	path := []string{c.confDir(), c.o.Jars.Cluster, filepath.Join(c.o.Jars.Lib, "*")}
-	return c.client(job.Name, c.java(clientHeap, "headrace.cluster.ShellMaster", path, shellArguments(job)...))
+	return c.start(job.Name, c.java(clientHeap, "headrace.cluster.ShellMaster", path, shellArguments(job)...))
 }
 
 // DistributedShell runs a job by YARN's own example of an application master, which
 // has a container of 256 MB.
-func (c *Cluster) DistributedShell(job ShellJob) (*Run, error) {
+func (c *clients) DistributedShell(job ShellJob) (*Run, error) {
 	const class = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 	conf, err := c.shellConf()
 	if err != nil {
@@ -79,20 +78,20 @@ func (c *Cluster) DistributedShell(job ShellJob) (*Run, error) {
 		"-container_memory", strconv.Itoa(orDefault(job.Memory, 128)), "-container_vcores", "1",
 		"-master_memory", "256", "-shell_command", job.Command}
 	path := []string{conf, filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Shell, "*")}
-	return c.client(job.Name, c.java(clientHeap, class, path, args...))
+	return c.start(job.Name, c.java(clientHeap, class, path, args...))
 }
 
 // shellConf makes a configuration with which application masters find what only
 // DistributedShell needs.
-func (c *Cluster) shellConf() (string, error) {
+func (c *clients) shellConf() (string, error) {
 	dir := filepath.Join(c.Dir, "conf-shell")
 	site := c.site()
 	site["yarn.application.classpath"] += "," + filepath.Join(c.o.Jars.Shell, "*")
-	return dir, c.writeConfigDir(dir, site)
+	return dir, c.writeDir(dir, site)
 }
 
 // MapReduce runs a job of MapReduce.
-func (c *Cluster) MapReduce(job MapReduceJob) (*Run, error) {
+func (c *clients) MapReduce(job MapReduceJob) (*Run, error) {
 	class, args := job.Class, job.Args
 	if class == "" {
 		if len(args) == 0 {
@@ -112,17 +111,25 @@ func (c *Cluster) MapReduce(job MapReduceJob) (*Run, error) {
 		args = args[1:]
 	}
 	path := []string{c.confDir(), filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Examples, "*")}
-	return c.client(job.Name, c.java(clientHeap, class, path, append(flags, args...)...))
+	return c.start(job.Name, c.java(clientHeap, class, path, append(flags, args...)...))
 }
 
 const clientHeap = 128
 
-// client starts a command that submits an application.
-func (c *Cluster) client(name string, cmd *exec.Cmd) (*Run, error) {
+// clients are the processes that have submitted applications, and others that YARN
+// knows nothing of.
+type clients struct {
+	*config
+	mu  sync.Mutex
+	all []*process
+}
+
+// start starts a command that submits an application.
+func (c *clients) start(name string, cmd *exec.Cmd) (*Run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	base := fmt.Sprintf("client%d-%s", len(c.clients), name)
-	r := &Run{c: c, out: filepath.Join(c.Dir, "log", base+".out"), began: time.Now()}
+	base := fmt.Sprintf("client%d-%s", len(c.all), name)
+	r := &Run{out: filepath.Join(c.Dir, "log", base+".out")}
 	out, err := os.Create(r.out)
 	if err != nil {
 		return nil, err
@@ -132,7 +139,7 @@ func (c *Cluster) client(name string, cmd *exec.Cmd) (*Run, error) {
 	if r.client, err = startProcess("client of "+name, c.logFile(base), cmd); err != nil {
 		return nil, err
 	}
-	c.clients = append(c.clients, r.client)
+	c.all = append(c.all, r.client)
 	return r, nil
 }
 
@@ -247,36 +254,9 @@ func (r *Run) Await(ctx context.Context, kind string, n int) (Event, error) {
 	return found, err
 }
 
-// ContainerLogs are the files that the containers of an application have written, by
-// container and name, as in container_1_1_01_000001/stdout.
-func (c *Cluster) ContainerLogs(app string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, n := range c.nodes {
-		dir := filepath.Join(n.path("logs"), app)
-		files, err := filepath.Glob(filepath.Join(dir, "container_*", "*"))
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				return nil, err
-			}
-			name, err := filepath.Rel(dir, f)
-			if err != nil {
-				return nil, err
-			}
-			out[name] = string(text)
-		}
-	}
-	return out, nil
-}
-
 func userName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
 	return "root"
 }
-
-func trimmed(s string) string { return strings.TrimSpace(s) }

@@ -202,7 +202,7 @@ func killCheckpointed(t *testing.T, j *jobs) {
 	low.kill(t)
 	high.kill(t)
 	idle(t, j.c)
-	if entries := must(os.ReadDir(j.c.nodes[0].stateDir() + "/checkpoints"))(t); len(entries) > 1 {
+	if entries := must(os.ReadDir(j.c.machines[0].stateDir() + "/checkpoints"))(t); len(entries) > 1 {
 		t.Errorf("checkpoints are left: %v", entries)
 	}
 }

@@ -32,7 +32,7 @@ func frameworkJar(t *testing.T, c *Cluster, framework string) string {
 // node does something with the daemon beside the only NodeManager.
 func (c *Cluster) node(t *testing.T, do func(context.Context, wireconnect.TaskServiceClient) (*wire.Task, error)) *wire.Task {
 	t.Helper()
-	client := wire.NewHTTPClient(c.nodes[0].socket())
+	client := wire.NewHTTPClient(c.machines[0].socket())
 	defer client.CloseIdleConnections()
 	return must(do(within(t, patience), wireconnect.NewTaskServiceClient(client, wire.BaseURL)))(t)
 }
@@ -147,7 +147,7 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	with := map[string]string{
 		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.KeepAlivePolicy",
 		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
-		"headrace.node.socket":                    c.nodes[0].socket(),
+		"headrace.node.socket":                    c.machines[0].socket(),
 	}
 	suspended, checkpointed := startWords(t, c, "suspended", with), startWords(t, c, "checkpointed", with)
 	lost := startWords(t, c, "lost", nil)
@@ -234,7 +234,7 @@ func TestTimeoutOfSpark(t *testing.T) {
 		"spark.plugins":                     "headrace.spark.KeepAlivePlugin",
 		"spark.jars":                        frameworkJar(t, c, "spark"),
 		"spark.rpc.io.connectionTimeout":    "600s",
-		"spark.hadoop.headrace.node.socket": c.nodes[0].socket(),
+		"spark.hadoop.headrace.node.socket": c.machines[0].socket(),
 	}
 	suspended, checkpointed := startSlowSum(t, c, "suspended", with), startSlowSum(t, c, "checkpointed", with)
 	lost := startSlowSum(t, c, "lost", nil)
@@ -310,5 +310,5 @@ func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]s
 	args = append(args, "--class", "headrace.sparkyarn.SlowSum", app, fmt.Sprint(slowNumbers), "100")
 	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), spark}, args...)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
-	return must(c.client(name, cmd))(t)
+	return must(c.clients.start(name, cmd))(t)
 }

@@ -56,7 +56,7 @@ func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 		i := nodeOf(t, j.c, id)
 		on[i] = true
 		for other := range j.c.Nodes() {
-			_, err := os.Stat(j.c.nodes[other].path("headrace/tasks/" + id))
+			_, err := os.Stat(j.c.machines[other].path("headrace/tasks/" + id))
 			if there := err == nil; there != (i == other) {
 				t.Errorf("%s is on machine %d; machine %d has files of it: %v", id, i, other, there)
 			}
@@ -143,12 +143,12 @@ func loseMachine(t *testing.T, j *jobs) {
 
 // loseMachine ends everything on machine i at once, and returns.
 func (c *Cluster) loseMachine(i int) error {
-	n := c.nodes[i]
+	n := c.machines[i]
 	err := errors.Join(c.KillNM(i), c.KillNode(i))
 	pids, e := belong.Processes(c.Dir)
 	err = errors.Join(err, e)
 	for _, pid := range pids {
-		if n.machine.has(pid, n.path("")) {
+		if n.ns.has(pid, n.path("")) {
 			err = errors.Join(err, belong.Kill(pid))
 		}
 	}

@@ -34,11 +34,3 @@ func credential(account string) (*syscall.Credential, error) {
 	}
 	return &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}, nil
 }
-
-// giveToUser has YARN's user own a file or directory.
-func (c *Cluster) giveToUser(path string) error {
-	if c.user == nil {
-		return nil
-	}
-	return os.Chown(path, int(c.user.Uid), int(c.user.Gid))
-}

@@ -51,7 +51,7 @@ func TestOrdinaryUser(t *testing.T) {
 func (c *Cluster) shown(t *testing.T, account, container, state string) {
 	t.Helper()
 	as := must(credential(account))(t)
-	cmd := exec.CommandContext(within(t, patience), c.o.Binary, "--state-dir", c.nodes[0].stateDir(), "ps")
+	cmd := exec.CommandContext(within(t, patience), c.o.Binary, "--state-dir", c.machines[0].stateDir(), "ps")
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: as}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -89,12 +89,12 @@ func clientAs(t *testing.T, uid int, socket string) *http.Client {
 // A stranger is told of no container, and changes none.
 func strangerSeesNothing(t *testing.T, c *Cluster, f *fill) {
 	ctx := within(t, patience)
-	client := clientAs(t, strangerID, c.nodes[0].socket())
+	client := clientAs(t, strangerID, c.machines[0].socket())
 	host, tasks := wireconnect.NewHostServiceClient(client, wire.BaseURL), wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 
 	application := must(f.low.ID(ctx))(t)
 	for uid, want := range map[int]int{int(c.user.Uid): 2, strangerID: 0} {
-		host := wireconnect.NewHostServiceClient(clientAs(t, uid, c.nodes[0].socket()), wire.BaseURL)
+		host := wireconnect.NewHostServiceClient(clientAs(t, uid, c.machines[0].socket()), wire.BaseURL)
 		told := must(host.Application(ctx, &wire.ApplicationRequest{Scheduler: "yarn", Application: application}))(t)
 		if len(told.Containers) != want {
 			t.Errorf("user %d is told of %v, want %d containers", uid, told.Containers, want)
@@ -142,7 +142,7 @@ func containers(t *testing.T, c *Cluster) []string {
 func announcedForOthers(t *testing.T, c *Cluster) {
 	ctx := within(t, patience)
 	const id = "container_1_1_01_000001"
-	host := wireconnect.NewHostServiceClient(clientAs(t, int(c.user.Uid), c.nodes[0].socket()), wire.BaseURL)
+	host := wireconnect.NewHostServiceClient(clientAs(t, int(c.user.Uid), c.machines[0].socket()), wire.BaseURL)
 	for _, account := range []string{c.o.User, "root"} {
 		announced := must(host.Prepare(ctx, &wire.PrepareRequest{Id: id, User: account, Hosting: &wire.Hosting{Scheduler: "yarn"}}))(t)
 		argv := append(announced.Argv, "sh", "-c", "id -u")

@@ -15,9 +15,9 @@ import (
 )
 
 // testMachine skips the test where there can be none.
-func testMachine(t *testing.T, own, home string) *machine {
+func testMachine(t *testing.T, own, home string) *namespace {
 	t.Helper()
-	m, err := newMachine(own, home)
+	m, err := newNamespace(own, home)
 	if errors.Is(err, unix.EPERM) {
 		t.Skip(err)
 	}
@@ -30,7 +30,7 @@ func testMachine(t *testing.T, own, home string) *machine {
 
 // has reports whether a process is on the machine, with a mount namespace of its own
 // perhaps, by the directory that the machine has at home.
-func (m *machine) has(pid int, own string) bool {
+func (m *namespace) has(pid int, own string) bool {
 	there, err := os.Stat(filepath.Join(fmt.Sprintf("/proc/%d/root", pid), m.home))
 	if err != nil {
 		return false
@@ -49,7 +49,7 @@ func TestMachines(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var machines []*machine
+	var machines []*namespace
 	for _, name := range names {
 		m := testMachine(t, filepath.Join(dir, name), home)
 		machines = append(machines, m)

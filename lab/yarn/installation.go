@@ -1,0 +1,152 @@
+package yarn
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"headrace/internal/freeport"
+	"headrace/lab/belong"
+)
+
+// dirPrefix begins the name of a cluster's directory.
+const dirPrefix = "headrace-yarn-"
+
+// An installation is what all processes of a cluster share: programs, a directory, a
+// network, a user, an environment.
+type installation struct {
+	// Dir has everything that the cluster writes. Logs of daemons and clients are in
+	// Dir/log.
+	Dir string
+
+	o        Options
+	lock     *os.File // nil when the directory is kept
+	network  string   // the first three bytes of its addresses
+	javaHome string
+	user     *syscall.Credential // of the option User; nil: that of this process
+}
+
+func newInstallation(o Options) (*installation, error) {
+	user, err := credential(o.User)
+	if err != nil {
+		return nil, err
+	}
+	java, err := filepath.EvalSymlinks(o.Jars.Java)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := removeStale(o.Dir); err != nil {
+		return nil, fmt.Errorf("remove what a killed process has left: %w", err)
+	}
+	dir, err := os.MkdirTemp(o.Dir, dirPrefix)
+	if err != nil {
+		return nil, err
+	}
+	s := &installation{Dir: dir, o: o, user: user, javaHome: filepath.Dir(filepath.Dir(java)),
+		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
+	if !o.Keep {
+		if s.lock, err = lockDir(dir, os.O_CREATE); err != nil {
+			return nil, err
+		}
+	}
+	// Containers may belong to others.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"log", "tmp"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return s, errors.Join(s.giveToUser(dir), s.giveToUser(filepath.Join(dir, "tmp")))
+}
+
+// freePorts finds a port for each of the properties. They are free when it returns,
+// nobody else uses the address, and the kernel gives them to nobody.
+func freePorts(host, prefix string, names ...string) (properties, error) {
+	p := properties{}
+	for _, name := range names {
+		l, err := freeport.Listen(host)
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		p[prefix+name] = l.Addr().String()
+	}
+	return p, nil
+}
+
+func (s *installation) rmHost() string  { return s.network + "1" }
+func (s *installation) confDir() string { return filepath.Join(s.Dir, "conf") }
+
+func (s *installation) logFile(name string) string {
+	return filepath.Join(s.Dir, "log", name+".log")
+}
+
+// Logs are the ends of all logs, for a person who has to find out what went wrong.
+func (s *installation) Logs() string {
+	var b strings.Builder
+	files, _ := filepath.Glob(s.logFile("*"))
+	for _, f := range files {
+		fmt.Fprintf(&b, "---- %s\n%s\n", filepath.Base(f), tailOf(f))
+	}
+	return b.String()
+}
+
+// giveToUser has YARN's user own a file or directory.
+func (s *installation) giveToUser(path string) error {
+	if s.user == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.user.Uid), int(s.user.Gid))
+}
+
+// smallJVM makes a JVM start quickly and stay small, and keeps it from leaving files
+// in /tmp. What comes from Maven's repository needs no second verification: that is an
+// eighth of the processor time of a start.
+var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
+	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
+
+// java is a command that runs a class with the given class path, as YARN's user.
+func (s *installation) java(heap int, class string, path []string, args ...string) *exec.Cmd {
+	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM, []string{"-Dhadoop.log.dir=" + s.Dir,
+		"-Djava.io.tmpdir=" + filepath.Join(s.Dir, "tmp"), "-cp", strings.Join(path, ":"), class}, args)
+	cmd := s.command(s.o.Jars.Java, all)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
+	return cmd
+}
+
+// daemon is a command that runs one of Hadoop's daemons, with the plug-ins if they are
+// asked for.
+func (s *installation) daemon(class, conf string) *exec.Cmd {
+	const heap = 192 // MB
+	path := []string{conf}
+	if s.o.Mode == Headrace {
+		path = append(path, s.o.Jars.Plugin)
+	}
+	return s.java(heap, class, append(path, filepath.Join(s.o.Jars.Lib, "*")))
+}
+
+// command is one of a process of the cluster.
+func (s *installation) command(name string, args []string) *exec.Cmd {
+	all := slices.Concat(s.o.Wrap, []string{name}, args)
+	cmd := exec.Command(all[0], all[1:]...)
+	cmd.Dir = s.Dir
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "JAVA_HOME="+s.javaHome, belong.Marker+"="+s.Dir)
+	return cmd
+}
