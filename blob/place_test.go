@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"headrace/internal/testkit"
 )
 
 // eachPlace runs a test on every kind of place.
@@ -49,16 +51,7 @@ func create(t testing.TB, p Place, name, contents string) error {
 
 func read(t testing.TB, p Place, name string) string {
 	t.Helper()
-	r, err := p.Open(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return testkit.Content(p.Open(t.Context(), name))(t)
 }
 
 func TestPlace(t *testing.T) { eachPlace(t, testPlace) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"headrace/hdfs/hdfstest"
+	"headrace/internal/testkit"
 )
 
 var testHDFS hdfstest.Shared
@@ -54,16 +55,7 @@ func create(ctx context.Context, c *Client, path, contents string) error {
 
 func read(t *testing.T, c *Client, path string) string {
 	t.Helper()
-	r, err := c.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return testkit.Content(c.Open(t.Context(), path))(t)
 }
 
 // TestFiles does everything to a file once, and sees what is refused.

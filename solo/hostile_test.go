@@ -1,7 +1,6 @@
 package solo
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -52,24 +51,8 @@ func startAttack(t *testing.T, uid uint32, socket, name string) (note string, en
 	cmd.Env = append(os.Environ(), callEnv+"="+socket, exitAtOnce)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
 	cmd.Dir, cmd.Stderr = "/", os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	end = sync.OnceFunc(func() {
-		in.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	t.Cleanup(end)
-	note, err = bufio.NewReader(out).ReadString('\n')
+	out, end := testkit.Converse(t, cmd)
+	note, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatalf("the attack %q did not begin: %v", name, err)
 	}

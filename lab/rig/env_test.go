@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/lab/work"
 )
 
@@ -178,19 +179,7 @@ func leaveProcess(t *testing.T, dir string) <-chan struct{} {
 	copyFile(t, sleep, program)
 	cmd := exec.Command(program, "600")
 	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-	})
-	return ended
+	return testkit.Start(t, cmd)
 }
 
 func copyFile(t *testing.T, from, to string) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/lab/belong"
 )
 
@@ -25,7 +26,7 @@ func TestRemoveStale(t *testing.T) {
 	must(lockDir(dirs["killed"], os.O_CREATE))(t).Close()
 	alive := must(lockDir(dirs["alive"], os.O_CREATE))(t)
 	defer alive.Close()
-	ended := map[string]chan struct{}{}
+	ended := map[string]<-chan struct{}{}
 	for name, dir := range dirs {
 		ended[name] = sleepIn(t, dir)
 	}
@@ -51,21 +52,9 @@ func TestRemoveStale(t *testing.T) {
 }
 
 // sleepIn starts a process of the cluster in dir; the channel is closed at its end.
-func sleepIn(t *testing.T, dir string) chan struct{} {
+func sleepIn(t *testing.T, dir string) <-chan struct{} {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
 	cmd.Env = append(os.Environ(), belong.Marker+"="+dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-	})
-	return ended
+	return testkit.Start(t, cmd)
 }

@@ -1,13 +1,13 @@
 package needs
 
 import (
-	"bufio"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"headrace/internal/testkit"
 )
 
 // TestObserve looks at a real process.
@@ -15,20 +15,8 @@ func TestObserve(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command("sh", "-c", "touch read written gone; mkfifo pipe; exec 3<read 4>>written 5<gone 6<>pipe 7</dev/null; rm gone; echo ready; read x")
 	cmd.Dir = dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer in.Close()
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+	out, _ := testkit.Converse(t, cmd)
+	if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
 		t.Fatal(line, err)
 	}
 	n, err := Observe([]int{cmd.Process.Pid})
@@ -49,9 +37,6 @@ func TestObserve(t *testing.T) {
 	}
 	if !slices.ContainsFunc(n.Mapped, func(p string) bool { return strings.Contains(p, "/libc") }) || slices.ContainsFunc(n.Mapped, func(p string) bool { return p[0] != '/' }) {
 		t.Errorf("mapped: %q", n.Mapped)
-	}
-	if _, err := io.WriteString(in, "\n"); err != nil {
-		t.Fatal(err)
 	}
 	if gone, err := Observe([]int{1 << 30}); err != nil || len(gone.Open)+len(gone.Mapped) != 0 {
 		t.Errorf("a process that has ended: %+v, %v", gone, err)
