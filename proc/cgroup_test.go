@@ -270,9 +270,7 @@ func TestRestoreWithoutCgroup(t *testing.T) {
 // log says so.
 func TestRestoreWhereNoCgroupCanBe(t *testing.T) {
 	w := newWorld(t).needCheckpoints().withCgroups(anyGroup)
-	s := w.spec("count", "python3", "-c", counter)
-	task := w.start(s)
-	w.awaitOutput(task, "\n3 ")
+	s, task := w.counting()
 	w.checkpoint(task)
 	w.removeGroup("count")
 	w.rt.Cgroups = nil // a daemon without the rights

@@ -102,9 +102,7 @@ func TestCheckpointRestore(t *testing.T) {
 
 func TestCheckpointOfSuspended(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("count", "python3", "-c", counter)
-	task := w.start(s)
-	w.awaitOutput(task, "\n3 ")
+	s, task := w.counting()
 	_, err := task.Suspend(w.ctx, 0)
 	w.must(err)
 	w.checkpoint(task)
@@ -268,9 +266,7 @@ func fullDisk(t *testing.T, options string) {
 // A damaged checkpoint is never restored.
 func TestDamagedCheckpoint(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("count", "python3", "-c", counter)
-	task := w.start(s)
-	w.awaitOutput(task, "\n3 ")
+	s, task := w.counting()
 	w.checkpoint(task)
 	task = w.restore(s, proc.RestoreOptions{})
 	w.awaitOutput(task, "\n12 ")
@@ -319,9 +315,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 // the log is cut back, and every line comes once.
 func TestOlderCheckpointAfterTheLastIsGone(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("count", "python3", "-c", counter)
-	task := w.start(s)
-	w.awaitOutput(task, "\n3 ")
+	s, task := w.counting()
 	w.checkpoint(task)
 	task = w.restore(s, proc.RestoreOptions{})
 	w.awaitOutput(task, "\n12 ")

@@ -105,6 +105,15 @@ func (w *world) start(s proc.Spec) *proc.Task {
 	return t
 }
 
+// counting starts a task that counts, and returns when it has come to three.
+func (w *world) counting() (proc.Spec, *proc.Task) {
+	w.Helper()
+	s := w.spec("count", "python3", "-c", counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	return s, task
+}
+
 func (w *world) end(t *proc.Task) proc.Exit {
 	w.Helper()
 	select {

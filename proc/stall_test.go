@@ -106,9 +106,7 @@ func TestRestoreThatMakesNoProgress(t *testing.T) {
 			w := newWorld(t).needCheckpoints()
 			w.rt.StallLimit = time.Second
 			real := w.rt.CRIU
-			s := w.spec("count", "python3", "-c", counter)
-			task := w.start(s)
-			w.awaitOutput(task, "\n3 ")
+			s, task := w.counting()
 			w.checkpoint(task)
 			task.Close()
 			w.endShim("count")
@@ -230,9 +228,7 @@ func (w *world) killWithin(limit time.Duration, task *proc.Task) {
 // another.
 func TestDismiss(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("count", "python3", "-c", counter)
-	task := w.start(s)
-	w.awaitOutput(task, "\n3 ")
+	s, task := w.counting()
 	if err := task.Dismiss(w.ctx); !errors.Is(err, proc.ErrState) {
 		t.Errorf("of a running task: %v, want ErrState", err)
 	}

@@ -1,7 +1,7 @@
 package shim
 
 import (
-	"os"
+	"io"
 	"os/exec"
 	"testing"
 	"time"
@@ -60,18 +60,12 @@ func TestProgressOf(t *testing.T) {
 		}
 		return progressOf([]linux.Stat{st})
 	}
-	r, w, err := os.Pipe()
+	cmd := exec.Command("cat")
+	w, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("cat")
-	cmd.Stdin = r
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer w.Close()
-	r.Close()
+	testkit.Start(t, cmd)
 	stable := func() progress {
 		for last := look(cmd); ; {
 			time.Sleep(20 * time.Millisecond)
@@ -83,7 +77,7 @@ func TestProgressOf(t *testing.T) {
 		}
 	}
 	before := stable()
-	if _, err := w.WriteString("x"); err != nil {
+	if _, err := io.WriteString(w, "x"); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Await(t, "a sign of the byte that was read", func() bool { return look(cmd).bytes != before.bytes })
