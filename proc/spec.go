@@ -118,6 +118,18 @@ type Usage struct {
 	WrittenBytes int64         `json:"written_bytes"`
 }
 
+// Plus is what was used by u and more together.
+func (u Usage) Plus(more Usage) Usage {
+	u.User += more.User
+	u.System += more.System
+	u.Running += more.Running
+	u.OverheadCPU += more.OverheadCPU
+	u.MaxResident = max(u.MaxResident, more.MaxResident)
+	u.ReadBytes += more.ReadBytes
+	u.WrittenBytes += more.WrittenBytes
+	return u
+}
+
 // Stats is what a task uses now.
 type Stats struct {
 	State headrace.TaskState `json:"state"`

@@ -175,7 +175,7 @@ func (l *life) startOver(t *task, reason string) {
 	l.inputs.giveUpLease(t)
 	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
-	t.rec.Base = journal.AddUsage(t.rec.Base, t.rec.Last)
+	t.rec.Base = t.rec.Base.Plus(t.rec.Last)
 	t.rec.Last = proc.Usage{}
 	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
 	t.known = false

@@ -5,7 +5,6 @@ import (
 
 	"headrace"
 	"headrace/proc"
-	"headrace/solo/journal"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -96,7 +95,7 @@ func wireUsage(snap *snapshot) *wire.Usage {
 		now = *snap.stats
 		last = now.Usage
 	}
-	u := journal.AddUsage(snap.rec.Base, last)
+	u := snap.rec.Base.Plus(last)
 	return &wire.Usage{
 		UserCpu: u.User.Seconds(), SystemCpu: u.System.Seconds(),
 		Resident: now.Resident, Swapped: now.Swapped, Dirty: now.Dirty, MaxResident: u.MaxResident,

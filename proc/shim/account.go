@@ -74,14 +74,3 @@ func (a *account) total() proc.Usage {
 // saved marks a start or a checkpoint at a usage: what comes after would be
 // lost by a kill.
 func (a *account) saved(u proc.Usage) { a.savedCPU, a.savedRunning = u.User+u.System, u.Running }
-
-func add(a, b proc.Usage) proc.Usage {
-	a.User += b.User
-	a.System += b.System
-	a.Running += b.Running
-	a.OverheadCPU += b.OverheadCPU
-	a.ReadBytes += b.ReadBytes
-	a.WrittenBytes += b.WrittenBytes
-	a.MaxResident = max(a.MaxResident, b.MaxResident)
-	return a
-}

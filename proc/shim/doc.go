@@ -10,6 +10,12 @@
 //	                          that nothing that goes wrong there can end the task
 //	headrace-shim swap-probe  measures swap with memory of its own
 //
+// Inside the supervisor, from the bottom: processes are those of the task, and their
+// cgroup; life is what is known of the task, up to the record of its end; an operation
+// is what is done, one at a time, and called off by a kill; the stopper stops and
+// continues; one dump and one restoration run CRIU, and end it when it makes no progress;
+// task is all of these, and the supervisor itself only answers the daemon.
+//
 // The supervisor takes no decisions. It does one operation on its tree at a
 // time; a kill interrupts a dump. That of an attached task (package attach) asks
 // before it starts the command, passes signals on, and ends the task when whoever

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,35 +20,28 @@ const joinPatience = 2 * time.Second
 
 // group is the task's own cgroup: whether its processes are in it, and frozen there.
 type group struct {
-	mu     sync.Mutex // guards what follows
-	own    cgroup.Group
-	joined <-chan struct{} // closed when they are in it; nil: nobody moves them
-	frozen bool
+	own    atomic.Pointer[cgroup.Group]
+	frozen atomic.Bool
+	// joined is closed when they are in it; nil: nobody moves them. It is for whoever
+	// holds op.
+	joined <-chan struct{}
 }
 
 // is returns its directories.
-func (g *group) is() cgroup.Group {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.own
-}
-
-func (g *group) set(own cgroup.Group) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.own = own
+func (g *group) is() (own cgroup.Group) {
+	if p := g.own.Load(); p != nil {
+		own = *p
+	}
+	return own
 }
 
 // awaitJoined returns when the task is in its cgroup.
 func (g *group) awaitJoined() {
-	g.mu.Lock()
-	joined := g.joined
-	g.mu.Unlock()
-	if joined == nil {
+	if g.joined == nil {
 		return
 	}
 	select {
-	case <-joined:
+	case <-g.joined:
 	case <-time.After(joinPatience):
 	}
 }
@@ -61,29 +54,17 @@ func (g *group) lock() {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "freeze the stopped task: %v\n", err)
 	}
-	g.mu.Lock()
-	g.frozen = frozen && err == nil
-	g.mu.Unlock()
+	g.frozen.Store(frozen && err == nil)
 }
 
 // unlock is the end of lock, before signals are to have an effect.
 func (g *group) unlock() {
-	g.mu.Lock()
-	own, frozen := g.own, g.frozen
-	g.frozen = false
-	g.mu.Unlock()
-	if !frozen {
+	if !g.frozen.Swap(false) {
 		return
 	}
-	if err := own.Thaw(); err != nil {
+	if err := g.is().Thaw(); err != nil {
 		fmt.Fprintf(os.Stderr, "thaw the task: %v\n", err)
 	}
-}
-
-func (g *group) isLocked() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.frozen
 }
 
 // resident is the task's memory and what of it is swapped, by its cgroup, or without
@@ -103,7 +84,7 @@ func (g *group) resident(use []memoryUse) (resident, swapped int64) {
 		return max(g.Resident, least), swapped
 	}
 	for _, u := range use {
-		pss, err := procs.ProportionalRSS(u.pid)
+		pss, err := procs.ProportionalRSS(u.PID)
 		if err != nil { // it may not be looked at
 			pss = u.status.Resident()
 		}
@@ -122,7 +103,7 @@ func (p *processes) startIn(own cgroup.Group, self string, argv []string, attr *
 	}
 	if err == nil {
 		p.root.Store(int64(pid))
-		p.group.set(own)
+		p.group.own.Store(&own)
 	}
 	return err
 }
@@ -143,10 +124,8 @@ func (p *processes) startUnified(dir, self string, argv []string, attr *syscall.
 // the start is over.
 func (p *processes) joinInBackground(started <-chan struct{}) {
 	joined := make(chan struct{})
-	p.group.mu.Lock()
 	p.group.joined = joined
-	g := p.group.own
-	p.group.mu.Unlock()
+	g := p.group.is()
 	join := func(dir string, butInit bool) {
 		if err := p.join(dir, butInit); err != nil {
 			fmt.Fprintf(os.Stderr, "put the task in its cgroup: %v\n", err)

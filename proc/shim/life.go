@@ -328,7 +328,7 @@ func (l *life) measured(st *proc.Stats, live proc.Usage) {
 	st.State = l.phase.state()
 	live.MaxResident = max(live.MaxResident, st.Resident)
 	l.acct.maxResident = max(l.acct.maxResident, live.MaxResident)
-	st.Usage = add(l.acct.total(), live)
+	st.Usage = l.acct.total().Plus(live)
 	st.SinceSaveCPU = max(0, st.Usage.User+st.Usage.System-l.acct.savedCPU)
 	st.SinceSaveWall = max(0, st.Usage.Running-l.acct.savedRunning)
 }

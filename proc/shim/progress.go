@@ -9,13 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"headrace/internal/linux"
 	"headrace/proc"
 )
 
 // share is the part of the task that is done, as it says itself, or else as far
 // as it has read the file that is its standard input; -1 when unknown.
-func share(tree []linux.Stat, init int, spec proc.Spec) float64 {
+func share(tree []memoryUse, init int, spec proc.Spec) float64 {
 	if v := readProgress(progressFile); v >= 0 || spec.Stdin == "" {
 		return v
 	}

@@ -234,7 +234,7 @@ func (r *restoration) once(c candidate) error {
 	}
 	p := &r.t.processes
 	r.t.life.beginRestore(r.spec)
-	p.group.set(r.spec.Own)
+	p.group.own.Store(&r.spec.Own)
 	p.root.Store(int64(c.sv.InitPID))
 	err = r.runCRIU(c.sv, d.Path(), opened)
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -122,32 +121,20 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 
 // filesForWriting adds the regular files that a process has open for writing.
 func filesForWriting(pid int, to map[[2]uint64]openFile) error {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
+	open, err := procs.Descriptors(pid)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		fd, err := strconv.Atoi(e.Name())
-		if err != nil {
-			return err
-		}
+	for _, d := range open {
 		var st unix.Stat_t
-		d := linux.Descriptor{PID: pid, FD: fd}
-		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		if unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", pid, d.FD), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 			continue
 		}
 		if writing, err := procs.ForWriting(d); err != nil || !writing {
 			continue
 		}
-		target, err := os.Readlink(path)
-		if err != nil {
-			continue
-		}
 		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
-			Path: target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()),
-			fd: d,
+			Path: d.Target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()), fd: d,
 		}
 	}
 	return nil

@@ -21,17 +21,12 @@ func hasConnections(tree []linux.Stat) (bool, error) {
 		return false, err
 	}
 	for _, p := range tree {
-		dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			if linux.Gone(err) {
-				continue
-			}
+		open, err := procs.Descriptors(p.PID)
+		if err != nil && !linux.Gone(err) {
 			return false, err
 		}
-		for _, e := range entries {
-			target, _ := os.Readlink(dir + e.Name()) // a descriptor that is gone holds nothing
-			if inode, ok := strings.CutPrefix(target, "socket:["); ok && connected[strings.TrimSuffix(inode, "]")] {
+		for _, d := range open {
+			if inode, ok := strings.CutPrefix(d.Target, "socket:["); ok && connected[strings.TrimSuffix(inode, "]")] {
 				return true, nil
 			}
 		}

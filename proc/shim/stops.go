@@ -106,7 +106,7 @@ func (s *stopper) stopAgainIfContinued() {
 		return
 	}
 	defer s.op.Unlock()
-	if s.life.now() != stopped || s.processes.group.isLocked() {
+	if s.life.now() != stopped || s.processes.group.frozen.Load() {
 		return
 	}
 	tree, err := s.processes.tree()

@@ -189,21 +189,13 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	case "hold":
 		return nil, t.hold()
 	case "restore":
-		var o proc.RestoreOptions
-		if err := json.Unmarshal(args, &o); err != nil {
-			return nil, err
-		}
-		return t.restore(o)
+		return with(args, t.restore)
 	case "suspend":
 		return t.suspend(a.Grace)
 	case "resume":
 		return nil, t.resume()
 	case "checkpoint":
-		var o proc.CheckpointOptions
-		if err := json.Unmarshal(args, &o); err != nil {
-			return nil, err
-		}
-		return t.checkpoint(o)
+		return with(args, t.checkpoint)
 	case "kill":
 		return nil, t.kill(a.Grace)
 	case "dismiss":
@@ -218,4 +210,13 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown operation %q (is the supervisor older than the daemon?)", op)
+}
+
+// with does something with the options that args are.
+func with[O, R any](args json.RawMessage, do func(O) (R, error)) (any, error) {
+	var o O
+	if err := json.Unmarshal(args, &o); err != nil {
+		return nil, err
+	}
+	return do(o)
 }

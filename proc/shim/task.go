@@ -186,7 +186,7 @@ func (t *task) pageOut(want int64) (int64, error) {
 		if moved >= want {
 			break
 		}
-		ranges, err := procs.Anonymous(u.pid)
+		ranges, err := procs.Anonymous(u.PID)
 		if linux.Gone(err) {
 			continue
 		}
@@ -194,8 +194,8 @@ func (t *task) pageOut(want int64) (int64, error) {
 			return moved, err
 		}
 		here := int64(0)
-		err = linux.AdviseProcess(u.pid, ranges, linux.PageOut, func(int64) bool {
-			st, err := procs.Status(u.pid)
+		err = linux.AdviseProcess(u.PID, ranges, linux.PageOut, func(int64) bool {
+			st, err := procs.Status(u.PID)
 			if err == nil {
 				here = max(0, u.status.RSSAnon-st.RSSAnon)
 			}
@@ -223,9 +223,9 @@ func (t *task) pageIn() (int64, error) {
 			continue
 		}
 		out += u.status.Swap
-		ranges, err := procs.Anonymous(u.pid)
+		ranges, err := procs.Anonymous(u.PID)
 		if err == nil {
-			err = linux.AdviseProcess(u.pid, ranges, linux.WillNeed, func(int64) bool { return t.life.now() == was })
+			err = linux.AdviseProcess(u.PID, ranges, linux.WillNeed, func(int64) bool { return t.life.now() == was })
 		}
 		if err != nil && !linux.Gone(err) {
 			return out, err
@@ -237,37 +237,28 @@ func (t *task) pageIn() (int64, error) {
 // stats measures the task.
 func (t *task) stats() (proc.Stats, error) {
 	t.stops.stopAgainIfContinued()
-	tree, err := t.processes.tree()
+	use, err := t.processes.memory()
 	if err != nil {
 		return proc.Stats{}, err
 	}
 	st := proc.Stats{Continued: int(t.stops.continued.Load())}
 	init := t.processes.init()
-	var live proc.Usage
-	var use []memoryUse
-	for _, p := range tree {
-		if linux.Dead(p.State) {
-			continue
-		}
-		m, err := procs.Status(p.PID)
-		if err != nil {
-			continue // it has just ended; its usage comes with its death
-		}
-		live.User += p.User + p.ChildUser
-		live.System += p.System + p.ChildSystem
-		live.MaxResident = max(live.MaxResident, m.PeakRSS)
-		if r, w, err := procs.IO(p.PID); err == nil {
+	var live proc.Usage // of one that has just ended, it comes with its death
+	for _, u := range use {
+		live.User += u.User + u.ChildUser
+		live.System += u.System + u.ChildSystem
+		live.MaxResident = max(live.MaxResident, u.status.PeakRSS)
+		if r, w, err := procs.IO(u.PID); err == nil {
 			live.ReadBytes += r
 			live.WrittenBytes += w
 		}
-		use = append(use, memoryUse{p.PID, m})
-		st.Dirty += m.RSSAnon + m.RSSShmem + m.Swap
-		if p.PID != init {
+		st.Dirty += u.status.RSSAnon + u.status.RSSShmem + u.status.Swap
+		if u.PID != init {
 			st.Processes++
 		}
 	}
 	st.Resident, st.Swapped = t.processes.group.resident(use)
-	st.Share = share(tree, init, t.life.spec())
+	st.Share = share(use, init, t.life.spec())
 	t.life.measured(&st, live)
 	return st, nil
 }

@@ -1,9 +1,10 @@
 package shim
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"sort"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -157,7 +158,7 @@ func (p *processes) contWorkers() {
 
 // memoryUse is one process and its memory.
 type memoryUse struct {
-	pid    int
+	linux.Stat
 	status linux.Status
 }
 
@@ -165,23 +166,15 @@ type memoryUse struct {
 // first.
 func (p *processes) memory() ([]memoryUse, error) {
 	tree, err := p.tree()
-	if err != nil {
-		return nil, err
-	}
 	var out []memoryUse
 	for _, p := range tree {
 		if linux.Dead(p.State) {
 			continue
 		}
-		st, err := procs.Status(p.PID)
-		if linux.Gone(err) {
-			continue
+		if st, err := procs.Status(p.PID); err == nil { // else it has just ended
+			out = append(out, memoryUse{p, st})
 		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, memoryUse{p.PID, st})
 	}
-	sort.SliceStable(out, func(i, j int) bool { return out[i].status.RSSAnon > out[j].status.RSSAnon })
-	return out, nil
+	slices.SortStableFunc(out, func(a, b memoryUse) int { return cmp.Compare(b.status.RSSAnon, a.status.RSSAnon) })
+	return out, err
 }

@@ -287,15 +287,3 @@ func (s *Saved) AddImageDir(dir string) {
 		s.ImageDirs = append(slices.Clip(s.ImageDirs), dir)
 	}
 }
-
-// AddUsage is the sum of what two attempts used.
-func AddUsage(a, b proc.Usage) proc.Usage {
-	a.User += b.User
-	a.System += b.System
-	a.Running += b.Running
-	a.OverheadCPU += b.OverheadCPU
-	a.MaxResident = max(a.MaxResident, b.MaxResident)
-	a.ReadBytes += b.ReadBytes
-	a.WrittenBytes += b.WrittenBytes
-	return a
-}
