@@ -11,8 +11,6 @@ GO          ?= go
 GO_TIMEOUT  ?= 60m
 TESTFLAGS   ?=
 PKGS        ?= ./...
-# How many packages, and tests of one, run at a time: more than processors, as many tests wait.
-BESIDE      ?= $(shell echo $$(($$(nproc) + 1)))
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LDFLAGS     := -s -w -X headrace/cli.Version=$(VERSION)
 
@@ -61,21 +59,8 @@ java/sparkyarn/target/built: java/pom.xml $(shell find java/sparkyarn -name targ
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace-lab demo
 
-# Else every process that the race detector watches sleeps a second at its end.
-test: export GORACE ?= atexit_sleep_ms=0
 test: setup build java java/sparkyarn/target/built ## all tests with the race detector, the Java ones beside them
-	@# Tests run a copy of the programs, which every user may: no package builds them for itself.
-	@# Java only runs what is packaged already: the jars are in use by the other tests.
-	@# Packages of a real YARN come after the others, not beside them: they fill the machine.
-	dir=$$(mktemp -d); java=; trap 'kill $$java 2>/dev/null || true; rm -rf "$$dir"' EXIT; \
-	chmod 755 "$$dir"; install -m 755 bin/headrace bin/headrace-shim bin/headrace-lab "$$dir"; export HEADRACE_TEST_SHIM="$$dir/headrace-shim"; \
-	$(MVN) test >"$$dir/java.log" 2>&1 </dev/null & java=$$!; \
-	all=$$($(GO) list $(PKGS)); failed=0; \
-	of_yarn='/lab/(exp/)?yarn$$'; others=$$(grep -Ev "$$of_yarn" <<<"$$all" || true); \
-	( for packages in "$$others" $$(grep -E "$$of_yarn" <<<"$$all" || true); do \
-	    [ -z "$$packages" ] || $(GO) test -json -race -vet=all -p $(BESIDE) -parallel $(BESIDE) -timeout $(GO_TIMEOUT) $(TESTFLAGS) $$packages || failed=1; \
-	  done; exit $$failed ) | $(GO) run ./scripts/testcount || failed=1; \
-	wait $$java || failed=1; java=; cat "$$dir/java.log"; exit $$failed
+	scripts/test $(TESTFLAGS)
 
 check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt these: $$bad" >&2; exit 1; fi
