@@ -157,10 +157,7 @@ func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal
 	}
 	o.counts.restore(took, res.Read)
 	if res.Seq != 0 {
-		im.Restore = took
-	}
-	if res.Seq != 0 {
-		im.Seq = res.Seq
+		im.Restore, im.Seq = took, res.Seq
 	}
 	t.rec.Checkpoint = &im
 	t.rec.RanOn, t.rec.Forfeit = true, false

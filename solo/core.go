@@ -35,8 +35,9 @@ func newCore(cfg *Config, p parts, j recorder) (*core, error) {
 	if err := memory.look(); err != nil {
 		return nil, err
 	}
+	driver := newDriver()
 	c := &core{
-		driver: newDriver(), turn: newTurn(), seldom: newSeldom(cfg.Log, p.clock),
+		driver: driver, turn: newTurn(driver), seldom: newSeldom(cfg.Log, p.clock),
 		cfg: cfg, boot: p.boot, rt: p.runtime, counts: newCounters(), tasks: newTable(), stores: stores, memory: memory,
 		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log},
 	}

@@ -19,10 +19,10 @@
 //
 // From the bottom up; one knows only those before it.
 //
+//	driver                          what runs outside the loop, and how it reports back
+//	turn                            what a turn has changed, and what is to follow from it
 //	table, stores, memory, images   the tasks, the checkpoint stores, the machine's memory,
 //	                                and the checkpoints that are on storage
-//	turn                            what a turn has changed, and what is to follow from it
-//	driver                          what runs outside the loop, and how it reports back
 //	ledger                          writes records to the journal (package solo/journal)
 //	core                            has these
 //	admission, measuring, moving    limits of users; what tasks use; checkpoints of other machines

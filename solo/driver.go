@@ -33,8 +33,8 @@ func (d *driver) post(f func()) {
 	}
 }
 
-// background runs work outside the loop and what it returns inside.
-func (d *driver) background(work func(ctx context.Context) func()) {
+// run runs work outside the loop and what it returns inside.
+func (d *driver) run(work func(ctx context.Context) func()) {
 	d.wg.Go(func() {
 		if finish := work(d.ctx); finish != nil {
 			d.post(finish)

@@ -15,7 +15,6 @@ import (
 type images struct {
 	Images
 	turn   *turn
-	driver *driver
 	tasks  *table
 	stores *stores
 	clk    clock
@@ -27,7 +26,7 @@ type images struct {
 
 func newImages(on Images, c *core) *images {
 	return &images{
-		Images: on, turn: c.turn, driver: c.driver, tasks: c.tasks, stores: c.stores, clk: c.clk, log: c.log,
+		Images: on, turn: c.turn, tasks: c.tasks, stores: c.stores, clk: c.clk, log: c.log,
 		littered: map[*task]time.Duration{},
 	}
 }
@@ -71,7 +70,7 @@ func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Imag
 // one is recorded.
 func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
-	m.inBackground(func() func() {
+	m.turn.background(func(context.Context) func() {
 		crash.Here("solo.collect")
 		if err := m.Collect(keep, id); err != nil {
 			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
@@ -97,7 +96,7 @@ func (m *images) drop(t *task) {
 	if len(dirs) == 0 {
 		return
 	}
-	m.inBackground(func() func() {
+	m.turn.background(func(context.Context) func() {
 		left := m.remove(dirs, id)
 		return func() {
 			if !m.tasks.has(t) || !t.rec.State.Final() || t.rec.Checkpoint != nil {
@@ -123,8 +122,4 @@ func (m *images) sweep() {
 			m.drop(t)
 		}
 	}
-}
-
-func (m *images) inBackground(work func() func()) {
-	m.turn.later(func() { m.driver.background(func(context.Context) func() { return work() }) })
 }

@@ -18,12 +18,11 @@ type inputs struct {
 	follower *data.Follower
 	board    *board
 	turn     *turn
-	driver   *driver
 	log      *slog.Logger
 }
 
 func newInputs(files *data.Files, l *loop) *inputs {
-	return &inputs{files: files, follower: files.NewFollower(), board: l.board, turn: l.turn, driver: l.driver, log: l.log}
+	return &inputs{files: files, follower: files.NewFollower(), board: l.board, turn: l.turn, log: l.log}
 }
 
 // expect has the input of a task kept if the decision of this turn leaves it
@@ -99,7 +98,7 @@ func (s *inputs) follow(tasks func() []*task, changed func()) {
 	if !s.follower.Begin() {
 		return
 	}
-	s.driver.background(func(ctx context.Context) func() {
+	s.turn.background(func(ctx context.Context) func() {
 		resident, err := s.follower.Measure(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("find out what is in memory", "err", err)
@@ -130,11 +129,9 @@ func (s *inputs) giveUpLease(t *task) {
 		return
 	}
 	task, index, attempt := t.rec.ID, t.rec.Input.Index, t.rec.Starts
-	s.turn.later(func() {
-		s.driver.background(func(context.Context) func() {
-			s.failAttempt(task, id, index, attempt)
-			return nil
-		})
+	s.turn.background(func(context.Context) func() {
+		s.failAttempt(task, id, index, attempt)
+		return nil
 	})
 }
 
@@ -204,13 +201,11 @@ func (s *inputs) end(id string, tasks []*task) {
 		t.rec.Input = &in
 		s.turn.touch(t)
 	}
-	s.turn.later(func() {
-		s.driver.background(func(context.Context) func() {
-			if err := s.files.RemoveStream(id); err != nil {
-				s.log.Error("remove a stream", "stream", id, "err", err)
-			}
-			return nil
-		})
+	s.turn.background(func(context.Context) func() {
+		if err := s.files.RemoveStream(id); err != nil {
+			s.log.Error("remove a stream", "stream", id, "err", err)
+		}
+		return nil
 	})
 }
 

@@ -46,14 +46,12 @@ func (l *life) begin(t *task, kind headrace.Operation, in *journal.Intent, c *ca
 		t.rec.Note(journal.Event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
 		l.touch(t)
 	}
-	l.later(func() {
-		l.wg.Go(func() {
-			defer cancel()
-			crash.Here("solo.op.before")
-			finish := work(ctx)
-			crash.Here("solo.op.after")
-			l.post(func() { l.opEnded(t, op, finish) })
-		})
+	l.background(func(context.Context) func() {
+		defer cancel()
+		crash.Here("solo.op.before")
+		finish := work(ctx)
+		crash.Here("solo.op.after")
+		return func() { l.opEnded(t, op, finish) }
 	})
 }
 
@@ -188,21 +186,19 @@ func (l *life) attach(t *task, live Task) {
 	t.live, t.detached = live, make(chan struct{})
 	t.exit, t.known = nil, false
 	detached := t.detached
-	l.later(func() {
-		l.wg.Go(func() {
-			select {
-			case <-live.Exited():
-			case <-detached:
-				return
-			case <-l.driver.ctx.Done():
-				return
+	l.background(func(ctx context.Context) func() {
+		select {
+		case <-live.Exited():
+		case <-detached:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		return func() {
+			if t.detached == detached {
+				l.exitArrived(t, live.Exit())
 			}
-			l.post(func() {
-				if t.detached == detached {
-					l.exitArrived(t, live.Exit())
-				}
-			})
-		})
+		}
 	})
 }
 

@@ -23,19 +23,17 @@ func (k *logKeeping) keep() {
 	}
 	k.busy = true
 	tasks := k.kept()
-	k.later(func() {
-		k.background(func(context.Context) func() {
-			cuts, err := k.keeper.Keep(k.cfg.StateDir, tasks)
-			return func() {
-				k.busy = false
-				for _, c := range cuts {
-					k.log.Warn("a log was cut", "id", c.Task, "held", c.Before, "reason", c.Why)
-				}
-				if err != nil {
-					k.warn("logs", "logs are not kept within limits", "err", err)
-				}
+	k.background(func(context.Context) func() {
+		cuts, err := k.keeper.Keep(k.cfg.StateDir, tasks)
+		return func() {
+			k.busy = false
+			for _, c := range cuts {
+				k.log.Warn("a log was cut", "id", c.Task, "held", c.Before, "reason", c.Why)
 			}
-		})
+			if err != nil {
+				k.warn("logs", "logs are not kept within limits", "err", err)
+			}
+		}
 	})
 }
 

@@ -140,7 +140,7 @@ func (l *loop) tick() {
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.stores.watch(l.driver)
+	l.stores.watch(l.turn)
 	l.forgetOld()
 	l.logs.keep()
 	l.images.sweep()

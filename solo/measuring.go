@@ -97,13 +97,11 @@ func (m *measuring) poll(t *task) {
 	}
 	t.polling = true
 	live, id := t.live, t.rec.ID
-	m.later(func() {
-		m.background(func(ctx context.Context) func() {
-			ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-			defer cancel()
-			stats, err := live.Stats(ctx)
-			return func() { m.measured(t, id, live, stats, err) }
-		})
+	m.background(func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+		defer cancel()
+		stats, err := live.Stats(ctx)
+		return func() { m.measured(t, id, live, stats, err) }
 	})
 }
 

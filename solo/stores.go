@@ -239,13 +239,13 @@ func (s *store) view() headrace.StoreView {
 
 // watch looks how much room there is, in the background: a file system on the network
 // may not answer.
-func (a *stores) watch(d *driver) {
+func (a *stores) watch(u *turn) {
 	for _, s := range a.all {
 		if s.looking {
 			continue
 		}
 		s.looking = true
-		d.background(func(context.Context) func() {
+		u.background(func(context.Context) func() {
 			free := freeSpace(s.Dir)
 			return func() { s.looking, s.free = false, free }
 		})

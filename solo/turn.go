@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"context"
 	"slices"
 
 	"headrace"
@@ -12,6 +13,8 @@ import (
 // The loop commits it in one place; nothing is shown, answered or begun before that,
 // so that a daemon that is killed has promised nothing that it could have forgotten.
 type turn struct {
+	driver *driver
+
 	// redecide has the policy asked when all messages of the turn have been handled.
 	redecide bool
 	// pageOuts begin just before it is asked, so that it counts them: the task that one
@@ -55,8 +58,8 @@ func (r release) told(u *turn) {
 	u.answer(r.call, r.task, nil)
 }
 
-func newTurn() *turn {
-	return &turn{changed: map[*task]struct{}{}, shown: map[*task]struct{}{}, written: map[headrace.TaskID]*proc.Spec{}}
+func newTurn(d *driver) *turn {
+	return &turn{driver: d, changed: map[*task]struct{}{}, shown: map[*task]struct{}{}, written: map[headrace.TaskID]*proc.Spec{}}
 }
 
 // touch has the task's record written and shown.
@@ -82,6 +85,12 @@ func (u *turn) answer(c *call, t *task, err error) {
 // later runs f once everything that the turn has changed is durable. f must not change
 // state.
 func (u *turn) later(f func()) { u.after = append(u.after, f) }
+
+// background has work done outside the loop once everything that the turn has changed is
+// durable, and what it returns inside.
+func (u *turn) background(work func(ctx context.Context) func()) {
+	u.later(func() { u.driver.run(work) })
+}
 
 // batch is what has to be made durable.
 func (u *turn) batch() journal.Batch {
