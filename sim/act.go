@@ -138,6 +138,17 @@ func (e *engine) drop(t *task) {
 	t.v.Checkpoint, t.chain = nil, 0
 }
 
+// disown forgets what t has saved: YARN begins it anew in another container.
+func (e *engine) disown(t *task) {
+	t.saved = 0
+	if t.in != nil {
+		t.in.saved = place{}
+	}
+	if t.v.Checkpoint != nil {
+		e.drop(t)
+	}
+}
+
 // preempt makes t leave.
 func (e *engine) preempt(t *task, o *headrace.Order) {
 	v := t.v
@@ -149,6 +160,9 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 	case headrace.Kill:
 		e.r.Counts.Kills++
 		e.halt(t, stopping)
+		if e.c.Capacity != nil {
+			e.disown(t)
+		}
 		e.tally.lose(t, e.files.loseReading(t))
 		e.later(t, e.c.Costs.Kill, evKilled)
 	case headrace.Suspend:

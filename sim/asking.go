@@ -14,7 +14,8 @@ const mostStuck = 10000
 type asking struct {
 	interval time.Duration // the least from one time to the next
 	last     time.Duration
-	changed  bool // something has happened since
+	next     time.Duration // when the next one is due though nothing has happened
+	changed  bool          // something has happened since
 	// vain counts decisions in a row that ordered nothing while nothing was under way.
 	vain int
 }
@@ -25,14 +26,15 @@ func (a *asking) due(now time.Duration, waiting int) (time.Duration, bool) {
 	case a.changed:
 		return max(now, a.last+a.interval), true
 	case waiting > 0 && a.vain < mostStuck:
-		return max(now, a.last+max(recheck, a.interval)), true
+		return max(now, a.last+a.interval, a.next), true
 	}
 	return 0, false
 }
 
-// asked notes that a decision was made, and whether it was in vain.
-func (a *asking) asked(now time.Duration, vain bool) {
-	a.last, a.changed = now, false
+// asked notes that a decision was made, whether it was in vain, and when the next one is
+// due though nothing happens.
+func (a *asking) asked(now, next time.Duration, vain bool) {
+	a.last, a.next, a.changed = now, next, false
 	if a.vain++; !vain {
 		a.vain = 0
 	}

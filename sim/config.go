@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/sim/capacity"
 	"headrace/trace"
 )
 
@@ -24,6 +25,9 @@ type Config struct {
 	Reading Reading `json:"reading"`
 
 	Policy policy.Config `json:"policy"`
+	// Capacity has YARN's CapacityScheduler decide who runs, and Policy only how who has
+	// to make room gives way; nil: the scheduler of the daemon decides.
+	Capacity *capacity.Config `json:"capacity,omitempty"`
 	// Interval is the least time from one decision to the next.
 	Interval time.Duration `json:"interval"`
 	// KnowShare: tasks say how much of them is done (headrace.Progress.Share).
@@ -129,8 +133,9 @@ func (c Config) Validate() error {
 	need(c.Power.Idle >= 0 && c.Power.Peak >= c.Power.Idle, "power %v to %v W: want 0 or more, and no less at the peak", c.Power.Idle, c.Power.Peak)
 	need(c.Interval >= 0, "interval %v: want 0 or more", c.Interval)
 	c.Reading.validate(need)
-	if err := c.Policy.Validate(); err != nil {
-		errs = append(errs, err)
+	errs = append(errs, c.Policy.Validate())
+	if c.Capacity != nil {
+		errs = append(errs, c.Capacity.Validate())
 	}
 	return errors.Join(errs...)
 }

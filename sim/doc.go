@@ -28,6 +28,9 @@
 // A second checkpoint writes what has changed since the first; after MaxChain of
 // them everything is written anew.
 //
+// With Config.Capacity the scheduler is YARN's, as package capacity tells: it asks
+// policy.GiveWay and policy.MoveOn, as the manager does.
+//
 // # Reading
 //
 // A task with an input reads it before it runs, and holds its CPUs meanwhile. See
@@ -56,7 +59,8 @@
 //
 // # Inside
 //
-// The engine goes from event to event. It knows the scheduler by one method, and below
+// The engine goes from event to event. It knows the scheduler by one method (and when it
+// is to be asked again, if that acts at times of its own), and below
 // it stand, each with a state of its own: the clock; the roster of tasks, with the view
 // of them; each node's pager and store; the tally, which counts; and files, when there
 // are inputs: how tasks read them, over residency (what the scheduler is told of them),

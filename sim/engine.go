@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/sim/capacity"
 	"headrace/trace"
 )
 
@@ -23,6 +24,12 @@ type Progress struct {
 // the engine, the orders to the scheduler until it is asked again.
 type scheduler interface {
 	Decide(*headrace.View) []headrace.Order
+}
+
+// timed is a scheduler that acts at times of its own.
+type timed interface {
+	// Next is when it is to be asked though nothing has happened.
+	Next() time.Duration
 }
 
 // engine is one run: it goes from event to event and carries orders out.
@@ -78,6 +85,9 @@ func newEngine(w *trace.Workload, c Config) *engine {
 		asking: asking{interval: c.Interval, last: -c.Interval},
 		roster: roster{byID: map[headrace.TaskID]*task{}},
 		nodes:  make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
+	}
+	if c.Capacity != nil {
+		e.scheduler = capacity.New(*c.Capacity, c.Policy, c.Interval, func() time.Duration { return e.now })
 	}
 	views := make([]headrace.NodeView, c.Nodes)
 	for i := range e.nodes {
@@ -223,7 +233,11 @@ func (e *engine) decide() error {
 	if e.c.Observe != nil {
 		e.c.Observe(e.now, &e.roster.view, orders)
 	}
-	e.asking.asked(e.now, len(orders) == 0 && len(e.heap) == 0 && e.next == len(e.w.Tasks))
+	next := e.now + recheck
+	if s, ok := e.scheduler.(timed); ok {
+		next = s.Next()
+	}
+	e.asking.asked(e.now, next, len(orders) == 0 && len(e.heap) == 0 && e.next == len(e.w.Tasks))
 	e.r.Counts.Decisions++
 	for i := range orders {
 		if err := e.carryOut(&orders[i]); err != nil {
