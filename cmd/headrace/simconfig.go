@@ -14,6 +14,7 @@ import (
 	"headrace/cli"
 	"headrace/policy"
 	"headrace/sim"
+	"headrace/sim/capacity"
 	"headrace/trace"
 )
 
@@ -27,6 +28,8 @@ type clusterFlags struct {
 	idleWatts, peakWatts               float64
 	interval                           span
 	known, check                       bool
+	scheduler                          string
+	queues, properties                 []string
 	victims                            string
 	minRun, ageing                     rule
 	disk, shared, cache, warm          cli.Size
@@ -48,12 +51,16 @@ func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags.Float64Var(&f.idleWatts, "idle-watts", d.Power.Idle, "the `WATTS` that a node draws when nothing runs")
 	flags.Float64Var(&f.peakWatts, "peak-watts", d.Power.Peak, "the `WATTS` that it draws when all CPUs are busy")
 	flags.Var(&f.interval, "interval", "the least time from one decision to the next (default "+d.Interval.String()+")")
+	flags.StringVar(&f.scheduler, "scheduler", ownScheduler, "who decides when tasks run: "+spokenSchedulers+", YARN's, with whose victims the policy deals")
+	flags.StringSliceVar(&f.queues, "queues", nil, "capacity: its `QUEUES`, each NAME=CAPACITY:PRIORITIES[:MAXIMUM[:PRIORITY]] (default low=10:0-8,high=90:9-11)")
+	flags.StringSliceVar(&f.properties, "property", nil, "capacity: a `NAME=VALUE` of yarn-site.xml, such as max_wait_before_kill=5000; may be repeated")
 	flags.BoolVar(&f.known, "known", false, "tasks say how much of them is done")
 	flags.StringVar(&f.victims, "victims", "", "the `ORDER` of who makes room first: "+cli.List(policy.VictimOrders())+" (default: by policy)")
 	flags.Var(&f.minRun, "min-run", "how long a task runs between two preemptions; 0: no such rule (default 5s)")
 	flags.Var(&f.ageing, "ageing", "how long a task waits for its priority to rise by one; 0: no such rule (default 10m)")
 	flags.BoolVar(&f.check, "check", false, "verify while it runs that nothing is lost or used twice")
 	cli.CompleteValues(cmd, "victims", cli.Texts(policy.VictimOrders())...)
+	cli.CompleteValues(cmd, "scheduler", ownScheduler, yarnScheduler)
 	f.defineReading(cmd, d.Reading)
 }
 
@@ -113,7 +120,10 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	case c.Reading.Buffer > c.Reading.Cache:
 		return c, cli.UsageErrorf("--warm %s is more than the page cache, --cache %s", sizeText(c.Reading.Buffer), sizeText(c.Reading.Cache))
 	}
-	var err error
+	err := f.schedule(&c, changed)
+	if err != nil {
+		return c, err
+	}
 	if c.Policy.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
 		return c, cli.UsageErrorf("--victims: %w", err)
 	}
@@ -121,6 +131,49 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 		return c, cli.UsageErrorf("%w", err)
 	}
 	return c, nil
+}
+
+// The values of --scheduler.
+const (
+	ownScheduler     = "headrace"
+	yarnScheduler    = "capacity"
+	spokenSchedulers = ownScheduler + " or " + yarnScheduler
+)
+
+// schedule says who schedules.
+func (f *clusterFlags) schedule(c *sim.Config, changed func(string) bool) (err error) {
+	switch f.scheduler {
+	case ownScheduler:
+		for _, flag := range []string{"queues", "property"} {
+			if changed(flag) {
+				return cli.UsageErrorf("--%s is about --scheduler %s", flag, yarnScheduler)
+			}
+		}
+		return nil
+	case yarnScheduler:
+	default:
+		return cli.UsageErrorf("--scheduler %q: there are %s and %s", f.scheduler, ownScheduler, yarnScheduler)
+	}
+	yarn := capacity.DefaultConfig()
+	if len(f.queues) > 0 {
+		if yarn.Queues, err = capacity.ParseQueues(f.queues); err != nil {
+			return cli.UsageErrorf("--queues: %w", err)
+		}
+	}
+	for _, p := range f.properties {
+		name, value, _ := strings.Cut(p, "=")
+		if err := yarn.Set(name, value); err != nil {
+			return cli.UsageErrorf("--property %w", err)
+		}
+	}
+	if err := yarn.Validate(); err != nil {
+		return cli.UsageErrorf("%w", err)
+	}
+	if !changed("interval") {
+		c.Interval = yarn.Heartbeat // so that all nodes have theirs at once
+	}
+	c.Capacity = &yarn
+	return nil
 }
 
 // place says what cluster it is: the one that the trace ran on, but for what was given.

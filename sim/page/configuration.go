@@ -81,6 +81,9 @@ func (s clusters) section(p *report.Page, about About, reads bool) {
 	if about.Measured != "" {
 		text += " Speeds and costs were measured: " + about.Measured + "."
 	}
+	if s[0].Capacity != nil {
+		text += " YARN's CapacityScheduler decides who runs and who has to make room; the policy, how."
+	}
 	p.Add("What was simulated", report.Text(text),
 		report.Block{Table: s.mediaTable(about.Sources)}, report.Block{Table: s.nodeTable(reads), Half: true}, report.Block{Table: s.costTable(), Half: true})
 }
