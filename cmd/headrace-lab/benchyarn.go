@@ -25,7 +25,8 @@ directory).
   headrace-lab bench yarn --quick --html out/yarn.html
   headrace-lab bench yarn --only p --policies kill,suspend --repeats 5
   headrace-lab bench yarn --only w --scale 2.5
-  headrace-lab bench yarn --from out/yarn.json --markdown out/yarn.md`,
+  headrace-lab bench yarn --from out/yarn.json --markdown out/yarn.md
+  headrace-lab bench yarn --from out/yarn.json --calibrate`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,6 +43,7 @@ directory).
 	flags.StringSliceVar(&o.Policies, "policies", nil, "the policies to compare: wait, kill, suspend, checkpoint, adaptive, cost (default: all, wait with p only)")
 	flags.IntVar(&o.Workloads, "workloads", 1, "how often the workload runs under each policy")
 	flags.Float64Var(&o.Scale, "scale", 1, "how much longer tasks are, and gaps between jobs")
+	flags.BoolVar(&o.Calibrate, "calibrate", false, "show what the simulator makes of the workload, and how far that is off")
 	cli.CompleteValues(cmd, "only", yarn.Experiments...)
 	cli.CompleteValues(cmd, "policies", yarn.Policies...)
 	return cmd

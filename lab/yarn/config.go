@@ -162,16 +162,22 @@ const (
 	headraceTree      = "headrace.yarn.nm.HeadraceProcessTree"
 )
 
-// addScheduler configures who schedules and who preempts. Preemption is made to be
-// quick and to take all that it is entitled to: what the cluster is for.
+const capacity = "yarn.resourcemanager.monitor.capacity.preemption."
+
+// Preemption is YARN's, made to be quick and to take all that it is entitled to: what the
+// cluster is for. Options.Properties may change it.
+var Preemption = map[string]string{
+	capacity + "monitoring_interval":        "500",
+	capacity + "max_wait_before_kill":       "1000",
+	capacity + "total_preemption_per_round": "1.0",
+	capacity + "natural_termination_factor": "1.0",
+	capacity + "max_ignored_over_capacity":  "0.0",
+}
+
+// addScheduler configures who schedules and who preempts.
 func (c *config) addScheduler(p properties) {
-	const capacity = "yarn.resourcemanager.monitor.capacity.preemption."
 	p["yarn.resourcemanager.scheduler.monitor.enable"] = strconv.FormatBool(c.o.Mode != Wait)
-	p[capacity+"monitoring_interval"] = "500"
-	p[capacity+"max_wait_before_kill"] = "1000"
-	p[capacity+"total_preemption_per_round"] = "1.0"
-	p[capacity+"natural_termination_factor"] = "1.0"
-	p[capacity+"max_ignored_over_capacity"] = "0.0"
+	maps.Copy(p, Preemption)
 	if c.o.IntraQueue {
 		p[capacity+"intra-queue-preemption.enabled"] = "true"
 		p[capacity+"intra-queue-preemption.preemption-order-policy"] = "priority_first"

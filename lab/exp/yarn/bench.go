@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,13 +52,16 @@ const (
 // heartbeatHere is that of the NodeManagers.
 const heartbeatHere = 200 * time.Millisecond
 
+// ignoredHere is how much more than it is entitled to a queue may have.
+const ignoredHere = 0.2
+
 // yarnProperties change YARN's defaults where jobs of high priority would not have it
 // on a small cluster. A queue may have a little more than it is entitled to, because
 // containers are large. And the queue of high priority gets what becomes free: by
 // YARN's default a container that was just killed would be started again, because its
 // queue has nothing any more, and killed again.
 var yarnProperties = map[string]string{
-	"yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity": "0.2",
+	"yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity": strconv.FormatFloat(ignoredHere, 'g', -1, 64),
 	"yarn.scheduler.capacity.root.ordering-policy":                               "priority-utilization",
 	"yarn.scheduler.capacity.root.high.priority":                                 "1",
 }

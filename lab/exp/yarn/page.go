@@ -91,6 +91,9 @@ func (r *Results) workloadSection(p *report.Page) {
 	if all.moves() {
 		blocks = append(blocks, report.Block{Table: r.overheadTable()})
 	}
+	if r.calibrate {
+		blocks = append(blocks, report.Block{Table: r.likenessTable()})
+	}
 	p.Add("The workload", blocks...)
 }
 

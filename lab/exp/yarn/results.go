@@ -19,6 +19,9 @@ type Results struct {
 	Workload *WorkloadPlan   `json:"workload,omitempty"`
 	Stores   []rig.StoreFact `json:"stores,omitempty"`
 	Runs     []Run           `json:"runs,omitempty"`
+
+	// calibrate has the report show what the simulator makes of the workload.
+	calibrate bool
 }
 
 // Run is one pair of jobs, or one workload, under one policy.

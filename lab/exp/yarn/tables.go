@@ -28,6 +28,7 @@ func (r *Results) Tables() []*report.Table {
 	}
 	add(len(pairs.stops()) > 0, r.stopTable)
 	add(len(workloads) > 0, r.workloadTable, r.responseTable)
+	add(len(workloads) > 0 && r.calibrate, r.likenessTable)
 	add(len(r.adaptives()) > 0, r.adaptiveTable)
 	add(workloads.moves(), r.overheadTable)
 	add(len(r.Stores) > 0, func() *report.Table { return storesTable(r.Stores) })

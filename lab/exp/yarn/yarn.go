@@ -29,6 +29,8 @@ type Options struct {
 	Scale float64
 	// Workloads is how often the workload runs under each policy; 0: 1.
 	Workloads int
+	// Calibrate simulates the workload too, and shows how far that is off.
+	Calibrate bool
 	// Jars are Hadoop's and ours; nil: yarn.Find.
 	Jars *yarn.Jars
 	// Version is that of the program, for the report.
@@ -75,7 +77,7 @@ func Measure(ctx context.Context, o Options) error {
 	if err := o.complete(); err != nil {
 		return fmt.Errorf("bench yarn: %w", err)
 	}
-	res := &Results{Circumstances: trial.Circumstances{Experiment: experimentName}}
+	res := &Results{Circumstances: trial.Circumstances{Experiment: experimentName}, calibrate: o.Calibrate}
 	return o.Conduct(ctx, res, "checkpoints, loop devices and cgroups need it", func(p *report.Progress) (err error) {
 		if o.Jars == nil {
 			if o.Jars, err = yarn.Find(); err != nil {
