@@ -76,6 +76,7 @@ const never = time.Duration(-1)
 
 // task is a task of the view, and what is remembered of it.
 type task struct {
+	id    headrace.TaskID
 	v     *headrace.TaskView
 	look  int // at which it was last seen
 	size  amount
@@ -134,11 +135,26 @@ func (s *Scheduler) look(v *headrace.View, now time.Duration) {
 		}
 	}
 	alive := 0
+	// Views keep their order: most tasks are found without looking them up.
+	before := s.order
+	s.order, s.spare = s.spare[:0], before
 	for i := range v.Tasks {
-		if t := &v.Tasks[i]; !t.State.Final() {
-			alive++
-			s.enter(s.known(t), t, now)
+		v := &v.Tasks[i]
+		if v.State.Final() {
+			continue
 		}
+		alive++
+		for len(before) > 0 && before[0].id != v.ID {
+			before = before[1:]
+		}
+		var t *task
+		if len(before) > 0 {
+			t = before[0]
+		} else {
+			t = s.known(v)
+		}
+		s.order = append(s.order, t)
+		s.enter(t, v, now)
 	}
 	if len(s.tasks) > 2*alive+1024 {
 		for id, t := range s.tasks {
@@ -161,7 +177,7 @@ func (s *Scheduler) known(v *headrace.TaskView) *task {
 		s.jobs[v.Job] = job
 	}
 	i := slices.IndexFunc(s.queues, func(q *queue) bool { return q.Least <= v.Priority && v.Priority <= q.Most })
-	t = &task{size: amount{v.CPUs, v.MemoryRequest}, queue: s.queues[i], job: job, marked: never, killing: never}
+	t = &task{id: v.ID, size: amount{v.CPUs, v.MemoryRequest}, queue: s.queues[i], job: job, marked: never, killing: never}
 	s.tasks[v.ID] = t
 	return t
 }

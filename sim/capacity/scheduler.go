@@ -20,8 +20,10 @@ type Scheduler struct {
 	nodes  []*node
 	byNode map[headrace.NodeID]*node
 	tasks  map[headrace.TaskID]*task
-	jobs   map[headrace.JobID]int
-	all    amount
+	// order are the tasks of the last look, in its order; spare the room of those before.
+	order, spare []*task
+	jobs         map[headrace.JobID]int
+	all          amount
 	// free is what nobody holds of all nodes, and no node is kept for; parked are the
 	// tasks that were put aside.
 	free   amount
