@@ -306,6 +306,38 @@ func TestOperationsAreNamedOnce(t *testing.T) {
 	}
 }
 
+// bilingual are the packages that serve the protocol, with how many of their files know
+// the vocabulary, too: at most. Besides, wire/convert does, which maps between the two, and
+// clients do.
+var bilingual = map[string]int{"data": 1, "manager": 9, "node": 1, "solo": 8, "solo/journal": 1}
+
+// TestWhoKnowsTheProtocol: what decides and what acts knows the vocabulary alone.
+func TestWhoKnowsTheProtocol(t *testing.T) {
+	const protocol = module + "/wire"
+	for _, p := range listPackages(t) {
+		dir, _ := rel(p.ImportPath)
+		if _, family, _ := place(dir); slices.Contains([]string{"cmd/headrace", "cmd/headrace-lab", "lab", "wire"}, family) {
+			continue
+		}
+		var both []string
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			knows := func(path string) bool {
+				return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(path) })
+			}
+			if knows(protocol) && knows(module) {
+				both = append(both, name)
+			}
+		}
+		if most := bilingual[dir]; len(both) > most {
+			t.Errorf("%s: %v know both protocol and vocabulary, more than %d: let wire/convert map between them", dir, both, most)
+		}
+	}
+}
+
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	for _, p := range listPackages(t) {
 		name := path.Base(p.ImportPath)

@@ -18,8 +18,7 @@ type container struct {
 	// state is the one in task; seen is when it was first heard of.
 	state headrace.TaskState
 	seen  time.Time
-	// doing is what the node is doing to it, as far as that is known here: there may be
-	// something in task.Doing that is not.
+	// doing is what the node is doing to it, as far as that is known here: see busy.
 	doing headrace.Operation
 	// order is the outstanding order, nil without one; paging one that only writes
 	// memory to swap.
@@ -48,6 +47,9 @@ type refusal struct {
 	why   string
 	until time.Time
 }
+
+// busy reports whether the node is doing something to it, known here or not.
+func (k *container) busy() bool { return convert.Doing(k.task) != "" }
 
 // outstanding are the orders for k that are not done.
 func (k *container) outstanding() []*order {
@@ -104,10 +106,9 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 }
 
 func (k *container) decision(v policy.Verdict) *wire.PreemptDecision {
-	return &wire.PreemptDecision{
-		Container: k.id, Mechanism: v.Mechanism.String(), Store: v.Store,
-		Delay: v.Delay.Seconds(), Waste: v.Waste.Seconds(), Reason: v.Reason,
-	}
+	return convert.SetMechanism(&wire.PreemptDecision{
+		Container: k.id, Store: v.Store, Delay: v.Delay.Seconds(), Waste: v.Waste.Seconds(), Reason: v.Reason,
+	}, v.Mechanism)
 }
 
 // comeBack is how long a container is expected to take to run again.

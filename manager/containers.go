@@ -61,7 +61,7 @@ func (c *containers) show(k *container) {
 	p := convert.ContainerMessage(t)
 	p.Node, p.Away, p.Hosting, p.Priority = k.node.name, k.node.away, c.hosting(t.Hosting), uint32(c.priority(t))
 	if k.order != nil {
-		p.Ordered = k.order.wire.Verb
+		convert.SetOrdered(p, k.order.command)
 	}
 	if k.failed != "" && k.order == nil {
 		p.Reason = k.failed
@@ -104,7 +104,7 @@ func (c *containers) enter(applications map[string]*wire.Application) {
 
 func same(a, b *wire.Container) bool {
 	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
-		a.State == b.State && a.Doing == b.Doing && a.Reason == b.Reason && a.Held == b.Held && a.Ordered == b.Ordered &&
+		a.TaskState == b.TaskState && a.Operation == b.Operation && a.Reason == b.Reason && a.Held == b.Held && a.Command == b.Command &&
 		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
 }
 
@@ -170,7 +170,7 @@ func (c *containers) look(now time.Time) {
 func (c *containers) report(n *node, tasks []*wire.Task, now time.Time) (gone []*container, full error) {
 	told := make(map[string]bool, len(tasks))
 	for _, t := range tasks {
-		state, err := headrace.ParseTaskState(t.State)
+		state, err := convert.State(t)
 		if err != nil || t.Hosting == nil {
 			continue // what is not told is removed
 		}
@@ -217,10 +217,10 @@ func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
 		k.state, k.seen, k.failed, k.told = state, now, "", ""
-	} else if t.Doing != k.task.Doing {
+	} else if convert.Doing(t) != convert.Doing(k.task) {
 		k.failed = ""
 	}
-	k.task, k.doing = t, convert.Operation(t.Doing)
+	k.task, k.doing = t, convert.Operation(t)
 	c.show(k)
 	return nil
 }

@@ -60,7 +60,7 @@ func (c *cluster) undrained() *wire.DrainResponse {
 // goOn has every container go on that can be told to.
 func (c *cluster) goOn(now time.Time) {
 	for _, k := range c.containers.all {
-		if !k.aside() || k.node.away || k.order != nil || k.task.Doing != "" || now.Sub(k.drained) < drainAgain {
+		if !k.aside() || k.node.away || k.order != nil || k.busy() || now.Sub(k.drained) < drainAgain {
 			continue
 		}
 		k.drained = now

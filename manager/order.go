@@ -64,12 +64,13 @@ func (s *orders) next(on *stream) []*wire.NodeOrder {
 // has put it where it belongs in the container.
 func (s *orders) give(o *order) {
 	s.last++
-	o.wire.Number, o.wire.Container, o.wire.Verb = s.last, o.of.id, o.command.String()
+	o.wire.Number, o.wire.Container = s.last, o.of.id
+	convert.SetCommand(o.wire, o.command)
 	o.given = time.Now()
 	o.until = o.given.Add(10*convert.Seconds(o.wire.ExpectedDelay) + s.timing.patience)
 	s.all[o.wire.Number] = o
 	o.of.failed = ""
-	s.counts.ordered.WithLabelValues(o.wire.Verb).Inc()
+	s.counts.ordered.WithLabelValues(o.command.String()).Inc()
 	s.containers.show(o.of)
 	if out := o.of.node.stream; out != nil {
 		out.poke()
@@ -91,7 +92,7 @@ func (s *orders) fail(o *order, why, how string) {
 	}
 	s.over(o, how)
 	if k.order == nil && !o.reached() {
-		k.failed = o.wire.Verb + " failed: " + why
+		k.failed = o.command.String() + " failed: " + why
 	}
 	s.containers.show(k)
 }
@@ -105,7 +106,7 @@ func (s *orders) over(o *order, how string) {
 	if o.of.paging == o {
 		o.of.paging = nil
 	}
-	s.counts.done.WithLabelValues(o.wire.Verb, how).Inc()
+	s.counts.done.WithLabelValues(o.command.String(), how).Inc()
 }
 
 // end is over for all orders for k.
@@ -120,10 +121,10 @@ func (s *orders) look(now time.Time) {
 	for _, o := range s.all {
 		switch {
 		case !now.After(o.until):
-		case o.of.task.Doing != "":
+		case o.of.busy():
 			o.until = now.Add(s.timing.patience) // it is being done
 		default:
-			s.log.Warn("an order was not carried out in time", "node", o.of.node.name, "container", o.of.id, "verb", o.wire.Verb, "number", o.wire.Number)
+			s.log.Warn("an order was not carried out in time", "node", o.of.node.name, "container", o.of.id, "verb", o.command, "number", o.wire.Number)
 			s.fail(o, "its node has not done it in time", "late")
 		}
 	}
@@ -149,21 +150,21 @@ func (s *orders) result(n *node, r *wire.OrderResult) {
 		return // of a manager before this one, or late
 	}
 	k := o.of
-	log := s.log.With("container", k.id, "node", n.name, "verb", o.wire.Verb, "number", r.Number)
+	log := s.log.With("container", k.id, "node", n.name, "verb", o.command, "number", r.Number)
 	if r.Error != "" {
 		log.Warn("an order was not carried out", "err", r.Error)
 		s.fail(o, r.Error, "failed")
 		return
 	}
 	took := time.Since(o.given)
-	s.counts.took.WithLabelValues(o.wire.Verb).Observe(took.Seconds())
+	s.counts.took.WithLabelValues(o.command.String()).Observe(took.Seconds())
 	log.Info("an order was carried out", "took", took.Round(time.Millisecond))
 	if o.decision != nil {
 		s.containers.claim(k)
 	}
 	s.over(o, "done")
 	if !o.reached() {
-		k.failed = o.wire.Verb + " was carried out, but it is " + k.state.String() + " again"
+		k.failed = o.command.String() + " was carried out, but it is " + k.state.String() + " again"
 	}
 	s.containers.show(k)
 }

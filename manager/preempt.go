@@ -20,7 +20,7 @@ func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptD
 	decisions := make([]*wire.PreemptDecision, 0, len(victims))
 	for _, v := range victims {
 		d := c.decide(v, observe, scenes, began)
-		c.counts.decided(d.Mechanism, observe)
+		c.counts.decided(convert.MechanismName(d), observe)
 		decisions = append(decisions, d)
 	}
 	c.counts.deciding.Observe(time.Since(began).Seconds())
@@ -30,7 +30,7 @@ func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptD
 // decide is about one victim.
 func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, now time.Time) *wire.PreemptDecision {
 	if c.draining {
-		return &wire.PreemptDecision{Container: v.Container, Mechanism: headrace.Wait.String(), Reason: draining}
+		return convert.SetMechanism(&wire.PreemptDecision{Container: v.Container, Reason: draining}, headrace.Wait)
 	}
 	st, k := c.standing(v.Container, now)
 	if st != present {
@@ -93,11 +93,11 @@ func (c *cluster) pageOut(k *container, p headrace.Order) {
 // log writes a line for a decision about a container; one for several in a row that are
 // to wait. told is what was written last, and is replaced.
 func (c *cluster) log(id, node string, told *string, d *wire.PreemptDecision, observe bool) {
-	mechanism := cmp.Or(d.Mechanism, "none")
+	mechanism := cmp.Or(convert.MechanismName(d), "none")
 	if observe {
 		mechanism = "would " + mechanism
 	}
-	if mechanism == *told && (observe || d.Mechanism == headrace.Wait.String() || d.Mechanism == "") {
+	if mechanism == *told && (observe || d.By <= wire.Mechanism_MECHANISM_WAIT) {
 		return
 	}
 	*told = mechanism
@@ -120,7 +120,7 @@ func (c *cluster) resume(id string) error {
 	case k.doing.BringsBack():
 		return nil
 	case k.doing.LeavesBy() != headrace.Wait:
-		return fmt.Errorf("%w: it is %s; ask again when that is done", errState, k.task.Doing)
+		return fmt.Errorf("%w: it is %v; ask again when that is done", errState, k.doing)
 	case k.state == headrace.Running:
 		return nil
 	case k.state != headrace.Suspended && k.state != headrace.Checkpointed:

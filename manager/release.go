@@ -34,17 +34,17 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 	}
 	switch o := k.order; {
 	case o != nil && (o.command == headrace.CommandCheckpoint || o.command == headrace.CommandArchive):
-		return goes("the order to " + o.wire.Verb + " it is not done yet")
+		return goes("the order to " + o.command.String() + " it is not done yet")
 	case o != nil:
-		return stays("the order to " + o.wire.Verb + " it is not done yet")
+		return stays("the order to " + o.command.String() + " it is not done yet")
 	case k.task.Archived:
 		return goes("it is archived")
 	case k.task.Held:
 		return stays("a user holds it")
 	case c.draining:
 		return stays("the cluster is being drained")
-	case k.task.Doing != "":
-		return stays("it is " + k.task.Doing)
+	case k.busy():
+		return stays("it is " + convert.Doing(k.task))
 	case k.node.info.Archive == "":
 		return stays("its node has no archive: see headrace node --archive")
 	}

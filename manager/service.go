@@ -259,7 +259,7 @@ func checkTask(t *wire.Task) error {
 	if err := checkName("container", t.Id); err != nil {
 		return err
 	}
-	if _, err := headrace.ParseTaskState(t.State); err != nil {
+	if _, err := convert.State(t); err != nil {
 		return invalid("container %s: %v", t.Id, err)
 	}
 	if math.IsNaN(t.Cpus) || t.Memory < 0 {

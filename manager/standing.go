@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 var (
@@ -35,19 +36,18 @@ const (
 	pending
 )
 
-// answer is the mechanism for a victim that is not present, and why. Wait as long as the
-// doubt may end by itself; none, the empty one, when nothing is left to hope for: then
-// its scheduler does what it is told to do without an answer.
+// answer tells whether a victim that is not present is to wait, and why: as long as the
+// doubt may end by itself. When nothing is left to hope for, its scheduler does what it is
+// told to do without an answer.
 //
 // asked is for how long the scheduler has been asking about it, limit how long it may
 // have to for that.
-func (s standing) answer(asked, limit time.Duration) (mechanism, reason string) {
-	wait := headrace.Wait.String()
+func (s standing) answer(asked, limit time.Duration) (wait bool, reason string) {
 	switch s {
 	case ended:
-		return wait, "it has ended already; its scheduler has not been told yet"
+		return true, "it has ended already; its scheduler has not been told yet"
 	case early:
-		return wait, errEarly.Error()
+		return true, errEarly.Error()
 	}
 	reason = map[standing]string{
 		unknown: errUnknown.Error() + ": it is still being brought to its machine, runs without Headrace, or its node has not joined",
@@ -55,9 +55,9 @@ func (s standing) answer(asked, limit time.Duration) (mechanism, reason string) 
 		pending: "it has not been started",
 	}[s]
 	if asked < limit {
-		return wait, reason + fmt.Sprintf("; it is given %v", limit)
+		return true, reason + fmt.Sprintf("; it is given %v", limit)
 	}
-	return "", reason + fmt.Sprintf(", and that for %v", asked.Round(time.Second))
+	return false, reason + fmt.Sprintf(", and that for %v", asked.Round(time.Second))
 }
 
 // standing of a container now; k is what is known of it, or nil.
@@ -72,7 +72,7 @@ func (c *cluster) standing(id string, now time.Time) (s standing, k *container) 
 		return unknown, nil
 	case k.node.away:
 		return away, k
-	case k.state == headrace.Pending && k.order == nil && k.task.Doing == "":
+	case k.state == headrace.Pending && k.order == nil && !k.busy():
 		return pending, k
 	}
 	return present, k
@@ -121,7 +121,10 @@ func (all doubts) forget(now time.Time, span time.Duration) {
 func (c *cluster) doubtful(id string, s standing, k *container, observe bool, now time.Time) *wire.PreemptDecision {
 	d := c.doubts.about(id, now)
 	answer := &wire.PreemptDecision{Container: id}
-	answer.Mechanism, answer.Reason = s.answer(now.Sub(d.since), c.cfg.timing.doubt)
+	var wait bool
+	if wait, answer.Reason = s.answer(now.Sub(d.since), c.cfg.timing.doubt); wait {
+		convert.SetMechanism(answer, headrace.Wait)
+	}
 	node := ""
 	if k != nil {
 		node = k.node.name

@@ -12,26 +12,27 @@ import (
 func TestStandingAnswers(t *testing.T) {
 	const limit = 20 * time.Second
 	for _, c := range []struct {
-		s                 standing
-		asked             time.Duration
-		mechanism, reason string
+		s      standing
+		asked  time.Duration
+		wait   bool
+		reason string
 	}{
-		{ended, 0, "wait", "ended already"},
-		{ended, time.Hour, "wait", "ended already"},
-		{early, 0, "wait", "started only just now"},
-		{early, time.Hour, "wait", "started only just now"},
-		{unknown, 0, "wait", "it is given 20s"},
-		{unknown, limit - 1, "wait", "not known here"},
-		{unknown, limit, "", "not known here"},
-		{unknown, 61 * time.Second, "", "for 1m1s"},
-		{away, 0, "wait", "nothing is heard of its node; it is given 20s"},
-		{away, limit, "", "nothing is heard of its node, and that for 20s"},
-		{pending, 0, "wait", "has not been started; it is given"},
-		{pending, limit, "", "has not been started"},
+		{ended, 0, true, "ended already"},
+		{ended, time.Hour, true, "ended already"},
+		{early, 0, true, "started only just now"},
+		{early, time.Hour, true, "started only just now"},
+		{unknown, 0, true, "it is given 20s"},
+		{unknown, limit - 1, true, "not known here"},
+		{unknown, limit, false, "not known here"},
+		{unknown, 61 * time.Second, false, "for 1m1s"},
+		{away, 0, true, "nothing is heard of its node; it is given 20s"},
+		{away, limit, false, "nothing is heard of its node, and that for 20s"},
+		{pending, 0, true, "has not been started; it is given"},
+		{pending, limit, false, "has not been started"},
 	} {
-		mechanism, reason := c.s.answer(c.asked, limit)
-		if mechanism != c.mechanism || !strings.Contains(reason, c.reason) {
-			t.Errorf("%d after %v: %q, %q; want %q, %q", c.s, c.asked, mechanism, reason, c.mechanism, c.reason)
+		wait, reason := c.s.answer(c.asked, limit)
+		if wait != c.wait || !strings.Contains(reason, c.reason) {
+			t.Errorf("%d after %v: %v, %q; want %v, %q", c.s, c.asked, wait, reason, c.wait, c.reason)
 		}
 	}
 }

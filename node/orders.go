@@ -61,7 +61,7 @@ func (o *orders) begin(order *wire.NodeOrder) {
 	o.work.Go(func() {
 		began := time.Now()
 		err := o.host.Do(o.ctx, order)
-		o.log.Debug("order", "verb", order.Verb, "container", order.Container, "number", order.Number, "took", time.Since(began), "err", err)
+		o.log.Debug("order", "command", order.Command, "container", order.Container, "number", order.Number, "took", time.Since(began), "err", err)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.underWay--

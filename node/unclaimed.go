@@ -21,7 +21,7 @@ func unclaimed(tasks []*wire.Task, heard, now time.Time, limit time.Duration) []
 	}
 	var ids []string
 	for _, t := range tasks {
-		if convert.In(t, headrace.Suspended, headrace.Checkpointed) && t.Doing == "" && !t.Held {
+		if convert.In(t, headrace.Suspended, headrace.Checkpointed) && convert.Doing(t) == "" && !t.Held {
 			ids = append(ids, t.Id)
 		}
 	}
@@ -46,7 +46,8 @@ func (a *Agent) claim(ctx context.Context) {
 		_, tasks := a.host.Facts()
 		for _, id := range unclaimed(tasks, a.lastHeard(), time.Now(), limit) {
 			a.cfg.Log.Warn("a container goes on by itself: no manager was heard of", "container", id, "for", limit)
-			order := &wire.NodeOrder{Container: id, Verb: headrace.CommandResume.String(), Reason: "no manager was heard of for " + limit.String()}
+			order := &wire.NodeOrder{Container: id, Reason: "no manager was heard of for " + limit.String()}
+			convert.SetCommand(order, headrace.CommandResume)
 			if err := a.host.Do(ctx, order); err != nil && ctx.Err() == nil {
 				a.cfg.Log.Warn("a container does not go on by itself; it is tried again", "container", id, "err", err)
 			}

@@ -141,9 +141,9 @@ func (h *Host) Changed() <-chan struct{} { return h.changed }
 // Do carries out an order and returns when it is done, which may take as long as
 // a dump. It goes on when ctx ends.
 func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
-	command, err := convert.Order(o.Verb)
+	command, err := convert.Order(o)
 	if err != nil {
-		return serve.Refusal("order %q is not known; is the manager newer than this daemon?", o.Verb)
+		return serve.Refusal("%v; is the manager newer than this daemon?", err)
 	}
 	_, err = h.s.loop.calls.ask(ctx, &call{
 		command: command, ordered: true, id: headrace.TaskID(o.Container), by: serve.Everything, store: o.Store,

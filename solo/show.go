@@ -17,7 +17,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{
 		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
-		Priority: uint32(r.Priority), User: r.User, State: r.State.String(), Doing: r.Op.Doing().String(), Reason: snap.reason(),
+		Priority: uint32(r.Priority), User: r.User, Reason: snap.reason(),
 		Cpus: r.CPUs, Memory: r.Memory, IoWeight: uint32(r.IOWeight), Held: r.Held,
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
@@ -25,6 +25,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: r.NoLimits,
 		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs,
 	}
+	convert.SetState(t, r.State, r.Op.Doing())
 	if h := r.Hosting; h != nil {
 		t.Archived = r.Sent != nil && r.Sent.Done
 		t.Hosting = convert.HostingMessage(*h)
@@ -57,10 +58,9 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	}
 	if history {
 		for _, e := range r.History {
-			t.History = append(t.History, &wire.Event{
-				AtMs: e.AtMs, State: e.State, Reason: e.Reason,
-				ExpectedDelay: e.Delay.Seconds(), Took: e.Took.Seconds(), Bytes: e.Bytes,
-			})
+			m := &wire.Event{AtMs: e.AtMs, Reason: e.Reason, ExpectedDelay: e.Delay.Seconds(), Took: e.Took.Seconds(), Bytes: e.Bytes}
+			convert.SetEvent(m, e.State)
+			t.History = append(t.History, m)
 		}
 	}
 	return t

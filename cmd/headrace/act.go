@@ -9,6 +9,7 @@ import (
 
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // act asks the daemon to do something to one task and returns the task as it
@@ -97,7 +98,7 @@ func (a taskVerbs) told(task *wire.Task, tell func(*wire.Task) string) error {
 }
 
 // tellState is "ID STATE".
-func tellState(t *wire.Task) string { return t.Id + " " + t.State }
+func tellState(t *wire.Task) string { return t.Id + " " + convert.StateName(t) }
 
 // taskFilter picks tasks by what its flags name; nothing given picks all.
 type taskFilter struct{ users, jobs, states []string }
@@ -108,5 +109,5 @@ func (f *taskFilter) picks(t *wire.Task) bool {
 	among := func(names []string, of ...string) bool {
 		return len(names) == 0 || slices.ContainsFunc(of, func(s string) bool { return s != "" && slices.Contains(names, s) })
 	}
-	return among(f.users, t.User) && among(f.jobs, t.Job) && among(f.states, t.State, t.Doing)
+	return among(f.users, t.User) && among(f.jobs, t.Job) && among(f.states, convert.StateName(t), convert.Doing(t))
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 func checkpointVerb(a taskVerbs) *cobra.Command {
@@ -24,7 +26,7 @@ is durable. If anything goes wrong, the task runs on.`,
   headrace checkpoint --store fast t12`,
 		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
-			return (t.State == "running" || t.State == "suspended") && t.NoCheckpoint == ""
+			return convert.In(t, headrace.Running, headrace.Suspended) && t.NoCheckpoint == ""
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
-	"headrace"
 	"headrace/cli"
 	"headrace/node"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -38,7 +38,7 @@ An arrow behind a container's state is what was ordered and is not done yet.`,
 		Example: `  headrace cluster
   headrace cluster --manager http://rm.example:7411 --token-file /etc/headrace/token
   headrace cluster --application application_1700000000000_0042
-  headrace cluster --format json | jq '.containers[] | select(.state == "suspended").id'`,
+  headrace cluster --format json | jq '.containers[] | select(.taskState == "TASK_STATE_SUSPENDED").id'`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -138,7 +138,7 @@ func nodesTable(res *wire.NodesResponse) *report.Table {
 		if states[c.Node] == nil {
 			states[c.Node] = map[string]int{}
 		}
-		states[c.Node][c.State]++
+		states[c.Node][convert.StateName(c)]++
 		states[c.Node][""]++
 	}
 	for _, n := range res.Nodes {
@@ -160,8 +160,8 @@ func containersTable(containers []*wire.Container) *report.Table {
 		{Title: "preemptions", Align: report.Right}, {Title: "reason", Flex: true},
 	}}
 	for _, c := range containers {
-		state := report.Str(c.State)
-		if s, err := headrace.ParseTaskState(c.State); err == nil {
+		state := report.Str(convert.StateName(c))
+		if s, err := convert.State(c); err == nil {
 			state = report.State(s)
 		}
 		state.Text = containerState(c)
@@ -177,7 +177,7 @@ func containersTable(containers []*wire.Container) *report.Table {
 
 // containerState is what it does or is, and what is ordered.
 func containerState(c *wire.Container) string {
-	text := []string{cmp.Or(c.Doing, c.State)}
+	text := []string{cmp.Or(convert.Doing(c), convert.StateName(c))}
 	if c.Held {
 		text = append(text, "held")
 	}
@@ -185,8 +185,8 @@ func containerState(c *wire.Container) string {
 		text = append(text, "away")
 	}
 	all := strings.Join(text, ", ")
-	if c.Ordered != "" {
-		all += " → " + c.Ordered
+	if ordered := convert.Ordered(c); ordered != "" {
+		all += " → " + ordered
 	}
 	return all
 }

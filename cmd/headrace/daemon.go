@@ -11,9 +11,9 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
-	"headrace"
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -95,10 +95,7 @@ func idsOf(tasks []*wire.Task) string {
 
 // ended reports whether the task is in a final state. A state that this
 // program does not know yet is not final.
-func ended(t *wire.Task) bool {
-	state, err := headrace.ParseTaskState(t.State)
-	return err == nil && state.Final()
-}
+func ended(t *wire.Task) bool { return convert.Final(t) }
 
 func notEnded(t *wire.Task) bool { return !ended(t) }
 
@@ -120,7 +117,7 @@ func (a taskVerbs) completeTasks(want func(*wire.Task) bool) cobra.CompletionFun
 		var ids []cobra.Completion
 		for _, t := range list.Tasks {
 			if want(t) && !slices.Contains(args, t.Id) {
-				ids = append(ids, cobra.CompletionWithDesc(t.Id, cli.OneLine(t.Name+" "+t.State)))
+				ids = append(ids, cobra.CompletionWithDesc(t.Id, cli.OneLine(t.Name+" "+convert.StateName(t))))
 			}
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

@@ -10,8 +10,10 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // errSevered: a stream ended although the task has not.
@@ -175,7 +177,7 @@ func writeChunk(from wire.Stream, data []byte, which wire.Stream, out, errOut io
 // that did not end well.
 func exitOf(t *wire.Task) int {
 	switch {
-	case t.State == "done":
+	case convert.In(t, headrace.Done):
 		return 0
 	case t.ExitCode != 0:
 		return int(t.ExitCode)
@@ -192,8 +194,8 @@ func (a taskVerbs) verdict(t *wire.Task) error {
 	if code == 0 {
 		return nil
 	}
-	if t.State != "failed" || t.Reason != "" {
-		a.say("task %s %s%s", t.Id, ending(t.State), because(t.Reason))
+	if !convert.In(t, headrace.Failed) || t.Reason != "" {
+		a.say("task %s %s%s", t.Id, ending(convert.StateName(t)), because(t.Reason))
 	}
 	return cli.Exit(code, nil)
 }

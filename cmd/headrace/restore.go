@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 func restoreVerb(a taskVerbs) *cobra.Command {
@@ -19,7 +21,7 @@ is intact is used. Of a container of another scheduler it is as with resume.`,
 		Example: `  headrace restore nightly`,
 		Args:    cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
-			return t.State == "checkpointed"
+			return convert.In(t, headrace.Checkpointed)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 func resumeVerb(a taskVerbs) *cobra.Command {
@@ -25,7 +27,7 @@ goes on at once.`,
   headrace resume --force container_1700000000000_0042_01_000007`,
 		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
-			return t.State == "suspended" || t.Held && !ended(t)
+			return convert.In(t, headrace.Suspended) || t.Held && !ended(t)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
@@ -43,10 +45,10 @@ func forceFlag(cmd *cobra.Command, force *bool) {
 
 // goesOn makes an error of the answer that a container waits for its scheduler.
 func goesOn(t *wire.Task, err error) (*wire.Task, error) {
-	if err != nil || t.Hosting == nil || t.State != "suspended" && t.State != "checkpointed" {
+	if err != nil || t.Hosting == nil || !convert.In(t, headrace.Suspended, headrace.Checkpointed) {
 		return t, err
 	}
 	by := t.Hosting.Scheduler
 	return t, cli.Exit(cli.ExitWaits, errors.New(cli.OneLine(fmt.Sprintf("%s is %s, and waits until %s has room for it; headrace resume --force %s has it go on at once",
-		t.Id, t.State, by, t.Id))))
+		t.Id, convert.StateName(t), by, t.Id))))
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // worthSaying is how long a task waits before who follows it is told.
@@ -55,17 +57,17 @@ func (w *runWait) tellStates(id string, states <-chan *wire.Task) {
 			if !more {
 				return
 			}
-			if t.State == "running" && said != "" {
+			if convert.In(t, headrace.Running) && said != "" {
 				w.say("task %s is running", id)
 				said = ""
 			}
-			if now == nil || t.State != now.State {
+			if now == nil || convert.StateName(t) != convert.StateName(now) {
 				timer.Reset(worthSaying)
 			}
 			now = t
 		case <-timer.C:
-			if now != nil && now.State != "running" && !ended(now) && said != now.State {
-				said = now.State
+			if now != nil && !convert.In(now, headrace.Running) && !ended(now) && said != convert.StateName(now) {
+				said = convert.StateName(now)
 				w.say("task %s is %s%s", id, stateOf(now), because(now.Reason))
 			}
 		}

@@ -5,8 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 func suspendVerb(a taskVerbs) *cobra.Command {
@@ -22,7 +24,7 @@ headrace resume. The command returns when every process has been seen stopped.`,
   headrace suspend --grace 2s t12 t13`,
 		Args: cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
-			return t.State == "running" || t.State == "pending"
+			return convert.In(t, headrace.Running, headrace.Pending)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os/user"
@@ -11,6 +12,7 @@ import (
 	"headrace"
 	"headrace/report"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // tasksTable is what ps shows to me. Whose the tasks are is left out when all of
@@ -91,8 +93,8 @@ func priorityOf(t *wire.Task) string {
 // stateCell is what the task does or is; a mark says that limitsTable has a
 // line about it.
 func stateCell(t *wire.Task) report.Cell {
-	cell := report.Str(t.State)
-	if state, err := headrace.ParseTaskState(t.State); err == nil {
+	cell := report.Str(convert.StateName(t))
+	if state, err := convert.State(t); err == nil {
 		cell = report.State(state)
 	}
 	cell.Text = stateOf(t)
@@ -103,14 +105,11 @@ func stateCell(t *wire.Task) report.Cell {
 }
 
 func stateOf(t *wire.Task) string {
-	text := t.State
-	if t.Doing != "" {
-		text = t.Doing
-	}
+	text := cmp.Or(convert.Doing(t), convert.StateName(t))
 	if t.Held && !ended(t) {
 		text += ", held"
 	}
-	if t.State == "failed" {
+	if convert.In(t, headrace.Failed) {
 		text += fmt.Sprintf(" (%d)", exitOf(t))
 	}
 	return text

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -93,8 +94,8 @@ func (l *live) show() {
 		return
 	}
 	for _, t := range tasks {
-		if l.said[t.Id] != t.State {
-			l.said[t.Id] = t.State
+		if is := convert.StateName(t); l.said[t.Id] != is {
+			l.said[t.Id] = is
 			fmt.Fprintf(l.d.o.Stderr, "  %s %s\n", t.Name, describe(t))
 		}
 	}
@@ -102,10 +103,7 @@ func (l *live) show() {
 
 // describe is the state of a task in a few words.
 func describe(t *wire.Task) string {
-	s := t.State
-	if t.Doing != "" {
-		s = t.Doing
-	}
+	s := cmp.Or(convert.Doing(t), convert.StateName(t))
 	if t.Progress >= 0 && !rig.Final(t) && s != "pending" {
 		s += fmt.Sprintf(" %.0f %%", t.Progress*100)
 	}

@@ -14,6 +14,7 @@ import (
 	"headrace/lab/pages"
 	"headrace/lab/work"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // Job is a task of an experiment.
@@ -137,7 +138,7 @@ func (d *Daemon) KeepCold(ctx context.Context, id string, dirs []string) (stop f
 // Check compares a task's answer with the one that it must give, if that is
 // known, and returns all that it has written.
 func (d *Daemon) Check(ctx context.Context, t *wire.Task, want string) (string, error) {
-	if t.State != headrace.Done.String() {
+	if !convert.In(t, headrace.Done) {
 		return "", fmt.Errorf("%w: the task %s ended: %s%s", ErrWrong, t.Name, Ending(t), d.Complaint(t))
 	}
 	out, err := d.output(ctx, t.Id)

@@ -9,6 +9,7 @@ import (
 
 	"headrace"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // Watch follows all tasks of a daemon. It notes when news arrives by our own
@@ -134,19 +135,16 @@ func (w *Watch) End(ctx context.Context, id string) (Watched, error) {
 }
 
 // Final reports whether a task has ended.
-func Final(t *wire.Task) bool {
-	s, err := headrace.ParseTaskState(t.State)
-	return err == nil && s.Final()
-}
+func Final(t *wire.Task) bool { return convert.Final(t) }
 
 // InState reports whether a task is in the state, for Until.
 func InState(s headrace.TaskState) func(*wire.Task) bool {
-	return func(t *wire.Task) bool { return t.State == s.String() }
+	return func(t *wire.Task) bool { return convert.In(t, s) }
 }
 
 // Ending says how a task ended.
 func Ending(t *wire.Task) string {
-	s := fmt.Sprintf("%s, exit code %d", t.State, t.ExitCode)
+	s := fmt.Sprintf("%s, exit code %d", convert.StateName(t), t.ExitCode)
 	if t.Reason != "" {
 		s += ", " + t.Reason
 	}

@@ -53,7 +53,7 @@ type demoView struct {
 	c               *Cluster
 	nightly, urgent *demoJob // urgent is nil before it arrives
 	began           time.Time
-	states          map[string]string // of containers, as they were last told
+	states          map[string]headrace.TaskState // of containers, as they were last told
 }
 
 const demoRefresh = 100 * time.Millisecond
@@ -129,16 +129,18 @@ func (v *demoView) tellStates(ctx context.Context) {
 		return // the node daemon is asked again soon
 	}
 	if v.states == nil {
-		v.states = map[string]string{}
+		v.states = map[string]headrace.TaskState{}
 	}
 	for _, t := range tasks {
 		before := v.states[t.Id]
-		v.states[t.Id] = t.State
+		is, err := convert.State(t)
+		v.states[t.Id] = is
+		aside := func(s headrace.TaskState) bool { return s == headrace.Suspended || s == headrace.Checkpointed }
 		switch {
-		case before == t.State:
-		case t.State == "suspended", t.State == "checkpointed":
-			v.say(time.UnixMilli(t.SinceMs), "%s is %s", shortID(t.Id), t.State)
-		case t.State == "running" && (before == "suspended" || before == "checkpointed"):
+		case err != nil || before == is:
+		case aside(is):
+			v.say(time.UnixMilli(t.SinceMs), "%s is %v", shortID(t.Id), is)
+		case is == headrace.Running && aside(before):
 			v.say(time.UnixMilli(t.SinceMs), "%s goes on", shortID(t.Id))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"headrace/internal/crash"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -209,7 +210,7 @@ func (all machines) AwaitTasks(ctx context.Context, what string, limit time.Dura
 		return nil
 	}
 	for _, t := range last {
-		err = errors.Join(err, fmt.Errorf("%s: %s %s (%s)", t.Id, t.State, t.Doing, t.Reason))
+		err = errors.Join(err, fmt.Errorf("%s: %s %s (%s)", t.Id, convert.StateName(t), convert.Doing(t), t.Reason))
 	}
 	return err
 }

@@ -1,8 +1,6 @@
 package convert
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"headrace"
@@ -30,36 +28,6 @@ func Seconds(x float64) time.Duration {
 // Priority is p, or the greatest there is.
 func Priority(p uint32) headrace.Priority {
 	return headrace.Priority(min(p, uint32(headrace.MaxPriority)))
-}
-
-// Operation is what is being done to a task; Idle if this version does not know it.
-func Operation(doing string) headrace.Operation {
-	o, err := headrace.ParseOperation(doing)
-	if err != nil {
-		return headrace.Idle
-	}
-	return o
-}
-
-// Order is the command that a node is given.
-func Order(verb string) (headrace.Command, error) {
-	c, err := headrace.ParseCommand(verb)
-	if err == nil && !slices.Contains(headrace.Orders[:], c) {
-		err = fmt.Errorf("%v is no order for a node", c)
-	}
-	return c, err
-}
-
-// In reports whether a task is in one of the states.
-func In(t *wire.Task, states ...headrace.TaskState) bool {
-	s, err := headrace.ParseTaskState(t.State)
-	return err == nil && slices.Contains(states, s)
-}
-
-// Final reports whether a task has ended for good.
-func Final(t *wire.Task) bool {
-	s, err := headrace.ParseTaskState(t.State)
-	return err == nil && s.Final()
 }
 
 // Hosting is whose task it is; nothing of h if h is nil.

@@ -37,36 +37,6 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for name, want := range map[string]headrace.Operation{"": headrace.Idle, "restoring": headrace.Restoring, "dancing": headrace.Idle} {
-		if got := Operation(name); got != want {
-			t.Errorf("%q is %v; want %v", name, got, want)
-		}
-	}
-	for name, want := range map[string]headrace.Command{
-		"suspend": headrace.CommandSuspend, "checkpoint": headrace.CommandCheckpoint,
-		"resume": headrace.CommandResume, "archive": headrace.CommandArchive,
-	} {
-		if got, err := Order(name); got != want || err != nil {
-			t.Errorf("the order %q is %v, %v; want %v", name, got, err, want)
-		}
-	}
-	for _, name := range []string{"", "kill", "forget", "dance"} {
-		if c, err := Order(name); err == nil {
-			t.Errorf("%q is the order %v", name, c)
-		}
-	}
-	for name, final := range map[string]bool{"": false, "running": false, "checkpointed": false, "done": true, "lost": true, "dancing": false} {
-		if got := Final(&wire.Task{State: name}); got != final {
-			t.Errorf("the state %q is final: %v", name, got)
-		}
-	}
-	aside := &wire.Task{State: "suspended"}
-	if !In(aside, headrace.Checkpointed, headrace.Suspended) || In(aside, headrace.Running) || In(&wire.Task{State: "dancing"}, headrace.Pending) {
-		t.Error("which state a task is in is told wrongly")
-	}
-}
-
 func TestThereAndBack(t *testing.T) {
 	h := headrace.Hosting{Scheduler: "yarn", Application: "a", Queue: "q"}
 	if got := Hosting(HostingMessage(h)); got != h {

@@ -47,8 +47,8 @@ func History(t *wire.Task) headrace.History {
 	for _, e := range t.History {
 		event := headrace.Event{At: time.UnixMilli(e.AtMs), Reason: e.Reason, Bytes: e.Bytes}
 		var err error
-		if event.Began = Operation(e.State); event.Began == headrace.Idle {
-			event.State, err = headrace.ParseTaskState(e.State)
+		if event.Began = operation(e.Operation, e.State); event.Began == headrace.Idle {
+			event.State, err = State(e)
 		}
 		if err == nil {
 			h = append(h, event)
@@ -59,8 +59,12 @@ func History(t *wire.Task) headrace.History {
 
 // ContainerMessage is what is told of a hosted task outside its machine.
 func ContainerMessage(t *wire.Task) *wire.Container {
-	return &wire.Container{
-		Id: t.Id, User: t.User, Hosting: t.Hosting, State: t.State, Doing: t.Doing, Reason: t.Reason,
-		Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
+	m := &wire.Container{
+		Id: t.Id, User: t.User, Hosting: t.Hosting, TaskState: t.TaskState, State: t.State, Operation: t.Operation, Doing: t.Doing,
+		Reason: t.Reason, Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
 	}
+	if s, err := State(t); err == nil && t.TaskState == 0 { // the node is older
+		m.TaskState, m.Operation = wire.TaskState(s)+1, wire.Operation(Operation(t))
+	}
+	return m
 }

@@ -14,6 +14,7 @@ import (
 	"headrace/lab/rig"
 	"headrace/lab/trial"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // changedShare is the part of the memory that changes between the checkpoints.
@@ -123,8 +124,8 @@ func (c secondCase) checkpoint(ctx context.Context, d *rig.Daemon, id string) (t
 		return 0, 0, err
 	}
 	took = time.Since(start).Seconds()
-	if t.State != headrace.Checkpointed.String() || t.Checkpoint == nil {
-		return 0, 0, fmt.Errorf("task %s is %s after it was checkpointed", id, t.State)
+	if !convert.In(t, headrace.Checkpointed) || t.Checkpoint == nil {
+		return 0, 0, fmt.Errorf("task %s is %s after it was checkpointed", id, convert.StateName(t))
 	}
 	return took, t.Checkpoint.StoredBytes, nil
 }
@@ -147,7 +148,7 @@ func (c secondCase) finish(ctx context.Context, d *rig.Daemon, id, dir string) e
 	if err != nil {
 		return err
 	}
-	if t.Task.State != headrace.Done.String() {
+	if !convert.In(t.Task, headrace.Done) {
 		return fmt.Errorf("%w: the task ended: %s%s", rig.ErrWrong, rig.Ending(t.Task), d.Complaint(t.Task))
 	}
 	return nil

@@ -9,20 +9,50 @@ import java.util.List;
  *
  * @param id as its scheduler writes it
  * @param scheduler that decides for it, such as yarn
- * @param state running, suspended, checkpointed, ...
- * @param doing what is being done to it, such as suspending; empty: nothing
- * @param ordered what was ordered and has not begun; empty: nothing
+ * @param doing what is being done to it
+ * @param ordered what was ordered and has not begun
  * @param held a person has suspended it and decides when it goes on
  * @param away nothing is heard of its node; the rest is what was true last
  * @param archived its checkpoint waits where other machines find it
  * @param reason for the state, for people
  */
-public record Container(String id, String scheduler, String state, String doing, String ordered, boolean held,
+public record Container(String id, String scheduler, State state, Operation doing, Command ordered, boolean held,
         boolean away, boolean archived, String reason) {
+
+    /** Where it is in its life; UNKNOWN: this version does not know. */
+    public enum State {
+        UNKNOWN, PENDING, RUNNING, SUSPENDED, CHECKPOINTED, DONE, FAILED, KILLED, LOST;
+
+        /** Whether it stays, without running. */
+        public boolean aside() {
+            return this == SUSPENDED || this == CHECKPOINTED;
+        }
+
+        @Override
+        public String toString() {
+            return Word.of(this);
+        }
+    }
+
+    /** What can be done to it; UNKNOWN: something that this version does not know. */
+    public enum Operation {
+        NONE, STARTING, SUSPENDING, RESUMING, CHECKPOINTING, RESTORING, KILLING, ARCHIVING, TAKING_BACK, PAGING_OUT,
+        ATTACHING, FORGETTING, DISMISSING_ITS_SUPERVISOR, UNKNOWN;
+
+        /** Whether it does not run meanwhile, and did or will before or after. */
+        public boolean moves() {
+            return this == SUSPENDING || this == CHECKPOINTING || this == RESUMING || this == RESTORING;
+        }
+    }
+
+    /** What can be ordered; UNKNOWN: something that this version does not know. */
+    public enum Command {
+        NONE, SUSPEND, CHECKPOINT, RESUME, ARCHIVE, KILL, FORGET, UNKNOWN
+    }
 
     /** Whether something is ordered or being done, and what comes of it is not known yet. */
     public boolean busy() {
-        return !doing.isEmpty() || !ordered.isEmpty();
+        return doing != Operation.NONE || ordered != Command.NONE;
     }
 
     static List<Container> listOf(JsonNode answer) {
@@ -33,7 +63,9 @@ public record Container(String id, String scheduler, String state, String doing,
 
     private static Container of(JsonNode c) {
         return new Container(c.path("id").asText(), c.path("hosting").path("scheduler").asText("yarn"),
-            c.path("state").asText(), c.path("doing").asText(), c.path("ordered").asText(), c.path("held").asBoolean(),
+            Word.read(c, "taskState", "TASK_STATE_", "state", State.UNKNOWN, State.UNKNOWN),
+            Word.read(c, "operation", "OPERATION_", "doing", Operation.NONE, Operation.UNKNOWN),
+            Word.read(c, "command", "COMMAND_", "ordered", Command.NONE, Command.UNKNOWN), c.path("held").asBoolean(),
             c.path("away").asBoolean(), c.path("archived").asBoolean(), c.path("reason").asText());
     }
 }

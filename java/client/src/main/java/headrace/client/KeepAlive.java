@@ -25,8 +25,6 @@ public final class KeepAlive implements AutoCloseable {
     /** For an answer: nobody waits for it. */
     private static final Duration PATIENCE = Duration.ofSeconds(10);
 
-    private static final Set<String> STOPPED = Set.of("suspended", "checkpointed");
-    private static final Set<String> STOPPING = Set.of("suspending", "checkpointing", "resuming", "restoring");
     private static final Logger LOG = LoggerFactory.getLogger(KeepAlive.class);
 
     /** What takes containers for dead that it does not hear of. */
@@ -142,7 +140,7 @@ public final class KeepAlive implements AutoCloseable {
     private static Set<String> stopped(List<Container> containers) {
         Set<String> ids = new LinkedHashSet<>();
         for (Container container : containers) {
-            boolean stopped = STOPPED.contains(container.state()) || STOPPING.contains(container.doing());
+            boolean stopped = container.state().aside() || container.doing().moves();
             if (stopped && !container.away()) {
                 ids.add(container.id());
             }

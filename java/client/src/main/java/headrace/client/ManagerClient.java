@@ -47,12 +47,18 @@ public final class ManagerClient {
         this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout).build();
     }
 
-    /** How a container gives way. The mechanism is wait, suspend, checkpoint, kill, or empty when it is not known. */
-    public record Decision(String mechanism, String reason) {
-        /** Whether it stays, without running: it is suspended or checkpointed. */
-        public boolean parks() {
-            return mechanism.equals("suspend") || mechanism.equals("checkpoint");
+    /** A way to make room. UNKNOWN: the manager has no answer, or one that this version does not know. */
+    public enum Mechanism {
+        UNKNOWN, WAIT, SUSPEND, CHECKPOINT, KILL;
+
+        @Override
+        public String toString() {
+            return Word.of(this);
         }
+    }
+
+    /** How a container gives way. */
+    public record Decision(Mechanism mechanism, String reason) {
     }
 
     /**
@@ -93,7 +99,9 @@ public final class ManagerClient {
             if (!same) {
                 throw new IOException("the manager's answer to Preempt does not fit the question");
             }
-            decisions.add(new Decision(answer.path("mechanism").asText(), answer.path("reason").asText()));
+            decisions.add(new Decision(
+                Word.read(answer, "by", "MECHANISM_", "mechanism", Mechanism.UNKNOWN, Mechanism.UNKNOWN),
+                answer.path("reason").asText()));
         }
         return decisions;
     }

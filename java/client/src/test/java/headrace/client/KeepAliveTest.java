@@ -114,9 +114,13 @@ class KeepAliveTest {
               {"id": "dumped", "state": "running", "doing": "checkpointing"},
               {"id": "resumed", "state": "suspended", "doing": "resuming"},
               {"id": "lost", "state": "suspended", "away": true},
-              {"id": "killed", "state": "running", "doing": "killing"}]}""";
+              {"id": "killed", "state": "running", "doing": "killing"},
+              {"id": "told by number", "taskState": "TASK_STATE_SUSPENDED", "state": "running"},
+              {"id": "dumped now", "taskState": "TASK_STATE_RUNNING", "operation": "OPERATION_CHECKPOINTING"},
+              {"id": "runs now", "taskState": "TASK_STATE_RUNNING", "state": "suspended"},
+              {"id": "of a newer version", "taskState": "TASK_STATE_ASLEEP", "operation": 99}]}""";
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
-            Set<String> want = Set.of("suspended", "checkpointed", "dumped", "resumed");
+            Set<String> want = Set.of("suspended", "checkpointed", "dumped", "resumed", "told by number", "dumped now");
             assertEquals(want, next(alive));
             assertEquals(want, next(alive));
         }

@@ -12,7 +12,7 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
  * @param away nothing is heard of its node; the rest is what was true last
  * @param archived its checkpoint waits where other machines find it
  */
-record RemoteContainer(ContainerId id, String state, boolean busy, boolean held, boolean away, boolean archived,
+record RemoteContainer(ContainerId id, Container.State state, boolean busy, boolean held, boolean away, boolean archived,
         String reason) {
 
     /** Returns nothing for a container of another scheduler. */
@@ -30,10 +30,10 @@ record RemoteContainer(ContainerId id, String state, boolean busy, boolean held,
 
     /** Does not run, and will not by itself: suspended, or checkpointed durably. */
     boolean parked() {
-        return !busy && (state.equals("suspended") || state.equals("checkpointed"));
+        return !busy && state.aside();
     }
 
     boolean running() {
-        return !busy && state.equals("running");
+        return !busy && state == Container.State.RUNNING;
     }
 }

@@ -1,6 +1,7 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
+import headrace.client.ManagerClient.Mechanism;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -140,18 +141,22 @@ final class Victims implements Runnable {
 
     private void apply(Victim victim, ManagerClient.Decision decision) {
         if (observing()) {
-            String mechanism = decision.mechanism().isEmpty() ? "kill, or wait as the fallback says:" : decision.mechanism();
+            String mechanism = decision.mechanism() == Mechanism.UNKNOWN
+                ? "kill, or wait as the fallback says:" : decision.mechanism().toString();
             LOG.info("{} is preempted by YARN; Headrace would: {} {}", victim.id(), mechanism, decision.reason());
-        } else if (decision.parks()) {
-            LOG.info("{} gives way: {}; {}", victim.id(), decision.mechanism(), decision.reason());
-            outcome.ordered(victim.id());
-        } else if (decision.mechanism().equals("wait")) {
-            LOG.debug("{} is left alone: {}", victim.id(), decision.reason());
-            outcome.left(victim.id());
-        } else if (decision.mechanism().isEmpty()) {
-            fallBack(victim, decision.reason());
-        } else {
-            stock(victim, decision.mechanism() + "; " + decision.reason());
+            return;
+        }
+        switch (decision.mechanism()) {
+            case SUSPEND, CHECKPOINT -> {
+                LOG.info("{} gives way: {}; {}", victim.id(), decision.mechanism(), decision.reason());
+                outcome.ordered(victim.id());
+            }
+            case WAIT -> {
+                LOG.debug("{} is left alone: {}", victim.id(), decision.reason());
+                outcome.left(victim.id());
+            }
+            case KILL -> stock(victim, decision.mechanism() + "; " + decision.reason());
+            case UNKNOWN -> fallBack(victim, decision.reason());
         }
     }
 

@@ -18,6 +18,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -177,12 +178,16 @@ final class FakeManager implements AutoCloseable {
             asked.add(id);
             claims.add(victim.path("forPriority").asInt());
             observed += observe ? 1 : 0;
-            decisions.addObject().put("container", id).put("mechanism", mechanism).put("reason", "a test");
+            decisions.addObject().put("container", id).put("by", word("MECHANISM_", mechanism)).put("reason", "a test");
             if (!observe && (mechanism.equals("suspend") || mechanism.equals("checkpoint"))) {
                 order(id, mechanism, mechanism + "ed");
             }
         }
         return answer;
+    }
+
+    private static String word(String prefix, String name) {
+        return name.isEmpty() ? "" : prefix + name.toUpperCase(Locale.ROOT);
     }
 
     private ObjectNode resume(String id) {
@@ -223,8 +228,8 @@ final class FakeManager implements AutoCloseable {
         }
         ObjectNode answer = json.createObjectNode().put("version", Long.toString(version));
         ArrayNode list = answer.putArray("containers");
-        states.forEach((id, state) -> list.addObject().put("id", id).put("state", state.state).put("doing", state.doing)
-            .put("ordered", state.ordered).put("held", state.held).put("away", state.away)
+        states.forEach((id, state) -> list.addObject().put("id", id).put("taskState", word("TASK_STATE_", state.state))
+            .put("operation", word("OPERATION_", state.doing)).put("command", word("COMMAND_", state.ordered)).put("held", state.held).put("away", state.away)
             .put("archived", state.archived).put("reason", state.reason)
             .putObject("hosting").put("scheduler", "yarn"));
         return answer;

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.Container;
 import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.net.URI;
@@ -53,7 +54,7 @@ class ManagerClientTest {
             s.held = true;
         });
         ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10), null);
-        assertEquals(List.of(new RemoteContainer(ID, "checkpointed", false, true, false, false, "")), ofYarn(all));
+        assertEquals(List.of(new RemoteContainer(ID, Container.State.CHECKPOINTED, false, true, false, false, "")), ofYarn(all));
         assertTrue(ofYarn(all).get(0).parked());
         ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50), null);
         assertEquals(all.version(), same.version());
@@ -71,7 +72,7 @@ class ManagerClientTest {
         ContainerId other = ContainerId.fromString("container_1_0001_01_000003");
         List<ManagerClient.Decision> decisions = client.preempt(List.of(new ManagerClient.Victim(ID.toString(), 0), new ManagerClient.Victim(other.toString(), 7)), false);
         assertEquals(2, decisions.size());
-        assertTrue(decisions.get(0).parks());
+        assertEquals(ManagerClient.Mechanism.SUSPEND, decisions.get(0).mechanism());
         assertEquals(List.of(ID.toString(), other.toString()), manager.asked());
         assertEquals(List.of(0, 7), manager.claims());
     }
