@@ -184,7 +184,7 @@ func (r *runner) run(ctx context.Context, p orderPoint) (out Run, err error) {
 	defer cancel()
 	files := r.files[:min(len(r.files), int(p.factor*float64(len(r.files))/r.most+0.5))]
 	out.Files, out.Bytes = len(files), int64(len(files))*orderFile
-	if err := pages.Chill(r.files); err != nil {
+	if err := rig.ChillSoon(ctx, r.files); err != nil {
 		return out, err
 	}
 	c := rig.DaemonConfig{Policy: "wait", Slots: orderTasks, NoSwap: true, MemoryGroup: r.group}

@@ -88,7 +88,7 @@ func (r *replayer) daemonFor(ctx context.Context, mode string) (*rig.Daemon, err
 func (r *replayer) with(ctx context.Context, mode string, paths []string, f func(context.Context, *rig.Daemon) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
-	if err := pages.Chill(paths); err != nil {
+	if err := rig.ChillSoon(ctx, paths); err != nil {
 		return err
 	}
 	if mode == modeRAM {
