@@ -19,7 +19,7 @@ func experimentFlags(cmd *cobra.Command, o *trial.Options) {
 	flags.IntVar(&o.Repeats, "repeats", 0, "how often everything runs (default 3; 1 with --quick)")
 	flags.Uint64Var(&o.Seed, "seed", 1, "orders what is compared")
 	flags.StringVar(&o.HTML, "html", "", "a `FILE` for the page")
-	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement")
+	flags.StringVar(&o.JSON, "json", "", "a `FILE` for every single measurement, packed if it ends in .gz")
 	flags.StringVar(&o.Markdown, "markdown", "", "a `FILE` for the tables as Markdown")
 	flags.StringVar(&o.From, "from", "", "run nothing: report on this `FILE`, written by --json")
 	placeFlags(cmd, &o.Dir, &o.SoloFlags)

@@ -2,7 +2,9 @@ package trial
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,7 +119,7 @@ func (c *Circumstances) RemarksText() report.Block {
 // ReadResults fills in results from a file that a run of the same experiment has
 // written.
 func ReadResults(path string, to Results) error {
-	text, err := os.ReadFile(path)
+	text, err := readPacked(path)
 	if err != nil {
 		return err
 	}
@@ -135,13 +137,47 @@ func ReadResults(path string, to Results) error {
 	return nil
 }
 
-// WriteResults replaces the file, from which ReadResults reads them again.
+// WriteResults replaces the file, from which ReadResults reads them again. It is packed
+// when its name ends in .gz.
 func WriteResults(path string, r Results) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return fmt.Errorf("write results to %s: %w", path, err)
 	}
-	return WriteWhole(path, append(text, '\n'))
+	text = append(text, '\n')
+	if strings.HasSuffix(path, packed) {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write(text)
+		if err := errors.Join(err, z.Close()); err != nil {
+			return fmt.Errorf("write results to %s: %w", path, err)
+		}
+		text = b.Bytes()
+	}
+	return WriteWhole(path, text)
+}
+
+// packed ends the name of a file that gzip has packed.
+const packed = ".gz"
+
+func readPacked(path string) ([]byte, error) {
+	if !strings.HasSuffix(path, packed) {
+		return os.ReadFile(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("read results from %s: %w", path, err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return nil, fmt.Errorf("read results from %s: %w", path, err)
+	}
+	return text, nil
 }
 
 // writeRendered writes a file, unless path is empty.

@@ -52,15 +52,17 @@ func TestReportFromFile(t *testing.T) {
 func TestResultsSurviveTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dir", "results.json")
 	want := modelResults()
-	if err := trial.WriteResults(path, want); err != nil {
-		t.Fatal(err)
-	}
-	got, err := resultsOf(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Error("what was read is not what was written")
+	for _, path := range []string{path + ".gz", path} {
+		if err := trial.WriteResults(path, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := resultsOf(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: what was read is not what was written", path)
+		}
 	}
 
 	text, err := os.ReadFile(path)
@@ -73,6 +75,12 @@ func TestResultsSurviveTheFile(t *testing.T) {
 		}
 		if _, err := resultsOf(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%.20q: %v, want an error with the name of the file", bad, err)
+		}
+		if err := os.Rename(path, path+".gz"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resultsOf(path + ".gz"); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%.20q, said to be packed: %v, want an error with the name of the file", bad, err)
 		}
 	}
 }
