@@ -55,7 +55,7 @@ func ParsePriority(s string) (Priority, error) {
 	return Priority(v), nil
 }
 
-// String is the name where there is one, else the number.
+// String returns the name where there is one, else the number.
 func (p Priority) String() string {
 	for _, n := range priorityNames {
 		if n.p == p {
@@ -65,7 +65,7 @@ func (p Priority) String() string {
 	return strconv.Itoa(int(p))
 }
 
-// Band is the trace's name for a range of priorities: free, middle, production.
+// Band returns the trace's name for a range of priorities: free, middle, production.
 func (p Priority) Band() string {
 	switch {
 	case p <= 1:
@@ -114,10 +114,10 @@ const (
 
 var stateNames = [...]string{"pending", "running", "suspended", "checkpointed", "done", "failed", "killed", "lost"}
 
-// String is the lower-case name of the state.
+// String returns the lower-case name of the state.
 func (s TaskState) String() string { return nameOf(stateNames[:], s, "state") }
 
-// ParseTaskState is the inverse of TaskState.String.
+// ParseTaskState returns the inverse of TaskState.String.
 func ParseTaskState(s string) (TaskState, error) {
 	return named[TaskState](stateNames[:], s, "task state")
 }
@@ -144,5 +144,5 @@ const (
 
 var mechanismNames = [...]string{"wait", "suspend", "checkpoint", "kill"}
 
-// String is the lower-case name of the mechanism.
+// String returns the lower-case name of the mechanism.
 func (m Mechanism) String() string { return nameOf(mechanismNames[:], m, "mechanism") }

@@ -87,7 +87,7 @@ func lose(all []Segment) {
 	}
 }
 
-// LeftBy is how the task was made to leave: the last way, if there were several.
+// LeftBy returns how the task was made to leave: the last way, if there were several.
 func (h History) LeftBy() Mechanism {
 	m, killing := Wait, false
 	for _, e := range h {

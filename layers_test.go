@@ -43,7 +43,7 @@ type listedPackage struct {
 	GoFiles, Imports, TestImports, XTestImports []string
 }
 
-// rel is the directory of an import path inside the module, "." for its root,
+// rel returns the directory of an import path inside the module, "." for its root,
 // and false for a package of somebody else.
 func rel(importPath string) (string, bool) {
 	if importPath == module {

@@ -40,10 +40,10 @@ var operationNames = [...]string{
 	"paging out", "attaching", "forgetting", "dismissing its supervisor",
 }
 
-// String is the name of the operation; that of Idle is empty.
+// String returns the name of the operation; that of Idle is empty.
 func (o Operation) String() string { return nameOf(operationNames[:], o, "operation") }
 
-// ParseOperation is the inverse of Operation.String.
+// ParseOperation returns the inverse of Operation.String.
 func ParseOperation(s string) (Operation, error) {
 	return named[Operation](operationNames[:], s, "operation")
 }
@@ -66,7 +66,7 @@ func (o *Operation) UnmarshalText(text []byte) (err error) {
 // slot from the beginning of the operation.
 func (o Operation) BringsBack() bool { return o == Starting || o == Resuming || o == Restoring }
 
-// LeavesBy is how the operation makes the task leave its slot; Wait: it does not.
+// LeavesBy returns how the operation makes the task leave its slot; Wait: it does not.
 func (o Operation) LeavesBy() Mechanism {
 	switch o {
 	case Suspending:
@@ -105,14 +105,14 @@ var commandNames = [...]string{"", "suspend", "checkpoint", "resume", "archive",
 // their containers themselves.
 var Orders = [...]Command{CommandSuspend, CommandCheckpoint, CommandResume, CommandArchive}
 
-// String is the lower-case name of the command; that of NoCommand is empty.
+// String returns the lower-case name of the command; that of NoCommand is empty.
 func (c Command) String() string { return nameOf(commandNames[:], c, "command") }
 
-// ParseCommand is the inverse of Command.String.
+// ParseCommand returns the inverse of Command.String.
 func ParseCommand(s string) (Command, error) { return named[Command](commandNames[:], s, "command") }
 
-// Operation is what the command begins. To resume a task that is checkpointed is to
-// restore it, with the same consequences for its slot.
+// Operation returns what the command begins. To resume a task that is checkpointed is
+// to restore it, with the same consequences for its slot.
 func (c Command) Operation() Operation {
 	return [...]Operation{
 		NoCommand: Idle, CommandSuspend: Suspending, CommandCheckpoint: Checkpointing, CommandResume: Resuming,
@@ -120,12 +120,12 @@ func (c Command) Operation() Operation {
 	}[c]
 }
 
-// Command is what makes a task leave by the mechanism; that of Wait is NoCommand.
+// Command returns what makes a task leave by the mechanism; that of Wait is NoCommand.
 func (m Mechanism) Command() Command {
 	return [...]Command{Wait: NoCommand, Suspend: CommandSuspend, Checkpoint: CommandCheckpoint, Kill: CommandKill}[m]
 }
 
-// nameOf is the name of a value, or what it is and its number where it has none.
+// nameOf returns the name of a value, or what it is and its number where it has none.
 func nameOf[T ~uint8](names []string, v T, what string) string {
 	if int(v) < len(names) {
 		return names[v]
@@ -133,7 +133,7 @@ func nameOf[T ~uint8](names []string, v T, what string) string {
 	return fmt.Sprintf("%s(%d)", what, uint8(v))
 }
 
-// named is the value with a name.
+// named returns the value with a name.
 func named[T ~uint8](names []string, s, what string) (T, error) {
 	for i, n := range names {
 		if n == s {

@@ -161,7 +161,7 @@ const (
 
 var verbNames = [...]string{"start", "resume", "restore", "preempt", "pageout"}
 
-// String is the lower-case name of the verb.
+// String returns the lower-case name of the verb.
 func (v Verb) String() string { return verbNames[v] }
 
 // An Order is one thing to do. It is a value; carrying it out, and finding out

@@ -54,8 +54,8 @@ func Find(where string) (open func(context.Context) (Place, error), err error) {
 	return func(ctx context.Context) (Place, error) { return HDFS(ctx, client, path.Clean(u.Path)) }, nil
 }
 
-// mounted is the place in a directory. The directory is never made here: where it is
-// missing its file system is not mounted, and what was put below the mount point
+// mounted returns the place in a directory. The directory is never made here: where it
+// is missing its file system is not mounted, and what was put below the mount point
 // nobody else would see.
 func mounted(dir string) (Place, error) {
 	st, err := os.Stat(dir)

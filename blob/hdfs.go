@@ -114,5 +114,5 @@ func (h *hdfsPlace) Remove(ctx context.Context, name string) error {
 	return h.with(name, func(path string) error { return h.c.RemoveAll(ctx, path) })
 }
 
-// Now is the name node's clock, to a second.
+// Now returns the name node's clock, to a second.
 func (h *hdfsPlace) Now(ctx context.Context) (time.Time, error) { return h.c.Now(ctx, h.dir) }

@@ -36,7 +36,7 @@ type Place interface {
 	// Remove removes an object, or a directory with all that is in it, not in one
 	// step. It may be gone already.
 	Remove(ctx context.Context, name string) error
-	// Now is the time by the clock that times of modification are from.
+	// Now returns the time by the clock that times of modification are from.
 	Now(ctx context.Context) (time.Time, error)
 	// String names the place, for people.
 	String() string

@@ -83,7 +83,7 @@ func Unknown(cmd *cobra.Command, verb, hint string) error {
 	return UsageErrorf("unknown command %q for %s (%s)", verb, cmd.CommandPath(), hint)
 }
 
-// meant are the verbs that word may stand for: those that other programs call so,
+// meant returns the verbs that word may stand for: those that other programs call so,
 // else those that look like it.
 func meant(cmd *cobra.Command, word string) []string {
 	var same []string

@@ -41,7 +41,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exit is an error that ends the program with a code; err may be nil.
+// Exit returns an error that ends the program with a code; err may be nil.
 func Exit(code int, err error) error { return &ExitError{Code: code, Err: err} }
 
 // UsageErrorf says that the program was called wrongly.
@@ -49,7 +49,7 @@ func UsageErrorf(format string, args ...any) error {
 	return Exit(ExitUsage, fmt.Errorf(format, args...))
 }
 
-// Outcome is the exit code for err and the line to print, empty for none.
+// Outcome returns the exit code for err and the line to print, empty for none.
 func Outcome(err error) (code int, line string) {
 	if err == nil {
 		return 0, ""
@@ -102,7 +102,7 @@ func remoteCode(err error) int {
 	return ExitFailure
 }
 
-// message is what the daemon said, without the name of the protocol's code.
+// message returns what the daemon said, without the name of the protocol's code.
 func message(err error) string {
 	var remote *connect.Error
 	if !errors.As(err, &remote) {

@@ -23,7 +23,7 @@ type Build struct {
 	System  string `json:"system"`
 }
 
-// ThisBuild is that of this program.
+// ThisBuild returns that of this program.
 func ThisBuild() Build {
 	return Build{Version: Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }
@@ -35,8 +35,8 @@ func (b Build) Table(program string) *report.Table {
 	return t
 }
 
-// FindProgram is the absolute path of another of Headrace's programs: beside this one,
-// else on PATH.
+// FindProgram returns the absolute path of another of Headrace's programs: beside this
+// one, else on PATH.
 func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"headrace/report"
 )
 
-// AsTerminal is the terminal behind v, and false when it is something else.
+// AsTerminal returns the terminal behind v, and false when it is something else.
 func AsTerminal(v any) (*os.File, bool) {
 	f, ok := v.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -17,14 +17,14 @@ func AsTerminal(v any) (*os.File, bool) {
 	return f, true
 }
 
-// TerminalOf is what can be shown where v goes.
+// TerminalOf returns what can be shown where v goes.
 func TerminalOf(v any) report.Terminal {
 	width, _ := SizeOf(v)
 	_, is := AsTerminal(v)
 	return report.NewTerminal(is, width, os.Getenv)
 }
 
-// SizeOf is the size of a terminal, zero when unknown or without limit.
+// SizeOf returns the size of a terminal, zero when unknown or without limit.
 func SizeOf(v any) (width, height int) {
 	f, is := AsTerminal(v)
 	if !is {

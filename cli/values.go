@@ -32,7 +32,7 @@ func (f *Format) Define(cmd *cobra.Command, flags *pflag.FlagSet) {
 
 func (f *Format) String() string { return string(*f) }
 
-// Type is what the help calls a value.
+// Type returns what the help calls a value.
 func (f *Format) Type() string { return "table|json" }
 
 // Set reads a value.
@@ -56,7 +56,7 @@ func WriteJSON(w io.Writer, v any) error {
 // K, M, G, T and KiB, ... are powers of 1024, kB, MB, ... of 1000.
 type Size int64
 
-// Type is what the help calls a value.
+// Type returns what the help calls a value.
 func (n *Size) Type() string { return "SIZE" }
 
 func (n *Size) String() string {
@@ -84,7 +84,7 @@ func CompleteValues(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// Texts are the texts of values.
+// Texts returns the texts of values.
 func Texts[T ~string](values []T) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {

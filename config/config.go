@@ -84,7 +84,7 @@ func (f *File) take(n int, line string) error {
 	return nil
 }
 
-// Errorf is an error about a line of the file.
+// Errorf returns an error about a line of the file.
 func (f *File) Errorf(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", f.Name, line, fmt.Errorf(format, args...))
 }
@@ -111,7 +111,7 @@ func (f *File) Repeated(mayBe ...string) error {
 	return errors.Join(wrong...)
 }
 
-// Unknown is what to say of a word that is none of the known ones: which one was
+// Unknown returns what to say of a word that is none of the known ones: which one was
 // meant, if one is near, else all of them.
 func Unknown(word string, known []string) error {
 	best, distance := "", 3
@@ -126,7 +126,7 @@ func Unknown(word string, known []string) error {
 	return fmt.Errorf("%s is unknown; there are %s", word, strings.Join(known, ", "))
 }
 
-// edits is how many letters must be put in, taken out or changed to make b of a.
+// edits returns how many letters must be put in, taken out or changed to make b of a.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -14,7 +14,7 @@ import (
 	"headrace/internal/testkit"
 )
 
-// pagesIn is how many pages of each file of a directory are in memory, found out
+// pagesIn returns how many pages of each file of a directory are in memory, found out
 // in another way than the daemon's.
 func pagesIn(t *testing.T, dir string, n int) []int64 {
 	t.Helper()

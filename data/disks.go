@@ -154,7 +154,7 @@ func (w *diskWatch) disk(d disk.Device, now disk.Reading, uses []disk.Use) *wire
 	return m
 }
 
-// readers are those that read most first.
+// readers returns those that read most first.
 func (w *diskWatch) readers(uses []disk.Use) []*wire.DiskReader {
 	slices.SortStableFunc(uses, func(a, b disk.Use) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	var all []*wire.DiskReader

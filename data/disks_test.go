@@ -14,7 +14,7 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// oneSample is the first sample that a client gets.
+// oneSample returns the first sample that a client gets.
 func oneSample(ctx context.Context, client wireconnect.DataServiceClient, interval float64) (*wire.DisksSample, error) {
 	stream, err := client.Disks(ctx, &wire.DisksRequest{Interval: interval})
 	if err != nil {

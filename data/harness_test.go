@@ -118,7 +118,7 @@ func (b *bed) start() {
 
 func me() serve.Caller { return serve.Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())} }
 
-// as is a client of another user; the test must be run by root.
+// as returns a client of another user; the test must be run by root.
 func (b *bed) as(uid string) wireconnect.DataServiceClient {
 	return wireconnect.NewDataServiceClient(b.server.Client(), b.server.URL, connect.WithInterceptors(callsAs(uid)))
 }

@@ -28,8 +28,8 @@ type Input struct {
 
 const streamPrefix = "stream:"
 
-// StreamKey is the key of the input that a stream deals: what it has dealt is let go
-// at once.
+// StreamKey returns the key of the input that a stream deals: what it has dealt is let
+// go at once.
 func StreamKey(stream string) string { return streamPrefix + stream }
 
 // Keep has an input kept in memory, if anything is and it is not kept already. It
@@ -80,7 +80,7 @@ func (f *Files) LetGo(key string) {
 	}
 }
 
-// input is the input that has a key; false: the key is that of a user's request.
+// input returns the input that has a key; false: the key is that of a user's request.
 func (w *warming) input(key headrace.JobID) (in Input, is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -32,7 +32,7 @@ type Jobs interface {
 // key names the job for the engine.
 func (j Job) key() headrace.JobID { return headrace.JobID(fmt.Sprintf("%s of %d", j.Name, j.UID)) }
 
-// jobName is the job of a key as its user calls it.
+// jobName returns the job of a key as its user calls it.
 func jobName(key headrace.JobID, uid uint32) string {
 	return strings.TrimSuffix(string(key), string(Job{UID: uid}.key()))
 }

@@ -62,7 +62,7 @@ func checkWarm(q *wire.WarmRequest) error {
 	return serve.CheckLabel("job", q.Job)
 }
 
-// warmCaller is the caller, if anything is kept in memory here.
+// warmCaller returns the caller, if anything is kept in memory here.
 func (s *service) warmCaller(ctx context.Context) (serve.Caller, error) {
 	if s.warming == nil {
 		return serve.Caller{}, connect.NewError(connect.CodeFailedPrecondition, errNoWarming)
@@ -150,7 +150,7 @@ func (w *warming) entry(id warm.RequestID) *warmEntry {
 	return w.entries[id]
 }
 
-// warmStatus is how a request stands now.
+// warmStatus returns how a request stands now.
 func (s *service) warmStatus(id warm.RequestID, v serve.Viewer) (*wire.WarmStatus, error) {
 	st, err := s.warming.engine.Status(id)
 	e := s.warming.entry(id)
@@ -364,7 +364,7 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	return nil
 }
 
-// evicted is how much each request has given up.
+// evicted returns how much each request has given up.
 func (w *warming) evicted() map[warm.RequestID]int64 {
 	all := map[warm.RequestID]int64{}
 	for _, st := range w.engine.List() {

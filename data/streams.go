@@ -65,7 +65,7 @@ func (f *Files) Look(ctx context.Context, owner linux.Credentials, paths []strin
 	return found, asRefusal(err)
 }
 
-// resident is how much of a file is in memory now, as far as can be known.
+// resident returns how much of a file is in memory now, as far as can be known.
 func (r *reading) resident(path string, size int64) int64 {
 	f, err := fileset.Open(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Files) OpenStream(ctx context.Context, q *wire.Input, owner linux.Crede
 	return info.ID, Found{Files: int64(info.Files), Bytes: info.Bytes}, asRefusal(err)
 }
 
-// ruleOf is how the records of a request end.
+// ruleOf returns how the records of a request end.
 func ruleOf(q *wire.Input) deal.Rule {
 	switch q.Split {
 	case wire.Split_SPLIT_LINES:
@@ -121,7 +121,7 @@ func ruleOf(q *wire.Input) deal.Rule {
 	return deal.Rule{Split: deal.Raw}
 }
 
-// bufferFor is the size of a stream's buffer: what is asked for, else the usual
+// bufferFor returns the size of a stream's buffer: what is asked for, else the usual
 // one of this daemon. It is at most half of what memory there is: a daemon that
 // goes past the limit of its cgroup is killed.
 func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {

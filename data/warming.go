@@ -125,7 +125,7 @@ func (w *warming) close() {
 	}
 }
 
-// sorted are the entries in the order of submission.
+// sorted returns the entries in the order of submission.
 func (w *warming) sorted() []*warmEntry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,7 +260,7 @@ func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEn
 	return e, nil
 }
 
-// room is how many more files a user may ask for.
+// room returns how many more files a user may ask for.
 func (w *warming) room(uid uint32) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

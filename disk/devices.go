@@ -28,7 +28,7 @@ type Devices struct {
 	changes int
 }
 
-// Of is the device that f is on; for a block device, that device itself. It is no
+// Of returns the device that f is on; for a block device, that device itself. It is no
 // error when little is known of a device: Device.Note tells.
 func (d *Devices) Of(f *os.File) (Device, error) {
 	st, err := statx(f)
@@ -52,7 +52,7 @@ func (d *Devices) Of(f *os.File) (Device, error) {
 	return dev, nil
 }
 
-// at is the device of a file with the given number of its device and, unless the
+// at returns the device of a file with the given number of its device and, unless the
 // kernel does not say, the id of its mount.
 func (d *Devices) at(id ID, mount int) (dev Device, mounted bool) {
 	known, mounts, changes := d.lookup(mount)
@@ -121,7 +121,7 @@ func statx(f *os.File) (st unix.Statx_t, err error) {
 	return st, cmp.Or(cerr, err)
 }
 
-// memoryFile is the type of f's file system if it is in memory, else empty.
+// memoryFile returns the type of f's file system if it is in memory, else empty.
 func memoryFile(f *os.File) (kind string) {
 	control(f, func(fd int) {
 		var st unix.Statfs_t
@@ -145,7 +145,7 @@ func control(f *os.File, do func(fd int)) error {
 	return nil
 }
 
-// mounted is the device of a mounted file system. Its number is not always the
+// mounted returns the device of a mounted file system. Its number is not always the
 // one that its files have: in btrfs and overlay there are several.
 func (d *Devices) mounted(m linux.Mount) Device {
 	id := ID(m.Dev)

@@ -10,7 +10,7 @@ import (
 // partition was asked about.
 type ID uint64
 
-// String is the number as the kernel writes it: "254:0".
+// String returns the number as the kernel writes it: "254:0".
 func (id ID) String() string {
 	return fmt.Sprintf("%d:%d", unix.Major(uint64(id)), unix.Minor(uint64(id)))
 }
@@ -42,7 +42,7 @@ const (
 	otherExtent   = 16 << 20
 )
 
-// Extent is how many bytes a turn on the device should be: long enough that a
+// Extent returns how many bytes a turn on the device should be: long enough that a
 // seek does not matter.
 func (d Device) Extent() int64 {
 	if d.Rotational {

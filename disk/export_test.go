@@ -1,4 +1,4 @@
 package disk
 
-// At is the device of a file by numbers, for tests without such a file.
+// At returns the device of a file by numbers, for tests without such a file.
 func (d *Devices) At(id ID, mount int) (Device, bool) { return d.at(id, mount) }

@@ -63,7 +63,7 @@ func NewMeter(o MeterOptions) (*Meter, error) {
 	return m, nil
 }
 
-// Method is how it counts, and why not by something better.
+// Method returns how it counts, and why not by something better.
 func (m *Meter) Method() (method Method, why string) {
 	if m.issued == nil {
 		return Diskstats, m.why
@@ -95,7 +95,7 @@ type Reading struct {
 	samples map[ID]Sample
 }
 
-// Of is the sample of one device. The error is ErrNotBlock if there can be none.
+// Of returns the sample of one device. The error is ErrNotBlock if there can be none.
 func (r Reading) Of(d Device) (Sample, error) {
 	s, ok := r.samples[d.ID]
 	if !ok {
@@ -180,7 +180,7 @@ type Rate struct {
 	Seeks int64
 }
 
-// Sub is what was done after an earlier sample of the same device. If the device
+// Sub returns what was done after an earlier sample of the same device. If the device
 // was replaced meanwhile, it is what the new one has done.
 func (s Sample) Sub(earlier Sample) Rate {
 	e := earlier
@@ -201,10 +201,10 @@ func (r Rate) ReadSpeed() float64 { return r.perSecond(r.ReadBytes) }
 // WriteSpeed is in bytes per second.
 func (r Rate) WriteSpeed() float64 { return r.perSecond(r.WrittenBytes) }
 
-// Requests is how many there were per second.
+// Requests returns how many there were per second.
 func (r Rate) Requests() float64 { return r.perSecond(r.Reads + r.Writes) }
 
-// SeeksPer100MB is how many seeks there were for 100 MB that were read; negative
+// SeeksPer100MB returns how many seeks there were for 100 MB that were read; negative
 // if nobody counts them, and 0 if nothing was read.
 func (r Rate) SeeksPer100MB() float64 {
 	switch {

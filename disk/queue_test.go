@@ -23,7 +23,7 @@ type oracle struct {
 	history []deed
 }
 
-// start is the start tag of the ask at history[i].
+// start returns the start tag of the ask at history[i].
 func (o *oracle) start(i int) int64 {
 	who := o.history[i].who
 	tag := o.virtual(i, o.class[who])
@@ -35,12 +35,12 @@ func (o *oracle) start(i int) int64 {
 	return tag
 }
 
-// finish is the end in virtual time of the turn that ended at history[i].
+// finish returns the end in virtual time of the turn that ended at history[i].
 func (o *oracle) finish(i int) int64 {
 	return o.start(o.last(i, "ask", o.history[i].who)) + max(o.history[i].bytes, o.least)
 }
 
-// last is the place before i of the last deed of a kind by a reader, or -1.
+// last returns the place before i of the last deed of a kind by a reader, or -1.
 func (o *oracle) last(i int, kind string, who int) int {
 	for i--; i >= 0; i-- {
 		if d := o.history[i]; d.kind == kind && d.who == who {
@@ -50,7 +50,7 @@ func (o *oracle) last(i int, kind string, who int) int {
 	return -1
 }
 
-// virtual is the virtual time of a class just before history[i]: the highest tag
+// virtual returns the virtual time of a class just before history[i]: the highest tag
 // that was granted.
 func (o *oracle) virtual(i int, c Class) (v int64) {
 	for j, d := range o.history[:i] {
@@ -72,7 +72,7 @@ func (o *oracle) waits(who int) (since int, waits, has bool) {
 	return 0, false, false
 }
 
-// next is who has to get a turn now, or -1.
+// next returns who has to get a turn now, or -1.
 func (o *oracle) next() int {
 	best, since := -1, 0
 	for who := range o.class {

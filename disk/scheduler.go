@@ -129,7 +129,7 @@ func (s *Scheduler) Move(d Device, c Class, name string, expect time.Duration) *
 	return r
 }
 
-// Queue is how long a dump that is registered now will wait for the dumps and
+// Queue returns how long a dump that is registered now will wait for the dumps and
 // restores at a device that are registered already.
 func (s *Scheduler) Queue(id ID) time.Duration {
 	s.mu.Lock()
@@ -143,7 +143,7 @@ func (s *Scheduler) Queue(id ID) time.Duration {
 	return sum
 }
 
-// left is how much longer a dump or restore is expected to take.
+// left returns how much longer a dump or restore is expected to take.
 func (r *Reader) left() time.Duration {
 	if r.turn == nil {
 		return r.expect

@@ -47,7 +47,7 @@ func later(t *testing.T, r *disk.Reader) <-chan *disk.Turn {
 	return got
 }
 
-// granted is the turn if it was granted, otherwise nil.
+// granted returns the turn if it was granted, otherwise nil.
 func granted(c <-chan *disk.Turn) *disk.Turn {
 	synctest.Wait()
 	select {

@@ -27,7 +27,7 @@ type block struct {
 // errNoBlock: sysfs knows no block device of that number.
 var errNoBlock = errors.New("not a block device")
 
-// path is where a block device is by its number, if there is one.
+// path returns where a block device is by its number, if there is one.
 func (s sysfs) path(id ID) string { return filepath.Join(string(s), "dev/block", id.String()) }
 
 // whole finds the block device of a number, and the disk that it is part of. The
@@ -138,7 +138,7 @@ func (s sysfs) fileRotational(path string, depth int) (rotational, ok bool) {
 	return rotational, true
 }
 
-// memoryType is the type of a file system whose files are in memory only, by its
+// memoryType returns the type of a file system whose files are in memory only, by its
 // magic number; empty for others.
 func memoryType(magic int64) string {
 	switch uint32(magic) {

@@ -10,7 +10,7 @@ import (
 	"headrace/internal/linux/cgroup"
 )
 
-// ownCgroup is the directory of this process's cgroup where a controller is, or
+// ownCgroup returns the directory of this process's cgroup where a controller is, or
 // "". For v2, controller is "" for any.
 func (m machine) ownCgroup(controller string, v2 bool) string {
 	mounts, _ := m.procfs().Mounts("self")
@@ -137,9 +137,9 @@ func (m machine) taskCgroups() Finding {
 	return f
 }
 
-// controllerOfTasks is the version in which groups below this process's own can have a
-// controller: v1, v2 or "". Nothing is delegated for it, so that of version 2 only
-// the lists are looked at.
+// controllerOfTasks returns the version in which groups below this process's own can
+// have a controller: v1, v2 or "". Nothing is delegated for it, so that of version 2
+// only the lists are looked at.
 func (m machine) controllerOfTasks(name, v1 string, files []string) string {
 	if name == "freezer" {
 		if v2 := m.ownCgroup("", true); v2 != "" && groupHas(v2, []string{"cgroup.freeze"}) {

@@ -85,7 +85,7 @@ func (m machine) number(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// asRoot is how to find out what an ordinary user may not read.
+// asRoot returns how to find out what an ordinary user may not read.
 func (m machine) asRoot() string {
 	if m.uid == 0 {
 		return ""
@@ -107,7 +107,7 @@ func (m machine) exists(name string) bool {
 	return err == nil
 }
 
-// sleeper is a child for trying things on. It ends with ctx, or when stop is
+// sleeper returns a child for trying things on. It ends with ctx, or when stop is
 // called.
 func sleeper(ctx context.Context, change func(*exec.Cmd)) (cmd *exec.Cmd, stop func(), err error) {
 	cmd = exec.CommandContext(ctx, "sleep", "60")

@@ -38,7 +38,7 @@ func (m machine) user() Finding {
 // wholeMachine is how many users there are where no namespace leaves any out.
 const wholeMachine = 1<<32 - 1
 
-// mappedUsers is how many users the text of /proc/self/uid_map has; 0: it does not
+// mappedUsers returns how many users the text of /proc/self/uid_map has; 0: it does not
 // tell.
 func mappedUsers(text string) int64 {
 	var sum int64

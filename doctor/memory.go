@@ -16,7 +16,7 @@ import (
 
 const mib, gib = int64(1) << 20, int64(1) << 30
 
-// bytesText is a size for a person: 3.4 GiB, 512 MiB.
+// bytesText returns a size for a person: 3.4 GiB, 512 MiB.
 func bytesText(n int64) string {
 	if n < gib {
 		return fmt.Sprintf("%d MiB", n/mib)

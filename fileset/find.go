@@ -233,12 +233,12 @@ func (f *finder) entry(path string) error {
 // IsPattern reports whether a path that does not exist is taken for a pattern.
 func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
-// Escape is the pattern that matches just s.
+// Escape returns the pattern that matches just s.
 func Escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// Absolute is a path as Find wants it, seen from the directory dir: a pattern
+// Absolute returns a path as Find wants it, seen from the directory dir: a pattern
 // stays one, and what looks like one in dir does not become one.
 func Absolute(dir, path string) string {
 	if filepath.IsAbs(path) {

@@ -18,7 +18,7 @@ import (
 	"headrace/internal/linux"
 )
 
-// found is what Find finds, and the problems as "path: error".
+// found returns what Find finds, and the problems as "path: error".
 func found(t *testing.T, paths ...string) (files, problems []string) {
 	t.Helper()
 	err := Find(t.Context(), paths, Visitor{

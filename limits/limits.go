@@ -33,7 +33,7 @@ type Limits struct {
 	LogBytes int64
 }
 
-// Unlimited are the limits of root and of the daemon's own user.
+// Unlimited returns the limits of root and of the daemon's own user.
 func Unlimited() Limits { return unlimited.limits() }
 
 // The keys of a section of limits. defaults are in the same order.
@@ -53,7 +53,7 @@ type values [keys]float64
 
 var keyNames = [keys]string{"priority", "slots", "memory", "running", "waiting", "spec-bytes", "log-bytes"}
 
-// Names are the keys, in the order in which they are shown.
+// Names returns the keys, in the order in which they are shown.
 func Names() []string { return keyNames[:] }
 
 var inf = math.Inf(1)
@@ -103,7 +103,7 @@ func parse(key int, s string) (float64, error) {
 	return float64(v), nil
 }
 
-// format is the opposite of parse, for people.
+// format returns the opposite of parse, for people.
 func format(key int, v float64) string {
 	switch {
 	case key == priority:
@@ -126,7 +126,7 @@ func (v values) or(w values) values {
 	return v
 }
 
-// most is the more generous of v and w, key by key.
+// most returns the more generous of v and w, key by key.
 func (v values) most(w values) values {
 	for k := range v {
 		if math.IsNaN(v[k]) || v[k] < w[k] {
@@ -200,7 +200,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.text }
 
-// Rows are the limits in force, for people: a line of names, then who and the
+// Rows returns the limits in force, for people: a line of names, then who and the
 // limits of each.
 func (t *Table) Rows() [][]string {
 	rows := [][]string{append([]string{"limits of"}, keyNames[:]...)}

@@ -218,14 +218,15 @@ func beyondAt(claims []Claim, level []int, above map[uint32]float64, part func(C
 	return beyond
 }
 
-// runningFirst is the claims of one priority by rank, each rank in order of submission.
+// runningFirst returns the claims of one priority by rank, each rank in order of
+// submission.
 func runningFirst(claims []Claim, level []int) []int {
 	line := slices.Clone(level)
 	slices.SortStableFunc(line, func(a, b int) int { return cmp.Compare(claims[a].rank(), claims[b].rank()) })
 	return line
 }
 
-// equalShare is the share that nobody gets more than when a whole is divided among
+// equalShare returns the share that nobody gets more than when a whole is divided among
 // those who want so much each; at least what one of them wants at most if the whole
 // is enough.
 func equalShare(wants map[uint32]float64) float64 {

@@ -26,7 +26,7 @@ type Table struct {
 	groups map[uint32]string // section by id
 }
 
-// Default is the table when nothing was said; file is where something could be.
+// Default returns the table when nothing was said; file is where something could be.
 func Default(file string) *Table {
 	return &Table{file: file, all: defaults, said: map[string]values{}, groups: map[uint32]string{}}
 }
@@ -101,7 +101,7 @@ func (t *Table) take(f *config.File, s config.Section, all *values) error {
 	return errors.Join(wrong...)
 }
 
-// of is what was said so far in a section.
+// of returns what was said so far in a section.
 func (t *Table) of(name string, all *values) (values, error) {
 	words := strings.Fields(name)
 	switch {
@@ -170,7 +170,7 @@ type Who struct {
 	Groups []uint32
 }
 
-// Of are the limits of a user who is neither root nor the daemon's own.
+// Of returns the limits of a user who is neither root nor the daemon's own.
 func (t *Table) Of(w Who) Limits {
 	own, ok := t.said[section+" user "+w.Name]
 	if number := strconv.FormatUint(uint64(w.UID), 10); !ok {
@@ -191,20 +191,20 @@ func (t *Table) Of(w Who) Limits {
 	return own.or(grouped).or(t.all).limits()
 }
 
-// File is where limits are set, for messages.
+// File returns where limits are set, for messages.
 func (t *Table) File() string { return t.file }
 
 // Source is the table in force. Its methods may be called concurrently.
 type Source struct{ now atomic.Pointer[Table] }
 
-// NewSource is a source of t.
+// NewSource returns a source of t.
 func NewSource(t *Table) *Source {
 	s := &Source{}
 	s.now.Store(t)
 	return s
 }
 
-// Now is the table in force.
+// Now returns the table in force.
 func (s *Source) Now() *Table { return s.now.Load() }
 
 // Replace puts another table in force, whole and at once.

@@ -152,7 +152,7 @@ func TestGiantRequests(t *testing.T) {
 	}
 }
 
-// post is a request as a plug-in that knows only HTTP and JSON makes it.
+// post returns a request as a plug-in that knows only HTTP and JSON makes it.
 func (s *site) post(t *testing.T, method, body string, header ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest("POST", s.url()+"/headrace.v1.ManagerService/"+method, strings.NewReader(body))

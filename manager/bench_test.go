@@ -11,7 +11,7 @@ import (
 	"headrace/wire"
 )
 
-// bigSite is a manager with so many nodes, each with so many containers.
+// bigSite returns a manager with so many nodes, each with so many containers.
 func bigSite(nodes, each int, p policy.Name) (*cluster, []*wire.NodeReport) {
 	cfg := &Config{Policy: policy.Config{Policy: p}, timing: quick}
 	cfg.Log = slog.New(slog.DiscardHandler)

@@ -82,7 +82,7 @@ func (c *cluster) leave(s *stream, why error) {
 	c.members.leave(s, why)
 }
 
-// next are the outstanding orders that have not been sent on s.
+// next returns the outstanding orders that have not been sent on s.
 func (c *cluster) next(s *stream) []*wire.NodeOrder {
 	defer c.lock()()
 	return c.orders.next(s)
@@ -170,7 +170,7 @@ func (c *cluster) enter(applications map[string]*wire.Application) {
 	}
 }
 
-// tell is what Containers tells now, and what is closed when there is more.
+// tell returns what Containers tells now, and what is closed when there is more.
 func (c *cluster) tell() (*wire.ContainersResponse, <-chan struct{}) {
 	defer c.lock()()
 	b := &c.board
@@ -180,7 +180,7 @@ func (c *cluster) tell() (*wire.ContainersResponse, <-chan struct{}) {
 	return b.shown, b.changed
 }
 
-// people is what Nodes tells.
+// people returns what Nodes tells.
 func (c *cluster) people() *wire.NodesResponse {
 	defer c.lock()()
 	return &wire.NodesResponse{

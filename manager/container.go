@@ -51,7 +51,7 @@ type refusal struct {
 // busy reports whether the node is doing something to it, known here or not.
 func (k *container) busy() bool { return convert.Doing(k.task) != "" }
 
-// outstanding are the orders for k that are not done.
+// outstanding returns the orders for k that are not done.
 func (k *container) outstanding() []*order {
 	return slices.DeleteFunc([]*order{k.order, k.paging}, func(o *order) bool { return o == nil })
 }
@@ -62,7 +62,7 @@ func (k *container) aside() bool {
 	return k.state == headrace.Suspended || k.state == headrace.Checkpointed
 }
 
-// expected is what is being done to k, or is about to be: what was decided counts
+// expected returns what is being done to k, or is about to be: what was decided counts
 // before the node has begun it.
 func (k *container) expected(now time.Time) headrace.Operation {
 	switch {
@@ -74,8 +74,8 @@ func (k *container) expected(now time.Time) headrace.Operation {
 	return k.order.command.Operation()
 }
 
-// settled is the answer about a container about which there is nothing to decide, else
-// nil.
+// settled returns the answer about a container about which there is nothing to decide,
+// else nil.
 func (k *container) settled(now time.Time) *wire.PreemptDecision {
 	wait := func(why string) *wire.PreemptDecision { return k.decision(policy.Verdict{Reason: why}) }
 	switch {
@@ -111,7 +111,7 @@ func (k *container) decision(v policy.Verdict) *wire.PreemptDecision {
 	}, v.Mechanism)
 }
 
-// comeBack is how long a container is expected to take to run again.
+// comeBack returns how long a container is expected to take to run again.
 func (k *container) comeBack() time.Duration {
 	p := k.task.Checkpoint
 	if k.state != headrace.Checkpointed || p == nil {

@@ -37,7 +37,7 @@ type holding struct {
 	warned     time.Time // about a container that is elsewhere
 }
 
-// of are the containers of n.
+// of returns the containers of n.
 func (c *containers) of(n *node) iter.Seq[*container] {
 	if h := c.on[n]; h != nil {
 		return maps.Values(h.containers)
@@ -45,7 +45,7 @@ func (c *containers) of(n *node) iter.Seq[*container] {
 	return func(func(*container) bool) {}
 }
 
-// list is what callers are told of all containers, by their names.
+// list returns what callers are told of all containers, by their names.
 func (c *containers) list() []*wire.Container {
 	all := make([]*wire.Container, 0, len(c.all))
 	for _, k := range c.all {

@@ -37,7 +37,7 @@ func (c *cluster) drain(on bool) *wire.DrainResponse {
 	return c.undrained()
 }
 
-// undrained is what does not run yet.
+// undrained returns what does not run yet.
 func (c *cluster) undrained() *wire.DrainResponse {
 	res := &wire.DrainResponse{}
 	for _, k := range c.containers.all {

@@ -103,7 +103,7 @@ func start(t *testing.T, change func(*Config)) *site {
 	return s
 }
 
-// client is one with a transport of its own.
+// client returns one with a transport of its own.
 func (s *site) client(token string) wireconnect.ManagerServiceClient {
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	s.t.Cleanup(transport.CloseIdleConnections)
@@ -112,7 +112,7 @@ func (s *site) client(token string) wireconnect.ManagerServiceClient {
 
 func (s *site) url() string { return "http://" + s.Addr().String() }
 
-// get is the code and the body of what the manager answers.
+// get returns the code and the body of what the manager answers.
 func (s *site) get(path string) string {
 	s.t.Helper()
 	res, err := http.Get(s.url() + path)

@@ -130,7 +130,7 @@ func New(cfg Config) (*Manager, error) {
 // Ready is closed when the manager answers.
 func (m *Manager) Ready() <-chan struct{} { return m.ready }
 
-// Addr is where the manager answers; it is valid once it is ready.
+// Addr returns where the manager answers; it is valid once it is ready.
 func (m *Manager) Addr() net.Addr { return m.addr }
 
 // Run serves until ctx ends, which is no error, or serving is impossible. It may be

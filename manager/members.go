@@ -160,7 +160,7 @@ func (m *members) forget(n *node, why string) {
 	delete(m.all, n.name)
 }
 
-// list is all nodes by their names.
+// list returns all nodes by their names.
 func (m *members) list() []*wire.ManagedNode {
 	var all []*wire.ManagedNode
 	for _, name := range slices.Sorted(maps.Keys(m.all)) {

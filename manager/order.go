@@ -40,7 +40,7 @@ type orders struct {
 	last       uint64 // the number of the last that was given
 }
 
-// next are the orders that have not been sent on the stream, by their numbers.
+// next returns the orders that have not been sent on the stream, by their numbers.
 func (s *orders) next(on *stream) []*wire.NodeOrder {
 	if !on.open() {
 		return nil

@@ -78,7 +78,7 @@ func (c *cluster) standing(id string, now time.Time) (s standing, k *container) 
 	return present, k
 }
 
-// reach is the container of that name, if its node can be told something.
+// reach returns the container of that name, if its node can be told something.
 func (c *cluster) reach(id string) (*container, error) {
 	switch s, k := c.standing(id, time.Now()); s {
 	case early:

@@ -40,7 +40,7 @@ func (c *containers) scene(n *node, now time.Time) *scene {
 	return s
 }
 
-// inOrder are the containers of n in order of submission.
+// inOrder returns the containers of n in order of submission.
 func (c *containers) inOrder(n *node) []*container {
 	all := slices.Collect(c.of(n))
 	slices.SortFunc(all, func(a, b *container) int {

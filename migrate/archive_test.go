@@ -32,14 +32,14 @@ func newArchive(t testing.TB, p blob.Place, o Options) *Archive {
 	return a
 }
 
-// testKey is a key from a word.
+// testKey returns a key from a word.
 func testKey(word string) string { return yarn.Launch{App: word}.Key() }
 
 func describe(key string) Description {
 	return Description{Key: testKey(key), By: "node1", App: "application_1_0001", User: "ann", UID: 1000, Meta: json.RawMessage(`{"a":1}`)}
 }
 
-// testStore is a store of checkpoints.
+// testStore returns a store of checkpoints.
 func testStore(t testing.TB) *checkpoint.Store {
 	t.Helper()
 	s, err := checkpoint.Open(filepath.Join(t.TempDir(), "store"), checkpoint.Options{})

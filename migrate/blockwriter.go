@@ -39,7 +39,7 @@ type block struct {
 	done        chan struct{}
 }
 
-// lanes is how many blocks are on their way at once.
+// lanes returns how many blocks are on their way at once.
 func lanes() int { return 2*runtime.GOMAXPROCS(0) + 2 }
 
 func newBlocks(n int) chan *block {

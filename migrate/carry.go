@@ -36,7 +36,7 @@ type Carried struct {
 	roots []Root
 }
 
-// Files are the files, in the order in which they can be made.
+// Files returns the files, in the order in which they can be made.
 func (c *Carried) Files() []File { return slices.Clone(c.files) }
 
 // Carry decides which of the wanted files are carried: those below the roots, with

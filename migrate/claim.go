@@ -264,7 +264,7 @@ func (a *Archive) Reclaim(ctx context.Context, claimant string) (used int, err e
 	return used, nil
 }
 
-// ReadyKeys are the keys of the entries that can be claimed.
+// ReadyKeys returns the keys of the entries that can be claimed.
 func (a *Archive) ReadyKeys(ctx context.Context) (map[string]bool, error) {
 	list, err := a.names(ctx, Ready)
 	if err != nil {

@@ -47,7 +47,7 @@ func writeContents(ctx context.Context, w io.Writer, f *os.File, size int64, buf
 	return c.end()
 }
 
-// nextData is the next range of data at or after off; empty, at size, if there is
+// nextData returns the next range of data at or after off; empty, at size, if there is
 // none. A file system that knows of no holes has data everywhere.
 func nextData(f *os.File, off, size int64) (from, to int64, err error) {
 	from, err = unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)

@@ -23,7 +23,7 @@ var kernelFlags = strings.Fields(`
 	xsaveerptr xtopology xtpr
 `)
 
-// missingFlags are the wanted flags that a processor lacks and a program may use.
+// missingFlags returns the wanted flags that a processor lacks and a program may use.
 func missingFlags(want, have []string) []string {
 	var missing []string
 	for _, f := range want {

@@ -58,7 +58,7 @@ func TestCrashChild(t *testing.T) {
 
 const crashID = "0123456789abcdef0123456789abcdef"
 
-// crashContents are what cannot be left out as a hole.
+// crashContents returns what cannot be left out as a hole.
 func crashContents() []byte {
 	b := make([]byte, partBlocks*blockSize+1000)
 	for i := 0; i < len(b); i += 512 {

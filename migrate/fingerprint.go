@@ -255,7 +255,7 @@ func majorMinor(release string) (v [2]int, err error) {
 	return v, nil
 }
 
-// hashFile is the SHA-256 of a file.
+// hashFile returns the SHA-256 of a file.
 func hashFile(ctx context.Context, f *os.File) (string, error) {
 	h := sha256.New()
 	buf := make([]byte, 1<<20)

@@ -215,7 +215,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// rawSize is the number of bytes of the stream in a block.
+// rawSize returns the number of bytes of the stream in a block.
 func (m *Manifest) rawSize(block int) int {
 	return int(min(blockSize, m.Raw-int64(block)*blockSize))
 }

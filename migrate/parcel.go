@@ -42,7 +42,7 @@ type Taken struct {
 	End func(ctx context.Context, failed error) error
 }
 
-// owner is whose rights the task's files are read and made with.
+// owner returns whose rights the task's files are read and made with.
 func (p Parcel) owner() *linux.Credentials {
 	if os.Geteuid() != 0 {
 		return nil
@@ -51,7 +51,7 @@ func (p Parcel) owner() *linux.Credentials {
 	return &owner
 }
 
-// launch is the command as it is compared with its relaunch. Localized files are
+// launch returns the command as it is compared with its relaunch. Localized files are
 // looked at with the task's own rights.
 func (p Parcel) launch() (yarn.Launch, error) {
 	resources, err := yarn.Resources(p.Spec.Cwd, p.owner())
@@ -86,7 +86,7 @@ func (p Parcel) newest() (*checkpoint.Image, error) {
 	return im, im.Err
 }
 
-// wantedBy are the files that a task needs: what it has open or mapped, and
+// wantedBy returns the files that a task needs: what it has open or mapped, and
 // everything in its working directory.
 func wantedBy(spec proc.Spec, n needs.Files) []Wanted {
 	wanted := []Wanted{{Path: spec.Cwd, Tree: true}}

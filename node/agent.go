@@ -17,7 +17,7 @@ import (
 
 // Host is the daemon of the machine. All methods may be called concurrently.
 type Host interface {
-	// Facts are the machine and its hosted tasks: all that have not ended, and those
+	// Facts returns the machine and its hosted tasks: all that have not ended, and those
 	// that have ended of late, some minutes at least. The agent changes neither. What Do
 	// has done when it returns is in them.
 	Facts() (*wire.NodeInfo, []*wire.Task)
@@ -174,7 +174,7 @@ func (a *Agent) session(ctx context.Context) error {
 
 var errSilent = errors.New("the manager is silent")
 
-// cause is why ctx ended, if it is why err happened.
+// cause returns why ctx ended, if it is why err happened.
 func cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil && !errors.Is(c, context.Canceled) {
 		return c

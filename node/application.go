@@ -56,9 +56,9 @@ func (t *told) take() []*wire.ContainerProgress {
 	return all
 }
 
-// Application is what the manager knows of the containers of an application. It asks
-// at most once a second, for all callers. While the manager cannot be reached, what it
-// said last counts for two minutes: an application master is not to take its
+// Application returns what the manager knows of the containers of an application. It
+// asks at most once a second, for all callers. While the manager cannot be reached,
+// what it said last counts for two minutes: an application master is not to take its
 // containers for dead because a manager is started again. The result is not to be
 // changed.
 func (a *Agent) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {

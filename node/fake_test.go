@@ -203,7 +203,7 @@ func (f *fakeManager) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesRes
 	return nil, errors.ErrUnsupported
 }
 
-// last is the newest report; f.mu must be held.
+// last returns the newest report; f.mu must be held.
 func (f *fakeManager) last() *wire.NodeReport {
 	if len(f.reports) == 0 {
 		return &wire.NodeReport{}
@@ -211,7 +211,7 @@ func (f *fakeManager) last() *wire.NodeReport {
 	return f.reports[len(f.reports)-1]
 }
 
-// resultOf is what was reported of an order, and how often; f.mu must be held.
+// resultOf returns what was reported of an order, and how often; f.mu must be held.
 func (f *fakeManager) resultOf(number uint64) (res *wire.OrderResult, times int) {
 	for _, r := range f.reports {
 		for _, o := range r.Results {

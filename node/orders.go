@@ -84,7 +84,7 @@ func (o *orders) end(order *wire.NodeOrder, err error) {
 	}
 }
 
-// results are those that were not told yet.
+// results returns those that were not told yet.
 func (o *orders) results() []*wire.OrderResult {
 	o.mu.Lock()
 	defer o.mu.Unlock()

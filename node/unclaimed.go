@@ -13,8 +13,8 @@ import (
 // configuration says something else.
 const Unclaimed = 10 * time.Minute
 
-// unclaimed are the tasks that go on by themselves because no manager has been heard
-// of since heard: those that are suspended or checkpointed, and not by a person.
+// unclaimed returns the tasks that go on by themselves because no manager has been
+// heard of since heard: those that are suspended or checkpointed, and not by a person.
 func unclaimed(tasks []*wire.Task, heard, now time.Time, limit time.Duration) []string {
 	if limit <= 0 || now.Sub(heard) < limit {
 		return nil
@@ -55,7 +55,8 @@ func (a *Agent) claim(ctx context.Context) {
 	}
 }
 
-// lastHeard is when a manager has answered last, at first when the agent was started.
+// lastHeard returns when a manager has answered last, at first when the agent was
+// started.
 func (a *Agent) lastHeard() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"headrace/pagecache"
 )
 
-// cpuTime is what this process has used.
+// cpuTime returns what this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage

@@ -61,7 +61,7 @@ func mayLock() (bool, error) {
 	return data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0, nil
 }
 
-// SafeBudget is how much may be locked within limits, in whole pages: usual is a
+// SafeBudget returns how much may be locked within limits, in whole pages: usual is a
 // quarter of the memory and at most half of what the cgroup leaves; most is three
 // quarters of either, and more is refused. Neither is above what the kernel lets
 // this process lock. bound says what determines most.

@@ -240,7 +240,7 @@ func askKernel(fd int, off, length int64) (int64, error) {
 	return n, explainAsking(err)
 }
 
-// askMapping is the same with linux.MappedPages.
+// askMapping returns the same with linux.MappedPages.
 func askMapping(fd int, off, length int64) (int64, error) {
 	n, err := linux.MappedPages(fd, off, length)
 	return n, explainAsking(err)
@@ -266,7 +266,7 @@ func askBoth(fd int, off, length int64) (int64, error) {
 	return n, nil
 }
 
-// cachedOf is how to ask about a file.
+// cachedOf returns how to ask about a file.
 func (c *cache) cachedOf(fd int) cachedFunc {
 	if c.method != None {
 		switch fsType(fd) {
@@ -279,7 +279,7 @@ func (c *cache) cachedOf(fd int) cachedFunc {
 	return c.cached
 }
 
-// fsType is the magic number of the file system of a file, or 0.
+// fsType returns the magic number of the file system of a file, or 0.
 func fsType(fd int) int64 {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

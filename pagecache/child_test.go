@@ -54,7 +54,7 @@ func runChild(t *testing.T, name, dir string, attr *syscall.SysProcAttr) {
 	}
 }
 
-// fuseDir is a file system in user space with its files on the disk. It is served
+// fuseDir returns a file system in user space with its files on the disk. It is served
 // by another process: one that maps its own files can wait for itself for ever.
 func fuseDir(t testing.TB, kind string) string {
 	t.Helper()

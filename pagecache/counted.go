@@ -101,7 +101,7 @@ func (f *file) markAll() error {
 	return f.lookBeyond(true)
 }
 
-// cells are all counters of the file but the last.
+// cells returns all counters of the file but the last.
 func (c *counted) cells(k *counters) []cell {
 	all := make([]cell, len(c.marks))
 	for i := range all {
@@ -138,7 +138,7 @@ func (c *counted) sum(k *counters) uint64 {
 	return sum
 }
 
-// pages is what the counter of a block says.
+// pages returns what the counter of a block says.
 func (c *counted) pages(i int, now cell) int64 {
 	return int64(c.marks[i].pages) + now.pages(c.marks[i].at)
 }

@@ -60,7 +60,7 @@ func (k *counters) retire(s span, now time.Time) {
 // A cell is the value of a counter.
 type cell uint64
 
-// pages is how many pages more are in memory than when the counter was at before.
+// pages returns how many pages more are in memory than when the counter was at before.
 func (c cell) pages(before cell) int64 { return int64(int32(c.net() - before.net())) }
 
 func (c cell) net() uint32 { return uint32(c) - uint32(c>>32) }

@@ -54,7 +54,7 @@ func fileError(op string, f *os.File, err error) error {
 	return &os.PathError{Op: op, Path: f.Name(), Err: err}
 }
 
-// size is a number of bytes for people.
+// size returns a number of bytes for people.
 func size(n int64) string {
 	switch {
 	case n < 1e6:

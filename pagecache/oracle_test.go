@@ -150,7 +150,7 @@ func (o *oracle) watch(f *os.File) Watched {
 	return w
 }
 
-// somewhere is a range that begins in the file.
+// somewhere returns a range that begins in the file.
 func (o *oracle) somewhere(f *subject) Range {
 	st, err := f.Stat()
 	if err != nil {

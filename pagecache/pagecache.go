@@ -29,7 +29,7 @@ const (
 // must be regular ones (ErrNotRegular); a range is cut to what the file has. What
 // the kernel tells of a file it tells only its owner, who may write it, and root.
 type Cache interface {
-	// Method is how residency is found out, and why not by something better.
+	// Method returns how residency is found out, and why not by something better.
 	Method() (m Method, why string)
 
 	// Resident asks the kernel now how many bytes of a range are in memory. What
@@ -59,7 +59,7 @@ type Cache interface {
 	// locked. A lock keeps pages from being reclaimed; where a file is changed
 	// elsewhere, network and FUSE file systems drop them all the same.
 	Pin(ctx context.Context, f *os.File, r Range, progress func(n int64)) (Pinned, error)
-	// Pinned is what is locked now, Budget what may be at most.
+	// Pinned returns what is locked now, Budget what may be at most.
 	Pinned() int64
 	Budget() int64
 
@@ -75,7 +75,7 @@ type Cache interface {
 // a new size of the file may be seen later, by three Refreshes at most, if no
 // page of it came or went with it.
 type Watched interface {
-	// Resident is the number of bytes in memory.
+	// Resident returns the number of bytes in memory.
 	Resident() int64
 	// Blocks appends the resident bytes of each block of BlockSize to dst: those of
 	// its pages in memory, at most what the block has. (So the last page of a file
@@ -87,7 +87,7 @@ type Watched interface {
 
 // Pinned is a locked range.
 type Pinned interface {
-	// Bytes is what counts against the budget until Release: whole pages.
+	// Bytes returns what counts against the budget until Release: whole pages.
 	Bytes() int64
 	// Release unlocks it and leaves its pages to the kernel. Later calls do
 	// nothing.

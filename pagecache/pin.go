@@ -83,7 +83,7 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 	return p, nil
 }
 
-// ended is the reason to stop a Pin, if there is one.
+// ended returns the reason to stop a Pin, if there is one.
 func (c *cache) ended(ctx context.Context) error {
 	if c.stop.Err() != nil {
 		return ErrClosed

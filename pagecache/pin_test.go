@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockedMemory is what the kernel counts as locked by this process.
+// lockedMemory returns what the kernel counts as locked by this process.
 func lockedMemory(t *testing.T) int64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")

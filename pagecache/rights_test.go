@@ -49,7 +49,7 @@ func TestOrdinaryUser(t *testing.T) {
 	runChild(t, "user", dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 }
 
-// asUser is what an ordinary user can do, and is told of what not.
+// asUser returns what an ordinary user can do, and is told of what not.
 func asUser(dir string) error {
 	const limit = 4 * mib
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {

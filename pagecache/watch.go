@@ -240,7 +240,7 @@ func (f *file) resize(blocks int) {
 	f.blocks = append(f.blocks, make([]int64, blocks-len(f.blocks))...)
 }
 
-// blockBytes is how many bytes of the file block i has.
+// blockBytes returns how many bytes of the file block i has.
 func (f *file) blockBytes(i int) int64 {
 	return min(BlockSize, f.size-int64(i)*BlockSize)
 }

@@ -124,17 +124,17 @@ func responses() []Response {
 	return all
 }
 
-// UsefulCoreHours is what the day's tasks need, which the paper does not say but
+// UsefulCoreHours returns what the day's tasks need, which the paper does not say but
 // which follows from what it does.
 func (p Day) UsefulCoreHours() float64 {
 	return p.WastedCoreHours / p.WasteShare * (1 - p.WasteShare)
 }
 
-// BandTasks are the shares of the tasks, not of the schedulings, in each band: a
+// BandTasks returns the shares of the tasks, not of the schedulings, in each band: a
 // task that is preempted is scheduled once more.
 func (p Day) BandTasks() []float64 { return firstSchedulings(p.Bands) }
 
-// ClassTasks are the shares of the tasks in each class.
+// ClassTasks returns the shares of the tasks in each class.
 func (p Day) ClassTasks() []float64 { return firstSchedulings(p.Classes) }
 
 func firstSchedulings(rates []Rate) []float64 {

@@ -43,7 +43,7 @@ type Option struct {
 	Chosen bool
 }
 
-// Choose is the part of Decide that makes room for one task on one node. others
+// Choose returns the part of Decide that makes room for one task on one node. others
 // are all other tasks that are there; urgent itself may be among them or not.
 func Choose(urgent headrace.TaskView, n headrace.NodeView, others []headrace.TaskView, c Config) Choice {
 	tasks := slices.Clone(others)
@@ -63,7 +63,7 @@ func Choose(urgent headrace.TaskView, n headrace.NodeView, others []headrace.Tas
 	return p.choose(u, &p.fleet.Nodes[0])
 }
 
-// newPlanner is a planner that has taken in v.
+// newPlanner returns a planner that has taken in v.
 func newPlanner(v *headrace.View, c Config) *Planner {
 	p := NewPlanner(c)
 	p.load(v)

@@ -29,7 +29,7 @@ const (
 	Cost = victims.Cost
 )
 
-// Names are all policies, the default first.
+// Names returns all policies, the default first.
 func Names() []Name { return []Name{Cost, Wait, Kill, Suspend, Checkpoint, Adaptive} }
 
 // VictimOrder says which of several victims goes first.
@@ -51,7 +51,7 @@ const (
 	LeastWork = victims.LeastWork
 )
 
-// VictimOrders are all victim orders.
+// VictimOrders returns all victim orders.
 func VictimOrders() []VictimOrder {
 	return []VictimOrder{CheapestCheckpoint, SmallestMemory, ClosestToCompletion, LeastWork}
 }

@@ -13,13 +13,13 @@ type PageOut struct {
 	Bytes, Swapped int64
 }
 
-// left is what is not in swap yet, now that swapped is there.
+// left returns what is not in swap yet, now that swapped is there.
 func (p PageOut) left(swapped int64) int64 { return max(0, p.Bytes-max(0, swapped-p.Swapped)) }
 
-// Current is a task as policies are to see it now: t is what is known of it, measured
-// age ago, doing is what is being done to it, and outs are the orders to write its
-// memory to swap. Whoever builds a View of tasks that are measured now and then ends
-// with this.
+// Current returns a task as policies are to see it now: t is what is known of it,
+// measured age ago, doing is what is being done to it, and outs are the orders to write
+// its memory to swap. Whoever builds a View of tasks that are measured now and then
+// ends with this.
 func Current(t headrace.TaskView, age time.Duration, doing headrace.Operation, outs ...PageOut) headrace.TaskView {
 	if t.State == headrace.Running {
 		age = max(0, age)

@@ -10,7 +10,7 @@ import (
 	"headrace"
 )
 
-// dayView is a moment of a day on a cluster that is full: so many nodes of 110
+// dayView returns a moment of a day on a cluster that is full: so many nodes of 110
 // CPUs with 40 tasks each, and queued tasks in jobs of 1 to 200 that are less urgent
 // than most of what runs or as urgent. Every tenth of those that wait has been
 // suspended or checkpointed, unless the policy leaves nothing of the kind.
@@ -71,7 +71,7 @@ func dayView(nodes, queued int, name Name) headrace.View {
 	return v
 }
 
-// dayTask is a task as a trace has them: what one asks for is a few round figures,
+// dayTask returns a task as a trace has them: what one asks for is a few round figures,
 // most are of the free and middle bands.
 func dayTask(r *rand.Rand, i int) headrace.TaskView {
 	return headrace.TaskView{
@@ -81,7 +81,7 @@ func dayTask(r *rand.Rand, i int) headrace.TaskView {
 	}
 }
 
-// burst is an urgent job of so many tasks that just came.
+// burst returns an urgent job of so many tasks that just came.
 func burst(v headrace.View, tasks int, cpus float64) headrace.View {
 	v.Tasks = append([]headrace.TaskView(nil), v.Tasks...)
 	for i := range tasks {
@@ -137,8 +137,8 @@ func BenchmarkDay(b *testing.B) {
 	}
 }
 
-// cpuTime is the processor time of this process, which says more than the clock on a
-// machine that does other things as well.
+// cpuTime returns the processor time of this process, which says more than the clock on
+// a machine that does other things as well.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -89,7 +89,7 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 	return p.giveWay()
 }
 
-// opponents are the victim and what it makes room for, with priorities of which the
+// opponents returns the victim and what it makes room for, with priorities of which the
 // second is higher.
 func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrace.TaskView) {
 	v = victim

@@ -99,7 +99,8 @@ func TestGiveWayAgainstChoose(t *testing.T) {
 	}
 }
 
-// randomVictim is a task that runs on a node with others, none of which is leaving.
+// randomVictim returns a task that runs on a node with others, none of which is
+// leaving.
 func randomVictim(r *rand.Rand) (victim headrace.TaskView, n headrace.NodeView, others []headrace.TaskView) {
 	n = randomNode(r, 0)
 	for i := range n.Stores {
@@ -179,7 +180,7 @@ func preferred(t *testing.T, victim headrace.TaskView, n headrace.NodeView, othe
 	return Option{}, "nothing is possible"
 }
 
-// optionsFor are the options for the victim alone: nobody else can be preempted,
+// optionsFor returns the options for the victim alone: nobody else can be preempted,
 // because all are held, and all CPUs are taken.
 func optionsFor(victim headrace.TaskView, n headrace.NodeView, others []headrace.TaskView, urgent headrace.Priority, c Config) []Option {
 	u := headrace.TaskView{ID: "urgent", CPUs: victim.CPUs, MemoryRequest: victim.MemoryRequest, Priority: urgent}

@@ -22,7 +22,7 @@ const goldenFile = "testdata/orders.golden"
 
 const goldenCases = 12000
 
-// goldenCase is a view and a configuration, of another kind for each remainder.
+// goldenCase returns a view and a configuration, of another kind for each remainder.
 func goldenCase(seed uint64) (headrace.View, Config) {
 	r := rand.New(rand.NewPCG(seed, 21))
 	c := randomConfig(r)
@@ -141,7 +141,7 @@ func queueJob(r *rand.Rand, v *headrace.View) {
 	}
 }
 
-// sign is the hash of orders with all that they say.
+// sign returns the hash of orders with all that they say.
 func sign(orders []headrace.Order) uint32 {
 	h := fnv.New32a()
 	for _, o := range orders {

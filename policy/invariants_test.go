@@ -233,13 +233,13 @@ func holds(t headrace.TaskView) int64 {
 	return 0
 }
 
-// needs is what a waiting task will hold on n.
+// needs returns what a waiting task will hold on n.
 func needs(t headrace.TaskView, n *headrace.NodeView) (cpus float64, mem int64) {
 	t.Starting = true
 	return use(t, n)
 }
 
-// atEnd is what t holds when its transition is over.
+// atEnd returns what t holds when its transition is over.
 func atEnd(t headrace.TaskView, n *headrace.NodeView) (cpus float64, mem int64) {
 	switch {
 	case t.Leaving && t.LeavingBy == headrace.Suspend:

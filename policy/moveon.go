@@ -52,7 +52,7 @@ func MoveOn(t headrace.TaskView, n headrace.NodeView, wait time.Duration) (Ways,
 	return w, true
 }
 
-// storeFor is where the checkpoint is, or, without one, where it would be first.
+// storeFor returns where the checkpoint is, or, without one, where it would be first.
 func storeFor(t headrace.TaskView, n headrace.NodeView) (best *headrace.StoreView) {
 	for i := range n.Stores {
 		s := &n.Stores[i]

@@ -140,7 +140,7 @@ func (o *oracle) rest(t headrace.TaskView) float64 {
 	return max(1, t.Running.Seconds(), t.Progress.TotalWall.Seconds())
 }
 
-// pageOut is how much is paged out of tasks of each priority, or false when the
+// pageOut returns how much is paged out of tasks of each priority, or false when the
 // urgent task does not fit.
 func (o *oracle) pageOut() (by [headrace.MaxPriority + 1]int64, ok bool) {
 	cpus, mem := o.u.CPUs, o.u.MemoryRequest

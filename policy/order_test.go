@@ -75,7 +75,7 @@ func exchangeOne(c Config, q []*queue.Waiter) bool {
 	return false
 }
 
-// lined are the tasks of v that wait, in their order.
+// lined returns the tasks of v that wait, in their order.
 func lined(v *headrace.View, c Config) []*queue.Waiter {
 	p := newPlanner(v, c)
 	return p.queue.Order(p.fleet.Waiting)

@@ -132,7 +132,7 @@ func fitsRaw(v *headrace.View, t headrace.TaskView) bool {
 	return true
 }
 
-// use is what t takes of n now, said a second time and independently of account.
+// use returns what t takes of n now, said a second time and independently of account.
 func use(t headrace.TaskView, n *headrace.NodeView) (cpus float64, mem int64) {
 	switch {
 	case t.State == headrace.Running:

@@ -70,7 +70,7 @@ type Claim struct {
 	Until time.Time
 }
 
-// Held is what is not there for others.
+// Held returns what is not there for others.
 func (c Claims) Held(now time.Time) (bytes int64) {
 	for _, k := range c {
 		if now.Before(k.Until) {

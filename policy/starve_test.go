@@ -39,7 +39,7 @@ func (w *world) submit(p headrace.Priority, work time.Duration, mem int64) *work
 	return k
 }
 
-// alive are the tasks that have not ended, and the view of them.
+// alive returns the tasks that have not ended, and the view of them.
 func (w *world) alive() ([]*worker, headrace.View) {
 	v := headrace.View{Nodes: []headrace.NodeView{w.node}}
 	n := &v.Nodes[0]

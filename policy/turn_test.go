@@ -13,7 +13,7 @@ import (
 	"headrace/policy/internal/queue"
 )
 
-// at is an entry of InputView.At of an input of 100 bytes.
+// at returns an entry of InputView.At of an input of 100 bytes.
 func at(node headrace.NodeID, resident, local int64) headrace.InputAt {
 	return headrace.InputAt{Node: node, Resident: resident, Local: local}
 }
@@ -118,8 +118,8 @@ func (a claim) before(b claim) bool {
 	return a.rank < b.rank || a.rank == b.rank && a.part*b.all > b.part*a.all
 }
 
-// claimOf is the rule said a second time. room and there say of a node whether t fits
-// there now, and whether it is in the view.
+// claimOf returns the rule said a second time. room and there say of a node whether t
+// fits there now, and whether it is in the view.
 func claimOf(t *headrace.TaskView, room, there func(headrace.NodeID) bool) claim {
 	all := t.Input.Bytes
 	if len(t.Input.At) == 0 {
@@ -167,8 +167,8 @@ func inputsAnywhere(r *rand.Rand) headrace.View {
 	return v
 }
 
-// randomInput is an input on nodes that are asked for, of a few bytes, so that much
-// is equal; numbers below 0 and above all occur.
+// randomInput returns an input on nodes that are asked for, of a few bytes, so that
+// much is equal; numbers below 0 and above all occur.
 func randomInput(r *rand.Rand, node func() headrace.NodeID) headrace.InputView {
 	in := headrace.InputView{Bytes: int64(r.IntN(4)), Resident: int64(r.IntN(6)) - 3}
 	for range r.IntN(4) {
@@ -231,7 +231,7 @@ func takeTurn[T any](tasks []T, best int, mates func(a, b T) bool) []T {
 	return tasks[1:]
 }
 
-// dumbNode is where t goes, nil if it fits nowhere.
+// dumbNode returns where t goes, nil if it fits nowhere.
 func dumbNode(t *headrace.TaskView, free []headrace.NodeView, off bool, fits func(*headrace.TaskView, headrace.NodeView) bool) *headrace.NodeView {
 	var best *headrace.NodeView
 	var memory, disk int64

@@ -21,7 +21,7 @@ type twoJobs struct {
 
 const jobBytes = 5 << 30
 
-// responses are the times from arrival to end of the urgent and the other job.
+// responses returns the times from arrival to end of the urgent and the other job.
 func (j twoJobs) responses(m headrace.Mechanism) (high, low float64) {
 	before := j.work * j.share
 	rest := j.work - before

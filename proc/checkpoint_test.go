@@ -209,7 +209,7 @@ func (w *world) killCRIU() bool {
 	return false
 }
 
-// dumped is how many bytes of pages the store holds.
+// dumped returns how many bytes of pages the store holds.
 func (w *world) dumped() (n int64) {
 	files, _ := filepath.Glob(w.store + "/*/*/pages-*")
 	for _, f := range files {

@@ -46,7 +46,7 @@ func TestDaemonsSurviveEveryCheckpoint(t *testing.T) {
 	}
 }
 
-// lines are the complete lines of a file, none if there is no file.
+// lines returns the complete lines of a file, none if there is no file.
 func (w *world) lines(path string) []string {
 	w.Helper()
 	b, err := os.ReadFile(path)

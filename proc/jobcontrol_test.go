@@ -107,7 +107,7 @@ func (w *world) putAside(task *proc.Task, s proc.Spec) *proc.Task {
 	return again
 }
 
-// within is the world for a part of its test.
+// within returns the world for a part of its test.
 func (w *world) within(t *testing.T) *world {
 	inner := *w
 	inner.T = t
@@ -116,7 +116,7 @@ func (w *world) within(t *testing.T) *world {
 	return &inner
 }
 
-// jobController is the spec of a program, with a directory of its own.
+// jobController returns the spec of a program, with a directory of its own.
 func (w *world) jobController(p program, id string) proc.Spec {
 	w.Helper()
 	dir, err := os.MkdirTemp("", "headrace-jobs") // short: there will be a socket in it

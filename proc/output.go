@@ -117,7 +117,7 @@ func (s Spec) As(f func() error) error {
 	return linux.AsUser(s.Credentials(), f)
 }
 
-// Credentials are those of the task's user.
+// Credentials returns those of the task's user.
 func (s Spec) Credentials() linux.Credentials {
 	return linux.Credentials{UID: s.UID, GID: s.GID, Groups: s.Groups}
 }

@@ -377,9 +377,9 @@ func TestResumeKeepsOwnStops(t *testing.T) {
 	}
 }
 
-// taskProcesses are the processes of a task below its init, with their numbers on the
-// machine. They are known by the path of the task's directory too: others on the machine
-// may have tasks of the same id.
+// taskProcesses returns the processes of a task below its init, with their numbers on
+// the machine. They are known by the path of the task's directory too: others on the
+// machine may have tasks of the same id.
 func (w *world) taskProcesses(id string) (alive []linux.Stat) {
 	w.Helper()
 	all, err := linux.ProcFS("").All()

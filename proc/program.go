@@ -1,5 +1,5 @@
 package proc
 
-// Program is the path of headrace-shim from which tasks are run. Every user may
+// Program returns the path of headrace-shim from which tasks are run. Every user may
 // execute it.
 func (r *Runtime) Program() (string, error) { return r.installShim() }

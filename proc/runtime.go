@@ -60,7 +60,7 @@ type Runtime struct {
 // startTimeout bounds how long a shim may take until it answers.
 const startTimeout = 30 * time.Second
 
-// TaskDir is the directory of a task.
+// TaskDir returns the directory of a task.
 func (r *Runtime) TaskDir(id headrace.TaskID) string { return filepath.Join(r.Dir, string(id)) }
 
 // Isolated reports whether tasks get namespaces of their own, without which
@@ -421,7 +421,7 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 	return t, nil
 }
 
-// newLeash is what ties a shim to whoever starts it until it knows what to do: the
+// newLeash returns what ties a shim to whoever starts it until it knows what to do: the
 // end that is kept, by which the shim says that it is ready, and the shim's.
 func newLeash() (kept, shims *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

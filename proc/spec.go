@@ -118,7 +118,7 @@ type Usage struct {
 	WrittenBytes int64         `json:"written_bytes"`
 }
 
-// Plus is what was used by u and more together.
+// Plus returns what was used by u and more together.
 func (u Usage) Plus(more Usage) Usage {
 	u.User += more.User
 	u.System += more.System

@@ -33,7 +33,7 @@ func (s scale) at(v float64) float64 {
 	return s.from + (v-lo)/(hi-lo)*(s.to-s.from)
 }
 
-// extent is the least and the greatest of the values that the axis holds.
+// extent returns the least and the greatest of the values that the axis holds.
 func (a Axis) extent(values []float64) (lo, hi float64, any bool) {
 	for _, v := range values {
 		if !a.holds(v) {
@@ -47,7 +47,7 @@ func (a Axis) extent(values []float64) (lo, hi float64, any bool) {
 	return lo, hi, any
 }
 
-// tight is a domain that ends with the data, widened when it is a point.
+// tight returns a domain that ends with the data, widened when it is a point.
 func (a Axis) tight(values []float64) (lo, hi float64) {
 	lo, hi, any := a.extent(values)
 	switch {
@@ -69,7 +69,7 @@ func samePlace(lo, hi float64) bool {
 	return hi-lo <= max(1e-9*math.Abs(hi), 1e-9*math.Abs(lo), 1e-99)
 }
 
-// roomy is a domain that ends with a tick beyond the data. It has zero in it
+// roomy returns a domain that ends with a tick beyond the data. It has zero in it
 // unless the data lies far from zero in comparison with its spread.
 func (a Axis) roomy(values []float64, n int) (lo, hi float64) {
 	lo, hi, any := a.extent(values)
@@ -94,7 +94,7 @@ func (a Axis) roomy(values []float64, n int) (lo, hi float64) {
 	return math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step
 }
 
-// roundDown is the greatest of 1, 2 and 5 times a power of ten that is at most
+// roundDown returns the greatest of 1, 2 and 5 times a power of ten that is at most
 // v, which is positive.
 func roundDown(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
@@ -106,7 +106,7 @@ func roundDown(v float64) float64 {
 	return power
 }
 
-// step is the least round number that is at least v.
+// step returns the least round number that is at least v.
 func (u Unit) step(v float64) float64 {
 	if (u == UnitSeconds || u == UnitHours) && v > 10 && v <= 10*86400 {
 		for _, s := range [...]float64{15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000} {

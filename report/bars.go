@@ -68,7 +68,7 @@ type Bars struct {
 	Targets string `json:"targets,omitempty"`
 }
 
-// target is a value to compare the row with, and false when there is none.
+// target returns a value to compare the row with, and false when there is none.
 func (g BarGroup) target(r int) (float64, bool) {
 	v := at(g.Targets, r)
 	return v, drawable(v) && v != 0

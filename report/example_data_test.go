@@ -23,7 +23,7 @@ const (
 
 var policies = []string{"wait", "kill", "suspend", "checkpoint", "cost"}
 
-// simulate is a model, good enough for numbers that look like measurements.
+// simulate returns a model, good enough for numbers that look like measurements.
 func simulate(policy string, r, bandwidth float64) run {
 	arrives := nightlyNeeds * r
 	dump, restore := image/bandwidth+0.6, image/bandwidth*0.8+0.4
@@ -78,7 +78,7 @@ func simulate(policy string, r, bandwidth float64) run {
 	return out
 }
 
-// sweep is one line per policy. The noise is a fixed wobble, not random.
+// sweep returns one line per policy. The noise is a fixed wobble, not random.
 func sweep(xs []float64, at func(policy string, x float64) run, measure func(run) float64) []Series {
 	var series []Series
 	for i, p := range policies {

@@ -14,7 +14,7 @@ const (
 	wrapIndent    = 4
 )
 
-// least is how far a column may be shortened before others are left out.
+// least returns how far a column may be shortened before others are left out.
 func (c Column) least(natural int) int {
 	narrowest := c.Least
 	if narrowest == 0 {
@@ -26,7 +26,7 @@ func (c Column) least(natural int) int {
 	return narrowest
 }
 
-// fitting is the table without the columns that the terminal has no room for.
+// fitting returns the table without the columns that the terminal has no room for.
 func (t *Table) fitting(term Terminal) *Table {
 	if term.Width <= 0 {
 		return t
@@ -59,7 +59,7 @@ func (t *Table) without(column int) *Table {
 	return &less
 }
 
-// natural is how wide each column is when nothing is shortened.
+// natural returns how wide each column is when nothing is shortened.
 func (t *Table) natural(grid [][]string) []int {
 	widths := make([]int, len(t.Columns))
 	for c := range widths {
@@ -70,7 +70,7 @@ func (t *Table) natural(grid [][]string) []int {
 	return widths
 }
 
-// widths is how wide each column is shown. A wrapped one that has no room beside
+// widths returns how wide each column is shown. A wrapped one that has no room beside
 // the others is as wide as the terminal.
 func (t *Table) widths(grid [][]string, term Terminal) []int {
 	widths := t.natural(grid)
@@ -114,7 +114,7 @@ func (t *Table) shrink(widths []int, total, limit int, may func(Column) bool, le
 	return total
 }
 
-// line is a row, on several lines if its last column is wrapped.
+// line returns a row, on several lines if its last column is wrapped.
 func (t *Table) line(row []string, widths []int, term Terminal, tone func(int) Tone) string {
 	var b strings.Builder
 	last := len(row) - 1
@@ -149,7 +149,7 @@ func (t *Table) line(row []string, widths []int, term Terminal, tone func(int) T
 	return b.String()
 }
 
-// wrapped is a text for a column that begins at a place of the line.
+// wrapped returns a text for a column that begins at a place of the line.
 func wrapped(text string, at, width int, term Terminal, tone Tone) string {
 	parts := strings.Split(wrap(text, width), "\n")
 	for i, part := range parts {

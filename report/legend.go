@@ -29,7 +29,7 @@ func (b *svg) target(x, mid, height float64) {
 	b.line("target", x, mid-height/2, x, mid+height/2)
 }
 
-// targetKey is the entry of that sign.
+// targetKey returns the entry of that sign.
 func (b *svg) targetKey(label string) key {
 	return key{label, func(x, y float64) { b.target(x+9, y, barHeight+4) }}
 }

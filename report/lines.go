@@ -117,7 +117,7 @@ func (c *Lines) cell(s Series, x float64) Cell {
 	return Str("")
 }
 
-// sorted are the points that have a place on the X axis, in its order.
+// sorted returns the points that have a place on the X axis, in its order.
 func (c *Lines) sorted(s Series) []Point {
 	points := make([]Point, 0, len(s.Points))
 	for _, p := range s.Points {

@@ -33,7 +33,7 @@ type Block struct {
 	Half bool `json:"half,omitempty"`
 }
 
-// Text is a block of paragraphs.
+// Text returns a block of paragraphs.
 func Text(s string) Block { return Block{Text: s} }
 
 // A Section is blocks under a heading.

@@ -107,7 +107,7 @@ func (c *Panes) shares() *Table {
 	return t
 }
 
-// reaches is the least X at which a rising curve is at least y.
+// reaches returns the least X at which a rising curve is at least y.
 func reaches(points []Point, y float64) float64 {
 	least := math.NaN()
 	for _, p := range points {

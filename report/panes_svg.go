@@ -64,7 +64,7 @@ func (c *Panes) draw(width float64, s *styles) drawing {
 	return drawing{width: width, height: y + 16, body: d.b.String()}
 }
 
-// values are what the axes must hold.
+// values returns what the axes must hold.
 func (d *panesDrawing) values() (xs, ys []float64) {
 	for _, p := range d.Panes.Panes {
 		for _, s := range p.Series {
@@ -78,7 +78,7 @@ func (d *panesDrawing) values() (xs, ys []float64) {
 	return xs, ys
 }
 
-// keys are the names of all curves, in order of appearance.
+// keys returns the names of all curves, in order of appearance.
 func (d *panesDrawing) keys() []key {
 	var keys []key
 	seen := map[string]bool{}
@@ -172,7 +172,7 @@ func (d *panesDrawing) curve(s Series, st style, x, y scale, shift float64) bool
 	return true
 }
 
-// marked are the points of n that have a marker.
+// marked returns the points of n that have a marker.
 func marked(n int, shift float64) []int {
 	var is []int
 	if n <= fewPoints {
@@ -187,7 +187,7 @@ func marked(n int, shift float64) []int {
 	return is
 }
 
-// runs are the paths of a curve, without points that would not be seen.
+// runs returns the paths of a curve, without points that would not be seen.
 func (d *panesDrawing) runs(points []Point, x, y scale) (runs [][][2]float64, any bool) {
 	var run [][2]float64
 	for i, p := range points {

@@ -110,7 +110,7 @@ func (p *Progress) write(now time.Time) {
 
 func (p *Progress) known() bool { return p.fraction >= 0 && !math.IsNaN(p.fraction) }
 
-// share is what is done, rounded down: 100 % means all of it.
+// share returns what is done, rounded down: 100 % means all of it.
 func (p *Progress) share() string {
 	if !p.known() {
 		return ""

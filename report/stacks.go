@@ -53,7 +53,7 @@ func (s *Stack) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// whole is the sum of the parts, NaN when none is known.
+// whole returns the sum of the parts, NaN when none is known.
 func (s Stack) whole() float64 {
 	sum, known := 0.0, false
 	for _, v := range s.Values {
@@ -181,7 +181,7 @@ func (c *Stacks) draw(width float64, _ *styles) drawing {
 	return drawing{width: width, height: bottom + 24, body: b.String()}
 }
 
-// keys are the parts that some stack has, and the target.
+// keys returns the parts that some stack has, and the target.
 func (c *Stacks) keys(b *svg) []key {
 	var keys []key
 	for i, p := range c.Parts {

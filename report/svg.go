@@ -10,11 +10,11 @@ import (
 
 // A chart is what the kinds of figures have in common.
 type chart interface {
-	// heading is the title and the note below it.
+	// heading returns the title and the note below it.
 	heading() (title, note string)
 	// summary says in a sentence what the figure shows, for those who hear it.
 	summary() string
-	// Data is the same as a table.
+	// Data returns the same as a table.
 	Data() *Table
 	// draw draws it for a width in CSS pixels.
 	draw(width float64, s *styles) drawing
@@ -98,7 +98,7 @@ func (b *svg) name(class, anchor string, x, y, size, width float64, s string) {
 // nothing says in the middle of an empty chart that it is empty.
 func (b *svg) nothing(x, y float64) { b.text("muted", atMiddle, x, y, "nothing measured") }
 
-// polyline is the path through points.
+// polyline returns the path through points.
 func polyline(points [][2]float64) string {
 	var b strings.Builder
 	for i, p := range points {

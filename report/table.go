@@ -42,13 +42,13 @@ type Cell struct {
 	Tone  Tone     `json:"tone,omitempty"`
 }
 
-// Str is a cell with a text.
+// Str returns a cell with a text.
 func Str(s string) Cell { return Cell{Text: s} }
 
-// Toned is a cell with a text that stands out.
+// Toned returns a cell with a text that stands out.
 func Toned(s string, tone Tone) Cell { return Cell{Text: s, Tone: tone} }
 
-// Num is a cell with a number. What is not finite has no Value.
+// Num returns a cell with a number. What is not finite has no Value.
 func Num(v float64, u Unit) Cell {
 	c := Cell{Text: u.Format(v)}
 	if finite(v) {
@@ -57,7 +57,7 @@ func Num(v float64, u Unit) Cell {
 	return c
 }
 
-// State is a cell with the state of a task.
+// State returns a cell with the state of a task.
 func State(s headrace.TaskState) Cell {
 	tones := map[headrace.TaskState]Tone{
 		headrace.Pending: Dim, headrace.Running: Good, headrace.Suspended: Caution,
@@ -110,7 +110,7 @@ func (t *Table) write(w io.Writer, term Terminal) error {
 	return writeAll(w, "table", b.String())
 }
 
-// grid is the head and the rows, all as long as Columns, ready to be shown.
+// grid returns the head and the rows, all as long as Columns, ready to be shown.
 func (t *Table) grid(term Terminal) [][]string {
 	head := make([]string, len(t.Columns))
 	for c, col := range t.Columns {

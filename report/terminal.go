@@ -70,7 +70,7 @@ func (t Tone) ansi() string {
 	return ""
 }
 
-// class is the CSS class, empty for a tone that is not one of ours.
+// class returns the CSS class, empty for a tone that is not one of ours.
 func (t Tone) class() string {
 	switch t {
 	case Strong, Dim, Good, Caution, Bad, Stored:
@@ -117,7 +117,7 @@ func (t Terminal) text(s string) string {
 	return b.String()
 }
 
-// note is a line of small print below something, wrapped to the width.
+// note returns a line of small print below something, wrapped to the width.
 func (t Terminal) note(s string) string {
 	if s == "" {
 		return ""
@@ -129,7 +129,7 @@ func (t Terminal) note(s string) string {
 	return b.String()
 }
 
-// more is the sign that a text was shortened.
+// more returns the sign that a text was shortened.
 func (t Terminal) more() string {
 	if t.ASCII {
 		return ".."
@@ -153,5 +153,5 @@ type WriteError struct {
 
 func (e *WriteError) Error() string { return "write " + e.What + ": " + e.Err.Error() }
 
-// Unwrap is the writer's error.
+// Unwrap returns the writer's error.
 func (e *WriteError) Unwrap() error { return e.Err }

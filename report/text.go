@@ -39,7 +39,7 @@ func replaced(r rune) rune {
 	return r
 }
 
-// columns is the number of terminal columns that a clean text takes.
+// columns returns the number of terminal columns that a clean text takes.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -126,7 +126,7 @@ func pixels(s string, size float64) float64 {
 	return w * size
 }
 
-// runeWidth is a part of the size of the font.
+// runeWidth returns a part of the size of the font.
 func runeWidth(r rune) float64 {
 	switch {
 	case runeColumns(r) == 0:

@@ -35,7 +35,7 @@ const (
 
 var kindNames = [kinds]string{"waiting", "running", "suspended", "checkpointing", "checkpointed", "restoring", "lost"}
 
-// String is the lower-case name.
+// String returns the lower-case name.
 func (k Kind) String() string {
 	if int(k) < kinds {
 		return kindNames[k]
@@ -43,7 +43,7 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// ParseKind is the inverse of Kind.String.
+// ParseKind returns the inverse of Kind.String.
 func ParseKind(s string) (Kind, error) {
 	for i, n := range kindNames {
 		if n == s {
@@ -67,7 +67,7 @@ func (k *Kind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// KindOf is the kind of segment that a state begins, and false for the states
+// KindOf returns the kind of segment that a state begins, and false for the states
 // that end a task.
 func KindOf(s headrace.TaskState) (Kind, bool) {
 	switch s {
@@ -125,7 +125,7 @@ type Lane struct {
 	Segments []Segment `json:"segments"`
 }
 
-// Total is the time spent in a kind of segment that is over, in seconds.
+// Total returns the time spent in a kind of segment that is over, in seconds.
 func (l Lane) Total(k Kind) float64 {
 	sum := 0.0
 	for _, s := range l.Segments {
@@ -215,7 +215,7 @@ func (t *Timeline) Data() *Table {
 	return table
 }
 
-// span is the common time axis: from zero, or from the first thing before it.
+// span returns the common time axis: from zero, or from the first thing before it.
 func (t *Timeline) span() (from, to float64) {
 	for _, p := range t.Panels {
 		for _, m := range p.Markers {
@@ -239,7 +239,7 @@ func (t *Timeline) span() (from, to float64) {
 	return from, to
 }
 
-// visible is the part of a segment that can be drawn.
+// visible returns the part of a segment that can be drawn.
 func (s Segment) visible(to float64) (start, end float64, ok bool) {
 	start, end = s.Start, s.End
 	if s.open() {
@@ -263,7 +263,7 @@ func (t *Timeline) kindsUsed() (used [kinds]bool) {
 	return used
 }
 
-// flags are the distinct labels of the markers, in order of appearance.
+// flags returns the distinct labels of the markers, in order of appearance.
 func (t *Timeline) flags() []string {
 	var labels []string
 	seen := map[string]bool{}

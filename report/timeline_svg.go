@@ -184,7 +184,7 @@ func (d *timelineDrawing) segment(b *svg, p Panel, l Lane, s Segment, x0, x1, y,
 	b.end()
 }
 
-// widestGap is the widest part of a segment that no marker crosses.
+// widestGap returns the widest part of a segment that no marker crosses.
 func (d *timelineDrawing) widestGap(markers []Marker, x0, x1 float64) (from, to float64) {
 	cuts := []float64{x0, x1}
 	for _, m := range markers {
@@ -202,7 +202,7 @@ func (d *timelineDrawing) widestGap(markers []Marker, x0, x1 float64) (from, to 
 	return from, to
 }
 
-// segmentLabel is what stands inside a segment that is wide enough.
+// segmentLabel returns what stands inside a segment that is wide enough.
 func segmentLabel(k Kind, strong bool, lasted float64) (class, text string) {
 	switch {
 	case k == Running && strong:

@@ -74,7 +74,7 @@ type timelineText struct {
 	gutter, plot int
 }
 
-// cell is the column of a point in time.
+// cell returns the column of a point in time.
 func (d *timelineText) cell(v float64) int {
 	c := int((v - d.from) / (d.to - d.from) * float64(d.plot))
 	return min(max(c, 0), d.plot-1)

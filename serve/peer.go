@@ -89,7 +89,7 @@ func (l *Peers) Accept() (net.Conn, error) {
 
 type peerKey struct{}
 
-// withPeer is an http.Server.ConnContext.
+// withPeer returns an http.Server.ConnContext.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*Peer); ok {
 		return context.WithValue(WithCaller(ctx, c.Caller), peerKey{}, c)

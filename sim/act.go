@@ -223,7 +223,7 @@ func (e *engine) resumed(t *task) {
 	e.comes(t)
 }
 
-// dumpTime is how long a dump of t takes.
+// dumpTime returns how long a dump of t takes.
 func (e *engine) dumpTime(t *task) time.Duration {
 	return e.c.Medium.DumpOverhead + transfer(t.dirty(t.progress(e.now)), e.c.Medium.Write)
 }

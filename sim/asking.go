@@ -20,7 +20,7 @@ type asking struct {
 	vain int
 }
 
-// due is when the next decision is due, if at all, while so many tasks wait.
+// due returns when the next decision is due, if at all, while so many tasks wait.
 func (a *asking) due(now time.Duration, waiting int) (time.Duration, bool) {
 	switch {
 	case a.changed:

@@ -27,7 +27,7 @@ func newCache(size int64, evicted func(piece int32, bytes int64)) *cache {
 	return &cache{size: size, entries: map[int32]*cached{}, lru: list.New(), evicted: evicted}
 }
 
-// get is a piece that is there, or nil.
+// get returns a piece that is there, or nil.
 func (c *cache) get(piece int32) *cached { return c.entries[piece] }
 
 // keeps reports whether a piece is there and pinned.

@@ -168,7 +168,7 @@ func TestYARN(t *testing.T) {
 	}
 }
 
-// done is when what was done to which task.
+// done returns when what was done to which task.
 func done(t *testing.T, w *trace.Workload, c Config) string {
 	t.Helper()
 	var b strings.Builder
@@ -248,7 +248,7 @@ func TestCapacityOrders(t *testing.T) {
 	}
 }
 
-// one is a queue for all.
+// one returns a queue for all.
 func one() []capacity.Queue {
 	q, err := capacity.ParseQueues([]string{"all=100:0-11"})
 	if err != nil {

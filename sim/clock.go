@@ -57,7 +57,7 @@ func (q *events) add(e event) {
 	q.heap.push(e)
 }
 
-// next is when the earliest is due, or false.
+// next returns when the earliest is due, or false.
 func (q *events) next() (time.Duration, bool) {
 	if len(q.heap) == 0 {
 		return 0, false

@@ -94,8 +94,8 @@ type Power struct {
 // complete.
 const MaxChain = 5
 
-// DefaultConfig is a cluster of one node, with what was measured of the first medium
-// of DefaultMeasurements; a person will want to change it.
+// DefaultConfig returns a cluster of one node, with what was measured of the first
+// medium of DefaultMeasurements; a person will want to change it.
 func DefaultConfig() Config {
 	const gib = 1 << 30
 	c := Config{

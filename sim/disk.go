@@ -49,7 +49,7 @@ func (f *flow) before(g *flow) bool { return f.end < g.end || f.end == g.end && 
 
 func (f *flow) placed(i int) { f.place = i }
 
-// each is the rate of one of n readers.
+// each returns the rate of one of n readers.
 func (b *bandwidth) each(n int) float64 {
 	if n <= 1 {
 		return b.alone
@@ -91,7 +91,7 @@ func (b *bandwidth) addBehind(f *flow, bytes int64) {
 	b.behind = f
 }
 
-// left is how many bytes of f are to come.
+// left returns how many bytes of f are to come.
 func (b *bandwidth) left(f *flow) float64 {
 	if f.place == isBehind {
 		return f.end
@@ -99,7 +99,7 @@ func (b *bandwidth) left(f *flow) float64 {
 	return max(0, f.end-b.work)
 }
 
-// had is how many bytes of f have been read.
+// had returns how many bytes of f have been read.
 func (b *bandwidth) had(f *flow) int64 {
 	return max(0, f.bytes-int64(math.Ceil(b.left(f))))
 }
@@ -132,7 +132,7 @@ func (b *bandwidth) demote(f *flow) {
 	b.behind = f
 }
 
-// next is how long it takes until a flow ends, if nothing happens before.
+// next returns how long it takes until a flow ends, if nothing happens before.
 func (b *bandwidth) next() (time.Duration, bool) {
 	switch {
 	case len(b.flows) > 0:

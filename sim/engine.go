@@ -28,7 +28,7 @@ type scheduler interface {
 
 // timed is a scheduler that acts at times of its own.
 type timed interface {
-	// Next is when it is to be asked though nothing has happened.
+	// Next returns when it is to be asked though nothing has happened.
 	Next() time.Duration
 }
 
@@ -49,7 +49,7 @@ type engine struct {
 	r         *Result
 }
 
-// Run is what becomes of w under c. progress, unless nil, is called now and then.
+// Run returns what becomes of w under c. progress, unless nil, is called now and then.
 // Errors: a configuration or workload that cannot be run, ctx.Err, and a violated
 // invariant, which is a bug.
 func Run(ctx context.Context, w *trace.Workload, c Config, progress func(Progress)) (*Result, error) {
@@ -144,7 +144,7 @@ const (
 	aDecision
 )
 
-// soonest is what is due next, and when. Of what is due at the same time,
+// soonest returns what is due next, and when. Of what is due at the same time,
 // submissions are first and decisions last.
 func (e *engine) soonest() (time.Duration, due) {
 	at, what := time.Duration(0), nothing
@@ -250,7 +250,7 @@ func (e *engine) decide() error {
 	return nil
 }
 
-// result is the whole, when all tasks have ended.
+// result returns the whole, when all tasks have ended.
 func (e *engine) result() *Result {
 	r := e.r
 	r.Makespan = (e.now - e.w.Tasks[0].Submit).Seconds()

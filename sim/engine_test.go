@@ -15,9 +15,9 @@ import (
 
 const mb = 1 << 20
 
-// easy is a cluster whose times are easy to reckon with: 1 s to start, 2 s to kill,
-// 3 s to stop, 4 s to resume; dumps 5 s and restores 6 s beside 100 MB in a second;
-// decisions at any time.
+// easy returns a cluster whose times are easy to reckon with: 1 s to start, 2 s to
+// kill, 3 s to stop, 4 s to resume; dumps 5 s and restores 6 s beside 100 MB in a
+// second; decisions at any time.
 func easy(nodes int, p policy.Name) Config {
 	return Config{
 		Nodes:    nodes,

@@ -54,7 +54,7 @@ func (e *engine) openFiles() error {
 	return nil
 }
 
-// jobInputs is how many bytes each job reads, and whether any does.
+// jobInputs returns how many bytes each job reads, and whether any does.
 func jobInputs(w *trace.Workload) (jobs []int64, any bool) {
 	jobs = make([]int64, len(w.Jobs))
 	for i := range w.Tasks {
@@ -115,7 +115,7 @@ func (d *files) ended(t *task, response float64, jobEnded bool) {
 	}
 }
 
-// result is how inputs were read in so many seconds.
+// result returns how inputs were read in so many seconds.
 func (d *files) result(makespan float64) *ReadingResult {
 	r := d.r
 	d.warm.pin(&d.warm.lanes[0], 0) // until now
@@ -195,7 +195,7 @@ func (d *files) verifyTask(t *task) error {
 	return nil
 }
 
-// bytesTo is how many bytes are before the piece that r is at.
+// bytesTo returns how many bytes are before the piece that r is at.
 func (d *files) bytesTo(r *input) int64 {
 	if r.at == r.first {
 		return 0

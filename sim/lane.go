@@ -37,7 +37,7 @@ func (m *warming) next(l *lane) {
 	}
 }
 
-// view is what the policy sees of a lane, until the next one is made.
+// view returns what the policy sees of a lane, until the next one is made.
 func (m *warming) view(l *lane) prefetch.View {
 	need := lookahead * len(l.active)
 	l.jobs, l.shares = l.jobs[:0], l.shares[:0]
@@ -87,7 +87,7 @@ func (m *warming) show(n *dataNode, s *share, blocks []prefetch.Block, at []int3
 	return seen
 }
 
-// block is how the policy sees a piece.
+// block returns how the policy sees a piece.
 func (m *warming) block(n *dataNode, piece int32) prefetch.Block {
 	b := prefetch.Block{Bytes: m.all[piece].bytes}
 	switch x := n.cache.get(piece); {

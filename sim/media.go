@@ -48,7 +48,7 @@ type MeasuredCosts struct {
 //go:embed media.json
 var builtinMedia []byte
 
-// DefaultMeasurements are those of the machine on which this simulator was written.
+// DefaultMeasurements returns those of the machine on which this simulator was written.
 func DefaultMeasurements() Measurements {
 	m, err := ReadMeasurements(bytes.NewReader(builtinMedia))
 	if err != nil {
@@ -79,7 +79,7 @@ func (m Measurements) Write(w io.Writer) error {
 	return f.write(w)
 }
 
-// Names are those of the media, in the order of the file.
+// Names returns those of the media, in the order of the file.
 func (m Measurements) Names() []string {
 	var names []string
 	for _, x := range m.Media {

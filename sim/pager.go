@@ -25,7 +25,7 @@ type pageOut struct {
 	bytes int64
 }
 
-// transfer is how long so many bytes take.
+// transfer returns how long so many bytes take.
 func transfer(bytes int64, bandwidth float64) time.Duration {
 	return time.Duration(float64(bytes) / bandwidth * float64(time.Second))
 }

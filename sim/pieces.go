@@ -78,12 +78,12 @@ func (p *pieces) cuts(w *trace.Workload) ([][]int64, error) {
 	return cuts, nil
 }
 
-// of is the pieces that a task reads, from the first to before the last.
+// of returns the pieces that a task reads, from the first to before the last.
 func (p *pieces) of(t *trace.Task) (first, last int32) {
 	return p.at(t.File-1, t.Offset), p.at(t.File-1, t.Offset+t.Input)
 }
 
-// at is the piece that begins at an offset of a file.
+// at returns the piece that begins at an offset of a file.
 func (p *pieces) at(file int32, offset int64) int32 {
 	from := p.first[file]
 	i, _ := slices.BinarySearchFunc(p.all[from:p.first[file+1]], offset, func(x piece, offset int64) int {
@@ -116,8 +116,8 @@ func (p *pieces) replicasOf(i int32, dst []int32) []int32 {
 	return dst
 }
 
-// home is the first of the replicas: the one that is warmed (ignem, section III.A.2:
-// one replica, chosen at random).
+// home returns the first of the replicas: the one that is warmed (ignem, section
+// III.A.2: one replica, chosen at random).
 func (p *pieces) home(i int32) int32 { return int32(p.hash(i) % uint64(p.nodes)) }
 
 func (p *pieces) hash(i int32) uint64 {

@@ -12,7 +12,7 @@ import (
 	"headrace/trace"
 )
 
-// random is a workload of n tasks that come faster than they can be run at times.
+// random returns a workload of n tasks that come faster than they can be run at times.
 func random(seed uint64, n int) *trace.Workload {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &trace.Workload{Name: fmt.Sprint("random ", seed)}

@@ -181,7 +181,7 @@ func (d *files) together(t *task, n *dataNode) {
 	}
 }
 
-// overlap is how many of the bytes that f has read so far t wants now.
+// overlap returns how many of the bytes that f has read so far t wants now.
 func (d *files) overlap(r *input, f *fetch) int64 {
 	had := f.n.disk.had(&f.flow)
 	if f.skip > 0 {
@@ -287,7 +287,7 @@ func (d *files) loseReading(t *task) time.Duration {
 	return lost
 }
 
-// readFor is how long t has read in its life, and since its last checkpoint.
+// readFor returns how long t has read in its life, and since its last checkpoint.
 func (t *task) readFor(now time.Duration) (all, since time.Duration) {
 	if t.in == nil {
 		return 0, 0

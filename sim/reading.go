@@ -42,11 +42,11 @@ type Reading struct {
 	ByResidency bool `json:"by_residency"`
 }
 
-// defaultReading is what was measured of a hard disk that is modelled (`headrace-lab bench
-// read` and `bench warm`, 2026-11-21): Disk is one reader of its own regions, Shared
-// four and more, Memory 869 MB of inputs that were locked in memory over the 298 ms
-// that their readers took together. The rest was not measured: blocks are those of
-// HDFS, sizes are examples.
+// defaultReading returns what was measured of a hard disk that is modelled
+// (`headrace-lab bench read` and `bench warm`, 2026-11-21): Disk is one reader of its
+// own regions, Shared four and more, Memory 869 MB of inputs that were locked in memory
+// over the 298 ms that their readers took together. The rest was not measured: blocks
+// are those of HDFS, sizes are examples.
 func defaultReading() Reading {
 	const mib, gib = 1 << 20, 1 << 30
 	return Reading{
@@ -124,7 +124,7 @@ type JobSize struct {
 
 var sizeNames = [...]string{"small", "medium", "large"}
 
-// sizeOf is the index of the size of a job that reads so many bytes.
+// sizeOf returns the index of the size of a job that reads so many bytes.
 func sizeOf(input int64) int {
 	switch {
 	case input <= 64<<20:

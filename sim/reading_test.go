@@ -38,8 +38,8 @@ func readers(jobs ...reader) *trace.Workload {
 	return w
 }
 
-// easyDisks is a cluster as easy, with disks of 100 MB/s, 80 MB/s when shared, blocks
-// of 100 MB, and 1000 MB/s from memory.
+// easyDisks returns a cluster as easy, with disks of 100 MB/s, 80 MB/s when shared,
+// blocks of 100 MB, and 1000 MB/s from memory.
 func easyDisks(nodes int, p policy.Name) Config {
 	c := easy(nodes, p)
 	c.Node.Net = 50 * mb

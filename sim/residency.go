@@ -86,7 +86,7 @@ func (v *residency) changed(n *dataNode, piece int32, bytes int64) {
 	}
 }
 
-// inputAt is what the policy is told of a node, which has some of the input of t.
+// inputAt returns what the policy is told of a node, which has some of the input of t.
 func (t *task) inputAt(node int32) *headrace.InputAt {
 	return &t.v.Input.At[slices.Index(t.in.nodes, node)]
 }

@@ -52,13 +52,13 @@ type Work struct {
 	Reading float64 `json:"reading"`
 }
 
-// Wasted is all that was not useful, and not reading either.
+// Wasted returns all that was not useful, and not reading either.
 func (w Work) Wasted() float64 { return w.Killed + w.Dump + w.Restore + w.PageIn + w.Stop }
 
-// Used is all time of CPUs that was held.
+// Used returns all time of CPUs that was held.
 func (w Work) Used() float64 { return w.Useful + w.Wasted() + w.Reading }
 
-// WasteShare is the share of what was used that was wasted, 0 to 1.
+// WasteShare returns the share of what was used that was wasted, 0 to 1.
 func (w Work) WasteShare() float64 {
 	if used := w.Used(); used > 0 {
 		return w.Wasted() / used
@@ -109,7 +109,7 @@ type Counts struct {
 	Remote int `json:"remote"`
 }
 
-// Preemptions is how many times a task had to leave.
+// Preemptions returns how many times a task had to leave.
 func (c Counts) Preemptions() int { return c.Kills + c.Suspends + c.Checkpoints }
 
 // Band is the jobs and tasks of a band of priorities: free, middle, production.
@@ -126,7 +126,7 @@ type Band struct {
 	Wasted float64 `json:"wasted"`
 }
 
-// Band is the band of that name; without jobs when there is none.
+// Band returns the band of that name; without jobs when there is none.
 func (r *Result) Band(name string) Band {
 	for _, b := range r.Bands {
 		if b.Name == name {
@@ -144,7 +144,7 @@ type Spread struct {
 	At   []float64 `json:"at"`
 }
 
-// Quantile is the value that the share q of them does not exceed, or 0 when there
+// Quantile returns the value that the share q of them does not exceed, or 0 when there
 // are none.
 func (s Spread) Quantile(q float64) float64 {
 	if len(s.At) == 0 {

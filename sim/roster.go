@@ -40,7 +40,7 @@ func (r *roster) add(spec *trace.Task, job headrace.JobID, id headrace.TaskID, n
 	return t
 }
 
-// slot is an empty task with a slot of its own.
+// slot returns an empty task with a slot of its own.
 func (r *roster) slot() *task {
 	if n := len(r.free); n > 0 {
 		t := r.slots[r.free[n-1]]

@@ -53,8 +53,8 @@ func (s *series) double() {
 	}
 }
 
-// result is the length of a step in seconds, and the means: of the share of so many
-// CPUs, and of the tasks that wait.
+// result returns the length of a step in seconds, and the means: of the share of so
+// many CPUs, and of the tasks that wait.
 func (s *series) result(cpus float64) (step float64, load, waiting []float64) {
 	step = s.step.Seconds()
 	for i := range s.load {

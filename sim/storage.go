@@ -88,8 +88,8 @@ func (d *storage) settle() {
 	d.touched = d.touched[:0]
 }
 
-// due is what has ended on a disk or network of n, until the next call. All of it is
-// in memory before anybody goes on, so that nobody waits for what has ended.
+// due returns what has ended on a disk or network of n, until the next call. All of it
+// is in memory before anybody goes on, so that nobody waits for what has ended.
 func (d *storage) due(ev event) []*flow {
 	n := &d.nodes[ev.who]
 	b := &n.disk
@@ -121,7 +121,7 @@ func (d *storage) fetch(n *dataNode, from, to int32, skip int64) *fetch {
 	return f
 }
 
-// bytes is how much of some pieces is read.
+// bytes returns how much of some pieces is read.
 func (d *storage) bytes(from, to int32) int64 {
 	last := &d.all[to-1]
 	return last.start + last.bytes - d.all[from].start
@@ -186,7 +186,7 @@ func (d *storage) load(f *fetch) {
 	d.above.free(f.n)
 }
 
-// busy is how long all disks have been busy.
+// busy returns how long all disks have been busy.
 func (d *storage) busy() time.Duration {
 	var sum time.Duration
 	for i := range d.nodes {

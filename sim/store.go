@@ -69,7 +69,7 @@ func (s *store) withdraw(t *task) {
 	s.queue = slices.DeleteFunc(s.queue, func(m move) bool { return m.t == t })
 }
 
-// wait is how long a dump that is asked for now waits for others.
+// wait returns how long a dump that is asked for now waits for others.
 func (s *store) wait() time.Duration {
 	var sum time.Duration
 	for i, m := range s.queue {
@@ -81,7 +81,7 @@ func (s *store) wait() time.Duration {
 	return sum
 }
 
-// writes is what the dump under way adds for t, or 0.
+// writes returns what the dump under way adds for t, or 0.
 func (s *store) writes(t *task) int64 {
 	if len(s.queue) > 0 && s.queue[0].t == t && !s.queue[0].restore {
 		return t.writes

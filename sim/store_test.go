@@ -38,7 +38,7 @@ func TestStoreTakesTurnsAsDisksDo(t *testing.T) {
 	}
 }
 
-// simulatedTurns is when each dump or restore begins at a store.
+// simulatedTurns returns when each dump or restore begins at a store.
 func simulatedTurns(all []asked) []time.Duration {
 	begun := make([]time.Duration, len(all))
 	at := &clock{}
@@ -67,7 +67,7 @@ func simulatedTurns(all []asked) []time.Duration {
 	}
 }
 
-// liveTurns is when each dump or restore gets its turn at a device.
+// liveTurns returns when each dump or restore gets its turn at a device.
 func liveTurns(t *testing.T, all []asked) []time.Duration {
 	begun := make([]time.Duration, len(all))
 	synctest.Test(t, func(t *testing.T) {

@@ -57,12 +57,12 @@ type task struct {
 	writes int64
 }
 
-// spent is the time of CPUs, in core-seconds, that t has held them for so long.
+// spent returns the time of CPUs, in core-seconds, that t has held them for so long.
 func (t *task) spent(took time.Duration) float64 {
 	return float64(took.Seconds() * float64(t.spec.CPUs))
 }
 
-// progress is the useful running until now.
+// progress returns the useful running until now.
 func (t *task) progress(now time.Duration) time.Duration {
 	if t.phase == running {
 		return t.done + now - t.since
@@ -70,7 +70,7 @@ func (t *task) progress(now time.Duration) time.Duration {
 	return t.done
 }
 
-// memory is how much it holds, in memory or swap, when it has run so long.
+// memory returns how much it holds, in memory or swap, when it has run so long.
 func (t *task) memory(progress time.Duration) int64 {
 	if progress >= t.grows {
 		return t.peak
@@ -81,7 +81,7 @@ func (t *task) memory(progress time.Duration) int64 {
 // least is what a task that grows begins with.
 const least = 1 << 20
 
-// dirty is what a checkpoint has to write when it has run so long.
+// dirty returns what a checkpoint has to write when it has run so long.
 func (t *task) dirty(progress time.Duration) int64 {
 	now := t.memory(progress)
 	if t.v.Checkpoint == nil || t.chain >= MaxChain {

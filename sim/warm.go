@@ -188,7 +188,7 @@ func (m *warming) announce(job int32) {
 	}
 }
 
-// find is the index of a piece among the wants.
+// find returns the index of a piece among the wants.
 func (w *wish) find(piece int32) int {
 	i, found := slices.BinarySearchFunc(w.wants, piece, func(x want, piece int32) int { return int(x.piece) - int(piece) })
 	if !found {
@@ -259,7 +259,7 @@ func (m *warming) jobEnded(job int32) {
 	m.wishes[job] = nil
 }
 
-// lane is where a piece is warmed.
+// lane returns where a piece is warmed.
 func (m *warming) lane(piece int32) *lane { return &m.lanes[m.home(piece)] }
 
 // drop lets a piece go if prefetch.DropRef says so.

@@ -67,7 +67,7 @@ func (a *admission) admit(t *task) {
 	a.redecide = true
 }
 
-// limitsOf are the limits of the task's owner.
+// limitsOf returns the limits of the task's owner.
 func (a *admission) limitsOf(t *task) limits.Limits {
 	if budget.Privileged(t.rec.UID) {
 		return limits.Unlimited()
@@ -105,7 +105,7 @@ func (a *admission) refusesFrom(by serve.Viewer, tasks []*task) error {
 	return fmt.Errorf("%w: %w", serve.ErrDenied, err)
 }
 
-// specBytesOfOthers is the size of the commands and environments of all users but
+// specBytesOfOthers returns the size of the commands and environments of all users but
 // root and the daemon's own, in bytes.
 func (a *admission) specBytesOfOthers() (total int64) {
 	a.useOf(0)
@@ -117,7 +117,7 @@ func (a *admission) specBytesOfOthers() (total int64) {
 	return total
 }
 
-// useOf is what a user has in the queue. It is added up at most once a turn: what
+// useOf returns what a user has in the queue. It is added up at most once a turn: what
 // is admitted meanwhile is added by admitted, what ends counts from the next turn.
 func (a *admission) useOf(uid uint32) limits.Use {
 	if a.uses == nil {
@@ -142,7 +142,7 @@ func (a *admission) admitted(t *task) {
 	a.uses[t.rec.UID] = u
 }
 
-// specBytes is the size of what is kept of a task's command, in bytes.
+// specBytes returns the size of what is kept of a task's command, in bytes.
 func (t *task) specBytes() int64 {
 	n := len(t.spec.Cwd) + len(t.spec.Output) + len(t.spec.Stdin)
 	for _, list := range [][]string{t.spec.Argv, t.spec.Env} {

@@ -53,7 +53,7 @@ func (a *announcements) add(t *task) error {
 	return nil
 }
 
-// expected is the announced container for which a process of a user has come.
+// expected returns the announced container for which a process of a user has come.
 func (a *announcements) expected(id headrace.TaskID, uid uint32) (*task, error) {
 	found, ok := a.all[id]
 	switch {
@@ -109,7 +109,7 @@ func newHosted(q *wire.PrepareRequest, by serve.Caller) (*task, error) {
 	return t, nil
 }
 
-// accountOf is who a container will run as: the named account, else the caller. To
+// accountOf returns who a container will run as: the named account, else the caller. To
 // be announced gives nobody rights: the process that comes must be that account's,
 // and brings the command.
 func accountOf(name string, by serve.Caller) (serve.Caller, error) {

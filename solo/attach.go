@@ -82,7 +82,7 @@ func (h *containers) serve(ctx context.Context, from *serve.Peer) {
 	attach.Answer(conn, answer)
 }
 
-// foreignCgroups are the cgroups that a process is in and the daemon is not: what
+// foreignCgroups returns the cgroups that a process is in and the daemon is not: what
 // its scheduler has set up for it.
 func foreignCgroups(pid int) ([]string, error) {
 	own, err := linux.CgroupDirs(os.Getpid())

@@ -62,7 +62,7 @@ func (b *board) publish(changed []*snapshot, forgotten []headrace.TaskID, node n
 	}
 }
 
-// get is the task if the viewer may see it.
+// get returns the task if the viewer may see it.
 func (b *board) get(id headrace.TaskID, v serve.Viewer) (*snapshot, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -73,7 +73,7 @@ func (b *board) get(id headrace.TaskID, v serve.Viewer) (*snapshot, bool) {
 	return s, true
 }
 
-// list is what the viewer may see, in order of submission.
+// list returns what the viewer may see, in order of submission.
 func (b *board) list(v serve.Viewer, ended bool) []*snapshot {
 	b.mu.RLock()
 	out := make([]*snapshot, 0, len(b.tasks))

@@ -8,7 +8,7 @@ import (
 
 // clock tells the time; tests replace it.
 type clock interface {
-	// boot is the time since the machine was started (CLOCK_BOOTTIME): the same
+	// boot returns the time since the machine was started (CLOCK_BOOTTIME): the same
 	// scale for every daemon of one boot, without jumps.
 	boot() time.Duration
 	// wall is for people only.

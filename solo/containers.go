@@ -51,7 +51,7 @@ func (h *containers) takeIn(a arrival, c *call) {
 	t.op.calls = append(t.op.calls, c)
 }
 
-// arrived is the announced task with its command, or why it cannot be run here.
+// arrived returns the announced task with its command, or why it cannot be run here.
 func (h *containers) arrived(a arrival) (*task, error) {
 	id, from := headrace.TaskID(a.ID), a.from
 	t, err := h.announced.expected(id, from.UID)

@@ -70,7 +70,7 @@ func (b *hostBed) prepare(id string) {
 	}
 }
 
-// arrive is the process of a container that comes; it returns the daemon's answer.
+// arrive returns the process of a container that comes; it returns the daemon's answer.
 func (b *hostBed) arrive(id string) string {
 	b.t.Helper()
 	conn := b.knock(id)

@@ -98,13 +98,13 @@ func newDaemon(cfg Config, p parts) (*Daemon, error) {
 	return &Daemon{cfg: cfg, parts: p, ready: make(chan struct{}), host: Host{changed: make(chan struct{}, 1)}}, nil
 }
 
-// Host is the daemon as the agent of a cluster needs it.
+// Host returns the daemon as the agent of a cluster needs it.
 func (d *Daemon) Host() *Host { return &d.host }
 
 // Ready is closed when the daemon answers on its socket.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
-// Socket is the path of the API's socket.
+// Socket returns the path of the API's socket.
 func (d *Daemon) Socket() string { return wire.SocketPath(d.cfg.StateDir) }
 
 // Run works until ctx ends, or something happens that makes it impossible to go
@@ -149,7 +149,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return d.serve(ctx, l, files)
 }
 
-// streamSocket is where consumers connect.
+// streamSocket returns where consumers connect.
 func (c *Config) streamSocket() string { return filepath.Join(c.StateDir, "stream.sock") }
 
 // makeDirs makes the state directory and what is in it. Tasks of other users

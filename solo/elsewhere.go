@@ -26,7 +26,7 @@ type Elsewhere interface {
 // moving brings checkpoints of hosted tasks here from other machines.
 type moving struct{ *core }
 
-// parcel is the task's checkpoint; store is where it is, or is to come to.
+// parcel returns the task's checkpoint; store is where it is, or is to come to.
 func (m *moving) parcel(t *task, store string, compress bool) migrate.Parcel {
 	return migrate.Parcel{
 		Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
@@ -43,8 +43,8 @@ type arrivedFrom struct {
 	why string
 }
 
-// expect is where a checkpoint of the task would come to, if one waits elsewhere; no
-// store: none can.
+// expect returns where a checkpoint of the task would come to, if one waits elsewhere;
+// no store: none can.
 func (m *moving) expect(t *task) (migrate.Parcel, *store) {
 	if m.cfg.Elsewhere == nil || m.cfg.CRIU == "" {
 		return migrate.Parcel{}, nil

@@ -140,7 +140,7 @@ func (w *world) reboot() {
 	}
 }
 
-// state is what the processes of a task do; Pending without a supervisor.
+// state returns what the processes of a task do; Pending without a supervisor.
 func (w *world) state(id headrace.TaskID) headrace.TaskState {
 	w.mu.Lock()
 	defer w.mu.Unlock()

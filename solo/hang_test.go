@@ -17,7 +17,7 @@ import (
 // stallEnv is Config.StallLimit of a daemon in a process of its own.
 const stallEnv = "HEADRACE_TEST_STALL"
 
-// newHanging is a machine whose CRIU hangs, in what the file hang in the state
+// newHanging returns a machine whose CRIU hangs, in what the file hang in the state
 // directory names, and leaves the file hung as a sign.
 func newHanging(t *testing.T) (m *machine, hang, hung string) {
 	t.Helper()
@@ -72,7 +72,7 @@ func (m *machine) untilNoSupervisor(id headrace.TaskID) {
 	testkit.Await(m.t, fmt.Sprintf("the end of the supervisor of task %s", id), func() bool { return len(m.supervisors(id)) == 0 })
 }
 
-// supervisors are the processes that supervise a task.
+// supervisors returns the processes that supervise a task.
 func (m *machine) supervisors(id headrace.TaskID) (found []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range paths {

@@ -87,7 +87,7 @@ func keepOpen(x any) {
 	kept.all = append(kept.all, x)
 }
 
-// h2 is a client of unencrypted HTTP/2.
+// h2 returns a client of unencrypted HTTP/2.
 func h2(socket string) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -253,7 +253,7 @@ func holdHeaders(socket string) string {
 	return fmt.Sprintf("%d streams", streams)
 }
 
-// hpackString is a string as RFC 7541 has it, not compressed.
+// hpackString returns a string as RFC 7541 has it, not compressed.
 func hpackString(s string) string {
 	if len(s) < 127 {
 		return string(byte(len(s))) + s

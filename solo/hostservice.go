@@ -24,7 +24,7 @@ type Cluster interface {
 	Progress(user string, shares map[string]float64)
 }
 
-// attachSocket is where the processes of hosted tasks announce themselves.
+// attachSocket returns where the processes of hosted tasks announce themselves.
 func (c *Config) attachSocket() string { return filepath.Join(c.StateDir, "attach.sock") }
 
 // Prepare announces a container.
@@ -81,7 +81,7 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	return res, nil
 }
 
-// hostedHere are the containers of an application on this machine.
+// hostedHere returns the containers of an application on this machine.
 func (s *service) hostedHere(v serve.Viewer, q *wire.ApplicationRequest) []*wire.Container {
 	var all []*wire.Container
 	for _, snap := range s.board.list(v, false) {
@@ -94,7 +94,7 @@ func (s *service) hostedHere(v serve.Viewer, q *wire.ApplicationRequest) []*wire
 	return all
 }
 
-// since is when the task entered its state, in milliseconds of the wall clock.
+// since returns when the task entered its state, in milliseconds of the wall clock.
 func (s *snapshot) since() int64 {
 	for i := len(s.rec.History) - 1; i >= 0; i-- {
 		if e := s.rec.History[i]; e.State == s.rec.State.String() {
@@ -114,7 +114,7 @@ type Host struct {
 // endedFor is how long an ended task is told of.
 const endedFor = 5 * time.Minute
 
-// Facts are the machine and its hosted tasks: those that have not ended, and those
+// Facts returns the machine and its hosted tasks: those that have not ended, and those
 // that have ended in the last minutes. Without command and history.
 func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 	now := h.s.loop.clk.wall().UnixMilli()
@@ -187,7 +187,7 @@ func (h *Host) follow(stop <-chan struct{}) {
 	}
 }
 
-// gist is what somebody far away waits for.
+// gist returns what somebody far away waits for.
 func (s *snapshot) gist() string {
 	g := s.rec.State.String() + " " + s.rec.Op.Doing().String()
 	if s.rec.Held {

@@ -11,7 +11,7 @@ import (
 	"headrace/wire"
 )
 
-// streamOf is the stream that the task is a consumer of, empty for none.
+// streamOf returns the stream that the task is a consumer of, empty for none.
 func (t *task) streamOf() string {
 	if t.rec.Input == nil {
 		return ""
@@ -32,7 +32,7 @@ func (t *task) inputKey() string {
 	return "task:" + string(t.rec.ID)
 }
 
-// inputView is what the policy may know of the task's input.
+// inputView returns what the policy may know of the task's input.
 func (t *task) inputView() headrace.InputView {
 	if !t.opensItself() {
 		return headrace.InputView{}
@@ -116,7 +116,7 @@ func (s *service) wireInput(in *journal.Input, resident int64) *wire.TaskInput {
 	return w
 }
 
-// share is how much of the stream has been dealt, 0 to 1; -1 without a stream.
+// share returns how much of the stream has been dealt, 0 to 1; -1 without a stream.
 func share(in *wire.TaskInput) float64 {
 	if in.Stream == "" || in.Bytes == 0 {
 		return -1

@@ -209,7 +209,7 @@ func (s *inputs) end(id string, tasks []*task) {
 	})
 }
 
-// trouble is why the task's stream has failed, empty if it has not.
+// trouble returns why the task's stream has failed, empty if it has not.
 func (s *inputs) trouble(t *task) string {
 	if id := t.streamOf(); id != "" {
 		return s.files.StreamTrouble(id)

@@ -18,7 +18,7 @@ type recorder interface {
 	Load() (journal.Contents, error)
 	// Commit is atomic and durable when it returns nil.
 	Commit(journal.Batch) error
-	// Env is the environment of a task that does not have it at hand (task.stored).
+	// Env returns the environment of a task that does not have it at hand (task.stored).
 	// Unlike the others it may be called from any goroutine.
 	Env(id headrace.TaskID) ([]string, error)
 	Close() error
@@ -83,7 +83,7 @@ func (g *ledger) keepReserve() {
 	g.full = !kept
 }
 
-// whole is the specification of a task with all that it needs to be started. It
+// whole returns the specification of a task with all that it needs to be started. It
 // reads the journal and may be called from any goroutine.
 func (g *ledger) whole(spec proc.Spec, stored bool) (proc.Spec, error) {
 	if !stored {

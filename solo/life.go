@@ -153,7 +153,7 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 // for people, and many tasks are kept.
 const maxEndedArgv = 8 << 10
 
-// shortened is a command with at most about maxEndedArgv bytes.
+// shortened returns a command with at most about maxEndedArgv bytes.
 func shortened(argv []string) []string {
 	n := 0
 	for i, arg := range argv {

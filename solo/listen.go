@@ -60,7 +60,7 @@ func (d *Daemon) listenStreams(l *loop, files *data.Files) (stop func(), err err
 // user: each of their requests takes one, for a moment.
 const reserved = 32
 
-// patient is a listener that goes on when descriptors are short, with those that
+// patient returns a listener that goes on when descriptors are short, with those that
 // are kept back.
 func (d *Daemon) patient(socket net.Listener, name string, l *loop) *accept.Listener {
 	return &accept.Listener{Listener: socket, Name: name, Log: l.log, Reserve: d.reserve}

@@ -36,10 +36,10 @@ type Runtime interface {
 	// Hold makes the supervisor of a hosted task; its command is started, or restored,
 	// afterwards.
 	Hold(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error)
-	// Program is the path of headrace-shim as the tasks run it, which any user may
+	// Program returns the path of headrace-shim as the tasks run it, which any user may
 	// execute.
 	Program() (string, error)
-	// Logs are the files in which the task's output is kept.
+	// Logs returns the files in which the task's output is kept.
 	Logs(id headrace.TaskID) (stdout, stderr string)
 }
 
@@ -62,7 +62,7 @@ type Task interface {
 
 // Images knows the checkpoints that are on storage.
 type Images interface {
-	// Latest is the newest committed checkpoint of a task below a store's
+	// Latest returns the newest committed checkpoint of a task below a store's
 	// directory; false without one.
 	Latest(store string, id headrace.TaskID) (ImageInfo, bool, error)
 	// Collect removes what no restore will read any more.

@@ -37,7 +37,7 @@ func (k *logKeeping) keep() {
 	})
 }
 
-// kept are the tasks that may have logs.
+// kept returns the tasks that may have logs.
 func (k *logKeeping) kept() []tasklog.Task {
 	tasks := make([]tasklog.Task, 0, len(k.tasks.ended))
 	add := func(t *task) {

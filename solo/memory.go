@@ -71,7 +71,7 @@ func (m *memory) look() error {
 	return err
 }
 
-// swapRoom is what may be paged out.
+// swapRoom returns what may be paged out.
 func (m *memory) swapRoom(now time.Duration) int64 {
 	if now < m.fullUntil {
 		return 0

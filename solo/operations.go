@@ -21,7 +21,7 @@ type operations struct {
 	moving *moving
 }
 
-// specOf is what is run for the task: its command, or, if a stream deals its
+// specOf returns what is run for the task: its command, or, if a stream deals its
 // input, a consumer that runs its command. Every start from the beginning is an
 // attempt of its own; what is restored from a checkpoint goes on with its
 // attempt.

@@ -174,7 +174,7 @@ func (m *machine) untilDead() {
 	}
 }
 
-// counter is a command that counts to n, one line in about 10 ms.
+// counter returns a command that counts to n, one line in about 10 ms.
 func counter(n int) func(*wire.RunRequest) {
 	return func(q *wire.RunRequest) {
 		q.Argv = []string{"/bin/sh", "-c", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); sleep 0.01; done", n)}

@@ -12,7 +12,7 @@ import (
 // waitsForSlot is the reason of a task that nothing else can be said about.
 const waitsForSlot = "waits for a free slot"
 
-// wireTask is a task as clients see it.
+// wireTask returns a task as clients see it.
 func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{

@@ -55,7 +55,7 @@ func (r *recording) note(v *headrace.View, orders []headrace.Order) {
 	}
 }
 
-// name is the order in which a task was seen first.
+// name returns the order in which a task was seen first.
 func (r *recording) name(id headrace.TaskID) string {
 	if r.names[id] == "" {
 		if r.names == nil {

@@ -126,7 +126,7 @@ func (a *stores) measure(ctx context.Context, recorded map[string]journal.Measur
 	wg.Wait()
 }
 
-// named is the store with a name; nil: there is none.
+// named returns the store with a name; nil: there is none.
 func (a *stores) named(name string) *store {
 	for _, s := range a.all {
 		if s.Name == name {
@@ -136,7 +136,7 @@ func (a *stores) named(name string) *store {
 	return nil
 }
 
-// choose is the store a user named, else the one where the dump is likely
+// choose returns the store a user named, else the one where the dump is likely
 // to be done first.
 func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
@@ -168,7 +168,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	return best, nil
 }
 
-// estimate is how long a dump of so many bytes takes.
+// estimate returns how long a dump of so many bytes takes.
 func (s *store) estimate(dirty int64) time.Duration {
 	return s.DumpOverhead + transfer(dirty, s.Write)
 }
@@ -180,7 +180,7 @@ func transfer(bytes int64, bandwidth float64) time.Duration {
 	return time.Duration(float64(bytes) / bandwidth * float64(time.Second))
 }
 
-// queue is how long a dump that is asked for now has to wait.
+// queue returns how long a dump that is asked for now has to wait.
 func (s *store) queue() time.Duration { return s.disks.Queue(s.on.ID) }
 
 // learnDump corrects the measured values by a dump that happened. Dumps that
@@ -217,7 +217,7 @@ func learnBandwidth(known float64, bytes int64, net, gross time.Duration) float6
 	return ewma(known, float64(bytes)/net.Seconds())
 }
 
-// views are the stores that can be used now.
+// views returns the stores that can be used now.
 func (a *stores) views() []headrace.StoreView {
 	now := a.clk.boot()
 	out := make([]headrace.StoreView, 0, len(a.all))

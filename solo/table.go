@@ -76,12 +76,12 @@ func (b *table) remove(t *task) {
 // has reports whether the task is the one that has its id.
 func (b *table) has(t *task) bool { return b.all[t.rec.ID] == t }
 
-// old are the first ended tasks beyond those to keep.
+// old returns the first ended tasks beyond those to keep.
 func (b *table) old(keep int) []*task {
 	return slices.Clone(b.ended[:max(0, len(b.ended)-keep)])
 }
 
-// slotsUsed is what running tasks and those that are being brought back hold.
+// slotsUsed returns what running tasks and those that are being brought back hold.
 func (b *table) slotsUsed() float64 {
 	var used float64
 	for _, t := range b.active {

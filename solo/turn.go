@@ -92,7 +92,7 @@ func (u *turn) background(work func(ctx context.Context) func()) {
 	u.later(func() { u.driver.run(work) })
 }
 
-// batch is what has to be made durable.
+// batch returns what has to be made durable.
 func (u *turn) batch() journal.Batch {
 	b := journal.Batch{Specs: u.written, Deleted: u.deleted}
 	for t := range u.changed {

@@ -10,7 +10,7 @@ import (
 // node is the name of the only machine in the policy's view.
 const node headrace.NodeID = "this machine"
 
-// view is what the policy may know.
+// view returns what the policy may know.
 func (s *own) view() headrace.View {
 	now := s.clk.boot()
 	var stores []headrace.StoreView
@@ -88,8 +88,8 @@ func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.D
 	return now - t.statsAt
 }
 
-// pageOuts is what is to be written to swap: by what runs now, or beside the swapped
-// bytes that are there once the task has been stopped.
+// pageOuts returns what is to be written to swap: by what runs now, or beside the
+// swapped bytes that are there once the task has been stopped.
 func (t *task) pageOuts(swapped int64) []policy.PageOut {
 	switch {
 	case t.op != nil && t.op.kind == headrace.PagingOut:
@@ -112,7 +112,7 @@ func (t *task) dirty() int64 {
 
 const whyNoCRIU = "CRIU is not there; see: headrace doctor"
 
-// obstacles are the reasons against suspending and checkpointing that hold now.
+// obstacles returns the reasons against suspending and checkpointing that hold now.
 func (t *task) obstacles(now time.Duration, noCRIU bool) (suspend, checkpoint string) {
 	suspend, checkpoint = t.rec.NoSuspend, t.rec.NoCheckpoint
 	if t.noSuspendUntil != 0 && now >= t.noSuspendUntil {

@@ -103,7 +103,7 @@ func (p *place) open(spec Spec) Info {
 	return info
 }
 
-// undealt is how many units of a stream nobody has been given.
+// undealt returns how many units of a stream nobody has been given.
 func (p *place) undealt(stream string) int {
 	p.e.mu.Lock()
 	defer p.e.mu.Unlock()
@@ -303,7 +303,7 @@ func (p *place) all(info Info) (clients []*client) {
 	return clients
 }
 
-// joined is what all units of clients have, in the order of the units: for
+// joined returns what all units of clients have, in the order of the units: for
 // blocks that is the file.
 func joined(clients []*client) []byte {
 	type one struct {

@@ -14,7 +14,7 @@ import (
 // ErrNoHoles means that a file system cannot give back the middle of a file.
 var ErrNoHoles = errors.New("the file system cannot give back a part of a file")
 
-// use is how much a log holds on the disk, in bytes; 0 if there is none.
+// use returns how much a log holds on the disk, in bytes; 0 if there is none.
 func use(path string) int64 {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -112,8 +112,8 @@ func Tail(ctx context.Context, f *os.File, lines uint32) (int64, error) {
 	return 0, ctx.Err()
 }
 
-// Data is the next part of a file that has data, from offset or behind it up to the
-// next hole. Behind all data it is what may still be written.
+// Data returns the next part of a file that has data, from offset or behind it up to
+// the next hole. Behind all data it is what may still be written.
 func Data(f *os.File, offset int64) (from, to int64, err error) {
 	info, err := f.Stat()
 	if err != nil {

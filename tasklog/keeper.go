@@ -94,7 +94,7 @@ func (k *Keeper) look(tasks []Task) ([]log, map[uint32]int64) {
 	return logs, limits
 }
 
-// missing is how much of the reserve is not free.
+// missing returns how much of the reserve is not free.
 func (k *Keeper) missing(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -48,7 +48,7 @@ func plan(logs []log, limit func(uid uint32) int64, missing int64) []int64 {
 	return keep
 }
 
-// level is what nobody may have more of, so that missing bytes become free.
+// level returns what nobody may have more of, so that missing bytes become free.
 func level(users map[uint32]int64, missing int64) int64 {
 	sizes := slices.Sorted(maps.Values(users))
 	slices.Reverse(sizes)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dumbTail is where the last lines of a text begin, found from its beginning.
+// dumbTail returns where the last lines of a text begin, found from its beginning.
 func dumbTail(text []byte, lines int) int64 {
 	starts := []int64{0}
 	for i, c := range text {

@@ -88,7 +88,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// read is what a reader of the log gets that leaves out holes.
+// read returns what a reader of the log gets that leaves out holes.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	f, err := os.Open(path)

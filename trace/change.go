@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// First is the first n jobs.
+// First returns the first n jobs.
 func First(jobs Jobs, n int) Jobs {
 	return func(yield func(Job, error) bool) {
 		left := n
@@ -27,7 +27,7 @@ type Scale struct {
 	Bytes, Time float64
 }
 
-// Scaled is the jobs with other sizes and times. Sizes are rounded; what was not
+// Scaled returns the jobs with other sizes and times. Sizes are rounded; what was not
 // zero stays at least 1 byte, so that a job that reads still does. Factors that
 // are negative or no numbers, and results that do not fit, are errors.
 func Scaled(jobs Jobs, by Scale) Jobs {

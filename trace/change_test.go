@@ -25,7 +25,7 @@ func randomJobs(r *rand.Rand) []Job {
 	return jobs
 }
 
-// sequence is the sequence of the given jobs.
+// sequence returns the sequence of the given jobs.
 func sequence(jobs []Job) Jobs {
 	return func(yield func(Job, error) bool) {
 		for _, j := range jobs {

@@ -110,7 +110,7 @@ func tooManyTasks(most int) error {
 // taskBytes is the size of a Task.
 const taskBytes = 88
 
-// workload is all that was collected, in order.
+// workload returns all that was collected, in order.
 func (c *collector) workload(a about) *Workload {
 	tasks := make([]Task, 0, c.n)
 	for i, chunk := range c.chunks {
@@ -180,7 +180,7 @@ func (n *numbers) of(old int32) int32 {
 	return n.new[old] - 1
 }
 
-// inOrder is a list by the new numbers, without what has none.
+// inOrder returns a list by the new numbers, without what has none.
 func inOrder[T any](n *numbers, list []T) []T {
 	if n.next == 0 {
 		return nil

@@ -73,7 +73,7 @@ func WriteCSV(w io.Writer, workload *Workload) error {
 	return out.Error()
 }
 
-// csvUsed are the columns that a workload needs.
+// csvUsed returns the columns that a workload needs.
 func csvUsed(w *Workload) []int {
 	var used []int
 	for c := range csvColumns {
@@ -130,7 +130,7 @@ func csvField(w *Workload, t *Task, column int) string {
 
 func csvFloat(v float32) string { return strconv.FormatFloat(float64(v), 'g', -1, 32) }
 
-// csvSeconds is a time that is not negative, to the nanosecond, without needless
+// csvSeconds returns a time that is not negative, to the nanosecond, without needless
 // zeros.
 func csvSeconds(d time.Duration) string {
 	whole, rest := strconv.FormatInt(int64(d/time.Second), 10), int64(d%time.Second)
@@ -140,7 +140,7 @@ func csvSeconds(d time.Duration) string {
 	return whole + strings.TrimRight(fmt.Sprintf(".%09d", rest), "0")
 }
 
-// parseSeconds is the inverse of csvSeconds: digits, and up to nine after a point.
+// parseSeconds returns the inverse of csvSeconds: digits, and up to nine after a point.
 func parseSeconds(s string) (time.Duration, error) {
 	whole, rest, point := strings.Cut(s, ".")
 	if !digits(whole) || point && (!digits(rest) || len(rest) > 9) {

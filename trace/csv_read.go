@@ -84,7 +84,7 @@ func (b *recordBound) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is an error of the reader with the line.
+// failure returns an error of the reader with the line.
 func (c *csvReader) failure(err error) error {
 	var pe *csv.ParseError
 	switch {
@@ -169,7 +169,7 @@ func (c *csvReader) task() Task {
 	return t
 }
 
-// owner is the number of a job, and of its task: index, or the next one if that is
+// owner returns the number of a job, and of its task: index, or the next one if that is
 // negative.
 func (c *csvReader) owner(name string, index int32) (int32, int32) {
 	o := c.jobs[name]
@@ -197,7 +197,7 @@ func (c *csvReader) input(name string) int32 {
 	return f
 }
 
-// field is what a column holds, empty when there is no such column.
+// field returns what a column holds, empty when there is no such column.
 func (c *csvReader) field(column int) string {
 	if at := c.column[column]; at >= 0 {
 		return c.record[at]

@@ -56,7 +56,7 @@ func (d *demand) coarsen() {
 	}
 }
 
-// sums are the CPU-seconds in each slot.
+// sums returns the CPU-seconds in each slot.
 func (d *demand) sums() []float64 {
 	sums := make([]float64, len(d.part))
 	busy := 0.0
@@ -67,7 +67,7 @@ func (d *demand) sums() []float64 {
 	return sums
 }
 
-// peak is the largest mean of a slot.
+// peak returns the largest mean of a slot.
 func (d *demand) peak() float64 {
 	most := 0.0
 	for _, v := range d.sums() {

@@ -156,7 +156,7 @@ func (d *describer) add(t *Task) {
 	d.outcome.add(t, int(t.Preempted)+1)
 }
 
-// description is the end.
+// description returns the end.
 func (d *describer) description(a about) Description {
 	r := Description{Name: a.Name, Files: d.files, Bytes: d.inputs.sum, Span: d.last.Seconds(), Cluster: a.Cluster,
 		Arrivals: d.arrivals, Run: d.run.distribution(), CPUs: d.cpus.distribution(), Memory: d.mem.distribution(), Input: d.inputs.distribution(),
@@ -209,7 +209,7 @@ func bandOf(p headrace.Priority) int {
 	return len(bandNames) - 1
 }
 
-// Bands are the sums of ByPriority over the bands free, middle and production
+// Bands returns the sums of ByPriority over the bands free, middle and production
 // (checkpoint-preemption, table 1).
 func (o *Outcome) Bands() []Preempted {
 	bands := make([]Preempted, len(bandNames))

@@ -149,8 +149,8 @@ const GoogleDayName = "google-day"
 //go:embed googleday.json
 var googleDay string
 
-// GoogleDayFile is the parameters of GoogleDay, with the notes on what is published
-// and what is fitted: a file to begin with for a day of one's own.
+// GoogleDayFile returns the parameters of GoogleDay, with the notes on what is
+// published and what is fitted: a file to begin with for a day of one's own.
 func GoogleDayFile() string { return googleDay }
 
 // GoogleDay is calibrated to the day of Google's cluster that
@@ -252,7 +252,7 @@ const (
 	forRuns
 )
 
-// random is the sequence for one purpose in one band.
+// random returns the sequence for one purpose in one band.
 func random(seed uint64, band, purpose int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(band)<<32|uint64(purpose)))
 }

@@ -133,7 +133,7 @@ func TestGenerateOrder(t *testing.T) {
 	}
 }
 
-// fingerprint is a hash of all that a generator decides.
+// fingerprint returns a hash of all that a generator decides.
 func fingerprint(w *Workload) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintln(h, w.Name, w.Jobs, w.Cluster)

@@ -62,7 +62,7 @@ func (g *bandGenerator) within(seconds float64) float64 {
 	return min(max(seconds, 0), g.length-0.001)
 }
 
-// waveStarts are when waves begin, as shares of the day, and how large they are in
+// waveStarts returns when waves begin, as shares of the day, and how large they are in
 // relation to each other.
 func (a *DayArrival) waveStarts(r *rand.Rand) (starts, weights []float64) {
 	for i := range a.Waves {
@@ -74,7 +74,7 @@ func (a *DayArrival) waveStarts(r *rand.Rand) (starts, weights []float64) {
 	return starts, weights
 }
 
-// timeAt is the time, as a share of the day, before which the share u of all jobs
+// timeAt returns the time, as a share of the day, before which the share u of all jobs
 // arrives.
 func (a *DayArrival) timeAt(u float64) float64 {
 	total := 0.0

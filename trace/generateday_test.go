@@ -75,8 +75,8 @@ func TestReadDayRefuses(t *testing.T) {
 	}
 }
 
-// compactDay is the file without notes and white space, so that places in it can be
-// named.
+// compactDay returns the file without notes and white space, so that places in it can
+// be named.
 func compactDay(t testing.TB) string {
 	d := GoogleDay()
 	text, err := json.Marshal(d)

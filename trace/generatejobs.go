@@ -53,7 +53,7 @@ func (g *bandGenerator) jobs(n, tasks int) []dayJob {
 	return list
 }
 
-// sizes are the numbers of tasks of n jobs, the largest first; n is at most tasks.
+// sizes returns the numbers of tasks of n jobs, the largest first; n is at most tasks.
 func (g *bandGenerator) sizes(n, tasks int) []int {
 	sizes := make([]int, n)
 	for i := range sizes {
@@ -105,8 +105,8 @@ func paretoWithSum(levels []float64, least, most, want float64) []float64 {
 	return values
 }
 
-// boundedPareto is the value that the share u of a bounded Pareto distribution does
-// not exceed. With alpha 0 the logarithm is evenly distributed, with -1 the value.
+// boundedPareto returns the value that the share u of a bounded Pareto distribution
+// does not exceed. With alpha 0 the logarithm is evenly distributed, with -1 the value.
 func boundedPareto(u, alpha, least, most float64) float64 {
 	ratio := most / least
 	if math.Abs(alpha) < 1e-9 {
@@ -201,8 +201,8 @@ func (g *bandGenerator) shape(list []dayJob, tasks int) {
 	}
 }
 
-// correlated is a normally distributed number whose correlation with x is as given,
-// made of x and one that is independent of it.
+// correlated returns a normally distributed number whose correlation with x is as
+// given, made of x and one that is independent of it.
 func correlated(x, independent, correlation float64) float64 {
 	return correlation*x + math.Sqrt(1-correlation*correlation)*independent
 }

@@ -60,8 +60,8 @@ func unscaledRun(v float64) time.Duration { return time.Duration(min(v*1e12, 1e1
 
 func (r *DayRun) bounded(seconds float64) float64 { return min(max(seconds, r.Least), r.Most) }
 
-// runFactor is what the running times of a band have to be multiplied by before they
-// are bounded.
+// runFactor returns what the running times of a band have to be multiplied by before
+// they are bounded.
 func (d Day) runFactor(band int, jobs []dayJob, tasks []Task, scale float64) float64 {
 	b := &d.Bands[band]
 	want := b.CoreHours * 3600 * scale

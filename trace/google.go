@@ -63,7 +63,7 @@ const (
 var googleFields = [...]string{"time", "missing info", "job ID", "task index", "machine ID", "event type", "user",
 	"scheduling class", "priority", "CPU request", "memory request", "disk space request", "different machines"}
 
-// GoogleDir is the events of a trace as it was published: the files
+// GoogleDir returns the events of a trace as it was published: the files
 // task_events/part-*.csv.gz below dir, in their order, which is that of time. Files
 // that are not compressed are read, too. Errors name the file and the line.
 func GoogleDir(dir fs.FS) iter.Seq2[GoogleEvent, error] {
@@ -77,7 +77,7 @@ func GoogleDir(dir fs.FS) iter.Seq2[GoogleEvent, error] {
 	}
 }
 
-// googleParts are the files of a table.
+// googleParts returns the files of a table.
 func googleParts(dir fs.FS, table string) ([]string, error) {
 	names, err := fs.Glob(dir, table+"/part-*.csv*")
 	if err == nil && len(names) == 0 {
@@ -86,7 +86,7 @@ func googleParts(dir fs.FS, table string) ([]string, error) {
 	return names, err
 }
 
-// readParts is what read makes of files, one after the other.
+// readParts returns what read makes of files, one after the other.
 func readParts[T any](dir fs.FS, names []string, read func(io.Reader) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, name := range names {
@@ -114,7 +114,7 @@ func readParts[T any](dir fs.FS, names []string, read func(io.Reader) iter.Seq2[
 	}
 }
 
-// ReadGoogle is the events of one file of task_events. It reads r as far as the
+// ReadGoogle returns the events of one file of task_events. It reads r as far as the
 // sequence is used, and a little ahead. Errors are those of r, with the line, and
 // *SyntaxError.
 func ReadGoogle(r io.Reader) iter.Seq2[GoogleEvent, error] {
@@ -184,7 +184,7 @@ func (r *fieldReader) text(i int) (v string) {
 	return v
 }
 
-// googleTime is a published time, in microseconds.
+// googleTime returns a published time, in microseconds.
 func googleTime(us int64) time.Duration {
 	if us > int64(After/time.Microsecond) {
 		return After

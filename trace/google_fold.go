@@ -108,12 +108,12 @@ func NewGoogleFold(o GoogleOptions, from, length time.Duration) *GoogleFold {
 	return f
 }
 
-// JobID is the published number of a task's job.
+// JobID returns the published number of a task's job.
 func (f *GoogleFold) JobID(job int32) int64 { return f.names[job] }
 
-// Tasks are the tasks, each as soon as it is certain what became of it: not in order
-// of submission. Jobs are numbered from 0 in the order in which they come. An error of
-// events is the last element. It can be used once.
+// Tasks returns the tasks, each as soon as it is certain what became of it: not in
+// order of submission. Jobs are numbered from 0 in the order in which they come. An
+// error of events is the last element. It can be used once.
 func (f *GoogleFold) Tasks(events iter.Seq2[GoogleEvent, error]) iter.Seq2[Task, error] {
 	return func(yield func(Task, error) bool) {
 		f.yield = func(t Task) bool { return yield(t, nil) }
@@ -171,8 +171,8 @@ func (f *GoogleFold) event(e *GoogleEvent) bool {
 	return true
 }
 
-// find is the task of an event, a new one if it is its first, or nil if it is not in
-// the window.
+// find returns the task of an event, a new one if it is its first, or nil if it is not
+// in the window.
 func (f *GoogleFold) find(e *GoogleEvent) *foldTask {
 	key := foldKey{e.Job, e.Task}
 	if t := f.tasks[key]; t != nil {

@@ -123,8 +123,8 @@ func TestGoogleFoldLeavesOut(t *testing.T) {
 	}
 }
 
-// randomEvents is the life of some tasks on few machines, with times that often are
-// equal.
+// randomEvents returns the life of some tasks on few machines, with times that often
+// are equal.
 func randomEvents(r *rand.Rand) []GoogleEvent {
 	var list []GoogleEvent
 	for job := range int64(1 + r.IntN(4)) {

@@ -27,8 +27,8 @@ type GoogleJobEvent struct {
 // googleJobFields are the names of the fields of job_events.
 var googleJobFields = [...]string{"time", "missing info", "job ID", "event type", "user", "scheduling class", "job name", "logical job name"}
 
-// ReadGoogleJobs is the events of one file of job_events, as ReadGoogle is those of
-// task_events.
+// ReadGoogleJobs returns the events of one file of job_events, as ReadGoogle is those
+// of task_events.
 func ReadGoogleJobs(r io.Reader) iter.Seq2[GoogleJobEvent, error] {
 	return readLines(r, (*parser).googleJobEvent)
 }
@@ -48,8 +48,8 @@ func (p *parser) googleJobEvent(text []byte) (GoogleJobEvent, error) {
 	return e, r.err
 }
 
-// GoogleJobsDir is the events in job_events/part-*.csv.gz below dir, as GoogleDir is
-// those of tasks. Where there are no such files it is empty.
+// GoogleJobsDir returns the events in job_events/part-*.csv.gz below dir, as GoogleDir
+// is those of tasks. Where there are no such files it is empty.
 func GoogleJobsDir(dir fs.FS) iter.Seq2[GoogleJobEvent, error] {
 	return func(yield func(GoogleJobEvent, error) bool) {
 		names, err := fs.Glob(dir, "job_events/part-*.csv*")
@@ -61,7 +61,7 @@ func GoogleJobsDir(dir fs.FS) iter.Seq2[GoogleJobEvent, error] {
 	}
 }
 
-// googleJobNames are the logical names of jobs.
+// googleJobNames returns the logical names of jobs.
 func googleJobNames(m *meter, dir fs.FS) (map[int64]string, error) {
 	names := map[int64]string{}
 	once := map[string]string{}
@@ -83,7 +83,7 @@ func googleJobNames(m *meter, dir fs.FS) (map[int64]string, error) {
 	return names, nil
 }
 
-// googleJobName is the name of a job for people: its number, and the logical name
+// googleJobName returns the name of a job for people: its number, and the logical name
 // where that is known. It is unique.
 func googleJobName(id int64, logical map[int64]string) string {
 	if name := logical[id]; name != "" {

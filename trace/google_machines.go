@@ -34,7 +34,7 @@ const (
 // googleMachineFields are the names of the fields of machine_events.
 var googleMachineFields = [...]string{"time", "machine ID", "event type", "platform ID", "CPUs", "memory"}
 
-// ReadGoogleMachines is the events of one file of machine_events, as ReadGoogle is
+// ReadGoogleMachines returns the events of one file of machine_events, as ReadGoogle is
 // those of task_events.
 func ReadGoogleMachines(r io.Reader) iter.Seq2[GoogleMachineEvent, error] {
 	return readLines(r, (*parser).googleMachineEvent)
@@ -51,8 +51,8 @@ func (p *parser) googleMachineEvent(text []byte) (GoogleMachineEvent, error) {
 	return e, r.err
 }
 
-// googleCluster is the machines that were there at a time, as so many equal ones: none
-// where the trace has no machine_events.
+// googleCluster returns the machines that were there at a time, as so many equal ones:
+// none where the trace has no machine_events.
 func googleCluster(m *meter, dir fs.FS, o GoogleOptions, at time.Duration) (Cluster, error) {
 	names, err := fs.Glob(dir, "machine_events/part-*.csv*")
 	if err != nil {

@@ -23,7 +23,7 @@ type Job struct {
 // element.
 type Jobs = iter.Seq2[Job, error]
 
-// Collect is all of a sequence, or what came before the error.
+// Collect returns all of a sequence, or what came before the error.
 func Collect(jobs Jobs) ([]Job, error) {
 	var all []Job
 	for j, err := range jobs {

@@ -43,12 +43,12 @@ type Progress struct {
 	Records int64
 }
 
-// Sources are the forms of Open's source, for help texts.
+// Sources returns the forms of Open's source, for help texts.
 func Sources() []string {
 	return []string{"google2011:DIR", "swim:FILE", "swim:facebook-day", "csv:FILE", "yarn:PATH", "synthetic:google-day", "synthetic:FILE"}
 }
 
-// Open is the workload of a trace:
+// Open returns the workload of a trace:
 //
 //	google2011:DIR        clusterdata-2011-2 as published: DIR/task_events/part-*.csv.gz
 //	swim:FILE             jobs in the format of SWIM; FILE may end in .gz

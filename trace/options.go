@@ -67,7 +67,7 @@ type YarnOptions struct {
 // nothing else is said.
 const defaultDirty = 0.01
 
-// dirtyBytes is how much of some memory changes in a second.
+// dirtyBytes returns how much of some memory changes in a second.
 func (a Assumed) dirtyBytes(memory int64) float64 {
 	switch {
 	case a.Dirty < 0:

@@ -35,8 +35,8 @@ type Preempted struct {
 	Scheduled int `json:"scheduled,omitempty"`
 }
 
-// Rate is the share of the schedulings that ended with a preemption, 0 to 1; 0 when
-// they are not known.
+// Rate returns the share of the schedulings that ended with a preemption, 0 to 1; 0
+// when they are not known.
 func (p Preempted) Rate() float64 { return share(p.Preemptions, p.Scheduled) }
 
 func share(part, all int) float64 {
@@ -63,7 +63,7 @@ type Hour struct {
 // one.
 const maxHours = 10 * 366 * 24
 
-// hourOf is the hour that a time since the start is in.
+// hourOf returns the hour that a time since the start is in.
 func hourOf(at time.Duration) int {
 	return int(min(max(at, 0)/time.Hour, maxHours-1))
 }
@@ -76,7 +76,7 @@ func grown[T any](s []T, n int) []T {
 	return s
 }
 
-// newOutcome is the outcome of no tasks.
+// newOutcome returns the outcome of no tasks.
 func newOutcome() *Outcome {
 	return &Outcome{
 		ByPriority: make([]Preempted, priorities),

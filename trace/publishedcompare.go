@@ -119,7 +119,7 @@ func addPreempted(to *Preempted, p Preempted) {
 	to.Scheduled += p.Scheduled
 }
 
-// schedulingsPreempted is the percentage of schedulings that ended with a
+// schedulingsPreempted returns the percentage of schedulings that ended with a
 // preemption. Where schedulings are not counted there was one for each task, and
 // one for each preemption.
 func schedulingsPreempted(p Preempted) float64 {

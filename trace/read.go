@@ -40,11 +40,11 @@ var fields = [...]string{"name", "submitted", "gap", "input", "shuffle", "output
 // mostFields is with the two paths and one that is empty in the published files.
 const mostFields = len(fields) + 3
 
-// Read is the jobs of a SWIM trace. It reads r as far as the sequence is used,
+// Read returns the jobs of a SWIM trace. It reads r as far as the sequence is used,
 // and a little ahead. Errors are those of r, with the line, and *SyntaxError.
 func Read(r io.Reader) Jobs { return readLines(r, (*parser).job) }
 
-// readLines is what parse makes of each line that is not empty. An error is the
+// readLines returns what parse makes of each line that is not empty. An error is the
 // last element.
 func readLines[T any](r io.Reader, parse func(p *parser, text []byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -71,7 +71,7 @@ type parser struct {
 	last time.Duration
 }
 
-// nextLine is the next line that is not empty, without its end, or io.EOF. It is
+// nextLine returns the next line that is not empty, without its end, or io.EOF. It is
 // valid until the next call.
 func (p *parser) nextLine() ([]byte, error) {
 	for {

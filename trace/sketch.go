@@ -55,7 +55,7 @@ func (s *sketch) add(v float64) {
 	b.sum += v
 }
 
-// quantile is the value that the share q of them does not exceed.
+// quantile returns the value that the share q of them does not exceed.
 func (s *sketch) quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(s.n)))
 	seen := s.zeros

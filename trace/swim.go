@@ -18,7 +18,7 @@ var facebookDay []byte
 //go:embed swim/LICENSE
 var License string
 
-// FacebookDay is a day of Facebook's cluster of 600 machines in 2009, put
+// FacebookDay returns a day of Facebook's cluster of 600 machines in 2009, put
 // together from 24 hours at random (Chen et al., "Interactive analytical
 // processing in big data systems", 2012; the workloads of SWIM): 5894 jobs
 // without paths. It may be used as often as one likes.

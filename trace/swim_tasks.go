@@ -89,7 +89,7 @@ func (s *swimTasks) job(j *Job) error {
 	return nil
 }
 
-// blocks is how many blocks some bytes are.
+// blocks returns how many blocks some bytes are.
 func blocks(bytes, block int64) int64 { return (bytes-1)/block + min(1, bytes) }
 
 func (s *swimTasks) run(bytes float64) time.Duration {
@@ -103,8 +103,8 @@ func (s *swimTasks) priority(j *Job) headrace.Priority {
 	return *s.o.Priority
 }
 
-// file is what a job reads, 0 for nothing: jobs with equal paths read the same file,
-// which is as large as the largest input of them.
+// file returns what a job reads, 0 for nothing: jobs with equal paths read the same
+// file, which is as large as the largest input of them.
 func (s *swimTasks) file(j *Job) int32 {
 	if j.Input == 0 {
 		return 0

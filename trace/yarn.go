@@ -66,7 +66,7 @@ func (y *yarnRecords) container(id yarnContainerID) *yarnContainer {
 	return c
 }
 
-// yarnKind is how a file is read, by its name.
+// yarnKind returns how a file is read, by its name.
 func yarnKind(name string) string {
 	name = strings.TrimSuffix(path.Base(name), ".gz")
 	switch {
@@ -181,7 +181,7 @@ func yarnNumbers(s string, to ...*int64) bool {
 	return true
 }
 
-// jobName is the name of an application for people, and unique.
+// jobName returns the name of an application for people, and unique.
 func (a *yarnApp) jobName() string {
 	if a.name == "" {
 		return a.id.String()

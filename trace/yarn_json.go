@@ -236,7 +236,7 @@ func (j *yarnJSON) wrong(field, value, reason string) error {
 	return &SyntaxError{Line: j.lines.line(j.dec.InputOffset()), Field: field, Value: cut(value), Reason: reason}
 }
 
-// failure is an error of the decoder, with the line.
+// failure returns an error of the decoder, with the line.
 func (j *yarnJSON) failure(err error) error {
 	var se *json.SyntaxError
 	line := j.lines.line(j.dec.InputOffset())
@@ -306,7 +306,7 @@ func (l *lineTracker) next(offset int64) {
 	}
 }
 
-// line is the line of a byte, from 1.
+// line returns the line of a byte, from 1.
 func (l *lineTracker) line(offset int64) int {
 	return 1 + l.lines + sort.Search(len(l.ends), func(i int) bool { return l.ends[i] >= offset })
 }

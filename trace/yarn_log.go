@@ -177,7 +177,7 @@ func (l *yarnLog) submitted() error {
 	return nil
 }
 
-// auditField is what follows KEY= in a line of the RMAuditLogger, whose fields are
+// auditField returns what follows KEY= in a line of the RMAuditLogger, whose fields are
 // separated by tabs, which some tools make several spaces.
 func auditField(line, key string) string {
 	_, s, ok := strings.Cut(line, key+"=")
@@ -257,7 +257,7 @@ func commaFields(s string) func(yield func(string) bool) {
 	}
 }
 
-// time is that at the beginning of the line, as if it were UTC: 2021-11-23
+// time returns that at the beginning of the line, as if it were UTC: 2021-11-23
 // 10:06:29,404, or without milliseconds.
 func (l *yarnLog) time() (int64, error) {
 	s := l.text

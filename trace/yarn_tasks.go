@@ -24,7 +24,7 @@ func (o YarnOptions) check() error {
 	return o.Assumed.check()
 }
 
-// priority is that of an application.
+// priority returns that of an application.
 func (o *YarnOptions) priority(a *yarnApp) headrace.Priority {
 	if p, ok := o.Queues[a.queue]; ok {
 		return p
@@ -178,8 +178,8 @@ func (t *yarnTasks) containers(job int32, a *yarnApp) {
 	}
 }
 
-// container is the task of one container, submitted at a time since 1970, and when it
-// ended; false if it never ran.
+// container returns the task of one container, submitted at a time since 1970, and when
+// it ended; false if it never ran.
 func (t *yarnTasks) container(job int32, a *yarnApp, c *yarnContainer) (task Task, until int64, ok bool) {
 	from := max(c.started, c.logRun)
 	until = c.finished

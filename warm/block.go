@@ -43,7 +43,7 @@ type ref struct {
 	pos uint32
 }
 
-// wholePages is what a range counts against the budget. It begins at a page.
+// wholePages returns what a range counts against the budget. It begins at a page.
 func wholePages(r pagecache.Range) int64 { return (r.Len + pageSize - 1) / pageSize * pageSize }
 
 // blockIndex finds the blocks that the engine knows by where their pages are. The engine's lock
@@ -71,7 +71,7 @@ func (s *blockIndex) meet(b *block, path string) {
 	}
 }
 
-// state is what is known of a block by its path.
+// state returns what is known of a block by its path.
 func (s *blockIndex) state(a alias) prefetch.State {
 	b := s.known[a]
 	switch {

@@ -117,7 +117,7 @@ func (c *Config) defaults() error {
 	return nil
 }
 
-// maxMappings is how many mappings a process may have.
+// maxMappings returns how many mappings a process may have.
 func maxMappings() int {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	n, perr := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -235,7 +235,7 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// room is what the policy is told about memory. e.mu is held.
+// room returns what the policy is told about memory. e.mu is held.
 func (e *Engine) room() prefetch.Room {
 	waiting := false
 	for _, l := range e.lanes {

@@ -150,7 +150,7 @@ func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range
 	return drop, keep
 }
 
-// wantedBlocks are the offsets of the blocks of a path that requests still want.
+// wantedBlocks returns the offsets of the blocks of a path that requests still want.
 // e.mu is held.
 func (e *Engine) wantedBlocks(path string) map[int64]bool {
 	wanted := map[int64]bool{}

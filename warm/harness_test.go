@@ -260,7 +260,7 @@ func (w *world) add(q Request) RequestID {
 	return q.ID
 }
 
-// status is what the engine says of a request once it only waits.
+// status returns what the engine says of a request once it only waits.
 func (w *world) status(id RequestID) Status {
 	w.Helper()
 	w.settle()
@@ -298,7 +298,7 @@ func (w *world) wantPinned(blocks int64) {
 	}
 }
 
-// blocks is n blocks' worth of bytes.
+// blocks returns n blocks' worth of bytes.
 func blocks(n int64) int64 { return n * testBlock }
 
 // block is the nth block of a file.

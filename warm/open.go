@@ -85,7 +85,7 @@ func (r *request) begin(file int, id identity) {
 	}
 }
 
-// reason is an error without the path, which is told beside it.
+// reason returns an error without the path, which is told beside it.
 func reason(err error) string {
 	var problem *fileset.Problem
 	var path *fs.PathError
@@ -141,7 +141,7 @@ const (
 	knownDirs = 4096
 )
 
-// place is the device that a file is on, as far as one can tell without opening
+// place returns the device that a file is on, as far as one can tell without opening
 // it.
 func (e *Engine) place(r *request, file int, dirs map[string]disk.Device) (disk.Device, error) {
 	dir := filepath.Dir(r.Files[file].Path)

@@ -65,7 +65,7 @@ func (e *Engine) dropRead(r *request, file int, part pagecache.Range, from, to u
 	return free
 }
 
-// overlap is the positions that a part of a file touches.
+// overlap returns the positions that a part of a file touches.
 func (r *request) overlap(file int, part pagecache.Range) (from, to uint32, ok bool) {
 	size := r.wantedSize(file)
 	if size == 0 {

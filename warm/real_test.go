@@ -104,7 +104,7 @@ func (w *realWorld) await(id RequestID, what string, want func(Status) bool) Sta
 	}
 }
 
-// lockedKB is how much this process has locked.
+// lockedKB returns how much this process has locked.
 func lockedKB(t *testing.T) (kb int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")

@@ -105,7 +105,7 @@ func (s *share) forget() {
 	s.again = s.again[n:]
 }
 
-// after is the place of the position after pos, which is in the file at.
+// after returns the place of the position after pos, which is in the file at.
 func (s *share) after(at int, pos uint32) (int, uint32) {
 	if pos+1 < s.r.start[s.files[at]+1] {
 		return at, pos + 1

@@ -67,7 +67,7 @@ type Status struct {
 // when several requests are told of.
 type notes map[*lane]map[*share]string
 
-// status is the Status of a request. e.mu is held.
+// status returns the Status of a request. e.mu is held.
 func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
 		ID: r.ID, Job: r.Job, Hold: r.Hold, UID: r.Owner.UID, Order: r.Order,
@@ -139,7 +139,7 @@ func (l *lane) explain(s *share, known notes) string {
 	return known[l][s]
 }
 
-// Status is how a request stands now. It fails with ErrUnknown.
+// Status returns how a request stands now. It fails with ErrUnknown.
 func (e *Engine) Status(id RequestID) (Status, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,7 +150,7 @@ func (e *Engine) Status(id RequestID) (Status, error) {
 	return e.status(r, notes{}), nil
 }
 
-// List is how all requests stand, in the order in which they were added.
+// List returns how all requests stand, in the order in which they were added.
 func (e *Engine) List() []Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -112,7 +112,7 @@ func newRequest(q Request, blockSize int64) (*request, error) {
 
 func blocksOf(size, block int64) int64 { return (size + block - 1) / block }
 
-// wantedSize is the size of a file; that of files which cannot be warmed is 0.
+// wantedSize returns the size of a file; that of files which cannot be warmed is 0.
 func (r *request) wantedSize(file int) int64 {
 	size := r.Files[file].Size
 	if size < 0 || size > r.block*maxFileBlocks {
@@ -166,7 +166,7 @@ func (r *request) sortPaths() {
 	index()
 }
 
-// find is the file with a path.
+// find returns the file with a path.
 func (r *request) find(path string) (file int, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.byPath, path, func(f int32, path string) int {
 		return strings.Compare(r.Files[f].Path, path)
@@ -177,7 +177,7 @@ func (r *request) find(path string) (file int, ok bool) {
 	return int(r.byPath[i]), true
 }
 
-// fileOf is the file that a position is in.
+// fileOf returns the file that a position is in.
 func (r *request) fileOf(pos uint32) int {
 	i, exact := slices.BinarySearch(r.start, pos)
 	if !exact {
@@ -186,7 +186,7 @@ func (r *request) fileOf(pos uint32) int {
 	return i
 }
 
-// part is the bytes of a position in its file.
+// part returns the bytes of a position in its file.
 func (r *request) part(file int, pos uint32) pagecache.Range {
 	off := int64(pos-r.start[file]) * r.block
 	return pagecache.Range{Off: off, Len: min(r.block, r.wantedSize(file)-off)}

@@ -22,7 +22,7 @@ const BaseURL = "http://headrace"
 
 const dialTimeout = 10 * time.Second
 
-// SocketPath is the daemon's socket for a state directory.
+// SocketPath returns the daemon's socket for a state directory.
 func SocketPath(stateDir string) string { return filepath.Join(stateDir, SocketName) }
 
 // NewHTTPClient is for the generated clients, which take it and BaseURL. Every

@@ -14,7 +14,7 @@ const StateDirEnv = "HEADRACE_STATE_DIR"
 // SystemStateDir is where a daemon run by root keeps its state.
 const SystemStateDir = "/var/lib/headrace"
 
-// StateDirForDaemon is where a daemon that this process starts keeps its state:
+// StateDirForDaemon returns where a daemon that this process starts keeps its state:
 // flag, else StateDirEnv, else SystemStateDir for root and UserStateDir for
 // everybody else. The result is absolute.
 func StateDirForDaemon(flag string) (string, error) {
@@ -28,7 +28,7 @@ func StateDirForDaemon(flag string) (string, error) {
 	return UserStateDir()
 }
 
-// StateDirForClient is the state directory of the daemon to talk to. It is the
+// StateDirForClient returns the state directory of the daemon to talk to. It is the
 // one of StateDirForDaemon, except that an ordinary user who has said nothing
 // and has no daemon of their own gets the system's if there is one.
 func StateDirForClient(flag string) (string, error) {

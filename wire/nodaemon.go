@@ -41,7 +41,7 @@ type place struct {
 	systemd bool
 }
 
-// advice is how the daemon of a state directory is started.
+// advice returns how the daemon of a state directory is started.
 func (p place) advice(dir string) string {
 	service := "sudo headrace solo &"
 	switch {

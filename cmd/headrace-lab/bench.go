@@ -74,7 +74,7 @@ func placeFlags(cmd *cobra.Command, dir *string, soloFlags *[]string) {
 	cmd.Flags().StringArrayVar(soloFlags, "solo-flag", nil, "one more `FLAG` for the daemons; may be repeated")
 }
 
-// benchTaskVerb is what the tasks of the experiments run; people do not.
+// benchTaskVerb returns what the tasks of the experiments run; people do not.
 func benchTaskVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bench-task KIND [FLAG...]",

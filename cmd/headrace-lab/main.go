@@ -38,7 +38,7 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// output is where the experiments talk to people.
+// output returns where the experiments talk to people.
 func (a *app) output() trial.Output {
 	_, live := cli.AsTerminal(a.err)
 	return trial.Output{Stdout: a.out, Stderr: a.err, Terminal: cli.TerminalOf(a.out), Live: live}

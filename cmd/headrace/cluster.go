@@ -175,7 +175,7 @@ func containersTable(containers []*wire.Container) *report.Table {
 	return t
 }
 
-// containerState is what it does or is, and what is ordered.
+// containerState returns what it does or is, and what is ordered.
 func containerState(c *wire.Container) string {
 	text := []string{cmp.Or(convert.Doing(c), convert.StateName(c))}
 	if c.Held {

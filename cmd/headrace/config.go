@@ -71,7 +71,7 @@ func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
 	return s, nil
 }
 
-// settingNames are the flags of headrace solo that may be in the file: all but
+// settingNames returns the flags of headrace solo that may be in the file: all but
 // those about the file, and those for experiments.
 func settingNames() []string {
 	cmd := &cobra.Command{}
@@ -85,7 +85,7 @@ func settingNames() []string {
 	return names
 }
 
-// read is the file, nil without one; with an error about its form it is what can
+// read returns the file, nil without one; with an error about its form it is what can
 // be read of it. A file that others than its reader and root
 // can change is refused: it says what programs root runs.
 func (s *settings) read() (*config.File, error) {

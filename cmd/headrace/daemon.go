@@ -40,7 +40,7 @@ func (a *app) daemon() (*daemon, error) {
 	}, nil
 }
 
-// find is the task that a person means, by its id or by its name. A name that
+// find returns the task that a person means, by its id or by its name. A name that
 // several tasks have means the one that has not ended, if there is just one.
 func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
 	if !utf8.ValidString(word) {

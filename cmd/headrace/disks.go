@@ -92,7 +92,7 @@ func (a fileVerbs) disks(ctx context.Context, every span, left int) error {
 	return &wire.NoDaemonError{Socket: d.socket, Err: errSevered}
 }
 
-// disksShow is how samples are shown here, and what ends it.
+// disksShow returns how samples are shown here, and what ends it.
 func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
 	if a.format == cli.FormatJSON {
 		if left == 1 {
@@ -167,7 +167,7 @@ func disksTable(s *wire.DisksSample) *report.Table {
 	return t
 }
 
-// readersTable is nil when the daemon has read nothing.
+// readersTable returns nil when the daemon has read nothing.
 func readersTable(disks []*wire.Disk) *report.Table {
 	t := &report.Table{Columns: []report.Column{
 		{Title: "disk"}, {Title: "reader", Flex: true}, {Title: "class"}, {Title: "read so far", Align: report.Right},

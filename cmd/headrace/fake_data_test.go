@@ -76,7 +76,7 @@ func (f *fakeDaemon) asked(method string, req proto.Message) error {
 	return f.failure(method)
 }
 
-// request is the live status; the state must be locked.
+// request returns the live status; the state must be locked.
 func (f *fakeDaemon) request(id string) *wire.WarmStatus {
 	for _, r := range f.data.requests {
 		if r.Id == id {

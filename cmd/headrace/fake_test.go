@@ -125,7 +125,7 @@ func (f *fakeDaemon) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// failure is what a script wants the next call of a method to end with.
+// failure returns what a script wants the next call of a method to end with.
 func (f *fakeDaemon) failure(method string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +134,7 @@ func (f *fakeDaemon) failure(method string) error {
 	return err
 }
 
-// task is the live record; the state must be locked.
+// task returns the live record; the state must be locked.
 func (f *fakeDaemon) task(id string) *wire.Task {
 	for _, t := range f.tasks {
 		if t.Id == id {
@@ -230,7 +230,7 @@ func (f *fakeDaemon) Watch(ctx context.Context, req *wire.WatchRequest, out *con
 	}
 }
 
-// news is what has changed since sent, which it brings up to date.
+// news returns what has changed since sent, which it brings up to date.
 func (f *fakeDaemon) news(id string, sent map[string]*wire.Task) *wire.WatchEvent {
 	event := &wire.WatchEvent{}
 	for _, t := range f.tasks {

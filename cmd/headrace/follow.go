@@ -173,7 +173,7 @@ func writeChunk(from wire.Stream, data []byte, which wire.Stream, out, errOut io
 	return err
 }
 
-// exitOf is what a shell would have as the task's exit code; never 0 for a task
+// exitOf returns what a shell would have as the task's exit code; never 0 for a task
 // that did not end well.
 func exitOf(t *wire.Task) int {
 	switch {
@@ -187,7 +187,7 @@ func exitOf(t *wire.Task) int {
 	return cli.ExitFailure
 }
 
-// verdict is nil for a task that ended well, else an error with its exit code;
+// verdict returns nil for a task that ended well, else an error with its exit code;
 // what is not plain from the code is said.
 func (a taskVerbs) verdict(t *wire.Task) error {
 	code := exitOf(t)

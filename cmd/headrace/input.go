@@ -39,7 +39,7 @@ func (f *inputFlags) define(cmd *cobra.Command) {
 	cli.CompleteValues(cmd, "split", "none", "lines", "fixed:", "raw", "files")
 }
 
-// message is nil when there is no input.
+// message returns nil when there is no input.
 func (f *inputFlags) message(argv []string, stdin string) (*wire.Input, error) {
 	if err := f.check(argv, stdin); err != nil || len(f.paths) == 0 {
 		return nil, err
@@ -220,7 +220,7 @@ func parseBytes(s string) ([]byte, error) {
 	return b, nil
 }
 
-// escapeBytes is what parseBytes reads as b.
+// escapeBytes returns what parseBytes reads as b.
 func escapeBytes(b []byte) string {
 	var s bytes.Buffer
 	for i := 0; i < len(b); {

@@ -10,7 +10,7 @@ import (
 	"headrace/wire"
 )
 
-// nodeTable is one line for each thing that tasks share.
+// nodeTable returns one line for each thing that tasks share.
 func nodeTable(n *wire.NodeInfo, term report.Terminal) *report.Table {
 	if n == nil {
 		n = &wire.NodeInfo{}
@@ -70,7 +70,7 @@ func uptime(n *wire.NodeInfo) string {
 	return ", up " + report.Duration(time.Since(time.UnixMilli(n.StartedMs)))
 }
 
-// speed is a bandwidth; 0 means that it was not measured.
+// speed returns a bandwidth; 0 means that it was not measured.
 func speed(v float64) report.Cell {
 	if v == 0 {
 		return report.Str("")

@@ -200,7 +200,7 @@ func (a taskVerbs) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) er
 	return err
 }
 
-// accepted are the ids of all tasks. A daemon that knows of no input passes
+// accepted returns the ids of all tasks. A daemon that knows of no input passes
 // over it.
 func accepted(req *wire.RunRequest, resp *wire.RunResponse) ([]string, error) {
 	if len(resp.Ids) > 0 {
@@ -257,7 +257,7 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// environment is what the task gets. Of the caller's, it leaves out with a
+// environment returns what the task gets. Of the caller's, it leaves out with a
 // warning what the protocol cannot carry.
 func (f *runFlags) environment(say func(string, ...any)) ([]string, error) {
 	var env []string
@@ -293,7 +293,7 @@ func (f *runFlags) environment(say func(string, ...any)) ([]string, error) {
 	return env, nil
 }
 
-// limitsHere are the resource limits of this process, which the task gets.
+// limitsHere returns the resource limits of this process, which the task gets.
 func limitsHere() []*wire.ResourceLimit {
 	var out []*wire.ResourceLimit
 	for _, l := range attach.Limits() {
@@ -302,7 +302,7 @@ func limitsHere() []*wire.ResourceLimit {
 	return out
 }
 
-// niceHere is the niceness of this process; nil where it cannot be found out.
+// niceHere returns the niceness of this process; nil where it cannot be found out.
 func niceHere() *int32 {
 	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
@@ -311,7 +311,7 @@ func niceHere() *int32 {
 	return proto.Int32(int32(20 - raw)) // the system call has it that way round
 }
 
-// umask is that of this process, which the kernel tells only in exchange for
+// umask returns that of this process, which the kernel tells only in exchange for
 // another one.
 func umask() uint32 {
 	old := syscall.Umask(0o077)

@@ -151,7 +151,7 @@ func (w *runWait) follow(ctx context.Context, bar *report.Progress) (stop func()
 	})
 }
 
-// dealtShare is how much of a job's input has been dealt, 0 to 1; negative:
+// dealtShare returns how much of a job's input has been dealt, 0 to 1; negative:
 // unknown.
 func dealtShare(in *wire.TaskInput) float64 {
 	if in.GetBytes() <= 0 || in.GetStream() == "" {

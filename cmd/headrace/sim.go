@@ -124,7 +124,7 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	return errors.Join(a.simReport(ctx, f, results, aboutSim(s.workload, measured)), failed)
 }
 
-// plan is what has to be run.
+// plan returns what has to be run.
 func (f *simFlags) plan(measured sim.Measurements) ([][]simRun, error) {
 	policies, err := parsePolicies(f.policies)
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *simFlags) plan(measured sim.Measurements) ([][]simRun, error) {
 	return planRuns(policies, media), nil
 }
 
-// runsAtATime is how many groups of runs the machine has processors for. Memory is
+// runsAtATime returns how many groups of runs the machine has processors for. Memory is
 // no bound: a run holds little more than the tasks that wait or run at one time.
 func (f *simFlags) runsAtATime(groups int) int {
 	if f.jobs > 0 {

@@ -88,7 +88,7 @@ func sizeText(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// config is that of every run, without the cluster. changed tells which flags were
+// config returns that of every run, without the cluster. changed tells which flags were
 // given.
 func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	c := sim.DefaultConfig()
@@ -206,7 +206,7 @@ func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
 	return nil
 }
 
-// spoken is a list as it is said: a, b and c.
+// spoken returns a list as it is said: a, b and c.
 func spoken(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -233,7 +233,7 @@ func parsePolicies(names []string) ([]policy.Name, error) {
 	return policies, nil
 }
 
-// readMeasurements is what is known of storage and of the costs of mechanisms:
+// readMeasurements returns what is known of storage and of the costs of mechanisms:
 // from a file, or without one what comes with this program.
 func readMeasurements(path string) (sim.Measurements, error) {
 	if path == "" {

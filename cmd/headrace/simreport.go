@@ -35,7 +35,7 @@ func (a simVerbs) simReport(ctx context.Context, f *simFlags, results []*sim.Res
 	return a.tables(page.Tables(results))
 }
 
-// files are those that are wanted, with the results in them.
+// files returns those that are wanted, with the results in them.
 func (f *simFlags) files(results []*sim.Result, about page.About) []outFile {
 	var files []outFile
 	for _, o := range []outFile{
@@ -96,7 +96,7 @@ func (a simVerbs) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) 
 	return a.simReport(ctx, f, results, about)
 }
 
-// aboutSim is how the results came about. There is no date: the same call writes
+// aboutSim returns how the results came about. There is no date: the same call writes
 // the same page.
 func aboutSim(w *trace.Workload, m sim.Measurements) page.About {
 	d := trace.Describe(w)

@@ -28,8 +28,8 @@ func (r simRun) String() string {
 	return fmt.Sprintf("%s on %s", r.policy, r.medium)
 }
 
-// planRuns is what has to be run to compare the policies on the media, in the order
-// in which it is reported. Of the runs of a group those behind the first are only
+// planRuns returns what has to be run to compare the policies on the media, in the
+// order in which it is reported. Of the runs of a group those behind the first are only
 // needed when that made use of its medium.
 func planRuns(policies []policy.Name, media []string) [][]simRun {
 	var groups [][]simRun

@@ -79,7 +79,7 @@ func (w *simWatch) show() {
 	}
 }
 
-// state is the share of all runs that is done, and what is being done.
+// state returns the share of all runs that is done, and what is being done.
 func (w *simWatch) state() (done float64, text string) {
 	done = float64(w.ended)
 	for _, a := range w.active {
@@ -102,7 +102,7 @@ func (a *activeRun) text(now time.Time) string {
 		grouped(rate(a.at.Ended, now.Sub(a.begun))))
 }
 
-// virtualTime is the time of day in a simulation, with the day when there is more
+// virtualTime returns the time of day in a simulation, with the day when there is more
 // than one.
 func virtualTime(t time.Duration) string {
 	day, t := int(t/(24*time.Hour)), t%(24*time.Hour)

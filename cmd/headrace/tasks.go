@@ -15,7 +15,7 @@ import (
 	"headrace/wire/convert"
 )
 
-// tasksTable is what ps shows to me. Whose the tasks are is left out when all of
+// tasksTable returns what ps shows to me. Whose the tasks are is left out when all of
 // them are mine.
 func tasksTable(tasks []*wire.Task, me string) *report.Table {
 	t := &report.Table{Columns: []report.Column{
@@ -40,7 +40,7 @@ func tasksTable(tasks []*wire.Task, me string) *report.Table {
 	return t
 }
 
-// userName is that of the user who calls; empty: unknown.
+// userName returns that of the user who calls; empty: unknown.
 func userName() string {
 	who, err := user.Current()
 	if err != nil {
@@ -70,7 +70,7 @@ func limitsTable(tasks []*wire.Task) *report.Table {
 	return t
 }
 
-// nameOf is the task's name, or what it runs.
+// nameOf returns the task's name, or what it runs.
 func nameOf(t *wire.Task) string {
 	if t.Name != "" {
 		return t.Name
@@ -90,7 +90,7 @@ func priorityOf(t *wire.Task) string {
 	return headrace.Priority(t.Priority).String()
 }
 
-// stateCell is what the task does or is; a mark says that limitsTable has a
+// stateCell returns what the task does or is; a mark says that limitsTable has a
 // line about it.
 func stateCell(t *wire.Task) report.Cell {
 	cell := report.Str(convert.StateName(t))
@@ -127,5 +127,5 @@ func progressOf(t *wire.Task) string {
 	return strconv.Itoa(int(100*min(share, 1))) + " %"
 }
 
-// cpuOf is the processor time that the task has used, in seconds.
+// cpuOf returns the processor time that the task has used, in seconds.
 func cpuOf(t *wire.Task) float64 { return t.Usage.GetUserCpu() + t.Usage.GetSystemCpu() }

@@ -28,7 +28,7 @@ func tokenFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "token-file", "", "the `FILE` with the cluster's token, readable by its owner only (default: "+tokenName+" in the state directory)")
 }
 
-// tokenFile is the file with the token.
+// tokenFile returns the file with the token.
 func (a clusterVerbs) tokenFile(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -40,7 +40,7 @@ func (a clusterVerbs) tokenFile(flag string) (string, error) {
 	return filepath.Join(dir, tokenName), nil
 }
 
-// token is what the file holds.
+// token returns what the file holds.
 func (a clusterVerbs) token(flag string) (string, error) {
 	file, err := a.tokenFile(flag)
 	if err != nil {

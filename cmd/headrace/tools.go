@@ -12,7 +12,7 @@ import (
 	"headrace/internal/criu"
 )
 
-// findShim is the absolute path of headrace-shim: flag, else beside this
+// findShim returns the absolute path of headrace-shim: flag, else beside this
 // program, else on PATH.
 func findShim(flag string) (string, error) {
 	const name = "headrace-shim"
@@ -26,7 +26,7 @@ func findShim(flag string) (string, error) {
 	return executable(name, path)
 }
 
-// findCRIU is the absolute path of CRIU: flag, else as package criu finds it.
+// findCRIU returns the absolute path of CRIU: flag, else as package criu finds it.
 // Empty: there is none that would do, and why says what to do about that.
 func findCRIU(flag string) (path string, why, err error) {
 	if flag != "" {

@@ -150,7 +150,7 @@ func (t *top) write(w io.Writer, list *wire.ListResponse, term report.Terminal) 
 	return topTable(tasks, use).WriteTerminal(w, term)
 }
 
-// use is how many processors each task keeps busy: since the look before if
+// use returns how many processors each task keeps busy: since the look before if
 // there was one, else over its running time.
 func (t *top) use(tasks []*wire.Task, now time.Time) map[string]float64 {
 	use := map[string]float64{}

@@ -70,7 +70,8 @@ func (f *csvFlag) write(ctx context.Context, a *app, w *trace.Workload) error {
 	return nil
 }
 
-// meantFor are the flags of sim for the cluster of a trace, which is not in its CSV.
+// meantFor returns the flags of sim for the cluster of a trace, which is not in its
+// CSV.
 func meantFor(c trace.Cluster) string {
 	if c.Nodes == 0 || c.CPUs == 0 || c.Memory == 0 {
 		return ""

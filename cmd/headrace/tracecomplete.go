@@ -54,7 +54,7 @@ func completeSource(_ *cobra.Command, _ []string, typed string) ([]cobra.Complet
 	return completions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
 }
 
-// filesLike are the files and directories whose names begin with path.
+// filesLike returns the files and directories whose names begin with path.
 func filesLike(path string) []string {
 	names, err := filepath.Glob(escapeGlob(path) + "*")
 	if err != nil {

@@ -78,7 +78,7 @@ func (a simVerbs) describe(ctx context.Context, name string, f *loadFlags) (*des
 	})
 }
 
-// tables are a description for people.
+// tables returns a description for people.
 func (d *described) tables() []*report.Table {
 	all := []*report.Table{describeAll(&d.Description), describeSizes(&d.Description),
 		groupTable("Bands of priorities", "band", d, d.ByBand, d.Bands),
@@ -94,7 +94,7 @@ func (d *described) tables() []*report.Table {
 	return all
 }
 
-// became is what became of the tasks; empty when the trace does not say.
+// became returns what became of the tasks; empty when the trace does not say.
 func (d *described) became() trace.Outcome {
 	if d.Recorded {
 		return *d.Outcome

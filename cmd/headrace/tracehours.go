@@ -9,7 +9,7 @@ import (
 	"headrace/trace"
 )
 
-// share is n of all, or NaN when there are none.
+// share returns n of all, or NaN when there are none.
 func share(n, all int) float64 {
 	if all == 0 {
 		return math.NaN()
@@ -20,7 +20,7 @@ func share(n, all int) float64 {
 // mostHourRows is how many rows describeHours has at most.
 const mostHourRows = 24
 
-// describeHours is when tasks were submitted, and how often they were preempted.
+// describeHours returns when tasks were submitted, and how often they were preempted.
 func describeHours(d *trace.Description) *report.Table {
 	var hourly []trace.Hour
 	if d.Recorded {
@@ -52,7 +52,7 @@ func describeHours(d *trace.Description) *report.Table {
 	return t
 }
 
-// part is n elements from a place on, as far as there are any.
+// part returns n elements from a place on, as far as there are any.
 func part[T any](s []T, from, n int) []T {
 	from = min(from, len(s))
 	return s[from:min(from+n, len(s))]
@@ -73,7 +73,7 @@ func hourText(hour int) string {
 	return fmt.Sprintf("%02d:00", hour)
 }
 
-// describeTimes is how many tasks were preempted how often.
+// describeTimes returns how many tasks were preempted how often.
 func describeTimes(o *trace.Outcome) *report.Table {
 	t := &report.Table{Title: "Preempted", Columns: []report.Column{{Title: "times"}, {Title: "tasks", Align: report.Right}, {Title: "of those preempted", Align: report.Right}}}
 	preempted := sum(part(o.Times, 1, len(o.Times)), func(n int) int { return n })

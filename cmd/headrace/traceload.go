@@ -110,7 +110,7 @@ func (a simVerbs) load(ctx context.Context, name string, f *loadFlags) (*trace.W
 	return w, nil
 }
 
-// opening is what package trace is asked for.
+// opening returns what package trace is asked for.
 func (a simVerbs) opening(name string, f *loadFlags) (source string, o trace.OpenOptions, err error) {
 	if source, err = a.source(name); err == nil {
 		o, err = f.options(source)

@@ -147,7 +147,7 @@ func (a fileVerbs) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths [
 	return a.warmProblems(status)
 }
 
-// warmPlan is what will be done for a request.
+// warmPlan returns what will be done for a request.
 func warmPlan(s *wire.WarmStatus) string {
 	text := fmt.Sprintf("%s: %s, %s: ", s.Id, files(s.Files), report.Bytes(s.Bytes))
 	switch missing := s.Bytes - s.Resident; {
@@ -193,7 +193,7 @@ func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience 
 	return a.warmProblems(status)
 }
 
-// bar is a progress bar on a terminal, and nothing elsewhere.
+// bar returns a progress bar on a terminal, and nothing elsewhere.
 func (a *app) bar() *report.Progress {
 	_, is := cli.AsTerminal(a.err)
 	bar := report.NewProgress(a.err, is && a.format != cli.FormatJSON)
@@ -263,7 +263,7 @@ func warmResult(s *wire.WarmStatus) string {
 	return text
 }
 
-// readFor is what was read from the disk for a request. What was in memory when
+// readFor returns what was read from the disk for a request. What was in memory when
 // it came is locked by the same reading, and counts as migrated, in whole pages.
 func readFor(s *wire.WarmStatus) int64 {
 	return min(s.Migrated, max(0, s.Bytes-s.Resident))

@@ -22,7 +22,7 @@ type Head struct {
 	overlaps int
 }
 
-// HardDisk is one of a seek of 8 ms, half a rotation of 4 ms, and 150 MB/s.
+// HardDisk returns one of a seek of 8 ms, half a rotation of 4 ms, and 150 MB/s.
 func HardDisk() *Head { return &Head{Seek: 12 * time.Millisecond, Bandwidth: 150e6} }
 
 // Read takes as long as reading n bytes at off. Reads at the same time are

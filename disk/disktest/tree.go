@@ -99,5 +99,5 @@ func Devices(t testing.TB, dir string, rotational bool) *disk.Devices {
 	return tr.Devices()
 }
 
-// Sys is the directory of the sysfs.
+// Sys returns the directory of the sysfs.
 func (tr *Tree) Sys() string { return tr.sys }

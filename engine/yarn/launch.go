@@ -72,7 +72,7 @@ func (l Launch) Key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Command is the launch without what differs between containers.
+// Command returns the launch without what differs between containers.
 func (l Launch) Command() Command {
 	n := newNormalizer(l)
 	c := Command{Resources: slices.Clone(l.Resources)}

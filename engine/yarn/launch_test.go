@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
-// captured is a launch as a process of a real cluster has found it.
+// captured returns a launch as a process of a real cluster has found it.
 func captured(t *testing.T, container string) Launch {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata/launch", container+".json"))
@@ -81,7 +81,7 @@ func TestKeyOfService(t *testing.T) {
 	}
 }
 
-// aLaunch is one on a machine with two disks.
+// aLaunch returns one on a machine with two disks.
 func aLaunch() Launch {
 	return Launch{
 		App: "application_17_0004", User: "ann",

@@ -32,7 +32,7 @@ type HDFS struct {
 	nodes []*node
 }
 
-// URL is that of the name node.
+// URL returns that of the name node.
 func (h *HDFS) URL() string { return "http://" + h.Host }
 
 // Start returns when files can be written. hadoop is where java/cluster gathers jars:
@@ -229,7 +229,7 @@ func (h *HDFS) write(ctx context.Context) error {
 	return nil
 }
 
-// Writing is how many blocks of files are being written now.
+// Writing returns how many blocks of files are being written now.
 func (h *HDFS) Writing() (int, error) {
 	blocks, err := filepath.Glob(filepath.Join(h.dir, "data", "current", "BP-*", "current", "rbw", "blk_*"))
 	n := 0

@@ -46,8 +46,8 @@ func (s *Shared) Stop() {
 	}
 }
 
-// gathered is where the build of java/cluster gathers jars, as seen from the directory
-// of a package of this module.
+// gathered returns where the build of java/cluster gathers jars, as seen from the
+// directory of a package of this module.
 func gathered() string {
 	top := "."
 	for range 5 {

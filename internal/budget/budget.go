@@ -72,7 +72,7 @@ func (b *Budget) Give(uid uint32, n int64) {
 	}
 }
 
-// Users is how many have something.
+// Users returns how many have something.
 func (b *Budget) Users() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

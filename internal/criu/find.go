@@ -39,7 +39,7 @@ type Criu struct {
 // Version is a version of CRIU, such as 4.2.1.
 type Version struct{ Major, Minor, Patch int }
 
-// String is the version as CRIU writes it: 4.2, or 4.2.1.
+// String returns the version as CRIU writes it: 4.2, or 4.2.1.
 func (v Version) String() string {
 	if v.Patch == 0 {
 		return fmt.Sprintf("%d.%d", v.Major, v.Minor)

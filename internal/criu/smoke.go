@@ -32,7 +32,7 @@ type SmokeError struct {
 	Cause string
 }
 
-// Error is one line: the step, what it means and CRIU's own words.
+// Error returns one line: the step, what it means and CRIU's own words.
 func (e *SmokeError) Error() string {
 	text := "CRIU smoke test: " + e.Step + ": " + e.Cause
 	if why := Explain(e.Said); why != "" {

@@ -36,7 +36,7 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// failing is a CRIU that dumps and then does as the script says.
+// failing returns a CRIU that dumps and then does as the script says.
 func failing(t *testing.T, c Criu, script string) Criu {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "criu")

@@ -11,7 +11,7 @@ import (
 
 const cachestatFeature = "cachestat(2)"
 
-// CachedPages is how many pages of the bytes [off, off+length) of an open file
+// CachedPages returns how many pages of the bytes [off, off+length) of an open file
 // are in memory; those behind its end count too. A length of 0 or less gives 0.
 // It costs about 30 ns for each folio that is there.
 //

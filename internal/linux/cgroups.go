@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// CgroupDirs are the directories of the cgroups that a process is in, by
+// CgroupDirs returns the directories of the cgroups that a process is in, by
 // hierarchy: the name of a version 1 hierarchy is its controllers as the kernel
 // lists them, that of version 2 is empty. Hierarchies that are not mounted here are
 // left out.
@@ -47,7 +47,7 @@ func ParseCgroups(text string) Cgroups {
 	return groups
 }
 
-// Of is the path in the hierarchy of version 1 that has a controller, or, for an
+// Of returns the path in the hierarchy of version 1 that has a controller, or, for an
 // empty name, in version 2. It is empty if there is none.
 func (c Cgroups) Of(controller string) string {
 	for name, path := range c {
@@ -90,7 +90,7 @@ func cgroupMounts(mounts []Mount) map[string]Mount {
 	return found
 }
 
-// hierarchyName is the controllers among the options of a version 1 mount.
+// hierarchyName returns the controllers among the options of a version 1 mount.
 func hierarchyName(options string) string {
 	var names []string
 	for o := range strings.SplitSeq(options, ",") {

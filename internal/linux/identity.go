@@ -54,7 +54,7 @@ func IdentifyFile(fd int) (FileIdentity, error) {
 	return id, nil
 }
 
-// fileHandle is the file handle with its type, nil where the file system has none.
+// fileHandle returns the file handle with its type, nil where the file system has none.
 func fileHandle(fd int) []byte {
 	for _, flags := range []int{0, atHandleFID} {
 		h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH|flags)

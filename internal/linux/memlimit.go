@@ -83,7 +83,7 @@ func memoryHierarchies(mounts []Mount, cgroups Cgroups) []memoryHierarchy {
 	return found
 }
 
-// start is the directory to begin with: the mount itself where a namespace hides
+// start returns the directory to begin with: the mount itself where a namespace hides
 // which cgroup the process is in.
 func (h memoryHierarchy) start(root string) string {
 	dir := path.Join(h.mount, h.own)
@@ -148,7 +148,7 @@ func cgroupNumber(name string) (int64, error) {
 	return v, nil
 }
 
-// reclaimable is the page cache in the text of memory.stat.
+// reclaimable returns the page cache in the text of memory.stat.
 func reclaimable(stat, prefix string) int64 {
 	var sum int64
 	for line := range strings.Lines(stat) {

@@ -48,7 +48,7 @@ func (s Stat) Catches(sig syscall.Signal) bool { return s.Caught&(1<<(uint(sig)-
 // Blocks reports whether the first thread holds back a signal below 32.
 func (s Stat) Blocks(sig syscall.Signal) bool { return s.Blocked&(1<<(uint(sig)-1)) != 0 }
 
-// CPU is all processor time that the process accounts for.
+// CPU returns all processor time that the process accounts for.
 func (s Stat) CPU() time.Duration { return s.User + s.System + s.ChildUser + s.ChildSystem }
 
 // tick is the unit of times in /proc/PID/stat: USER_HZ, 100 on every
@@ -178,7 +178,7 @@ type Status struct {
 	Tracer int
 }
 
-// Resident is the resident set size.
+// Resident returns the resident set size.
 func (s Status) Resident() int64 { return s.RSSAnon + s.RSSFile + s.RSSShmem }
 
 // Catches reports whether the process has a handler for the signal.
@@ -281,8 +281,8 @@ func (p ProcFS) IO(pid int) (read, written int64, err error) {
 	return read, written, nil
 }
 
-// Transferred is how many bytes a process, its threads and the children it has waited
-// for have read and written by system calls, to wherever.
+// Transferred returns how many bytes a process, its threads and the children it has
+// waited for have read and written by system calls, to wherever.
 func (p ProcFS) Transferred(pid int) (int64, error) {
 	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "io"))
 	if err != nil {
@@ -304,7 +304,7 @@ func (p ProcFS) Transferred(pid int) (int64, error) {
 // Range is a piece of an address space.
 type Range struct{ Start, End uint64 }
 
-// Len is its size in bytes.
+// Len returns its size in bytes.
 func (r Range) Len() int64 { return int64(r.End - r.Start) }
 
 // ParseAnonymous reads the text of /proc/PID/maps and returns the mappings that

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock is the time since boot, suspended time of the machine included. It
+// Clock returns the time since boot, suspended time of the machine included. It
 // never jumps, and is the same for every process of one boot.
 func Clock() time.Duration {
 	var ts unix.Timespec

@@ -15,8 +15,8 @@ const patience = 2 * time.Minute
 // poll is how often Await looks.
 const poll = 2 * time.Millisecond
 
-// deadline is when a test gives up: patience from now, or in time to say so before the
-// end of all tests.
+// deadline returns when a test gives up: patience from now, or in time to say so before
+// the end of all tests.
 func deadline(t testing.TB) time.Time {
 	at := time.Now().Add(patience)
 	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
@@ -60,7 +60,7 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Stacks is what all goroutines do, for an Await of their end.
+// Stacks returns what all goroutines do, for an Await of their end.
 func Stacks() string {
 	buf := make([]byte, 1<<20)
 	return string(buf[:runtime.Stack(buf, true)])

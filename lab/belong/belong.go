@@ -17,8 +17,8 @@ import (
 // Headrace have it, with the directory that they belong to.
 const Marker = "HEADRACE_CLUSTER"
 
-// Processes are those of a directory, except this one, its parent and zombies, which
-// hold nothing: those with the Marker, and programs of Headrace that name the
+// Processes returns those of a directory, except this one, its parent and zombies,
+// which hold nothing: those with the Marker, and programs of Headrace that name the
 // directory in their arguments, work in it or have a file in it open. A supervisor does
 // not have the environment of its task.
 func Processes(dir string) ([]int, error) {
@@ -77,7 +77,7 @@ func Below(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// Describe is a process for an error message.
+// Describe returns a process for an error message.
 func Describe(pid int) string {
 	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

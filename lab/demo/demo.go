@@ -153,7 +153,7 @@ const (
 	demoRoom = 1 << 30
 )
 
-// fitting is the size asked for, or as much as disk and memory allow: text that
+// fitting returns the size asked for, or as much as disk and memory allow: text that
 // does not stay in memory would make a demonstration of the disk.
 func (d *demo) fitting() (int64, error) {
 	disk, err := rig.DiskFree(d.o.Dir)

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// textSources are the trees that are looked for real text when none is given.
+// textSources returns the trees that are looked for real text when none is given.
 func textSources() []string {
 	var dirs []string
 	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {

@@ -101,7 +101,7 @@ func (l *live) show() {
 	}
 }
 
-// describe is the state of a task in a few words.
+// describe returns the state of a task in a few words.
 func describe(t *wire.Task) string {
 	s := cmp.Or(convert.Doing(t), convert.StateName(t))
 	if t.Progress >= 0 && !rig.Final(t) && s != "pending" {
@@ -122,7 +122,7 @@ func (l *live) draw(tasks []*wire.Task) {
 	l.d.o.Stderr.Write(b.Bytes())
 }
 
-// home is what brings the cursor back to where the drawing began and clears the
+// home returns what brings the cursor back to where the drawing began and clears the
 // rest of the screen.
 func (l *live) home() []byte {
 	if l.lines == 0 {
@@ -164,7 +164,7 @@ func (l *live) timeline(tasks []*wire.Task) *report.Timeline {
 	return t
 }
 
-// note is what stands beside the name of the policy: a line that wrapped could
+// note returns what stands beside the name of the policy: a line that wrapped could
 // not be drawn over.
 func (l *live) note(states string) string {
 	const usual = 80
@@ -178,7 +178,7 @@ func (l *live) note(states string) string {
 	return states
 }
 
-// rows is the height of the terminal.
+// rows returns the height of the terminal.
 func (l *live) rows() int {
 	const usual = 24
 	f, ok := l.d.o.Stderr.(*os.File)

@@ -47,7 +47,7 @@ func BuiltPrograms(t testing.TB) rig.Programs {
 	return rig.Programs{Headrace: testkit.Headrace(t), Lab: testkit.Lab(t)}
 }
 
-// QuickRun are the options of a run that only goes through everything.
+// QuickRun returns the options of a run that only goes through everything.
 func QuickRun(t testing.TB, name string) trial.Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func (w *Trigger) Write(b []byte) (int, error) {
 // ModelStart is when a made-up run began.
 var ModelStart = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// ModelCircumstances are those of a made-up run on a made-up disk.
+// ModelCircumstances returns those of a made-up run on a made-up disk.
 func ModelCircumstances(experiment string) trial.Circumstances {
 	return trial.Circumstances{Version: trial.ResultsVersion, Experiment: experiment, Command: "headrace-lab bench " + experiment, Started: ModelStart,
 		Took: 300, Complete: true, Machine: rig.Machine{Processor: "Model", Processors: 2, Memory: 8e9, Kernel: "6.18", System: "Linux", Go: "go1.26", Headrace: "model"},

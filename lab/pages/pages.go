@@ -42,7 +42,7 @@ func DropCachedTree(dir string) error {
 	})
 }
 
-// Resident is how many bytes of the files are in memory.
+// Resident returns how many bytes of the files are in memory.
 func Resident(paths []string) (int64, error) {
 	var sum int64
 	for _, path := range paths {

@@ -42,7 +42,7 @@ func (h *Bench) Alone(ctx context.Context, args []string, group string) (out str
 	return strings.TrimSpace(string(text)), took, nil
 }
 
-// Reference is the job of a workload, with the answer that it gives undisturbed.
+// Reference returns the job of a workload, with the answer that it gives undisturbed.
 func (h *Bench) Reference(ctx context.Context, args []string, memory int64) (Job, error) {
 	out, took, err := h.Alone(ctx, args, "")
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *Bench) Reference(ctx context.Context, args []string, memory int64) (Job
 	return Job{Args: h.JobArgs(args), Memory: memory, Answer: work.LastOf(out), Alone: took}, nil
 }
 
-// JobArgs are those of a workload that daemons run.
+// JobArgs returns those of a workload that daemons run.
 func (h *Bench) JobArgs(args []string) []string {
 	if !h.NoProgress {
 		return args
@@ -97,7 +97,7 @@ func (h *Bench) ParseJob(ctx context.Context, text string, target float64) (Job,
 	return h.Reference(ctx, args(n), TaskOverhead)
 }
 
-// DirtyRounds is how many rounds compute for about target seconds.
+// DirtyRounds returns how many rounds compute for about target seconds.
 func (h *Bench) DirtyRounds(ctx context.Context, target float64) (int64, error) {
 	return h.fit(ctx, 1000, 20000, target, func(n int64) []string { return dirtyArgs(1<<20, n, 1) })
 }
@@ -107,7 +107,7 @@ func dirtyArgs(bytes, rounds int64, seed uint64) []string {
 		"--rounds", strconv.FormatInt(rounds, 10), "--seed", strconv.FormatUint(seed, 10)}
 }
 
-// DirtyJob is a task that fills bytes.
+// DirtyJob returns a task that fills bytes.
 func (h *Bench) DirtyJob(ctx context.Context, bytes, rounds int64, seed uint64) (Job, error) {
 	return h.Reference(ctx, dirtyArgs(bytes, rounds, seed), bytes+TaskOverhead)
 }
@@ -125,7 +125,7 @@ func (h *Bench) KmeansJob(ctx context.Context, bytes int64, seed uint64, target 
 	return h.Reference(ctx, args(n), bytes+TaskOverhead)
 }
 
-// Measure is the bandwidth of a directory as a process in the cgroup finds it.
+// Measure returns the bandwidth of a directory as a process in the cgroup finds it.
 func (h *Bench) Measure(ctx context.Context, dir, group string, bytes int64) (write, read float64, err error) {
 	out, _, err := h.Alone(ctx, []string{"disk", "--dir", dir, "--bytes", strconv.FormatInt(bytes, 10)}, group)
 	if err != nil {

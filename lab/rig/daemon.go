@@ -141,7 +141,7 @@ func (d *Daemon) ready(ctx context.Context) error {
 	}
 }
 
-// why is the reason for an end that nobody asked for. It is only called when
+// why returns the reason for an end that nobody asked for. It is only called when
 // ended is closed.
 func (d *Daemon) why() error {
 	if d.err == nil {
@@ -219,7 +219,7 @@ func (d *Daemon) endTasks(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CPU is the processor time of the daemon so far.
+// CPU returns the processor time of the daemon so far.
 func (d *Daemon) CPU() float64 {
 	st, err := linux.ProcFS("").Stat(d.Cmd.Process.Pid)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *Daemon) CPU() float64 {
 	return (st.User + st.System).Seconds()
 }
 
-// output is what a task has written to its standard output.
+// output returns what a task has written to its standard output.
 func (d *Daemon) output(ctx context.Context, id string) (string, error) {
 	stream, err := d.Logs(ctx, &wire.LogsRequest{Id: id, Stream: wire.Stream_STREAM_STDOUT})
 	if err != nil {
@@ -280,7 +280,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// quote is the text for the end of an error message.
+// quote returns the text for the end of an error message.
 func (t *tail) quote() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -290,7 +290,7 @@ func (t *tail) quote() string {
 	return ""
 }
 
-// Version is who the daemon is.
+// Version returns who the daemon is.
 func (d *Daemon) Version(ctx context.Context) (string, error) {
 	info, err := d.Node.Info(ctx, &wire.InfoRequest{})
 	if err != nil {

@@ -50,7 +50,7 @@ func (h *Bench) OpenDisk(ctx context.Context, name string, bytes int64) (*Disk, 
 	return h.openDevice(bytes)
 }
 
-// modelledDisk is one in the scratch, with a hard disk in front of it.
+// modelledDisk returns one in the scratch, with a hard disk in front of it.
 func (h *Bench) modelledDisk(ctx context.Context) (*Disk, error) {
 	d := &Disk{Name: Modelled, Dir: filepath.Join(h.Disk.Dir, "modelled"), source: filepath.Join(h.Disk.Dir, "source")}
 	for _, dir := range []string{d.Dir, d.source} {
@@ -122,7 +122,7 @@ func (p *Disk) Close() error {
 	return p.Model.Close()
 }
 
-// Count is what the disk has done so far.
+// Count returns what the disk has done so far.
 func (p *Disk) Count() (DiskCount, error) {
 	if p.Model != nil {
 		s := p.Model.Stats()
@@ -154,7 +154,7 @@ func (c DiskCount) Since(then DiskCount) DiskCount {
 	return d
 }
 
-// InstrumentCPU is the processor time of the server of a modelled disk.
+// InstrumentCPU returns the processor time of the server of a modelled disk.
 func (p *Disk) InstrumentCPU() (float64, error) {
 	if p.Model == nil {
 		return 0, nil

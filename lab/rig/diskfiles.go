@@ -59,7 +59,7 @@ func (p *pieces) next() []byte {
 	return p.piece
 }
 
-// AnswerOf is what a mapper must print for a file that makeFile has made. It reads
+// AnswerOf returns what a mapper must print for a file that makeFile has made. It reads
 // it where it takes no time of a model, and leaves nothing in memory.
 func (d *Disk) AnswerOf(path string, like work.Mapper) (string, error) {
 	like.File, like.Readers = filepath.Join(d.source, filepath.Base(path)), 1

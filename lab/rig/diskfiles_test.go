@@ -12,7 +12,7 @@ import (
 	"headrace/lab/work"
 )
 
-// plainDisk is a directory on the disk of the tests.
+// plainDisk returns a directory on the disk of the tests.
 func plainDisk(t *testing.T) *Disk {
 	t.Helper()
 	if err := linux.ProbeCachestat(); err != nil {

@@ -55,7 +55,7 @@ func TestSwapFileComesAndGoes(t *testing.T) {
 	}
 }
 
-// slowDevice is a device of 64 MB in two scratches, throttled to the bandwidth.
+// slowDevice returns a device of 64 MB in two scratches, throttled to the bandwidth.
 func slowDevice(t *testing.T, bandwidth int64) (*device, *Scratch, string) {
 	t.Helper()
 	memory := newTestScratch(t, shmDir(t))

@@ -66,7 +66,7 @@ func (g *Group) Enter(cmd *exec.Cmd) *exec.Cmd {
 	return enterGroup(g.cpu, cmd)
 }
 
-// Used is the processor time so far, in seconds.
+// Used returns the processor time so far, in seconds.
 func (g *Group) Used() (float64, error) {
 	text, err := os.ReadFile(filepath.Join(g.cpu, g.usage))
 	if err != nil {

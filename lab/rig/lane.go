@@ -72,5 +72,5 @@ func AppendSegment(to []report.Segment, s report.Segment) []report.Segment {
 	return append(to, s)
 }
 
-// Length is how long a segment lasts.
+// Length returns how long a segment lasts.
 func Length(s report.Segment) float64 { return s.End - s.Start }

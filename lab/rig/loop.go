@@ -20,7 +20,7 @@ type device struct {
 	minor uint32
 }
 
-// String is the number as the cgroup files want it.
+// String returns the number as the cgroup files want it.
 func (d *device) String() string { return fmt.Sprintf("%d:%d", d.major, d.minor) }
 
 // AddDevice makes one of the given size: the file in the scratch memory, the

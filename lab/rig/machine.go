@@ -75,7 +75,7 @@ func systemName() string {
 	return "Linux"
 }
 
-// tool is the command for a program of administration, which the PATH of some
+// tool returns the command for a program of administration, which the PATH of some
 // accounts lacks.
 func tool(name string, args ...string) *exec.Cmd {
 	path, err := exec.LookPath(name)
@@ -96,7 +96,7 @@ func onTmpfs(dir string) bool {
 	return unix.Statfs(dir, &st) == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
 }
 
-// DiskFree is the room for ordinary users in the file system of dir.
+// DiskFree returns the room for ordinary users in the file system of dir.
 func DiskFree(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

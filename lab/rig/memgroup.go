@@ -26,7 +26,7 @@ func (s *Scratch) MemoryGroup(limit int64) (string, error) {
 	return group, nil
 }
 
-// memoryHierarchy is where memory cgroups are made.
+// memoryHierarchy returns where memory cgroups are made.
 func memoryHierarchy() (string, error) {
 	for _, root := range cgroup.Roots("memory") {
 		return root, nil

@@ -123,7 +123,7 @@ func endProcesses(dir string) error {
 	return errors.Join(errs...)
 }
 
-// OwnGroups are the cgroups that the daemon of a process has made, in which it has
+// OwnGroups returns the cgroups that the daemon of a process has made, in which it has
 // those of its tasks. A daemon that is asked to end removes them itself.
 func OwnGroups(pid int) []string {
 	groups, _ := linux.ProcFS("").Cgroups(strconv.Itoa(pid))

@@ -20,7 +20,7 @@ const (
 	StoreMemory = "memory"
 )
 
-// StoreName is the name of a store throttled to bytes per second.
+// StoreName returns the name of a store throttled to bytes per second.
 func StoreName(bandwidth int64) string { return fmt.Sprintf("%d MB/s", bandwidth/1e6) }
 
 // throttledPlace is storage of a given bandwidth with room for bytes.

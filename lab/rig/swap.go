@@ -82,7 +82,7 @@ func dropSwaps(dir string) error {
 	return errors.Join(errs...)
 }
 
-// SwapFiles are the paths of all swap in use.
+// SwapFiles returns the paths of all swap in use.
 func SwapFiles() ([]string, error) {
 	areas, err := linux.ProcFS("").Swaps()
 	var files []string

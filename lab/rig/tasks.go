@@ -29,7 +29,7 @@ type Job struct {
 // ErrWrong marks a run without numbers after which the others can go on.
 var ErrWrong = errors.New("failed run")
 
-// Called is the name of the task.
+// Called returns the name of the task.
 func (j Job) Called(otherwise string) string {
 	if j.Name != "" {
 		return j.Name
@@ -60,7 +60,7 @@ func (d *Daemon) Workload(name string, args []string) *wire.RunRequest {
 	}
 }
 
-// TaskEnv is the environment of every task. The collector of the Go runtime must
+// TaskEnv returns the environment of every task. The collector of the Go runtime must
 // not change its footprint between runs.
 func TaskEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "GOGC=100", "GOMAXPROCS=1"}

@@ -98,7 +98,7 @@ func (w *Watch) failed() bool {
 	return w.err != nil
 }
 
-// Get is what is known of a task; task is nil before the first news.
+// Get returns what is known of a task; task is nil before the first news.
 func (w *Watch) Get(id string) (Watched, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

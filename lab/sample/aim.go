@@ -35,7 +35,7 @@ func (a *Aim) Worst(v Spread, where string) {
 	a.Value, a.Where = v, where
 }
 
-// Unmeasured is the value of an aim before any point was taken into account.
+// Unmeasured returns the value of an aim before any point was taken into account.
 func Unmeasured() Spread { return SpreadOf(nil) }
 
 // Measured reports whether there is a value to be judged.
@@ -53,7 +53,7 @@ func (a Aim) Verdict() (string, report.Tone) {
 	return "missed", report.Bad
 }
 
-// Limit is the bound in words.
+// Limit returns the bound in words.
 func (a Aim) Limit() string {
 	if a.AtLeast {
 		return "at least " + a.Show(a.Bound)
@@ -61,7 +61,7 @@ func (a Aim) Limit() string {
 	return "at most " + a.Show(a.Bound)
 }
 
-// Show is a value as a person reads it.
+// Show returns a value as a person reads it.
 func (a Aim) Show(v float64) string {
 	if a.Excess {
 		return Signed(v - 1)
@@ -69,7 +69,7 @@ func (a Aim) Show(v float64) string {
 	return a.Unit.Format(v)
 }
 
-// Signed is a change in percent.
+// Signed returns a change in percent.
 func Signed(fraction float64) string {
 	s := report.Percent(fraction)
 	if fraction > 0 && !strings.HasPrefix(s, "0.0") {

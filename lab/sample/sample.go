@@ -27,22 +27,22 @@ func SpreadOf(values []float64) Spread {
 // Plus shifts all three.
 func (s Spread) Plus(v float64) Spread { return Spread{s.Median + v, s.Min + v, s.Max + v} }
 
-// Less is how much less than one it is.
+// Less returns how much less than one it is.
 func (s Spread) Less() Spread { return Spread{1 - s.Median, 1 - s.Max, 1 - s.Min} }
 
 // A Sample is one run: what was varied and what was measured, all of it fields of the
 // experiment's own, in one repeat.
 type Sample interface {
-	// In is the repeat, and why there are no numbers; empty: there are.
+	// In returns the repeat, and why there are no numbers; empty: there are.
 	In() (repeat int, failure string)
 }
 
-// Good are the runs that have numbers.
+// Good returns the runs that have numbers.
 func Good[S ~[]R, R Sample](runs S) S {
 	return Where(runs, func(r R) bool { _, failure := r.In(); return failure == "" })
 }
 
-// Where are the runs that keep wants.
+// Where returns the runs that keep wants.
 func Where[S ~[]R, R any](runs S, keep func(R) bool) S {
 	var out S
 	for _, r := range runs {
@@ -53,7 +53,7 @@ func Where[S ~[]R, R any](runs S, keep func(R) bool) S {
 	return out
 }
 
-// Distinct are the values of a factor that occur, in the order in which they do.
+// Distinct returns the values of a factor that occur, in the order in which they do.
 func Distinct[R any, V comparable](runs []R, factor func(R) V) []V {
 	var out []V
 	for _, r := range runs {
@@ -64,7 +64,7 @@ func Distinct[R any, V comparable](runs []R, factor func(R) V) []V {
 	return out
 }
 
-// Of is the spread of a measure. NaN is not measured and does not count.
+// Of returns the spread of a measure. NaN is not measured and does not count.
 func Of[R any](runs []R, measure func(R) float64) Spread {
 	var values []float64
 	for _, r := range runs {
@@ -75,7 +75,7 @@ func Of[R any](runs []R, measure func(R) float64) Spread {
 	return SpreadOf(values)
 }
 
-// Over is the spread of the ratios of a measure in runs to that in others, formed
+// Over returns the spread of the ratios of a measure in runs to that in others, formed
 // within each repeat that has both: a slow repeat must not count.
 func Over[R Sample](runs, others []R, measure func(R) float64) Spread {
 	return paired(runs, others, measure, func(a, b float64) float64 { return a / b })
@@ -95,8 +95,8 @@ func paired[R Sample](runs, others []R, measure func(R) float64, compare func(a,
 	})
 }
 
-// Beside is the run among others, the last if there are several, that was in the same
-// repeat.
+// Beside returns the run among others, the last if there are several, that was in the
+// same repeat.
 func Beside[R Sample](r R, others []R) (R, bool) {
 	repeat, _ := r.In()
 	for _, o := range slices.Backward(others) {
@@ -107,7 +107,7 @@ func Beside[R Sample](r R, others []R) (R, bool) {
 	return r, false
 }
 
-// Middle is the run with the median of a measure, the smaller one of two.
+// Middle returns the run with the median of a measure, the smaller one of two.
 func Middle[R any](runs []R, measure func(R) float64) R {
 	sorted := slices.Clone(runs)
 	slices.SortStableFunc(sorted, func(a, b R) int {
@@ -122,7 +122,7 @@ func Middle[R any](runs []R, measure func(R) float64) R {
 	return sorted[(len(sorted)-1)/2]
 }
 
-// Quantile is that of sorted values, which must not be empty.
+// Quantile returns that of sorted values, which must not be empty.
 func Quantile(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }

@@ -43,7 +43,7 @@ func newBoard(f *os.File) (*board, error) {
 	return b, err
 }
 
-// openBoard is the page of a file that a server has made.
+// openBoard returns the page of a file that a server has made.
 func openBoard(f *os.File) (*board, error) {
 	b, err := mapBoard(f, unix.PROT_READ)
 	if err == nil && b.words.magic != boardMagic {
@@ -79,7 +79,7 @@ func (b *board) show(s Stats) {
 	b.words.turn.Add(1)
 }
 
-// read is what was shown last. A server that was killed while it wrote leaves what
+// read returns what was shown last. A server that was killed while it wrote leaves what
 // it had written by then.
 func (b *board) read() Stats {
 	var v [len(b.words.values)]int64

@@ -125,7 +125,7 @@ func (m *Model) define(flags *flag.FlagSet) {
 	flags.DurationVar(&m.Lookahead, "lookahead", m.Lookahead, "time that the drive itself reads on")
 }
 
-// args are the flags for a model.
+// args returns the flags for a model.
 func (m Model) args() []string {
 	number := func(v int64) string { return strconv.FormatInt(v, 10) }
 	var args []string

@@ -164,13 +164,13 @@ func (d *Disk) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Dir is where the disk is mounted.
+// Dir returns where the disk is mounted.
 func (d *Disk) Dir() string { return d.dir }
 
-// Model is the disk's.
+// Model returns the disk's.
 func (d *Disk) Model() Model { return d.model }
 
-// Stats is what the head has done since the last Reset.
+// Stats returns what the head has done since the last Reset.
 func (d *Disk) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,7 +185,7 @@ func (d *Disk) Reset() {
 	d.zero = d.board.read()
 }
 
-// CPU is the processor time that the server has used so far, in steps of 10 ms. It
+// CPU returns the processor time that the server has used so far, in steps of 10 ms. It
 // is the instrument's and not that of what is measured.
 func (d *Disk) CPU() (time.Duration, error) {
 	select {
@@ -200,10 +200,10 @@ func (d *Disk) CPU() (time.Duration, error) {
 	return st.User + st.System, nil
 }
 
-// PID is the server's process.
+// PID returns the server's process.
 func (d *Disk) PID() int { return d.cmd.Process.Pid }
 
-// why is the reason for an end, which must have come.
+// why returns the reason for an end, which must have come.
 func (d *Disk) why() error {
 	if d.endedAs == nil {
 		return errors.New("its server has ended")
@@ -255,7 +255,7 @@ func (d *Disk) removeDir() error {
 	return nil
 }
 
-// memoryFile is a file that only its descriptors name.
+// memoryFile returns a file that only its descriptors name.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate(fsName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -277,7 +277,7 @@ func (e *errorText) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// quote is the text for the end of an error message.
+// quote returns the text for the end of an error message.
 func (e *errorText) quote() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quick is a disk on which little time is lost.
+// quick returns a disk on which little time is lost.
 func quick() Model {
 	m := HardDisk()
 	m.Seek, m.Rotation, m.Bandwidth = 4*time.Millisecond, 2*time.Millisecond, 400e6
@@ -182,7 +182,7 @@ func directWorks(t *testing.T, dir string) bool {
 	return err == nil
 }
 
-// cached is how many pages of a file are in memory.
+// cached returns how many pages of a file are in memory.
 func cached(t *testing.T, path string) int64 {
 	t.Helper()
 	f, err := os.Open(path)

@@ -89,7 +89,7 @@ func (h *head) follows(r *request) bool {
 	return h.placed && r.file == h.file && r.offset == h.offset
 }
 
-// next is the place of the next request in the queue.
+// next returns the place of the next request in the queue.
 func (h *head) next() int {
 	if h.streak < h.model.Slice {
 		for i, r := range h.queue {

@@ -43,7 +43,7 @@ const (
 	mib = 1 << 20
 )
 
-// round is a model with which times can be computed in the head: 1 MiB in 10 ms.
+// round returns a model with which times can be computed in the head: 1 MiB in 10 ms.
 func round() Model {
 	return Model{Seek: 8 * ms, Rotation: 4 * ms, Bandwidth: 100 * mib, MaxRequest: mib, Slice: 3 * mib, Window: 2 * mib, Lookahead: ms}
 }
@@ -124,7 +124,7 @@ func TestHeadCounts(t *testing.T) {
 	}
 }
 
-// serveNaively is the model as its documentation says it, without regard to
+// serveNaively returns the model as its documentation says it, without regard to
 // anything else.
 func serveNaively(m Model, requests []request) []ending {
 	type pending struct {

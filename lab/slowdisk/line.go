@@ -68,7 +68,7 @@ func (l *line) serve() (*request, time.Duration, Stats) {
 	return l.head.serve(), l.head.free, l.head.stats
 }
 
-// monotonic is the clock of sleepUntil in nanoseconds.
+// monotonic returns the clock of sleepUntil in nanoseconds.
 func monotonic() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

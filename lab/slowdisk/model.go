@@ -34,7 +34,7 @@ type Model struct {
 	Lookahead time.Duration `json:"lookahead_ns"`
 }
 
-// HardDisk is a disk of 7200 turns per minute.
+// HardDisk returns a disk of 7200 turns per minute.
 func HardDisk() Model {
 	return Model{
 		Seek:       8 * time.Millisecond,
@@ -64,7 +64,7 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + " ms"
 }
 
-// Service is how long the head is busy with a request of n bytes.
+// Service returns how long the head is busy with a request of n bytes.
 func (m Model) Service(n int64, seek bool) time.Duration {
 	// In whole nanoseconds, rounded up, so that n may be a terabyte.
 	whole, rest := n/m.Bandwidth, n%m.Bandwidth
@@ -116,7 +116,7 @@ type Stats struct {
 // Bytes that were moved.
 func (s Stats) Bytes() int64 { return s.Read + s.Written }
 
-// Since is what was done after an earlier moment.
+// Since returns what was done after an earlier moment.
 func (s Stats) Since(then Stats) Stats {
 	return Stats{
 		Requests: s.Requests - then.Requests,
@@ -128,6 +128,6 @@ func (s Stats) Since(then Stats) Stats {
 	}
 }
 
-// SeeksPer100MB is how often the head went elsewhere for every 100 MB; NaN without
+// SeeksPer100MB returns how often the head went elsewhere for every 100 MB; NaN without
 // any bytes.
 func (s Stats) SeeksPer100MB() float64 { return float64(s.Seeks) / (float64(s.Bytes()) / 100e6) }

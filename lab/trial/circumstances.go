@@ -67,7 +67,7 @@ func (c *Circumstances) Failed(format string, args ...any) {
 	c.Failures = append(c.Failures, fmt.Sprintf(format, args...))
 }
 
-// Facts are the circumstances for the head of a report.
+// Facts returns the circumstances for the head of a report.
 func (c *Circumstances) Facts() []report.Fact {
 	m := c.Machine
 	machine := fmt.Sprintf("%d × %s, %s of memory, %s of swap, Linux %s, %s", m.Processors, m.Processor,
@@ -88,7 +88,7 @@ func (c *Circumstances) Facts() []report.Fact {
 	return append(out, c.More...)
 }
 
-// remarks are what was left out and what has failed, a line for each.
+// remarks returns what was left out and what has failed, a line for each.
 func (c *Circumstances) remarks() []string {
 	var out []string
 	for _, s := range c.Skipped {
@@ -111,7 +111,7 @@ func firstLine(s string) string {
 	return first
 }
 
-// RemarksText is the remarks as paragraphs of a page.
+// RemarksText returns the remarks as paragraphs of a page.
 func (c *Circumstances) RemarksText() report.Block {
 	return report.Text(strings.Join(c.remarks(), "\n\n"))
 }

@@ -17,7 +17,7 @@ type Results interface {
 	About() *Circumstances
 	// Any tells whether anything has been measured.
 	Any() bool
-	// Tables are all of them, the aims last.
+	// Tables returns all of them, the aims last.
 	Tables() []*report.Table
 	Page() *report.Page
 }

@@ -83,7 +83,7 @@ func (o *Options) Complete(experiment string, repeats, quick int) error {
 	return nil
 }
 
-// Sized is the value of a whole run, or that of a quick one.
+// Sized returns the value of a whole run, or that of a quick one.
 func Sized[T any](quick bool, whole, small T) T {
 	if quick {
 		return small
@@ -91,7 +91,7 @@ func Sized[T any](quick bool, whole, small T) T {
 	return whole
 }
 
-// KnownNames are those of given, or all that are known when none is given.
+// KnownNames returns those of given, or all that are known when none is given.
 func KnownNames(what string, given, known []string) ([]string, error) {
 	for _, name := range given {
 		if !slices.Contains(known, name) {
@@ -104,7 +104,7 @@ func KnownNames(what string, given, known []string) ([]string, error) {
 	return given, nil
 }
 
-// Bench is one for an experiment that tells its progress to p. Whoever uses it
+// Bench returns one for an experiment that tells its progress to p. Whoever uses it
 // closes it (With).
 func (o *Options) Bench(p *report.Progress, c *Circumstances) *rig.Bench {
 	return &rig.Bench{Dir: o.Dir, Programs: o.Programs, Flags: o.SoloFlags, NoProgress: o.NoProgress, Seed: o.Seed, Skip: c.Skip, Progress: p, Todo: 1}

@@ -24,7 +24,7 @@ func AimTable(aims []sample.Aim) *report.Table {
 	return t
 }
 
-// AimFigures are the aims for the head of a page.
+// AimFigures returns the aims for the head of a page.
 func AimFigures(aims []sample.Aim) []report.Figure {
 	var out []report.Figure
 	for _, a := range aims {

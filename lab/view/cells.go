@@ -5,7 +5,7 @@ import (
 	"headrace/report"
 )
 
-// Figure is a median with its range.
+// Figure returns a median with its range.
 func Figure(s sample.Spread, u report.Unit) report.Cell {
 	c := report.Num(s.Median, u)
 	if lo, hi := u.Format(s.Min), u.Format(s.Max); s.Min < s.Max && lo != hi {
@@ -14,7 +14,7 @@ func Figure(s sample.Spread, u report.Unit) report.Cell {
 	return c
 }
 
-// Excess is the median of ratios as the part above one.
+// Excess returns the median of ratios as the part above one.
 func Excess(s sample.Spread) report.Cell {
 	c := report.Num(s.Median-1, report.UnitPercent)
 	if c.Value != nil {
@@ -23,5 +23,5 @@ func Excess(s sample.Spread) report.Cell {
 	return c
 }
 
-// Share is a median with its range, in percent.
+// Share returns a median with its range, in percent.
 func Share(s sample.Spread) report.Cell { return Figure(s, report.UnitPercent) }

@@ -43,7 +43,8 @@ func (a *account) set(share float64) error {
 	return overwrite(a.path, fmt.Sprintf("%.4f %014.6f\n", share, a.used))
 }
 
-// ReadAccount is what a workload has written down last; nothing when it has not yet.
+// ReadAccount returns what a workload has written down last; nothing when it has not
+// yet.
 func ReadAccount(path string) (share, cpu float64, err error) {
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {

@@ -111,7 +111,7 @@ type Consumed struct {
 	CPU float64
 }
 
-// String is the line of its output.
+// String returns the line of its output.
 func (c Consumed) String() string {
 	return fmt.Sprintf("consumed %d %d %d %.6f %.6f %.6f", c.Records, c.Sum, c.Squares, c.Began, c.Ended, c.CPU)
 }

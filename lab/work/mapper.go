@@ -180,7 +180,7 @@ func (c *wordCount) add(b []byte) {
 // mapperBlock is one line of a mapper's output.
 type mapperBlock struct{ Read, Whole float64 }
 
-// BlocksOf are the blocks that a mapper has written about.
+// BlocksOf returns the blocks that a mapper has written about.
 func BlocksOf(out string) ([]mapperBlock, error) {
 	var all []mapperBlock
 	for line := range strings.Lines(out) {
@@ -197,7 +197,7 @@ func BlocksOf(out string) ([]mapperBlock, error) {
 	return all, nil
 }
 
-// Args are those of bench-task.
+// Args returns those of bench-task.
 func (m Mapper) Args() []string {
 	args := []string{"map", "--block", strconv.FormatInt(int64(m.Block), 10), "--readers", strconv.Itoa(m.Readers),
 		"--start", m.Start.String(), "--end", m.End.String()}

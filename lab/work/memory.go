@@ -29,10 +29,10 @@ func allocate(bytes int64) (words, error) {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(&b[0])), n/8), nil
 }
 
-// pages is the number of pages of w.
+// pages returns the number of pages of w.
 func (w words) pages() int { return len(w) / (pageSize / 8) }
 
-// page is the i-th one.
+// page returns the i-th one.
 func (w words) page(i int) []uint64 { return w[i*pageSize/8 : (i+1)*pageSize/8] }
 
 // Random is the splitmix64 generator: every state is good, also 0, and nearby
@@ -48,7 +48,7 @@ func (r *Random) Next() uint64 {
 	return z ^ z>>31
 }
 
-// pageSeed is the state that fills one version of one page.
+// pageSeed returns the state that fills one version of one page.
 func pageSeed(seed uint64, page int, version uint64) Random {
 	r := Random(seed ^ uint64(page)*0xd1342543de82ef95)
 	return Random(r.Next() + version)
@@ -65,7 +65,7 @@ func fillPage(p []uint64, r Random) uint64 {
 	return sum
 }
 
-// sumPage is what fillPage returned for the same content.
+// sumPage returns what fillPage returned for the same content.
 func sumPage(p []uint64) uint64 {
 	var sum uint64
 	for _, v := range p {

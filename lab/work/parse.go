@@ -143,7 +143,7 @@ func (c *counter) word(w []byte) {
 	c.times = append(c.times, 1)
 }
 
-// String is the answer for people, when every word was counted.
+// String returns the answer for people, when every word was counted.
 func (c *counter) String() string {
 	most, times := "", uint64(0)
 	for w, i := range c.index {

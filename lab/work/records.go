@@ -31,12 +31,12 @@ func (t *Tally) add(number uint64) {
 	t.Squares += number * number
 }
 
-// Plus is what both have found.
+// Plus returns what both have found.
 func (t Tally) Plus(o Tally) Tally {
 	return Tally{t.Records + o.Records, t.Sum + o.Sum, t.Squares + o.Squares}
 }
 
-// sum is the checksum for the last line of a task's output.
+// sum returns the checksum for the last line of a task's output.
 func (t Tally) sum() uint64 { return fold(fold(fold(0, t.Records), t.Sum), t.Squares) }
 
 // WriteRecords makes a file of about so many bytes in whole records whose numbers
@@ -80,7 +80,7 @@ func recordText() []byte {
 	return block
 }
 
-// hexDigits are the eight digits of a number, the first in the highest byte.
+// hexDigits returns the eight digits of a number, the first in the highest byte.
 func hexDigits(v uint32) uint64 {
 	// Spread the nibbles, then turn each into a digit: 10 to 15 are 39 further on.
 	x := uint64(v)
@@ -91,7 +91,7 @@ func hexDigits(v uint32) uint64 {
 	return x + 0x3030303030303030 + letters*39
 }
 
-// hexNumber is the number of eight digits, and whether they are those of one.
+// hexNumber returns the number of eight digits, and whether they are those of one.
 func hexNumber(digits uint64) (uint32, bool) {
 	x := digits & 0x0f0f0f0f0f0f0f0f
 	letters := (digits >> 6) & 0x0101010101010101
@@ -150,7 +150,7 @@ func (r *recordReader) end() error {
 	return nil
 }
 
-// recordsOf are the bounds of the records that begin in a region of a file.
+// recordsOf returns the bounds of the records that begin in a region of a file.
 func recordsOf(from, length, size int64) (begin, end int64) {
 	up := func(v int64) int64 { return (v + RecordBytes - 1) / RecordBytes * RecordBytes }
 	begin = min(up(from), size)
@@ -185,7 +185,7 @@ func readRegion(f *os.File, from, length int64, to io.Writer) error {
 	return nil
 }
 
-// ownCPU is the processor time of this process so far, in seconds.
+// ownCPU returns the processor time of this process so far, in seconds.
 func ownCPU() (float64, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

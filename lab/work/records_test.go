@@ -195,7 +195,7 @@ func TestConsumerOfARegion(t *testing.T) {
 	}
 }
 
-// capture is what f writes to standard output.
+// capture returns what f writes to standard output.
 func capture(t *testing.T, f func() error) (string, error) {
 	t.Helper()
 	r, w, err := os.Pipe()

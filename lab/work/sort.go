@@ -57,7 +57,7 @@ func (s *sorter) add(i int64, block []byte) error {
 	return out.Flush()
 }
 
-// sortRecords is the records of block in their order.
+// sortRecords returns the records of block in their order.
 func sortRecords(block []byte) [][]byte {
 	type keyed struct {
 		key    uint64
@@ -77,7 +77,7 @@ func sortRecords(block []byte) [][]byte {
 	return records
 }
 
-// keyOf is the first bytes of a record as a number, in the same order.
+// keyOf returns the first bytes of a record as a number, in the same order.
 func keyOf(record []byte) uint64 { return binary.BigEndian.Uint64(record) }
 
 // run is a sorted block that is being merged.
@@ -165,8 +165,8 @@ func sink(heap []*run, i int) {
 	}
 }
 
-// SumSorted is the sum that a mapper which sorts the file must come to. It sorts all
-// of it in memory.
+// SumSorted returns the sum that a mapper which sorts the file must come to. It sorts
+// all of it in memory.
 func SumSorted(path string) (uint64, error) {
 	all, err := os.ReadFile(path)
 	if err != nil {

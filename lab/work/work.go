@@ -98,10 +98,10 @@ func runTask(k kind, args []string, out io.Writer) error {
 	return err
 }
 
-// Answer is the last line of a workload's output.
+// Answer returns the last line of a workload's output.
 func Answer(kind string, sum uint64) string { return fmt.Sprintf("%s %016x", kind, sum) }
 
-// LastOf is the last line of an output: the answer of a workload.
+// LastOf returns the last line of an output: the answer of a workload.
 func LastOf(out string) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	return lines[len(lines)-1]
@@ -110,7 +110,7 @@ func LastOf(out string) string {
 // A Size is a flag for bytes, as config.Size reads them.
 type Size int64
 
-// String is the number with the largest unit that divides it.
+// String returns the number with the largest unit that divides it.
 func (s *Size) String() string {
 	v := int64(*s)
 	for _, u := range []string{"", "K", "M"} {

@@ -71,7 +71,7 @@ func newConfig(o Options) (*config, error) {
 func (c *config) managerURL() string { return "http://" + c.manager }
 func (c *config) tokenFile() string  { return filepath.Join(c.Dir, "token") }
 
-// yarnTokenFile is the ResourceManager's copy: each copy is for its owner only.
+// yarnTokenFile returns the ResourceManager's copy: each copy is for its owner only.
 func (c *config) yarnTokenFile() string { return filepath.Join(c.Dir, "token-yarn") }
 
 // writeAll makes the configuration of the ResourceManager, which the clients use too,

@@ -83,7 +83,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.finish()
 }
 
-// does is what a mode means, for people.
+// does returns what a mode means, for people.
 func (m Mode) does() string {
 	if m == Headrace {
 		return "containers of nightly give way, and go on later"

@@ -34,7 +34,7 @@ func startDemoJob(c *Cluster, job ShellJob, steps int) (*demoJob, error) {
 	return &demoJob{name: job.Name, run: run, steps: s, tasks: job.Containers}, nil
 }
 
-// share is how much of the job is done, from 0 to 1; what was lost does not count.
+// share returns how much of the job is done, from 0 to 1; what was lost does not count.
 func (j *demoJob) share() float64 {
 	done, err := j.steps.Done()
 	if err != nil {
@@ -150,7 +150,7 @@ func (v *demoView) say(at time.Time, format string, args ...any) {
 	v.d.say("%5.1f s  %s", at.Sub(v.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// shortID is a container's name without what all of a demonstration share.
+// shortID returns a container's name without what all of a demonstration share.
 func shortID(container string) string {
 	f := strings.Split(container, "_")
 	if len(f) < 4 {
@@ -192,7 +192,7 @@ func (v *demoView) result(ctx context.Context) (demoResult, error) {
 	return r, nil
 }
 
-// took is the time from submission to end.
+// took returns the time from submission to end.
 func took(events []Event) time.Duration {
 	var from, to time.Time
 	for _, e := range events {
@@ -206,7 +206,7 @@ func took(events []Event) time.Duration {
 	return to.Sub(from)
 }
 
-// lanes are what the tasks of a job did, in seconds since nightly was submitted.
+// lanes returns what the tasks of a job did, in seconds since nightly was submitted.
 func (v *demoView) lanes(ctx context.Context, j *demoJob) ([]report.Lane, error) {
 	lanes := make([]report.Lane, j.tasks)
 	began := 0.0
@@ -239,7 +239,7 @@ func (v *demoView) lanes(ctx context.Context, j *demoJob) ([]report.Lane, error)
 	return lanes, nil
 }
 
-// history is what Headrace knows of a container.
+// history returns what Headrace knows of a container.
 func (v *demoView) history(ctx context.Context, container string) (headrace.History, error) {
 	if v.c.o.Mode != Headrace {
 		return nil, nil

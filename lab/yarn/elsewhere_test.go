@@ -28,7 +28,7 @@ func needCRIU(t *testing.T) {
 // elsewhereSoon has containers of DistributedShell go on on another machine.
 var elsewhereSoon = map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}
 
-// archiveDir is an archive that is a directory.
+// archiveDir returns an archive that is a directory.
 func archiveDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "archive")
@@ -130,7 +130,8 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	return d
 }
 
-// arrival is the task on the other machine when it runs, or has even done so already.
+// arrival returns the task on the other machine when it runs, or has even done so
+// already.
 func (d *departure) arrival(t *testing.T) *wire.Task {
 	t.Helper()
 	var found *wire.Task
@@ -153,7 +154,7 @@ func (d *departure) arrival(t *testing.T) *wire.Task {
 	return found
 }
 
-// show is what headrace show says of a task on a machine.
+// show returns what headrace show says of a task on a machine.
 func (c *Cluster) show(t *testing.T, i int, id string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), c.o.Binary, "--state-dir", c.machines[i].stateDir(), "show", id).CombinedOutput()

@@ -57,7 +57,7 @@ func TestFullStore(t *testing.T) {
 	})
 }
 
-// smallFileSystem is one of 64 MB.
+// smallFileSystem returns one of 64 MB.
 func smallFileSystem(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

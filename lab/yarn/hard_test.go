@@ -164,8 +164,8 @@ func fourRounds(t *testing.T, j *jobs) {
 	}
 }
 
-// giveWayAgain is a job of lowSteps that gives way to one of highSteps so often, however
-// long that takes to come. It returns the task of its container.
+// giveWayAgain returns a job of lowSteps that gives way to one of highSteps so often,
+// however long that takes to come. It returns the task of its container.
 func giveWayAgain(t *testing.T, j *jobs, name string, rounds, lowSteps, highSteps int) *wire.Task {
 	t.Helper()
 	low := j.start(t, ShellJob{Name: name, Queue: "low", Memory: 2048}, lowSteps)
@@ -289,7 +289,7 @@ func TestLostNode(t *testing.T) {
 	idle(t, c)
 }
 
-// nodeOf is the index of the NodeManager that a container is on.
+// nodeOf returns the index of the NodeManager that a container is on.
 func nodeOf(t *testing.T, c *Cluster, container string) int {
 	t.Helper()
 	for i := range c.Nodes() {
@@ -303,7 +303,7 @@ func nodeOf(t *testing.T, c *Cluster, container string) int {
 	return 0
 }
 
-// containersOf are the processes of the containers of NodeManager i.
+// containersOf returns the processes of the containers of NodeManager i.
 func containersOf(t *testing.T, c *Cluster, i int) []int {
 	t.Helper()
 	var pids []int

@@ -58,7 +58,7 @@ func startTest(t *testing.T, o Options) *Cluster {
 // machine.
 const patience = 8 * time.Minute
 
-// within is a context for one step of a test.
+// within returns a context for one step of a test.
 func within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s not done in %v", t.Name(), limit))

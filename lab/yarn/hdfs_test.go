@@ -92,7 +92,7 @@ type hdfsClient struct {
 	hdfs *hdfstest.HDFS
 }
 
-// shell is the command of an HDFS client with a time-out.
+// shell returns the command of an HDFS client with a time-out.
 func (h hdfsClient) shell(timeout time.Duration, args string) string {
 	ms := timeout.Milliseconds()
 	return fmt.Sprintf("HADOOP_USER_NAME=%s %s -Xmx96m %s -cp %s:%s org.apache.hadoop.fs.FsShell -Ddfs.replication=1 -Ddfs.client.socket-timeout=%d -Ddfs.datanode.socket.write.timeout=%d %s",
@@ -158,7 +158,7 @@ func (h hdfsClient) awaitLog(t *testing.T, j *job, text string) {
 	}
 }
 
-// size is the length of a file.
+// size returns the length of a file.
 func (h hdfsClient) size(t *testing.T, file string) int {
 	t.Helper()
 	q := must(http.NewRequestWithContext(t.Context(), http.MethodGet, h.hdfs.URL()+"/webhdfs/v1/"+file+"?op=GETFILESTATUS", nil))(t)

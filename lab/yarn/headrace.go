@@ -56,7 +56,7 @@ func (h *headraceDaemons) StopDaemons() (err error) {
 	return err
 }
 
-// daemons are all of them, nil where one was killed, in the order in which they are
+// daemons returns all of them, nil where one was killed, in the order in which they are
 // ended.
 func (h *headraceDaemons) daemons() []*process { return append(h.machines.agents(), h.process) }
 
@@ -109,7 +109,7 @@ func (h *headraceDaemons) awaitJoined(ctx context.Context, all ...*machine) erro
 	})
 }
 
-// Manager is a client of the manager, with the cluster's token.
+// Manager returns a client of the manager, with the cluster's token.
 func (h *headraceDaemons) Manager() wireconnect.ManagerServiceClient {
 	token, _ := os.ReadFile(h.tokenFile())
 	client := &http.Client{Timeout: 40 * time.Second, Transport: withToken(string(token))}

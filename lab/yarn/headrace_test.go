@@ -229,7 +229,7 @@ func checkpointInPlace(t *testing.T, c *Cluster) {
 	f.over(t, c)
 }
 
-// processesOf are the processes whose environment names a container.
+// processesOf returns the processes whose environment names a container.
 func processesOf(t *testing.T, c *Cluster, container string) []string {
 	t.Helper()
 	var found []string

@@ -92,7 +92,7 @@ func (s *installation) logFile(name string) string {
 	return filepath.Join(s.Dir, "log", name+".log")
 }
 
-// Logs are the ends of all logs, for a person who has to find out what went wrong.
+// Logs returns the ends of all logs, for a person who has to find out what went wrong.
 func (s *installation) Logs() string {
 	var b strings.Builder
 	files, _ := filepath.Glob(s.logFile("*"))
@@ -117,7 +117,7 @@ var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-Use
 	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
-// java is a command that runs a class with the given class path, as YARN's user.
+// java returns a command that runs a class with the given class path, as YARN's user.
 func (s *installation) java(heap int, class string, path []string, args ...string) *exec.Cmd {
 	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM, []string{"-Dhadoop.log.dir=" + s.Dir,
 		"-Djava.io.tmpdir=" + filepath.Join(s.Dir, "tmp"), "-cp", strings.Join(path, ":"), class}, args)
@@ -126,8 +126,8 @@ func (s *installation) java(heap int, class string, path []string, args ...strin
 	return cmd
 }
 
-// daemon is a command that runs one of Hadoop's daemons, with the plug-ins if they are
-// asked for.
+// daemon returns a command that runs one of Hadoop's daemons, with the plug-ins if they
+// are asked for.
 func (s *installation) daemon(class, conf string) *exec.Cmd {
 	const heap = 192 // MB
 	path := []string{conf}
@@ -137,7 +137,7 @@ func (s *installation) daemon(class, conf string) *exec.Cmd {
 	return s.java(heap, class, append(path, filepath.Join(s.o.Jars.Lib, "*")))
 }
 
-// command is one of a process of the cluster.
+// command returns one of a process of the cluster.
 func (s *installation) command(name string, args []string) *exec.Cmd {
 	all := slices.Concat(s.o.Wrap, []string{name}, args)
 	cmd := exec.Command(all[0], all[1:]...)

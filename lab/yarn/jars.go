@@ -86,7 +86,7 @@ func findHadoop() (hadoop, modules string, err error) {
 	return filepath.Join(modules, "cluster", "target", "hadoop"), modules, nil
 }
 
-// sourceTree is the nearest directory with a go.mod: above the working directory,
+// sourceTree returns the nearest directory with a go.mod: above the working directory,
 // else above the program.
 func sourceTree() (string, error) {
 	var starts []string

@@ -45,7 +45,7 @@ func newMachine(c *config, index int) (*machine, error) {
 // stateName is the state directory of a node daemon among its machine's.
 const stateName = "headrace"
 
-// at is a path as processes of the machine know it; path is where others find it.
+// at returns a path as processes of the machine know it; path is where others find it.
 func (m *machine) at(name string) string {
 	if m.ns == nil {
 		return m.path(name)
@@ -93,10 +93,10 @@ func (m *machine) launchAgent() (err error) {
 // machines are those of a cluster.
 type machines []*machine
 
-// Nodes is how many NodeManagers the cluster has, running or not.
+// Nodes returns how many NodeManagers the cluster has, running or not.
 func (all machines) Nodes() int { return len(all) }
 
-// Host is the name under which YARN and Headrace know NodeManager i.
+// Host returns the name under which YARN and Headrace know NodeManager i.
 func (all machines) Host(i int) string { return all[i].host }
 
 // KillNM ends NodeManager i with SIGKILL; its containers run on.
@@ -135,7 +135,7 @@ func (all machines) agents() (list []*process) {
 	return list
 }
 
-// running is how many NodeManagers run.
+// running returns how many NodeManagers run.
 func (all machines) running() int {
 	return len(slices.DeleteFunc(all.nodeManagers(), func(p *process) bool { return p == nil || p.gone() }))
 }
@@ -154,7 +154,7 @@ func (all machines) giveNamespaces(home string) error {
 	return nil
 }
 
-// mounts are those in dir in namespaces of machines, but for what each has at home.
+// mounts returns those in dir in namespaces of machines, but for what each has at home.
 func (all machines) mounts(dir string) (list []string, err error) {
 	for _, m := range all {
 		mounts, e := m.ns.mounts(dir)
@@ -171,8 +171,8 @@ func (all machines) close() (err error) {
 	return err
 }
 
-// Tasks are the tasks of the node daemon beside NodeManager i, those that have ended
-// too.
+// Tasks returns the tasks of the node daemon beside NodeManager i, those that have
+// ended too.
 func (all machines) Tasks(ctx context.Context, i int) ([]*wire.Task, error) {
 	client := wire.NewHTTPClient(all[i].socket())
 	defer client.CloseIdleConnections()
@@ -183,7 +183,7 @@ func (all machines) Tasks(ctx context.Context, i int) ([]*wire.Task, error) {
 	return answer.Tasks, nil
 }
 
-// TaskOf is the task of a container on NodeManager i, with its history.
+// TaskOf returns the task of a container on NodeManager i, with its history.
 func (all machines) TaskOf(ctx context.Context, i int, container string) (*wire.Task, error) {
 	client := wire.NewHTTPClient(all[i].socket())
 	defer client.CloseIdleConnections()
@@ -215,8 +215,8 @@ func (all machines) AwaitTasks(ctx context.Context, what string, limit time.Dura
 	return err
 }
 
-// ContainerLogs are the files that the containers of an application have written, by
-// container and name, as in container_1_1_01_000001/stdout.
+// ContainerLogs returns the files that the containers of an application have written,
+// by container and name, as in container_1_1_01_000001/stdout.
 func (all machines) ContainerLogs(app string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, m := range all {

@@ -21,7 +21,7 @@ type Decision struct {
 
 var decisionLine = regexp.MustCompile(`^time=(\S+) .*msg=preempt container=(\S+) .*mechanism=(\w+)`)
 
-// Decisions are those that the manager has written down since it was first started,
+// Decisions returns those that the manager has written down since it was first started,
 // the oldest first. One that is the same as the last about its container is not
 // written down.
 func (h *headraceDaemons) Decisions() ([]Decision, error) {
@@ -82,7 +82,7 @@ type Mark struct {
 
 var markLine = regexp.MustCompile(`^(\d\d:\d\d:\d\d,\d\d\d) DEBUG .*Send to scheduler: in app=(appattempt_\S+) `)
 
-// Marks are those since LogMarks that are not older than from, the oldest first.
+// Marks returns those since LogMarks that are not older than from, the oldest first.
 func (rm *resourceManager) Marks(from time.Time) ([]Mark, error) {
 	text, err := os.ReadFile(rm.logFile("rm"))
 	if err != nil {

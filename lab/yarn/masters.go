@@ -58,14 +58,14 @@ func (m *Masters) Submit(job ShellJob) error {
 	return nil
 }
 
-// shellArguments are those of our own application masters.
+// shellArguments returns those of our own application masters.
 func shellArguments(job ShellJob) []string {
 	return []string{"--name", job.Name, "--queue", orDefault(job.Queue, "default"), "--priority", strconv.Itoa(job.Priority),
 		"--tasks", strconv.Itoa(orDefault(job.Containers, 1)), "--memory", strconv.Itoa(orDefault(job.Memory, 128)),
 		"--command", job.Command}
 }
 
-// Events are what has happened to a job so far.
+// Events returns what has happened to a job so far.
 func (m *Masters) Events(job string) ([]Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -61,7 +61,7 @@ func (n *namespace) do(f func() error) error {
 	})
 }
 
-// mounts are those in dir there, but not that of home.
+// mounts returns those in dir there, but not that of home.
 func (n *namespace) mounts(dir string) ([]string, error) {
 	if n == nil {
 		return nil, nil

@@ -87,7 +87,7 @@ type Queue struct {
 	Capacity int
 }
 
-// LowAndHigh are two queues: almost everything belongs to high, and low may use it
+// LowAndHigh returns two queues: almost everything belongs to high, and low may use it
 // as long as high does not.
 func LowAndHigh() []Queue {
 	return []Queue{{Name: "low", Capacity: 10}, {Name: "high", Capacity: 90}}

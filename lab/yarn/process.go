@@ -89,7 +89,7 @@ func (p *process) end(sig syscall.Signal) error {
 	}
 }
 
-// problem is what to say when the process has ended and should not have.
+// problem returns what to say when the process has ended and should not have.
 func (p *process) problem() error {
 	why := "exit status 0"
 	if p.err != nil {
@@ -98,7 +98,7 @@ func (p *process) problem() error {
 	return fmt.Errorf("the %s has ended: %s%s", p.name, why, p.quote())
 }
 
-// quote is the end of the log for the end of an error message.
+// quote returns the end of the log for the end of an error message.
 func (p *process) quote() string {
 	if s := tailOf(p.log); s != "" {
 		return "; " + filepath.Base(p.log) + " ends with:\n" + s
@@ -108,7 +108,7 @@ func (p *process) quote() string {
 
 const tailBytes = 3000
 
-// tailOf is the end of a file, whole lines; empty without any.
+// tailOf returns the end of a file, whole lines; empty without any.
 func tailOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -179,7 +179,7 @@ func (a App) Ended() bool {
 	return a.State == "FINISHED" || a.State == "FAILED" || a.State == "KILLED"
 }
 
-// Apps are all applications.
+// Apps returns all applications.
 func (rm *resourceManager) Apps(ctx context.Context) ([]App, error) {
 	var answer struct {
 		Apps struct {
@@ -190,7 +190,7 @@ func (rm *resourceManager) Apps(ctx context.Context) ([]App, error) {
 	return answer.Apps.App, err
 }
 
-// App is one application.
+// App returns one application.
 func (rm *resourceManager) App(ctx context.Context, id string) (App, error) {
 	var answer struct {
 		App App `json:"app"`

@@ -139,7 +139,7 @@ func (j ServiceJob) write(path string) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// MasterLog is what the application master of a service has logged so far.
+// MasterLog returns what the application master of a service has logged so far.
 func (s *Services) MasterLog(app string) (string, error) {
 	logs, err := s.c.ContainerLogs(app)
 	for name, text := range logs {

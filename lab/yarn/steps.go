@@ -49,7 +49,7 @@ func (in *installation) NewSteps(job string, count int, each time.Duration) (Ste
 	return s, os.WriteFile(s.script(), []byte(stepsScript), 0o755)
 }
 
-// script is one for each job: a shell reads it while it runs.
+// script returns one for each job: a shell reads it while it runs.
 func (s Steps) script() string { return s.Dir + ".sh" }
 
 // Hold has tasks stand still after each step until GoOn, also after the last.
@@ -60,7 +60,7 @@ func (s Steps) GoOn() error { return os.RemoveAll(s.holdFile()) }
 
 func (s Steps) holdFile() string { return s.Dir + ".hold" }
 
-// Command is the line for a ShellJob.
+// Command returns the line for a ShellJob.
 func (s Steps) Command() string {
 	return fmt.Sprintf("bash %s %s %d %s", s.script(), s.Dir, s.Count, strconv.FormatFloat(s.Each.Seconds(), 'f', -1, 64))
 }
@@ -72,7 +72,7 @@ type Attempt struct {
 	Done []time.Time
 }
 
-// LongestPause is the longest time between two steps.
+// LongestPause returns the longest time between two steps.
 func (a Attempt) LongestPause() time.Duration {
 	var longest time.Duration
 	for i := 1; i < len(a.Done); i++ {
@@ -81,7 +81,7 @@ func (a Attempt) LongestPause() time.Duration {
 	return longest
 }
 
-// Attempts are those that were begun, by task.
+// Attempts returns those that were begun, by task.
 func (s Steps) Attempts() (map[string][]Attempt, error) {
 	files, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -128,7 +128,7 @@ func readSteps(path string) ([]time.Time, error) {
 	return done, nil
 }
 
-// Done is how many steps were done, over all tasks and attempts.
+// Done returns how many steps were done, over all tasks and attempts.
 func (s Steps) Done() (int, error) {
 	tasks, err := s.Attempts()
 	if err != nil {
@@ -143,7 +143,7 @@ func (s Steps) Done() (int, error) {
 	return n, nil
 }
 
-// Lost is how many steps were done in vain: those of a task beyond what its best
+// Lost returns how many steps were done in vain: those of a task beyond what its best
 // attempt has done.
 func (s Steps) Lost() (int, error) {
 	tasks, err := s.Attempts()

@@ -67,7 +67,7 @@ func (c *Cluster) stopped() bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// hadoop are the clients and daemons of YARN in the order in which they are ended.
+// hadoop returns the clients and daemons of YARN in the order in which they are ended.
 func (c *Cluster) hadoop() []*process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *Cluster) AwaitIdle(ctx context.Context) error {
 	})
 }
 
-// leftovers are the processes that are neither daemons nor clients, and mounts.
+// leftovers returns the processes that are neither daemons nor clients, and mounts.
 func (c *Cluster) leftovers() ([]string, error) {
 	pids, err := belong.Processes(c.Dir)
 	if err != nil {

@@ -189,7 +189,7 @@ func (r *Run) Ended() bool { return r.client.gone() }
 // after its time-out, with others it goes on.
 func (r *Run) Kill() error { return r.client.kill() }
 
-// Output is what the client has written to standard output.
+// Output returns what the client has written to standard output.
 func (r *Run) Output() string {
 	text, _ := os.ReadFile(r.out)
 	return string(text)
@@ -213,13 +213,13 @@ type Event struct {
 	Reason string `json:"reason"`
 }
 
-// At is when it happened.
+// At returns when it happened.
 func (e Event) At() time.Time { return time.UnixMilli(e.AtMs) }
 
 // Preempted is the exit status of a container that YARN took away for somebody else.
 const Preempted = -102
 
-// Events are what our own application master has told so far.
+// Events returns what our own application master has told so far.
 func (r *Run) Events() []Event {
 	var events []Event
 	for line := range strings.Lines(r.Output()) {

@@ -114,7 +114,7 @@ func (d daemon) dies(t *testing.T, c *Cluster, g gate, id, state string) {
 	}
 }
 
-// doing is what a task does, or else the state that it is in.
+// doing returns what a task does, or else the state that it is in.
 func doing(task *wire.Task) string { return orDefault(task.Doing, task.State) }
 
 // awaitDoing returns the first task of a NodeManager that does something or is in a state.
@@ -167,13 +167,13 @@ func (g gate) open(t *testing.T, state string) {
 	}
 }
 
-// wait is a line of shell that ends when the gate is open.
+// wait returns a line of shell that ends when the gate is open.
 func (g gate) wait(state string) string {
 	return fmt.Sprintf("while [ -e %s ]; do sleep 0.05; done", g.file(state))
 }
 
-// command is that of a job which stays suspending at the gate: its handler of SIGTSTP
-// takes so long. Else empty.
+// command returns that of a job which stays suspending at the gate: its handler of
+// SIGTSTP takes so long. Else empty.
 func (g gate) command(state string) string {
 	if state != "suspending" {
 		return ""

@@ -19,7 +19,7 @@ import (
 // not hear of: much less than usual, and more than a task is silent on a busy machine.
 const taskTimeout = 30 * time.Second
 
-// frameworkJar is the plug-in for a framework.
+// frameworkJar returns the plug-in for a framework.
 func frameworkJar(t *testing.T, c *Cluster, framework string) string {
 	t.Helper()
 	jar := filepath.Join(c.o.Jars.Plugin, "..", "..", "..", framework, "target", "headrace-"+framework+".jar")
@@ -126,7 +126,7 @@ func (s *standstill) goOn(t *testing.T) {
 	})
 }
 
-// tasksHad is how many containers an application has had, its master's aside.
+// tasksHad returns how many containers an application has had, its master's aside.
 func tasksHad(t *testing.T, c *Cluster, r *Run) int {
 	t.Helper()
 	app := must(r.ID(t.Context()))(t)

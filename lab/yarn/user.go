@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// credential is what a process of an account has; nil for no account.
+// credential returns what a process of an account has; nil for no account.
 func credential(account string) (*syscall.Credential, error) {
 	if account == "" {
 		return nil, nil

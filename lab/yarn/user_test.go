@@ -125,7 +125,7 @@ func strangerSeesNothing(t *testing.T, c *Cluster, f *fill) {
 	}
 }
 
-// containers are those of NodeManager 0 that have not ended.
+// containers returns those of NodeManager 0 that have not ended.
 func containers(t *testing.T, c *Cluster) []string {
 	t.Helper()
 	var ids []string

@@ -45,7 +45,7 @@ func (f *Faulty) fail(method string) error {
 	return f.Fail(method, n)
 }
 
-// Calls is how often a method was called.
+// Calls returns how often a method was called.
 func (f *Faulty) Calls(method string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -151,7 +151,7 @@ func (i *inode) resident(r pagecache.Range, foreign bool, own *pinned) int64 {
 	return n
 }
 
-// count is the pages in memory of so many bytes.
+// count returns the pages in memory of so many bytes.
 func (i *inode) count(off, length int64) int64 {
 	var n int64
 	for _, in := range i.pages[off/pageSize : min(int64(len(i.pages)), (off+length)/pageSize)] {

@@ -65,7 +65,7 @@ func (m *Memory) pin(ctx context.Context, f *os.File, r pagecache.Range, progres
 	return p, nil
 }
 
-// ended is the reason to stop a Pin, if there is one.
+// ended returns the reason to stop a Pin, if there is one.
 func (m *Memory) ended(ctx context.Context) error {
 	if m.stop.Err() != nil {
 		return pagecache.ErrClosed

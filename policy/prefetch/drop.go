@@ -67,7 +67,7 @@ func NeedsCleanUp(r Room) bool {
 		r.MaxBlocks > 0 && float64(r.Blocks) >= cleanUpAt*float64(r.MaxBlocks)
 }
 
-// CleanUp is which holders lose their references because they ended without
+// CleanUp returns which holders lose their references because they ended without
 // saying so (ignem, section III.A.4). It is nobody while there is room enough.
 func CleanUp(r Room, holders []Holder) []Drop {
 	if !NeedsCleanUp(r) {

@@ -119,7 +119,7 @@ type Step struct {
 	Reason string
 }
 
-// Next is the next step of warming on one device.
+// Next returns the next step of warming on one device.
 //
 // References to what is in memory come first: they cost nothing and keep a block
 // from being released (section III.A.4 of ignem, which this follows). Blocks that

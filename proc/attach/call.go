@@ -68,7 +68,7 @@ func outputOf(fd int) Output {
 	return Output{Path: target}
 }
 
-// Limits are those that a command would have that this process runs.
+// Limits returns those that a command would have that this process runs.
 func Limits() []proc.Limit {
 	var out []proc.Limit
 	for resource := range resourceNames {
@@ -84,7 +84,7 @@ func Limits() []proc.Limit {
 	return out
 }
 
-// inheritedFiles is the soft limit of open files that this process was started
+// inheritedFiles returns the soft limit of open files that this process was started
 // with. Go raises it for itself, and only for a program that it starts puts it back.
 func inheritedFiles(now uint64) uint64 {
 	out, err := exec.Command("/bin/sh", "-c", "ulimit -S -n").Output()

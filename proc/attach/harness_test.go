@@ -253,7 +253,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// path is a file of the test.
+// path returns a file of the test.
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 func (w *world) read(name string) string {

@@ -54,7 +54,7 @@ func good() attach.Request {
 	return attach.Request{ID: "c1", Argv: []string{"true"}, Env: []string{"A=b"}, Cwd: "/"}
 }
 
-// with is a good request with a change.
+// with returns a good request with a change.
 func with(change func(*attach.Request)) attach.Request {
 	q := good()
 	change(&q)

@@ -32,7 +32,7 @@ func newRemoval(t *testing.T) *removal {
 	return r
 }
 
-// image is the newest checkpoint of a task in a store.
+// image returns the newest checkpoint of a task in a store.
 func image(t *testing.T, dir, task string) *checkpoint.Image {
 	t.Helper()
 	s, err := checkpoint.Open(dir, checkpoint.Options{})

@@ -61,7 +61,7 @@ func peerOf(conn *net.UnixConn) (Peer, error) {
 	return p, p.look()
 }
 
-// peerGroups are the supplementary groups that the peer had when it connected.
+// peerGroups returns the supplementary groups that the peer had when it connected.
 func peerGroups(fd uintptr) ([]uint32, error) {
 	buf := make([]byte, 4*64)
 	for {
@@ -127,10 +127,10 @@ var shortNames = [len(resourceNames)]string{
 	unix.RLIMIT_MSGQUEUE: "msgqueue", unix.RLIMIT_NICE: "nice", unix.RLIMIT_RTPRIO: "rtprio", unix.RLIMIT_RTTIME: "rttime",
 }
 
-// ResourceName is the name of a RLIMIT_ number as prlimit(1) has it.
+// ResourceName returns the name of a RLIMIT_ number as prlimit(1) has it.
 func ResourceName(resource int) string { return shortNames[resource] }
 
-// ResourceOf is the opposite of ResourceName; false for what is not one.
+// ResourceOf returns the opposite of ResourceName; false for what is not one.
 func ResourceOf(name string) (int, bool) {
 	i := slices.Index(shortNames[:], name)
 	return i, i >= 0 && name != ""

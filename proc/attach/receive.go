@@ -32,7 +32,7 @@ type Files struct {
 	Stdout, Stderr *os.File
 }
 
-// Stdio is what proc.Runtime.StartWith gets.
+// Stdio returns what proc.Runtime.StartWith gets.
 func (f Files) Stdio() proc.Stdio {
 	return proc.Stdio{Out: f.Stdout, Err: f.Stderr, Lifeline: f.Lifeline}
 }

@@ -52,7 +52,7 @@ type Output struct {
 	Path string `json:"path,omitempty"`
 }
 
-// Spec is the task that the request asks for, with the rights of the caller and
+// Spec returns the task that the request asks for, with the rights of the caller and
 // no more.
 func (q Request) Spec(p Peer) proc.Spec {
 	return proc.Spec{
@@ -63,7 +63,7 @@ func (q Request) Spec(p Peer) proc.Spec {
 	}
 }
 
-// Allowed are the wanted limits, none of them higher than the hard limits that a
+// Allowed returns the wanted limits, none of them higher than the hard limits that a
 // process has. Resources that it says nothing of are as it has them.
 func Allowed(wanted, have []proc.Limit) []proc.Limit {
 	out := make([]proc.Limit, 0, len(have))

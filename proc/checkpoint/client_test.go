@@ -21,7 +21,7 @@ func (m memory) clone() memory {
 	return c
 }
 
-// dstOf is the inverse of request.imageName.
+// dstOf returns the inverse of request.imageName.
 func dstOf(name string) uint64 {
 	var id uint64
 	if n, _ := fmt.Sscanf(name, "pagemap-shmem-%d", &id); n == 1 {

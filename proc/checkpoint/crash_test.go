@@ -13,7 +13,7 @@ import (
 
 const crashStoreEnv = "CHECKPOINT_TEST_CRASH_STORE"
 
-// crashMemory is the memory after a number of steps, the same in every process.
+// crashMemory returns the memory after a number of steps, the same in every process.
 func crashMemory(steps int) memory {
 	w := &world{rand.New(rand.NewPCG(77, 7)), make(memory)}
 	for range steps {

@@ -159,7 +159,7 @@ func (v *victim) kill() {
 	}
 }
 
-// dumpCommand is the criu that dumps it and lets it run.
+// dumpCommand returns the criu that dumps it and lets it run.
 func (v *victim) dumpCommand(w *Writer) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("HEADRACE_CRIU"), "dump", "-t", strconv.Itoa(v.pid), "-D", w.Dir(), "-o", "dump.log", "-v2",
 		"--leave-running", "--page-server", "--ps-socket", "3")

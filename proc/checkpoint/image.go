@@ -124,7 +124,7 @@ func (im *Image) corrupt(file string, err error) error {
 	return &CorruptError{Task: im.Task, Seq: im.Seq, File: filepath.Join(im.Dir, file), Err: err}
 }
 
-// chain is the images that a restore reads, the full one first.
+// chain returns the images that a restore reads, the full one first.
 func (im *Image) chain() []*Image {
 	var c []*Image
 	if im.parent != nil {
@@ -133,7 +133,7 @@ func (im *Image) chain() []*Image {
 	return append(c, im)
 }
 
-// size is how many bytes the files hold, not counting holes.
+// size returns how many bytes the files hold, not counting holes.
 func (m *manifest) size() int64 {
 	var n int64
 	for _, f := range m.Files {
@@ -147,7 +147,7 @@ func (m *manifest) size() int64 {
 	return n
 }
 
-// BytesToRead is what must be read to bring the task back: the files of the
+// BytesToRead returns what must be read to bring the task back: the files of the
 // whole chain.
 func (im *Image) BytesToRead() int64 {
 	var n int64

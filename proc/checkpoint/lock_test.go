@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// page is a memory of one page.
+// page returns a memory of one page.
 func page(b byte) memory { return memory{"pagemap-1": {0: bytes.Repeat([]byte{b}, pageSize)}} }
 
 // A lock is waited for, and its being taken is an error of its own.

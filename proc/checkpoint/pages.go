@@ -191,7 +191,7 @@ func (p *pagesWriter) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// size is the size of the finished pages file.
+// size returns the size of the finished pages file.
 func (p *pagesWriter) size() int64 {
 	if p.d.encoder != nil {
 		return p.pos

@@ -123,7 +123,7 @@ func (s *Store) progress(bytes int) {
 	}
 }
 
-// Free is the number of bytes that may still be written to the store.
+// Free returns the number of bytes that may still be written to the store.
 func (s *Store) Free() (int64, error) { return free(s.Dir) }
 
 func free(dir string) (int64, error) {
@@ -134,7 +134,7 @@ func free(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// Usage is the number of bytes that the store's files occupy. Files that vanish
+// Usage returns the number of bytes that the store's files occupy. Files that vanish
 // meanwhile are not counted, and such as are moved only once.
 func (s *Store) Usage() (int64, error) {
 	var sum int64

@@ -47,7 +47,7 @@ func parseRequest(b *[requestSize]byte) request {
 	}
 }
 
-// imageName is the base name of the pagemap image that the request is for.
+// imageName returns the base name of the pagemap image that the request is for.
 func (r request) imageName() (string, error) {
 	switch id := r.dst >> 8; r.dst & 0xff {
 	case 1:

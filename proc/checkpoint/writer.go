@@ -253,16 +253,16 @@ func (w *Writer) serve() error {
 	return nil
 }
 
-// Dir is the directory for criu dump -D.
+// Dir returns the directory for criu dump -D.
 func (w *Writer) Dir() string { return w.dir }
 
-// Seq is the number that the image will have.
+// Seq returns the number that the image will have.
 func (w *Writer) Seq() int { return w.seq }
 
 // Full says why the image has no parent; it is empty for an incremental one.
 func (w *Writer) Full() string { return w.full }
 
-// PageSocket is the connection to the page server, to be inherited by criu dump
+// PageSocket returns the connection to the page server, to be inherited by criu dump
 // --page-server --ps-socket. It belongs to the Writer: pass it on, do not close
 // it.
 func (w *Writer) PageSocket() *os.File { return w.client }

@@ -87,7 +87,7 @@ func unreadEvents(d linux.Descriptor, kind string) (*Loss, error) {
 		"%d bytes of unread %s events in descriptor %d, which a checkpoint would drop; try again when it has run and read them", n, kind, d.FD)}, nil
 }
 
-// queued is how many bytes can be read from a descriptor. It reads none.
+// queued returns how many bytes can be read from a descriptor. It reads none.
 func queued(d linux.Descriptor) (int, error) {
 	fd, err := d.Duplicate()
 	if err != nil {

@@ -45,7 +45,7 @@ func deletedFile(open []linux.Descriptor) (*Loss, error) {
 
 func kernelDev(dev uint64) uint64 { return uint64(unix.Major(dev))<<20 | uint64(unix.Minor(dev)) }
 
-// watches are the files that the inotify descriptors among these watch.
+// watches returns the files that the inotify descriptors among these watch.
 func watches(open []linux.Descriptor) (map[inode]bool, error) {
 	set := make(map[inode]bool)
 	for _, d := range open {

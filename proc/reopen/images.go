@@ -227,7 +227,7 @@ func (t *tree) readDescriptors(pid int, seen map[uint64]bool) error {
 	return nil
 }
 
-// access is what a descriptor with such flags needed.
+// access returns what a descriptor with such flags needed.
 func access(flags uint64) uint32 {
 	switch {
 	case flags&unix.O_PATH != 0:
@@ -292,7 +292,7 @@ func (p *path) only(pid int) bool {
 	return len(p.uses) > 0
 }
 
-// access is what all uses together needed.
+// access returns what all uses together needed.
 func (p *path) access() uint32 {
 	var a uint32
 	for _, u := range p.uses {

@@ -36,7 +36,7 @@ func newDump(t *testing.T) *dump {
 	return d
 }
 
-// identityOf is a creds_entry.
+// identityOf returns a creds_entry.
 func identityOf(uid, gid uint32, groups ...uint64) img.Message {
 	var m img.Message
 	for field := fieldNumber(img.CredsUID); field <= img.CredsFSGID; field += 2 {
@@ -48,7 +48,7 @@ func identityOf(uid, gid uint32, groups ...uint64) img.Message {
 	return m
 }
 
-// without is a message without the fields of a number.
+// without returns a message without the fields of a number.
 func without(m img.Message, num fieldNumber) img.Message {
 	return slices.DeleteFunc(slices.Clone(m), func(f img.Field) bool { return f.Num == num })
 }

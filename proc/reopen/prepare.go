@@ -134,7 +134,7 @@ func (h *Opened) sorted() []int {
 	return order
 }
 
-// selfLink is what leads to a descriptor of this process, for CRIU too.
+// selfLink returns what leads to a descriptor of this process, for CRIU too.
 func selfLink(fd int) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd) }
 
 func (h *Opened) openAll(t *tree, o Options) error {

@@ -58,7 +58,7 @@ func (a *account) running() time.Duration {
 	return a.runningFor + linux.Clock() - a.since
 }
 
-// total is the usage without processes that still live.
+// total returns the usage without processes that still live.
 func (a *account) total() proc.Usage {
 	u := a.before
 	u.User += a.user

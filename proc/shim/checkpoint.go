@@ -143,7 +143,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	return answer.Result, nil
 }
 
-// job is what the helper is asked for.
+// job returns what the helper is asked for.
 func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
 	lock, err := hasConnections(tree)
 	if err != nil {

@@ -47,7 +47,7 @@ type dumpAnswer struct {
 	Error  string                `json:"error,omitempty"`
 }
 
-// runDump is the main function of the dump helper: one job on stdin, one answer
+// runDump returns the main function of the dump helper: one job on stdin, one answer
 // on stdout.
 func runDump(in io.Reader, out io.Writer) error {
 	var job dumpJob
@@ -181,8 +181,8 @@ func storeFull(failure error) bool {
 	return strings.Contains(said, "No space left on device") || strings.Contains(said, "Disk quota exceeded")
 }
 
-// memoryFile is a file in memory, that a program reads from its start, or writes. With a
-// pipe, a child that the program has left behind would hold up who reads it.
+// memoryFile returns a file in memory, that a program reads from its start, or writes.
+// With a pipe, a child that the program has left behind would hold up who reads it.
 func memoryFile(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {

@@ -41,7 +41,7 @@ func runExec(args []string) error {
 	return err
 }
 
-// commandEnv is the environment of the command: that of the spec, with the marks,
+// commandEnv returns the environment of the command: that of the spec, with the marks,
 // by which its processes are told from others, and its pid.
 func commandEnv(spec proc.Spec, marks []string) []string {
 	added := slices.Clone(marks)
@@ -55,7 +55,7 @@ func commandEnv(spec proc.Spec, marks []string) []string {
 	return append(env, added...)
 }
 
-// firstValue is the value of a variable as getenv(3) finds it.
+// firstValue returns the value of a variable as getenv(3) finds it.
 func firstValue(env []string, name string) string {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {

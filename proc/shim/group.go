@@ -67,8 +67,8 @@ func (g *group) unlock() {
 	}
 }
 
-// resident is the task's memory and what of it is swapped, by its cgroup, or without
-// one by the share of each process in what they have in common. least is the
+// resident returns the task's memory and what of it is swapped, by its cgroup, or
+// without one by the share of each process in what they have in common. least is the
 // greatest process: what was allocated before it was in the cgroup is not counted
 // there.
 func (g *group) resident(use []memoryUse) (resident, swapped int64) {
@@ -185,7 +185,7 @@ func (p *processes) leavePIDs() {
 	}
 }
 
-// withoutMissing is the spec without directories of the task's own cgroup that are
+// withoutMissing returns the spec without directories of the task's own cgroup that are
 // not there, or not seen here: the task goes on outside them.
 func withoutMissing(spec proc.Spec) proc.Spec {
 	present := spec.Own.Present()

@@ -93,7 +93,7 @@ func (h *home) memory() (string, error) {
 	return dir, nil
 }
 
-// memoryForDeleted is a directory in it that is not there yet.
+// memoryForDeleted returns a directory in it that is not there yet.
 func (h *home) memoryForDeleted() (string, error) {
 	memory, err := h.memory()
 	if err != nil {

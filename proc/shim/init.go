@@ -114,13 +114,13 @@ func startExec(dir string, s proc.Spec) (int, error) {
 	})
 }
 
-// progressMark is the entry of the environment by which processes of a task are
+// progressMark returns the entry of the environment by which processes of a task are
 // known when nothing else tells (package proc, endOrphans); init has it too.
 func progressMark(dir string) string {
 	return proc.ProgressEnv + "=" + filepath.Join(dir, progressFile)
 }
 
-// taskEnv is the environment of the spec, with one addition: Go programs open
+// taskEnv returns the environment of the spec, with one addition: Go programs open
 // multipath TCP listeners by default, which CRIU cannot dump.
 func taskEnv(spec []string) []string {
 	const setting = "multipathtcp=0"

@@ -23,7 +23,7 @@ const (
 	ended                // the end is recorded
 )
 
-// state is the state for Stats.
+// state returns the state for Stats.
 func (p phase) state() headrace.TaskState {
 	switch p {
 	case running:
@@ -249,7 +249,7 @@ func (l *life) abandon(kill func()) bool {
 	return true
 }
 
-// dismiss is the end of a supervisor without processes. The task has not ended by
+// dismiss returns the end of a supervisor without processes. The task has not ended by
 // this, so no record of an end is written.
 func (l *life) dismiss() error {
 	l.mu.Lock()

@@ -91,7 +91,7 @@ func (d *perfData) read(mapped string) error {
 	return err
 }
 
-// missing are those of the files that are gone.
+// missing returns those of the files that are gone.
 func missing(list []perfData) (out []perfData) {
 	for _, d := range list {
 		if _, err := os.Lstat(d.Path); errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"headrace/proc"
 )
 
-// share is the part of the task that is done, as it says itself, or else as far
+// share returns the part of the task that is done, as it says itself, or else as far
 // as it has read the file that is its standard input; -1 when unknown.
 func share(tree []memoryUse, init int, spec proc.Spec) float64 {
 	if v := readProgress(progressFile); v >= 0 || spec.Stdin == "" {
@@ -26,7 +26,7 @@ func share(tree []memoryUse, init int, spec proc.Spec) float64 {
 	return -1
 }
 
-// readShare is how much of the regular file at its standard input a process, or
+// readShare returns how much of the regular file at its standard input a process, or
 // one that shares the open file with it, has read.
 func readShare(pid int) float64 {
 	var st unix.Stat_t

@@ -140,7 +140,7 @@ func filesForWriting(pid int, to map[[2]uint64]openFile) error {
 	return nil
 }
 
-// descriptors are those of its files, one of each.
+// descriptors returns those of its files, one of each.
 func (sv saved) descriptors() []linux.Descriptor {
 	list := make([]linux.Descriptor, len(sv.Files))
 	for i, f := range sv.Files {

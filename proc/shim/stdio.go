@@ -91,7 +91,7 @@ func makeProgressFile(spec proc.Spec) error {
 	return f.Close()
 }
 
-// logPaths are the files that its standard output and error may go to.
+// logPaths returns the files that its standard output and error may go to.
 func logPaths(spec proc.Spec) []string {
 	paths := []string{stdoutFile, stderrFile, spec.Output, spec.Stdout, spec.Stderr}
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })

@@ -57,7 +57,7 @@ func (s *stopper) stop(grace time.Duration) (proc.SuspendResult, error) {
 	return res, nil
 }
 
-// ownStops are the processes that the task has stopped itself, and that stay
+// ownStops returns the processes that the task has stopped itself, and that stay
 // stopped at a resume.
 func (s *stopper) ownStops(tree []linux.Stat) map[int]bool {
 	own := map[int]bool{}
@@ -124,7 +124,7 @@ func (s *stopper) stopAgainIfContinued() {
 	s.continued.Add(1)
 }
 
-// unlock is the end of lock for a task that is to stay stopped: what somebody has
+// unlock returns the end of lock for a task that is to stay stopped: what somebody has
 // continued meanwhile is stopped before it runs.
 func (s *stopper) unlock() error {
 	tree, err := s.processes.tree()

@@ -94,7 +94,7 @@ func (t *task) start() error {
 	return nil
 }
 
-// reportPair is the way by which the parts that start the command report, and are
+// reportPair returns the way by which the parts that start the command report, and are
 // answered: our end and theirs.
 func reportPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

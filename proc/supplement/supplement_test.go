@@ -14,7 +14,7 @@ import (
 	"headrace/internal/linux"
 )
 
-// travel is what happens to a record on its way.
+// travel returns what happens to a record on its way.
 func travel[T any](t *testing.T, v T) T {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -23,7 +23,7 @@ const slack = 1e-6
 
 func (a amount) fits(in amount) bool { return a.cpus <= in.cpus+slack && a.memory <= in.memory }
 
-// of is the share that a is of all, by what it has most of.
+// of returns the share that a is of all, by what it has most of.
 func (a amount) of(all amount) float64 {
 	return max(a.cpus/all.cpus, float64(a.memory)/float64(all.memory))
 }
@@ -107,7 +107,8 @@ func (t *task) parked() bool {
 	return !t.v.Starting && (t.v.State == headrace.Suspended || t.v.State == headrace.Checkpointed)
 }
 
-// resident is what it has in the memory of its node that is not on its way to swap.
+// resident returns what it has in the memory of its node that is not on its way to
+// swap.
 func (t *task) resident() int64 { return t.v.Resident - t.paging }
 
 // look takes down what there is, and what has changed.
@@ -241,10 +242,11 @@ func (s *Scheduler) wait(t *task) {
 // a container as killed that it has left to YARN.
 const claimed = 10 * time.Second
 
-// at is a time as the manager has them.
+// at returns a time as the manager has them.
 func at(now time.Duration) time.Time { return time.Time{}.Add(now) }
 
-// inOrder is the line in the queue's order: applications by priority, then as they came.
+// inOrder returns the line in the queue's order: applications by priority, then as they
+// came.
 func (q *queue) inOrder() []*task {
 	if q.sorted {
 		return q.line

@@ -49,7 +49,7 @@ type Queue struct {
 	Most  headrace.Priority `json:"most"`
 }
 
-// DefaultConfig is what YARN does when nothing is said, with two queues: almost
+// DefaultConfig returns what YARN does when nothing is said, with two queues: almost
 // everything belongs to the urgent one, and the other may use what that does not.
 func DefaultConfig() Config {
 	return Config{

@@ -43,7 +43,7 @@ func (s *Scheduler) preempt(now time.Duration) {
 	}
 }
 
-// victims are those who hold room in the order in which they give way: the last
+// victims returns those who hold room in the order in which they give way: the last
 // applications of the lowest priority first, of each the newest containers.
 func (q *queue) victims() []*task {
 	slices.SortFunc(q.running, func(a, b *task) int {
@@ -52,7 +52,7 @@ func (q *queue) victims() []*task {
 	return q.running
 }
 
-// excess is what each queue has to give back now, as a share of the cluster.
+// excess returns what each queue has to give back now, as a share of the cluster.
 func (s *Scheduler) excess() []float64 {
 	ideal, out, sum := s.ideal(), make([]float64, len(s.queues)), 0.0
 	for i, q := range s.queues {
@@ -69,10 +69,10 @@ func (s *Scheduler) excess() []float64 {
 	return out
 }
 
-// ideal is what each queue ought to have, as a share of the cluster: what it has up to
-// its guarantee, and of the rest what it asks for. The rest is offered to those that have
-// the least of what they are guaranteed, in proportion to that, until nobody wants more
-// (AbstractPreemptableResourceCalculator).
+// ideal returns what each queue ought to have, as a share of the cluster: what it has up
+// to its guarantee, and of the rest what it asks for. The rest is offered to those that
+// have the least of what they are guaranteed, in proportion to that, until nobody wants
+// more (AbstractPreemptableResourceCalculator).
 func (s *Scheduler) ideal() []float64 {
 	out, rest := make([]float64, len(s.queues)), 1.0
 	wants := func(i int) float64 {
@@ -209,8 +209,8 @@ func (s *Scheduler) giveWay(t *task, last bool, now time.Duration) {
 	}
 }
 
-// claim is the highest priority of those for whom t gives way in its own queue, 0 if
-// another queue waits for what it is guaranteed (headrace.yarn.rm.Room).
+// claim returns the highest priority of those for whom t gives way in its own queue, 0
+// if another queue waits for what it is guaranteed (headrace.yarn.rm.Room).
 func (s *Scheduler) claim(t *task) headrace.Priority {
 	if s.underserved(t.queue) {
 		return 0
@@ -223,7 +223,7 @@ func (s *Scheduler) claim(t *task) headrace.Priority {
 	return 0
 }
 
-// picture is what the manager sees of n.
+// picture returns what the manager sees of n.
 func picture(n *node, now time.Duration) *policy.Scene {
 	v := *n.v
 	v.Stores = slices.Clone(v.Stores)

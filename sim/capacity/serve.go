@@ -48,7 +48,7 @@ func (s *Scheduler) give(n *node) bool {
 	return false
 }
 
-// inTurn are the queues in the order in which they are offered room
+// inTurn returns the queues in the order in which they are offered room
 // (PriorityUtilizationQueueOrderingPolicy).
 func (s *Scheduler) inTurn() []*queue {
 	slices.SortFunc(s.queues, func(a, b *queue) int {

@@ -13,7 +13,7 @@ import (
 // clusters are the configurations of the results, in order.
 type clusters []sim.Config
 
-// clusters are those of the results.
+// clusters returns those of the results.
 func (s set) clusters() clusters {
 	var all clusters
 	for _, r := range s.results {

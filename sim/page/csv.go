@@ -56,7 +56,7 @@ func writeRows(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// given are the results that there are.
+// given returns the results that there are.
 func given(results []*sim.Result) []*sim.Result {
 	return slices.DeleteFunc(slices.Clone(results), func(r *sim.Result) bool { return r == nil })
 }

@@ -111,7 +111,7 @@ func (h headline) figures() []report.Figure {
 	})
 }
 
-// lonely are the figures of a single result.
+// lonely returns the figures of a single result.
 func (h headline) lonely() []report.Figure {
 	s, r := h.set, h.set.reference
 	figures := []report.Figure{{Value: unitEnergy.Format(energy(r)), Label: "drawn by all nodes", Note: report.Percent(r.Energy.Utilisation) + " busy on average"}}

@@ -115,7 +115,7 @@ func inventedOutcome(preemptions int) trace.Outcome {
 	return o
 }
 
-// inventedReading is a smaller workload that reads, under one policy with and
+// inventedReading returns a smaller workload that reads, under one policy with and
 // without warming.
 func inventedReading() []*sim.Result {
 	var results []*sim.Result

@@ -19,8 +19,8 @@ type About struct {
 	Facts []report.Fact `json:"facts,omitempty"`
 }
 
-// Page is the whole report: headline figures, charts with a sentence on how to read
-// each, all of Tables, and the configuration.
+// Page returns the whole report: headline figures, charts with a sentence on how to
+// read each, all of Tables, and the configuration.
 func Page(results []*sim.Result, about About) *report.Page {
 	s := newSet(results)
 	p := &report.Page{Title: "What would it do on this cluster?", Facts: about.Facts}

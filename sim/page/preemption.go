@@ -44,7 +44,7 @@ func (s set) mechanisms() *report.Stacks {
 // publishedName is the series of published values.
 const publishedName = "published"
 
-// oftenPanes are the distributions of preemptions per preempted task.
+// oftenPanes returns the distributions of preemptions per preempted task.
 func (s set) oftenPanes() *report.Panes {
 	panes := &report.Panes{
 		Title: "How often the same task had to leave",
@@ -76,7 +76,7 @@ func (s set) oftenPanes() *report.Panes {
 	return panes
 }
 
-// often is the share of preempted tasks that were preempted at least 1, 2, ...
+// often returns the share of preempted tasks that were preempted at least 1, 2, ...
 // times; nil when none were.
 func often(o trace.Outcome) []report.Point {
 	some, _ := preempted(o)
@@ -92,8 +92,8 @@ func often(o trace.Outcome) []report.Point {
 	return points
 }
 
-// rate is the share of runs that ended by preemption, or, where it is not known how
-// often tasks came to run, that of tasks that were preempted.
+// rate returns the share of runs that ended by preemption, or, where it is not known
+// how often tasks came to run, that of tasks that were preempted.
 func rate(p trace.Preempted) float64 {
 	if p.Scheduled > 0 {
 		return share(p.Preemptions, p.Scheduled)
@@ -137,7 +137,7 @@ func (s set) shares(title string, names []string, of func(r *sim.Result, i int) 
 	return t
 }
 
-// fine is a share with two decimals, as the tables of the paper have it.
+// fine returns a share with two decimals, as the tables of the paper have it.
 func fine(v float64) report.Cell {
 	c := report.Num(v, report.UnitPercent)
 	if c.Value != nil {

@@ -37,20 +37,20 @@ func (p published) note(v float64) string {
 	return "; published: " + report.Percent(v)
 }
 
-// publishedWaste is the share of what was used that was wasted.
+// publishedWaste returns the share of what was used that was wasted.
 func publishedWaste(r *sim.Result) float64 {
 	share, _ := paper.GoogleDay().Waste(string(r.Policy), r.Medium)
 	return share
 }
 
-// publishedChange is how a policy changes the response of a band's jobs, against
+// publishedChange returns how a policy changes the response of a band's jobs, against
 // another on the same medium: -0.74 is 74 % shorter.
 func publishedChange(p, against policy.Name, medium, band string) float64 {
 	r, _ := paper.GoogleDay().Response(string(p), string(against), medium, band)
 	return r.Change
 }
 
-// publishedResponse is that against kill, as a multiple.
+// publishedResponse returns that against kill, as a multiple.
 func publishedResponse(r *sim.Result, band string) float64 {
 	if change := publishedChange(r.Policy, policy.Kill, r.Medium, band); change != 0 {
 		return 1 + change
@@ -58,7 +58,7 @@ func publishedResponse(r *sim.Result, band string) float64 {
 	return 0
 }
 
-// publishedOften is the share of preempted tasks that were preempted at least so
+// publishedOften returns the share of preempted tasks that were preempted at least so
 // often (figure 1c).
 func publishedOften(times int) float64 {
 	p := paper.GoogleDay()
@@ -73,7 +73,7 @@ func publishedOften(times int) float64 {
 	return missing
 }
 
-// publishedBands are the rates of table 1, with that of all tasks behind them.
+// publishedBands returns the rates of table 1, with that of all tasks behind them.
 func publishedBands(i int) float64 {
 	p := paper.GoogleDay()
 	if i < len(p.Bands) {

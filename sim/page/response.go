@@ -44,7 +44,7 @@ func (s set) responseBars() *report.Bars {
 	return bars
 }
 
-// responsePanes are the distributions, bands by media.
+// responsePanes returns the distributions, bands by media.
 func (s set) responsePanes() *report.Panes {
 	facets := s.facets()
 	panes := &report.Panes{
@@ -83,7 +83,7 @@ func (s set) responsePanes() *report.Panes {
 	return panes
 }
 
-// cumulative is the curve of a distribution.
+// cumulative returns the curve of a distribution.
 func cumulative(s sim.Spread) []report.Point {
 	points := make([]report.Point, len(s.At))
 	for i, v := range s.At {

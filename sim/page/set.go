@@ -99,7 +99,7 @@ type facet struct {
 	names []string
 }
 
-// facets are the results of each medium, with those that it makes no difference to.
+// facets returns the results of each medium, with those that it makes no difference to.
 func (s set) facets() []facet {
 	media := s.media
 	if len(media) == 0 {
@@ -119,7 +119,7 @@ func (s set) facets() []facet {
 	return all
 }
 
-// find is the first result of a policy on a medium.
+// find returns the first result of a policy on a medium.
 func (s set) find(p policy.Name, medium string) *sim.Result {
 	for _, r := range s.results {
 		if r.Policy == p && r.Medium == medium {
@@ -129,7 +129,7 @@ func (s set) find(p policy.Name, medium string) *sim.Result {
 	return nil
 }
 
-// values are one measure of all results.
+// values returns one measure of all results.
 func (s set) values(of func(*sim.Result) float64) []float64 {
 	values := make([]float64, len(s.results))
 	for i, r := range s.results {
@@ -179,7 +179,7 @@ func makespan(r *sim.Result) float64 {
 
 func energy(r *sim.Result) float64 { return r.Energy.Joules / kilowattHour }
 
-// response is the mean response of a band's jobs, in seconds.
+// response returns the mean response of a band's jobs, in seconds.
 func response(r *sim.Result, name string) float64 {
 	if b := r.Band(name); b.Response.N > 0 {
 		return b.Response.Mean
@@ -195,12 +195,12 @@ func quantile(s sim.Spread, q float64) float64 {
 	return s.Quantile(q)
 }
 
-// toReference is a measure as a multiple of the reference's.
+// toReference returns a measure as a multiple of the reference's.
 func (s set) toReference(of func(*sim.Result) float64) func(*sim.Result) float64 {
 	return func(r *sim.Result) float64 { return ratio(of(r), of(s.reference)) }
 }
 
-// preempted is how many tasks had to leave at least once, and how many there are.
+// preempted returns how many tasks had to leave at least once, and how many there are.
 func preempted(o trace.Outcome) (some, all int) {
 	for i, n := range o.Times {
 		all += n

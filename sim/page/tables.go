@@ -18,7 +18,7 @@ const (
 	unitFine = report.Unit("%.")
 )
 
-// Tables are the results in figures, a row for each: waste and energy, what the
+// Tables returns the results in figures, a row for each: waste and energy, what the
 // waste was, response of the jobs of each band, preemptions, what preemption moved,
 // and how inputs were read when there are any. They are for a terminal as well as
 // for a page.
@@ -154,7 +154,7 @@ func (s set) causeTable() *report.Table {
 		"Killed: running that was thrown away. Dump, restore, page-in: standing still meanwhile. Stop: being stopped, killed and started.", columns)
 }
 
-// responseTables are one for each band, the most urgent last.
+// responseTables returns one for each band, the most urgent last.
 func (s set) responseTables() []*report.Table {
 	var tables []*report.Table
 	for _, name := range s.bands {
@@ -219,7 +219,7 @@ func (s set) ioTable() *report.Table {
 		"Stores busy: the share of the makespan in which the average store of checkpoints was. Most stored: on all nodes together.", moved)
 }
 
-// reading is a measure of results that have inputs.
+// reading returns a measure of results that have inputs.
 func reading(of func(*sim.ReadingResult) float64) func(*sim.Result) float64 {
 	return func(r *sim.Result) float64 {
 		if r.Reading == nil {

@@ -38,7 +38,7 @@ func (s set) wasteSection(p *report.Page) {
 		report.Block{Table: s.wasteTable()}, report.Block{Table: s.causeTable()})
 }
 
-// group is a measure as bars, with a line at the reference's if asked for.
+// group returns a measure as bars, with a line at the reference's if asked for.
 func (s set) group(c column, line bool) report.BarGroup {
 	g := report.BarGroup{Title: c.title, Unit: c.unit, Better: c.better, Values: s.values(c.of)}
 	if same(g.Values) {

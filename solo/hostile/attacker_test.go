@@ -170,7 +170,7 @@ func envelope(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 }
 
-// messages are the messages of a stream, together, and its end.
+// messages returns the messages of a stream, together, and its end.
 func messages(b []byte) (all, end []byte) {
 	for len(b) >= 5 {
 		n := int(binary.BigEndian.Uint32(b[1:5]))

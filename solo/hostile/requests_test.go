@@ -57,7 +57,7 @@ var requests = map[protoreflect.FullName]func(a *attacker) proto.Message{
 
 func verbOn(a *attacker) proto.Message { return &wire.VerbRequest{Id: a.task, Grace: 0.001} }
 
-// command is a request for a task of the attacker's that waits, held.
+// command returns a request for a task of the attacker's that waits, held.
 func (a *attacker) command(script string) *wire.RunRequest {
 	return &wire.RunRequest{
 		Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Cwd: "/", Cpus: 0.001, Held: true,

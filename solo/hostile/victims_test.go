@@ -89,7 +89,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// rootsTask is a task of root's, checkpointed where that is possible.
+// rootsTask returns a task of root's, checkpointed where that is possible.
 func (w *world) rootsTask() string {
 	w.Helper()
 	res, err := w.client.Run(w.ctx(), &wire.RunRequest{
@@ -114,7 +114,7 @@ func (w *world) await(id, state string) {
 	}, func() string { return task.State + " (" + task.Reason + ")" })
 }
 
-// supervisors are the processes whose command lines or environments are of the
+// supervisors returns the processes whose command lines or environments are of the
 // victims' tasks.
 func (w *world) supervisors() []int {
 	entries, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -133,8 +133,8 @@ func (w *world) supervisors() []int {
 	return pids
 }
 
-// victimMain is the victim's client: it hands in work and prints what it is called,
-// or, if the marker is "work", sees one task through.
+// victimMain returns the victim's client: it hands in work and prints what it is
+// called, or, if the marker is "work", sees one task through.
 func victimMain(in io.Reader, out io.Writer) int {
 	b, err := readBriefing(in)
 	if err == nil && b.Marker == "work" {
@@ -228,7 +228,7 @@ func reaches(ctx context.Context, tasks wireconnect.TaskServiceClient, id, state
 	}
 }
 
-// look is the state of everything that must not change, by name.
+// look returns the state of everything that must not change, by name.
 func (w *world) look() map[string]string {
 	w.Helper()
 	state := map[string]string{}
@@ -273,7 +273,7 @@ func (w *world) look() map[string]string {
 	return state
 }
 
-// stateOf is what of a file must stay: all but when it was read.
+// stateOf returns what of a file must stay: all but when it was read.
 func (w *world) stateOf(path string) string {
 	info, err := os.Lstat(path)
 	if err != nil {

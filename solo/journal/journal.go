@@ -83,7 +83,7 @@ func Open(dir string) (*DB, error) {
 	return j, nil
 }
 
-// Requests is the part of the database that belongs to package data.
+// Requests returns the part of the database that belongs to package data.
 func (j *DB) Requests() data.Table { return requestTable{j.db} }
 
 type requestTable struct{ db *bolt.DB }

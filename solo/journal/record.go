@@ -158,7 +158,7 @@ type Intent struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// Doing is what the intent, if there is one, does to the task.
+// Doing returns what the intent, if there is one, does to the task.
 func (in *Intent) Doing() headrace.Operation {
 	if in == nil {
 		return headrace.Idle

@@ -80,7 +80,7 @@ func (w *taskWorld) needCRIU() {
 	w.rt.CRIU = c.Path
 }
 
-// spec is a task that is a runner.
+// spec returns a task that is a runner.
 func (w *taskWorld) spec(d *dealer, argv ...string) proc.Spec {
 	return proc.Spec{
 		ID: "t", Argv: argv, Cwd: "/", Umask: 0o22,

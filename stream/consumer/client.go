@@ -123,7 +123,7 @@ func (c *Client) await(ctx context.Context) (protocol.Welcome, error) {
 	return *c.welcome, nil
 }
 
-// Welcome is what the daemon said of the stream when the client first connected.
+// Welcome returns what the daemon said of the stream when the client first connected.
 func (c *Client) Welcome() protocol.Welcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,7 +287,7 @@ func (c *Client) Close() error {
 // Failed is closed when the client has failed for good; Err then tells why.
 func (c *Client) Failed() <-chan struct{} { return c.failed }
 
-// Err is the final error of the client, nil as long as there is none.
+// Err returns the final error of the client, nil as long as there is none.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

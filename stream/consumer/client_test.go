@@ -545,7 +545,7 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// script is a daemon that says what it is told to, and then waits for the other
+// script returns a daemon that says what it is told to, and then waits for the other
 // end.
 func script(t *testing.T, say func(k *protocol.Conn, sock *net.UnixConn)) string {
 	path := t.TempDir() + "/s"

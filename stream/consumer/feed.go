@@ -74,7 +74,7 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 	}
 }
 
-// inputFailed is the outcome for damaged input; another error is left as it is.
+// inputFailed returns the outcome for damaged input; another error is left as it is.
 func (r *runner) inputFailed(err error) (outcome, error) {
 	var d *DataError
 	if !errors.As(err, &d) {

@@ -30,7 +30,7 @@ type piece struct {
 	n     int
 }
 
-// end is how much lies in an arena.
+// end returns how much lies in an arena.
 func (a *arena) end() uint64 {
 	if a.file != nil {
 		return uint64(a.was.Size)
@@ -38,7 +38,7 @@ func (a *arena) end() uint64 {
 	return uint64(len(a.mem))
 }
 
-// piece is a piece that lies within an arena.
+// piece returns a piece that lies within an arena.
 func (a *arena) piece(off uint64, n uint32) piece {
 	p := piece{arena: a, at: int64(off), n: int(n)}
 	if a.file == nil {
@@ -49,7 +49,7 @@ func (a *arena) piece(off uint64, n uint32) piece {
 
 func (p piece) inFile() bool { return p.arena.file != nil }
 
-// rest is the piece without its first bytes.
+// rest returns the piece without its first bytes.
 func (p piece) rest(skip int) piece {
 	p.n -= skip
 	if p.inFile() {
@@ -60,7 +60,7 @@ func (p piece) rest(skip int) piece {
 	return p
 }
 
-// bytes are the first bytes of the piece, as many as buf takes if they have to be
+// bytes returns the first bytes of the piece, as many as buf takes if they have to be
 // read.
 func (p piece) bytes(buf []byte) ([]byte, error) {
 	if !p.inFile() {

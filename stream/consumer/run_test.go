@@ -80,7 +80,7 @@ func runnerEnviron() []string {
 	return append(os.Environ(), runnerEnv+"=1", "GORACE=atexit_sleep_ms=0 exitcode=66")
 }
 
-// children are those of all of its threads.
+// children returns those of all of its threads.
 func (r *running) children() (pids []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
 	for _, l := range lists {
@@ -121,7 +121,7 @@ func (r *running) output() string {
 	return string(b)
 }
 
-// says is what is on its standard error.
+// says returns what is on its standard error.
 func (r *running) says() string {
 	r.t.Helper()
 	b, err := os.ReadFile(r.err)
@@ -143,7 +143,7 @@ func (r *running) awaitOutput(text string) {
 	}, r.output)
 }
 
-// plain is what is in a unit.
+// plain returns what is in a unit.
 func (u *testUnit) plain(t testing.TB) []byte {
 	t.Helper()
 	if u.codec == protocol.Plain {
@@ -154,7 +154,7 @@ func (u *testUnit) plain(t testing.TB) []byte {
 	return out
 }
 
-// expected is what a command reads that is given these units.
+// expected returns what a command reads that is given these units.
 func (d *dealer) expected(ids []uint32) []byte {
 	d.t.Helper()
 	var b []byte

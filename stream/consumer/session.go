@@ -256,7 +256,7 @@ func (c *Client) tell() {
 	}
 }
 
-// news is what has to be said on s, and is taken for said. Callers hold mu and
+// news returns what has to be said on s, and is taken for said. Callers hold mu and
 // sending.
 func (c *Client) news(s *session) []protocol.Message {
 	news := c.results

@@ -105,7 +105,7 @@ func (r *running) over() bool {
 	return err != nil || linux.Dead(st.State)
 }
 
-// slowCat is a command that says ready and then copies its input, with pauses.
+// slowCat returns a command that says ready and then copies its input, with pauses.
 // It is one process: a shell would be in the middle of starting another now and
 // then, and the supervisor stops it only after continuing all for a moment.
 func slowCat(block int, pause time.Duration) []string {

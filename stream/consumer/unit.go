@@ -36,13 +36,13 @@ type Unit struct {
 	whole bool
 }
 
-// ID is the number of the unit in its stream.
+// ID returns the number of the unit in its stream.
 func (u *Unit) ID() uint32 { return u.id }
 
-// Path is the file that the unit begins in; any bytes but NUL.
+// Path returns the file that the unit begins in; any bytes but NUL.
 func (u *Unit) Path() string { return u.path }
 
-// Offset is where in that file the unit begins, in bytes.
+// Offset returns where in that file the unit begins, in bytes.
 func (u *Unit) Offset() uint64 { return u.offset }
 
 // Codec tells how the unit's bytes are compressed; Open decompresses.
@@ -92,7 +92,7 @@ func (u *Unit) use(f func(p piece) (n int, err error)) error {
 	return err
 }
 
-// checked is the outcome of a read of a file: that it has changed counts more than
+// checked returns the outcome of a read of a file: that it has changed counts more than
 // anything else.
 func (u *Unit) checked(a *arena, err error) error {
 	var failed *readError

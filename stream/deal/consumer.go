@@ -56,18 +56,18 @@ type consumer struct {
 	finishing, fenced, doomed bool
 }
 
-// Attempt is the newest attempt of a consumer; 0 before the first.
+// Attempt returns the newest attempt of a consumer; 0 before the first.
 func (d *Dealer) Attempt(consumer uint32) uint32 { return d.consumers[consumer].attempt }
 
-// Given is how many units a consumer has been given, and the size of those of them
+// Given returns how many units a consumer has been given, and the size of those of them
 // that it has consumed.
 func (d *Dealer) Given(consumer int) (units int, bytes int64) {
 	c := d.consumers[consumer]
 	return len(c.units), c.bytes
 }
 
-// DealtBytes is the size of what all consumers have consumed, and of blocks without
-// records.
+// DealtBytes returns the size of what all consumers have consumed, and of blocks
+// without records.
 func (d *Dealer) DealtBytes() int64 {
 	n := d.emptyBytes
 	for _, c := range d.consumers {
@@ -142,7 +142,7 @@ func (d *Dealer) Detach(consumer uint32) bool {
 	return true
 }
 
-// Left is the entry that says what an attempt had when it left; nil: it has come
+// Left returns the entry that says what an attempt had when it left; nil: it has come
 // back, is about to, or is over.
 func (d *Dealer) Left(consumer, attempt uint32) *Entry {
 	c := d.consumers[consumer]

@@ -69,7 +69,7 @@ func New(p *Plan, consumers int, resident func(unit uint32, file int) int64) *De
 	return d
 }
 
-// Effects are those that have come up since the last call.
+// Effects returns those that have come up since the last call.
 func (d *Dealer) Effects() []Effect {
 	list := d.effects
 	d.effects = nil
@@ -87,7 +87,7 @@ func (d *Dealer) set(id uint32, to unitState) {
 	}
 }
 
-// Err is why nothing is dealt any more, nil as long as something is.
+// Err returns why nothing is dealt any more, nil as long as something is.
 func (d *Dealer) Err() error { return d.err }
 
 // Fail ends the dealing, and tells whether it had not ended before.
@@ -110,7 +110,7 @@ func (d *Dealer) Present() int {
 	return n
 }
 
-// Ready is the number of units that are in memory and belong to nobody.
+// Ready returns the number of units that are in memory and belong to nobody.
 func (d *Dealer) Ready() int { return len(d.ready) }
 
 // Wanted tells whether a unit has to be brought at all.

@@ -33,7 +33,7 @@ type Entry struct {
 
 var journalSums = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode is a length, a checksum and the fields as varints; the units are
+// Encode returns a length, a checksum and the fields as varints; the units are
 // differences, small because neighbours are dealt one after the other.
 func (e *Entry) Encode() []byte {
 	b := make([]byte, 8, 32+2*len(e.Units))

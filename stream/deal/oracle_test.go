@@ -69,7 +69,7 @@ func (w *world) dealer() *Dealer {
 	return New(w.p, len(w.seats), func(id uint32, _ int) int64 { return w.warm[id] })
 }
 
-// state is where a unit is, from the lists.
+// state returns where a unit is, from the lists.
 func (w *world) state(id uint32) unitState {
 	is := todo
 	if w.empty[id] {
@@ -91,7 +91,7 @@ func (w *world) state(id uint32) unitState {
 
 func (w *world) whole(id uint32) bool { return w.p.whole(&w.p.Files[w.p.FileOf(id)]) }
 
-// best is the unit that is next for whoever is, by looking at all of them.
+// best returns the unit that is next for whoever is, by looking at all of them.
 func (w *world) best() (id uint32, act Act, ok bool) {
 	share := -1.0
 	for u := range w.p.Units {
@@ -113,7 +113,7 @@ func (w *world) best() (id uint32, act Act, ok bool) {
 	return id, act, ok
 }
 
-// expect is what the dealer has to do now for those who wait.
+// expect returns what the dealer has to do now for those who wait.
 func (w *world) expect() (list []Effect) {
 	if slices.ContainsFunc(w.seats, func(s *seat) bool { return s.lost }) {
 		return nil

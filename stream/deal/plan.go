@@ -84,7 +84,7 @@ func (p *Plan) Add(path string, id fileset.Identity, codec protocol.Codec) error
 	return nil
 }
 
-// newUnits is how many units the file adds: none if it went into the last batch.
+// newUnits returns how many units the file adds: none if it went into the last batch.
 func (p *Plan) newUnits(f *File) uint32 {
 	if f.First < p.Units {
 		return 0
@@ -104,7 +104,7 @@ func (p *Plan) addSmall(f *File) {
 	p.batchFiles, p.batchBytes = 1, f.Size
 }
 
-// blockSize is the block for a file of some size: a 64th of it within bounds, so
+// blockSize returns the block for a file of some size: a 64th of it within bounds, so
 // that the consumers of a small file all get some. It depends on nothing else,
 // so that streams can share a scan.
 func blockSize(size int64) int {
@@ -115,7 +115,7 @@ func blockSize(size int64) int {
 	return b
 }
 
-// FileOf is the index of the file that a unit begins with.
+// FileOf returns the index of the file that a unit begins with.
 func (p *Plan) FileOf(unit uint32) int {
 	i, found := slices.BinarySearch(p.starts, unit)
 	if !found {
@@ -129,7 +129,7 @@ func (p *Plan) FileOf(unit uint32) int {
 	return i
 }
 
-// Batch is the files of a batch: the indices [from, to) without empty ones.
+// Batch returns the files of a batch: the indices [from, to) without empty ones.
 func (p *Plan) Batch(unit uint32) (from, to int) {
 	from = p.FileOf(unit)
 	for to = from; to < len(p.Files) && p.Files[to].First <= unit; to++ {
@@ -137,7 +137,7 @@ func (p *Plan) Batch(unit uint32) (from, to int) {
 	return from, to
 }
 
-// UnitBytes is how many bytes of files a unit stands for: those of its block,
+// UnitBytes returns how many bytes of files a unit stands for: those of its block,
 // wherever its records end. Over all units it is the size of the files.
 func (p *Plan) UnitBytes(unit uint32) int64 {
 	i := p.FileOf(unit)

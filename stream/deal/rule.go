@@ -55,7 +55,7 @@ func (r Rule) Check() error {
 	return nil
 }
 
-// String is the rule for people.
+// String returns the rule for people.
 func (r Rule) String() string {
 	switch r.Split {
 	case Lines:
@@ -69,7 +69,7 @@ func (r Rule) String() string {
 	return string(r.Split)
 }
 
-// Context is how many bytes before a block Cut needs to see.
+// Context returns how many bytes before a block Cut needs to see.
 func (r Rule) Context() int {
 	if r.Split == Lines {
 		return len(r.Delimiter)
@@ -77,7 +77,7 @@ func (r Rule) Context() int {
 	return 0
 }
 
-// Cut is the distance from off to the first record that starts at off or later,
+// Cut returns the distance from off to the first record that starts at off or later,
 // when data holds the bytes of the file from off on and prev those before it (at
 // least Context of them, or all there are). It is -1 when none is known to start
 // inside data or right behind it.

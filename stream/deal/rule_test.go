@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// oracleStarts are all places where a record may start, found the slow way: the
+// oracleStarts returns all places where a record may start, found the slow way: the
 // beginning, and behind every delimiter, wherever it is.
 func oracleStarts(r Rule, data []byte) map[int]bool {
 	starts := map[int]bool{0: true, len(data): true}

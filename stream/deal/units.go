@@ -108,10 +108,10 @@ func (u *unitQueue) add(id uint32, file int) {
 	u.todo++
 }
 
-// place is the position of a unit in the queue, false for one of another kind.
+// place returns the position of a unit in the queue, false for one of another kind.
 func (u *unitQueue) place(id uint32) (int, bool) { return slices.BinarySearch(u.units, id) }
 
-// of is the queue that a unit is in, nil if it is a block, and its place there.
+// of returns the queue that a unit is in, nil if it is a block, and its place there.
 func (u *Units) of(id uint32) (*unitQueue, int) {
 	for _, k := range []*unitQueue{&u.batches, &u.wholes} {
 		if i, ok := k.place(id); ok {
@@ -134,10 +134,10 @@ func (u *Units) set(id uint32, to unitState) {
 	}
 }
 
-// Undealt is the number of units that nobody has been given.
+// Undealt returns the number of units that nobody has been given.
 func (u *Units) Undealt() int { return u.count[todo] + u.count[ready] }
 
-// Committed is the number of units of consumers that are through.
+// Committed returns the number of units of consumers that are through.
 func (u *Units) Committed() int { return u.count[done] }
 
 // Todo tells whether a unit has to be brought for whoever comes.
@@ -146,7 +146,7 @@ func (u *Units) Todo(id uint32) bool { return u.state[id] == todo }
 // Fetched tells whether a consumer waits for this very unit.
 func (u *Units) Fetched(id uint32) bool { return u.fetches[id].c != nil }
 
-// Fetches are all units that consumers wait for.
+// Fetches returns all units that consumers wait for.
 func (u *Units) Fetches() iter.Seq[uint32] { return maps.Keys(u.fetches) }
 
 // returned takes note that a unit is to be brought again.
@@ -178,10 +178,10 @@ func (u *Units) taken(id uint32) {
 	u.left[u.plan.FileOf(id)]--
 }
 
-// LeftOf is how many units of a file with blocks are to be brought.
+// LeftOf returns how many units of a file with blocks are to be brought.
 func (u *Units) LeftOf(file int) uint32 { return u.left[file] }
 
-// NextFile is the file that is to be read next: on a device of which none is being
+// NextFile returns the file that is to be read next: on a device of which none is being
 // read, the first one that is read anyway, for others, else the first. From then on
 // it is being read, until LeaveFile.
 func (u *Units) NextFile(readAnyway func(file int) bool) (file int, ok bool) {
@@ -202,7 +202,7 @@ func (u *Units) NextFile(readAnyway func(file int) bool) (file int, ok bool) {
 	return file, true
 }
 
-// choose is the place in pending of the next file; -1 for none.
+// choose returns the place in pending of the next file; -1 for none.
 func (u *Units) choose(busy map[uint64]bool, readAnyway func(file int) bool) int {
 	u.pending = slices.DeleteFunc(u.pending, func(f int) bool { return u.left[f] == 0 })
 	free := func(f int) bool { return !busy[u.plan.Files[f].Dev] }
@@ -222,10 +222,10 @@ func (u *Units) LeaveFile(file int) {
 	u.putBack(file)
 }
 
-// AllBatches is how many batches there are. It may be called by any goroutine.
+// AllBatches returns how many batches there are. It may be called by any goroutine.
 func (u *Units) AllBatches() int { return len(u.batches.units) }
 
-// Batches is how many batches are to be brought.
+// Batches returns how many batches are to be brought.
 func (u *Units) Batches() int { return u.batches.todo }
 
 // NextBatches are up to n batches that are to be brought, those first that a consumer
@@ -247,8 +247,8 @@ func (u *Units) NextBatches(n int) (ids []uint32) {
 	return ids
 }
 
-// NextWholes are the next files that are dealt whole, with their units. Which of them
-// comes first depends on what is in memory.
+// NextWholes returns the next files that are dealt whole, with their units. Which of
+// them comes first depends on what is in memory.
 func (u *Units) NextWholes() iter.Seq2[uint32, int] {
 	return func(yield func(unit uint32, file int) bool) {
 		w := &u.wholes
@@ -265,7 +265,7 @@ func (u *Units) NextWholes() iter.Seq2[uint32, int] {
 	}
 }
 
-// Wholes is how many files that are dealt whole are to be dealt.
+// Wholes returns how many files that are dealt whole are to be dealt.
 func (u *Units) Wholes() int { return u.wholes.todo }
 
 // pickWhole picks the next file that is dealt as one unit: of the next ones the
@@ -289,7 +289,7 @@ func (u *Units) pickWhole() (id uint32, ok bool) {
 	return id, true
 }
 
-// residentShare is the part of a whole file that is in memory, as far as is known.
+// residentShare returns the part of a whole file that is in memory, as far as is known.
 func (u *Units) residentShare(id uint32, file int) float64 {
 	size := u.plan.Files[file].Size
 	if size == 0 {

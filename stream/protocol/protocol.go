@@ -287,8 +287,8 @@ type codec struct {
 	parsing, bad bool
 }
 
-// field is a number of n bytes, the first the most significant. What is sent is only
-// read: several connections may send one message.
+// field returns a number of n bytes, the first the most significant. What is sent is
+// only read: several connections may send one message.
 func field[T uint8 | uint32 | uint64 | int32](c *codec, n int, v *T) *codec {
 	if !c.parsing {
 		for n--; n >= 0; n-- {

@@ -119,7 +119,7 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 	return nil
 }
 
-// reader is the one for the device of a file.
+// reader returns the one for the device of a file.
 func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
 	f, err := b.f.open(file)
 	if err != nil {

@@ -164,7 +164,8 @@ func (f *Feed) detach(i int) {
 	f.deal.Units.LeaveFile(i)
 }
 
-// Resident is how much of a file that is dealt whole is in memory, as far as is known.
+// Resident returns how much of a file that is dealt whole is in memory, as far as is
+// known.
 func (f *Feed) Resident(id uint32, file int) int64 {
 	if w := f.followed[id]; w != nil {
 		return w.Resident()
@@ -183,7 +184,7 @@ func (f *Feed) unfollow(id uint32) {
 	}
 }
 
-// toFollow are the next whole files that are not followed yet.
+// toFollow returns the next whole files that are not followed yet.
 func (f *Feed) toFollow() (ids []uint32) {
 	for id := range f.deal.Units.NextWholes() {
 		if f.followed[id] == nil && len(ids) < followStep {

@@ -92,13 +92,13 @@ func (sc *scan) trim(x *extent) {
 	sc.cond.Broadcast()
 }
 
-// length is that of block i.
+// length returns that of block i.
 func (sc *scan) length(i int) int { return int(min(int64(sc.key.block), sc.size-sc.offset(i))) }
 
-// offset is where block i begins, at the end of the file the first one behind it.
+// offset returns where block i begins, at the end of the file the first one behind it.
 func (sc *scan) offset(i int) int64 { return int64(i) * int64(sc.key.block) }
 
-// tail is the last bytes of what has been read, enough for every delimiter.
+// tail returns the last bytes of what has been read, enough for every delimiter.
 func tail(prev, data []byte) []byte {
 	if len(data) >= deal.MaxDelimiter {
 		return append([]byte(nil), data[len(data)-deal.MaxDelimiter:]...)
@@ -149,7 +149,7 @@ func (sc *scan) refer(x *extent) error {
 	return sc.readTail(x, heads)
 }
 
-// ending is the last bytes of the file if block i is its last one.
+// ending returns the last bytes of the file if block i is its last one.
 func (sc *scan) ending(i int) ([]byte, error) {
 	if i < sc.blocks-1 {
 		return nil, nil
@@ -206,7 +206,7 @@ func (sc *scan) look(x *extent, i int, buf []byte) (n int, cuts []int, end []byt
 	return 0, nil, nil, err
 }
 
-// cuts is where the takers cut in the head of block i, -1 for those that do not,
+// cuts returns where the takers cut in the head of block i, -1 for those that do not,
 // or have no use for it, and whether more of the block would not change that.
 func (x *extent) cuts(i int, off int64, prev, data []byte) (cuts []int, found bool) {
 	found = true
@@ -221,7 +221,7 @@ func (x *extent) cuts(i int, off int64, prev, data []byte) (cuts []int, found bo
 	return cuts, found
 }
 
-// before is what comes before block i, as much of it as the takers need.
+// before returns what comes before block i, as much of it as the takers need.
 func (sc *scan) before(x *extent, i int) ([]byte, error) {
 	n := 0
 	for _, t := range x.takers {
@@ -267,7 +267,7 @@ func (sc *scan) place(x *extent, i, n int, cuts []int, end []byte) {
 	s.drop()
 }
 
-// longest is the length of the longest unit that fits.
+// longest returns the length of the longest unit that fits.
 func (sc *scan) longest() int64 { return int64(max(1, sc.arena.n-3)) * int64(sc.key.block) }
 
 // goOn gives the unit that was begun in earlier blocks its part of this one.

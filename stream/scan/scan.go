@@ -259,7 +259,7 @@ func (sc *scan) claim(warm bool) *extent {
 	}
 }
 
-// roomFor is how many slots a filler may take. While there are two, each has half
+// roomFor returns how many slots a filler may take. While there are two, each has half
 // of them.
 func (sc *scan) roomFor(warm bool) int {
 	free := len(sc.arena.free)
@@ -286,7 +286,7 @@ func (sc *scan) takeFor(warm bool) *slot {
 	})
 }
 
-// pick is the next blocks that are wanted: a unit that a consumer waits for,
+// pick returns the next blocks that are wanted: a unit that a consumer waits for,
 // else from the head on, around the end.
 func (sc *scan) pick(warm bool) (from, to int) {
 	want := func(i int) bool { return sc.wanted(i, warm) }

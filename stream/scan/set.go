@@ -72,7 +72,7 @@ func (s *Set) Wait() {
 	s.Trim()
 }
 
-// Scans is how many files are being read in blocks. Call it with the lock held.
+// Scans returns how many files are being read in blocks. Call it with the lock held.
 func (s *Set) Scans() int { return len(s.scans) }
 
 // serves tells whether a user has streams that deal.
@@ -125,7 +125,7 @@ func (s *Set) followMore() bool {
 	return any
 }
 
-// toFollow are the feeds that have whole files to deal and consumers for them, with
+// toFollow returns the feeds that have whole files to deal and consumers for them, with
 // the next of them that are not followed yet.
 func (s *Set) toFollow() map[*Feed][]uint32 {
 	s.mu.Lock()

@@ -45,7 +45,7 @@ type Piece struct {
 	N    int
 }
 
-// Place is what the piece lies in, and where in there.
+// Place returns what the piece lies in, and where in there.
 func (p Piece) Place() (in *Area, at uint64) {
 	if s := p.slot; s.input != nil {
 		return &s.input.Area, uint64(s.at + int64(p.off))
@@ -53,7 +53,7 @@ func (p Piece) Place() (in *Area, at uint64) {
 	return &p.slot.a.Area, uint64(p.slot.off + p.off)
 }
 
-// Rest is the piece without its first bytes.
+// Rest returns the piece without its first bytes.
 func (p Piece) Rest(skip int64) Piece {
 	p.off += int(skip)
 	p.N -= int(skip)

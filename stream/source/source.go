@@ -33,13 +33,13 @@ type File interface {
 	ReadFull(p []byte, off int64) error
 	// ReadAhead begins to read a small part of it, without waiting.
 	ReadAhead(off, n int64)
-	// Resident is how many bytes of a range are in the memory of this machine.
+	// Resident returns how many bytes of a range are in the memory of this machine.
 	Resident(r pagecache.Range) (int64, error)
 	// Watch follows how much of it is, from now on, also when the file is closed.
 	Watch() (pagecache.Watched, error)
-	// Device is what it lies on. Seeks tells whether that has a head to be spared.
+	// Device returns what it lies on. Seeks tells whether that has a head to be spared.
 	Device() (d disk.Device, seeks bool, err error)
-	// Shared is what consumers may read themselves, as long as the file is open; nil:
+	// Shared returns what consumers may read themselves, as long as the file is open; nil:
 	// they cannot.
 	Shared() *os.File
 	Close() error

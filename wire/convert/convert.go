@@ -7,8 +7,8 @@ import (
 	"headrace/wire"
 )
 
-// Bytes is n within reason: no negative number, and so small that those of all tasks
-// of a node can be added up.
+// Bytes returns n within reason: no negative number, and so small that those of all
+// tasks of a node can be added up.
 func Bytes(n int64) int64 { return min(max(0, n), 1<<47) }
 
 // Amount is x within reason, and 0 when it is no amount.
@@ -30,17 +30,17 @@ func Priority(p uint32) headrace.Priority {
 	return headrace.Priority(min(p, uint32(headrace.MaxPriority)))
 }
 
-// Hosting is whose task it is; nothing of h if h is nil.
+// Hosting returns whose task it is; nothing of h if h is nil.
 func Hosting(h *wire.Hosting) headrace.Hosting {
 	return headrace.Hosting{Scheduler: h.GetScheduler(), Application: h.GetApplication(), Queue: h.GetQueue()}
 }
 
-// HostingMessage is the inverse of Hosting.
+// HostingMessage returns the inverse of Hosting.
 func HostingMessage(h headrace.Hosting) *wire.Hosting {
 	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
 }
 
-// StoreView is what a node tells of a store, since ago.
+// StoreView returns what a node tells of a store, since ago.
 func StoreView(s *wire.Store, since time.Duration) headrace.StoreView {
 	return headrace.StoreView{
 		Name: s.Name, Write: Amount(s.Write), Read: Amount(s.Read),
@@ -49,7 +49,7 @@ func StoreView(s *wire.Store, since time.Duration) headrace.StoreView {
 	}
 }
 
-// StoreMessage is the inverse of StoreView, for now.
+// StoreMessage returns the inverse of StoreView, for now.
 func StoreMessage(s headrace.StoreView) *wire.Store {
 	return &wire.Store{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead.Seconds(), RestoreOverhead: s.RestoreOverhead.Seconds(),
@@ -57,7 +57,7 @@ func StoreMessage(s headrace.StoreView) *wire.Store {
 	}
 }
 
-// NodeView is what a node tells of itself, since ago.
+// NodeView returns what a node tells of itself, since ago.
 func NodeView(id headrace.NodeID, n *wire.NodeInfo, since time.Duration) headrace.NodeView {
 	v := headrace.NodeView{
 		ID: id, Memory: Bytes(n.Memory), SwapFree: Bytes(n.SwapFree), SwapOut: Amount(n.SwapOut), SwapIn: Amount(n.SwapIn),

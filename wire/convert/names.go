@@ -23,7 +23,7 @@ type operated interface {
 	GetDoing() string
 }
 
-// State is that of a task or a container.
+// State returns that of a task or a container.
 func State(m stated) (headrace.TaskState, error) {
 	switch n := m.GetTaskState(); {
 	case n == 0:
@@ -35,8 +35,8 @@ func State(m stated) (headrace.TaskState, error) {
 	}
 }
 
-// StateName is the state of a task or a container for people, also one that this version
-// does not know.
+// StateName returns the state of a task or a container for people, also one that this
+// version does not know.
 func StateName(m stated) string {
 	s, err := State(m)
 	if err != nil {
@@ -57,8 +57,8 @@ func Final(m stated) bool {
 	return err == nil && s.Final()
 }
 
-// Operation is what is being done to a task or a container; Idle if this version does
-// not know it.
+// Operation returns what is being done to a task or a container; Idle if this version
+// does not know it.
 func Operation(m operated) headrace.Operation { return operation(m.GetOperation(), m.GetDoing()) }
 
 func operation(n wire.Operation, name string) headrace.Operation {
@@ -71,7 +71,7 @@ func operation(n wire.Operation, name string) headrace.Operation {
 	return headrace.Idle
 }
 
-// Doing is what is being done to a task or a container for people, also what this
+// Doing returns what is being done to a task or a container for people, also what this
 // version does not know; empty: nothing.
 func Doing(m operated) string {
 	if o := Operation(m); o != headrace.Idle || m.GetOperation() == 0 {
@@ -98,7 +98,7 @@ func SetOrdered(m *wire.Container, c headrace.Command) {
 	m.Command, m.Ordered = wire.Command(c), c.String()
 }
 
-// Ordered is what a container has been ordered, for people; empty: nothing.
+// Ordered returns what a container has been ordered, for people; empty: nothing.
 func Ordered(m *wire.Container) string {
 	if m.Command == 0 {
 		return m.Ordered
@@ -111,7 +111,7 @@ func SetCommand(m *wire.NodeOrder, c headrace.Command) {
 	m.Command, m.Verb = wire.Command(c), c.String()
 }
 
-// Order is the command that a node is given.
+// Order returns the command that a node is given.
 func Order(m *wire.NodeOrder) (headrace.Command, error) {
 	for _, c := range headrace.Orders {
 		if m.Command == wire.Command(c) || m.Command == 0 && m.Verb == c.String() {
@@ -121,7 +121,8 @@ func Order(m *wire.NodeOrder) (headrace.Command, error) {
 	return headrace.NoCommand, fmt.Errorf("%q is no order for a node", cmp.Or(m.Verb, m.Command.String()))
 }
 
-// MechanismName is how a container gives way, for people; empty: that is not known.
+// MechanismName returns how a container gives way, for people; empty: that is not
+// known.
 func MechanismName(m *wire.PreemptDecision) string {
 	if m.By == 0 {
 		return m.Mechanism

@@ -7,8 +7,8 @@ import (
 	"headrace/wire"
 )
 
-// TaskView is what a node tells of a hosted task in a state, as it was when the node
-// measured it, without what follows from what is being done to it.
+// TaskView returns what a node tells of a hosted task in a state, as it was when the
+// node measured it, without what follows from what is being done to it.
 func TaskView(t *wire.Task, s headrace.TaskState) headrace.TaskView {
 	u := t.Usage
 	if u == nil {
@@ -40,8 +40,8 @@ func progress(t *wire.Task, u *wire.Usage) headrace.Progress {
 	return p
 }
 
-// History is what happened to a task, from its submission on: the states that it came to
-// and the operations that began. What else is told there is for people.
+// History returns what happened to a task, from its submission on: the states that it
+// came to and the operations that began. What else is told there is for people.
 func History(t *wire.Task) headrace.History {
 	h := headrace.History{{At: time.UnixMilli(t.SubmittedMs), State: headrace.Pending}}
 	for _, e := range t.History {
@@ -57,7 +57,7 @@ func History(t *wire.Task) headrace.History {
 	return h
 }
 
-// ContainerMessage is what is told of a hosted task outside its machine.
+// ContainerMessage returns what is told of a hosted task outside its machine.
 func ContainerMessage(t *wire.Task) *wire.Container {
 	m := &wire.Container{
 		Id: t.Id, User: t.User, Hosting: t.Hosting, TaskState: t.TaskState, State: t.State, Operation: t.Operation, Doing: t.Doing,

@@ -42,7 +42,7 @@ func NewDir(path, stored string) (*Dir, error) {
 	return d, nil
 }
 
-// Path is the directory to give to criu restore -D.
+// Path returns the directory to give to criu restore -D.
 func (d *Dir) Path() string { return d.path }
 
 // Replace puts f in the place of a file. The stored image stays as it is.

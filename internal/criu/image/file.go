@@ -122,7 +122,7 @@ func readAll(path string) ([]byte, error) {
 // Threads lists the images of an image directory that are named as those of threads.
 func Threads(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "core-*.img")) }
 
-// ThreadOf is the number of the thread that such an image is of, in its name.
+// ThreadOf returns the number of the thread that such an image is of, in its name.
 func ThreadOf(path string) (tid int, err error) {
 	return strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "core-"), ".img"))
 }

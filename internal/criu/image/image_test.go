@@ -23,7 +23,7 @@ func encodeFile(messages ...[]byte) []byte {
 	return b
 }
 
-// sample is a message with fields of every type, one of them twice, and a varint
+// sample returns a message with fields of every type, one of them twice, and a varint
 // that is longer than it must be.
 func sample() []byte {
 	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)

@@ -27,14 +27,14 @@ type Group struct {
 	Freezer string `json:"freezer,omitempty"`
 }
 
-// Dirs are its directories, each once.
+// Dirs returns its directories, each once.
 func (g Group) Dirs() []string {
 	dirs := slices.DeleteFunc([]string{g.Memory, g.CPU, g.PIDs, g.IO, g.Freezer}, func(d string) bool { return d == "" })
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
 }
 
-// Present is what of the group is still there.
+// Present returns what of the group is still there.
 func (g Group) Present() Group {
 	for _, c := range controllers {
 		if dir := g.field(c); *dir != "" && !exists(*dir) {
@@ -44,7 +44,7 @@ func (g Group) Present() Group {
 	return g
 }
 
-// field is a directory of the group by its controller.
+// field returns a directory of the group by its controller.
 func (g *Group) field(controller string) *string {
 	switch controller {
 	case "memory":
@@ -63,7 +63,7 @@ func (g *Group) field(controller string) *string {
 
 var controllers = []string{"memory", "cpu", "pids", "io", "freezer"}
 
-// inVersion1 is what version 1 calls a controller.
+// inVersion1 returns what version 1 calls a controller.
 func inVersion1(controller string) string {
 	if controller == "io" {
 		return "blkio"
@@ -261,7 +261,7 @@ func HasController(dir, controller string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(b)), controller)
 }
 
-// Top is the root of the hierarchy of version 2, as far as it is seen here.
+// Top returns the root of the hierarchy of version 2, as far as it is seen here.
 func Top(dir string) string {
 	for {
 		up := filepath.Dir(dir)
@@ -343,7 +343,7 @@ func device(dir string) uint64 {
 	return uint64(st.Dev)
 }
 
-// Names are the tasks that have a group.
+// Names returns the tasks that have a group.
 func (b *Base) Names() []string {
 	var names []string
 	for _, base := range b.group.Dirs() {
@@ -361,7 +361,7 @@ func (b *Base) Names() []string {
 	return slices.Compact(names)
 }
 
-// Find is the group of a task as far as there is one.
+// Find returns the group of a task as far as there is one.
 func (b *Base) Find(name string) Group {
 	g := b.group
 	for _, c := range controllers {

@@ -158,7 +158,8 @@ func TestScaleWeight(t *testing.T) {
 	}
 }
 
-// realBase is a base in the cgroups of this machine, or skips the test with the reason.
+// realBase returns a base in the cgroups of this machine, or skips the test with the
+// reason.
 func realBase(t testing.TB) *Base {
 	t.Helper()
 	b, err := Open(t.TempDir())

@@ -48,7 +48,7 @@ func (g Group) limit(l Limits) error {
 	return errors.Join(problems...)
 }
 
-// memoryLimit is the file with the limit of memory of a directory, and what stands
+// memoryLimit returns the file with the limit of memory of a directory, and what stands
 // there for no limit.
 func memoryLimit(dir string) (path, none string) {
 	if path = filepath.Join(dir, "memory.max"); exists(path) {
@@ -119,7 +119,7 @@ func scaleWeight(weight, least, standard, greatest int) int {
 	return standard + (min(weight, 10000)-DefaultIOWeight)*(greatest-standard)/(10000-DefaultIOWeight)
 }
 
-// Unified is the directory of the group in version 2, or empty. A process can be
+// Unified returns the directory of the group in version 2, or empty. A process can be
 // started in it.
 func (g Group) Unified() string {
 	if g.Freezer != "" && exists(filepath.Join(g.Freezer, "cgroup.controllers")) {
@@ -135,7 +135,7 @@ func (g Group) SeparatePIDs() bool {
 	return g.PIDs != "" && g.PIDs != g.Memory && g.PIDs != g.CPU && g.PIDs != g.IO && g.PIDs != g.Freezer
 }
 
-// Members are the processes in one directory, by their numbers in the caller's pid
+// Members returns the processes in one directory, by their numbers in the caller's pid
 // namespace.
 func Members(dir string) ([]int, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
@@ -209,7 +209,7 @@ func (g Group) Kill() error {
 	return nil
 }
 
-// OOMKills is how many processes of the group the kernel has ended for lack of
+// OOMKills returns how many processes of the group the kernel has ended for lack of
 // memory.
 func (g Group) OOMKills() int64 {
 	if g.Memory == "" {
@@ -305,7 +305,7 @@ func RemoveDir(dir string, patience time.Duration) error {
 	return nil
 }
 
-// Roots are where version 1 is mounted with a controller, or, for an empty name,
+// Roots returns where version 1 is mounted with a controller, or, for an empty name,
 // version 2.
 func Roots(controller string) []string {
 	mounts, _ := linux.ProcFS("").Mounts("self")
@@ -318,7 +318,7 @@ func Roots(controller string) []string {
 	return roots
 }
 
-// either is the file of version 2 in a directory if it is there, else that of
+// either returns the file of version 2 in a directory if it is there, else that of
 // version 1.
 func either(dir, v2, v1 string) string {
 	if path := filepath.Join(dir, v2); exists(path) {

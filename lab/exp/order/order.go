@@ -128,7 +128,7 @@ func (p orderPoint) String() string {
 	return s
 }
 
-// points are all of them: a task for each file only where the data do not fit by
+// points returns all of them: a task for each file only where the data do not fit by
 // a little.
 func (o *Options) points() []orderPoint {
 	var out []orderPoint
@@ -173,12 +173,12 @@ func (r *runner) makeFiles(bytes int64) error {
 	return nil
 }
 
-// mapper is what reads a file.
+// mapper returns what reads a file.
 func (r *runner) mapper(path string) work.Mapper {
 	return work.Mapper{File: path, Block: orderFile, Readers: 1}
 }
 
-// run is two jobs in a row on cold files.
+// run returns two jobs in a row on cold files.
 func (r *runner) run(ctx context.Context, p orderPoint) (out Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()

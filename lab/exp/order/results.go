@@ -43,15 +43,15 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
-// hits is what the second job did not read from the disk.
+// hits returns what the second job did not read from the disk.
 func (r Run) hits() int64 { return max(0, r.Bytes-r.SecondRead) }
 
 func (r *Results) Any() bool { return len(r.Runs) > 0 }
 
-// at is the spread of a measure over the runs at a point.
+// at returns the spread of a measure over the runs at a point.
 func (r *Results) at(p orderPoint, f func(Run) float64) sample.Spread {
 	return sample.Of(sample.Where(sample.Good(r.Runs), func(x Run) bool { return x.Factor == p.factor && x.How == p.how && x.Ordered == p.ordered }), f)
 }
@@ -63,7 +63,7 @@ func hitsOfResident(x Run) float64 {
 }
 func secondOverFirst(x Run) float64 { return x.Second / x.First }
 
-// points are those that occur, without and with the order after each other.
+// points returns those that occur, without and with the order after each other.
 func (r *Results) points() []orderPoint {
 	var out []orderPoint
 	for _, how := range []string{howDealt, howQueued} {
@@ -125,7 +125,7 @@ func (r *Results) table() *report.Table {
 	return t
 }
 
-// aims are that nothing which was in memory is read again, at the worst point.
+// aims returns that nothing which was in memory is read again, at the worst point.
 func (r *Results) aims() []sample.Aim {
 	var out []sample.Aim
 	for _, how := range []string{howDealt, howQueued} {

@@ -14,13 +14,13 @@ import (
 // every six steps of priority.
 var urgency = math.Exp2(float64(UrgentPriority-lowPriority) / 6)
 
-// weighed is what cost minimises, with the times of undisturbed tasks in it: the
+// weighed returns what cost minimises, with the times of undisturbed tasks in it: the
 // delay of the urgent task is part of its sojourn time, waste is part of the
 // makespan. The makespan does not count that a preempted task waits while the
 // urgent one runs, and neither does the policy.
 func weighed(r Run) float64 { return urgency*r.Sojourn + r.Makespan }
 
-// aims are the figures of the experiments that were run.
+// aims returns the figures of the experiments that were run.
 func (r *Results) aims() []sample.Aim {
 	var out []sample.Aim
 	if len(r.good(ExpLight)) > 0 {
@@ -76,12 +76,12 @@ func (r *Results) costAim(part, letter string) sample.Aim {
 // singles are the policies that have one mechanism.
 var singles = []string{"wait", "kill", "suspend", "checkpoint"}
 
-// atStore are the runs at a store, and those of policies that use none.
+// atStore returns the runs at a store, and those of policies that use none.
 func (rs Runs) atStore(name string) Runs {
 	return rs.where(func(r Run) bool { return r.Point.Store == name || r.Point.Store == "" })
 }
 
-// bestSingle is the policy with one mechanism that has the least median of the
+// bestSingle returns the policy with one mechanism that has the least median of the
 // weighted time; empty without any.
 func (rs Runs) bestSingle() string {
 	best, least := "", math.Inf(1)
@@ -93,7 +93,7 @@ func (rs Runs) bestSingle() string {
 	return best
 }
 
-// dumpAims are those of the second checkpoint.
+// dumpAims returns those of the second checkpoint.
 func (r *Results) dumpAims() []sample.Aim {
 	fewer := sample.Aim{Part: "d", What: "second checkpoint: bytes, full over incremental", Unit: report.UnitRatio, Bound: 8, AtLeast: true, Value: sample.Unmeasured()}
 	faster := sample.Aim{Part: "d", What: "second checkpoint: time at 100 MB/s, full over incremental", Unit: report.UnitRatio, Bound: 6, AtLeast: true, Value: sample.Unmeasured()}

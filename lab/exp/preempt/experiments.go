@@ -271,7 +271,7 @@ func (h *bench) storage(ctx context.Context, z sizes) error {
 	return h.repeat(ctx, expRoomy, entries)
 }
 
-// roomyPlaces are those at which the second part is run.
+// roomyPlaces returns those at which the second part is run.
 func roomyPlaces(places []rig.Store, z sizes) []rig.Store {
 	var out []rig.Store
 	for _, p := range places {
@@ -283,7 +283,7 @@ func roomyPlaces(places []rig.Store, z sizes) []rig.Store {
 	return out
 }
 
-// storageEntries are one trial for each policy that does not use storage, and one
+// storageEntries returns one trial for each policy that does not use storage, and one
 // at each place for those that may.
 func (h *bench) storageEntries(t Pair, c rig.DaemonConfig, places []rig.Store, without, with []string) ([]entry, error) {
 	var entries []entry
@@ -309,7 +309,7 @@ func (h *bench) storageEntries(t Pair, c rig.DaemonConfig, places []rig.Store, w
 	return entries, nil
 }
 
-// policies are those of the given ones that the machine can carry out.
+// policies returns those of the given ones that the machine can carry out.
 func (h *bench) policies(names ...string) []string {
 	return slices.DeleteFunc(names, func(p string) bool {
 		return h.noCheckpoint != "" && (p == "checkpoint" || p == "adaptive")

@@ -30,7 +30,7 @@ const (
 	largeDump = 128e6
 )
 
-// Measurements are what the results say about media and mechanisms, for the
+// Measurements returns what the results say about media and mechanisms, for the
 // simulator. Experiments a and c are needed; d makes them better.
 func (r *Results) Measurements() (sim.Measurements, error) {
 	m := sim.Measurements{From: fmt.Sprintf("headrace-lab bench preempt (%s), %s, on %d × %s with Linux %s, CRIU %s",
@@ -71,7 +71,7 @@ type move struct {
 	moving float64
 }
 
-// moves are all that can be told apart: of runs with one dump and one restore.
+// moves returns all that can be told apart: of runs with one dump and one restore.
 func (r *Results) moves() []move {
 	var out []move
 	for _, x := range r.Runs {
@@ -103,7 +103,7 @@ func (r *Results) moves() []move {
 	return out
 }
 
-// segmentsOf are those of a kind, of the low-priority task.
+// segmentsOf returns those of a kind, of the low-priority task.
 func segmentsOf(r Run, k report.Kind) []report.Segment {
 	var out []report.Segment
 	for _, lane := range r.Lanes {
@@ -127,7 +127,7 @@ type counted struct {
 
 func countedOf(values []float64) counted { return counted{sample.SpreadOf(values), len(values)} }
 
-// overheadOf is the time of a dump or a restore that has next to nothing to move.
+// overheadOf returns the time of a dump or a restore that has next to nothing to move.
 func overheadOf(moves []move, dump bool) float64 {
 	var values []float64
 	for _, m := range moves {
@@ -138,7 +138,7 @@ func overheadOf(moves []move, dump bool) float64 {
 	return sample.SpreadOf(values).Median
 }
 
-// achieved is the bandwidth of large dumps or restores at a store.
+// achieved returns the bandwidth of large dumps or restores at a store.
 func achieved(moves []move, store string, dump bool, overhead float64) counted {
 	var values []float64
 	for _, m := range moves {
@@ -149,7 +149,7 @@ func achieved(moves []move, store string, dump bool, overhead float64) counted {
 	return countedOf(values)
 }
 
-// movingOf is how many processors large dumps and restores have kept busy.
+// movingOf returns how many processors large dumps and restores have kept busy.
 func movingOf(moves []move, store string) float64 {
 	var values []float64
 	for _, m := range moves {
@@ -160,7 +160,7 @@ func movingOf(moves []move, store string) float64 {
 	return sample.SpreadOf(values).Median
 }
 
-// measuredSwap is what the daemons have measured, or else what paging has cost the
+// measuredSwap returns what the daemons have measured, or else what paging has cost the
 // runs of experiment b.
 func (r *Results) measuredSwap() sim.MeasuredSwap {
 	for _, s := range r.Setups {

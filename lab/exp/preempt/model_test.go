@@ -8,7 +8,7 @@ type modelRun struct{}
 func (modelRun) low() float64    { return 4 }
 func (modelRun) urgent() float64 { return 2 }
 
-// run is what a policy makes of them. paging is what paging out and in costs
+// run returns what a policy makes of them. paging is what paging out and in costs
 // suspend, in seconds each; the image has 250 MB.
 func (m modelRun) run(experiment, policy string, repeat int, p Point, paging, bandwidth float64) Run {
 	const image = 250e6

@@ -9,7 +9,7 @@ import (
 	"headrace/report"
 )
 
-// Page is the whole report for people who would rather look.
+// Page returns the whole report for people who would rather look.
 func (r *Results) Page() *report.Page {
 	p := &report.Page{
 		Title: "Making room for an urgent task",

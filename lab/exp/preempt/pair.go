@@ -112,7 +112,7 @@ func (t Pair) tell(low, urgent string) {
 	}
 }
 
-// accountOf is what two ended tasks have used, and their history.
+// accountOf returns what two ended tasks have used, and their history.
 func accountOf(low, urgent *wire.Task) Run {
 	r := Run{Mechanism: convert.History(low).LeftBy().String()}
 	zero := time.UnixMilli(low.SubmittedMs)

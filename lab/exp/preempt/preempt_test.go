@@ -162,7 +162,7 @@ func TestKilledDaemon(t *testing.T) {
 	labtest.LeftNothing(t, dir)
 }
 
-// processesOf are those that belong to a directory.
+// processesOf returns those that belong to a directory.
 func processesOf(t *testing.T, dir string) []int {
 	t.Helper()
 	pids, err := belong.Processes(dir)

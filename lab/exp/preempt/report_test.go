@@ -17,7 +17,7 @@ import (
 	"headrace/report"
 )
 
-// recorded are the results in testdata, which the model has made.
+// recorded returns the results in testdata, which the model has made.
 func recorded(t *testing.T) *Results {
 	t.Helper()
 	path := filepath.Join("testdata", "results.json")
@@ -106,7 +106,7 @@ func TestFromMakesTheReportAgain(t *testing.T) {
 	}
 }
 
-// aimNamed is the aim whose name begins so.
+// aimNamed returns the aim whose name begins so.
 func aimNamed(t *testing.T, r *Results, name string) sample.Aim {
 	t.Helper()
 	for _, a := range r.aims() {

@@ -123,13 +123,13 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
-// CPU is all the processor time that a run took.
+// CPU returns all the processor time that a run took.
 func (r Run) CPU() float64 { return r.TaskCPU + r.OverheadCPU + r.DaemonCPU }
 
-// Moved is what the preemption read and wrote.
+// Moved returns what the preemption read and wrote.
 func (r Run) Moved() int64 { return r.Dumped + r.Restored + r.PagedOut + r.PagedIn }
 
 // Dump is a pair of checkpoints of one task with changes in between.
@@ -149,10 +149,10 @@ type Dump struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (d Dump) In() (repeat int, failure string) { return d.Repeat, d.Failure }
 
-// setup is the one of an experiment, or an empty one.
+// setup returns the one of an experiment, or an empty one.
 func (r *Results) setup(experiment string) Setup {
 	for _, s := range r.Setups {
 		if s.Experiment == experiment {

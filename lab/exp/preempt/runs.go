@@ -20,7 +20,7 @@ func moved(r Run) float64    { return float64(r.Moved()) }
 // Runs is a selection of runs that have numbers.
 type Runs []Run
 
-// good are those of an experiment that have not failed.
+// good returns those of an experiment that have not failed.
 func (r *Results) good(experiment string) Runs {
 	return sample.Good(Runs(r.Runs).where(func(r Run) bool { return r.Experiment == experiment }))
 }
@@ -36,7 +36,7 @@ func (rs Runs) By(policy string) Runs {
 
 func (rs Runs) of(m metric) sample.Spread { return sample.Of(rs, m) }
 
-// against are the ratios of m between two policies.
+// against returns the ratios of m between two policies.
 func (rs Runs) against(policy, other string, m metric) sample.Spread {
 	return sample.Over(rs.By(policy), rs.By(other), m)
 }
@@ -49,12 +49,12 @@ func (rs Runs) Beyond(policy, other string, m metric) sample.Spread {
 // policyOrder is how policies are listed.
 var policyOrder = []string{"wait", "kill", "suspend", "checkpoint", "adaptive", "cost"}
 
-// Policies are those that occur.
+// Policies returns those that occur.
 func (rs Runs) Policies() []string {
 	return slices.DeleteFunc(slices.Clone(policyOrder), func(p string) bool { return len(rs.By(p)) == 0 })
 }
 
-// points are those that occur, in the order of their axes; stores in the order of
+// points returns those that occur, in the order of their axes; stores in the order of
 // the setup.
 func (rs Runs) points(stores []rig.StoreFact) []Point {
 	place := map[string]int{}

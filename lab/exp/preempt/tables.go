@@ -7,7 +7,7 @@ import (
 	"headrace/report"
 )
 
-// Tables are all of them, the aims last.
+// Tables returns all of them, the aims last.
 func (r *Results) Tables() []*report.Table {
 	var out []*report.Table
 	add := func(any bool, t func() *report.Table) {

@@ -6,7 +6,7 @@ import (
 	"headrace/report"
 )
 
-// aims are the figures that bench read is to reach, at the worst of the points that
+// aims returns the figures that bench read is to reach, at the worst of the points that
 // each is about.
 func (r *Results) aims() []sample.Aim {
 	var out []sample.Aim
@@ -34,7 +34,7 @@ func (rs runs) sequentialAims() []sample.Aim {
 	return []sample.Aim{speed, seeks}
 }
 
-// most is the largest case of a part.
+// most returns the largest case of a part.
 func (rs runs) most(part string) (Case, bool) {
 	cases := rs.part(part).cases()
 	if len(cases) == 0 {
@@ -43,7 +43,7 @@ func (rs runs) most(part string) (Case, bool) {
 	return cases[len(cases)-1], true
 }
 
-// sharedAim is what two jobs that read one file at once read from the disk, over
+// sharedAim returns what two jobs that read one file at once read from the disk, over
 // what one does.
 func (rs runs) sharedAim(place string) sample.Aim {
 	a := sample.Aim{What: place + ", two jobs at once on one file: bytes read for the stream, over one job", Unit: report.UnitRatio,

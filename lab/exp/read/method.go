@@ -46,7 +46,7 @@ type readMethod interface {
 type readSession interface {
 	job(ctx context.Context, j readJob) (told []work.Consumed, ended time.Duration, err error)
 	count() bool
-	// daemon is the processor time of the daemon so far, if there is one.
+	// daemon returns the processor time of the daemon so far, if there is one.
 	daemon() float64
 	// close ends what begin has started.
 	close() error

@@ -33,7 +33,7 @@ const (
 // Parts are the names that Options.Only takes.
 var Parts = []string{partConsumers, partOwn, partShared, partSpread, partSlow}
 
-// readers is how many there are: "4 jobs", "1 consumer".
+// readers returns how many there are: "4 jobs", "1 consumer".
 func (c Case) readers() string {
 	n, what := c.Jobs, "job"
 	if c.Part == partConsumers || c.Part == partSlow {
@@ -124,7 +124,7 @@ func (o *Options) planRead(place string) readPlan {
 	return p
 }
 
-// bytes is the room for all files.
+// bytes returns the room for all files.
 func (p readPlan) bytes() int64 {
 	own := 0
 	for _, c := range p.cases {
@@ -160,7 +160,7 @@ func (p readPlan) makeFiles(d *rig.Disk) (f readFiles, err error) {
 	return f, err
 }
 
-// jobs are those of a case.
+// jobs returns those of a case.
 func (p readPlan) jobs(c Case, f readFiles) []readJob {
 	jobs := make([]readJob, c.Jobs)
 	for i := range jobs {
@@ -180,7 +180,7 @@ func (p readPlan) jobs(c Case, f readFiles) []readJob {
 	return jobs
 }
 
-// limit is how much memory the processes of a run may have, what they read
+// limit returns how much memory the processes of a run may have, what they read
 // included; 0: any.
 func (p readPlan) limit(c Case, method string) int64 {
 	if c.Part != partShared && c.Part != partSpread {

@@ -96,7 +96,7 @@ func checkJobs(t *testing.T, c Case, jobs []readJob) {
 	}
 }
 
-// modelReader is what a run might have measured, with three repeats in which the
+// modelReader returns what a run might have measured, with three repeats in which the
 // machine is faster each time.
 func modelReader() *Results {
 	r := &Results{Circumstances: trial.Circumstances{Version: trial.ResultsVersion, Experiment: experimentName, Repeats: 3, Complete: true}}

@@ -37,12 +37,12 @@ type Calibration struct {
 
 func (r *Results) Any() bool { return len(r.Runs) > 0 }
 
-// places are those that have runs with numbers, in the order of rig.DiskNames.
+// places returns those that have runs with numbers, in the order of rig.DiskNames.
 func (r *Results) places() []string {
 	return slices.DeleteFunc(slices.Clone(rig.DiskNames), func(p string) bool { return len(r.at(p)) == 0 })
 }
 
-// sizes are those at a place.
+// sizes returns those at a place.
 func (r *Results) sizes(place string) Sizes {
 	for _, z := range r.Sizes {
 		if z.Place == place {
@@ -73,7 +73,7 @@ func (rs runs) of(c Case) runs {
 	return rs.where(func(r Run) bool { return r.Case == c })
 }
 
-// cases are those that occur with other methods than cat, in their order.
+// cases returns those that occur with other methods than cat, in their order.
 func (rs runs) cases() []Case {
 	out := sample.Distinct(rs.where(func(r Run) bool { return r.Method != methodPlain }), func(r Run) Case { return r.Case })
 	slices.SortFunc(out, func(a, b Case) int {
@@ -85,10 +85,10 @@ func (rs runs) cases() []Case {
 // A metric is one number of a run; NaN: not measured.
 type metric func(Run) float64
 
-// throughput is what consumers were given, bytes per second.
+// throughput returns what consumers were given, bytes per second.
 func throughput(r Run) float64 { return float64(r.Bytes) / r.Took }
 
-// seekRate is how often the disk went elsewhere in a second.
+// seekRate returns how often the disk went elsewhere in a second.
 func seekRate(r Run) float64 {
 	if r.Disk.Seeks == disks.UnknownSeeks {
 		return math.NaN()
@@ -96,7 +96,7 @@ func seekRate(r Run) float64 {
 	return float64(r.Disk.Seeks) / r.Took
 }
 
-// seeksFor100MB is how often it did for 100 MB from the disk.
+// seeksFor100MB returns how often it did for 100 MB from the disk.
 func seeksFor100MB(r Run) float64 {
 	if r.Disk.Seeks == disks.UnknownSeeks || r.Disk.Read == 0 {
 		return math.NaN()
@@ -104,7 +104,7 @@ func seeksFor100MB(r Run) float64 {
 	return float64(r.Disk.Seeks) / (float64(r.Disk.Read) / 100e6)
 }
 
-// headBusy is the share of the time in which the head of a modelled disk was busy.
+// headBusy returns the share of the time in which the head of a modelled disk was busy.
 func headBusy(r Run) float64 {
 	if r.Place != rig.Modelled {
 		return math.NaN()
@@ -112,17 +112,17 @@ func headBusy(r Run) float64 {
 	return r.Disk.Busy / r.Took
 }
 
-// readTimes is how often the files were read from the disk: 1 is once.
+// readTimes returns how often the files were read from the disk: 1 is once.
 func readTimes(r Run) float64 { return float64(r.Disk.Read) / float64(r.Size) }
 
-// beyondOwn is the processor time beyond the consumers' own for each GB that they
+// beyondOwn returns the processor time beyond the consumers' own for each GB that they
 // were given.
 func beyondOwn(r Run) float64 { return (r.CPU - r.Own) / (float64(r.Bytes) / 1e9) }
 
-// ownPerGB is the consumers' own.
+// ownPerGB returns the consumers' own.
 func ownPerGB(r Run) float64 { return r.Own / (float64(r.Bytes) / 1e9) }
 
-// mostCached is the most that was in memory, where that was limited.
+// mostCached returns the most that was in memory, where that was limited.
 func mostCached(r Run) float64 {
 	if r.Cached == 0 {
 		return math.NaN()
@@ -130,16 +130,16 @@ func mostCached(r Run) float64 {
 	return float64(r.Cached)
 }
 
-// lastEnd is when the last consumer had ended, firstEnd the first one.
+// lastEnd returns when the last consumer had ended, firstEnd the first one.
 func lastEnd(r Run) float64  { return slices.Max(r.Ends) }
 func firstEnd(r Run) float64 { return slices.Min(r.Ends) }
 
-// endSpread is the time between the two.
+// endSpread returns the time between the two.
 func endSpread(r Run) float64 { return lastEnd(r) - firstEnd(r) }
 
 func (rs runs) spread(m metric) sample.Spread { return sample.Of(rs, m) }
 
 func (rs runs) over(others runs, m metric) sample.Spread { return sample.Over(rs, others, m) }
 
-// plain are the runs of cat.
+// plain returns the runs of cat.
 func (rs runs) plain() runs { return rs.by(methodPlain) }

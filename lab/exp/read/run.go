@@ -50,7 +50,7 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
 // runner carries out runs at one place.

@@ -21,7 +21,7 @@ import (
 // it was measured.
 const lightTask = 3.3e6
 
-// workload is the plan as a trace. Each task is a job of its own.
+// workload returns the plan as a trace. Each task is a job of its own.
 func (p *CalibrationPlan) workload() *trace.Workload {
 	w := &trace.Workload{Name: "calibration"}
 	for i, t := range p.Tasks {
@@ -32,8 +32,8 @@ func (p *CalibrationPlan) workload() *trace.Workload {
 	return w
 }
 
-// simulateCalibration is the plan without the daemon. The simulator tells sojourns by
-// band and not by task: they are given to the tasks of a band in the order in which
+// simulateCalibration returns the plan without the daemon. The simulator tells sojourns
+// by band and not by task: they are given to the tasks of a band in the order in which
 // the live ones have them, and compared that way.
 func (c *calibrator) simulateCalibration(ctx context.Context, name policy.Name) (Calibrated, error) {
 	config := sim.DefaultConfig()
@@ -66,7 +66,7 @@ func (p *CalibrationPlan) simulated(x *sim.Result) Calibrated {
 	return out
 }
 
-// sampled are the values that a distribution was made from, in order, if there are
+// sampled returns the values that a distribution was made from, in order, if there are
 // not more of them than it has points.
 func sampled(s sim.Spread) []float64 {
 	var out []float64
@@ -81,8 +81,8 @@ func sampled(s sim.Spread) []float64 {
 	return out
 }
 
-// offs are how far the simulated sojourns are from the live ones, as parts of those:
-// one for each task, those of a priority compared in the order of their length.
+// offs returns how far the simulated sojourns are from the live ones, as parts of
+// those: one for each task, those of a priority compared in the order of their length.
 func (p *CalibrationPlan) offs(r CalibrationRun) []float64 {
 	var out []float64
 	for _, of := range []headrace.Priority{headrace.Low, headrace.Production} {
@@ -99,7 +99,7 @@ func off(live, simulated float64) float64 { return math.Abs(simulated-live) / li
 // leastWaste is the part of the work below which waste is too little to compare.
 const leastWaste = 0.02
 
-// work is all that the tasks have to do.
+// work returns all that the tasks have to do.
 func (p *CalibrationPlan) work() float64 {
 	sum := 0.0
 	for _, t := range p.Tasks {
@@ -125,7 +125,7 @@ func wasteOff(p *CalibrationPlan, r CalibrationRun) float64 {
 	return math.Abs(r.Sim.Waste-r.Live.Waste) / max(r.Live.Waste, leastWaste*p.work())
 }
 
-// calibrated are the runs of a policy that have numbers.
+// calibrated returns the runs of a policy that have numbers.
 func (r *Results) calibrated(name string) []CalibrationRun {
 	return sample.Good(sample.Where(r.Calibrated, func(x CalibrationRun) bool { return x.Policy == name }))
 }
@@ -141,7 +141,7 @@ func (r *Results) off(name string, e calibrationError) sample.Spread {
 // calibrationBound is the aim: no measure further off than that.
 const calibrationBound = 0.1
 
-// calibrationAims are those of the policy that is furthest off.
+// calibrationAims returns those of the policy that is furthest off.
 func (r *Results) calibrationAims() []sample.Aim {
 	var out []sample.Aim
 	for _, m := range []struct {
@@ -192,7 +192,7 @@ func wasteCell(s sample.Spread) report.Cell {
 	return view.Figure(s, report.UnitPercent)
 }
 
-// did is how often each mechanism was used.
+// did returns how often each mechanism was used.
 func (c Calibrated) did() string {
 	s := ""
 	for _, m := range []struct {
@@ -249,7 +249,7 @@ func (p *CalibrationPlan) ofPriority(of headrace.Priority) int {
 	return len(slices.DeleteFunc(slices.Clone(p.Tasks), func(t CalibrationTask) bool { return t.Priority != of }))
 }
 
-// calibrationBars are the errors beside each other.
+// calibrationBars returns the errors beside each other.
 func (r *Results) calibrationBars() *report.Bars {
 	var rows []string
 	for _, name := range calibrationPolicies {

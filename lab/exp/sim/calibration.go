@@ -54,7 +54,7 @@ type CalibrationRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (r CalibrationRun) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
 // Calibrated is what one of the two has found.

@@ -49,7 +49,7 @@ func (f simFigure) cell(s sample.Spread) report.Cell {
 
 const wasteOfKill = "waste: kill"
 
-// wasteOf is the share of the time of CPUs that was wasted.
+// wasteOf returns the share of the time of CPUs that was wasted.
 func wasteOf(name policy.Name, medium string) func(aDay) float64 {
 	return func(d aDay) float64 {
 		if r := d.run(name, medium); r != nil {
@@ -88,7 +88,7 @@ func atMost(bound float64) func(aDay, float64) bool {
 	return func(_ aDay, v float64) bool { return v <= bound }
 }
 
-// simFigures are all of them.
+// simFigures returns all of them.
 func simFigures() []simFigure {
 	var out []simFigure
 	out = append(out, wasteFigures()...)

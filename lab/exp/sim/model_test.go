@@ -11,8 +11,8 @@ import (
 	"headrace/sim"
 )
 
-// modelDay is a day of 1000 core-seconds of work in which a run wastes a share of the
-// time, draws some energy, and has these responses in the three bands.
+// modelDay returns a day of 1000 core-seconds of work in which a run wastes a share of
+// the time, draws some energy, and has these responses in the three bands.
 func modelDay(seed uint64, name policy.Name, medium string, waste, energy float64, responses [3]float64) Run {
 	r := Run{Experiment: expDay, Seed: seed, Took: 1, Result: sim.Result{Policy: name, Medium: medium, UsesMedium: medium != "", Jobs: 30, Tasks: 600, Makespan: 90000,
 		Energy: sim.Energy{Joules: energy * 1e9}, Work: sim.Work{Useful: 3.6e6}}}
@@ -34,7 +34,7 @@ func modelBand(name string, jobs, tasks int, mean float64) sim.Band {
 	return sim.Band{Name: name, Jobs: jobs, Tasks: tasks, Response: sim.Spread{N: jobs, Mean: mean, At: []float64{mean / 2, mean, mean * 3}}}
 }
 
-// publishedDay is a day as the paper has it; cost is as we want it.
+// publishedDay returns a day as the paper has it; cost is as we want it.
 func publishedDay(seed uint64, scale float64) []Run {
 	low, middle, high := 1000*scale, 500*scale, 100*scale
 	day := func(name policy.Name, medium string, waste, energy, l, m, h float64) Run {

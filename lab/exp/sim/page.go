@@ -6,7 +6,7 @@ import (
 	"headrace/sim/page"
 )
 
-// Page is the whole report for people who would rather look.
+// Page returns the whole report for people who would rather look.
 func (r *Results) Page() *report.Page {
 	aims := r.aims()
 	p := &report.Page{

@@ -102,7 +102,7 @@ func (s *runner) swimAt(ctx context.Context, w *trace.Workload, points []Point, 
 	return s.simulate(ctx, w, tasks, from, to)
 }
 
-// warmPoints are those that are compared with the cold one.
+// warmPoints returns those that are compared with the cold one.
 func warmPoints(quick bool) []Point {
 	buffers, leads := warmBuffers, warmLeads
 	if quick {
@@ -136,7 +136,7 @@ func residencyPoints(quick bool) []Point {
 // trace have files of their own; quartet's come twice.
 const repeatAfter = 10 * time.Minute
 
-// again is a workload in which every job comes a second time, on the same files.
+// again returns a workload in which every job comes a second time, on the same files.
 func again(w *trace.Workload, after time.Duration) *trace.Workload {
 	twice := *w
 	twice.Jobs = slices.Clone(w.Jobs)
@@ -157,7 +157,8 @@ func again(w *trace.Workload, after time.Duration) *trace.Workload {
 // that is scaled down; so many take the day as it is.
 const swimNodes = 64
 
-// swimTask is the run at a point. Nobody is preempted: reading is what is compared.
+// swimTask returns the run at a point. Nobody is preempted: reading is what is
+// compared.
 func (s *runner) swimTask(w *trace.Workload, p Point) (simTask, error) {
 	c, err := s.simConfig(w, policy.Wait, s.media.Names()[0])
 	if err != nil {
@@ -177,19 +178,19 @@ func (s *runner) swimTask(w *trace.Workload, p Point) (simTask, error) {
 	return simTask{Run{Experiment: expSwim, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, c}, nil
 }
 
-// firstTasks is a workload with the first n tasks of another one.
+// firstTasks returns a workload with the first n tasks of another one.
 func firstTasks(w *trace.Workload, n int) *trace.Workload {
 	short := *w
 	short.Tasks = w.Tasks[:min(n, len(w.Tasks))]
 	return &short
 }
 
-// points are those that have numbers.
+// points returns those that have numbers.
 func (r *Results) points() []Point {
 	return sample.Distinct(sample.Where(r.in(expSwim), func(x Run) bool { return x.Failure == "" }), func(x Run) Point { return x.Point })
 }
 
-// at is the run at a point, nil if there is none.
+// at returns the run at a point, nil if there is none.
 func (r *Results) at(p Point) *Run {
 	for i := range r.Runs {
 		if x := &r.Runs[i]; x.Experiment == expSwim && x.Point == p && x.Failure == "" {
@@ -222,7 +223,7 @@ func readingTime(r *Run) float64 {
 	return r.Reading.Time
 }
 
-// warmTable is what warming gains (ignem, section IV-D).
+// warmTable returns what warming gains (ignem, section IV-D).
 func (r *Results) warmTable() *report.Table {
 	t := &report.Table{Title: "Inputs warmed while jobs wait (ignem, section IV-D)", Columns: swimColumns,
 		Note: "Means. The paper's cluster, with 10 s ahead: jobs -12 % (-21 % with all inputs in memory), reading of blocks -40 %. " + r.Swim.String() + "."}
@@ -235,7 +236,7 @@ func (r *Results) warmTable() *report.Table {
 	return t
 }
 
-// residencyTable is what going by what is in memory gains (quartet, section 5.2).
+// residencyTable returns what going by what is in memory gains (quartet, section 5.2).
 func (r *Results) residencyTable() *report.Table {
 	t := &report.Table{Title: "What is in memory goes first, where it is (quartet, section 5.2)", Columns: slices.Clone(swimColumns),
 		Note: fmt.Sprintf("Means. Every job of the day comes a second time after %s, on the same files, so that at most half of what is read can come from memory. "+
@@ -252,7 +253,7 @@ func (r *Results) residencyTable() *report.Table {
 	return t
 }
 
-// warmLines are the mean response over the lead time, one line for each buffer.
+// warmLines returns the mean response over the lead time, one line for each buffer.
 func (r *Results) warmLines() *report.Lines {
 	l := &report.Lines{Title: "Response of jobs, of that cold", Better: report.Lower,
 		X: report.Axis{Label: "known ahead", Unit: report.UnitSeconds}, Y: report.Axis{Unit: report.UnitPercent}}

@@ -67,7 +67,7 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// meanResponse is that of all jobs.
+// meanResponse returns that of all jobs.
 func (r *Run) meanResponse() float64 {
 	sum, jobs := 0.0, 0
 	for _, b := range r.Bands {
@@ -93,12 +93,12 @@ func (r *Results) media(m sim.Measurements) {
 	r.More = append(r.More, report.Fact{Name: "Storage", Value: strings.Join(words, "; ")}, report.Fact{Name: "Measured", Value: m.From})
 }
 
-// seeds are those of the day, in the order in which they were run.
+// seeds returns those of the day, in the order in which they were run.
 func (r *Results) seeds() []uint64 {
 	return sample.Distinct(r.in(expDay), func(x Run) uint64 { return x.Seed })
 }
 
-// in are the runs of an experiment, those that have failed too.
+// in returns the runs of an experiment, those that have failed too.
 func (r *Results) in(experiment string) []Run {
 	return sample.Where(r.Runs, func(x Run) bool { return x.Experiment == experiment })
 }
@@ -106,12 +106,12 @@ func (r *Results) in(experiment string) []Run {
 // aDay is the runs of one seed.
 type aDay []Run
 
-// day is the runs of one seed that have numbers.
+// day returns the runs of one seed that have numbers.
 func (r *Results) day(seed uint64) aDay {
 	return sample.Where(aDay(r.in(expDay)), func(x Run) bool { return x.Seed == seed && x.Failure == "" })
 }
 
-// results are those of all runs.
+// results returns those of all runs.
 func (d aDay) results() []*sim.Result {
 	out := make([]*sim.Result, len(d))
 	for i := range d {
@@ -120,7 +120,7 @@ func (d aDay) results() []*sim.Result {
 	return out
 }
 
-// run is that of a policy on a medium, nil if there is none.
+// run returns that of a policy on a medium, nil if there is none.
 func (d aDay) run(name policy.Name, medium string) *Run {
 	for i := range d {
 		if d[i].Policy == name && (d[i].Medium == medium || d[i].Medium == "") {

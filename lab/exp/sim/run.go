@@ -14,7 +14,7 @@ import (
 	"headrace/trace"
 )
 
-// simConfig is the cluster that a workload was made for, with a medium as it was
+// simConfig returns the cluster that a workload was made for, with a medium as it was
 // measured. Nodes have as much swap as memory, on the same medium.
 func (s *runner) simConfig(w *trace.Workload, name policy.Name, medium string) (sim.Config, error) {
 	c := sim.DefaultConfig()
@@ -78,7 +78,7 @@ func (s *runner) simulate(ctx context.Context, w *trace.Workload, tasks []simTas
 	return ctx.Err()
 }
 
-// simulated is one simulation; one that fails has a Failure.
+// simulated returns one simulation; one that fails has a Failure.
 func simulated(ctx context.Context, w *trace.Workload, t simTask, tell func(part float64)) Run {
 	start := time.Now()
 	result, err := sim.Run(ctx, w, t.config, func(p sim.Progress) {

@@ -121,7 +121,7 @@ func (o *Options) measure(ctx context.Context, res *Results, progress *report.Pr
 
 func (o *Options) wants(experiment string) bool { return slices.Contains(o.Only, experiment) }
 
-// measurements are those of the file, or those that come with the program.
+// measurements returns those of the file, or those that come with the program.
 func (o *Options) measurements() (sim.Measurements, error) {
 	if o.Media == "" {
 		return sim.DefaultMeasurements(), nil

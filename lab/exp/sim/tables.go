@@ -11,7 +11,7 @@ import (
 	"headrace/report"
 )
 
-// Tables are all of them, the aims last.
+// Tables returns all of them, the aims last.
 func (r *Results) Tables() []*report.Table {
 	var out []*report.Table
 	if seeds := r.seeds(); len(seeds) > 0 {
@@ -36,7 +36,7 @@ func (r *Results) Tables() []*report.Table {
 	return out
 }
 
-// aims are the figures to be reached of the experiments that were run.
+// aims returns the figures to be reached of the experiments that were run.
 func (r *Results) aims() []sample.Aim {
 	var out []sample.Aim
 	if slices.Contains(r.figuresShown(), simCost) {
@@ -48,7 +48,7 @@ func (r *Results) aims() []sample.Aim {
 	return out
 }
 
-// figuresShown are the experiments with figures of the day that have some.
+// figuresShown returns the experiments with figures of the day that have some.
 func (r *Results) figuresShown() []string {
 	seeds := r.seeds()
 	if len(seeds) == 0 {
@@ -65,7 +65,7 @@ func (r *Results) figuresShown() []string {
 	return out
 }
 
-// costAims are those of the policy cost on SSD, over all seeds.
+// costAims returns those of the policy cost on SSD, over all seeds.
 func (r *Results) costAims() []sample.Aim {
 	waste := sample.Aim{What: "cost on ssd: wasted", Paper: "11.1 % (checkpoint)", Unit: report.UnitPercent, Bound: costWaste, Value: r.over(wasteOf("cost", "ssd"))}
 	urgent := sample.Aim{What: "cost on ssd: response of production, more than kill", Unit: report.UnitPercent, Bound: costResponse,
@@ -73,12 +73,12 @@ func (r *Results) costAims() []sample.Aim {
 	return []sample.Aim{waste, urgent}
 }
 
-// over is the spread of a number over the seeds.
+// over returns the spread of a number over the seeds.
 func (r *Results) over(of func(aDay) float64) sample.Spread {
 	return sample.Of(r.seeds(), func(seed uint64) float64 { return of(r.day(seed)) })
 }
 
-// dayTable is all runs of a seed side by side.
+// dayTable returns all runs of a seed side by side.
 func (r *Results) dayTable(d aDay) *report.Table {
 	t := &report.Table{
 		Title: "The day under each policy (checkpoint-preemption, figure 3)",
@@ -120,7 +120,7 @@ func hours(seconds float64) report.Cell { return report.Num(math.Round(seconds/3
 
 func count(n int) report.Cell { return report.Num(float64(n), report.UnitNone) }
 
-// changeCell is how much more a run has than another.
+// changeCell returns how much more a run has than another.
 func changeCell(a, b *Run, of func(*Run) float64) report.Cell {
 	if b == nil || of(b) == 0 {
 		return report.Str("")
@@ -128,7 +128,7 @@ func changeCell(a, b *Run, of func(*Run) float64) report.Cell {
 	return view.Excess(sample.SpreadOf([]float64{of(a) / of(b)}))
 }
 
-// figureTable is what was published beside what the first seed has, of one
+// figureTable returns what was published beside what the first seed has, of one
 // experiment.
 func (r *Results) figureTable(experiment string) *report.Table {
 	t := &report.Table{Columns: []report.Column{{Title: "figure", Flex: true}, {Title: "published", Align: report.Right},

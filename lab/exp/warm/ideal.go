@@ -12,7 +12,7 @@ type warmDisk struct {
 	Seek      float64 `json:"seek,omitempty"`
 }
 
-// aheadOfTime is what reading ahead could reach at most with one disk: by how many
+// aheadOfTime returns what reading ahead could reach at most with one disk: by how many
 // seconds each job would start late if the disk did nothing but read the inputs
 // one after the other, at full speed, from the moment of submission, the smallest
 // first, and a larger one gave way at any byte to a smaller one. Times in jobs are
@@ -53,7 +53,7 @@ func (d warmDisk) aheadOfTime(jobs []ReplayedJob, lead float64) []float64 {
 	return late
 }
 
-// ideal are the replays with inputs in RAM as they would be if the inputs had to
+// ideal returns the replays with inputs in RAM as they would be if the inputs had to
 // be read ahead from the disk in this way; none when the disk is not known.
 func (r *Results) ideal() []Replay {
 	if r.Plan.Disk.Bandwidth <= 0 {

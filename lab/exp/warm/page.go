@@ -10,7 +10,7 @@ import (
 	"headrace/report"
 )
 
-// Page is the whole report for people who would rather look.
+// Page returns the whole report for people who would rather look.
 func (r *Results) Page() *report.Page {
 	aims := r.aims()
 	p := &report.Page{
@@ -59,7 +59,7 @@ func (r *Results) classBars() *report.Bars {
 	return view.Bars("Less time than cold, by size of the input", rows, measures...)
 }
 
-// blockLines are the distribution of the times in which blocks were read.
+// blockLines returns the distribution of the times in which blocks were read.
 func (r *Results) blockLines() *report.Lines {
 	l := &report.Lines{Title: "Blocks that were read within a time",
 		X: report.Axis{Label: "time to read a block", Unit: report.UnitSeconds, Log: true},
@@ -77,7 +77,7 @@ func (r *Results) blockLines() *report.Lines {
 	return l
 }
 
-// memoryLines are what was kept over the time of the first replay of each mode
+// memoryLines returns what was kept over the time of the first replay of each mode
 // that has numbers.
 func (r *Results) memoryLines() *report.Lines {
 	l := &report.Lines{Title: "Memory kept for jobs", Note: "The first replay of each.",

@@ -128,7 +128,7 @@ func classOf(input int64) string {
 	return classLarge
 }
 
-// share is what the server that has most of a job's blocks reads of it: they are
+// share returns what the server that has most of a job's blocks reads of it: they are
 // spread evenly, and the job takes as long as that server does.
 func share(input int64) int64 {
 	blocks := (input + paperBlock - 1) / paperBlock
@@ -155,12 +155,12 @@ func makeInputs(d *rig.Disk, jobs []replayJob, like work.Mapper, tell func(share
 	return nil
 }
 
-// mapper is the workload of a job.
+// mapper returns the workload of a job.
 func (p *Plan) mapper(j replayJob) work.Mapper {
 	return work.Mapper{File: j.path, Block: work.Size(p.Block), Readers: p.Readers, End: j.rest}
 }
 
-// inputs are the paths of all that is read.
+// inputs returns the paths of all that is read.
 func inputs(jobs []replayJob) []string {
 	var paths []string
 	for _, j := range jobs {

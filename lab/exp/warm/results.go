@@ -20,7 +20,7 @@ type Results struct {
 // Any reports whether anything has been measured.
 func (r *Results) Any() bool { return len(r.Replays)+len(r.Singles) > 0 }
 
-// in are the replays of a mode that have numbers.
+// in returns the replays of a mode that have numbers.
 func (r *Results) in(mode string) []Replay {
 	all := r.Replays
 	if mode == modeIdeal {
@@ -33,12 +33,12 @@ func (r *Results) of(mode string, f func(Replay) float64) sample.Spread {
 	return sample.Of(r.in(mode), f)
 }
 
-// against is how much less a measure is in a mode than cold: the part of one.
+// against returns how much less a measure is in a mode than cold: the part of one.
 func (r *Results) against(mode string, f func(Replay) float64) sample.Spread {
 	return sample.Over(r.in(mode), r.in(modeCold), f).Less()
 }
 
-// reached is the share of what memory could gain at most that a mode has gained,
+// reached returns the share of what memory could gain at most that a mode has gained,
 // within each repeat.
 func (r *Results) reached(mode string, f func(Replay) float64) sample.Spread {
 	cold, best := r.in(modeCold), r.in(modeRAM)
@@ -52,12 +52,12 @@ func (r *Results) reached(mode string, f func(Replay) float64) sample.Spread {
 	})
 }
 
-// meanDuration is that of the jobs of a class; of all for an empty one.
+// meanDuration returns that of the jobs of a class; of all for an empty one.
 func meanDuration(class string) func(Replay) float64 {
 	return meanOf(class, func(j ReplayedJob) float64 { return j.Duration })
 }
 
-// meanReading is the mean over the jobs of a class of the time that all blocks
+// meanReading returns the mean over the jobs of a class of the time that all blocks
 // together took to be read.
 func meanReading(class string) func(Replay) float64 {
 	return meanOf(class, func(j ReplayedJob) float64 { return sample.Sum(j.Reads) })
@@ -75,7 +75,7 @@ func meanOf(class string, f func(ReplayedJob) float64) func(Replay) float64 {
 	}
 }
 
-// meanBlock is the mean time in which a block was read, or read and computed.
+// meanBlock returns the mean time in which a block was read, or read and computed.
 func meanBlock(whole bool) func(Replay) float64 {
 	return func(x Replay) float64 {
 		if whole {
@@ -93,7 +93,7 @@ func (x Replay) blocks(of func(ReplayedJob) []float64) []float64 {
 	return all
 }
 
-// reads are the times of all blocks of a mode, sorted.
+// reads returns the times of all blocks of a mode, sorted.
 func (r *Results) reads(mode string) []float64 {
 	var all []float64
 	for _, x := range r.in(mode) {
@@ -107,7 +107,7 @@ func (r *Results) reads(mode string) []float64 {
 // (figure 7).
 type held struct{ Mean, Max float64 }
 
-// kept is what the daemon kept in memory.
+// kept returns what the daemon kept in memory.
 func (x Replay) kept() held {
 	var values []float64
 	for _, s := range x.Memory {
@@ -121,7 +121,7 @@ func (x Replay) kept() held {
 	return held{sample.Mean(values), slices.Max(values)}
 }
 
-// thinned is the samples without those that say what the ones before and after
+// thinned returns the samples without those that say what the ones before and after
 // them say too: enough for a drawing.
 func (x Replay) thinned() []MemorySample {
 	var out []MemorySample
@@ -134,7 +134,7 @@ func (x Replay) thinned() []MemorySample {
 	return out
 }
 
-// instantaneous is what a scheme would keep that reads an input in no time when
+// instantaneous returns what a scheme would keep that reads an input in no time when
 // its job is submitted and drops it when the job ends, with jobs that took as long
 // as in x.
 func (x Replay) instantaneous() held {
@@ -167,8 +167,8 @@ func (x Replay) instantaneous() held {
 	return out
 }
 
-// singleSpread is the spread of durations of jobs that ran alone, and that of their
-// ratios to cold ones.
+// singleSpread returns the spread of durations of jobs that ran alone, and that of
+// their ratios to cold ones.
 func (r *Results) singleSpread(kind, mode string, input int64) (durations, ratios sample.Spread) {
 	in := func(mode string) []Single {
 		return sample.Good(sample.Where(r.Singles, func(s Single) bool { return s.Kind == kind && s.Mode == mode && s.Input == input }))
@@ -177,7 +177,7 @@ func (r *Results) singleSpread(kind, mode string, input int64) (durations, ratio
 	return sample.Of(in(mode), took), sample.Over(in(mode), in(modeCold), took)
 }
 
-// inputsOf are the sizes that a kind of job ran with, from small to large.
+// inputsOf returns the sizes that a kind of job ran with, from small to large.
 func (r *Results) inputsOf(kind string) []int64 {
 	var all []int64
 	for _, s := range r.Singles {

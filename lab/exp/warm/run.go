@@ -41,7 +41,7 @@ type Replay struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (x Replay) In() (repeat int, failure string) { return x.Repeat, x.Failure }
 
 // ReplayedJob is one job of a replay. Times count from the first submission.
@@ -73,7 +73,7 @@ type replayer struct {
 	jobs []replayJob
 }
 
-// daemonFor is a daemon of its own for each replay: nothing is left of the one
+// daemonFor returns a daemon of its own for each replay: nothing is left of the one
 // before.
 func (r *replayer) daemonFor(ctx context.Context, mode string) (*rig.Daemon, error) {
 	c := rig.DaemonConfig{Policy: "wait", Slots: r.plan.Slots, NoSwap: true}

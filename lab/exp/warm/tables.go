@@ -37,7 +37,7 @@ func (r *Results) aims() []sample.Aim {
 	return aims
 }
 
-// replayModes are those that occur among the replays.
+// replayModes returns those that occur among the replays.
 func (r *Results) replayModes() []string {
 	return modesOf(r.Replays, func(x Replay) string { return x.Mode })
 }
@@ -114,7 +114,7 @@ func (r *Results) classTable() *report.Table {
 	return t
 }
 
-// number is how many jobs of a class there are.
+// number returns how many jobs of a class there are.
 func (r *Results) number(class string) float64 {
 	for _, x := range r.Replays {
 		n := 0.0
@@ -160,7 +160,7 @@ func (r *Results) blockTable() *report.Table {
 	return t
 }
 
-// below5ms is the share of values less than what one seek of the modelled disk
+// below5ms returns the share of values less than what one seek of the modelled disk
 // takes.
 func below5ms(sorted []float64) float64 {
 	n := 0

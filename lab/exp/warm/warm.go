@@ -181,10 +181,10 @@ type Single struct {
 	Failure  string  `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why there are no numbers.
+// In returns the repeat, and why there are no numbers.
 func (s Single) In() (repeat int, failure string) { return s.Repeat, s.Failure }
 
-// singleSizes are the inputs of the word count: 1 to 12 GB in the paper (section
+// singleSizes returns the inputs of the word count: 1 to 12 GB in the paper (section
 // IV.E), of which a server has an eighth; here with twice as much at the end,
 // because a block that is warmed takes no detour over the network.
 func singleSizes(quick bool) []int64 {
@@ -194,7 +194,7 @@ func singleSizes(quick bool) []int64 {
 	return []int64{48 << 20, 192 << 20}
 }
 
-// sortBytes is the input of the sort job: 40 GB (section IV.B), in whole records.
+// sortBytes returns the input of the sort job: 40 GB (section IV.B), in whole records.
 func sortBytes(quick bool) int64 {
 	if quick {
 		return 12 << 20
@@ -243,7 +243,7 @@ func (r *replayer) single(ctx context.Context, s single) (Single, error) {
 	return out, err
 }
 
-// modesOf are those that occur, in the order in which they are listed.
+// modesOf returns those that occur, in the order in which they are listed.
 func modesOf[T any](all []T, of func(T) string) []string {
 	order := []string{modeCold, modeFIFO, modeWarmed, modeDelayed, modeRAM}
 	return slices.DeleteFunc(order, func(m string) bool {

@@ -9,7 +9,7 @@ import (
 	"headrace/report"
 )
 
-// aims are the figures to be reached of the experiments that were run.
+// aims returns the figures to be reached of the experiments that were run.
 func (r *Results) aims() []sample.Aim {
 	out := []sample.Aim{r.lostAim()}
 	if len(r.good(expPair)) > 0 {
@@ -35,7 +35,7 @@ func (r *Results) aims() []sample.Aim {
 	return out
 }
 
-// lostAim is the most that any run has lost with suspend.
+// lostAim returns the most that any run has lost with suspend.
 func (r *Results) lostAim() sample.Aim {
 	a := sample.Aim{What: "suspend: work lost to preemption, the most of all runs", Unit: report.UnitSeconds, Value: sample.Unmeasured()}
 	for _, x := range r.Runs {
@@ -50,7 +50,7 @@ func (r *Results) lostAim() sample.Aim {
 	return a
 }
 
-// stopAim is the longest that any stop took.
+// stopAim returns the longest that any stop took.
 func (r *Results) stopAim() sample.Aim {
 	stops := r.good(expPair).stops()
 	worst := sample.SpreadOf(stops).Max
@@ -65,7 +65,8 @@ func (r *Results) note(o *Options) {
 		report.Fact{Name: "Scale", Value: fmt.Sprintf("%.3g; containers that came back run at least %s", o.Scale, minRunHere)})
 }
 
-// load is the share of the slots' time that the tasks of the workload need at least.
+// load returns the share of the slots' time that the tasks of the workload need at
+// least.
 func (p *WorkloadPlan) load() float64 {
 	if p.Span <= 0 {
 		return math.NaN()

@@ -180,7 +180,7 @@ func (b *bench) repeat(ctx context.Context, experiment string, repeats int, entr
 	}.Do(ctx, &b.res.Circumstances)
 }
 
-// shuffled is an order of the entries in which those of one setup are together.
+// shuffled returns an order of the entries in which those of one setup are together.
 func shuffled(entries []entry, r *rand.Rand) []int {
 	out := r.Perm(len(entries))
 	place := map[yarnSetup]int{}
@@ -193,7 +193,7 @@ func shuffled(entries []entry, r *rand.Rand) []int {
 	return out
 }
 
-// once is one run. After one that has failed nothing of it is left, nor of the
+// once returns one run. After one that has failed nothing of it is left, nor of the
 // cluster.
 func (b *bench) once(ctx context.Context, e entry) (Run, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.bound, fmt.Errorf("%w: not over after %v", rig.ErrWrong, e.bound))

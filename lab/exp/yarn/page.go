@@ -12,7 +12,7 @@ import (
 	"headrace/report"
 )
 
-// Page is the whole report for people who would rather look.
+// Page returns the whole report for people who would rather look.
 func (r *Results) Page() *report.Page {
 	aims := r.aims()
 	p := &report.Page{
@@ -59,7 +59,7 @@ func pairTimeline(here runs) *report.Timeline {
 	return t
 }
 
-// measure is one of a chart that compares all that was run.
+// measure returns one of a chart that compares all that was run.
 func (rs runs) measure(title string, unit report.Unit, of metric) view.Measure {
 	return view.Measure{Title: title, Unit: unit, Better: report.Lower, Of: func(name string) sample.Spread { return rs.by(name).of(of) }}
 }
@@ -97,7 +97,7 @@ func (r *Results) workloadSection(p *report.Page) {
 	p.Add("The workload", blocks...)
 }
 
-// most is how many tasks the largest job has.
+// most returns how many tasks the largest job has.
 func (p *WorkloadPlan) most() int {
 	n := 0
 	for _, j := range p.Jobs {
@@ -106,7 +106,7 @@ func (p *WorkloadPlan) most() int {
 	return n
 }
 
-// highs is how many jobs are of high priority.
+// highs returns how many jobs are of high priority.
 func (p *WorkloadPlan) highs() int {
 	n := 0
 	for _, j := range p.Jobs {
@@ -143,7 +143,7 @@ func wastedStacks(all runs) *report.Stacks {
 	return s
 }
 
-// responsePanes are the distributions of figures 9 and 11: each policy beside kill.
+// responsePanes returns the distributions of figures 9 and 11: each policy beside kill.
 func responsePanes(all runs) *report.Panes {
 	p := &report.Panes{Title: "Response of jobs", Cumulative: true,
 		X: report.Axis{Label: "response", Unit: report.UnitTenths}, Y: report.Axis{Label: "share of the jobs", Unit: report.UnitPercent}}

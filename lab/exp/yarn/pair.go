@@ -17,7 +17,7 @@ import (
 // pairMemory is the memory of the one node that pairs run on, in MB.
 const pairMemory = 4096
 
-// pairs is the experiment of os-assisted-preemption, section IV, with containers.
+// pairs returns the experiment of os-assisted-preemption, section IV, with containers.
 func (b *bench) pairs(ctx context.Context) error {
 	plan := b.o.pairPlan()
 	var entries []entry
@@ -41,7 +41,7 @@ func (b *bench) pairs(ctx context.Context) error {
 	return b.repeat(ctx, expPair, b.o.Repeats, entries)
 }
 
-// pairStore is where pairs' checkpoints go.
+// pairStore returns where pairs' checkpoints go.
 func pairStore(policy string) string {
 	if policy == "checkpoint" || policy == "cost" {
 		return rig.StoreDisk
@@ -63,7 +63,7 @@ func (b *bench) pairTasks(ctx context.Context, c *PairCase) (low, urgent rig.Job
 	return low, urgent, nil
 }
 
-// kmeans is a job of about so many seconds of processor time, which a busy machine
+// kmeans returns a job of about so many seconds of processor time, which a busy machine
 // does not change.
 func (b *bench) kmeans(ctx context.Context, bytes int64, target float64) (rig.Job, error) {
 	args := func(n int64) []string {
@@ -83,8 +83,8 @@ func (b *bench) kmeans(ctx context.Context, bytes int64, target float64) (rig.Jo
 	return b.reference(ctx, args(rig.Amount(float64(few), small.Alone, float64(3*few), large.Alone, target)), bytes)
 }
 
-// reference is the job of a workload, with the answer and the processor time of a run
-// alone.
+// reference returns the job of a workload, with the answer and the processor time of a
+// run alone.
 func (b *bench) reference(ctx context.Context, args []string, bytes int64) (rig.Job, error) {
 	path := filepath.Join(b.h.Disk.Dir, "alone")
 	if err := os.RemoveAll(path); err != nil {
@@ -152,7 +152,7 @@ func (b *bench) awaitMark(ctx context.Context, w *yarnWatch, j *watchedJob, path
 	}
 }
 
-// lanes are what the tasks of a job did.
+// lanes returns what the tasks of a job did.
 func (w *yarnWatch) lanes(j *watchedJob, zero time.Time) []report.Lane {
 	var out []report.Lane
 	for task := range j.tasks {
@@ -174,8 +174,8 @@ func (w *yarnWatch) lanes(j *watchedJob, zero time.Time) []report.Lane {
 	return out
 }
 
-// stops are the times from the choice of the job's containers, after another job has
-// come, until each was seen to be stopped.
+// stops returns the times from the choice of the job's containers, after another job
+// has come, until each was seen to be stopped.
 func (w *yarnWatch) stops(j *watchedJob, after time.Time) ([]float64, error) {
 	marks, err := w.b.cluster.Marks(after)
 	if err != nil {
@@ -204,7 +204,7 @@ func (w *yarnWatch) stops(j *watchedJob, after time.Time) ([]float64, error) {
 	return out, nil
 }
 
-// attemptOf is the only attempt of an application.
+// attemptOf returns the only attempt of an application.
 func attemptOf(application string) string {
 	return "appattempt_" + application[len("application_"):] + "_000001"
 }

@@ -72,7 +72,7 @@ type PlannedJob struct {
 	At    float64 `json:"at"`
 }
 
-// work is the time of all tasks of a priority.
+// work returns the time of all tasks of a priority.
 func (p *WorkloadPlan) work(high bool) float64 {
 	sum := 0.0
 	for _, j := range p.Jobs {
@@ -86,7 +86,7 @@ func (p *WorkloadPlan) work(high bool) float64 {
 	return sum
 }
 
-// tasks is how many all jobs have.
+// tasks returns how many all jobs have.
 func (p *WorkloadPlan) tasks() int {
 	n := 0
 	for _, j := range p.Jobs {
@@ -146,7 +146,7 @@ func tasksOf(j trace.Job, block int64, most int) int {
 	return int(min(int64(most), max(1, (bytes+block-1)/block)))
 }
 
-// blockFor is the size with which there are just not more tasks than wanted.
+// blockFor returns the size with which there are just not more tasks than wanted.
 func blockFor(jobs []trace.Job, shape workloadShape) int64 {
 	low, high := int64(1), int64(1)<<50
 	for low < high {

@@ -70,7 +70,7 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// In is the repeat, and why the run does not count.
+// In returns the repeat, and why the run does not count.
 func (r Run) In() (repeat int, failure string) { return r.Repeat, r.Failure }
 
 // Counts is how often containers gave way, by what was done with them.
@@ -114,17 +114,17 @@ type Job struct {
 	Started float64 `json:"started"`
 }
 
-// wasted is the processor time that preemption has cost (checkpoint-preemption,
+// wasted returns the processor time that preemption has cost (checkpoint-preemption,
 // figure 8a).
 func (r Run) wasted() float64 { return r.LostCPU + r.OverheadCPU }
 
 // wasteShare is wasted as a part of what tasks and preemption have used.
 func (r Run) wasteShare() float64 { return r.wasted() / (r.TaskCPU + r.OverheadCPU) }
 
-// wastedTime is the time of containers that preemption has cost.
+// wastedTime returns the time of containers that preemption has cost.
 func (r Run) wastedTime() float64 { return r.LostTime + r.IdleTime }
 
-// response is the mean response of the jobs of a priority.
+// response returns the mean response of the jobs of a priority.
 func (r Run) response(high bool) float64 {
 	var all []float64
 	for _, j := range r.Jobs {
@@ -135,10 +135,10 @@ func (r Run) response(high bool) float64 {
 	return sample.Mean(all)
 }
 
-// sojourn is the response of the urgent job of a pair.
+// sojourn returns the response of the urgent job of a pair.
 func (r Run) sojourn() float64 { return r.response(true) }
 
-// called is the policy, and the store where it is compared with others.
+// called returns the policy, and the store where it is compared with others.
 func (r Run) called() string {
 	if r.Store == "" || r.Case != "" {
 		return r.Policy
@@ -165,7 +165,7 @@ func (rs runs) by(name string) runs {
 	return rs.where(func(r Run) bool { return r.called() == name })
 }
 
-// names are what was compared, in the order of policies and stores.
+// names returns what was compared, in the order of policies and stores.
 func (rs runs) names() []string {
 	var out []string
 	for _, policy := range Policies {
@@ -179,7 +179,7 @@ func (rs runs) names() []string {
 	return out
 }
 
-// cases are the kinds of pairs that occur.
+// cases returns the kinds of pairs that occur.
 func (rs runs) cases() []string {
 	out := sample.Distinct(rs, func(r Run) string { return r.Case })
 	slices.Sort(out)
@@ -190,13 +190,13 @@ type metric func(Run) float64
 
 func (rs runs) of(m metric) sample.Spread { return sample.Of(rs, m) }
 
-// against are the ratios of a measure under two policies. Without a measure of the
+// against returns the ratios of a measure under two policies. Without a measure of the
 // other there is none.
 func (rs runs) against(name, other string, m metric) sample.Spread {
 	return sample.Over(rs.by(name), rs.by(other).where(func(r Run) bool { return m(r) != 0 }), m)
 }
 
-// stops are those of all runs.
+// stops returns those of all runs.
 func (rs runs) stops() []float64 {
 	var all []float64
 	for _, r := range rs {
@@ -205,7 +205,7 @@ func (rs runs) stops() []float64 {
 	return all
 }
 
-// responses are those of the jobs of a priority over all runs, sorted.
+// responses returns those of the jobs of a priority over all runs, sorted.
 func (rs runs) responses(high bool) []float64 {
 	var all []float64
 	for _, r := range rs {
@@ -219,7 +219,7 @@ func (rs runs) responses(high bool) []float64 {
 	return all
 }
 
-// summed are the counts of all runs together.
+// summed returns the counts of all runs together.
 func (rs runs) summed() Counts {
 	var sum Counts
 	for _, r := range rs {

@@ -57,7 +57,8 @@ func (rs runs) overhead(p *WorkloadPlan) overhead {
 	return o
 }
 
-// busy is how many tasks the jobs have that were submitted before, and have not ended.
+// busy returns how many tasks the jobs have that were submitted before, and have not
+// ended.
 func (r Run) busy(at float64) int {
 	n := 0
 	for _, j := range r.Jobs {
@@ -140,8 +141,8 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // measured.
 const lightTask = 3.3e6
 
-// trace is the workload as the simulator takes it. A task of k-means goes through all of
-// its memory again and again.
+// trace returns the workload as the simulator takes it. A task of k-means goes through
+// all of its memory again and again.
 func (p *WorkloadPlan) trace(o overhead) *trace.Workload {
 	w := &trace.Workload{Name: expWorkload}
 	for i, j := range p.Jobs {
@@ -184,7 +185,7 @@ func (r *Results) likenesses() []likeness {
 	}
 }
 
-// off is how far the simulator is off, as a part of what was measured.
+// off returns how far the simulator is off, as a part of what was measured.
 func (l likeness) off(live runs, s simulated) sample.Spread {
 	return live.of(func(x Run) float64 {
 		if s.err != nil || max(l.live(x), l.sim(s)) < l.least {
@@ -194,7 +195,7 @@ func (l likeness) off(live runs, s simulated) sample.Spread {
 	})
 }
 
-// likenessTable is the workload as it was measured, and as the simulator has it.
+// likenessTable returns the workload as it was measured, and as the simulator has it.
 func (r *Results) likenessTable() *report.Table {
 	t := &report.Table{Title: "The workload, live and simulated", Columns: []report.Column{{Title: "policy"}}}
 	all, measures := r.good(expWorkload), r.likenesses()

@@ -33,7 +33,7 @@ type yarnPlace struct {
 	group string // see rig.Scratch.Throttle
 }
 
-// nodeFlags are those of each node daemon: its store.
+// nodeFlags returns those of each node daemon: its store.
 func (b *bench) nodeFlags(ctx context.Context, nodes int, policy, store string) ([][]string, error) {
 	flags := make([][]string, nodes)
 	if store == "" {
@@ -122,7 +122,7 @@ func dropSettled(dir string, since time.Time) error {
 	})
 }
 
-// place is a store, which is made and measured when it is first asked for.
+// place returns a store, which is made and measured when it is first asked for.
 func (b *bench) place(ctx context.Context, store string) (yarnPlace, error) {
 	if p, ok := b.places[store]; ok {
 		return p, nil

@@ -12,7 +12,7 @@ import (
 	"headrace/report"
 )
 
-// Tables are all of them, the aims last.
+// Tables returns all of them, the aims last.
 func (r *Results) Tables() []*report.Table {
 	var out []*report.Table
 	add := func(any bool, tables ...func() *report.Table) {
@@ -64,7 +64,7 @@ func pairTable(name string, here runs) *report.Table {
 	return t
 }
 
-// stopTable is how long it takes from a decision to processes that stand still.
+// stopTable returns how long it takes from a decision to processes that stand still.
 func (r *Results) stopTable() *report.Table {
 	t := &report.Table{
 		Title: "From the ResourceManager's choice of a container until all its processes were seen to be stopped",
@@ -86,7 +86,7 @@ func (r *Results) stopTable() *report.Table {
 	return t
 }
 
-// lessThan is how much less than under stock preemption, as a part of one.
+// lessThan returns how much less than under stock preemption, as a part of one.
 func (rs runs) lessThan(other, name string, m metric) sample.Spread {
 	return rs.against(name, other, m).Less()
 }
@@ -153,7 +153,7 @@ func jobsCalled(high bool) string {
 	return "low"
 }
 
-// adaptives are the stores on which both were measured.
+// adaptives returns the stores on which both were measured.
 func (r *Results) adaptives() []string {
 	all := r.good(expWorkload)
 	var out []string
@@ -165,8 +165,8 @@ func (r *Results) adaptives() []string {
 	return out
 }
 
-// published is how much faster jobs respond with adaptive in the paper, low and high, on
-// the medium that is like the store.
+// published returns how much faster jobs respond with adaptive in the paper, low and
+// high, on the medium that is like the store.
 func published(store string) (out [2]string) {
 	medium := publishedMedium[store]
 	for i, v := range paper.OnYARN().AdaptiveFaster[medium] {

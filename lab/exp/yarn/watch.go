@@ -73,7 +73,7 @@ func (b *bench) watchRun() (*yarnWatch, error) {
 	return w, err
 }
 
-// job is one to be submitted.
+// job returns one to be submitted.
 func (w *yarnWatch) job(title string, high bool, tasks int, task yarnTask) *watchedJob {
 	name := fmt.Sprintf("run%d-%s", w.b.runs, title)
 	task.accounts = filepath.Join(w.dir, title)
@@ -177,7 +177,7 @@ func (j *watchedJob) attempt(container string) *attempt {
 	return nil
 }
 
-// complaint is what the tasks of a job have written to their standard error.
+// complaint returns what the tasks of a job have written to their standard error.
 func (w *yarnWatch) complaint(j *watchedJob, application string) string {
 	logs, _ := w.b.cluster.ContainerLogs(application)
 	s := ""
@@ -189,7 +189,7 @@ func (w *yarnWatch) complaint(j *watchedJob, application string) string {
 	return s
 }
 
-// read is what a job's attempts have used and answered.
+// read returns what a job's attempts have used and answered.
 func (w *yarnWatch) read(ctx context.Context, j *watchedJob) error {
 	logs, err := w.b.cluster.ContainerLogs(j.application)
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *Run) add(a *attempt) {
 	}
 }
 
-// gaveWay is how often it was suspended and checkpointed.
+// gaveWay returns how often it was suspended and checkpointed.
 func (a *attempt) gaveWay() (suspended, checkpointed int) {
 	for _, e := range a.history {
 		switch {
@@ -260,8 +260,8 @@ func (a *attempt) gaveWay() (suspended, checkpointed int) {
 	return suspended, checkpointed
 }
 
-// times are how long the container was put aside, which is not its time, and how long
-// it stood still otherwise: being stopped, dumped, restored.
+// times returns how long the container was put aside, which is not its time, and how
+// long it stood still otherwise: being stopped, dumped, restored.
 func (a *attempt) times() (aside, idle float64) {
 	for _, s := range a.history.Segments() {
 		switch took := s.End.Sub(s.Start).Seconds(); {
@@ -275,7 +275,7 @@ func (a *attempt) times() (aside, idle float64) {
 	return aside, idle
 }
 
-// firstSuspended is when it was first seen to be stopped.
+// firstSuspended returns when it was first seen to be stopped.
 func (a *attempt) firstSuspended() (time.Time, bool) {
 	for _, e := range a.history {
 		if e.CameTo(headrace.Suspended) {
@@ -332,8 +332,8 @@ func (w *yarnWatch) verifyKills() error {
 	return nil
 }
 
-// energyOf is the model of the papers: the average utilisation of the machine, turned
-// into watts, times the time.
+// energyOf returns the model of the papers: the average utilisation of the machine,
+// turned into watts, times the time.
 func energyOf(cpu, seconds float64, processors int) sim.Energy {
 	power := sim.DefaultConfig().Power
 	e := sim.Energy{Utilisation: min(1, cpu/(seconds*float64(processors))), Idle: power.Idle * seconds}

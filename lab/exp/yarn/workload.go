@@ -12,7 +12,7 @@ import (
 // on a node at a time.
 const workloadMemory = 2048
 
-// workloads is the experiment of checkpoint-preemption, section 5.3, made smaller.
+// workloads returns the experiment of checkpoint-preemption, section 5.3, made smaller.
 func (b *bench) workloads(ctx context.Context) error {
 	plan, err := b.o.workloadPlan()
 	if err != nil {
@@ -48,8 +48,8 @@ func (b *bench) workloads(ctx context.Context) error {
 	return b.repeat(ctx, expWorkload, b.o.Workloads, entries)
 }
 
-// storesOf are the stores that a policy is compared with; one empty name for a policy
-// that uses none.
+// storesOf returns the stores that a policy is compared with; one empty name for a
+// policy that uses none.
 func (b *bench) storesOf(policy string) []string {
 	switch {
 	case policy == "checkpoint" || policy == "adaptive":

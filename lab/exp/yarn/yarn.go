@@ -113,7 +113,7 @@ func (b *bench) run(ctx context.Context) error {
 	return trial.InParts(ctx, parts)
 }
 
-// chosen are those of the given policies that were asked for, or all.
+// chosen returns those of the given policies that were asked for, or all.
 func (o *Options) chosen(policies ...string) []string {
 	return slices.DeleteFunc(slices.Clone(Policies), func(p string) bool {
 		return len(o.Policies) > 0 && !slices.Contains(o.Policies, p) || !slices.Contains(policies, p)

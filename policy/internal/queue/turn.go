@@ -10,7 +10,7 @@ import (
 
 // Places are the nodes on which tasks that take turns may go.
 type Places interface {
-	// NodeOf is the node of that name, or nil.
+	// NodeOf returns the node of that name, or nil.
 	NodeOf(headrace.NodeID) *books.Node
 	// AnyRoom reports whether u may fit somewhere at once; false: nowhere.
 	AnyRoom(u *books.Task) bool
