@@ -404,13 +404,19 @@ func TestRunStreamFails(t *testing.T) {
 				t.Errorf("code %d, %q", code, run.says())
 			}
 			for _, pid := range children {
-				all, err := procFS.All()
-				must(t, err)
-				for _, p := range all {
-					if p.PGID == pid && !linux.Dead(p.State) {
-						t.Errorf("process %d (%s) of the command's group is left", p.PID, p.Comm)
+				// Killed they are when the command's own process has ended, dead a moment later.
+				var left []string
+				testkit.Await(t, "the end of the command's group", func() bool {
+					left = nil
+					all, err := procFS.All()
+					must(t, err)
+					for _, p := range all {
+						if p.PGID == pid && !linux.Dead(p.State) {
+							left = append(left, fmt.Sprintf("process %d (%s)", p.PID, p.Comm))
+						}
 					}
-				}
+					return len(left) == 0
+				}, &left)
 			}
 		})
 	}
