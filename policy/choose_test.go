@@ -43,7 +43,7 @@ type Option struct {
 	Chosen bool
 }
 
-// Choose returns the part of Decide that makes room for one task on one node. others
+// Choose does the part of Decide that makes room for one task on one node. others
 // are all other tasks that are there; urgent itself may be among them or not.
 func Choose(urgent headrace.TaskView, n headrace.NodeView, others []headrace.TaskView, c Config) Choice {
 	tasks := slices.Clone(others)

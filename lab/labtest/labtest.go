@@ -105,11 +105,16 @@ func CheckReport(t testing.TB, r trial.Results, name string) {
 // CheckGolden compares what write writes with a file of testdata.
 func CheckGolden(t testing.TB, name string, write func(io.Writer) error) {
 	t.Helper()
+	CheckFile(t, filepath.Join("testdata", name), write)
+}
+
+// CheckFile compares what write writes with a file, or makes it that file with -rewrite.
+func CheckFile(t testing.TB, path string, write func(io.Writer) error) {
+	t.Helper()
 	var got bytes.Buffer
 	if err := write(&got); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", name)
 	if *Rewrite {
 		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

@@ -161,19 +161,14 @@ func WriteResults(path string, r Results) error {
 const packed = ".gz"
 
 func readPacked(path string) ([]byte, error) {
-	if !strings.HasSuffix(path, packed) {
-		return os.ReadFile(path)
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(path, packed) {
+		return text, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+	z, err := gzip.NewReader(bytes.NewReader(text))
+	if err == nil {
+		text, err = io.ReadAll(z)
 	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("read results from %s: %w", path, err)
-	}
-	text, err := io.ReadAll(z)
 	if err != nil {
 		return nil, fmt.Errorf("read results from %s: %w", path, err)
 	}

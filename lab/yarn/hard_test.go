@@ -164,7 +164,7 @@ func fourRounds(t *testing.T, j *jobs) {
 	}
 }
 
-// giveWayAgain returns a job of lowSteps that gives way to one of highSteps so often,
+// giveWayAgain has a job of lowSteps give way to one of highSteps so often,
 // however long that takes to come. It returns the task of its container.
 func giveWayAgain(t *testing.T, j *jobs, name string, rounds, lowSteps, highSteps int) *wire.Task {
 	t.Helper()

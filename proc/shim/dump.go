@@ -47,7 +47,7 @@ type dumpAnswer struct {
 	Error  string                `json:"error,omitempty"`
 }
 
-// runDump returns the main function of the dump helper: one job on stdin, one answer
+// runDump runs the dump helper: one job on stdin, one answer
 // on stdout.
 func runDump(in io.Reader, out io.Writer) error {
 	var job dumpJob

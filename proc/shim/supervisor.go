@@ -29,7 +29,7 @@ type supervisor struct {
 	knows atomic.Bool
 }
 
-// supervise returns the main function of the supervisor. File descriptor 3 gets one
+// supervise runs the supervisor. File descriptor 3 gets one
 // line when requests are answered, and is closed by the daemon when it has said what
 // to do.
 func supervise(args []string) error {

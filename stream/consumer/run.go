@@ -35,7 +35,7 @@ const (
 	lastWords = 2 * time.Second
 )
 
-// Run returns the program headrace-shim consume; args are what follows that name. It
+// Run runs the program headrace-shim consume; args are what follows that name. It
 // returns the exit code: that of the command, 128 and the signal for one that a
 // signal has ended, 127 and 126 for one that was not found or cannot be
 // executed, 74 when the input failed. Of a stream of files it is that of the

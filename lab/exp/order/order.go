@@ -178,7 +178,7 @@ func (r *runner) mapper(path string) work.Mapper {
 	return work.Mapper{File: path, Block: orderFile, Readers: 1}
 }
 
-// run returns two jobs in a row on cold files.
+// run runs two jobs in a row on cold files.
 func (r *runner) run(ctx context.Context, p orderPoint) (out Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()

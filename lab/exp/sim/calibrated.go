@@ -32,7 +32,7 @@ func (p *CalibrationPlan) workload() *trace.Workload {
 	return w
 }
 
-// simulateCalibration returns the plan without the daemon. The simulator tells sojourns
+// simulateCalibration runs the plan without the daemon. The simulator tells sojourns
 // by band and not by task: they are given to the tasks of a band in the order in which
 // the live ones have them, and compared that way.
 func (c *calibrator) simulateCalibration(ctx context.Context, name policy.Name) (Calibrated, error) {

@@ -193,7 +193,7 @@ func shuffled(entries []entry, r *rand.Rand) []int {
 	return out
 }
 
-// once returns one run. After one that has failed nothing of it is left, nor of the
+// once does one run. After one that has failed nothing of it is left, nor of the
 // cluster.
 func (b *bench) once(ctx context.Context, e entry) (Run, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.bound, fmt.Errorf("%w: not over after %v", rig.ErrWrong, e.bound))
