@@ -26,7 +26,7 @@ func (w *world) withCgroups(have func(cgroup.Group) bool) *world {
 	if base == nil {
 		w.Skip(err)
 	}
-	probe, err := base.Make("probe", cgroup.Limits{}, nil)
+	probe, err := base.Make("probe", cgroup.Limits{Memory: 1 << 30}, nil)
 	w.must(probe.Remove())
 	w.base = base
 	if !have(probe) {
@@ -345,14 +345,18 @@ func TestMemoryAddsUp(t *testing.T) {
 			if group {
 				w.withCgroups(hasMemory)
 			}
-			task := w.start(w.spec("t", "python3", "-uc", `
+			s := w.spec("t", "python3", "-uc", `
 import os, time
 b = bytearray(60 << 20)
 for i in range(20):
     if os.fork() == 0: time.sleep(1000)
 print("ready")
 time.sleep(1000)
-`))
+`)
+			if group { // without a limit it has no memory cgroup
+				s.Memory = 1 << 30
+			}
+			task := w.start(s)
 			w.awaitOutput(task, "ready")
 			st := w.stats(task)
 			if st.Resident < 60<<20 || st.Resident > 150<<20 || st.Resident > st.Usage.MaxResident {

@@ -243,20 +243,41 @@ func (p ProcFS) Status(pid int) (Status, error) {
 	return ParseStatus(b)
 }
 
-// ProportionalRSS reads the resident set size of a process in bytes, in which pages
-// that several processes have count for each by its share. It needs the rights to
-// trace the process.
-func (p ProcFS) ProportionalRSS(pid int) (int64, error) {
+// ProportionalMemory reads how much anonymous and shared memory of a process is resident,
+// and how much is swapped, in bytes; pages that several processes have count for each by
+// its share. It needs the rights to trace the process. The kernel walks its page tables:
+// it takes long where there is much.
+func (p ProcFS) ProportionalMemory(pid int) (resident, swapped int64, err error) {
 	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "smaps_rollup"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for line := range bytes.Lines(b) {
-		if val, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
-			return kilobytes(bytes.TrimSpace(val))
+	return parseRollup(b)
+}
+
+func parseRollup(text []byte) (resident, swapped int64, err error) {
+	found := 0
+	for line := range bytes.Lines(text) {
+		key, val, _ := bytes.Cut(line, []byte(":"))
+		sum := &resident
+		switch string(key) {
+		case "Pss_Anon", "Pss_Shmem":
+		case "SwapPss":
+			sum = &swapped
+		default:
+			continue
 		}
+		n, err := kilobytes(bytes.TrimSpace(val))
+		if err != nil {
+			return 0, 0, err
+		}
+		*sum += n
+		found++
 	}
-	return 0, fmt.Errorf("no Pss for process %d", pid)
+	if found != 3 { // Linux 5.4 has them
+		return 0, 0, errors.New("no Pss_Anon, Pss_Shmem and SwapPss in smaps_rollup")
+	}
+	return resident, swapped, nil
 }
 
 // IO reads the bytes that a process, its threads and the children it has waited

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,18 @@ func TestParseStatus(t *testing.T) {
 	}
 	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigCgt: zz\n", "TracerPid: x\n", "RssAnon: 99999999999999999999 kB\n"} {
 		if _, err := ParseStatus([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestParseRollup(t *testing.T) {
+	const text = "5f0000-7ff000 ---p 00000000 00:00 0 [rollup]\nRss: 90 kB\nPss: 60 kB\nPss_Dirty: 1 kB\nPss_Anon: 30 kB\nPss_File: 20 kB\nPss_Shmem: 10 kB\nSwap: 9 kB\nSwapPss: 8 kB\n"
+	if resident, swapped, err := parseRollup([]byte(text)); err != nil || resident != 40<<10 || swapped != 8<<10 {
+		t.Errorf("%d resident, %d swapped, %v", resident, swapped, err)
+	}
+	for _, bad := range []string{"", strings.Replace(text, "Pss_Anon", "Anon", 1), strings.Replace(text, "10 kB", "x kB", 1), strings.Replace(text, "SwapPss", "Swap", 1)} {
+		if _, _, err := parseRollup([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +26,55 @@ type group struct {
 	// joined is closed when they are in it; nil: nobody moves them. It is for whoever
 	// holds op.
 	joined <-chan struct{}
+	// common is what processes have in common, where no cgroup counts it.
+	common sharing
+}
+
+// sharing is which part of the memory that processes have, each counted by itself, there
+// is when what they share is counted once. It is safe for concurrent use.
+type sharing struct {
+	mu                sync.Mutex
+	next              time.Time // when it is to be measured again
+	resident, swapped float64
+}
+
+// sharingCost bounds the time that measuring takes, as a part of all time: the kernel
+// looks at each page.
+const sharingCost = 0.02
+
+// apply returns the memory of processes with what they share counted once. With one
+// process beside init there is nothing to measure.
+func (s *sharing) apply(use []memoryUse) (resident, swapped int64) {
+	for _, u := range use {
+		resident += u.status.RSSAnon + u.status.RSSShmem
+		swapped += u.status.Swap
+	}
+	if len(use) <= 2 {
+		return resident, swapped
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if begin := time.Now(); begin.After(s.next) {
+		s.measure(use, resident, swapped)
+		now := time.Now()
+		s.next = now.Add(time.Duration(float64(now.Sub(begin)) / sharingCost))
+	}
+	return int64(s.resident * float64(resident)), int64(s.swapped * float64(swapped))
+}
+
+// measure finds out both parts; resident and swapped are the sums of all processes.
+func (s *sharing) measure(use []memoryUse, resident, swapped int64) {
+	var in, out int64
+	for _, u := range use {
+		r, w, err := procs.ProportionalMemory(u.PID)
+		if err != nil { // it has ended, or may not be looked at
+			r, w = u.status.RSSAnon+u.status.RSSShmem, u.status.Swap
+		}
+		in += r
+		out += w
+	}
+	part := func(once, sum int64) float64 { return min(1, float64(once)/float64(max(1, sum))) }
+	s.resident, s.swapped = part(in, resident), part(out, swapped)
 }
 
 // is returns its directories.
@@ -67,30 +117,23 @@ func (g *group) unlock() {
 	}
 }
 
-// resident returns the task's memory and what of it is swapped, by its cgroup, or
-// without one by the share of each process in what they have in common. least is the
-// greatest process: what was allocated before it was in the cgroup is not counted
-// there.
+// resident returns the task's memory and what of it is swapped, by its memory cgroup, or
+// without one by the share of each process in what they have in common.
 func (g *group) resident(use []memoryUse) (resident, swapped int64) {
-	var least int64
+	counted, ok := g.is().Use()
+	if !ok {
+		return g.common.apply(use)
+	}
+	// The greatest process bounds it from below: what was allocated before it was in the
+	// cgroup is not counted there.
 	for _, u := range use {
-		least = max(least, u.status.RSSAnon+u.status.RSSShmem)
+		resident = max(resident, u.status.RSSAnon+u.status.RSSShmem)
 		swapped += u.status.Swap
 	}
-	if g, ok := g.is().Use(); ok {
-		if g.Swapped >= 0 {
-			swapped = g.Swapped
-		}
-		return max(g.Resident, least), swapped
+	if counted.Swapped >= 0 {
+		swapped = counted.Swapped
 	}
-	for _, u := range use {
-		pss, err := procs.ProportionalRSS(u.PID)
-		if err != nil { // it may not be looked at
-			pss = u.status.Resident()
-		}
-		resident += pss
-	}
-	return resident, swapped
+	return max(resident, counted.Resident), swapped
 }
 
 // startIn starts init in the task's cgroup, as far as that takes no time: where it

@@ -74,9 +74,11 @@ func inVersion1(controller string) string {
 // Base is where one daemon keeps the groups of its tasks. It is safe for
 // concurrent use, for one task by one caller at a time.
 type Base struct {
-	group Group
-	mkdir func(string) error // makes one cgroup
-	name  string
+	// group is where tasks with a limit of memory have theirs, shared where the others
+	// do: their memory is not told apart, see sharedName.
+	group, shared Group
+	mkdir         func(string) error // makes one cgroup
+	name          string
 	// parents are where it is, and where other daemons may have theirs.
 	parents []string
 
@@ -86,6 +88,13 @@ type Base struct {
 	delegated []string
 	memory    int64
 }
+
+// sharedName is where version 2 has the groups of tasks without a limit of memory:
+// below it there is no memory controller. The kernel takes pages from one memory cgroup
+// after the other, whatever their age, and from those of tasks that have ended like
+// from those that run. Of what many tasks read one after the other it then keeps neither
+// the newest nor whole files.
+const sharedName = "shared"
 
 // Open makes, or finds, the groups of the daemon with the state directory, below
 // the cgroups that it is in itself, so that limits on those hold for its tasks.
@@ -156,6 +165,10 @@ func open(own map[string]string, name string, mkdir func(string) error) (*Base, 
 			problems = append(problems, fmt.Errorf("no %s", c))
 		}
 	}
+	if b.shared == (Group{}) {
+		b.shared = b.group
+		b.shared.Memory = ""
+	}
 	err := errors.Join(problems...)
 	if len(b.group.Dirs()) == 0 {
 		return nil, fmt.Errorf("tasks get no cgroups of their own: %w", err)
@@ -200,7 +213,29 @@ func (b *Base) openUnified(own, name string) error {
 	for _, c := range want {
 		*b.group.field(c) = dir
 	}
+	if b.group.Memory != dir {
+		return nil
+	}
+	shared := filepath.Join(dir, sharedName)
+	if err := b.insist(dir, func() error { return b.makeShared(shared) }); err != nil {
+		return err
+	}
+	b.shared = b.group
+	b.shared.Memory = ""
+	for _, c := range controllers {
+		if at := b.shared.field(c); *at == dir {
+			*at = shared
+		}
+	}
 	return nil
+}
+
+// makeShared makes the directory below which version 2 has no memory controller.
+func (b *Base) makeShared(dir string) error {
+	if err := b.mkdir(dir); err != nil {
+		return err
+	}
+	return delegate(dir, slices.DeleteFunc(slices.Clone(b.delegated), func(c string) bool { return c == "memory" }))
 }
 
 func (b *Base) place(parent string) {
@@ -233,6 +268,12 @@ func swept(err error) bool {
 
 // remake makes a directory of the base as it was.
 func (b *Base) remake(base string) error {
+	if base != b.group.Freezer && base == b.shared.Freezer {
+		if err := b.remake(b.group.Freezer); err != nil {
+			return err
+		}
+		return b.makeShared(base)
+	}
 	if err := b.mkdir(base); err != nil {
 		return err
 	}
@@ -300,7 +341,8 @@ type Limits struct {
 // DefaultIOWeight is the I/O weight of a group to which nobody has given one.
 const DefaultIOWeight = 100
 
-// Make makes a group for a task, or finds it. Where the task is in a cgroup that
+// Make makes a group for a task, or finds it. It is one for memory, too, if that is
+// limited, for the task or for all together. Where the task is in a cgroup that
 // somebody else has chosen (foreign), it gets none in that hierarchy. The error,
 // also beside a group, says what could not be had. Without a Base there is no group.
 func (b *Base) Make(name string, limits Limits, foreign []string) (Group, error) {
@@ -311,16 +353,20 @@ func (b *Base) Make(name string, limits Limits, foreign []string) (Group, error)
 	for _, dir := range foreign {
 		taken[device(dir)] = true
 	}
-	g, problems := b.makeDirs(name, taken)
+	g, problems := b.makeDirs(name, limits, taken)
 	return g, errors.Join(append(problems, g.limit(limits))...)
 }
 
 // makeDirs makes the directories of a group in all hierarchies but those taken.
-func (b *Base) makeDirs(name string, taken map[uint64]bool) (g Group, problems []error) {
+func (b *Base) makeDirs(name string, limits Limits, taken map[uint64]bool) (g Group, problems []error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	in := b.shared
+	if limits.Memory > 0 || b.memory > 0 {
+		in = b.group
+	}
 	for _, c := range controllers {
-		base := *b.group.field(c)
+		base := *in.field(c)
 		if base == "" || taken[device(filepath.Dir(base))] { // of the same hierarchy, and always there
 			continue
 		}
@@ -343,16 +389,26 @@ func device(dir string) uint64 {
 	return uint64(st.Dev)
 }
 
+// dirs returns the directories of the base, those below others first.
+func (b *Base) dirs() []string {
+	dirs := append(b.group.Dirs(), b.shared.Dirs()...)
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	slices.Reverse(dirs)
+	return dirs
+}
+
 // Names returns the tasks that have a group.
 func (b *Base) Names() []string {
 	var names []string
-	for _, base := range b.group.Dirs() {
+	dirs := b.dirs()
+	for _, base := range dirs {
 		entries, err := os.ReadDir(base)
 		if err != nil {
 			continue
 		}
 		for _, e := range entries {
-			if e.IsDir() {
+			if e.IsDir() && !slices.Contains(dirs, filepath.Join(base, e.Name())) {
 				names = append(names, e.Name())
 			}
 		}
@@ -363,13 +419,21 @@ func (b *Base) Names() []string {
 
 // Find returns the group of a task as far as there is one.
 func (b *Base) Find(name string) Group {
-	g := b.group
+	below := func(g Group) Group {
+		for _, c := range controllers {
+			if dir := g.field(c); *dir != "" {
+				*dir = filepath.Join(*dir, name)
+			}
+		}
+		return g.Present()
+	}
+	g, shared := below(b.group), below(b.shared)
 	for _, c := range controllers {
-		if dir := g.field(c); *dir != "" {
-			*dir = filepath.Join(*dir, name)
+		if dir := g.field(c); *dir == "" {
+			*dir = *shared.field(c)
 		}
 	}
-	return g.Present()
+	return g
 }
 
 // Remains ends and removes the groups of all tasks that are not known any more.
@@ -395,6 +459,7 @@ func (b *Base) Sweep() {
 		}
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != b.name && isBase(e.Name()) {
+				unix.Rmdir(filepath.Join(parent, e.Name(), sharedName))
 				unix.Rmdir(filepath.Join(parent, e.Name())) // in use, or not ours to remove
 			}
 		}
@@ -413,7 +478,7 @@ func (b *Base) Close() {
 	if b == nil {
 		return
 	}
-	for _, dir := range b.group.Dirs() {
+	for _, dir := range b.dirs() {
 		os.Remove(dir) // the next daemon on the state directory finds what stays
 	}
 }

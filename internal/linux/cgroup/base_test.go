@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -54,13 +55,16 @@ func TestVersion1(t *testing.T) {
 	if want := 4; len(b.group.Dirs()) != want {
 		t.Errorf("groups %v, want %d", b.group.Dirs(), want)
 	}
-	b.Make("t1", Limits{}, nil)
+	b.Make("t1", Limits{Memory: 1 << 30}, nil)
 	b.Make("t2", Limits{}, nil)
 	if got := b.Names(); !slices.Equal(got, []string{"t1", "t2"}) {
 		t.Errorf("tasks %v", got)
 	}
 	if g := b.Find("t1"); len(g.Dirs()) != 4 {
 		t.Errorf("the group of t1 is %+v", g)
+	}
+	if g := b.Find("t2"); len(g.Dirs()) != 3 || g.Memory != "" {
+		t.Errorf("the group of t2, without a limit of memory, is %+v", g)
 	}
 	if g := b.Find("t3"); len(g.Dirs()) != 0 {
 		t.Errorf("the group of no task is %+v", g)
@@ -69,6 +73,57 @@ func TestVersion1(t *testing.T) {
 	if len(b.Names()) != 2 {
 		t.Error("groups of tasks were removed")
 	}
+}
+
+// TestShared: in version 2 tasks without a limit of memory are below a group that has all
+// controllers but memory, and are found there like the others; a bound of all together
+// gives each one of its own. What a sweep removes is made again whole.
+func TestShared(t *testing.T) {
+	b, err := fakeTree(t, "", map[string]string{"cgroup.controllers": "memory cpu pids", "cgroup.subtree_control": "", "cgroup.procs": "", "memory.max": "max"})
+	if b == nil {
+		t.Fatal(err)
+	}
+	base := b.group.Memory
+	shared := filepath.Join(base, sharedName)
+	limited := func(name string, l Limits) bool {
+		t.Helper()
+		g, err := b.Make(name, l, nil)
+		if err != nil || g != b.Find(name) || len(g.Dirs()) != 1 || g.Freezer != g.CPU || g.CPU != g.PIDs {
+			t.Errorf("%s: %+v, %v", name, g, err)
+		}
+		if want := filepath.Join(base, name); g.Memory != "" && g.Memory == want && g.CPU == want {
+			return true
+		}
+		if g.Memory != "" || g.CPU != filepath.Join(shared, name) {
+			t.Errorf("%s is in %+v", name, g)
+		}
+		return false
+	}
+	if limited("t1", Limits{}) || !limited("t2", Limits{Memory: 1 << 30}) {
+		t.Error("a group for memory without a limit, or none with one")
+	}
+	if err := b.LimitMemory(1 << 30); err != nil || !limited("t3", Limits{}) {
+		t.Errorf("no group for memory below a bound of all, %v", err)
+	}
+	if got := b.Names(); !slices.Equal(got, []string{"t1", "t2", "t3"}) {
+		t.Errorf("tasks %v", got)
+	}
+	whole := func() {
+		t.Helper()
+		for dir, want := range map[string]string{base: "+memory +cpu +pids", shared: "+cpu +pids"} {
+			if got, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")); string(got) != want {
+				t.Errorf("%s lets groups below it have %q, %v, want %q", dir, got, err, want)
+			}
+		}
+	}
+	whole()
+	if err := errors.Join(b.LimitMemory(0), os.RemoveAll(base)); err != nil {
+		t.Fatal(err)
+	}
+	if limited("t4", Limits{}) {
+		t.Error("a group for memory without a limit")
+	}
+	whole()
 }
 
 // fakeTree makes cgroups that hold these files, and the base in them.
@@ -200,7 +255,7 @@ func TestSweepNames(t *testing.T) {
 func TestSweep(t *testing.T) {
 	b := realBase(t)
 	empty, used := realBase(t), realBase(t)
-	g, err := used.Make("t1", Limits{}, nil)
+	g, err := used.Make("t1", Limits{Memory: 1 << 30}, nil)
 	if len(g.Dirs()) == 0 {
 		t.Fatal(err)
 	}
@@ -213,7 +268,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("of the base in use there is %+v", used.group.Present())
 	}
 	// It was not of nobody: its daemon had no task just then.
-	made, err := empty.Make("t1", Limits{PIDs: 7}, nil)
+	made, err := empty.Make("t1", Limits{PIDs: 7, Memory: 1 << 30}, nil)
 	if len(made.Dirs()) != len(empty.group.Dirs()) {
 		t.Errorf("after the sweep a task gets %+v, %v", made, err)
 	}
@@ -240,7 +295,7 @@ func TestSweepRace(t *testing.T) {
 		}
 	}()
 	for i := range 200 {
-		g, err := b.Make("t1", Limits{}, nil)
+		g, err := b.Make("t1", Limits{Memory: 1 << 30}, nil)
 		if err != nil || len(g.Dirs()) != len(b.group.Dirs()) {
 			t.Fatalf("round %d: %+v, %v", i, g, err)
 		}
