@@ -76,6 +76,17 @@ func (p Priority) Band() string {
 	return "production"
 }
 
+// Top returns the most urgent priority of the band of p.
+func (p Priority) Top() Priority {
+	switch {
+	case p <= 1:
+		return 1
+	case p <= 8:
+		return 8
+	}
+	return MaxPriority
+}
+
 // Hosting tells whose task it is when its scheduler is another one, and what that
 // calls it. Its names in JSON are those of records.
 type Hosting struct {

@@ -64,14 +64,16 @@ type TaskView struct {
 	// that a checkpoint would have to write, at most Resident+Swapped.
 	Resident, Swapped, Dirty int64
 
-	// Waiting is how long the task has been in the queue since it was submitted
-	// or last had to leave; zero while it runs.
+	// Waiting is how long the task has been in the queue, before it ran for the first
+	// time and whenever it had to leave; zero while it runs.
 	Waiting time.Duration
-	// Room is the node of the last order that made room for this task (Order.For),
-	// until it starts; else empty. What was freed for a task is not given to others.
+	// Room is the node of the last order that made room for this task (Order.For), or
+	// kept room for it (Order.To), until it starts; else empty. What was freed for a task
+	// is not given to others.
 	Room NodeID
 	// Waited is what Waiting was when it was last started or brought back: a task
-	// that came to run because it had waited long is not pushed aside at once.
+	// that came to run because it had waited long is not pushed aside at once, and one
+	// that is keeps its age.
 	Waited time.Duration
 	// Running is how long it has run since it was last started or brought back.
 	Running time.Duration
@@ -179,6 +181,9 @@ type Order struct {
 	PageOut int64
 	// For is the task that this order makes room for.
 	For TaskID
+	// To is where a suspended task goes on from its checkpoint, when it leaves its node
+	// to do so: room is kept for it there.
+	To NodeID
 
 	// Delay and Waste are what the policy expected: the delay of For, and the
 	// work thrown away, in task time.

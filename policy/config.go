@@ -96,10 +96,6 @@ type Config struct {
 	// its time to weigh twice as much. Default 6; negative: all time weighs the
 	// same. With the default, high weighs twice as much as low. Only Cost uses it.
 	doubling float64
-	// attempts is how many tasks without a node of their own may look for victims
-	// in one decision, most urgent first; later ones do so in a later decision.
-	// It bounds the work of one decision. Default 100; negative: no bound.
-	attempts int
 }
 
 // Validate says what is wrong with c, all of it, or returns nil.
@@ -169,7 +165,6 @@ func (c Config) resolved() Config {
 	c.reserve = orDefault(c.reserve, 0.1)
 	c.overlap = orDefault(c.overlap, 1)
 	c.doubling = orDefault(c.doubling, 6)
-	c.attempts = orDefault(c.attempts, 100)
 	return c
 }
 

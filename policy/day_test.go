@@ -118,7 +118,7 @@ func BenchmarkDay(b *testing.B) {
 			v := dayView(size.nodes, size.queued, name)
 			full := v
 			for range 20 { // until there is no room left
-				full = carriedOut(full, Decide(full, Config{Policy: name, attempts: -1}))
+				full = carriedOut(full, Decide(full, Config{Policy: name}))
 			}
 			for _, k := range []struct {
 				what string

@@ -38,9 +38,8 @@ type Planner struct {
 	queue   queue.Queue
 	fleet   *fleet.Fleet
 
-	orders   []headrace.Order
-	attempts int
-	keeping  bool // a task that can go anywhere has room kept for it
+	orders  []headrace.Order
+	keeping bool // a task that can go anywhere has room kept for it
 
 	explain bool
 	notes   []Note
@@ -96,7 +95,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 }
 
 func (p *Planner) load(v *headrace.View) {
-	p.orders, p.notes, p.attempts, p.keeping = p.orders[:0], p.notes[:0], 0, false
+	p.orders, p.notes, p.keeping = p.orders[:0], p.notes[:0], false
 	p.fleet.Load(v)
 }
 
@@ -150,6 +149,9 @@ func (p *Planner) place(w *queue.Waiter) {
 		p.notePlan(u, way)
 		return
 	}
+	if u.State == headrace.Suspended && p.c.Policy.Checkpoints() && p.moveOn(u) {
+		return
+	}
 	p.block(u, s)
 }
 
@@ -159,7 +161,7 @@ func (p *Planner) hopeless(u *books.Task) bool {
 	if !p.keeping || p.explain || u.Order > 0 || u.Settled {
 		return false
 	}
-	return p.fleet.Hopeless(u, p.c.attempts > 0 && p.attempts >= p.c.attempts)
+	return p.fleet.Hopeless(u)
 }
 
 // await lets u wait for its plan. What the plan will free and what it would page
@@ -176,16 +178,30 @@ func (p *Planner) await(u *books.Task, way *victims.Plan) {
 
 // search finds the policy's plan for u, or nil.
 func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
-	fresh := !books.Begun(u.TaskView)
-	if fresh && p.fleet.Planless(u) {
+	if !books.Begun(u.TaskView) && p.fleet.Planless(u) {
 		return nil
 	}
-	if fresh || p.fleet.SeveralSpots(u, s) {
-		if p.attempts++; p.c.attempts > 0 && p.attempts > p.c.attempts {
-			return nil
-		}
-	}
 	return p.fleet.Plan(u, s)
+}
+
+// moveOn has the suspended u go on from a checkpoint on another node that has room, if
+// that is expected to be sooner than on its own.
+func (p *Planner) moveOn(u *books.Task) bool {
+	m, ok := p.fleet.Elsewhere(u)
+	if !ok {
+		return false
+	}
+	why := "goes on on " + string(m.To.ID) + ", which has room, sooner than on " + string(u.Home.ID)
+	p.emit(headrace.Order{
+		Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, Mechanism: headrace.Checkpoint, Store: u.Home.Stores[m.Store].Name,
+		To: m.To.ID, Delay: m.Takes, Reason: why,
+	}, u)
+	u.Home.Credit(books.DumpTo(u, m.Store))
+	m.To.Expect(u.TaskView)
+	p.fleet.Touch(u.Home)
+	p.fleet.Touch(m.To)
+	p.note(u, why)
+	return true
 }
 
 // block keeps what is free for u on the node where the least is missing, so that

@@ -87,8 +87,6 @@ func (p *Planner) whyNot(u, v *books.Task) string {
 	}
 	suspend, checkpoint := noSuspend(u, v), noCheckpoint(v)
 	switch {
-	case p.c.attempts > 0 && p.attempts > p.c.attempts:
-		return "others come first in looking for victims"
 	case p.c.Policy != Suspend && p.c.Policy != Checkpoint || suspend == "" || checkpoint == "":
 		return fmt.Sprintf("all that may leave on %s would not make enough", v.Home.ID)
 	case suspend == checkpoint:

@@ -154,8 +154,6 @@ func (s *scenario) configure(pairs []string) error {
 			c.overlap, err = strconv.ParseFloat(value, 64)
 		case "doubling":
 			c.doubling, err = strconv.ParseFloat(value, 64)
-		case "attempts":
-			c.attempts, err = strconv.Atoi(value)
 		case "residency":
 			var follow bool
 			follow, err = strconv.ParseBool(value)
@@ -413,6 +411,9 @@ func show(o headrace.Order) string {
 	}
 	if o.For != "" {
 		fmt.Fprintf(&b, " for %s", o.For)
+	}
+	if o.To != "" {
+		fmt.Fprintf(&b, " towards %s", o.To)
 	}
 	fmt.Fprintf(&b, " (delay %s, waste %s): %s", words.Short(o.Delay.Seconds()), words.Short(o.Waste.Seconds()), o.Reason)
 	return b.String()

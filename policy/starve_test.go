@@ -173,9 +173,9 @@ func (k *worker) leave() {
 	t.Progress.Wall, t.Progress.TotalWall = 0, k.did
 }
 
-// TestNobodyStarves floods two slots with more urgent work than they can do for
-// hours. The tasks that were there before, the largest needs both slots' memory,
-// must end all the same.
+// TestNobodyStarves floods two slots with more urgent work of the same band than they
+// can do for hours. The tasks that were there before, the largest needs both slots'
+// memory, must end all the same.
 func TestNobodyStarves(t *testing.T) {
 	for i, name := range Names() {
 		t.Run(string(name), func(t *testing.T) {
@@ -193,10 +193,10 @@ func testStarving(t *testing.T, c Config, seed uint64) {
 	}}
 	var early []*worker
 	for range 4 {
-		p := headrace.Priority(r.IntN(6))
+		p := headrace.Priority(2 + r.IntN(6))
 		early = append(early, w.submit(p, time.Duration(60+r.IntN(400))*time.Second, 1024*mb))
 	}
-	big := w.submit(1, 2*time.Minute, 3500*mb)
+	big := w.submit(2, 2*time.Minute, 3500*mb)
 	early = append(early, big)
 	const end = 5 * time.Hour
 	unfinished := func() (n int) {
@@ -209,7 +209,7 @@ func testStarving(t *testing.T, c Config, seed uint64) {
 	}
 	for w.now < end && unfinished() > 0 {
 		if r.IntN(14) == 0 {
-			w.submit(headrace.Priority(8+r.IntN(3)), time.Duration(10+r.IntN(40))*time.Second, 1024*mb)
+			w.submit(headrace.High, time.Duration(10+r.IntN(40))*time.Second, 1024*mb)
 		}
 		if err := w.step(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -222,6 +222,78 @@ func testStarving(t *testing.T, c Config, seed uint64) {
 		}
 	}
 	t.Logf("seed %d: %d urgent tasks, all early ones done after %v", seed, len(w.all)-len(early), w.now)
+}
+
+// TestBandsAreStrict floods a slot with production, which takes all of it. Whatever a
+// task of a lower band has waited, it does not hold up what is urgent for longer than a
+// task that was preempted before is spared.
+func TestBandsAreStrict(t *testing.T) {
+	for i, name := range Names() {
+		if name == Wait {
+			continue
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 4))
+		w := &world{c: Config{Policy: name, Ageing: time.Minute}, node: headrace.NodeView{
+			ID: "n", CPUs: 1, Memory: 4096 * mb, SwapFree: 8192 * mb, SwapOut: 500 * mb, SwapIn: 500 * mb,
+			Stores: []headrace.StoreView{{Name: "s", Write: 200 * mb, Read: 200 * mb, Free: 1 << 40}},
+		}}
+		for _, p := range []headrace.Priority{headrace.Free, headrace.Low, headrace.High} {
+			w.submit(p, time.Hour, 512*mb)
+		}
+		var held, most time.Duration // how long lower bands ran while production waited
+		for w.now < 5*time.Hour {
+			if r.IntN(25) == 0 {
+				w.submit(headrace.Production, time.Duration(10+r.IntN(20))*time.Second, 512*mb)
+			}
+			if err := w.step(); err != nil {
+				t.Fatal(err)
+			}
+			lower, waits := false, false
+			for _, k := range w.all {
+				if k.ended == 0 {
+					lower = lower || k.view.Priority < headrace.Production && k.view.State == headrace.Running
+					waits = waits || k.view.Priority == headrace.Production && k.view.State == headrace.Pending && k.view.Waiting > time.Second
+				}
+			}
+			if held += time.Second; !lower || !waits {
+				held = 0
+			}
+			most = max(most, held)
+		}
+		if most > 10*time.Second {
+			t.Errorf("%s: production waited %v for a lower band", name, most)
+		}
+	}
+}
+
+// TestBoundOfWaiting submits tasks of one band at random, more of them than there is room
+// for. None is passed by one that came after it would have stood at the top of the band.
+func TestBoundOfWaiting(t *testing.T) {
+	const step = time.Minute
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		w := &world{c: Config{Policy: Wait, Ageing: step}, node: headrace.NodeView{ID: "n", CPUs: 3, Memory: 4096 * mb, Stores: []headrace.StoreView{{Name: "s"}}}}
+		for w.now < time.Hour {
+			if r.IntN(5) == 0 {
+				w.submit(headrace.Priority(2+r.IntN(7)), time.Duration(1+r.IntN(60))*time.Second, 64*mb)
+			}
+			if err := w.step(); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range w.all {
+				if !k.view.Starting {
+					continue
+				}
+				for _, o := range w.all {
+					top := o.arrived + time.Duration(o.view.Priority.Top()-o.view.Priority)*step
+					if o.view.State == headrace.Pending && !o.view.Starting && top+2*time.Second < k.arrived {
+						t.Fatalf("seed %d: at %v %s (%d, of %v) starts, %s (%d) waits since %v", seed, w.now,
+							k.view.ID, k.view.Priority, k.arrived, o.view.ID, o.view.Priority, o.arrived)
+					}
+				}
+			}
+		}
+	}
 }
 
 // TestWithoutAgeingTheyStarve shows that the flood is enough to starve somebody.

@@ -72,7 +72,7 @@ func TestTurns(t *testing.T) {
 		{"nor without a job", 1, []headrace.TaskView{in("a", ""), in("b", "", at("n0", 100, 100))}, false, "a>n0", "there is room"},
 		{"nor what has waited for a step more", 1,
 			[]headrace.TaskView{waited(in("a", "j"), 200*time.Second), waited(in("b", "j", at("n0", 100, 100)), 100*time.Second)}, false,
-			"a>n0", "there is room; by waiting it has risen from free to 3"},
+			"a>n0", "there is room; by waiting it has risen from free to 1"},
 		{"within a step it is passed", 1,
 			[]headrace.TaskView{waited(in("a", "j"), 119*time.Second), waited(in("b", "j", at("n0", 100, 100)), 60*time.Second)}, false,
 			"b>n0", "there is room, and 100 % of its input in memory" + first + "; by waiting it has risen from free to 1"},

@@ -25,6 +25,9 @@ func (e *engine) carryOut(o *headrace.Order) error {
 			u.v.Room = o.Node
 		}
 	}
+	if o.To != "" {
+		t.v.Room = o.To
+	}
 	switch o.Verb {
 	case headrace.OrderStart:
 		e.start(t, n)
@@ -103,7 +106,7 @@ func (e *engine) leaves(t *task) {
 	e.tally.turn(t, idle)
 	t.v.Leaving = false
 	t.v.Running = 0
-	t.left = e.now
+	t.left = e.now - t.v.Waited // a task that had to leave keeps its age
 	e.roster.waiting++
 	if t.in != nil {
 		e.files.view.enter(t)

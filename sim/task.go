@@ -45,7 +45,7 @@ type task struct {
 	phase phase
 	since time.Duration // when the phase began
 	came  time.Duration // when it was last started or brought back
-	left  time.Duration // when it was submitted or last had to leave
+	left  time.Duration // when it would have been submitted, had it waited ever since
 
 	// done is the useful running until since, saved that in the last checkpoint. The
 	// time that it reads its input is part of neither.

@@ -84,10 +84,10 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	was := t.rec.State
 	now := l.clk.boot()
 	if s == headrace.Running {
-		t.rec.WaitedLast = t.rec.Waited + max(0, now-t.rec.Since)
+		t.rec.Waited += max(0, now-t.rec.Since)
 	}
 	if s == headrace.Running || was == headrace.Running {
-		t.rec.Since, t.rec.Waited, t.rec.Boot = now, 0, l.boot
+		t.rec.Since, t.rec.Boot = now, l.boot
 	}
 	if t.known {
 		t.rec.Last = t.stats.Usage

@@ -56,7 +56,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	}
 	elapsed := max(0, now-r.Since)
 	if r.State == headrace.Running {
-		v.Running, v.Waited = elapsed, r.WaitedLast
+		v.Running, v.Waited = elapsed, r.Waited
 	} else {
 		v.Waiting = r.Waited + elapsed
 	}

@@ -86,13 +86,10 @@ type Submission struct {
 // Waits is since when a task waits or runs.
 type Waits struct {
 	// Boot names the boot of the machine that Since belongs to. Since is when the
-	// task began to wait or to run, Waited how long it had waited in earlier
-	// boots.
+	// task began to wait or to run, Waited how long it had waited before that.
 	Boot   string        `json:"boot"`
 	Since  time.Duration `json:"since"`
 	Waited time.Duration `json:"waited,omitempty"`
-	// WaitedLast is how long it had waited when it last began to run.
-	WaitedLast time.Duration `json:"waited_last,omitempty"`
 }
 
 // Dates are for people, by the wall clock.

@@ -58,6 +58,11 @@ func (l *Ledger) Load(v *headrace.View) {
 		if n != nil {
 			n.account(i, t)
 		}
+		if t.Leaving && t.State == headrace.Suspended && t.Room != "" && t.Room != t.Node {
+			if to := l.NodeOf(t.Room); to != nil {
+				to.Expect(t)
+			}
+		}
 	}
 	for i := range l.Nodes {
 		l.Nodes[i].balanceSwap()

@@ -227,6 +227,13 @@ func (n *Node) Reserve(u *Task) {
 	n.settle(u)
 }
 
+// Expect gives t, which is on its way from another node, its room on n.
+func (n *Node) Expect(t *headrace.TaskView) {
+	mem := Demand(t, n.NodeView)
+	n.Now.take(t.CPUs, mem)
+	n.Later.take(t.CPUs, mem)
+}
+
 // Keep sets aside for u what is free on n, as far as u needs it.
 func (n *Node) Keep(u *Task) {
 	mem := Demand(u.TaskView, n.NodeView)

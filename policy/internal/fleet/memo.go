@@ -161,12 +161,12 @@ func (f *Fleet) fails(u *books.Task, k kind) bool {
 func (f *Fleet) Planless(u *books.Task) bool { return f.fails(u, kindPlan) }
 
 // Hopeless reports whether it is known without looking that nothing can be done for
-// u, neither now nor later; searched: nor by looking for victims. It is the same for
+// u, neither now nor later, nor by looking for victims. It is the same for
 // all of its class that have not been begun, so that long queues of them take little
 // time.
-func (f *Fleet) Hopeless(u *books.Task, searched bool) bool {
+func (f *Fleet) Hopeless(u *books.Task) bool {
 	if f.class[u.Index] == nil || books.Begun(u.TaskView) {
 		return false
 	}
-	return f.fails(u, kindNow) && f.fails(u, kindLater) && (searched || f.fails(u, kindPlan))
+	return f.fails(u, kindNow) && f.fails(u, kindLater) && f.fails(u, kindPlan)
 }

@@ -9,6 +9,7 @@ import (
 	"headrace"
 	"headrace/policy/internal/books"
 	"headrace/policy/internal/price"
+	"headrace/policy/internal/victims"
 	"headrace/policy/internal/words"
 )
 
@@ -106,19 +107,71 @@ func (f *Fleet) bestRemote(u *books.Task) (best *books.Node, least float64) {
 
 // remoteOverhead returns algorithm 2's overhead_remote for n, in seconds.
 func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
-	net := min(u.Home.Net, n.Net)
+	return remoteFrom(u.Home, n, u.Checkpoint.Store, u.Checkpoint.Bytes)
+}
+
+// remoteFrom returns how long it takes to bring back on n a checkpoint of so many bytes
+// in a store of the node from.
+func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64, ok bool) {
+	net := min(from.Net, n.Net)
 	if net <= 0 || len(n.Stores) == 0 {
 		return 0, false
 	}
-	s := n.StoreNamed(u.Checkpoint.Store)
+	s := n.StoreNamed(store)
 	if s == nil {
 		s = &n.Stores[0]
 	}
-	size := u.Checkpoint.Bytes
 	if s.Read <= 0 || s.Free < size {
 		return 0, false
 	}
 	return float64(size)/net + float64(size)/s.Read + s.Queue, true
+}
+
+// A Move is how a suspended task goes on where there is room: it is dumped to a store of
+// its node, and comes back on another one, so long after.
+type Move struct {
+	To    *books.Node
+	Store int
+	Takes time.Duration
+}
+
+// Elsewhere finds the node with room on which u, which is suspended and finds none at
+// home, would go on soonest. It reports false when that would not be before there is room
+// at home, as algorithm 2 of checkpoint-preemption weighs it (section 4.1):
+//
+//	overhead_remote = queue + dump + size/bw_net + size/bw_read + queue_remote
+func (f *Fleet) Elsewhere(u *books.Task) (m Move, ok bool) {
+	mem := max(u.MemoryRequest, books.Measured(u.TaskView))
+	if !victims.Movable(nil, u) || u.Home.Net <= 0 || !f.free.anywhere(u.CPUs, min(mem, f.LeastMemory)) {
+		return m, false
+	}
+	if m.Store = price.BestStore(u, nil); m.Store < 0 {
+		return m, false
+	}
+	from := &u.Home.Stores[m.Store]
+	size := books.DumpBytes(u.TaskView, from.StoreView)
+	if c := u.Checkpoint; c != nil && c.Store == from.Name {
+		size += c.Bytes
+	}
+	least := math.Inf(1)
+	for i := f.free.next(0, u.CPUs, min(mem, f.LeastMemory)); i >= 0; i = f.free.next(i+1, u.CPUs, min(mem, f.LeastMemory)) {
+		n := &f.Nodes[i]
+		if n == u.Home || !n.Fits(u) {
+			continue
+		}
+		if far, ok := remoteFrom(u.Home, n, from.Name, size); ok && far < least {
+			m.To, least = n, far
+		}
+	}
+	if m.To == nil {
+		return m, false
+	}
+	least += from.Queue + books.Dump(u.TaskView, from.StoreView)
+	if in := u.Home.SwapIn; f.drains(u, u.Home, least, float64(u.Swapped)/max(in, 1)) {
+		return m, false
+	}
+	m.Takes = words.Seconds(least)
+	return m, true
 }
 
 // May reports whether u can be brought to run on n at all.

@@ -9,7 +9,8 @@ import (
 	"headrace/policy/internal/words"
 )
 
-// Ageing is how tasks rise by waiting, and how they keep what they have waited for.
+// Ageing is how tasks rise by waiting, and how they keep what they have waited for:
+// within their band of priorities, so that no wait passes what is urgent by its nature.
 type Ageing struct {
 	// Step is how long a task waits for each step by which it rises; zero: none does.
 	Step time.Duration
@@ -20,7 +21,7 @@ type Ageing struct {
 // Aged returns the priority that a task has in the queue after it has waited so long.
 func (a Ageing) Aged(p headrace.Priority, waited time.Duration) headrace.Priority {
 	p = min(p, headrace.MaxPriority)
-	return min(p+headrace.Priority(min(a.steps(waited), time.Duration(headrace.MaxPriority))), headrace.MaxPriority)
+	return p + headrace.Priority(min(a.steps(waited), time.Duration(p.Top()-p)))
 }
 
 // steps says how many whole steps a wait is long.

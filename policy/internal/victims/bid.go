@@ -1,6 +1,9 @@
 package victims
 
-import "headrace/policy/internal/books"
+import (
+	"headrace"
+	"headrace/policy/internal/books"
+)
 
 // Bid is what it would take to make room for a task on a node, as far as nodes are
 // compared by it: for the named policies, the number of those that must leave and
@@ -13,12 +16,16 @@ type Bid struct {
 	victims int32
 	urgency int32
 	keys    float64
+	// lowest is the priority of the one task that would leave; only for Cost, where it
+	// counts between bids that cost the same.
+	lowest headrace.Priority
 	// Missing is how much is missing on the node as it is; only for Cost.
 	Missing float64
 }
 
 // Sooner reports whether the policy prefers a to b: fewer victims, then less urgent
-// ones, then those that the victim order puts first.
+// ones, then those that the victim order puts first. Cost prefers what costs less, then
+// the less urgent.
 func (a *Bid) Sooner(b *Bid) bool {
 	if a.victims != b.victims {
 		return a.victims < b.victims
@@ -26,7 +33,10 @@ func (a *Bid) Sooner(b *Bid) bool {
 	if a.urgency != b.urgency {
 		return a.urgency < b.urgency
 	}
-	return a.keys < b.keys
+	if a.keys != b.keys {
+		return a.keys < b.keys
+	}
+	return a.lowest < b.lowest
 }
 
 // Bid says what it would take to make room for u on n.
@@ -37,6 +47,9 @@ func (c *Chooser) Bid(u *books.Task, n *books.Node) Bid {
 	case c.Weighs():
 		f := c.single(u, n)
 		b.OK, b.keys, b.Missing = f.ok, f.cost.Total, n.Missing(u)
+		if len(f.acts) == 1 {
+			b.lowest = f.acts[0].Task.Priority
+		}
 	default:
 		acts, ok := c.leaving(u, n)
 		b.OK, b.victims = ok, int32(len(acts))

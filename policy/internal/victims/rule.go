@@ -21,3 +21,6 @@ const (
 	ClosestToCompletion Order = "closest-to-completion"
 	LeastWork           Order = "least-work"
 )
+
+// Checkpoints reports whether the policy may turn a task into a checkpoint.
+func (p Policy) Checkpoints() bool { return p != Wait && p != Kill }
