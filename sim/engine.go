@@ -46,6 +46,7 @@ type engine struct {
 	byNode    map[headrace.NodeID]*node
 	files     *files // nil when nothing is read
 	tally     *tally
+	idleness  *idleness
 	r         *Result
 }
 
@@ -96,7 +97,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	}
 	e.roster.view.Nodes = views
 	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
-	e.r = e.tally.r
+	e.r, e.idleness = e.tally.r, newIdleness(c.Nodes)
 	return e
 }
 

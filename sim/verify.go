@@ -40,6 +40,9 @@ func (e *engine) invariants() error {
 		if t.node != nil {
 			uses[t.node.i].add(t)
 		}
+		if t.v.Leaving && t.v.Room != "" {
+			uses[e.byNode[t.v.Room].i].expected = true
+		}
 	}
 	tasks, coming, ended := len(e.w.Tasks), len(e.w.Tasks)-e.next, e.tally.ended
 	if alive+ended+coming != tasks || waiting != e.roster.waiting {
@@ -51,9 +54,14 @@ func (e *engine) invariants() error {
 		}
 	}
 	if e.files != nil {
-		return e.files.verify(e.tally.left)
+		if err := e.files.verify(e.tally.left); err != nil {
+			return err
+		}
 	}
-	return nil
+	if e.c.Capacity != nil {
+		return nil // queues may leave nodes idle
+	}
+	return e.idleness.verify(e, uses)
 }
 
 // verify checks that the state of t agrees with itself.
@@ -76,6 +84,7 @@ type use struct {
 	tasks                   int
 	cpus                    float64
 	memory, swapped, stored int64
+	expected                bool // a task is on its way from another node
 }
 
 func (u *use) add(t *task) {

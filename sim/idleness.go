@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"headrace"
+)
+
+// patience is for how long a node may be idle while a task that could run there waits.
+// One that has to be moved there first may wait patient times as long as that takes
+// besides: when its own node will have room is estimated.
+const (
+	patience = time.Minute
+	patient  = 4
+)
+
+// idleness watches that work is conserved: no node is idle for longer than patience while
+// a task that fits is neither started nor on its way.
+type idleness struct {
+	since []time.Duration // of each node; negative: it is not idle
+}
+
+func newIdleness(nodes int) *idleness {
+	s := &idleness{since: make([]time.Duration, nodes)}
+	for i := range s.since {
+		s.since[i] = -1
+	}
+	return s
+}
+
+// verify is called after each decision; uses is what tasks use of the nodes.
+func (s *idleness) verify(e *engine, uses []use) error {
+	for i := range e.nodes {
+		switch {
+		case uses[i].tasks > 0 || uses[i].expected:
+			s.since[i] = -1
+		case s.since[i] < 0:
+			s.since[i] = e.now
+		}
+	}
+	for _, t := range e.roster.order {
+		if t == nil || t.phase != idle || t.v.Leaving || t.v.Starting {
+			continue
+		}
+		waits := e.now - max(0, t.left+t.v.Waited)
+		if waits <= patience {
+			continue
+		}
+		for i := range e.nodes {
+			n := &e.nodes[i]
+			if s.since[i] < 0 || !t.fits(n, uses[i].memory) {
+				continue
+			}
+			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) {
+				return fmt.Errorf("%s has been idle for %v, and %s, which is %s and fits there, has waited for %v", n.v.ID, e.now-s.since[i], t.v.ID, t.v.State, waits)
+			}
+		}
+	}
+	return nil
+}
+
+// fits reports whether there is room for t on n, where tasks hold so much memory.
+func (t *task) fits(n *node, held int64) bool {
+	v, need := t.v, t.v.MemoryRequest
+	if v.State == headrace.Suspended || v.Checkpoint != nil {
+		need = max(need, min(v.Resident+v.Swapped, n.v.Memory))
+		if v.Checkpoint != nil {
+			need = max(need, min(v.Checkpoint.Bytes, n.v.Memory))
+		}
+	}
+	if t.node == n && v.State == headrace.Suspended {
+		need -= v.Resident - v.PagingOut
+	}
+	return v.CPUs <= n.v.CPUs+1e-9 && need <= n.v.Memory-held
+}
+
+// takesTo returns how long it takes to have t, which is not running, on n.
+func (t *task) takesTo(n *node, c *Config) time.Duration {
+	v, m := t.v, &c.Medium
+	if t.node == nil || t.node == n || v.State == headrace.Pending && v.Checkpoint == nil {
+		return 0
+	}
+	if n.v.Net <= 0 || m.Write <= 0 || m.Read <= 0 {
+		return 1 << 62 / patient // it cannot be moved
+	}
+	seconds := func(bytes int64, rate float64) time.Duration {
+		return time.Duration(float64(bytes) / rate * float64(time.Second))
+	}
+	size := v.Resident + v.Swapped
+	if v.Checkpoint != nil {
+		size = max(size, v.Checkpoint.Bytes)
+	}
+	took := m.DumpOverhead + m.RestoreOverhead + seconds(size, m.Read) + seconds(size, n.v.Net)
+	if v.State == headrace.Suspended {
+		took += seconds(size, m.Write)
+	}
+	return took + t.node.store.wait() + n.store.wait()
+}
