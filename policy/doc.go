@@ -18,9 +18,16 @@
 // Tasks that wait are served by aged priority, then those that have been begun
 // (suspended or checkpointed) before those that have not, then in order of
 // submission. The aged priority is the task's own plus one step for each
-// Config.Ageing of waiting, at most headrace.MaxPriority. Ageing gives a place
-// in the queue, not a right to preempt: victims are always of lower priority
-// than the task they make room for, both as submitted.
+// Config.Ageing that it has waited, all of its waits together, at most the highest of
+// its band (headrace.Priority.Top). Ageing gives a place in the queue, not a right to
+// preempt: victims are always of lower priority than the task they make room for, both
+// as submitted.
+//
+// What is promised against starvation is a bound for each band: a task at the top of its
+// band is passed by no task of the band that is submitted later. So a task of priority p
+// that came at time s waits at most until its band has got as much service as all tasks
+// need that came before s + (top - p) * Ageing. Between bands nothing is promised: the
+// lower one gets what the higher ones leave.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
 // in memory, the largest share first (quartet, section 4.2). Where there are several
@@ -33,8 +40,8 @@
 // it. Config.NoResidencyOrder turns it off: tasks stay in order of submission.
 //
 // A task that was started after a wait is protected from those to which its aged
-// priority would not have yielded: for Config.MinRun or a tenth of its wait,
-// whichever is longer, plus the running time that kills have cost it so far.
+// priority would not have yielded, which are of its own band: for Config.MinRun or a
+// tenth of its wait, whichever is longer, plus the running time that kills have cost it.
 // What such a task may run in a row thus grows each time that it is killed, so
 // that it ends in the end. A task that was preempted before runs
 // at least Config.MinRun before it is preempted again, by whomsoever.
@@ -65,7 +72,9 @@
 // that cannot; what it does not need, and all other nodes, are open to the tasks
 // behind it, and so is what those of them that may preempt make room for.
 //
-// A suspended task comes back on its own node only. A checkpointed one comes back
+// A suspended task comes back on its own node. When that has no room and another node
+// has, it is checkpointed and goes on there, with room kept for it, if that is expected
+// to be sooner (Order.To). A checkpointed one comes back
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
 // when that is sooner and both nodes have a network (NodeView.Net).
 //
@@ -92,6 +101,9 @@
 // on the node where fewest are. Suspend and Checkpoint fall back on each other
 // and never kill.
 //
+// No policy bounds how many tasks look for victims in a decision: a big urgent job
+// makes room for all of its tasks at once.
+//
 // Adaptive is checkpoint-preemption's algorithm 1 (section 4.1) as written: among
 // candidates sorted by the victim order alone, each is checkpointed if its
 // progress exceeds size/bw_write + size/bw_read + queue_time, else killed. It
@@ -113,7 +125,8 @@
 // out. So is the running time of the urgent task, by which every preempted
 // victim is delayed and which waiting would spare it: that the urgent task goes
 // first is what its priority asks for. Only the ratio of weights matters to a
-// pair of tasks: 2^(gap/6), 2 for high against low.
+// pair of tasks: 2^(gap/6), 2 for high against low. Of what costs the same the less
+// urgent leaves, on whichever node.
 //
 //	mechanism   delay                                   waste
 //	kill        200 ms                                  Progress.Wall + restore of the last checkpoint

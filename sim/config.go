@@ -140,7 +140,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-const mostNodes = 1_000_000
+const (
+	mostNodes = 1_000_000
+	year      = 8766 * time.Hour
+	mostTime  = 100 * year
+)
 
 // check says why w cannot be run on the nodes of c.
 func (c Config) check(w *trace.Workload) error {
@@ -148,6 +152,7 @@ func (c Config) check(w *trace.Workload) error {
 		return errors.New("sim: the workload has no tasks")
 	}
 	big := 0
+	var work, longest float64 // core-seconds, seconds
 	var cpus float32
 	var memory int64
 	for i := range w.Tasks {
@@ -164,6 +169,13 @@ func (c Config) check(w *trace.Workload) error {
 			big++
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}
+		work += t.Run.Seconds() * float64(t.CPUs)
+		longest = max(longest, t.Run.Seconds())
+	}
+	// Four times, because work may be done again.
+	took := w.Tasks[len(w.Tasks)-1].Submit.Seconds() + longest + 4*work/(c.Node.CPUs*float64(c.Nodes))
+	if took > mostTime.Seconds() {
+		return fmt.Errorf("sim: the workload would take about %.0f years: the simulator's clock has %.0f", took/year.Seconds(), mostTime.Hours()/year.Hours())
 	}
 	if big > 0 {
 		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much",

@@ -82,7 +82,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 		c.Node.SwapIn = c.Medium.Read
 	}
 	e := &engine{
-		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(c.Policy),
+		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(asToday(c.Policy)),
 		asking: asking{interval: c.Interval, last: -c.Interval},
 		roster: roster{byID: map[headrace.TaskID]*task{}},
 		nodes:  make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
@@ -99,6 +99,21 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
 	e.r, e.idleness = e.tally.r, newIdleness(c.Nodes)
 	return e
+}
+
+// asToday makes the policy Kill, with which others are compared, what clusters do today:
+// without ageing, and without a time in which what was killed before is spared, unless
+// they are asked for.
+func asToday(c policy.Config) policy.Config {
+	if c.Policy == policy.Kill {
+		if c.Ageing == 0 {
+			c.Ageing = policy.None
+		}
+		if c.MinRun == 0 {
+			c.MinRun = policy.None
+		}
+	}
+	return c
 }
 
 // run goes from event to event.
