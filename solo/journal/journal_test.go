@@ -118,7 +118,7 @@ const (
 	fullRecord = `{"version":1,"id":"t7","order":7,"name":"n","job":"j","uid":1,"user":"u","priority":8,"cpus":1.5,` +
 		`"memory":9,"pids":10,"io_weight":11,"spec_bytes":12,"restart_on_loss":true,"state":"lost",` +
 		`"op":{"kind":"killing","began":3,"at_ms":4},"reason":"r","held":true,"boot":"b","since":13,"waited":14,` +
-		`"waited_last":15,"submitted_ms":16,"started_ms":17,"ended_ms":18,"exit":{"code":3,"usage":{"user":0,"system":0,` +
+		`"submitted_ms":16,"started_ms":17,"ended_ms":18,"exit":{"code":3,"usage":{"user":0,"system":0,` +
 		`"running":0,"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},"at":"0001-01-01T00:00:00Z"},` +
 		`"seen_exit":"1970-01-01T00:00:05.000000007Z","starts":19,"losses":20,"preemptions":21,"lost_cpu":22,"lost_wall":23,` +
 		`"base":{"user":24,"system":0,"running":0,"overhead_cpu":0,"max_resident":0,"read_bytes":0,"written_bytes":0},` +
