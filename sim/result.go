@@ -124,6 +124,20 @@ type Band struct {
 	Slowdown     Spread `json:"slowdown"`
 	// Wasted is in core-seconds.
 	Wasted float64 `json:"wasted"`
+	// Worst are the tasks that took longest, the longest first.
+	Worst []Worst `json:"worst,omitempty"`
+}
+
+// Worst is a task that took long. Times are seconds.
+type Worst struct {
+	Job      string  `json:"job"`
+	Task     int     `json:"task"`
+	Priority uint8   `json:"priority"`
+	Run      float64 `json:"run"`
+	Response float64 `json:"response"`
+	// Preemptions is how often it had to leave, Lost the running that was thrown away.
+	Preemptions int     `json:"preemptions"`
+	Lost        float64 `json:"lost"`
 }
 
 // Band returns the band of that name; without jobs when there is none.

@@ -81,7 +81,8 @@ func spread(v []float32) Spread {
 	s.Mean = sum / float64(s.N)
 	s.At = make([]float64, curve)
 	for i := range s.At {
-		s.At[i] = float64(v[(s.N-1)*i/(curve-1)])
+		rank := (s.N*i + curve - 2) / (curve - 1) // so many do not exceed it
+		s.At[i] = float64(v[max(rank, 1)-1])
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -23,8 +24,9 @@ type tally struct {
 	held, spent, busy float64
 	// stores is what checkpoints take on all nodes.
 	stores int64
-	// left and first are for each job how many of its tasks have not ended and when
+	// jobs are the names of jobs, left and first for each job how many of its tasks have not ended and when
 	// the first was submitted.
+	jobs   []string
 	left   []int32
 	first  []time.Duration
 	bands  [len(bandNames)]bandTally
@@ -40,6 +42,27 @@ type bandTally struct {
 	tasks, jobs                 int
 	response, perTask, slowdown []float32
 	wasted                      float64
+	worst                       []Worst
+}
+
+// mostWorst is how many of the worst-off tasks of a band are kept.
+const mostWorst = 5
+
+// mark keeps t if it is among the worst-off.
+func (b *bandTally) mark(jobs []string, t *task, response float64) {
+	if len(b.worst) == mostWorst && response <= b.worst[mostWorst-1].Response {
+		return
+	}
+	w := Worst{
+		Job: jobs[t.spec.Job], Task: int(t.spec.Index), Priority: uint8(t.spec.Priority), Run: t.spec.Run.Seconds(),
+		Response: response, Preemptions: t.v.Preemptions, Lost: t.v.Progress.Lost.Seconds(),
+	}
+	at, _ := slices.BinarySearchFunc(b.worst, response, func(w Worst, r float64) int { return cmp.Compare(r, w.Response) })
+	for at < len(b.worst) && b.worst[at].Response == response {
+		at++ // of equal ones the first to end
+	}
+	b.worst = slices.Insert(b.worst, at, w)
+	b.worst = b.worst[:min(len(b.worst), mostWorst)]
 }
 
 // newTally prepares the counting of w.
@@ -47,7 +70,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 	y := &tally{
 		clock: at, c: c, swapOnMedium: swapOnMedium,
 		r:    &Result{Workload: w.Name, Policy: c.Policy.Policy, Medium: c.Medium.Name, Config: *c, Jobs: len(w.Jobs), Tasks: len(w.Tasks)},
-		left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)),
+		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)),
 		series: series{step: firstStep},
 	}
 	y.r.Outcome = trace.Outcome{
@@ -161,6 +184,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	b := &y.bands[t.band]
 	response = (y.clock.now - spec.Submit).Seconds()
 	b.tasks++
+	b.mark(y.jobs, t, response)
 	b.perTask = append(b.perTask, float32(response))
 	b.slowdown = append(b.slowdown, float32(response/max(spec.Run.Seconds(), 1e-3)))
 	for _, p := range []*trace.Preempted{&y.r.Outcome.ByPriority[spec.Priority], &y.r.Outcome.ByClass[spec.Class&3]} {
@@ -169,7 +193,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 			p.Preempted++
 		}
 	}
-	y.r.Outcome.Times[min(t.v.Preemptions, trace.OftenTimes)]++
+	y.r.Outcome.Often(t.v.Preemptions)
 	if y.left[spec.Job]--; y.left[spec.Job] > 0 {
 		return 0, false
 	}
@@ -207,7 +231,7 @@ func (y *tally) result(stores time.Duration) {
 		b := &y.bands[i]
 		r.Bands = append(r.Bands, Band{
 			Name: bandNames[i], Jobs: b.jobs, Tasks: b.tasks, Wasted: b.wasted,
-			Response: spread(b.response), TaskResponse: spread(b.perTask), Slowdown: spread(b.slowdown),
+			Response: spread(b.response), TaskResponse: spread(b.perTask), Slowdown: spread(b.slowdown), Worst: b.worst,
 		})
 	}
 	r.Step, r.Load, r.Waiting = y.series.result(nodes * c.Node.CPUs)

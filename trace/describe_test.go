@@ -112,7 +112,7 @@ func TestDescribe(t *testing.T) {
 	if d.TasksPerJob != (Distribution{2, 1.5, 1, 2, 2, 2}) || d.Run != (Distribution{3, 4800, 3600, 7200, 7200, 7200}) || d.Input.N != 1 || d.Memory.Max != 400 {
 		t.Errorf("%+v %+v %+v", d.TasksPerJob, d.Run, d.Input)
 	}
-	if d.Outcome.Times[0] != 1 || d.Outcome.Times[1] != 1 || d.Outcome.Times[OftenTimes] != 1 || d.Bands[1] != (Preempted{1, 1, 12, 13}) || d.Outcome.ByClass[3].Preemptions != 12 {
+	if d.Outcome.Times[0] != 1 || d.Outcome.Times[1] != 1 || d.Outcome.Times[12] != 1 || d.Bands[1] != (Preempted{1, 1, 12, 13}) || d.Outcome.ByClass[3].Preemptions != 12 {
 		t.Errorf("%+v %+v", d.Outcome, d.Bands)
 	}
 	b, err := json.Marshal(d)

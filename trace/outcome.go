@@ -8,16 +8,26 @@ type Outcome struct {
 	// ByPriority and ByClass have one entry for each priority and each class.
 	ByPriority []Preempted `json:"by_priority"`
 	ByClass    []Preempted `json:"by_class"`
-	// Times[i] is how many tasks were preempted i times; the last entry, of
-	// OftenTimes, counts those that were as often or more often.
+	// Times[i] is how many tasks were preempted i times, up to OftenTimes at least.
 	Times []int `json:"times"`
 	// Hourly is, for each hour of the trace, how often tasks came to run and how often
 	// they had to leave.
 	Hourly []Hour `json:"hourly,omitempty"`
 }
 
-// OftenTimes is the last entry of Outcome.Times.
+// OftenTimes is how often tasks had to leave that the papers count together with all that
+// had to more often.
 const OftenTimes = 10
+
+// mostTimes bounds Outcome.Times: what was preempted more often counts there.
+const mostTimes = 100_000
+
+// Often counts a task that was preempted so many times.
+func (o *Outcome) Often(times int) {
+	times = min(max(times, 0), mostTimes)
+	o.Times = grown(o.Times, times+1)
+	o.Times[times]++
+}
 
 // Preempted is how many of some tasks were preempted.
 //
@@ -93,5 +103,5 @@ func (o *Outcome) add(t *Task, scheduled int) {
 	}
 	o.ByPriority[t.Priority].add(p)
 	o.ByClass[t.Class].add(p)
-	o.Times[min(max(t.Preempted, 0), OftenTimes)]++
+	o.Often(int(t.Preempted))
 }

@@ -84,7 +84,7 @@ func CompareOutcome(o *Outcome, used, wasted, scale float64) []Comparison {
 		}
 	}
 	c.add("preemptions that are of the free band, at least", "%", 100*p.FreeShare, percent(float64(bands[0].Preemptions), float64(all.Preemptions)), "figure 1b")
-	once, ever := 0.0, 0.0
+	once, ever, often := 0.0, 0.0, 0.0
 	for times, n := range o.Times {
 		if times >= 1 {
 			ever += float64(n)
@@ -92,10 +92,9 @@ func CompareOutcome(o *Outcome, used, wasted, scale float64) []Comparison {
 		if times == 1 {
 			once = float64(n)
 		}
-	}
-	often := 0.0
-	if len(o.Times) > OftenTimes {
-		often = float64(o.Times[OftenTimes])
+		if times >= OftenTimes {
+			often += float64(n)
+		}
 	}
 	c.add("preempted tasks preempted more than once", "%", 100*p.Repeated, percent(ever-once, ever), "figure 1c")
 	c.add("preempted tasks preempted ten times or more", "%", 100*p.Often, percent(often, ever), "figure 1c")

@@ -77,15 +77,17 @@ func hourText(hour int) string {
 func describeTimes(o *trace.Outcome) *report.Table {
 	t := &report.Table{Title: "Preempted", Columns: []report.Column{{Title: "times"}, {Title: "tasks", Align: report.Right}, {Title: "of those preempted", Align: report.Right}}}
 	preempted := sum(part(o.Times, 1, len(o.Times)), func(n int) int { return n })
-	for times, n := range o.Times {
-		if times == 0 || n == 0 {
-			continue
+	// One by one first, then all up to the double.
+	for from := 1; from < len(o.Times); {
+		to, text := from, fmt.Sprint(from)
+		if from > trace.OftenTimes {
+			to = min(2*from-1, len(o.Times)-1)
+			text = fmt.Sprintf("%d to %d", from, to)
 		}
-		text := fmt.Sprint(times)
-		if times == trace.OftenTimes {
-			text += " or more"
+		if n := sum(part(o.Times, from, to+1-from), func(n int) int { return n }); n > 0 {
+			t.Add(report.Str(text), report.Str(grouped(n)), report.Num(share(n, preempted), report.UnitPercent))
 		}
-		t.Add(report.Str(text), report.Str(grouped(n)), report.Num(share(n, preempted), report.UnitPercent))
+		from = to + 1
 	}
 	return t
 }

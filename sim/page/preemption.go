@@ -48,8 +48,8 @@ const publishedName = "published"
 func (s set) oftenPanes() *report.Panes {
 	panes := &report.Panes{
 		Title: "How often the same task had to leave",
-		Note: fmt.Sprintf("Of the tasks that were preempted, the share that was at least so often; the last place counts %d and more. "+
-			"A curve that falls steeply means that few tasks are hit again and again.", trace.OftenTimes),
+		Note: "Of the tasks that were preempted, the share that was at least so often. " +
+			"A curve that falls steeply means that few tasks are hit again and again.",
 		X: report.Axis{Label: "preemptions of a task, at least"}, Y: report.Axis{Label: "share of preempted tasks", Unit: report.UnitPercent},
 	}
 	found := false

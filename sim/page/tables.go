@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -166,15 +167,40 @@ func (s set) responseTables() []*report.Table {
 			{"jobs", report.UnitNone, "", of(func(b sim.Band) float64 { return float64(b.Jobs) })},
 			{"mean", report.UnitSeconds, report.Lower, mean},
 			{"to " + s.refName, report.UnitRatio, "", s.toReference(mean)},
-			{"half within", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.5) })},
-			{"95 % within", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.95) })},
-			{"wasted core-h", report.UnitNone, "", of(func(b sim.Band) float64 { return b.Wasted / coreHour })},
+			{"half", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.5) })},
+			{"95 %", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.95) })},
+			{"99 %", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 0.99) })},
+			{"longest", report.UnitSeconds, report.Lower, of(func(b sim.Band) float64 { return quantile(b.Response, 1) })},
+			{"slowdown", report.UnitRatio, report.Lower, of(func(b sim.Band) float64 { return b.Slowdown.Mean })},
+			{"lost, h", report.UnitNone, "", of(func(b sim.Band) float64 { return b.Wasted / coreHour })},
 		}))
 	}
 	if len(tables) > 0 {
-		tables[len(tables)-1].Note = "Response: from the submission of a job's first task to the end of its last."
+		tables[len(tables)-1].Note = "Response: from the submission of a job's first task to the end of its last. Half, 95 %, 99 %: so many are done within that time. Slowdown: the mean, over all tasks, of the time from submission to end over the time that they run. Lost: core-hours wasted."
+	}
+	if worst := s.worstTable(); len(worst.Rows) > 0 {
+		tables = append(tables, worst)
 	}
 	return tables
+}
+
+// worstTable lists, for each band and policy, the task that took longest.
+func (s set) worstTable() *report.Table {
+	t := &report.Table{
+		Title: "The worst off", Note: "The tasks of each band that took longest from submission to end. Lost: running that was thrown away.",
+		Columns: []report.Column{{Title: "band"}, {Title: "policy"}, {Title: "task"}, right("priority"), right("runs"), right("response"), right("slowdown"), right("preempted"), right("lost")},
+	}
+	for _, name := range s.bands {
+		for i, r := range s.results {
+			for _, w := range r.Band(name).Worst {
+				t.Add(report.Str(name), report.Str(s.labels[i]), report.Str(fmt.Sprintf("%s, %d", w.Job, w.Task)), report.Str(strconv.Itoa(int(w.Priority))),
+					report.Num(w.Run, report.UnitSeconds), report.Num(w.Response, report.UnitSeconds), report.Num(ratio(w.Response, w.Run), report.UnitRatio),
+					report.Str(strconv.Itoa(w.Preemptions)), report.Num(w.Lost, report.UnitSeconds))
+				break
+			}
+		}
+	}
+	return t
 }
 
 func perTask(r *sim.Result) float64 { return share(r.Counts.Preemptions(), r.Tasks) }
