@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"time"
@@ -120,6 +121,11 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	results, failed := a.watched(ctx, &s)
 	if len(results) == 0 {
 		return nothingWritten(ctx, failed)
+	}
+	if ctx.Err() != nil {
+		// What has ended is reported all the same; a second interrupt ends that, too.
+		ctx = context.WithoutCancel(ctx)
+		failed = cli.Exit(cli.ExitInterrupted, fmt.Errorf("interrupted: reported are the %d of %d runs that had ended", len(results), s.watch.todo))
 	}
 	return errors.Join(a.simReport(ctx, f, results, aboutSim(s.workload, measured)), failed)
 }

@@ -67,8 +67,8 @@ func (r *running) said(want string) {
 	}
 }
 
-// interrupted sends SIGINT, and checks how the program ends.
-func (r *running) interrupted() {
+// interrupted sends SIGINT, and checks how the program ends and what it says.
+func (r *running) interrupted(want string) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		r.t.Fatal(err)
@@ -80,14 +80,16 @@ func (r *running) interrupted() {
 	if code := r.cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 		r.t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitInterrupted, errOut)
 	}
-	if !strings.HasSuffix(errOut, "headrace: interrupted: nothing was written\n") || r.out.Len() > 0 {
+	if !strings.HasSuffix(errOut, "headrace: interrupted: "+want+"\n") || (r.out.Len() > 0) == (want == unwritten) {
 		r.t.Errorf("said %q and printed %q", errOut, r.out.String())
 	}
 }
 
+const unwritten = "nothing was written"
+
 // endless is a trace whose simulation takes very long where nobody makes room: one
-// task waits for centuries while another runs.
-const endless = "job,submit_s,run_s,priority\nlow,0,5000000000,0\nhigh,10,10,9\n"
+// task waits for decades while another runs.
+const endless = "job,submit_s,run_s,priority\nlow,0,500000000,0\nhigh,10,10,9\n"
 
 func TestInterruptedSimulation(t *testing.T) {
 	dir := t.TempDir()
@@ -101,8 +103,14 @@ func TestInterruptedSimulation(t *testing.T) {
 	r := startHere(t, dir, "sim", "--trace", "endless.csv", "--nodes", "1", "--cores", "1", "--memory", "4G",
 		"--policy", "kill,wait", "--jobs", "1", "--out", "old.html", "--json", "new/new.json")
 	r.said("^kill: 2 tasks")
-	r.interrupted()
-	wantFiles(t, dir, map[string]string{"endless.csv": endless, "old.html": "old"})
+	r.interrupted("reported are the 1 of 2 runs that had ended")
+	page, err := os.ReadFile(filepath.Join(dir, "old.html"))
+	if err != nil || !bytes.Contains(page, []byte("<html")) {
+		t.Errorf("the page of what had ended: %.40q, %v", page, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "new/new.json")); err != nil || !bytes.Contains(text, []byte(`"kill"`)) {
+		t.Errorf("its results: %.40q, %v", text, err)
+	}
 }
 
 func TestInterruptedReading(t *testing.T) {
@@ -128,7 +136,7 @@ func TestInterruptedReading(t *testing.T) {
 		if _, err := io.WriteString(w, endless+strings.Repeat("low,20,10,0\n", 20_000)); err != nil {
 			t.Fatal(err)
 		}
-		r.interrupted()
+		r.interrupted(unwritten)
 		w.Close()
 		if err := os.Remove(pipe); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,9 +69,10 @@ type simulation struct {
 
 // results runs everything, and returns the results in the order of the groups. What
 // becomes of one run does not depend on others: when some fail the error tells of
-// those, and the results are the others'. When ctx ends there are none, and runs that
-// take long to notice are not waited for.
+// those, and the results are the others'. When ctx ends they are those that there are by
+// then, and runs that take long to notice are not waited for.
 func (s *simulation) results(ctx context.Context) ([]*sim.Result, error) {
+	var mu sync.Mutex
 	ended := make([]groupEnd, len(s.groups))
 	done := make(chan struct{})
 	go func() {
@@ -79,7 +81,11 @@ func (s *simulation) results(ctx context.Context) ([]*sim.Result, error) {
 		pool.SetLimit(s.jobs)
 		for i, group := range s.groups {
 			pool.Go(func() error {
-				ended[i] = s.group(ctx, group)
+				s.group(ctx, group, func(result *sim.Result, failure *runFailure) {
+					mu.Lock()
+					defer mu.Unlock()
+					ended[i].add(result, failure)
+				})
 				return nil
 			})
 		}
@@ -89,13 +95,15 @@ func (s *simulation) results(ctx context.Context) ([]*sim.Result, error) {
 	case <-done:
 	case <-ctx.Done():
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+	mu.Lock()
+	defer mu.Unlock()
 	var all groupEnd
 	for _, e := range ended {
 		all.results = append(all.results, e.results...)
 		all.failures = append(all.failures, e.failures...)
+	}
+	if err := ctx.Err(); err != nil {
+		return all.results, err
 	}
 	return all.results, all.err()
 }
@@ -111,23 +119,31 @@ type runFailure struct {
 	err error
 }
 
-func (s *simulation) group(ctx context.Context, group []simRun) (e groupEnd) {
+func (e *groupEnd) add(result *sim.Result, failure *runFailure) {
+	if failure != nil {
+		e.failures = append(e.failures, *failure)
+	} else {
+		e.results = append(e.results, result)
+	}
+}
+
+// group does the runs of a group and says what became of each.
+func (s *simulation) group(ctx context.Context, group []simRun, add func(*sim.Result, *runFailure)) {
 	for i, run := range group {
 		if ctx.Err() != nil {
 			break
 		}
 		result, err := s.one(ctx, run)
 		if err != nil {
-			e.failures = append(e.failures, runFailure{run, err})
+			add(nil, &runFailure{run, err})
 			continue
 		}
-		e.results = append(e.results, result)
+		add(result, nil)
 		if i == 0 && !result.UsesMedium {
 			s.watch.skip(len(group) - 1)
 			break
 		}
 	}
-	return e
 }
 
 // err tells what went wrong, the same thing once.
