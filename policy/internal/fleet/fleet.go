@@ -26,7 +26,6 @@ type Fleet struct {
 	scratch []asked
 
 	far, near []*books.Node
-	ends      []end
 }
 
 // New returns a fleet whose books are in l.

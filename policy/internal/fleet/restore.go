@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"headrace"
@@ -46,36 +44,45 @@ func (f *Fleet) algorithm2(u *books.Task) (n *books.Node, stay bool) {
 	return remote, false
 }
 
-// end is that a task ends by itself, in so many seconds.
-type end struct {
-	books.Act
-	in float64
-}
-
 // drains reports whether u is expected to fit on n, because others have ended, early
-// enough for what takes so much time after that to be over by the given time.
+// enough for what takes so much time after that to be over by the given time: whether by
+// then half of all courses would have freed enough. A task that does not say how much
+// of it is done ends within its age with a chance of one half, and within t with one of
+// t/(t+age) (price.Remaining); of many the first ends soon.
 func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 	b := n.Balance(u)
 	if b.Fits(n.Swap) {
 		return after <= by
 	}
 	n.Open()
-	f.ends = f.ends[:0]
-	for _, t := range n.Running {
-		if t.Settled {
+	t := by - after
+	if t <= 0 {
+		return false
+	}
+	var cpus, mem, most, mostMem float64
+	for _, v := range n.Running {
+		if v.Settled {
 			continue
 		}
-		if in := price.Remaining(t.TaskView).Seconds(); after+in <= by {
-			f.ends = append(f.ends, end{books.By(t, headrace.Wait), in})
+		left := price.Remaining(v.TaskView).Seconds()
+		ended := t / (t + left)
+		if v.KnowsShare {
+			ended = 0
+			if left <= t {
+				ended = 1
+			}
 		}
+		held := float64(books.Held(v.TaskView))
+		cpus, mem = cpus+ended*v.CPUs, mem+ended*held
+		most, mostMem = max(most, v.CPUs), max(mostMem, held)
 	}
-	slices.SortStableFunc(f.ends, func(a, b end) int { return cmp.Compare(a.in, b.in) })
-	for _, e := range f.ends {
-		if b = b.With(e.Act); b.Fits(n.Swap) {
-			return true
-		}
+	// The median of how many have ended is half a task above where the mean crosses it.
+	if cpus > 0 {
+		cpus, mem = cpus+most/2, mem+mostMem/2
 	}
-	return false
+	b.CPUs -= cpus
+	b.Mem -= int64(mem)
+	return b.Fits(n.Swap)
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
