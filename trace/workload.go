@@ -15,6 +15,15 @@ type Workload struct {
 	// to both by index.
 	Jobs  []string
 	Files []File
+	// Users are who submitted, as far as the trace says so.
+	Users []string
+	// Resources are the names of what tasks ask for beside processors and memory, counted,
+	// such as gpu; Needs are the different needs, each as many numbers as there are
+	// Resources.
+	Resources []string
+	Needs     [][]float32
+	// Stages are the groups of tasks that others wait for.
+	Stages []Stage
 	// Tasks are in order of submission, those of one job that were submitted at the
 	// same time in order of Index.
 	Tasks []Task
@@ -73,4 +82,16 @@ type Task struct {
 	// running time thrown away by that, as recorded (Workload.Recorded).
 	Preempted int32
 	Lost      time.Duration
+	// User, Need and Stage are each one more than an index into what the Workload has of
+	// them, 0 for none.
+	User, Need, Stage int32
+	// Gang is the same number, not 0, for tasks that run only together, such as the ranks
+	// of an MPI job.
+	Gang int32
+}
+
+// Stage is a group of tasks of a job. They can begin when all tasks of the stages After
+// have ended: indexes into Workload.Stages, each lower than its own.
+type Stage struct {
+	After []int32
 }
