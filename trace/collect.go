@@ -108,7 +108,7 @@ func tooManyTasks(most int) error {
 }
 
 // taskBytes is the size of a Task.
-const taskBytes = 88
+const taskBytes = 104
 
 // workload returns all that was collected, in order.
 func (c *collector) workload(a about) *Workload {

@@ -35,7 +35,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"csv:" + empty, OpenOptions{}, "line 1: empty"},
 		{"swim:facebook-day", OpenOptions{From: -1}, "want no negative values"},
 		{"swim:facebook-day", OpenOptions{From: 1000 * time.Hour}, "no tasks"},
-		{"swim:facebook-day", OpenOptions{MaxTasks: 1000}, "there are more than 1000 tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, 176 bytes for each"},
+		{"swim:facebook-day", OpenOptions{MaxTasks: 1000}, "there are more than 1000 tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, 208 bytes for each"},
 		{"google2011:x", OpenOptions{Google: GoogleOptions{CPUs: -1}}, "want positive numbers"},
 		{"synthetic:" + bad, OpenOptions{}, "bad.tsv"},
 		{"synthetic:google-day", OpenOptions{Scale: -1}, "-1"},
