@@ -138,6 +138,35 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	}
 }
 
+// TestRehearsalWithoutWhatIsMadeAgain: what somebody removes while the tree is dumped is a
+// reason to refuse the dump, unless it is made again before a restore.
+func TestRehearsalWithoutWhatIsMadeAgain(t *testing.T) {
+	f := filepath.Join(place(t), "f")
+	if err := os.WriteFile(f, []byte("f"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dump := newDump(t)
+	dump.path(1, f, 0, 3)
+	shown := dump.finish()
+	o := Options{User: me(), InitPID: testInit, Record: &Record{Files: map[uint64]linux.FileIdentity{1: identify(t, f)}}, SameBoot: true}
+	if err := Rehearse(shown.Path(), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := Rehearse(shown.Path(), o); err == nil || !strings.Contains(err.Error(), "not there any more") {
+		t.Errorf("removed: %v", err)
+	}
+	o.MadeAgain = []string{f}
+	if err := Rehearse(shown.Path(), o); err != nil {
+		t.Errorf("removed, and made again before a restore: %v", err)
+	}
+	if _, err := Prepare(shown, o); err == nil || !strings.Contains(err.Error(), "not there any more") {
+		t.Errorf("not made again: %v", err)
+	}
+}
+
 func replace(f string, by func() error) error {
 	if err := os.Remove(f); err != nil {
 		return err

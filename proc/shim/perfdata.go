@@ -91,6 +91,15 @@ func (d *perfData) read(mapped string) error {
 	return err
 }
 
+// pathsOf returns where the files are.
+func pathsOf(list []perfData) []string {
+	var out []string
+	for _, d := range list {
+		out = append(out, d.Path)
+	}
+	return out
+}
+
 // missing returns those of the files that are gone.
 func missing(list []perfData) (out []perfData) {
 	for _, d := range list {

@@ -26,7 +26,10 @@ func (j dumpJob) recordFiles(dir string) (json.RawMessage, error) {
 	if sv.Opened, err = reopen.Observe(dir, j.Dir); err != nil {
 		return nil, fmt.Errorf("note which files the task has open: %w", err)
 	}
-	err = reopen.Rehearse(dir, reopen.Options{User: j.User, InitPID: j.InitPID, Record: sv.Opened, SameBoot: true, Own: []string{j.Dir, sv.TaskDir}})
+	err = reopen.Rehearse(dir, reopen.Options{
+		User: j.User, InitPID: j.InitPID, Record: sv.Opened, SameBoot: true, MadeAgain: pathsOf(sv.PerfData),
+		Own: []string{j.Dir, sv.TaskDir},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: a restore would not find its files: %w", proc.ErrNotCheckpointable, err)
 	}
@@ -76,10 +79,7 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 	}
 	o := reopen.Options{
 		User: user, InitPID: sv.InitPID, Record: sv.Opened, SameBoot: sameBoot, Moved: moved,
-		Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
-	}
-	for _, p := range sv.PerfData {
-		o.MadeAgain = append(o.MadeAgain, p.Path)
+		MadeAgain: pathsOf(sv.PerfData), Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
 	}
 	return reopen.Prepare(d, o)
 }
