@@ -181,8 +181,8 @@ type Order struct {
 	PageOut int64
 	// For is the task that this order makes room for.
 	For TaskID
-	// To is where a suspended task goes on from its checkpoint, when it leaves its node
-	// to do so: room is kept for it there.
+	// To is where a suspended task goes on from its checkpoint, or begins again, when it
+	// leaves its node to do so: room is kept for it there.
 	To NodeID
 
 	// Delay and Waste are what the policy expected: the delay of For, and the

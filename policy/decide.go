@@ -39,7 +39,7 @@ type Planner struct {
 	fleet   *fleet.Fleet
 
 	orders  []headrace.Order
-	keeping bool // a task that can go anywhere has room kept for it
+	keeping keeping
 
 	explain bool
 	notes   []Note
@@ -95,7 +95,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 }
 
 func (p *Planner) load(v *headrace.View) {
-	p.orders, p.notes, p.keeping = p.orders[:0], p.notes[:0], false
+	p.orders, p.notes, p.keeping = p.orders[:0], p.notes[:0], keeping{}
 	p.fleet.Load(v)
 }
 
@@ -158,7 +158,7 @@ func (p *Planner) place(w *queue.Waiter) {
 // hopeless reports whether it is known without looking that nothing can be done for u,
 // and that nothing is to be kept for it.
 func (p *Planner) hopeless(u *books.Task) bool {
-	if !p.keeping || p.explain || u.Order > 0 || u.Settled {
+	if !p.keeping.anywhere || p.explain || u.Order > 0 || u.Settled {
 		return false
 	}
 	return p.fleet.Hopeless(u)
@@ -184,33 +184,56 @@ func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
 	return p.fleet.Plan(u, s)
 }
 
-// moveOn has the suspended u go on from a checkpoint on another node that has room, if
-// that is expected to be sooner than on its own.
+// moveOn has the suspended u go on on another node that has room, if that is expected to
+// be sooner than on its own.
 func (p *Planner) moveOn(u *books.Task) bool {
-	m, ok := p.fleet.Elsewhere(u)
+	m, ok := p.fleet.Elsewhere(u, p.chooser.Weighs())
 	if !ok {
 		return false
 	}
-	why := "goes on on " + string(m.To.ID) + ", which has room, sooner than on " + string(u.Home.ID)
-	p.emit(headrace.Order{
-		Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, Mechanism: headrace.Checkpoint, Store: u.Home.Stores[m.Store].Name,
-		To: m.To.ID, Delay: m.Takes, Reason: why,
-	}, u)
-	u.Home.Credit(books.DumpTo(u, m.Store))
+	act := books.DumpTo(u, m.Store)
+	o := headrace.Order{Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, To: m.To.ID, Delay: m.Takes}
+	if m.Again {
+		act = books.By(u, headrace.Kill)
+		o.Waste, o.Reason = u.Progress.Wall, "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
+	} else {
+		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
+	}
+	o.Mechanism = act.By
+	p.emit(o, u)
+	u.Home.Credit(act)
 	m.To.Expect(u.TaskView)
 	p.fleet.Touch(u.Home)
 	p.fleet.Touch(m.To)
-	p.note(u, why)
+	p.note(u, o.Reason)
 	return true
+}
+
+// keeping is for whom room is kept already that does not depend on one node: for a task
+// that could go anywhere, and for a suspended one that could be moved.
+type keeping struct{ anywhere, movable bool }
+
+// keeper returns what of it u counts for; nil: its room depends on one node.
+func (p *Planner) keeper(u *books.Task, s fleet.Spots) *bool {
+	switch {
+	case u.State != headrace.Suspended && p.fleet.SeveralSpots(u, s):
+		return &p.keeping.anywhere
+	case u.State == headrace.Suspended && p.c.Policy.Checkpoints():
+		if _, ok := p.fleet.CanMove(u); ok {
+			return &p.keeping.movable
+		}
+	}
+	return nil
 }
 
 // block keeps what is free for u on the node where the least is missing, so that
 // smaller tasks behind it do not eat it up for ever: for one task that can go
-// anywhere, and for one on each node that cannot. What is missing there can only
-// become less, so that the choice is stable.
+// anywhere, for one that can be moved, and for one on each node that can do neither. What
+// is missing there can only become less, so that the choice is stable.
 func (p *Planner) block(u *books.Task, s fleet.Spots) {
-	anywhere := u.State != headrace.Suspended && p.fleet.SeveralSpots(u, s)
-	if anywhere && p.keeping && !p.explain {
+	kept := p.keeper(u, s)
+	taken := kept != nil && *kept
+	if taken && !p.explain {
 		return
 	}
 	if !p.fleet.LargeEnough(u, s) {
@@ -218,11 +241,13 @@ func (p *Planner) block(u *books.Task, s fleet.Spots) {
 		return
 	}
 	p.noteRefusal(u, s)
-	if anywhere && p.keeping {
+	if taken {
 		return
 	}
 	if n := p.fleet.NearestFit(u, s); n != nil {
-		p.keeping = p.keeping || anywhere
+		if kept != nil {
+			*kept = true
+		}
 		n.Keep(u)
 		p.fleet.Touch(n)
 	}

@@ -23,11 +23,12 @@
 // preempt: victims are always of lower priority than the task they make room for, both
 // as submitted.
 //
-// What is promised against starvation is a bound for each band: a task at the top of its
-// band is passed by no task of the band that is submitted later. So a task of priority p
-// that came at time s waits at most until its band has got as much service as all tasks
-// need that came before s + (top - p) * Ageing. Between bands nothing is promised: the
-// lower one gets what the higher ones leave.
+// What is promised against starvation is a bound for each band: before a task at the top of
+// its band stands none of the band that is submitted later, and the first that finds no room
+// has room kept for it (see Placement): those behind it get only what it does not need. So
+// a task of priority p that came at time s is the first at the latest when all tasks of its
+// band that came before s + (top - p) * Ageing have got their service. Between bands
+// nothing is promised: the lower one gets what the higher ones leave.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
 // in memory, the largest share first (quartet, section 4.2). Where there are several
@@ -68,13 +69,16 @@
 // When nothing can be done for a task, what is free is kept for it on the node
 // where the least is missing; what is missing there can only become less. Where
 // suspended tasks hold it, and not what runs, none is kept: they have to run first.
-// That is done for the first such task that could go anywhere and for one on each node
-// that cannot; what it does not need, and all other nodes, are open to the tasks
-// behind it, and so is what those of them that may preempt make room for.
+// That is done for the first such task that could go anywhere, for the first suspended one
+// that could be moved, and for one on each node that can do neither; what it does not need,
+// and all other nodes, are open to the tasks behind it, and so is what those of them that
+// may preempt make room for. On the node of every suspended task it would leave
+// processors idle for as long as the task it left for stays.
 //
 // A suspended task comes back on its own node. When that has no room and another node
 // has, it is checkpointed and goes on there, with room kept for it, if that is expected
-// to be sooner (Order.To). A checkpointed one comes back
+// to be sooner (Order.To); Cost kills it instead if it has run for less than its
+// checkpoint would take to be sent and read. A checkpointed one comes back
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
 // when that is sooner and both nodes have a network (NodeView.Net).
 //

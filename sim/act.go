@@ -54,7 +54,7 @@ func (t *task) refuses(o *headrace.Order, n *node) string {
 		o.Verb == headrace.OrderResume && (v.State != headrace.Suspended || t.node != n),
 		o.Verb == headrace.OrderRestore && (v.Checkpoint == nil || v.State != headrace.Checkpointed && v.State != headrace.Pending),
 		o.Verb == headrace.OrderPageOut && v.State != headrace.Suspended,
-		o.Verb == headrace.OrderPreempt && (t.node != n || v.State != headrace.Running && (v.State != headrace.Suspended || o.Mechanism != headrace.Checkpoint)):
+		o.Verb == headrace.OrderPreempt && (t.node != n || v.State != headrace.Running && (v.State != headrace.Suspended || o.Mechanism == headrace.Suspend)):
 		return "it is " + v.State.String()
 	}
 	return ""
@@ -162,7 +162,9 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 	switch o.Mechanism {
 	case headrace.Kill:
 		e.r.Counts.Kills++
-		e.halt(t, stopping)
+		if v.State == headrace.Running { // a suspended one holds no processors
+			e.halt(t, stopping)
+		}
 		if e.c.Capacity != nil {
 			e.disown(t)
 		}
@@ -181,8 +183,15 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 
 // killed: t has ended, and begins anew or from its checkpoint.
 func (e *engine) killed(t *task) {
+	waits := t.v.State == headrace.Suspended
+	t.node.pager.callOff(t)
+	t.node.pager.swapped -= t.v.Swapped
 	e.gone(t, headrace.Pending)
-	e.leaves(t)
+	if waits {
+		t.v.Leaving = false
+	} else {
+		e.leaves(t)
+	}
 	if t.v.Checkpoint == nil {
 		t.v.Node, t.node = "", nil
 	}

@@ -134,12 +134,24 @@ func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64,
 	return float64(size)/net + float64(size)/s.Read + s.Queue, true
 }
 
-// A Move is how a suspended task goes on where there is room: it is dumped to a store of
-// its node, and comes back on another one, so long after.
+// A Move is how a suspended task goes on where there is room, so long after: it is dumped
+// to a store of its node and comes back, or is killed and begins again (Again), where it
+// loses less.
 type Move struct {
 	To    *books.Node
 	Store int
+	Again bool
 	Takes time.Duration
+}
+
+// CanMove reports whether the suspended u can go on elsewhere from a checkpoint, and the
+// store of its node that serves best.
+func (f *Fleet) CanMove(u *books.Task) (store int, ok bool) {
+	if !victims.Movable(nil, u) || u.Home.Net <= 0 {
+		return -1, false
+	}
+	store = price.BestStore(u, nil)
+	return store, store >= 0
 }
 
 // Elsewhere finds the node with room on which u, which is suspended and finds none at
@@ -147,12 +159,12 @@ type Move struct {
 // at home, as algorithm 2 of checkpoint-preemption weighs it (section 4.1):
 //
 //	overhead_remote = queue + dump + size/bw_net + size/bw_read + queue_remote
-func (f *Fleet) Elsewhere(u *books.Task) (m Move, ok bool) {
-	mem := max(u.MemoryRequest, books.Measured(u.TaskView))
-	if !victims.Movable(nil, u) || u.Home.Net <= 0 || !f.free.anywhere(u.CPUs, min(mem, f.LeastMemory)) {
-		return m, false
-	}
-	if m.Store = price.BestStore(u, nil); m.Store < 0 {
+//
+// With mayKill the move is by a kill when u has run for less since its start than it would
+// hold its new place only to be read there.
+func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
+	mem := min(max(u.MemoryRequest, books.Measured(u.TaskView)), f.LeastMemory)
+	if m.Store, ok = f.CanMove(u); !ok || !f.free.anywhere(u.CPUs, mem) {
 		return m, false
 	}
 	from := &u.Home.Stores[m.Store]
@@ -160,24 +172,27 @@ func (f *Fleet) Elsewhere(u *books.Task) (m Move, ok bool) {
 	if c := u.Checkpoint; c != nil && c.Store == from.Name {
 		size += c.Bytes
 	}
-	least := math.Inf(1)
-	for i := f.free.next(0, u.CPUs, min(mem, f.LeastMemory)); i >= 0; i = f.free.next(i+1, u.CPUs, min(mem, f.LeastMemory)) {
+	read := math.Inf(1)
+	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
 		n := &f.Nodes[i]
 		if n == u.Home || !n.Fits(u) {
 			continue
 		}
-		if far, ok := remoteFrom(u.Home, n, from.Name, size); ok && far < least {
-			m.To, least = n, far
+		if far, ok := remoteFrom(u.Home, n, from.Name, size); ok && far < read {
+			m.To, read = n, far
 		}
 	}
 	if m.To == nil {
 		return m, false
 	}
-	least += from.Queue + books.Dump(u.TaskView, from.StoreView)
-	if in := u.Home.SwapIn; f.drains(u, u.Home, least, float64(u.Swapped)/max(in, 1)) {
+	takes := read + from.Queue + books.Dump(u.TaskView, from.StoreView)
+	if in := u.Home.SwapIn; f.drains(u, u.Home, takes, float64(u.Swapped)/max(in, 1)) {
 		return m, false
 	}
-	m.Takes = words.Seconds(least)
+	m.Takes = words.Seconds(takes)
+	if mayKill && u.Checkpoint == nil && u.Progress.Wall.Seconds() < read {
+		m.Again, m.Takes = true, price.KillTime
+	}
 	return m, true
 }
 

@@ -18,10 +18,10 @@ const MaxStores = 8
 // go on: an age of nothing says nothing.
 const unknownRemaining = time.Second
 
-// stopTime and killTime are how long a suspend and a kill take apart from the memory.
+// stopTime and KillTime are how long a suspend and a kill take apart from the memory.
 const (
 	stopTime = 100 * time.Millisecond
-	killTime = 200 * time.Millisecond
+	KillTime = 200 * time.Millisecond
 )
 
 // Model says what acts cost, as the comment of package policy states it.
@@ -95,7 +95,7 @@ func (m *Model) Of(n *books.Node, a books.Act) Price {
 	t := a.Task.TaskView
 	switch a.By {
 	case headrace.Kill:
-		return Price{killTime.Seconds(), t.Progress.Wall.Seconds() + books.Restore(t, n)}
+		return Price{KillTime.Seconds(), t.Progress.Wall.Seconds() + books.Restore(t, n)}
 	case headrace.Suspend:
 		return Price{stopTime.Seconds(), 0}
 	case headrace.Checkpoint:
