@@ -65,20 +65,56 @@ func (p *Planner) meet(t *books.Task) {
 
 // Decide decides about v, as the function Decide does. v is not changed, nor read after
 // the call. The orders are valid until the next call.
-func (p *Planner) Decide(v *headrace.View) []headrace.Order {
+func (p *Planner) Decide(v *headrace.View) []headrace.Order { return p.DecideFirst(v, nil) }
+
+// A Mark stands for tasks that a view leaves out: those behind a task in the queue, of its
+// priority, which have no input and have not been begun either.
+type Mark struct {
+	// Task is the index in the view of the task that they are behind.
+	Task int
+	// CPUs is the least that one of them asks for.
+	CPUs float64
+	// Spent is the answer: nothing could be done for any of them, and they would change
+	// nothing for others, so that the orders are those for the whole.
+	Spent bool
+}
+
+// DecideFirst decides as Decide does about a view that leaves out tasks for which the marks
+// stand, and fills in the answers. Where one is not spent the view is to be made longer, and
+// the orders mean nothing.
+func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	queue := p.begin(v)
 	for _, u := range queue {
 		u.Served = u.Room != "" && p.redeem(u)
 	}
-	for _, u := range queue {
-		if u.Served {
-			continue
+	least := headrace.MaxPriority + 1
+	for _, n := range p.fleet.Every {
+		least = min(least, n.Lowest)
+	}
+	for _, w := range queue {
+		if !w.Served {
+			if u := w.Next(p.fleet); !p.hopeless(u.Task) {
+				p.place(u)
+			}
 		}
-		if u = u.Next(p.fleet); !p.hopeless(u.Task) {
-			p.place(u)
+		for i := range marks {
+			if m := &marks[i]; m.Task == w.Index {
+				m.Spent = p.spent(m.CPUs) && (p.c.Policy == Wait || w.Priority <= least)
+			}
 		}
 	}
 	return p.orders
+}
+
+// spent reports whether no task that asks for so many CPUs could start now or later without
+// somebody's leaving, nor have room kept for it. It stays so for what is behind in the
+// queue.
+func (p *Planner) spent(cpus float64) bool {
+	kept := p.keeping.anywhere
+	if len(p.fleet.Nodes) == 1 {
+		kept = p.fleet.Nodes[0].Kept != nil
+	}
+	return kept && !p.fleet.AnyCPUs(cpus)
 }
 
 // begin takes in v, relieves its nodes, and lines up the tasks that wait.

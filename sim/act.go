@@ -63,7 +63,7 @@ func (t *task) refuses(o *headrace.Order, n *node) string {
 // arrives makes t leave the queue for the node n, where it holds its CPUs.
 func (e *engine) arrives(t *task, n *node, to phase) {
 	v := t.v
-	t.node = n
+	t.node, t.started = n, true
 	v.Node, v.Room = n.v.ID, ""
 	v.Waited = e.now - t.left
 	v.Starting = true

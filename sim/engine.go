@@ -42,6 +42,7 @@ type engine struct {
 	scheduler scheduler
 	asking    asking
 	roster    roster
+	backlog   backlog
 	nodes     []node
 	byNode    map[headrace.NodeID]*node
 	files     *files // nil when nothing is read
@@ -183,14 +184,26 @@ func (e *engine) hang() error {
 
 // submit is the submission of the next task.
 func (e *engine) submit() {
-	spec := &e.w.Tasks[e.next]
+	i := int32(e.next)
 	e.next++
-	job := e.w.Jobs[spec.Job]
-	t := e.roster.add(spec, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(e.next)), e.now)
-	if e.files != nil {
+	e.asking.changed = true
+	spec := &e.w.Tasks[i]
+	back := e.heldBack(spec.Priority)
+	e.roster.waiting++
+	if back {
+		e.backlog.add(i, spec.Priority, float64(spec.CPUs))
+		return
+	}
+	if t := e.enter(i); e.files != nil {
 		e.files.beginInput(t)
 	}
-	e.asking.changed = true
+}
+
+// enter shows task i, which was submitted now or before.
+func (e *engine) enter(i int32) *task {
+	spec := &e.w.Tasks[i]
+	job := e.w.Jobs[spec.Job]
+	return e.roster.add(spec, i, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(int(i)+1)), spec.Submit)
 }
 
 // happen handles an event.
@@ -245,7 +258,12 @@ func (e *engine) decide() error {
 		e.nodes[i].refresh()
 	}
 	e.roster.refresh(e.now, e.c.KnowShare)
-	orders := e.scheduler.Decide(&e.roster.view)
+	var orders []headrace.Order
+	if p, ok := e.scheduler.(*policy.Planner); ok && e.backlog.tasks > 0 {
+		orders = e.decideFirst(p)
+	} else {
+		orders = e.scheduler.Decide(&e.roster.view)
+	}
 	if e.c.Observe != nil {
 		e.c.Observe(e.now, &e.roster.view, orders)
 	}

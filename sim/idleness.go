@@ -39,6 +39,13 @@ func (s *idleness) verify(e *engine, uses []use) error {
 			s.since[i] = e.now
 		}
 	}
+	for i := range e.nodes {
+		if n := &e.nodes[i]; s.since[i] >= 0 && e.now-s.since[i] > patience {
+			if id, found := e.backlog.fits(e, n, uses[i].memory); found {
+				return fmt.Errorf("%s has been idle for %v, and task %d, which fits there, is not even shown to the policy", n.v.ID, e.now-s.since[i], id+1)
+			}
+		}
+	}
 	for _, t := range e.roster.order {
 		if t == nil || t.phase != idle || t.v.Leaving || t.v.Starting {
 			continue

@@ -1,13 +1,15 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"headrace"
 	"headrace/trace"
 )
 
-// roster is the tasks that were submitted and have not ended.
+// roster is the tasks that were submitted, have not ended, and are shown to the
+// scheduler, in order of submission.
 type roster struct {
 	// view is what the scheduler sees; order its tasks, nil for those that have ended.
 	view    headrace.View
@@ -16,16 +18,19 @@ type roster struct {
 	byID    map[headrace.TaskID]*task
 	slots   []*task // by their names in events
 	free    []int32
-	waiting int // how many tasks wait
+	waiting int // how many tasks wait, also of those that are not here yet
+	// Of merge.
+	spare      []headrace.TaskView
+	spareOrder []*task
 }
 
-// add enters a task that is submitted now, and waits.
-func (r *roster) add(spec *trace.Task, job headrace.JobID, id headrace.TaskID, now time.Duration) *task {
+// add enters a task of the number seq that was submitted at a time, and waits.
+func (r *roster) add(spec *trace.Task, seq int32, job headrace.JobID, id headrace.TaskID, at time.Duration) *task {
 	if len(r.view.Tasks) == cap(r.view.Tasks) {
 		r.pack(len(r.order))
 	}
 	t := r.slot()
-	t.spec, t.band, t.since, t.left = spec, band(spec.Priority), now, now
+	t.spec, t.seq, t.band, t.since, t.left = spec, seq, band(spec.Priority), at, at
 	t.peak, t.grows = spec.Memory, time.Duration(float64(spec.Grow)*float64(time.Second))
 	t.at = len(r.order)
 	r.order = append(r.order, t)
@@ -36,8 +41,41 @@ func (r *roster) add(spec *trace.Task, job headrace.JobID, id headrace.TaskID, n
 	})
 	t.v = &r.view.Tasks[t.at]
 	r.byID[id] = t
-	r.waiting++
 	return t
+}
+
+// merge puts the tasks from an index on, which came to be shown later than they were
+// submitted, among the others.
+func (r *roster) merge(from int) {
+	late := r.order[from:]
+	slices.SortFunc(late, func(a, b *task) int { return int(a.seq - b.seq) })
+	old := r.order[:from]
+	order, tasks := r.spareOrder[:0], r.spare[:0]
+	if cap(tasks) < cap(r.view.Tasks) { // r.view.Tasks must keep its room: see add
+		tasks = make([]headrace.TaskView, 0, cap(r.view.Tasks))
+	}
+	put := func(t *task) {
+		tasks = append(tasks, *t.v)
+		t.at = len(order)
+		order = append(order, t)
+	}
+	for _, t := range old {
+		for t != nil && len(late) > 0 && late[0].seq < t.seq {
+			put(late[0])
+			late = late[1:]
+		}
+		if t != nil {
+			put(t)
+		}
+	}
+	for _, t := range late {
+		put(t)
+	}
+	for i, t := range order {
+		t.v = &tasks[i]
+	}
+	r.spareOrder, r.spare = r.order, r.view.Tasks
+	r.order, r.view.Tasks, r.gone = order, tasks, 0
 }
 
 // slot returns an empty task with a slot of its own.

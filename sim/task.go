@@ -40,7 +40,10 @@ type task struct {
 	slot int32
 	gen  uint32
 	node *node // nil while it is nowhere
-	band uint8
+	// seq is its number in the workload, in order of submission.
+	seq     int32
+	band    uint8
+	started bool // at least once
 
 	phase phase
 	since time.Duration // when the phase began

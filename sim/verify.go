@@ -45,6 +45,7 @@ func (e *engine) invariants() error {
 		}
 	}
 	tasks, coming, ended := len(e.w.Tasks), len(e.w.Tasks)-e.next, e.tally.ended
+	alive, waiting = alive+e.backlog.tasks, waiting+e.backlog.tasks
 	if alive+ended+coming != tasks || waiting != e.roster.waiting {
 		return fmt.Errorf("of %d tasks %d are to come, %d are here and %d have ended; %d wait, counted as %d", tasks, coming, alive, ended, waiting, e.roster.waiting)
 	}
