@@ -35,6 +35,8 @@ type Description struct {
 	// Input is that of tasks that have one.
 	Input Distribution `json:"input"`
 
+	Related
+
 	// Requested is the sum of the CPUs that tasks ask for. Peak is how many would be
 	// busy if every task ran as soon as it is submitted: the greatest mean of a
 	// minute (of a longer time in traces of more than 45 days). CoreHours is CPUs
@@ -73,6 +75,7 @@ func Describe(w *workload.Workload) Description {
 	d := newDescriber()
 	d.jobs = make([]int32, len(w.Jobs))
 	d.files = len(w.Files)
+	d.Relations = workload.Relations{Users: w.Users, Resources: w.Resources, Needs: w.Needs, Stages: w.Stages}
 	for i := range w.Tasks {
 		d.add(&w.Tasks[i])
 	}
@@ -102,6 +105,8 @@ func DescribeSource(ctx context.Context, source string, o OpenOptions) (Descript
 
 // describer is a sink that describes what goes into it.
 type describer struct {
+	workload.Relations
+	related                        related
 	jobs                           []int32 // tasks of each
 	files                          int
 	last                           time.Duration
@@ -148,6 +153,7 @@ func (d *describer) add(t *workload.Task) {
 		d.inputs.add(float64(t.Input))
 	}
 	d.demand.add(t.Submit, t.Run, float64(t.CPUs))
+	d.related.add(t)
 	d.lost += t.Lost.Hours() * float64(t.CPUs)
 	d.outcome.Add(t, int(t.Preempted)+1)
 }
@@ -156,7 +162,7 @@ func (d *describer) add(t *workload.Task) {
 func (d *describer) description(a workload.About) Description {
 	r := Description{Name: a.Name, Files: d.files, Bytes: d.inputs.sum, Span: d.last.Seconds(), Cluster: a.Cluster,
 		Arrivals: d.arrivals, Run: d.run.distribution(), CPUs: d.cpus.distribution(), Memory: d.mem.distribution(), Input: d.inputs.distribution(),
-		Peak: d.demand.peak(), Recorded: a.Recorded, Notes: a.Notes, ByBand: bandGroups()}
+		Peak: d.demand.peak(), Recorded: a.Recorded, Notes: a.Notes, ByBand: bandGroups(), Related: d.related.sums(&d.Relations)}
 	for _, n := range d.jobs {
 		if n > 0 {
 			r.Jobs++

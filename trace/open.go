@@ -32,6 +32,9 @@ type OpenOptions struct {
 	// DefaultMaxTasks.
 	MaxTasks int
 
+	// Given is for the formats that have no options of their own.
+	Given workload.Given
+
 	Google google.Options
 	Swim   swim.Options
 	Yarn   yarn.Options
@@ -95,11 +98,8 @@ func read(ctx context.Context, source string, o OpenOptions, part workload.Part,
 			a, err = swim.Tasks(m, swim.Read(r), o.Swim, part, to)
 			return err
 		})
-	case kind == "csv":
-		err = m.WithFile(name, func(r io.Reader) (err error) {
-			a, err = native.Read(m, r, to)
-			return err
-		})
+	case readers[kind] != nil:
+		a, err = readers[kind](m, name, o.Given, part, to)
 	case kind == "yarn":
 		a, err = yarn.Read(m, name, o.Yarn, part, to)
 	case kind == "synthetic":
@@ -115,6 +115,11 @@ func read(ctx context.Context, source string, o OpenOptions, part workload.Part,
 		a.Name = source
 	}
 	return a, nil
+}
+
+// readers are the formats that have no options of their own.
+var readers = map[string]func(m *input.Meter, name string, g workload.Given, part workload.Part, to workload.Sink) (workload.About, error){
+	"csv": native.Read,
 }
 
 func unknownSource(source string) error {

@@ -305,11 +305,12 @@ func FuzzGoogleFold(f *testing.F) {
 		fold := NewFold(Options{}, time.Duration(from)*time.Minute, time.Duration(length)*time.Minute)
 		c := &workload.Collector{Most: len(list)}
 		var lost int64
+		jobs := int32(0)
 		for k, err := range fold.Tasks(ofEvents(list)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for int(k.Job) >= len(c.Jobs) {
+			for ; jobs <= k.Job; jobs++ {
 				c.Job("")
 			}
 			lost += int64(k.Preempted)
@@ -317,7 +318,11 @@ func FuzzGoogleFold(f *testing.F) {
 				t.Fatal("more tasks than events")
 			}
 		}
-		if err := c.Workload(workload.About{}).Check(); err != nil {
+		w, err := c.Workload(workload.About{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Check(); err != nil {
 			t.Fatal(err)
 		}
 		if lost != fold.Counts.Preemptions || fold.Counts.Preemptions > fold.Counts.Evictions {

@@ -19,7 +19,7 @@ import (
 	"headrace"
 )
 
-var errSeconds = errors.New("want seconds: digits, and up to nine more after a point")
+var errSeconds = errors.New("want seconds, such as 12.5")
 
 // csvReader reads tasks into a sink.
 type csvReader struct {
@@ -29,10 +29,29 @@ type csvReader struct {
 	column [len(csvColumns)]int // where each is, -1: not there
 	jobs   map[string]*csvOwner
 	files  map[string]int32
+	given  *workload.Given
+	stages map[string]*csvStageOf
+	gangs  map[string]int32
+	needs  []csvNeeded
+	amount []float32
+	passed []string
 
 	line   int
 	record []string
 	err    error
+}
+
+// csvNeeded is a column of a counted resource.
+type csvNeeded struct {
+	name         string
+	at, resource int
+}
+
+// csvStageOf is a stage: whether it has tasks, and the last text of those it comes after.
+type csvStageOf struct {
+	number int32
+	there  bool
+	after  string
 }
 
 // csvOwner is a job and the number that its next task has if it says none.
@@ -40,9 +59,22 @@ type csvOwner struct {
 	number, next int32
 }
 
-func Read(m *input.Meter, r io.Reader, to workload.Sink) (workload.About, error) {
+// Read reads a file of lines into a sink.
+func Read(m *input.Meter, name string, g workload.Given, _ workload.Part, to workload.Sink) (a workload.About, err error) {
+	if err := g.Check(); err != nil {
+		return a, err
+	}
+	err = m.WithFile(name, func(r io.Reader) (err error) {
+		a, err = read(m, r, &g, to)
+		return err
+	})
+	return a, err
+}
+
+func read(m *input.Meter, r io.Reader, g *workload.Given, to workload.Sink) (workload.About, error) {
 	bound := &input.Bound{R: r, Most: input.MaxLine}
-	c := &csvReader{in: csv.NewReader(bound), bound: bound, to: to, jobs: map[string]*csvOwner{}, files: map[string]int32{}}
+	c := &csvReader{in: csv.NewReader(bound), bound: bound, to: to, given: g, jobs: map[string]*csvOwner{}, files: map[string]int32{},
+		stages: map[string]*csvStageOf{}, gangs: map[string]int32{}}
 	c.in.ReuseRecord = true
 	if err := c.header(); err != nil {
 		return workload.About{}, err
@@ -51,7 +83,7 @@ func Read(m *input.Meter, r io.Reader, to workload.Sink) (workload.About, error)
 		bound.Left = bound.Most
 		record, err := c.in.Read()
 		if err == io.EOF {
-			return workload.About{Recorded: c.column[csvPreempted] >= 0}, nil
+			return c.about(), nil
 		}
 		if err != nil {
 			return workload.About{}, c.failure(err)
@@ -67,6 +99,24 @@ func Read(m *input.Meter, r io.Reader, to workload.Sink) (workload.About, error)
 			return workload.About{}, err
 		}
 	}
+}
+
+// about returns what is known in the end.
+func (c *csvReader) about() workload.About {
+	a := workload.About{Recorded: c.column[csvPreempted] >= 0}
+	if len(c.passed) > 0 {
+		a.Note("columns that are not known are passed over: %s", strings.Join(c.passed, ", "))
+	}
+	absent := 0
+	for _, s := range c.stages {
+		if !s.there {
+			absent++
+		}
+	}
+	if absent > 0 {
+		a.Note("%d stages that others come after have no tasks: taken to have ended", absent)
+	}
+	return a
 }
 
 // failure returns an error of the reader with the line.
@@ -99,9 +149,18 @@ func (c *csvReader) header() error {
 	for i, name := range names {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		at := slices.Index(csvColumns[:], name)
+		resource, need := strings.CutPrefix(name, csvNeed)
 		switch {
+		case need:
+			if err := c.needed(i, name, resource); err != nil {
+				return err
+			}
+			continue
 		case at < 0:
-			return &input.SyntaxError{Line: 1, Field: "column", Value: input.Cut(name), Reason: "not known; there are " + strings.Join(csvColumns[:], ", ")}
+			if len(c.passed) < 20 {
+				c.passed = append(c.passed, fmt.Sprintf("%q", input.Cut(name)))
+			}
+			continue
 		case c.column[at] >= 0:
 			return &input.SyntaxError{Line: 1, Field: "column", Value: name, Reason: "there twice"}
 		}
@@ -115,6 +174,21 @@ func (c *csvReader) header() error {
 	return nil
 }
 
+// needed adds a column of a counted resource.
+func (c *csvReader) needed(at int, name, resource string) error {
+	reason := ""
+	switch {
+	case resource == "" || !utf8.ValidString(resource) || strings.ContainsFunc(resource, unicode.IsControl):
+		reason = "want the name of a resource after the point, such as need.gpu"
+	case slices.ContainsFunc(c.needs, func(n csvNeeded) bool { return n.name == name }):
+		reason = "there twice"
+	default:
+		c.needs = append(c.needs, csvNeeded{name, at, c.to.Resource(strings.Clone(resource))})
+		return nil
+	}
+	return &input.SyntaxError{Line: 1, Field: "column", Value: input.Cut(name), Reason: reason}
+}
+
 // task reads what is there; err says if anything is wrong.
 func (c *csvReader) task() workload.Task {
 	t := workload.Task{
@@ -124,11 +198,13 @@ func (c *csvReader) task() workload.Task {
 		Class:    uint8(c.number(csvClass, 0, workload.Classes-1)),
 		CPUs:     c.float(csvCPUs, 1),
 		Memory:   c.number(csvMemory, 1<<30, math.MaxInt64),
-		Grow:     c.float(csvGrow, 0),
-		Dirty:    c.float(csvDirty, 0),
 	}
+	t = c.given.Task(t)
+	t.Grow, t.Dirty = c.float(csvGrow, t.Grow), c.float(csvDirty, t.Dirty)
 	t.Preempted = int32(c.number(csvPreempted, 0, math.MaxInt32))
-	t.Lost = c.seconds(csvLost)
+	if lost := c.seconds(csvLost); c.column[csvPreempted] >= 0 {
+		t.Lost = lost // without preemptions nothing can have been lost by them
+	}
 	name := c.name(csvJob)
 	if name == "" {
 		c.wrong(csvJob, name, "empty")
@@ -143,10 +219,20 @@ func (c *csvReader) task() workload.Task {
 		c.wrong(csvInput, c.field(csvInput), "too many after offset")
 	}
 	index := c.number(csvTask, -1, math.MaxInt32)
+	user, stage, after, gang := c.name(csvUser), c.name(csvStage), c.name(csvAfter), c.name(csvGang)
+	switch {
+	case strings.Contains(stage, " "):
+		c.wrong(csvStage, stage, "has a space: the column after has several stages with spaces between them")
+	case stage == "" && after != "":
+		c.wrong(csvStage, stage, "empty, but it comes after others")
+	}
+	need := c.need()
 	if c.err != nil {
 		return t
 	}
 	t.Job, t.Index = c.owner(name, int32(index))
+	t.User, t.Stage, t.Gang = c.to.User(user), c.stage(stage, after), c.gang(gang)
+	t.Need = c.to.Need(need)
 	if file != "" {
 		t.File = c.input(file)
 		c.to.Size(t.File, max(size, t.Offset+t.Input))
@@ -182,6 +268,62 @@ func (c *csvReader) input(name string) int32 {
 	return f
 }
 
+// need reads the columns of counted resources.
+func (c *csvReader) need() []float32 {
+	clear(c.amount)
+	for _, n := range c.needs {
+		if c.record[n.at] == "" {
+			continue
+		}
+		v, ok := parseFloat(c.record[n.at])
+		if !ok && c.err == nil {
+			c.err = &input.SyntaxError{Line: c.line, Field: n.name, Value: input.Cut(c.record[n.at]), Reason: "want a number, 0 or more"}
+		}
+		c.amount = workload.Grown(c.amount, n.resource+1)
+		c.amount[n.resource] = v
+	}
+	return c.amount
+}
+
+// stage returns the number of a stage that comes after others, 0 for none.
+func (c *csvReader) stage(name, after string) int32 {
+	if name == "" {
+		return 0
+	}
+	s := c.stageOf(name)
+	s.there = true
+	if after != s.after {
+		// Most lines say the same as the one before.
+		s.after = strings.Clone(after)
+		for before := range strings.FieldsSeq(after) {
+			c.to.After(s.number, c.stageOf(before).number)
+		}
+	}
+	return s.number
+}
+
+func (c *csvReader) stageOf(name string) *csvStageOf {
+	s := c.stages[name]
+	if s == nil {
+		s = &csvStageOf{number: c.to.Stage()}
+		c.stages[strings.Clone(name)] = s
+	}
+	return s
+}
+
+// gang returns the number of a gang, 0 for none.
+func (c *csvReader) gang(name string) int32 {
+	if name == "" {
+		return 0
+	}
+	n, ok := c.gangs[name]
+	if !ok {
+		n = c.to.Gang()
+		c.gangs[strings.Clone(name)] = n
+	}
+	return n
+}
+
 // field returns what a column holds, empty when there is no such column.
 func (c *csvReader) field(column int) string {
 	if at := c.column[column]; at >= 0 {
@@ -207,16 +349,24 @@ func (c *csvReader) number(column int, otherwise, most int64) int64 {
 	if s == "" {
 		return otherwise
 	}
-	if !input.Digits(s) {
+	if input.Digits(s) {
+		v, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || v > most {
+			c.wrong(column, s, fmt.Sprintf("more than %d", most))
+			return 0
+		}
+		return v
+	}
+	v, ok := plainFloat(s)
+	switch {
+	case !ok || v != math.Trunc(v):
 		c.wrong(column, s, "want a whole number, 0 or more")
-		return 0
-	}
-	v, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || v > most {
+	case v >= math.MaxInt64 || int64(v) > most:
 		c.wrong(column, s, fmt.Sprintf("more than %d", most))
-		return 0
+	default:
+		return int64(v)
 	}
-	return v
+	return 0
 }
 
 func (c *csvReader) float(column int, otherwise float32) float32 {
@@ -224,11 +374,16 @@ func (c *csvReader) float(column int, otherwise float32) float32 {
 	if s == "" {
 		return otherwise
 	}
-	v, err := strconv.ParseFloat(s, 32)
-	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+	v, ok := parseFloat(s)
+	if !ok {
 		c.wrong(column, s, "want a number, 0 or more")
 	}
-	return float32(v)
+	return v
+}
+
+func parseFloat(s string) (float32, bool) {
+	v, err := strconv.ParseFloat(s, 32)
+	return float32(v), err == nil && v >= 0 && !math.IsInf(v, 0)
 }
 
 func (c *csvReader) seconds(column int) time.Duration {

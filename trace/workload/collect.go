@@ -1,20 +1,29 @@
 package workload
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
-// Sink takes what a reader finds, task by task. Every call of job and file is for a
-// new one, and gives the number that tasks refer to it by.
+// Sink takes what a reader finds, task by task, and gives the numbers that tasks refer to
+// it by. Every call of Job, File, Stage and Gang is for a new one; for an equal name or
+// need the number is the same.
 type Sink interface {
 	Job(name string) int32
 	File(name string) int32
 	// Size says how large a file is at least.
 	Size(file int32, bytes int64)
+	// User returns 0 for nobody.
+	User(name string) int32
+	// Resource returns the place of a counted resource in what Need is given, which may be
+	// shorter than there are resources. Need returns 0 for nothing.
+	Resource(name string) int
+	Need(amounts []float32) int32
+	// After says that a stage waits for another one: Gather refuses circles.
+	Stage() int32
+	After(stage, before int32)
+	Gang() int32
 	Task(t Task) error
 }
 
@@ -29,6 +38,7 @@ type About struct {
 	JobNames func(job int32) string
 }
 
+// Note adds a note.
 func (a *About) Note(format string, args ...any) {
 	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
 }
@@ -54,29 +64,25 @@ func Gather(part Part, read func(to Sink) (About, error)) (*Workload, error) {
 	if c.n == 0 {
 		return nil, ErrNoTasks
 	}
-	return c.Workload(a), nil
+	return c.Workload(a)
 }
 
 // Window returns a sink that passes on what is submitted in the window.
-func (p Part) Window(to Sink) Sink { return &window{to: to, from: p.From, length: p.For} }
+func (p Part) Window(to Sink) Sink { return &window{Sink: to, from: p.From, length: p.For} }
 
 // window passes on the tasks that are submitted in a window of time, with times that
 // count from its beginning.
 type window struct {
-	to           Sink
+	Sink
 	from, length time.Duration
 }
-
-func (w *window) Job(name string) int32        { return w.to.Job(name) }
-func (w *window) File(name string) int32       { return w.to.File(name) }
-func (w *window) Size(file int32, bytes int64) { w.to.Size(file, bytes) }
 
 func (w *window) Task(t Task) error {
 	if !InWindow(t.Submit, w.from, w.length) {
 		return nil
 	}
 	t.Submit -= w.from
-	return w.to.Task(t)
+	return w.Sink.Task(t)
 }
 
 // InWindow: at is at or after from, and before from+length if length is not 0.
@@ -86,10 +92,12 @@ func InWindow(at, from, length time.Duration) bool {
 
 // Collector is a sink that makes a workload.
 type Collector struct {
-	Most   int
+	// Most is how many tasks it takes.
+	Most int
+	Relations
 	n      int
 	chunks [][]Task
-	Jobs   []string
+	jobs   []string
 	files  []File
 }
 
@@ -98,8 +106,8 @@ type Collector struct {
 const collectChunk = 1 << 15
 
 func (c *Collector) Job(name string) int32 {
-	c.Jobs = append(c.Jobs, name)
-	return int32(len(c.Jobs) - 1)
+	c.jobs = append(c.jobs, name)
+	return int32(len(c.jobs) - 1)
 }
 
 func (c *Collector) File(name string) int32 {
@@ -130,6 +138,7 @@ func (c *Collector) Task(t Task) error {
 	return nil
 }
 
+// TooManyTasks returns the error for it.
 func TooManyTasks(most int) error {
 	return fmt.Errorf("trace: there are more than %d tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, %d bytes for each", most, 2*TaskBytes)
 }
@@ -137,90 +146,7 @@ func TooManyTasks(most int) error {
 // TaskBytes is the size of a Task.
 const TaskBytes = 104
 
-// Workload returns all that was collected, in order.
-func (c *Collector) Workload(a About) *Workload {
-	tasks := make([]Task, 0, c.n)
-	for i, chunk := range c.chunks {
-		tasks = append(tasks, chunk...)
-		c.chunks[i] = nil
-	}
-	if a.JobNames != nil {
-		for i := range c.Jobs {
-			c.Jobs[i] = a.JobNames(int32(i))
-		}
-	}
-	w := &Workload{Name: a.Name, Jobs: c.Jobs, Files: c.files, Tasks: tasks, Cluster: a.Cluster, Recorded: a.Recorded, Outcome: a.Outcome, Notes: a.Notes}
-	w.Arrange()
-	return w
-}
-
-// Arrange puts tasks in order, if they are not, and numbers jobs and files by their
-// first task. Those without tasks are dropped.
-func (w *Workload) Arrange() {
-	if !w.ordered() {
-		slices.SortStableFunc(w.Tasks, func(a, b Task) int {
-			return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
-		})
-	}
-	jobs, files := newNumbers(len(w.Jobs)), newNumbers(len(w.Files))
-	for i := range w.Tasks {
-		t := &w.Tasks[i]
-		t.Job = jobs.of(t.Job)
-		if t.File != 0 {
-			t.File = files.of(t.File-1) + 1
-		}
-	}
-	w.Jobs, w.Files = inOrder(jobs, w.Jobs), inOrder(files, w.Files)
-}
-
-// ordered reports whether tasks are in the order that Workload promises.
-func (w *Workload) ordered() bool {
-	last := make([]int32, len(w.Jobs)) // one more than the task of a job before
-	for i := range w.Tasks {
-		t := &w.Tasks[i]
-		if i > 0 && w.Tasks[i-1].Submit > t.Submit {
-			return false
-		}
-		if l := last[t.Job]; l > 0 {
-			if before := &w.Tasks[l-1]; before.Submit == t.Submit && before.Index > t.Index {
-				return false
-			}
-		}
-		last[t.Job] = int32(i + 1)
-	}
-	return true
-}
-
-// numbers gives new numbers in the order in which old ones are asked for.
-type numbers struct {
-	new  []int32 // one more than the new number of each old one
-	next int32
-}
-
-func newNumbers(n int) *numbers { return &numbers{new: make([]int32, n)} }
-
-func (n *numbers) of(old int32) int32 {
-	if n.new[old] == 0 {
-		n.next++
-		n.new[old] = n.next
-	}
-	return n.new[old] - 1
-}
-
-// inOrder returns a list by the new numbers, without what has none.
-func inOrder[T any](n *numbers, list []T) []T {
-	if n.next == 0 {
-		return nil
-	}
-	ordered := make([]T, n.next)
-	for old, v := range list {
-		if i := n.new[old]; i > 0 {
-			ordered[i-1] = v
-		}
-	}
-	return ordered
-}
-
+// ErrNoTasks is that of Gather where there is nothing.
 var ErrNoTasks = errors.New("trace: no tasks: the trace, or its window, is empty")
 
 // DefaultMaxTasks takes about 1 GB when a workload is held, and for a moment twice

@@ -26,7 +26,10 @@ func yarnWorkload(t *testing.T, o Options, files map[string]string) *workload.Wo
 	if err := y.tasks(&o, c.Most, c, &a); err != nil {
 		t.Fatal(err)
 	}
-	w := c.Workload(a)
+	w, err := c.Workload(a)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}

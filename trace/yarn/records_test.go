@@ -192,7 +192,11 @@ func fuzz(t *testing.T, kind, text string) {
 	if err == nil {
 		err = y.tasks(&Options{}, c.Most, c, &a)
 		if err == nil {
-			if err := c.Workload(a).Check(); err != nil {
+			w, err := c.Workload(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Check(); err != nil {
 				t.Fatal(err)
 			}
 		}
