@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,8 +149,21 @@ func TestDescribeSource(t *testing.T) {
 	if err := os.WriteFile(day, []byte(synthetic.GoogleDayFile()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, source := range []string{"csv:" + file, "swim:" + plainSample, "swim:" + pathsSample, "yarn:yarn/testdata", "google2011:" + googleTraceDir(t), "synthetic:google-day", "synthetic:" + day} {
+	pods := filepath.Join(t.TempDir(), "pods.jsonl")
+	const pod = `{"metadata":{"name":"a","namespace":"n","creationTimestamp":"2026-01-02T03:00:00Z"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"2"}}}]},` +
+		`"status":{"containerStatuses":[{"state":{"terminated":{"startedAt":"2026-01-02T03:00:10Z","finishedAt":"2026-01-02T03:01:10Z"}}}]}}`
+	log := filepath.Join(t.TempDir(), "log.swf")
+	const jobs = "1 0 0 10 2 -1 -1 2 -1 1024 1 7 1 1 1 1 -1 -1\n2 5 0 10 1 -1 -1 1 -1 1024 1 8 1 1 1 1 1 0\n3 9 0 10 1 -1 -1 1 -1 1024 1 8 1 1 1 1 2 0\n"
+	for name, text := range map[string]string{pods: pod + "\n" + strings.Replace(pod, `"a"`, `"b"`, 1), log: jobs} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, source := range []string{"kubernetes:" + pods, "swf:" + log, "csv:" + file, "swim:" + plainSample, "swim:" + pathsSample, "yarn:yarn/testdata", "google2011:" + googleTraceDir(t), "synthetic:google-day", "synthetic:" + day} {
 		for _, o := range []OpenOptions{{Seed: 3, Scale: 0.01}, {Scale: 0.01, From: time.Second, For: 3 * time.Hour}} {
+			if strings.HasPrefix(source, "kubernetes") {
+				o.From = 0
+			}
 			want := Describe(open(t, source, o))
 			got, err := DescribeSource(t.Context(), source, o)
 			if err != nil {

@@ -9,9 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"headrace/trace/alibaba"
 	"headrace/trace/google"
+	"headrace/trace/google2019"
 	"headrace/trace/input"
+	"headrace/trace/kubernetes"
 	"headrace/trace/native"
+	"headrace/trace/rumen"
+	"headrace/trace/sls"
+	"headrace/trace/slurm"
+	"headrace/trace/swf"
 	"headrace/trace/swim"
 	"headrace/trace/synthetic"
 	"headrace/trace/workload"
@@ -46,18 +53,28 @@ type OpenOptions struct {
 
 // Sources returns the forms of Open's source, for help texts.
 func Sources() []string {
-	return []string{"google2011:DIR", "swim:FILE", "swim:facebook-day", "csv:FILE", "yarn:PATH", "synthetic:google-day", "synthetic:FILE"}
+	return []string{"google2011:DIR", "google2019:DIR", "alibaba2018:DIR", "swf:FILE", "slurm:FILE", "kubernetes:PATH", "swim:FILE", "swim:facebook-day",
+		"csv:FILE", "yarn:PATH", "sls:FILE", "rumen:FILE", "synthetic:google-day", "synthetic:FILE"}
 }
 
 // Open returns the workload of a trace:
 //
 //	google2011:DIR        clusterdata-2011-2 as published: DIR/task_events/part-*.csv.gz
-//	swim:FILE             jobs in the format of SWIM; FILE may end in .gz
-//	swim:facebook-day     FacebookDay
-//	csv:FILE              what WriteCSV writes; FILE may end in .gz
+//	google2019:DIR        clusterdata-2019: DIR/instance_events*, and collection_events*
+//	alibaba2018:DIR       cluster-trace-v2018: DIR/batch_task.*, and batch_instance.*
+//	swf:FILE              the Standard Workload Format
+//	slurm:FILE            what sacct --parsable2 prints
+//	kubernetes:PATH       pods as kubectl prints them: a file or a directory
+//	swim:FILE             jobs in the format of SWIM
+//	swim:facebook-day     swim.FacebookDay
+//	csv:FILE              what WriteCSV writes
 //	yarn:PATH             applications and containers: a file or a directory
+//	sls:FILE              jobs of Hadoop's Scheduler Load Simulator
+//	rumen:FILE            jobs as Hadoop's Rumen writes them
 //	synthetic:google-day  a day like Google's, generated
 //	synthetic:FILE        the same with the parameters in FILE
+//
+// Any FILE may end in .gz.
 //
 // It holds about a hundred bytes for each task, twice that before it returns. When
 // ctx ends it returns its error.
@@ -119,7 +136,14 @@ func read(ctx context.Context, source string, o OpenOptions, part workload.Part,
 
 // readers are the formats that have no options of their own.
 var readers = map[string]func(m *input.Meter, name string, g workload.Given, part workload.Part, to workload.Sink) (workload.About, error){
-	"csv": native.Read,
+	"csv":         native.Read,
+	"swf":         swf.Read,
+	"slurm":       slurm.Read,
+	"sls":         sls.Read,
+	"rumen":       rumen.Read,
+	"google2019":  google2019.Read,
+	"alibaba2018": alibaba.Read,
+	"kubernetes":  kubernetes.Read,
 }
 
 func unknownSource(source string) error {

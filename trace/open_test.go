@@ -30,7 +30,7 @@ func TestOpenRefuses(t *testing.T) {
 		o      OpenOptions
 		says   string
 	}{
-		{"", OpenOptions{}, `trace "": want one of google2011:DIR, swim:FILE`},
+		{"", OpenOptions{}, `trace "": want one of google2011:DIR, google2019:DIR`},
 		{"swim:", OpenOptions{}, "want one of"},
 		{"sw im:x", OpenOptions{}, "want one of"},
 		{"swim:" + dir, OpenOptions{}, "is a directory, want a file"},

@@ -65,7 +65,7 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 		}
 	}
 	a.Outcome = f.Outcome
-	f.notes(&a)
+	f.Notes(&a)
 	if a.Cluster, err = cluster(m, dir, f.o, part.From); err != nil {
 		return a, fmt.Errorf("%s: %w", name, err)
 	}
@@ -79,8 +79,8 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 	return a, nil
 }
 
-// notes says what the counts mean for the workload.
-func (f *Fold) notes(a *workload.About) {
+// Notes says what the counts mean for the workload.
+func (f *Fold) Notes(a *workload.About) {
 	c := &f.Counts
 	a.Note("requests are shares of the largest machine, taken to have %v CPUs and %d GiB", f.o.CPUs, f.o.Memory>>30)
 	for _, n := range []struct {
