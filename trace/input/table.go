@@ -12,6 +12,7 @@ import (
 type Row struct {
 	p       *Parser
 	columns map[string]int
+	width   int
 	fields  []string
 }
 
@@ -28,7 +29,7 @@ func Table(r io.Reader, sep byte) iter.Seq2[*Row, error] {
 		}
 		switch {
 		case row.columns == nil:
-			row.columns = map[string]int{}
+			row.columns, row.width = map[string]int{}, len(row.fields)
 			for i, name := range row.fields {
 				name = strings.ToLower(strings.TrimPrefix(name, "\ufeff"))
 				if _, twice := row.columns[name]; !twice {
@@ -36,8 +37,8 @@ func Table(r io.Reader, sep byte) iter.Seq2[*Row, error] {
 				}
 			}
 			return nil, nil
-		case len(row.fields) != len(row.columns):
-			return nil, p.Wrong("", nil, fmt.Sprintf("%d fields, the first line has %d", len(row.fields), len(row.columns)))
+		case len(row.fields) != row.width:
+			return nil, p.Wrong("", nil, fmt.Sprintf("%d fields, the first line has %d", len(row.fields), row.width))
 		}
 		return row, nil
 	})

@@ -217,6 +217,8 @@ func (l *logReader) summary() error {
 			a.name = input.Shown(value)
 		case key == "queue":
 			a.queue = input.Shown(value)
+		case key == "user":
+			a.user = input.Shown(value)
 		}
 	}
 	l.y.app(a.id).merge(&a)

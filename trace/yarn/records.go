@@ -25,7 +25,7 @@ type records struct {
 
 // application is an application. Numbers are 0 where they are not known.
 type application struct {
-	name, queue                        string
+	name, queue, user                  string
 	priority                           int64
 	submitted, launched, finished      int64
 	elapsed                            int64

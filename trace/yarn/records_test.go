@@ -57,6 +57,12 @@ func TestYarnREST(t *testing.T) {
 		}
 		want = slices.Insert(want, 4+int(i), e)
 	}
+	for i := range want {
+		want[i].User = want[i].Job + 1
+	}
+	if !slices.Equal(w.Users, []string{"ana", "bo"}) {
+		t.Errorf("users %q", w.Users)
+	}
 	if !slices.Equal(w.Tasks, want) {
 		t.Errorf("got  %+v\nwant %+v", w.Tasks, want)
 	}
@@ -76,6 +82,7 @@ func TestYarnLog(t *testing.T) {
 		{Submit: 0, Run: 70 * time.Second, Priority: headrace.Normal, CPUs: 1, Memory: 2 << 30, Dirty: dirty(2 << 30)},
 		{Index: 1, Submit: 9990 * ms, Run: 30250 * ms, Priority: headrace.Normal, CPUs: 1, Memory: 1 << 30, Dirty: dirty(1 << 30), Preempted: 1, Lost: 20 * time.Second},
 	}
+	want[0].User, want[1].User = 1, 1
 	if !slices.Equal(w.Tasks, want) || !slices.Equal(w.Jobs, []string{"application_1700000000000_0011:select a, b from t"}) {
 		t.Errorf("%q\ngot  %+v\nwant %+v", w.Jobs, w.Tasks, want)
 	}

@@ -149,6 +149,8 @@ func (j *restReader) app() error {
 			a.name, err = j.text(key, value)
 		case key == "queue":
 			a.queue, err = j.text(key, value)
+		case key == "user":
+			a.user, err = j.text(key, value)
 		}
 		return err
 	})
@@ -158,7 +160,7 @@ func (j *restReader) app() error {
 	if err != nil {
 		return err
 	}
-	a.name, a.queue = input.Shown(a.name), input.Shown(a.queue)
+	a.name, a.queue, a.user = input.Shown(a.name), input.Shown(a.queue), input.Shown(a.user)
 	j.y.app(a.id).merge(&a)
 	return nil
 }
@@ -259,6 +261,9 @@ func (a *application) merge(b *application) {
 	}
 	if b.queue != "" {
 		a.queue = b.queue
+	}
+	if b.user != "" {
+		a.user = b.user
 	}
 	for _, v := range [...]struct{ to, from *int64 }{{&a.priority, &b.priority}, {&a.started, &b.started}, {&a.submitted, &b.submitted},
 		{&a.launched, &b.launched}, {&a.finished, &b.finished}, {&a.elapsed, &b.elapsed}, {&a.memorySeconds, &b.memorySeconds},

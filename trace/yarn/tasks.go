@@ -254,6 +254,7 @@ func (t *maker) pour(to workload.Sink) error {
 	}
 	for _, task := range t.out {
 		task.Submit = (task.Submit - first) * time.Millisecond
+		task.User = to.User(t.jobs[task.Job].user)
 		if err := to.Task(task); err != nil {
 			return err
 		}
