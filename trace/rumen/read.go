@@ -55,6 +55,7 @@ type reader struct {
 	to     workload.Sink
 	tasks  workload.Rebased
 	jobs   int
+	names  workload.Unique
 	counts struct{ never, failed, memory, others, undated int64 }
 }
 
@@ -64,7 +65,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}}
+	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, names: workload.Unique{}}
 	err = m.WithFile(name, func(r io.Reader) error {
 		for j, err := range input.Objects[job](r, maxObject, "") {
 			if err != nil {
@@ -112,7 +113,7 @@ func (s *reader) job(r *input.Record[job]) error {
 	if title := input.Shown(j.Name); title != "" {
 		name += ":" + title
 	}
-	base := workload.Task{Job: s.to.Job(name), Submit: time.Duration(submit) * time.Millisecond, CPUs: 1, User: s.to.User(input.Shown(j.User)),
+	base := workload.Task{Job: s.to.Job(s.names.Name(name)), Submit: time.Duration(submit) * time.Millisecond, CPUs: 1, User: s.to.User(input.Shown(j.User)),
 		Priority: s.given.Priority(p, j.Queue, j.Queue[strings.LastIndexByte(j.Queue, '.')+1:])}
 	s.counts.others += int64(len(j.OtherTask))
 	if j.MapMB <= 0 && len(j.Maps) > 0 || j.ReduceMB <= 0 && len(j.Reduces) > 0 {

@@ -40,6 +40,7 @@ type reader struct {
 	to    workload.Sink
 	tasks workload.Rebased
 	jobs  int
+	names workload.Unique
 	empty int64
 }
 
@@ -49,7 +50,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}}
+	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, names: workload.Unique{}}
 	err = m.WithFile(name, func(r io.Reader) error {
 		for j, err := range input.Objects[job](r, maxObject, "") {
 			if err != nil {
@@ -112,7 +113,7 @@ func (s *reader) job(r *input.Record[job]) error {
 		if count > 1 {
 			name += "-" + strconv.FormatInt(n, 10)
 		}
-		base.Job = s.to.Job(name)
+		base.Job = s.to.Job(s.names.Name(name))
 		if err := s.give(r, base); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ const sample = `{
 { "yarn.sls.am.type" : "dag", "job.start.ms" : "0", "job.id" : 7, "job.priority" : 20, "job.count" : 2,
   "job.tasks" : [ {"duration.ms" : 500, "count" : 2, "container.request.delay" : 250, "container.memory-mb" : "512", "container.yarn.io/gpu" : 1} ] }
 { "job.id" : "empty" }
+[{ "job.id" : 7, "job.start.ms" : 250, "job.tasks" : [ {"duration.ms" : 1} ] }, { "job.id" : 7, "job.start.ms" : 250, "job.tasks" : [ {"duration.ms" : 2} ] }]
 `
 
 func TestRead(t *testing.T) {
@@ -32,6 +33,8 @@ func TestRead(t *testing.T) {
 7-0/1 at 0s for 500ms priority 11, 1 cpus, 512 MiB, 1 gpu
 7-1/0 at 0s for 500ms priority 11, 1 cpus, 512 MiB, 1 gpu
 7-1/1 at 0s for 500ms priority 11, 1 cpus, 512 MiB, 1 gpu
+7/0 at 0s for 1ms priority 4, 1 cpus, 1024 MiB
+7#2/0 at 0s for 2ms priority 4, 1 cpus, 1024 MiB
 job_1/0 at 750ms for 17s priority 9, 1 cpus, 1024 MiB, ann, stage 0
 job_1/1 at 750ms for 3s priority 9, 2 cpus, 2048 MiB, ann, stage 1 after [0]
 `, "1 jobs have no tasks")

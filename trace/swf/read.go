@@ -63,6 +63,7 @@ type log struct {
 	header map[string]float64
 	jobs   []job
 	tasks  int
+	names  workload.Unique
 	counts struct{ never, partial, processors, memory, later int64 }
 }
 
@@ -71,7 +72,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	l := &log{given: &g, most: part.Tasks, header: map[string]float64{}}
+	l := &log{given: &g, most: part.Tasks, header: map[string]float64{}, names: workload.Unique{}}
 	err = m.WithFile(name, func(r io.Reader) error {
 		for j, err := range input.Lines(r, l.line) {
 			if err != nil {
@@ -197,7 +198,7 @@ func (l *log) stages(to workload.Sink) {
 
 // give gives a job's tasks to a sink.
 func (l *log) give(j *job, to workload.Sink) error {
-	t := l.given.Task(workload.Task{Job: to.Job(strconv.FormatInt(j.number, 10)), Submit: j.submit, Run: j.run, CPUs: 1, Memory: j.memory, Stage: j.stage,
+	t := l.given.Task(workload.Task{Job: to.Job(l.names.Name(strconv.FormatInt(j.number, 10))), Submit: j.submit, Run: j.run, CPUs: 1, Memory: j.memory, Stage: j.stage,
 		Priority: l.given.Priority(headrace.Normal, strconv.FormatInt(j.queue, 10))})
 	if j.user >= 0 {
 		t.User = to.User(strconv.FormatInt(j.user, 10))

@@ -1,12 +1,16 @@
 package tracetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"headrace/trace/native"
 
 	"headrace/trace/input"
 	"headrace/trace/workload"
@@ -111,8 +115,8 @@ func Refused(t *testing.T, read Reader, texts map[string]string) {
 	}
 }
 
-// Fuzz reads any text in a file: what is not refused keeps what a workload promises. The
-// lines of errors are in the file.
+// Fuzz reads any text in a file: what is not refused keeps what a workload promises, and can
+// be written as CSV. The lines of errors are in the file.
 func Fuzz(f *testing.F, read Reader, seeds ...string) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -122,7 +126,7 @@ func Fuzz(f *testing.F, read Reader, seeds ...string) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, err := Open(t, read, name, workload.Given{}, workload.Part{})
+		w, err := Open(t, read, name, workload.Given{}, workload.Part{Names: true})
 		var se *input.SyntaxError
 		switch {
 		case errors.As(err, &se):
@@ -130,7 +134,7 @@ func Fuzz(f *testing.F, read Reader, seeds ...string) {
 				t.Fatalf("%q: %v", text, err)
 			}
 		case err == nil:
-			if err := w.Check(); err != nil {
+			if err := cmp.Or(w.Check(), native.Write(io.Discard, w)); err != nil {
 				t.Fatalf("%q: %v", text, err)
 			}
 		}

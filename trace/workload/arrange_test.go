@@ -142,3 +142,12 @@ func TestCheckRelations(t *testing.T) {
 		}
 	}
 }
+
+func TestUnique(t *testing.T) {
+	u := Unique{}
+	for _, c := range [][2]string{{"a", "a"}, {"a", "a#2"}, {"a#2", "a#2#2"}, {"a", "a#3"}, {"b", "b"}, {"", ""}, {"", "#2"}} {
+		if got := u.Name(c[0]); got != c[1] {
+			t.Errorf("%q: %q, want %q", c[0], got, c[1])
+		}
+	}
+}
