@@ -11,6 +11,7 @@ import (
 	"headrace/policy"
 	"headrace/policy/prefetch"
 	"headrace/trace"
+	"headrace/trace/swim"
 )
 
 // TestReadingAheadGivesWay: 35 of 50 MB are read ahead when another task comes to the
@@ -188,7 +189,7 @@ func TestIgnemsWorkload(t *testing.T) {
 
 func ignemsWorkload(t *testing.T) *trace.Workload {
 	const jobs, input = 200, 170e9
-	all, err := trace.Collect(trace.First(trace.FacebookDay(), jobs))
+	all, err := swim.Collect(swim.First(swim.FacebookDay(), jobs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func ignemsWorkload(t *testing.T) *trace.Workload {
 		sum += j.Input
 	}
 	var tsv strings.Builder
-	for j := range trace.Scaled(trace.First(trace.FacebookDay(), jobs), trace.Scale{Bytes: input / float64(sum), Time: 0.5}) {
+	for j := range swim.Scaled(swim.First(swim.FacebookDay(), jobs), swim.Scale{Bytes: input / float64(sum), Time: 0.5}) {
 		fmt.Fprintf(&tsv, "%s\t%d\t0\t%d\t%d\t%d\n", j.ID, j.Submit/time.Second, j.Input, j.Shuffle, j.Output)
 	}
 	file := filepath.Join(t.TempDir(), "jobs.tsv")

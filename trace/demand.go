@@ -1,6 +1,10 @@
 package trace
 
-import "time"
+import (
+	"time"
+
+	"headrace/trace/workload"
+)
 
 // demand is how many CPUs would be busy over time if every task ran as soon as it is
 // submitted: the mean in each of a bounded number of slots, which grow longer when
@@ -32,7 +36,7 @@ func (d *demand) add(from, run time.Duration, cpus float64) {
 		d.coarsen()
 	}
 	a, b := int(from/d.slot), int(to/d.slot)
-	d.part, d.step = grown(d.part, b+1), grown(d.step, b+1)
+	d.part, d.step = workload.Grown(d.part, b+1), workload.Grown(d.step, b+1)
 	if a == b {
 		d.part[a] += run.Seconds() * cpus
 		return

@@ -4,13 +4,9 @@ import (
 	"context"
 	"time"
 
-	"headrace"
-)
+	"headrace/trace/workload"
 
-// priorities and classes are how many there are.
-const (
-	priorities = int(headrace.MaxPriority) + 1
-	classes    = 4
+	"headrace"
 )
 
 // Description is what there is to know of a workload as a whole. Times are seconds,
@@ -23,8 +19,8 @@ type Description struct {
 	Files int     `json:"files"`
 	Bytes float64 `json:"bytes"`
 	// Span is from the start of the trace to the last submission.
-	Span    float64 `json:"span"`
-	Cluster Cluster `json:"cluster"`
+	Span    float64          `json:"span"`
+	Cluster workload.Cluster `json:"cluster"`
 
 	// Arrivals is how many tasks are submitted in each hour.
 	Arrivals   []int   `json:"arrivals"`
@@ -39,6 +35,8 @@ type Description struct {
 	// Input is that of tasks that have one.
 	Input Distribution `json:"input"`
 
+	Related
+
 	// Requested is the sum of the CPUs that tasks ask for. Peak is how many would be
 	// busy if every task ran as soon as it is submitted: the greatest mean of a
 	// minute (of a longer time in traces of more than 45 days). CoreHours is CPUs
@@ -48,11 +46,11 @@ type Description struct {
 	CoreHours float64 `json:"core_hours"`
 
 	// Recorded: Lost and Outcome are what became of the tasks. Lost is in core-hours.
-	Recorded bool     `json:"recorded"`
-	Lost     float64  `json:"lost,omitempty"`
-	Outcome  *Outcome `json:"outcome,omitempty"`
+	Recorded bool              `json:"recorded"`
+	Lost     float64           `json:"lost,omitempty"`
+	Outcome  *workload.Outcome `json:"outcome,omitempty"`
 	// Bands are the outcome's priorities put together: free, middle, production.
-	Bands []Preempted `json:"bands,omitempty"`
+	Bands []workload.Preempted `json:"bands,omitempty"`
 
 	// Notes say what of the trace was left out or had to be guessed.
 	Notes []string `json:"notes,omitempty"`
@@ -66,17 +64,18 @@ type Group struct {
 	CoreHours float64 `json:"core_hours"`
 }
 
-func (g *Group) add(t *Task) {
+func (g *Group) add(t *workload.Task) {
 	g.Tasks++
 	g.Requested += float64(t.CPUs)
 	g.CoreHours += float64(t.CPUs) * t.Run.Hours()
 }
 
 // Describe describes a workload that is held.
-func Describe(w *Workload) Description {
+func Describe(w *workload.Workload) Description {
 	d := newDescriber()
 	d.jobs = make([]int32, len(w.Jobs))
 	d.files = len(w.Files)
+	d.Relations = workload.Relations{Users: w.Users, Resources: w.Resources, Needs: w.Needs, Stages: w.Stages}
 	for i := range w.Tasks {
 		d.add(&w.Tasks[i])
 	}
@@ -84,7 +83,7 @@ func Describe(w *Workload) Description {
 	if o == nil && w.Recorded {
 		o = d.outcome
 	}
-	return d.description(about{Name: w.Name, Cluster: w.Cluster, Recorded: w.Recorded, Outcome: o, Notes: w.Notes})
+	return d.description(workload.About{Name: w.Name, Cluster: w.Cluster, Recorded: w.Recorded, Outcome: o, Notes: w.Notes})
 }
 
 // DescribeSource describes a trace, with Open's sources and options, as it is read:
@@ -94,7 +93,7 @@ func Describe(w *Workload) Description {
 // OpenOptions.MaxTasks matters.
 func DescribeSource(ctx context.Context, source string, o OpenOptions) (Description, error) {
 	d := newDescriber()
-	a, err := read(ctx, source, o, &window{to: d, from: o.From, length: o.For})
+	a, err := read(ctx, source, o, o.part(), o.part().Window(d))
 	if err != nil {
 		return Description{}, err
 	}
@@ -106,42 +105,44 @@ func DescribeSource(ctx context.Context, source string, o OpenOptions) (Descript
 
 // describer is a sink that describes what goes into it.
 type describer struct {
+	workload.Relations
+	related                        related
 	jobs                           []int32 // tasks of each
 	files                          int
 	last                           time.Duration
 	arrivals                       []int
-	byPriority                     [priorities]Group
-	byClass                        [classes]Group
+	byPriority                     [workload.Priorities]Group
+	byClass                        [workload.Classes]Group
 	perJob, run, cpus, mem, inputs sketch
 	demand                         demand
 	lost                           float64
-	outcome                        *Outcome
+	outcome                        *workload.Outcome
 }
 
-func newDescriber() *describer { return &describer{outcome: newOutcome()} }
+func newDescriber() *describer { return &describer{outcome: workload.NewOutcome()} }
 
-func (d *describer) job(string) int32 {
+func (d *describer) Job(string) int32 {
 	d.jobs = append(d.jobs, 0)
 	return int32(len(d.jobs) - 1)
 }
 
-func (d *describer) file(string) int32 {
+func (d *describer) File(string) int32 {
 	d.files++
 	return int32(d.files)
 }
 
-func (d *describer) size(int32, int64) {}
+func (d *describer) Size(int32, int64) {}
 
-func (d *describer) task(t Task) error {
+func (d *describer) Task(t workload.Task) error {
 	d.add(&t)
 	return nil
 }
 
-func (d *describer) add(t *Task) {
+func (d *describer) add(t *workload.Task) {
 	d.jobs[t.Job]++
 	d.last = max(d.last, t.Submit)
-	h := hourOf(t.Submit)
-	d.arrivals = grown(d.arrivals, h+1)
+	h := workload.HourOf(t.Submit)
+	d.arrivals = workload.Grown(d.arrivals, h+1)
 	d.arrivals[h]++
 	d.byPriority[t.Priority].add(t)
 	d.byClass[t.Class].add(t)
@@ -152,15 +153,16 @@ func (d *describer) add(t *Task) {
 		d.inputs.add(float64(t.Input))
 	}
 	d.demand.add(t.Submit, t.Run, float64(t.CPUs))
+	d.related.add(t)
 	d.lost += t.Lost.Hours() * float64(t.CPUs)
-	d.outcome.add(t, int(t.Preempted)+1)
+	d.outcome.Add(t, int(t.Preempted)+1)
 }
 
 // description returns the end.
-func (d *describer) description(a about) Description {
+func (d *describer) description(a workload.About) Description {
 	r := Description{Name: a.Name, Files: d.files, Bytes: d.inputs.sum, Span: d.last.Seconds(), Cluster: a.Cluster,
 		Arrivals: d.arrivals, Run: d.run.distribution(), CPUs: d.cpus.distribution(), Memory: d.mem.distribution(), Input: d.inputs.distribution(),
-		Peak: d.demand.peak(), Recorded: a.Recorded, Notes: a.Notes, ByBand: bandGroups()}
+		Peak: d.demand.peak(), Recorded: a.Recorded, Notes: a.Notes, ByBand: bandGroups(), Related: d.related.sums(&d.Relations)}
 	for _, n := range d.jobs {
 		if n > 0 {
 			r.Jobs++
@@ -171,7 +173,7 @@ func (d *describer) description(a about) Description {
 	for p, g := range d.byPriority {
 		g.Name = headrace.Priority(p).String()
 		r.ByPriority = append(r.ByPriority, g)
-		b := &r.ByBand[bandOf(headrace.Priority(p))]
+		b := &r.ByBand[workload.BandOf(headrace.Priority(p))]
 		b.Tasks += g.Tasks
 		b.Requested += g.Requested
 		b.CoreHours += g.CoreHours
@@ -189,32 +191,10 @@ func (d *describer) description(a about) Description {
 	return r
 }
 
-// bandNames are the bands of priorities from the least urgent on.
-var bandNames = [...]string{"free", "middle", "production"}
-
 func bandGroups() []Group {
-	groups := make([]Group, len(bandNames))
-	for i, name := range bandNames {
+	groups := make([]Group, len(workload.BandNames))
+	for i, name := range workload.BandNames {
 		groups[i].Name = name
 	}
 	return groups
-}
-
-func bandOf(p headrace.Priority) int {
-	for i, name := range bandNames {
-		if p.Band() == name {
-			return i
-		}
-	}
-	return len(bandNames) - 1
-}
-
-// Bands returns the sums of ByPriority over the bands free, middle and production
-// (checkpoint-preemption, table 1).
-func (o *Outcome) Bands() []Preempted {
-	bands := make([]Preempted, len(bandNames))
-	for p, v := range o.ByPriority {
-		bands[bandOf(headrace.Priority(p))].add(v)
-	}
-	return bands
 }

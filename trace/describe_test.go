@@ -9,8 +9,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"headrace/trace/synthetic"
+	"headrace/trace/workload"
 )
 
 func TestSketch(t *testing.T) {
@@ -95,7 +99,7 @@ func TestDemand(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	w := &Workload{Name: "n", Jobs: []string{"a", "b"}, Files: []File{{"f", 10}}, Recorded: true, Cluster: Cluster{Nodes: 3}, Notes: []string{"note"}, Tasks: []Task{
+	w := &workload.Workload{Name: "n", Jobs: []string{"a", "b"}, Files: []workload.File{{Name: "f", Bytes: 10}}, Recorded: true, Cluster: workload.Cluster{Nodes: 3}, Notes: []string{"note"}, Tasks: []workload.Task{
 		{Job: 0, Submit: 0, Run: time.Hour, Priority: 1, CPUs: 2, Memory: 100, File: 1, Input: 7, Preempted: 1, Lost: time.Hour},
 		{Job: 0, Index: 1, Submit: time.Hour, Run: time.Hour, Priority: 2, Class: 3, CPUs: 1, Memory: 100, Preempted: 12},
 		{Job: 1, Submit: 90 * time.Minute, Run: 2 * time.Hour, Priority: 11, CPUs: 4, Memory: 400},
@@ -112,7 +116,7 @@ func TestDescribe(t *testing.T) {
 	if d.TasksPerJob != (Distribution{2, 1.5, 1, 2, 2, 2}) || d.Run != (Distribution{3, 4800, 3600, 7200, 7200, 7200}) || d.Input.N != 1 || d.Memory.Max != 400 {
 		t.Errorf("%+v %+v %+v", d.TasksPerJob, d.Run, d.Input)
 	}
-	if d.Outcome.Times[0] != 1 || d.Outcome.Times[1] != 1 || d.Outcome.Times[12] != 1 || d.Bands[1] != (Preempted{1, 1, 12, 13}) || d.Outcome.ByClass[3].Preemptions != 12 {
+	if d.Outcome.Times[0] != 1 || d.Outcome.Times[1] != 1 || d.Outcome.Times[12] != 1 || d.Bands[1] != (workload.Preempted{Tasks: 1, Preempted: 1, Preemptions: 12, Scheduled: 13}) || d.Outcome.ByClass[3].Preemptions != 12 {
 		t.Errorf("%+v %+v", d.Outcome, d.Bands)
 	}
 	b, err := json.Marshal(d)
@@ -127,7 +131,7 @@ func TestDescribe(t *testing.T) {
 	if d := Describe(w); d.Outcome != nil || d.Bands != nil || d.Lost != 0 {
 		t.Errorf("%+v", d)
 	}
-	if d := Describe(&Workload{}); d.Tasks != 0 || d.Peak != 0 {
+	if d := Describe(&workload.Workload{}); d.Tasks != 0 || d.Peak != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -135,16 +139,31 @@ func TestDescribe(t *testing.T) {
 // A trace that is described as it is read is described as one that is held.
 func TestDescribeSource(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.csv")
-	w := randomWorkload(rand.New(rand.NewPCG(5, 12)))
-	if err := os.WriteFile(file, []byte(writeCSV(t, w)), 0o600); err != nil {
+	const lines = "job,task,submit_s,run_s,priority,class,cpus,memory_bytes,file,offset,input_bytes,preempted,lost_s\n" +
+		"a,0,0,120.25,1,1,1,2147483648,/in/a,0,134217728,0,0\na,1,2.5,118,1,0,0.25,2147483648,/in/a,134217728,1000,2,95.5\n" +
+		"b,3,3600,30,9,3,4,8589934592,,,,0,0\nc,0,7200.000000001,30,4,2,4,8589934592,/in/b,5,6,11,0.5\n"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	day := filepath.Join(t.TempDir(), "day.json")
-	if err := os.WriteFile(day, []byte(GoogleDayFile()), 0o600); err != nil {
+	if err := os.WriteFile(day, []byte(synthetic.GoogleDayFile()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, source := range []string{"csv:" + file, "swim:" + samplePlain, "swim:" + samplePaths, "yarn:testdata/yarn", "google2011:" + googleTraceDir(t), "synthetic:google-day", "synthetic:" + day} {
+	pods := filepath.Join(t.TempDir(), "pods.jsonl")
+	const pod = `{"metadata":{"name":"a","namespace":"n","creationTimestamp":"2026-01-02T03:00:00Z"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"2"}}}]},` +
+		`"status":{"containerStatuses":[{"state":{"terminated":{"startedAt":"2026-01-02T03:00:10Z","finishedAt":"2026-01-02T03:01:10Z"}}}]}}`
+	log := filepath.Join(t.TempDir(), "log.swf")
+	const jobs = "1 0 0 10 2 -1 -1 2 -1 1024 1 7 1 1 1 1 -1 -1\n2 5 0 10 1 -1 -1 1 -1 1024 1 8 1 1 1 1 1 0\n3 9 0 10 1 -1 -1 1 -1 1024 1 8 1 1 1 1 2 0\n"
+	for name, text := range map[string]string{pods: pod + "\n" + strings.Replace(pod, `"a"`, `"b"`, 1), log: jobs} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, source := range []string{"kubernetes:" + pods, "swf:" + log, "csv:" + file, "swim:" + plainSample, "swim:" + pathsSample, "yarn:yarn/testdata", "google2011:" + googleTraceDir(t), "synthetic:google-day", "synthetic:" + day} {
 		for _, o := range []OpenOptions{{Seed: 3, Scale: 0.01}, {Scale: 0.01, From: time.Second, For: 3 * time.Hour}} {
+			if strings.HasPrefix(source, "kubernetes") {
+				o.From = 0
+			}
 			want := Describe(open(t, source, o))
 			got, err := DescribeSource(t.Context(), source, o)
 			if err != nil {

@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,9 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"headrace/trace/google"
+	"headrace/trace/workload"
 )
 
-const googleJobLines = `0,2,7,0,userhash=,3,jobhash1=,program+1=
+const jobLines = `0,2,7,0,userhash=,3,jobhash1=,program+1=
 600000000,,7,1,userhash=,3,jobhash1=,program+1=
 700000000,,8,0,userhash=,,jobhash2=,
 `
@@ -33,17 +38,17 @@ func googleTraceDir(t *testing.T) string {
 		}
 	}
 	for i, text := range tasks {
-		write(fmt.Sprintf("task_events/part-%05d-of-00500.csv.gz", i), compressed(text))
+		write(fmt.Sprintf("task_events/part-%05d-of-00500.csv.gz", i), gzipped(text))
 	}
-	write("machine_events/part-00000-of-00001.csv.gz", compressed("0,1,0,p,1,1\n0,2,0,p,0.5,0.25\n0,3,0,p,0.5,0.25\n0,4,0,p,,\n600000000,3,1,p,,\n600000000,2,2,p,0.5,0.5\n601000000,9,0,p,1,1\n"))
-	write("job_events/part-00000-of-00500.csv.gz", compressed(googleJobLines))
+	write("machine_events/part-00000-of-00001.csv.gz", gzipped("0,1,0,p,1,1\n0,2,0,p,0.5,0.25\n0,3,0,p,0.5,0.25\n0,4,0,p,,\n600000000,3,1,p,,\n600000000,2,2,p,0.5,0.5\n601000000,9,0,p,1,1\n"))
+	write("job_events/part-00000-of-00500.csv.gz", gzipped(jobLines))
 	return dir
 }
 
 func TestOpenGoogle(t *testing.T) {
 	dir := googleTraceDir(t)
-	w := open(t, "google2011:"+dir, OpenOptions{Google: GoogleOptions{CPUs: 16, Memory: 64 << 30, Assumed: Assumed{Dirty: -1}}})
-	want := []Task{
+	w := open(t, "google2011:"+dir, OpenOptions{Google: google.Options{CPUs: 16, Memory: 64 << 30, Assumed: workload.Assumed{Dirty: -1}}})
+	want := []workload.Task{
 		{Submit: 0, Run: 50 * time.Second, Priority: 9, Class: 3, CPUs: 8, Memory: 32 << 30},
 		{Job: 1, Index: 3, Submit: 10 * time.Second, Run: 20 * time.Second, CPUs: 4, Memory: 8 << 30, Preempted: 1, Lost: 20 * time.Second},
 		{Job: 2, Submit: 41 * time.Second, Run: 9 * time.Second, Priority: 11, Class: 1, CPUs: 16, Memory: 64 << 30},
@@ -51,15 +56,17 @@ func TestOpenGoogle(t *testing.T) {
 	if !slices.Equal(w.Tasks, want) || !slices.Equal(w.Jobs, []string{"7:program+1=", "8", "9"}) || !w.Recorded {
 		t.Errorf("%q\ngot  %+v\nwant %+v", w.Jobs, w.Tasks, want)
 	}
-	checkWorkload(t, w)
-	if w.Cluster != (Cluster{Nodes: 3, CPUs: 12, Memory: 48 << 30}) {
+	if err := w.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if w.Cluster != (workload.Cluster{Nodes: 3, CPUs: 12, Memory: 48 << 30}) {
 		t.Errorf("%+v", w.Cluster)
 	}
-	if h := w.Outcome.Hourly; len(h) != 1 || h[0] != (Hour{Scheduled: 3, Preemptions: 1}) {
+	if h := w.Outcome.Hourly; len(h) != 1 || h[0] != (workload.Hour{Scheduled: 3, Preemptions: 1}) {
 		t.Errorf("%+v", h)
 	}
 	d := Describe(w)
-	if d.Bands[0] != (Preempted{1, 1, 1, 1}) || d.Bands[2] != (Preempted{Tasks: 2, Scheduled: 2}) || len(d.Outcome.Hourly) != 1 {
+	if d.Bands[0] != (workload.Preempted{Tasks: 1, Preempted: 1, Preemptions: 1, Scheduled: 1}) || d.Bands[2] != (workload.Preempted{Tasks: 2, Scheduled: 2}) || len(d.Outcome.Hourly) != 1 {
 		t.Errorf("%+v", d.Bands)
 	}
 	w = open(t, "google2011:"+dir, OpenOptions{From: 10 * time.Second, For: 31 * time.Second})
@@ -74,7 +81,7 @@ func TestOpenGoogle(t *testing.T) {
 	}
 	for source, says := range map[string]string{
 		t.TempDir():     "there are no files task_events/part-*.csv.gz",
-		"google.go":     "is a file: want the directory that has task_events in it",
+		"open.go":       "is a file: want the directory that has task_events in it",
 		dir + "/absent": "no such file",
 	} {
 		if _, err := Open(t.Context(), "google2011:"+source, OpenOptions{}); err == nil || !strings.Contains(err.Error(), says) {
@@ -83,70 +90,10 @@ func TestOpenGoogle(t *testing.T) {
 	}
 }
 
-func TestReadGoogleJobs(t *testing.T) {
-	var got []GoogleJobEvent
-	for e, err := range ReadGoogleJobs(strings.NewReader(googleJobLines)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, e)
-	}
-	want := []GoogleJobEvent{
-		{Job: 7, Class: 3, Name: "jobhash1=", LogicalName: "program+1=", Inferred: true},
-		{Job: 7, Kind: GoogleSchedule, Class: 3, Name: "jobhash1=", LogicalName: "program+1="},
-		{At: 100 * time.Second, Job: 8, Name: "jobhash2="},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	for text, says := range map[string]string{
-		"0,,7,0,u,3,a":        "trace: line 1: 7 fields, want 8, separated by commas",
-		"0,,7,9,u,3,a,b":      `trace: line 1: event type "9": more than 8`,
-		"0,,7,0,u,4,a,b":      `trace: line 1: scheduling class "4": more than 3`,
-		"0,,7,0,u,3,a,b\x00c": `trace: line 1: logical job name "b\x00c": has a control character`,
-	} {
-		for _, err := range ReadGoogleJobs(strings.NewReader(text)) {
-			if err == nil || err.Error() != says {
-				t.Errorf("%q: %v", text, err)
-			}
-		}
-	}
-}
-
-func TestReadGoogleMachines(t *testing.T) {
-	for text, says := range map[string]string{
-		"0,1,0,p,1":       "trace: line 1: 5 fields, want 6, separated by commas",
-		"0,1,3,p,1,1":     `trace: line 1: event type "3": more than 2`,
-		"0,x,0,p,1,1":     `trace: line 1: machine ID "x": want a whole number, 0 or more`,
-		"0,1,0,p,1.5,1":   `trace: line 1: CPUs "1.5": want a number from 0 to 1`,
-		"0,1,0,p,1,1,1,1": "trace: line 1: 8 fields, want 6, separated by commas",
-	} {
-		for _, err := range ReadGoogleMachines(strings.NewReader(text)) {
-			if err == nil || err.Error() != says {
-				t.Errorf("%q: %v", text, err)
-			}
-		}
-	}
-}
-
-func FuzzReadGoogleMachines(f *testing.F) {
-	f.Add("0,1,0,p,1,1\n600000000,3,1,p,,\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		for e, err := range ReadGoogleMachines(strings.NewReader(text)) {
-			if err == nil && (e.At < 0 || e.Kind >= googleMachineKinds || !(e.CPUs >= 0 && e.Memory <= 1)) {
-				t.Fatalf("%+v", e)
-			}
-		}
-	})
-}
-
-func FuzzReadGoogleJobs(f *testing.F) {
-	f.Add(googleJobLines)
-	f.Fuzz(func(t *testing.T, text string) {
-		for e, err := range ReadGoogleJobs(strings.NewReader(text)) {
-			if err == nil && (e.At < 0 || e.Kind >= googleKinds || e.Class >= classes) {
-				t.Fatalf("%+v", e)
-			}
-		}
-	})
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write([]byte(text))
+	z.Close()
+	return b.Bytes()
 }

@@ -1,11 +1,28 @@
 package trace
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"headrace/trace/alibaba"
+	"headrace/trace/google"
+	"headrace/trace/google2019"
+	"headrace/trace/input"
+	"headrace/trace/kubernetes"
+	"headrace/trace/native"
+	"headrace/trace/rumen"
+	"headrace/trace/sls"
+	"headrace/trace/slurm"
+	"headrace/trace/swf"
+	"headrace/trace/swim"
+	"headrace/trace/synthetic"
+	"headrace/trace/workload"
+	"headrace/trace/yarn"
 )
 
 // OpenOptions say how a workload is made of a trace. The zero value is fine.
@@ -22,146 +39,111 @@ type OpenOptions struct {
 	// DefaultMaxTasks.
 	MaxTasks int
 
-	Google GoogleOptions
-	Swim   SwimOptions
-	Yarn   YarnOptions
+	// Given is for the formats that have no options of their own.
+	Given workload.Given
+
+	Google google.Options
+	Swim   swim.Options
+	Yarn   yarn.Options
 
 	// Progress, if not nil, is called now and then, from the goroutine that calls
 	// Open.
-	Progress func(Progress)
-}
-
-// DefaultMaxTasks takes about 1 GB when a workload is held, and for a moment twice
-// as much.
-const DefaultMaxTasks = 10_000_000
-
-// Progress is how far the reading of a trace has come.
-type Progress struct {
-	// Read are the bytes read, as they are stored, of Total; 0: not known.
-	Read, Total int64
-	// Records are the lines, events, jobs or containers read.
-	Records int64
+	Progress func(input.Progress)
 }
 
 // Sources returns the forms of Open's source, for help texts.
 func Sources() []string {
-	return []string{"google2011:DIR", "swim:FILE", "swim:facebook-day", "csv:FILE", "yarn:PATH", "synthetic:google-day", "synthetic:FILE"}
+	return []string{"google2011:DIR", "google2019:DIR", "alibaba2018:DIR", "swf:FILE", "slurm:FILE", "kubernetes:PATH", "swim:FILE", "swim:facebook-day",
+		"csv:FILE", "yarn:PATH", "sls:FILE", "rumen:FILE", "synthetic:google-day", "synthetic:FILE"}
 }
 
 // Open returns the workload of a trace:
 //
 //	google2011:DIR        clusterdata-2011-2 as published: DIR/task_events/part-*.csv.gz
-//	swim:FILE             jobs in the format of SWIM; FILE may end in .gz
-//	swim:facebook-day     FacebookDay
-//	csv:FILE              what WriteCSV writes; FILE may end in .gz
+//	google2019:DIR        clusterdata-2019: DIR/instance_events*, and collection_events*
+//	alibaba2018:DIR       cluster-trace-v2018: DIR/batch_task.*, and batch_instance.*
+//	swf:FILE              the Standard Workload Format
+//	slurm:FILE            what sacct --parsable2 prints
+//	kubernetes:PATH       pods as kubectl prints them: a file or a directory
+//	swim:FILE             jobs in the format of SWIM
+//	swim:facebook-day     swim.FacebookDay
+//	csv:FILE              what WriteCSV writes
 //	yarn:PATH             applications and containers: a file or a directory
+//	sls:FILE              jobs of Hadoop's Scheduler Load Simulator
+//	rumen:FILE            jobs as Hadoop's Rumen writes them
 //	synthetic:google-day  a day like Google's, generated
 //	synthetic:FILE        the same with the parameters in FILE
 //
+// Any FILE may end in .gz.
+//
 // It holds about a hundred bytes for each task, twice that before it returns. When
 // ctx ends it returns its error.
-func Open(ctx context.Context, source string, o OpenOptions) (*Workload, error) {
-	c := &collector{most: o.mostTasks()}
-	a, err := read(ctx, source, o, &window{to: c, from: o.From, length: o.For})
-	if err != nil {
-		return nil, err
+func Open(ctx context.Context, source string, o OpenOptions) (*workload.Workload, error) {
+	part := o.part()
+	part.Names = true
+	w, err := workload.Gather(part, func(to workload.Sink) (workload.About, error) { return read(ctx, source, o, part, to) })
+	if errors.Is(err, workload.ErrNoTasks) {
+		err = fmt.Errorf("%s: %w", source, err)
 	}
-	if c.n == 0 {
-		return nil, fmt.Errorf("%s: %w", source, errNoTasks)
-	}
-	return c.workload(a), nil
+	return w, err
 }
 
-func (o *OpenOptions) mostTasks() int {
-	if o.MaxTasks == 0 {
-		return DefaultMaxTasks
-	}
-	return o.MaxTasks
+func (o *OpenOptions) part() workload.Part {
+	return workload.Part{From: o.From, For: o.For, Tasks: cmp.Or(o.MaxTasks, workload.DefaultMaxTasks)}
 }
 
 // read reads a trace into a sink.
-func read(ctx context.Context, source string, o OpenOptions, to sink) (about, error) {
+func read(ctx context.Context, source string, o OpenOptions, part workload.Part, to workload.Sink) (workload.About, error) {
 	kind, name, ok := strings.Cut(source, ":")
 	if !ok || name == "" {
-		return about{}, unknownSource(source)
+		return workload.About{}, unknownSource(source)
 	}
 	if o.From < 0 || o.For < 0 || o.MaxTasks < 0 {
-		return about{}, fmt.Errorf("trace: a window from %v for %v, %d tasks at most: want no negative values", o.From, o.For, o.MaxTasks)
+		return workload.About{}, fmt.Errorf("trace: a window from %v for %v, %d tasks at most: want no negative values", o.From, o.For, o.MaxTasks)
 	}
-	m := newMeter(ctx, o.Progress)
-	var a about
+	m := input.NewMeter(ctx, o.Progress)
+	var a workload.About
 	err := ctx.Err()
 	switch {
 	case err != nil:
 	case source == "swim:facebook-day":
-		a, err = readSwim(m, FacebookDay(), o, to)
+		a, err = swim.Tasks(m, swim.FacebookDay(), o.Swim, part, to)
 	case kind == "google2011":
-		a, err = readGoogle(m, name, o, to)
+		a, err = google.Read(m, name, o.Google, part, to)
 	case kind == "swim":
-		err = m.withFile(name, func(r io.Reader) (err error) {
-			a, err = readSwim(m, Read(r), o, to)
+		err = m.WithFile(name, func(r io.Reader) (err error) {
+			a, err = swim.Tasks(m, swim.Read(r), o.Swim, part, to)
 			return err
 		})
-	case kind == "csv":
-		err = m.withFile(name, func(r io.Reader) (err error) {
-			a, err = readCSV(m, r, to)
-			return err
-		})
+	case readers[kind] != nil:
+		a, err = readers[kind](m, name, o.Given, part, to)
 	case kind == "yarn":
-		a, err = readYarn(m, name, o, to)
+		a, err = yarn.Read(m, name, o.Yarn, part, to)
 	case kind == "synthetic":
-		a, err = readSynthetic(m, name, o, to)
+		a, err = synthetic.Read(m, name, o.Seed, o.Scale, to)
 	default:
 		err = unknownSource(source)
 	}
 	if err != nil {
-		return about{}, err
+		return workload.About{}, err
 	}
-	m.done()
+	m.Done()
 	if a.Name == "" {
 		a.Name = source
 	}
 	return a, nil
 }
 
-// readSynthetic generates a day.
-func readSynthetic(m *meter, name string, o OpenOptions, to sink) (about, error) {
-	d := GoogleDay()
-	if name != GoogleDayName {
-		err := m.withFile(name, func(r io.Reader) (err error) {
-			d, err = ReadDay(r)
-			return err
-		})
-		if err != nil {
-			return about{}, err
-		}
-	}
-	scale := o.Scale
-	if scale == 0 {
-		scale = 1
-	}
-	w, err := d.Generate(o.Seed, scale)
-	if err != nil {
-		return about{}, err
-	}
-	return about{Name: w.Name, Cluster: w.Cluster, Notes: w.Notes}, pour(m, w, to)
-}
-
-// pour puts the tasks of a workload into a sink.
-func pour(m *meter, w *Workload, to sink) error {
-	for _, name := range w.Jobs {
-		to.job(name)
-	}
-	for _, f := range w.Files {
-		to.size(to.file(f.Name), f.Bytes)
-	}
-	for _, t := range w.Tasks {
-		m.record()
-		if err := to.task(t); err != nil {
-			return err
-		}
-	}
-	return nil
+// readers are the formats that have no options of their own.
+var readers = map[string]func(m *input.Meter, name string, g workload.Given, part workload.Part, to workload.Sink) (workload.About, error){
+	"csv":         native.Read,
+	"swf":         swf.Read,
+	"slurm":       slurm.Read,
+	"sls":         sls.Read,
+	"rumen":       rumen.Read,
+	"google2019":  google2019.Read,
+	"alibaba2018": alibaba.Read,
+	"kubernetes":  kubernetes.Read,
 }
 
 func unknownSource(source string) error {

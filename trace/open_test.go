@@ -11,6 +11,11 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"headrace/trace/google"
+	"headrace/trace/input"
+	"headrace/trace/swim"
+	"headrace/trace/workload"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -25,7 +30,7 @@ func TestOpenRefuses(t *testing.T) {
 		o      OpenOptions
 		says   string
 	}{
-		{"", OpenOptions{}, `trace "": want one of google2011:DIR, swim:FILE`},
+		{"", OpenOptions{}, `trace "": want one of google2011:DIR, google2019:DIR`},
 		{"swim:", OpenOptions{}, "want one of"},
 		{"sw im:x", OpenOptions{}, "want one of"},
 		{"swim:" + dir, OpenOptions{}, "is a directory, want a file"},
@@ -36,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"swim:facebook-day", OpenOptions{From: -1}, "want no negative values"},
 		{"swim:facebook-day", OpenOptions{From: 1000 * time.Hour}, "no tasks"},
 		{"swim:facebook-day", OpenOptions{MaxTasks: 1000}, "there are more than 1000 tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, 208 bytes for each"},
-		{"google2011:x", OpenOptions{Google: GoogleOptions{CPUs: -1}}, "want positive numbers"},
+		{"google2011:x", OpenOptions{Google: google.Options{CPUs: -1}}, "want positive numbers"},
 		{"synthetic:" + bad, OpenOptions{}, "bad.tsv"},
 		{"synthetic:google-day", OpenOptions{Scale: -1}, "-1"},
 	} {
@@ -60,9 +65,9 @@ func TestOpenProgressAndCancel(t *testing.T) {
 	if err := errors.Join(out.Flush(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	var last Progress
+	var last input.Progress
 	calls := 0
-	see := func(p Progress) {
+	see := func(p input.Progress) {
 		if p.Read < last.Read || p.Records < last.Records || p.Read > p.Total {
 			t.Errorf("%+v after %+v", p, last)
 		}
@@ -75,13 +80,13 @@ func TestOpenProgressAndCancel(t *testing.T) {
 	if last.Read != last.Total || last.Total != 12*lines || last.Records != lines || calls < 4 {
 		t.Errorf("%d calls, the last one %+v", calls, last)
 	}
-	last = Progress{}
+	last = input.Progress{}
 	if _, err := Open(t.Context(), "google2011:"+googleTraceDir(t), OpenOptions{Progress: see}); err != nil || last.Records != 18 || last.Read > last.Total {
 		t.Errorf("%+v, %v", last, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	last = Progress{}
-	_, err = DescribeSource(ctx, "swim:"+name, OpenOptions{Progress: func(p Progress) {
+	last = input.Progress{}
+	_, err = DescribeSource(ctx, "swim:"+name, OpenOptions{Progress: func(p input.Progress) {
 		if see(p); p.Read > 1<<20 {
 			cancel()
 		}
@@ -98,8 +103,8 @@ func TestOpenProgressAndCancel(t *testing.T) {
 
 // TestOpenNeedsLittleMemory holds a large workload, and counts what it took.
 func TestOpenNeedsLittleMemory(t *testing.T) {
-	if unsafe.Sizeof(Task{}) != taskBytes {
-		t.Errorf("a task has %d bytes", unsafe.Sizeof(Task{}))
+	if unsafe.Sizeof(workload.Task{}) != workload.TaskBytes {
+		t.Errorf("a task has %d bytes", unsafe.Sizeof(workload.Task{}))
 	}
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -107,15 +112,17 @@ func TestOpenNeedsLittleMemory(t *testing.T) {
 	w := open(t, "swim:facebook-day", OpenOptions{})
 	runtime.ReadMemStats(&after)
 	n := uint64(len(w.Tasks))
-	if all := (after.TotalAlloc - before.TotalAlloc) / n; n < 200_000 || all > 2*taskBytes+80 {
+	if all := (after.TotalAlloc - before.TotalAlloc) / n; n < 200_000 || all > 2*workload.TaskBytes+80 {
 		t.Errorf("%d bytes were allocated for each of %d tasks", all, n)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if held := (after.HeapAlloc - before.HeapAlloc) / n; held > taskBytes+10 {
+	if held := (after.HeapAlloc - before.HeapAlloc) / n; held > workload.TaskBytes+10 {
 		t.Errorf("%d bytes are held for each of %d tasks", held, n)
 	}
-	checkWorkload(t, w)
+	if err := w.Check(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func BenchmarkOpenFacebookDay(b *testing.B) {
@@ -127,34 +134,11 @@ func BenchmarkOpenFacebookDay(b *testing.B) {
 	}
 }
 
-func BenchmarkGoogleFold(b *testing.B) {
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		f := NewGoogleFold(GoogleOptions{}, 0, 0)
-		events := func(yield func(GoogleEvent, error) bool) {
-			for i := range 200_000 {
-				for k, kind := range []GoogleKind{GoogleSubmit, GoogleSchedule, GoogleFinish} {
-					e := at(i/10+k, kind, int64(i/50), 0)
-					e.Task, e.Machine = int32(i%50), int64(i%12000+1)
-					if !yield(e, nil) {
-						return
-					}
-				}
-			}
-		}
-		for range f.Tasks(events) {
-			n++
-		}
-	}
-	b.ReportMetric(float64(3*n)/b.Elapsed().Seconds(), "events/s")
-}
-
 // TestDescribeNeedsLittleMemory describes more than a million tasks.
 func TestDescribeNeedsLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	d, err := DescribeSource(t.Context(), "swim:facebook-day", OpenOptions{MaxTasks: 1, Swim: SwimOptions{Block: 16 << 20}})
+	d, err := DescribeSource(t.Context(), "swim:facebook-day", OpenOptions{MaxTasks: 1, Swim: swim.Options{Block: 16 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,4 +146,19 @@ func TestDescribeNeedsLittleMemory(t *testing.T) {
 	if all := after.TotalAlloc - before.TotalAlloc; d.Tasks < 1_000_000 || all > 8<<20 {
 		t.Errorf("%d bytes were allocated for %d tasks", all, d.Tasks)
 	}
+}
+
+// Samples of SWIM, below its package.
+const (
+	plainSample = "swim/testdata/FB-2009_samples_24_times_1hr_0_first50jobs.tsv"
+	pathsSample = "swim/testdata/FB-2010_samples_24_times_1hr_withInputPaths_0_first60jobs.tsv"
+)
+
+func open(t *testing.T, source string, o OpenOptions) *workload.Workload {
+	t.Helper()
+	w, err := Open(t.Context(), source, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }

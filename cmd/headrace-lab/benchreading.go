@@ -9,7 +9,7 @@ import (
 	"headrace/lab/exp/order"
 	"headrace/lab/exp/warm"
 	"headrace/lab/trial"
-	"headrace/trace"
+	"headrace/trace/swim"
 )
 
 // experimentFlags are those that the experiments on reading have in common.
@@ -50,7 +50,7 @@ needs root and FUSE for the modelled disk.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if licence {
-				_, err := fmt.Fprint(a.out, trace.License)
+				_, err := fmt.Fprint(a.out, swim.License)
 				return err
 			}
 			o.Output = a.output()

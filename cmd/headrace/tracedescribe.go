@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 
@@ -138,6 +139,18 @@ func describeAll(d *trace.Description) *report.Table {
 	}
 	if d.Files > 0 {
 		add("read", report.UnitBytes.Format(d.Bytes)+" of "+grouped(d.Files)+" files")
+	}
+	if d.Users > 0 {
+		add("users", grouped(d.Users))
+	}
+	for _, c := range d.Counted {
+		add(cli.OneLine(c.Name), fmt.Sprintf("%s asked for by %s tasks, %s hours", report.UnitNone.Format(c.Requested), grouped(c.Tasks), report.UnitNone.Format(c.Hours)))
+	}
+	if d.Stages > 0 {
+		add("stages", fmt.Sprintf("%s; %s tasks wait for others", grouped(d.Stages), grouped(d.Waiting)))
+	}
+	if d.Gangs > 0 {
+		add("gangs", fmt.Sprintf("%s, of %s tasks that run only together", grouped(d.Gangs), grouped(d.Ganged)))
 	}
 	if d.Recorded {
 		add("thrown away", report.UnitNone.Format(d.Lost)+" core-hours by preemption")

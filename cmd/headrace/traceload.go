@@ -13,6 +13,7 @@ import (
 	"headrace/cli"
 	"headrace/report"
 	"headrace/trace"
+	"headrace/trace/workload"
 )
 
 // loadFlags say which part of a trace is taken, and what it leaves open.
@@ -23,6 +24,7 @@ type loadFlags struct {
 	maxTasks      uint
 	grow          span
 	dirty         float64
+	given         givenFlags
 
 	google googleFlags
 	swim   swimFlags
@@ -35,6 +37,13 @@ type loadFlags struct {
 type googleFlags struct {
 	cores  slots
 	memory cli.Size
+}
+
+// givenFlags are for all formats but those that have flags of their own.
+type givenFlags struct {
+	priorities []string
+	cores      slots
+	memory     cli.Size
 }
 
 type swimFlags struct {
@@ -63,12 +72,19 @@ func (f *loadFlags) define(cmd *cobra.Command) {
 	flags.UintVar(&f.maxTasks, "max-tasks", 0, fmt.Sprintf("give up at more than this `NUMBER` of tasks (default %d)", trace.DefaultMaxTasks))
 	flags.Var(&f.grow, "grow", "how long a task runs until it holds all of its memory, where the trace does not say")
 	flags.Float64Var(&f.dirty, "dirty", 0.01, "the `SHARE` of its memory that a task changes in a second, where the trace does not say")
+	f.given.define(flags)
 	f.google.define(flags)
 	f.swim.define(flags)
 	f.yarn.define(flags)
 	cli.CompleteValues(cmd, "swim-priority", "free", "low", "normal", "high", "production")
 	cli.CompleteValues(cmd, "swim-small-priority", "free", "low", "normal", "high", "production")
 	cli.CompleteValues(cmd, "yarn-priority", "free", "low", "normal", "high", "production")
+}
+
+func (f *givenFlags) define(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.priorities, "priority-of", nil, "the priority of a queue, partition, QOS or priority class, as `NAME=PRIORITY`; may be repeated")
+	flags.Var(&f.cores, "machine-cores", "google2019: the CPUs of the largest machine, of which requests are shares (default 32)")
+	flags.Var(&f.memory, "machine-memory", "google2019, alibaba2018: its memory (default 128G)")
 }
 
 func (f *googleFlags) define(flags *pflag.FlagSet) {
@@ -173,6 +189,7 @@ func (f *loadFlags) options(source string) (trace.OpenOptions, error) {
 	assumed := trace.Assumed{Grow: time.Duration(f.grow), Dirty: f.dirty}
 	o := trace.OpenOptions{
 		Seed: f.seed, Scale: f.scale, From: time.Duration(f.start), For: time.Duration(f.length), MaxTasks: int(f.maxTasks),
+		Given:  workload.Given{Assumed: assumed, CPUs: float64(f.given.cores), Memory: int64(f.given.memory)},
 		Google: trace.GoogleOptions{CPUs: float64(f.google.cores), Memory: int64(f.google.memory), Assumed: assumed},
 		Swim: trace.SwimOptions{Block: int64(f.swim.block), Reduce: int64(f.swim.reduce), Rate: float64(f.swim.rate),
 			Start: time.Duration(f.swim.start), CPUs: float64(f.swim.cores), Memory: int64(f.swim.memory),
@@ -185,13 +202,16 @@ func (f *loadFlags) options(source string) (trace.OpenOptions, error) {
 	if f.all.Changed("swim-small-priority") {
 		o.Swim.Small = (*headrace.Priority)(&f.swim.small)
 	}
-	for _, assumed := range []*trace.Assumed{&o.Google.Assumed, &o.Swim.Assumed, &o.Yarn.Assumed} {
+	for _, assumed := range []*trace.Assumed{&o.Given.Assumed, &o.Google.Assumed, &o.Swim.Assumed, &o.Yarn.Assumed} {
 		if f.dirty == 0 {
 			assumed.Dirty = -1 // 0 stands for the default there
 		}
 	}
 	var err error
-	if o.Yarn.Queues, err = f.yarn.queuePriorities(); err != nil {
+	if o.Yarn.Queues, err = prioritiesOf("yarn-queue", f.yarn.queues); err != nil {
+		return o, err
+	}
+	if o.Given.Priorities, err = prioritiesOf("priority-of", f.given.priorities); err != nil {
 		return o, err
 	}
 	if f.yarn.zone != "" {
@@ -207,7 +227,7 @@ func (f *loadFlags) suits(source string) error {
 	format, _, _ := strings.Cut(source, ":")
 	var needless error
 	f.all.Visit(func(flag *pflag.Flag) {
-		if of := aboutFormats[flag.Name]; needless == nil && of != "" && !strings.Contains(of, format) {
+		if of := aboutFormats[flag.Name]; needless == nil && of != "" && !about(of, format) {
 			needless = cli.UsageErrorf("--%s is about %s; the trace is %s", flag.Name, of, source)
 		}
 	})
@@ -224,26 +244,37 @@ func (f *loadFlags) suits(source string) error {
 	return nil
 }
 
+// about reports whether a flag that is about some formats is about this one.
+func about(formats, format string) bool {
+	if others, all := strings.CutPrefix(formats, "all formats but "); all {
+		return !strings.Contains(others, format)
+	}
+	return strings.Contains(formats, format)
+}
+
 // aboutFormats are the flags that only some formats have a use for.
 var aboutFormats = map[string]string{
 	"scale": "synthetic",
-	"grow":  "google2011, swim and yarn", "dirty": "google2011, swim and yarn",
+	"grow":  "all formats but synthetic", "dirty": "all formats but synthetic",
+	"priority-of":   "swf, slurm, sls, rumen and kubernetes",
+	"machine-cores": "google2019", "machine-memory": "google2019 and alibaba2018",
 	"google2011-cores": "google2011", "google2011-memory": "google2011",
 	"swim-block": "swim", "swim-reduce": "swim", "swim-rate": "swim", "swim-start": "swim", "swim-cores": "swim",
 	"swim-memory": "swim", "swim-priority": "swim", "swim-small-priority": "swim", "swim-small": "swim",
 	"yarn-queue": "yarn", "yarn-priority": "yarn", "yarn-zone": "yarn",
 }
 
-func (f *yarnFlags) queuePriorities() (map[string]headrace.Priority, error) {
+// prioritiesOf reads the values of a flag that gives priorities to queues.
+func prioritiesOf(flag string, values []string) (map[string]headrace.Priority, error) {
 	queues := map[string]headrace.Priority{}
-	for _, s := range f.queues {
+	for _, s := range values {
 		queue, text, found := strings.Cut(s, "=")
 		var p priority
 		if !found || queue == "" {
-			return nil, cli.UsageErrorf("--yarn-queue %q: want QUEUE=PRIORITY, such as root.prod=production", s)
+			return nil, cli.UsageErrorf("--%s %q: want QUEUE=PRIORITY, such as root.prod=production", flag, s)
 		}
 		if err := p.Set(text); err != nil {
-			return nil, cli.UsageErrorf("--yarn-queue %q: %w", s, err)
+			return nil, cli.UsageErrorf("--%s %q: %w", flag, s, err)
 		}
 		queues[queue] = headrace.Priority(p)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -17,16 +18,24 @@ import (
 
 // sourceForms are how a trace can be named.
 const sourceForms = `  google2011:DIR         Google's trace of 2011 as published; DIR has task_events
+  google2019:DIR         Google's trace of 2019; DIR has files instance_events*
+  alibaba2018:DIR        Alibaba's trace of 2018; DIR has batch_task.*
+  swf:FILE               the Standard Workload Format
+  slurm:FILE             what Slurm's sacct --parsable2 prints
+  kubernetes:PATH        pods as kubectl get pods -o json prints them, a file or a
+                         directory of them
   swim:FILE              jobs in the format of SWIM
   swim:facebook-day      a day of Facebook's cluster, which comes with this program
   csv:FILE               our own CSV, one task a line: see headrace trace convert
   yarn:PATH              answers or logs of YARN's ResourceManager, a file or a
                          directory of them
+  sls:FILE               jobs of Hadoop's Scheduler Load Simulator
+  rumen:FILE             jobs as Hadoop's Rumen writes them
   synthetic:google-day   a day made up after what is published of Google's
   synthetic:FILE         a day of your own: see headrace trace generate`
 
 // traceFormats are what a source may begin with.
-var traceFormats = []string{"google2011", "swim", "csv", "yarn", "synthetic"}
+var traceFormats = []string{"google2011", "google2019", "alibaba2018", "swf", "slurm", "kubernetes", "swim", "csv", "yarn", "sls", "rumen", "synthetic"}
 
 // source completes the name of a trace: where it has no format in front, the
 // file or directory is looked at, and what is taken from that is said.
@@ -66,9 +75,7 @@ func guessFormat(name string) (string, error) {
 	case info.IsDir():
 		return guessDir(name)
 	}
-	if format := formatOfFile(name); format == "yarn" && isDay(name) {
-		return "synthetic", nil
-	} else if format != "" {
+	if format := formatOfText(name, formatOfFile(name)); format != "" {
 		return format, nil
 	}
 	return "", cli.UsageErrorf("trace %s: its name does not tell what it is; put the format in front, as in csv:%s (there are %s)",
@@ -85,22 +92,68 @@ func guessDir(name string) (string, error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if formatOfFile(e.Name()) == "yarn" {
-			return "yarn", nil
+		switch file := e.Name(); {
+		case strings.HasPrefix(file, "instance_events"):
+			return "google2019", nil
+		case strings.HasPrefix(file, "batch_task."):
+			return "alibaba2018", nil
 		}
 	}
-	return "", cli.UsageErrorf("trace %s: the directory has neither task_events (google2011) nor files *.json or *.log (yarn)", name)
+	for _, e := range entries {
+		if format := formatOfText(filepath.Join(name, e.Name()), formatOfFile(e.Name())); format == "yarn" || format == "kubernetes" {
+			return format, nil
+		}
+	}
+	return "", cli.UsageErrorf("trace %s: the directory has neither task_events (google2011), instance_events* (google2019), batch_task.* (alibaba2018) "+
+		"nor files *.json or *.log (yarn, kubernetes)", name)
 }
 
-// isDay reports whether a file looks like the parameters of a synthetic day.
-func isDay(name string) bool {
+// formatOfText looks into a file whose name alone leaves its format open. Format is what
+// the name says.
+func formatOfText(name, format string) string {
+	if format != "" && format != "yarn" && format != "csv" || strings.Contains(filepath.Base(name), ".log") {
+		return format
+	}
+	text := beginning(name)
+	has := func(all ...string) bool {
+		for _, s := range all {
+			if !bytes.Contains(text, []byte(s)) {
+				return false
+			}
+		}
+		return true
+	}
+	switch line, _, _ := bytes.Cut(text, []byte("\n")); {
+	case format != "yarn" && bytes.HasPrefix(line, []byte("JobID|")):
+		return "slurm"
+	case format != "yarn":
+	case has(`"bands"`, `"core_hours"`):
+		return "synthetic"
+	case has(`"job.tasks"`):
+		return "sls"
+	case has(`"mapTasks"`, `"submitTime"`):
+		return "rumen"
+	case has(`"metadata"`, `"spec"`, `"containers"`):
+		return "kubernetes"
+	}
+	return format
+}
+
+// beginning returns the first bytes of a file, unpacked; none if it cannot be read.
+func beginning(name string) []byte {
 	f, err := os.Open(name)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 1<<16))
-	return err == nil && bytes.Contains(head, []byte(`"bands"`)) && bytes.Contains(head, []byte(`"core_hours"`))
+	var r io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			return nil
+		}
+	}
+	text, _ := io.ReadAll(io.LimitReader(r, 1<<16)) // what there is of it
+	return text
 }
 
 // formatOfFile goes by the name of a file; empty: it does not tell.
@@ -112,7 +165,9 @@ func formatOfFile(name string) string {
 		return "csv"
 	case ".tsv":
 		return "swim"
-	case ".json", ".log":
+	case ".swf":
+		return "swf"
+	case ".json", ".jsonl", ".ndjson", ".log":
 		return "yarn"
 	}
 	if strings.Contains(name, ".log.") { // rotated: rm.log.1, rm.log.2026-11-21

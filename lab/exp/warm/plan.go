@@ -7,7 +7,7 @@ import (
 
 	"headrace/lab/rig"
 	"headrace/lab/work"
-	"headrace/trace"
+	"headrace/trace/swim"
 )
 
 // The workload of ignem, section IV.B: the first 200 jobs of the trace, scaled to
@@ -84,9 +84,9 @@ type replayJob struct {
 // planWarm takes the first jobs of the day and makes of each what one of the
 // paper's servers sees of it. All are submitted within span.
 func planWarm(jobs int, span time.Duration) (Plan, []replayJob, error) {
-	p := Plan{Trace: trace.FacebookDayName, Jobs: jobs, Shrink: shrink, Block: paperBlock / shrink,
+	p := Plan{Trace: swim.FacebookDayName, Jobs: jobs, Shrink: shrink, Block: paperBlock / shrink,
 		Readers: readersHere, Slots: slotsHere, Lead: leadHere.Seconds()}
-	first, err := trace.Collect(trace.First(trace.FacebookDay(), paperJobs))
+	first, err := swim.Collect(swim.First(swim.FacebookDay(), paperJobs))
 	if err != nil {
 		return p, nil, err
 	}
@@ -94,8 +94,8 @@ func planWarm(jobs int, span time.Duration) (Plan, []replayJob, error) {
 	for _, j := range first {
 		input += j.Input
 	}
-	scale := trace.Scale{Bytes: paperInput / float64(input), Time: paperTime}
-	all, err := trace.Collect(trace.WithPaths(trace.Scaled(trace.First(trace.FacebookDay(), jobs), scale)))
+	scale := swim.Scale{Bytes: paperInput / float64(input), Time: paperTime}
+	all, err := swim.Collect(swim.WithPaths(swim.Scaled(swim.First(swim.FacebookDay(), jobs), scale)))
 	if err != nil {
 		return p, nil, err
 	}

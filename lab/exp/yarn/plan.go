@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"headrace/trace"
+	"headrace/trace/swim"
 )
 
 // The cases of a pair.
@@ -106,7 +106,7 @@ type workloadShape struct {
 const workloadFrom = 500
 
 func (o *Options) workloadPlan() (*WorkloadPlan, error) {
-	p := &WorkloadPlan{Trace: trace.FacebookDayName, From: workloadFrom, Slots: workloadSlots, Bytes: 300 << 20,
+	p := &WorkloadPlan{Trace: swim.FacebookDayName, From: workloadFrom, Slots: workloadSlots, Bytes: 300 << 20,
 		Low: 6 * o.Scale, High: 1 * o.Scale}
 	shape := workloadShape{jobs: 40, tasks: 46, most: 3, highs: 30, span: 100 * o.Scale}
 	if o.Quick {
@@ -122,7 +122,7 @@ const workloadSlots = 2
 // fill takes the jobs: their gaps and sizes are the trace's, made smaller so that all
 // have the given span and number of tasks. Which jobs are of high priority is drawn.
 func (p *WorkloadPlan) fill(shape workloadShape, seed uint64) error {
-	all, err := trace.Collect(trace.FacebookDay())
+	all, err := swim.Collect(swim.FacebookDay())
 	if err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (p *WorkloadPlan) fill(shape workloadShape, seed uint64) error {
 	return nil
 }
 
-func tasksOf(j trace.Job, block int64, most int) int {
+func tasksOf(j swim.Job, block int64, most int) int {
 	bytes := j.Input + j.Shuffle + j.Output
 	return int(min(int64(most), max(1, (bytes+block-1)/block)))
 }
 
 // blockFor returns the size with which there are just not more tasks than wanted.
-func blockFor(jobs []trace.Job, shape workloadShape) int64 {
+func blockFor(jobs []swim.Job, shape workloadShape) int64 {
 	low, high := int64(1), int64(1)<<50
 	for low < high {
 		mid := low + (high-low)/2

@@ -1,0 +1,3 @@
+// Package native reads and writes workloads in a CSV of our own, from which nothing gets
+// lost. See docs/traces.md.
+package native

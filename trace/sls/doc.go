@@ -1,0 +1,2 @@
+// Package sls reads the jobs of Hadoop's Scheduler Load Simulator. See docs/traces.md.
+package sls

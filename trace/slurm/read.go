@@ -1,0 +1,250 @@
+package slurm
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"headrace"
+	"headrace/trace/input"
+	"headrace/trace/workload"
+)
+
+// Format is what sacct has to be asked for; only the first three are needed.
+const Format = "JobID,Submit,Elapsed,Start,JobName,User,Partition,QOS,NCPUS,NNodes,ReqMem,MaxRSS,AllocTRES,ReqTRES,State"
+
+// reader makes tasks of rows: each job with the steps that come after it.
+type reader struct {
+	given  *workload.Given
+	to     workload.Sink
+	tasks  workload.Rebased
+	jobs   map[string]*job
+	last   *element
+	counts struct{ never, running, failed, preempted, memory, orphans int64 }
+}
+
+// job is all elements of a job array, or one job.
+type job struct{ number, next int32 }
+
+// element is a job, or an element of a job array, as long as steps may come.
+type element struct {
+	id       string
+	task     workload.Task
+	nodes    int64
+	rss      float64
+	need     []float32
+	noMemory bool
+}
+
+// Read reads the output of sacct into a sink. A job on N nodes is N tasks of one gang.
+func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to workload.Sink) (a workload.About, err error) {
+	if err := g.Check(); err != nil {
+		return a, err
+	}
+	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, jobs: map[string]*job{}}
+	err = m.WithFile(name, func(r io.Reader) error {
+		for row, err := range input.Table(r, '|') {
+			if err != nil {
+				return err
+			}
+			m.Record()
+			if err := s.row(row); err != nil {
+				return err
+			}
+		}
+		return s.flush()
+	})
+	if err != nil {
+		return a, err
+	}
+	a.Note("times are taken as they are printed: an hour is missing or double where daylight saving changed")
+	a.NoteSome(
+		workload.Noted{N: s.counts.never, Text: "jobs never ran: left out"},
+		workload.Noted{N: s.counts.running, Text: "jobs were still running: they have the running time up to then"},
+		workload.Noted{N: s.counts.failed, Text: "jobs failed or were ended before they were done: they have the running time they had"},
+		workload.Noted{N: s.counts.preempted, Text: "jobs were preempted and are not in the list again: they have the running time they had"},
+		workload.Noted{N: s.counts.memory, Text: "jobs do not say what memory they need: they have what they used at most, or else 1 GiB"},
+		workload.Noted{N: s.counts.orphans, Text: "steps do not come after their job: left out"},
+	)
+	return a, s.tasks.Pour(to)
+}
+
+func (s *reader) row(row *input.Row) error {
+	if !row.Has("JobID") || !row.Has("Submit") || !row.Has("Elapsed") && !(row.Has("Start") && row.Has("End")) {
+		return row.Wrong("", "", "the first line does not name the columns JobID, Submit and Elapsed: want what sacct --parsable2 --format="+Format+" prints")
+	}
+	id := row.Get("JobID")
+	if base, _, step := strings.Cut(id, "."); step {
+		return s.step(row, base)
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.begin(row, id)
+}
+
+// step takes over what a step says of memory.
+func (s *reader) step(row *input.Row, of string) error {
+	if s.last == nil || s.last.id != of {
+		s.counts.orphans++
+		return nil
+	}
+	rss := row.Get("MaxRSS")
+	if rss == "" {
+		return nil
+	}
+	size, err := parseSize(rss, 1)
+	if err != nil {
+		return row.Wrong("MaxRSS", rss, err.Error())
+	}
+	s.last.rss = max(s.last.rss, size.bytes)
+	return nil
+}
+
+// begin reads a job; its tasks are given when its steps have been seen.
+func (s *reader) begin(row *input.Row, id string) error {
+	state, _, _ := strings.Cut(strings.ToUpper(row.Get("State")), " ")
+	run, ran, err := running(row)
+	if err != nil {
+		return err
+	}
+	if !ran || state == "PENDING" || strings.Contains(id, "[") {
+		s.counts.never++
+		s.last = &element{id: id} // its steps, if any, are of nobody else
+		return nil
+	}
+	submit, known, err := parseTime(row.Get("Submit"))
+	if err != nil || !known {
+		return row.Wrong("Submit", row.Get("Submit"), "want a time such as 2026-01-02T15:04:05")
+	}
+	switch state {
+	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED":
+		s.counts.running++
+	case "PREEMPTED", "REQUEUED":
+		s.counts.preempted++
+	case "COMPLETED", "":
+	default:
+		s.counts.failed++
+	}
+	e := &element{id: id, nodes: 1}
+	cpus := int64(1)
+	for _, n := range []struct {
+		to    *int64
+		names []string
+	}{{&cpus, []string{"NCPUS", "AllocCPUS", "ReqCPUS"}}, {&e.nodes, []string{"NNodes", "AllocNodes"}}} {
+		text := row.Get(n.names...)
+		if text == "" {
+			continue
+		}
+		v, err := parseCount(text)
+		if err != nil || v > workload.MaxJobTasks {
+			return row.Wrong(n.names[0], text, fmt.Sprintf("want a whole number, at most %d", workload.MaxJobTasks))
+		}
+		*n.to = max(1, int64(v))
+	}
+	e.task = workload.Task{Submit: submit, Run: run, CPUs: float32(float64(cpus) / float64(e.nodes)), User: s.to.User(input.Shown(row.Get("User"))),
+		Priority: s.given.Priority(headrace.Normal, row.Get("QOS"), row.Get("Partition"))}
+	if err := s.asks(row, e, cpus); err != nil {
+		return err
+	}
+	array, _, _ := strings.Cut(id, "_")
+	j := s.jobs[array]
+	if j == nil {
+		name := input.Shown(array)
+		if title := input.Shown(row.Get("JobName")); title != "" {
+			name += ":" + title
+		}
+		j = &job{number: s.to.Job(name)}
+		s.jobs[array] = j
+	}
+	e.task.Job, e.task.Index = j.number, j.next
+	j.next += int32(e.nodes)
+	s.last = e
+	return nil
+}
+
+// asks reads memory and counted resources, of which each node has its share.
+func (s *reader) asks(row *input.Row, e *element, cpus int64) error {
+	nodes := float64(e.nodes)
+	tres := row.Get("AllocTRES")
+	if tres == "" {
+		tres = row.Get("ReqTRES")
+	}
+	memory, counted, err := parseTRES(tres)
+	if err != nil {
+		return row.Wrong("AllocTRES", tres, err.Error())
+	}
+	for _, c := range counted {
+		at := s.to.Resource(c.name)
+		e.need = workload.Grown(e.need, at+1)
+		e.need[at] = float32(c.n / nodes)
+	}
+	memory /= nodes
+	if text := row.Get("ReqMem"); memory == 0 && text != "" {
+		size, err := parseSize(text, 1<<20)
+		if err != nil {
+			return row.Wrong("ReqMem", text, err.Error())
+		}
+		switch size.of {
+		case 'c':
+			memory = size.bytes * float64(cpus) / nodes
+		case 'n':
+			memory = size.bytes
+		default:
+			memory = size.bytes / nodes
+		}
+	}
+	e.task.Memory, e.noMemory = int64(min(memory, maxBytes)), memory < 1
+	return nil
+}
+
+// flush gives away the tasks of the last job.
+func (s *reader) flush() error {
+	e := s.last
+	s.last = nil
+	if e == nil || e.nodes == 0 {
+		return nil
+	}
+	if e.noMemory {
+		s.counts.memory++
+		if e.task.Memory = int64(min(e.rss, maxBytes)); e.task.Memory == 0 {
+			e.task.Memory = 1 << 30
+		}
+	}
+	t := s.given.Task(e.task)
+	t.Need = s.to.Need(e.need)
+	if e.nodes > 1 {
+		t.Gang = s.to.Gang()
+	}
+	for range e.nodes {
+		if err := s.tasks.Task(t); err != nil {
+			return err
+		}
+		t.Index++
+	}
+	return nil
+}
+
+// running returns how long a job ran, and whether it ever did.
+func running(row *input.Row) (time.Duration, bool, error) {
+	start, started, err := parseTime(row.Get("Start"))
+	if err != nil {
+		return 0, false, row.Wrong("Start", row.Get("Start"), err.Error())
+	}
+	if row.Has("Start") && !started {
+		return 0, false, nil
+	}
+	if text := row.Get("Elapsed"); text != "" {
+		v, err := parseElapsed(text)
+		if err != nil {
+			return 0, false, row.Wrong("Elapsed", text, err.Error())
+		}
+		return v, started || v > 0, nil
+	}
+	end, ended, err := parseTime(row.Get("End"))
+	if err != nil {
+		return 0, false, row.Wrong("End", row.Get("End"), err.Error())
+	}
+	return max(0, end-start), started && ended, nil
+}

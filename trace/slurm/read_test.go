@@ -1,0 +1,72 @@
+package slurm
+
+import (
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/trace/tracetest"
+	"headrace/trace/workload"
+)
+
+const sample = `JobID|JobName|User|Account|Partition|QOS|Priority|Submit|Start|End|Elapsed|NCPUS|NNodes|NTasks|ReqMem|MaxRSS|ReqTRES|AllocTRES|State
+100|train|ann|lab|gpu|high|4294|2026-01-02T03:00:00|2026-01-02T03:00:05|2026-01-02T04:00:05|01:00:00|8|2||16G||cpu=8|cpu=8,mem=16G,node=2,gres/gpu=4,gres/gpu:a100=4|COMPLETED
+100.batch|batch||lab||||2026-01-02T03:00:05|2026-01-02T03:00:05|2026-01-02T04:00:05|01:00:00|4|1|1||2000K|||COMPLETED
+100.0|train||lab||||2026-01-02T03:00:05|2026-01-02T03:00:05|2026-01-02T04:00:05|01:00:00|8|2|2||3000K|||COMPLETED
+12_3|sweep|bob|lab|cpu|normal|1|2026-01-02T03:01:00|2026-01-02T03:02:00|2026-01-03T05:05:04|1-02:03:04|2|1||4000Mc||||FAILED
+12_4|sweep|bob|lab|cpu|normal|1|2026-01-02T03:01:00|2026-01-02T03:02:00|Unknown|00:10.500|2|1||4Gn||||RUNNING
+12_[5-9]|sweep|bob|lab|cpu|normal|1|2026-01-02T03:01:00|Unknown|Unknown|00:00:00|2|1||4Gn||||PENDING
+13|late|bob|lab|cpu|normal|1|2026-01-02T03:01:00|None|2026-01-02T03:02:00|00:00:00|2|0||4Gn||||CANCELLED by 1000
+13.extern|extern||lab|||1|2026-01-02T03:01:00|None|2026-01-02T03:02:00|00:00:00|2|0|||9G|||CANCELLED
+14||carl|lab|cpu|normal|1|2026-01-02T02:59:00|2026-01-02T03:02:00|2026-01-02T03:02:00|00:01:00|1|1||0||||COMPLETED
+14.extern|||lab|||||||00:01:00|1|1|||1024K|||COMPLETED
+15||carl|lab|cpu|normal|1|2026-01-02T03:03:00|2026-01-02T03:03:00||00:01:00|1|1||||gres/fpga:x=1,gres/fpga:y=2||PREEMPTED
+`
+
+func TestRead(t *testing.T) {
+	w, err := tracetest.Text(t, Read, sample, workload.Given{Priorities: map[string]headrace.Priority{"high": 10, "cpu": 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, `
+14/0 at 0s for 1m0s priority 1, 1 cpus, 1 MiB, carl
+100:train/0 at 1m0s for 1h0m0s priority 10, 4 cpus, 8192 MiB, ann, 2 gpu, gang 1
+100:train/1 at 1m0s for 1h0m0s priority 10, 4 cpus, 8192 MiB, ann, 2 gpu, gang 1
+12:sweep/0 at 2m0s for 26h3m4s priority 1, 2 cpus, 8000 MiB, bob
+12:sweep/1 at 2m0s for 10.5s priority 1, 2 cpus, 4096 MiB, bob
+15/0 at 4m0s for 1m0s priority 1, 1 cpus, 1024 MiB, carl, 3 fpga
+`, "2 jobs never ran", "1 jobs were still running", "1 jobs failed", "1 jobs were preempted", "2 jobs do not say what memory")
+}
+
+func TestReadRefuses(t *testing.T) {
+	const head = "JobID|Submit|Start|Elapsed|NCPUS|ReqMem|AllocTRES\n"
+	tracetest.Refused(t, Read, map[string]string{
+		"a,b\n1,2\n":   "line 2: the first line does not name the columns JobID, Submit and Elapsed: want what sacct --parsable2 --format=",
+		head + "1|x\n": "line 2: 2 fields, the first line has 7",
+		head + "1|x|2026-01-02T03:04:05|00:01|1|1G|\n":                    `line 2: Submit "x": want a time such as 2026-01-02T15:04:05`,
+		head + "1|2026-01-02T03:04:05|x|00:01|1|1G|\n":                    `line 2: Start "x": want a time`,
+		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|1|1|1G|\n":      `line 2: Elapsed "1": want a time such as 1-02:03:04`,
+		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|0:1|x|1G|\n":    `line 2: NCPUS "x": want a whole number, at most 1000000`,
+		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|0:1|1|1X|\n":    `line 2: ReqMem "1X": want a size such as 4000M`,
+		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|0:1|1|1G|gpu\n": `line 2: AllocTRES "gpu": want a list such as cpu=4`,
+		head: "no tasks",
+	})
+}
+
+func TestParseElapsed(t *testing.T) {
+	for text, want := range map[string]time.Duration{"00:00": 0, "01:02": 62 * time.Second, "10:01:02": 10*time.Hour + 62*time.Second, "2-00:00:01": 48*time.Hour + time.Second,
+		"00:01.250": 1250 * time.Millisecond} {
+		if got, err := parseElapsed(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "1", "1-01:02", "1:2:3:4", "-1:00", "1-", "a:b", "1e3:00"} {
+		if got, err := parseElapsed(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	tracetest.Fuzz(f, Read, sample, "JobID|Submit|Start|End|NCPUS|NNodes\n1|5|5|9|2K|2\n")
+}
