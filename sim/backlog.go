@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"headrace"
 	"headrace/policy"
 )
@@ -9,6 +11,12 @@ import (
 // priority those that came last, as long as nothing can be done for them anyway. Where
 // much more is submitted than can run, a decision takes no longer by what waits.
 type backlog struct {
+	roster *roster
+	// show enters a task of the workload in the roster.
+	show func(i int32) *task
+	// off: all tasks are shown.
+	off bool
+
 	lines [headrace.MaxPriority + 1]line
 	// tasks is how many there are.
 	tasks int
@@ -34,21 +42,24 @@ type line struct {
 // wait: a decision that looks at these anyway is not to be made twice to spare a few.
 const enough = 256
 
-// usesBacklog reports whether tasks may be held back from the scheduler: whoever observes
-// it sees all, inputs in memory change the order, and with cost a task that waits may count
-// on what known shares will free.
-func (e *engine) usesBacklog() bool {
-	return e.c.Capacity == nil && e.c.Observe == nil && e.files == nil && !(e.c.KnowShare && e.c.Policy.Policy == policy.Cost)
+// newBacklog returns the backlog of e. It stays empty where not showing a task could change
+// something: whoever observes the scheduler sees all, inputs in memory change the order, and
+// with cost a task that waits may count on what known shares will free.
+func newBacklog(e *engine) backlog {
+	return backlog{
+		roster: &e.roster, show: e.enter,
+		off: e.c.Capacity != nil || e.c.Observe != nil || len(e.w.Files) > 0 || e.c.KnowShare && e.c.Policy.Policy == policy.Cost,
+	}
 }
 
-// heldBack reports whether a task of that priority that is submitted now is not shown.
-func (e *engine) heldBack(p headrace.Priority) bool {
-	return e.backlog.lines[p].len() > 0 || e.usesBacklog() && e.waiting() >= enough+e.active()
+// holds reports whether a task of that priority that is submitted now is not shown.
+func (b *backlog) holds(p headrace.Priority) bool {
+	return b.lines[p].len() > 0 || !b.off && b.waiting() >= enough+b.active()
 }
 
 // waiting and active return how many of the tasks that are shown wait, and how many do not.
-func (e *engine) waiting() int { return e.roster.waiting - e.backlog.tasks }
-func (e *engine) active() int  { return len(e.roster.order) - e.roster.gone - e.waiting() }
+func (b *backlog) waiting() int { return b.roster.waiting - b.tasks }
+func (b *backlog) active() int  { return len(b.roster.order) - b.roster.gone - b.waiting() }
 
 func (l *line) len() int { return len(l.waiting) - l.head }
 
@@ -71,17 +82,17 @@ func (l *line) mark() *task {
 	return nil
 }
 
-// decideFirst has the planner decide about as much of the queue as it can do something
-// about: it shows it more until nothing can be done for the rest. What is decided is what
-// it would decide if it saw all.
-func (e *engine) decideFirst(p *policy.Planner) []headrace.Order {
-	b, more := &e.backlog, max(enough/8, e.active()/8)
+// decide has the planner decide about as much of the queue as it can do something about: it
+// shows it more until nothing can be done for the rest. What is decided is what it would
+// decide if it saw all.
+func (b *backlog) decide(p *policy.Planner, now time.Duration) []headrace.Order {
+	more := max(enough/8, b.active()/8)
 	for i := range b.lines {
 		if l := &b.lines[i]; l.len() > 0 && l.mark() == nil {
 			b.take(l, more)
 		}
 	}
-	e.showBatch()
+	b.showBatch(now)
 	for ; ; more *= 2 {
 		b.marks = b.marks[:0]
 		for i := range b.lines {
@@ -89,16 +100,16 @@ func (e *engine) decideFirst(p *policy.Planner) []headrace.Order {
 				b.marks = append(b.marks, policy.Mark{Task: l.newest.at, CPUs: l.least})
 			}
 		}
-		orders := p.DecideFirst(&e.roster.view, b.marks)
+		orders := p.DecideFirst(&b.roster.view, b.marks)
 		for i := range b.marks {
 			if !b.marks[i].Spent {
-				b.take(&b.lines[e.roster.view.Tasks[b.marks[i].Task].Priority], more)
+				b.take(&b.lines[b.roster.view.Tasks[b.marks[i].Task].Priority], more)
 			}
 		}
 		if len(b.batch) == 0 {
 			return orders
 		}
-		e.showBatch()
+		b.showBatch(now)
 	}
 }
 
@@ -111,23 +122,22 @@ func (b *backlog) take(l *line, n int) {
 }
 
 // showBatch shows what was taken.
-func (e *engine) showBatch() {
-	b := &e.backlog
+func (b *backlog) showBatch(now time.Duration) {
 	if len(b.batch) == 0 {
 		return
 	}
 	var first *task
 	for _, i := range b.batch {
-		t := e.enter(i)
+		t := b.show(i)
 		if first == nil {
 			first = t
 		}
 		l := &b.lines[t.spec.Priority]
 		l.newest, l.seq = t, t.seq
-		t.refresh(e.now, e.c.KnowShare)
+		t.refresh(now, false)
 	}
 	b.batch = b.batch[:0]
-	e.roster.merge(first.at)
+	b.roster.merge(first.at)
 }
 
 // fits returns a task that is not shown, has waited for longer than patience and could run

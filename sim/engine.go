@@ -98,7 +98,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	}
 	e.roster.view.Nodes = views
 	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
-	e.r, e.idleness = e.tally.r, newIdleness(c.Nodes)
+	e.r, e.idleness, e.backlog = e.tally.r, newIdleness(c.Nodes), newBacklog(e)
 	return e
 }
 
@@ -188,7 +188,7 @@ func (e *engine) submit() {
 	e.next++
 	e.asking.changed = true
 	spec := &e.w.Tasks[i]
-	back := e.heldBack(spec.Priority)
+	back := e.backlog.holds(spec.Priority)
 	e.roster.waiting++
 	if back {
 		e.backlog.add(i, spec.Priority, float64(spec.CPUs))
@@ -260,7 +260,7 @@ func (e *engine) decide() error {
 	e.roster.refresh(e.now, e.c.KnowShare)
 	var orders []headrace.Order
 	if p, ok := e.scheduler.(*policy.Planner); ok && e.backlog.tasks > 0 {
-		orders = e.decideFirst(p)
+		orders = e.backlog.decide(p, e.now)
 	} else {
 		orders = e.scheduler.Decide(&e.roster.view)
 	}

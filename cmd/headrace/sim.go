@@ -104,6 +104,7 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	if s.workload, err = a.load(ctx, f.trace, &f.load); err != nil {
 		return nothingWritten(ctx, err)
 	}
+	a.notes(sim.Ignores(s.workload))
 	if err := f.cluster.place(&config, s.workload.Cluster); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ type log struct {
 	jobs   []job
 	tasks  int
 	names  workload.Unique
-	counts struct{ never, partial, processors, memory, later int64 }
+	counts struct{ never, partial, processors, memory, later, longer int64 }
 }
 
 // Read reads a log into a sink: a job of N processors is N tasks of one gang.
@@ -118,11 +118,14 @@ func (l *log) line(p *input.Parser, text []byte) (*job, error) {
 		return nil, nil
 	}
 	words := bytes.Fields(text)
-	if len(words) != len(fields) {
+	switch {
+	case len(words) > len(fields): // some archives add fields of their own
+		l.counts.longer++
+	case len(words) < len(fields):
 		return nil, p.Wrong("", nil, fmt.Sprintf("%d fields, want %d with spaces between them: is this the Standard Workload Format?", len(words), len(fields)))
 	}
 	var v [len(fields)]float64
-	for i, word := range words {
+	for i, word := range words[:len(fields)] {
 		var err error
 		if v[i], err = strconv.ParseFloat(string(word), 64); err != nil || !(v[i] >= -1e15 && v[i] <= 1e15) {
 			return nil, p.Wrong(fields[i], word, "want a number, -1 where it is not known")
@@ -232,6 +235,7 @@ func (l *log) about(a *workload.About) {
 	}
 	a.NoteSome(
 		workload.Noted{N: l.counts.never, Text: "jobs were cancelled before they ran, or their running time is not known: left out"},
+		workload.Noted{N: l.counts.longer, Text: "lines have more than 18 fields: the rest is passed over"},
 		workload.Noted{N: l.counts.partial, Text: "lines are of parts of a job, whose sum has a line of its own: left out"},
 		workload.Noted{N: l.counts.processors, Text: "jobs do not say how many processors they had: taken to have one"},
 		workload.Noted{N: l.counts.memory, Text: "jobs do not say what memory they needed: taken to need 1 GiB for each processor"},

@@ -20,7 +20,7 @@ const sample = `; Version: 2.2
   3   60  -1   -1  -1  -1  -1     4   60  -1  5   8  1  1  3  1 -1 -1
   4   70   5  20.5  1  0.5 -1    -1   60  -1  5  -1  1  1  3  1 99 -1
   5   80   5   10   1  -1  -1    -1   60  -1  2   8  1  1  3  1 -1 -1
-  4   90   5   10  -1  -1  -1    -1   60  -1  1   8  1  1  3  1 -1 -1
+  4   90   5   10  -1  -1  -1    -1   60  -1  1   8  1  1  3  1 -1 -1 {12,13} q_1d 1:ppn=1
 `
 
 func TestRead(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 2/0 at 50s for 1m0s priority 4, 1 cpus, 4 MiB, 8, stage 1 after [0]
 4/0 at 1m10s for 20.5s priority 9, 1 cpus, 1024 MiB
 4#2/0 at 1m30s for 10s priority 9, 1 cpus, 1024 MiB, 8
-`, "the log begins at 2001-09-09 01:46:40 UTC", "1 jobs were cancelled before they ran", "1 lines are of parts", "1 jobs do not say how many processors",
+`, "the log begins at 2001-09-09 01:46:40 UTC", "1 jobs were cancelled before they ran", "1 lines have more than 18 fields", "1 lines are of parts", "1 jobs do not say how many processors",
 		"2 jobs do not say what memory", "1 jobs come after one that is not before them")
 	if w.Cluster != (workload.Cluster{Nodes: 4, CPUs: 2, Memory: 1 << 30}) {
 		t.Errorf("%+v", w.Cluster)

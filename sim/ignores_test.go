@@ -1,0 +1,23 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"headrace/trace"
+)
+
+func TestIgnores(t *testing.T) {
+	w := &trace.Workload{Stages: []trace.Stage{{}, {After: []int32{0}}}, Tasks: []trace.Task{
+		{Gang: 1, Stage: 1}, {Gang: 1, Stage: 2}, {Gang: 2, Stage: 2, Need: 1}, {},
+	}}
+	said := strings.Join(Ignores(w), "\n")
+	for _, want := range []string{"2 gangs", "2 tasks that wait", "what 1 tasks need"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q does not say %q", said, want)
+		}
+	}
+	if said := Ignores(&trace.Workload{Tasks: []trace.Task{{}}}); said != nil {
+		t.Errorf("of nothing: %q", said)
+	}
+}
