@@ -134,7 +134,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 				}
 			}
 			live = idle
-			if idle != nil && is(ctx, idle, headrace.Running, err) {
+			if idle != nil && gotThrough(ctx, idle, opts.SeenExit, err) {
 				return func() error {
 					o.restored(t, in, idle, im, proc.RestoreResult{}, took, at)
 					return nil
@@ -147,6 +147,24 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			return nil
 		}
 	})
+}
+
+// gotThrough tells whether a restore was refused because the request of an earlier
+// daemon has brought the task to life: it runs, or it has ended since, maybe just now.
+func gotThrough(ctx context.Context, live Task, seen time.Time, refused error) bool {
+	if !errors.Is(refused, proc.ErrState) && !errors.Is(refused, proc.ErrGone) {
+		return false
+	}
+	stats, err := live.Stats(ctx)
+	if !errors.Is(err, proc.ErrGone) {
+		return err == nil && stats.State == headrace.Running
+	}
+	select {
+	case <-live.Exited(): // its supervisor is writing down how it ended
+		return live.Exit().EndsRestore(seen)
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal.Image, res proc.RestoreResult, took time.Duration, at int64) {

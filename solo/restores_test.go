@@ -62,3 +62,62 @@ func TestIntactCheckpointIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoredTwice: a restore is repeated that an earlier daemon's request has done
+// already. The task is not taken for one that cannot be restored, also when it ends
+// before it has been asked how it is.
+func TestRestoredTwice(t *testing.T) {
+	for name, ends := range map[string]string{"runs": "", "ends as it is found": "attach", "ends as it is restored": "restore"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+			b.shutdown()
+			var early bool
+			end := func(op string) {
+				if early && op == ends {
+					b.world.with(id, func(th *thing) {
+						if th.shim != nil {
+							th.completed++
+							b.world.end(th, proc.Exit{Restored: true})
+						}
+					})
+				}
+			}
+			c := &conn{world: b.world}
+			c.before = func(op string, _ headrace.TaskID) error {
+				if op != "restore" || early {
+					return nil
+				}
+				b.world.with(id, func(th *thing) {
+					if th.shim == nil {
+						c.begin(th, id)
+					}
+					th.shim.state, early = headrace.Running, true
+				})
+				if end(op); ends == op {
+					return fmt.Errorf("restore: %w", proc.ErrGone)
+				}
+				return nil
+			}
+			c.after = func(op string, _ headrace.TaskID) error {
+				end(op)
+				return nil
+			}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)}) // whether it succeeds shows below
+			if ends == "" {
+				b.awaitState(id, headrace.Running)
+				b.world.finish(id, 0)
+			}
+			b.awaitState(id, headrace.Done)
+			b.world.with(id, func(th *thing) {
+				if th.completed != 1 || th.starts != 1 {
+					t.Errorf("started %d times, completed %d times", th.starts, th.completed)
+				}
+			})
+		})
+	}
+}
