@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/internal/linux/cgroup"
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/proc/checkpoint"
@@ -162,6 +163,58 @@ func TestMoved(t *testing.T) {
 	}
 	if _, err := os.Lstat(taskDir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", taskDir, err)
+	}
+}
+
+const cgroupReader = `
+import os, time
+def wait(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+wait("open")
+f = os.open(open("open").read(), os.O_RDONLY)
+open("opened", "w").write("yes\n")
+wait("go")
+raise SystemExit(9 if os.read(f, 100) else 1)
+`
+
+// A container has a file of its own cgroup open, as a Java virtual machine has again and
+// again. On the other machine it has that of its new cgroup, which has another name.
+func TestMovedWithFileOfCgroup(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not there")
+	}
+	r := newRemoval(t)
+	for _, w := range []*world{r.from, r.to} {
+		w.must(os.MkdirAll(w.rt.Dir, 0o711))
+		base, err := cgroup.Open(w.rt.Dir)
+		if base == nil {
+			t.Skip(err)
+		}
+		w.rt.Cgroups = base
+		w.Cleanup(base.Close)
+	}
+	command := []string{"python3", "-c", cgroupReader}
+	c := r.from.attach(command...)
+	task := c.task()
+	group := r.from.rt.Cgroups.Find("c1").Dirs()
+	if len(group) == 0 {
+		t.Skip("tasks have no cgroups here")
+	}
+	r.from.must(os.WriteFile(r.from.path("new"), []byte(filepath.Join(group[0], "cgroup.procs")), 0o644))
+	r.from.must(os.Rename(r.from.path("new"), r.from.path("open")))
+	r.from.awaitText("opened", "yes\n")
+	r.from.checkpoint(task)
+	taskDir := r.pack()
+	c.signal(9)
+	r.from.end(task)
+
+	r.to.serve(r.arrive(taskDir, nil))
+	n := r.attachNew(command...)
+	n.task()
+	r.to.must(os.WriteFile(r.to.path("go"), nil, 0o644))
+	if code := n.wait(); code != 9 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

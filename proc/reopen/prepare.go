@@ -32,6 +32,9 @@ type Options struct {
 	// MadeAgain are paths at which the caller may have put files of the user's in
 	// the place of others.
 	MadeAgain []string
+	// Groups are the task's cgroups at the dump, with those that it has now in their place.
+	// They are made anew: what is in them may be another file of the same name.
+	Groups map[string]string
 	// Own are directories of the task, closed to its user; they are opened as root.
 	Own []string
 	// Deleted is a directory, which must not exist, in a directory that only root can
@@ -189,6 +192,9 @@ func (h *Opened) openEach(t *tree, list []*path, o Options) error {
 	return nil
 }
 
+// group returns the cgroup of now in place of that which a path is in; empty: it is in none.
+func (o Options) group(path string) string { return o.Groups[filepath.Dir(path)] }
+
 // isGone reports whether a path that may be made again is not there.
 func (o Options) isGone(p *path) bool {
 	_, err := os.Lstat(p.name)
@@ -198,7 +204,11 @@ func (o Options) isGone(p *path) bool {
 // open opens what is at a path now, if that is what the task had.
 func (o Options) open(p *path) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
-	fd, err := unix.Openat2(unix.AT_FDCWD, p.name, &how)
+	at := p.name
+	if g := o.group(at); g != "" {
+		at = filepath.Join(g, filepath.Base(at))
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, at, &how)
 	if err != nil {
 		return -1, o.cannotOpen(p, err)
 	}
@@ -231,7 +241,7 @@ func (o Options) check(p *path, fd int) string {
 	if !known {
 		return "the checkpoint does not say which file it was"
 	}
-	another := o.Moved || slices.Contains(o.MadeAgain, p.name)
+	another := o.Moved || slices.Contains(o.MadeAgain, p.name) || o.group(p.name) != ""
 	if another {
 		// Another file in its place, so the user's rights decide.
 		then.Dev, then.Inode, then.FS, then.Handle, then.Birth = now.Dev, now.Inode, now.FS, nil, 0

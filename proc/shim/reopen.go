@@ -79,7 +79,7 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 	}
 	o := reopen.Options{
 		User: user, InitPID: sv.InitPID, Record: sv.Opened, SameBoot: sameBoot, Moved: moved,
-		MadeAgain: pathsOf(sv.PerfData), Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
+		MadeAgain: pathsOf(sv.PerfData), Groups: sv.groups(r.spec), Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
 	}
 	return reopen.Prepare(d, o)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
 	"headrace/proc"
 	"headrace/proc/needs"
 	"headrace/proc/reopen"
@@ -43,6 +44,9 @@ type saved struct {
 	CommandExit json.RawMessage `json:"command_exit,omitempty"`
 	// TaskDir is the task's directory as its processes know it.
 	TaskDir string `json:"task_dir,omitempty"`
+	// Group is the task's own cgroup, Cgroups are others that it was put in.
+	Group   cgroup.Group `json:"group,omitzero"`
+	Cgroups []string     `json:"cgroups,omitempty"`
 	// Needs are of an attached task, which may go on on another machine.
 	Needs *needs.Files `json:"needs,omitempty"`
 	// PerfData are the counters of Java virtual machines.
@@ -105,6 +109,7 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 		return saved{}, err
 	}
 	spec := t.life.spec()
+	sv.Group, sv.Cgroups = spec.Own, spec.Cgroups
 	markLogs(files, spec)
 	if spec.Attached {
 		if err := sv.describeNeeds(tree); err != nil { // then it can be restored here only
@@ -117,6 +122,20 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 	sv.IDs = slices.Sorted(maps.Keys(ids))
 	sv.Files = slices.SortedFunc(maps.Values(files), func(a, b openFile) int { return strings.Compare(a.Path, b.Path) })
 	return sv, nil
+}
+
+// groups returns the cgroups of now by those of the checkpoint. Programs read in them how
+// much they may have, a Java virtual machine again and again.
+func (sv *saved) groups(now proc.Spec) map[string]string {
+	groups := sv.Group.Replaced(now.Own)
+	for _, was := range sv.Cgroups {
+		for _, is := range now.Cgroups {
+			if filepath.Dir(is) == filepath.Dir(was) { // of the same hierarchy, on machines that are set up alike
+				groups[was] = is
+			}
+		}
+	}
+	return groups
 }
 
 // filesForWriting adds the regular files that a process has open for writing.

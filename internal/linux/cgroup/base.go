@@ -44,6 +44,17 @@ func (g Group) Present() Group {
 	return g
 }
 
+// Replaced returns, by the directories of g, those of the same controllers in now.
+func (g Group) Replaced(now Group) map[string]string {
+	by := make(map[string]string, len(controllers))
+	for _, c := range controllers {
+		if was, is := *g.field(c), *now.field(c); was != "" && is != "" {
+			by[was] = is
+		}
+	}
+	return by
+}
+
 // field returns a directory of the group by its controller.
 func (g *Group) field(controller string) *string {
 	switch controller {
