@@ -74,7 +74,8 @@
 // goes, that no task is lost or in two places, that no resource is below zero or
 // above what there is, and that work is conserved: at the end every task has run
 // exactly as long as it had to, and all time of CPUs that was held is either
-// useful, or counted as reading or as waste; that page caches hold what they may, and
+// useful, or counted as reading or as waste; that no node is idle for long while a task that
+// fits waits; that nobody leaves in place of a less urgent task that could have; that page caches hold what they may, and
 // every task has read each byte of its input once, but for what a kill has thrown
 // away.
 package sim

@@ -273,6 +273,11 @@ func (e *engine) decide() error {
 	}
 	e.asking.asked(e.now, next, len(orders) == 0 && len(e.heap) == 0 && e.next == len(e.w.Tasks))
 	e.r.Counts.Decisions++
+	if e.c.Check {
+		if err := e.lessUrgentFirst(orders); err != nil {
+			return e.violated(err)
+		}
+	}
 	for i := range orders {
 		if err := e.carryOut(&orders[i]); err != nil {
 			return err

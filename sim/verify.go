@@ -10,9 +10,13 @@ import (
 // verify checks the invariants that hold at any time.
 func (e *engine) verify() error {
 	if err := e.invariants(); err != nil {
-		return fmt.Errorf("sim: invariant violated at %v under %s: %w", e.now, e.c.Policy.Policy, err)
+		return e.violated(err)
 	}
 	return nil
+}
+
+func (e *engine) violated(err error) error {
+	return fmt.Errorf("sim: invariant violated at %v under %s: %w", e.now, e.c.Policy.Policy, err)
 }
 
 func (e *engine) invariants() error {
