@@ -59,6 +59,9 @@ func VictimOrders() []VictimOrder {
 // None, as a duration, switches the rule off that the field stands for.
 const None time.Duration = -1
 
+// MinRun is the default of Config.MinRun.
+const MinRun = 5 * time.Second
+
 // Config chooses and tunes a policy. Its zero value is the policy Cost with the
 // defaults below; where zero means the default, a negative value means none.
 type Config struct {
@@ -160,7 +163,7 @@ func (c Config) resolved() Config {
 	if c.VictimOrder == "" {
 		c.VictimOrder = defaultOrder[c.Policy]
 	}
-	c.MinRun = orDefault(c.MinRun, 5*time.Second)
+	c.MinRun = orDefault(c.MinRun, MinRun)
 	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
 	c.reserve = orDefault(c.reserve, 0.1)
 	c.overlap = orDefault(c.overlap, 1)

@@ -133,6 +133,7 @@ func (e *engine) end(t *task) {
 		e.drop(t)
 	}
 	e.roster.forget(t)
+	e.stages.ended(t.spec, e.queue)
 }
 
 // drop removes the checkpoints of t from the node it is on.

@@ -147,7 +147,7 @@ func (b *backlog) fits(e *engine, n *node, held int64) (id int32, found bool) {
 		l := &b.lines[i]
 		for _, id := range l.waiting[l.head:] {
 			t := &e.w.Tasks[id]
-			if e.now-t.Submit <= patience {
+			if _, at := e.stages.place(id, t); e.now-at <= patience {
 				break
 			}
 			if float64(t.CPUs) <= n.v.CPUs+1e-9 && t.Memory <= n.v.Memory-held {

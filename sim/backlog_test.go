@@ -47,6 +47,9 @@ func TestBacklog(t *testing.T) {
 	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		w := flood(seed)
+		if seed%2 == 1 {
+			w = staged(w, seed)
+		}
 		for _, p := range policy.Names() {
 			c := easy(1+r.IntN(4), p)
 			c.Node.CPUs, c.Node.Memory = float64(2+r.IntN(6)), int64(2000+r.IntN(3000))*mb

@@ -42,6 +42,7 @@ type engine struct {
 	scheduler scheduler
 	asking    asking
 	roster    roster
+	stages    *stages
 	backlog   backlog
 	nodes     []node
 	byNode    map[headrace.NodeID]*node
@@ -85,8 +86,8 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	e := &engine{
 		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(asToday(c.Policy)),
 		asking: asking{interval: c.Interval, last: -c.Interval},
-		roster: roster{byID: map[headrace.TaskID]*task{}},
-		nodes:  make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
+		roster: roster{byID: map[headrace.TaskID]*task{}}, stages: newStages(w),
+		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
 	}
 	if c.Capacity != nil {
 		e.scheduler = capacity.New(*c.Capacity, c.Policy, c.Interval, func() time.Duration { return e.now })
@@ -186,8 +187,16 @@ func (e *engine) hang() error {
 func (e *engine) submit() {
 	i := int32(e.next)
 	e.next++
+	if !e.stages.holds(i, &e.w.Tasks[i]) {
+		e.queue(i)
+	}
+}
+
+// queue enters task i, which waits for no other, in the queue.
+func (e *engine) queue(i int32) {
 	e.asking.changed = true
 	spec := &e.w.Tasks[i]
+	e.stages.enter(i, e.now)
 	back := e.backlog.holds(spec.Priority)
 	e.roster.waiting++
 	if back {
@@ -199,11 +208,12 @@ func (e *engine) submit() {
 	}
 }
 
-// enter shows task i, which was submitted now or before.
+// enter shows task i, which came into the queue now or before.
 func (e *engine) enter(i int32) *task {
 	spec := &e.w.Tasks[i]
 	job := e.w.Jobs[spec.Job]
-	return e.roster.add(spec, i, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(int(i)+1)), spec.Submit)
+	seq, at := e.stages.place(i, spec)
+	return e.roster.add(spec, seq, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(int(i)+1)), at)
 }
 
 // happen handles an event.

@@ -10,7 +10,7 @@ import (
 // by itself, and counts processors and memory only.
 func Ignores(w *trace.Workload) []string {
 	gangs := map[int32]bool{}
-	needs, waits := 0, 0
+	needs := 0
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if t.Gang != 0 {
@@ -18,9 +18,6 @@ func Ignores(w *trace.Workload) []string {
 		}
 		if t.Need != 0 {
 			needs++
-		}
-		if t.Stage != 0 && len(w.Stages[t.Stage-1].After) > 0 {
-			waits++
 		}
 	}
 	var out []string
@@ -30,7 +27,6 @@ func Ignores(w *trace.Workload) []string {
 		}
 	}
 	add(len(gangs), "the tasks of %d gangs run independently of each other here, not together")
-	add(waits, "%d tasks that wait for others of their job begin without them here")
 	add(needs, "what %d tasks need beside processors and memory, such as GPUs, is not counted here")
 	return out
 }

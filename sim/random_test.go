@@ -49,6 +49,9 @@ func TestRandom(t *testing.T) {
 	for seed := range uint64(runs) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		w := random(seed, 60+r.IntN(100))
+		if seed%3 == 0 {
+			w = staged(w, seed)
+		}
 		pick := func(values ...int64) int64 { return values[r.IntN(len(values))] }
 		for _, p := range policy.Names() {
 			c := easy(1+r.IntN(4), p)

@@ -24,13 +24,13 @@ type roster struct {
 	spareOrder []*task
 }
 
-// add enters a task of the number seq that was submitted at a time, and waits.
+// add enters a task of the number seq that came into the queue at a time, and waits.
 func (r *roster) add(spec *trace.Task, seq int32, job headrace.JobID, id headrace.TaskID, at time.Duration) *task {
 	if len(r.view.Tasks) == cap(r.view.Tasks) {
 		r.pack(len(r.order))
 	}
 	t := r.slot()
-	t.spec, t.seq, t.band, t.since, t.left = spec, seq, band(spec.Priority), at, at
+	t.spec, t.seq, t.band, t.queued, t.since, t.left = spec, seq, band(spec.Priority), at, at, at
 	t.peak, t.grows = spec.Memory, time.Duration(float64(spec.Grow)*float64(time.Second))
 	t.at = len(r.order)
 	r.order = append(r.order, t)

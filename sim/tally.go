@@ -182,7 +182,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	y.ended++
 	y.r.Work.Useful += t.spent(spec.Run)
 	b := &y.bands[t.band]
-	response = (y.clock.now - spec.Submit).Seconds()
+	response = (y.clock.now - t.queued).Seconds()
 	b.tasks++
 	b.mark(y.jobs, t, response)
 	b.perTask = append(b.perTask, float32(response))

@@ -40,8 +40,10 @@ type task struct {
 	slot int32
 	gen  uint32
 	node *node // nil while it is nowhere
-	// seq is its number in the workload, in order of submission.
+	// seq is its number in order of submission, which is when nobody is left that it waits
+	// for: queued.
 	seq     int32
+	queued  time.Duration
 	band    uint8
 	started bool // at least once
 

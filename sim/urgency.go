@@ -105,5 +105,9 @@ func (t *task) leavesFor(by headrace.Mechanism, v *task) bool {
 // promised when it came to run, nor the last checkpoint, which would have to be read again.
 func (e *engine) mayLeave(t *task) bool {
 	v, c := t.v, &e.c.Policy
-	return v.Checkpoint == nil && v.Running >= max(c.MinRun, v.Waited/10)+v.Progress.Lost
+	minRun := c.MinRun
+	if minRun == 0 {
+		minRun = policy.MinRun
+	}
+	return v.Checkpoint == nil && v.Running >= max(minRun, v.Waited/10)+v.Progress.Lost
 }

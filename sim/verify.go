@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -33,7 +34,7 @@ func (e *engine) invariants() error {
 		if v := t.v; v != &e.roster.view.Tasks[i] || t.at != i || e.roster.byID[v.ID] != t || e.roster.slots[t.slot] != t {
 			return fmt.Errorf("%s is not where it should be", v.ID)
 		}
-		if err := t.verify(e.clock); err != nil {
+		if err := cmp.Or(t.verify(e.clock), e.stages.verify(t, e.w)); err != nil {
 			return err
 		}
 		if e.files != nil {
@@ -50,8 +51,8 @@ func (e *engine) invariants() error {
 	}
 	tasks, coming, ended := len(e.w.Tasks), len(e.w.Tasks)-e.next, e.tally.ended
 	alive, waiting = alive+e.backlog.tasks, waiting+e.backlog.tasks
-	if alive+ended+coming != tasks || waiting != e.roster.waiting {
-		return fmt.Errorf("of %d tasks %d are to come, %d are here and %d have ended; %d wait, counted as %d", tasks, coming, alive, ended, waiting, e.roster.waiting)
+	if alive+ended+coming+e.stages.tasks != tasks || waiting != e.roster.waiting {
+		return fmt.Errorf("of %d tasks %d are to come, %d are held back, %d are here and %d have ended; %d wait, counted as %d", tasks, coming, e.stages.tasks, alive, ended, waiting, e.roster.waiting)
 	}
 	for i := range e.nodes {
 		if err := uses[i].verify(&e.nodes[i]); err != nil {
