@@ -146,6 +146,9 @@ const (
 	mostTime  = 100 * year
 )
 
+// Takes reports whether t fits on an empty node.
+func (n *Node) Takes(t *trace.Task) bool { return float64(t.CPUs) <= n.CPUs && t.Memory <= n.Memory }
+
 // check says why w cannot be run on the nodes of c.
 func (c Config) check(w *trace.Workload) error {
 	if len(w.Tasks) == 0 {
@@ -165,7 +168,7 @@ func (c Config) check(w *trace.Workload) error {
 		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
 			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
 		}
-		if float64(t.CPUs) > c.Node.CPUs || t.Memory > c.Node.Memory {
+		if !c.Node.Takes(t) {
 			big++
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}
@@ -178,7 +181,7 @@ func (c Config) check(w *trace.Workload) error {
 		return fmt.Errorf("sim: the workload would take about %.0f years: the simulator's clock has %.0f", took/year.Seconds(), mostTime.Hours()/year.Hours())
 	}
 	if big > 0 {
-		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much",
+		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much, or leave these tasks out (--skip-too-large)",
 			big, len(w.Tasks), cpus, memory>>20, c.Node.CPUs, c.Node.Memory>>20)
 	}
 	return c.checkReading(w)

@@ -39,6 +39,9 @@ type OpenOptions struct {
 	// DefaultMaxTasks.
 	MaxTasks int
 
+	// Rules give tasks priorities by who submitted them and by the names of their jobs.
+	Rules workload.Rules
+
 	// Given is for the formats that have no options of their own.
 	Given workload.Given
 
@@ -101,6 +104,14 @@ func read(ctx context.Context, source string, o OpenOptions, part workload.Part,
 	if o.From < 0 || o.For < 0 || o.MaxTasks < 0 {
 		return workload.About{}, fmt.Errorf("trace: a window from %v for %v, %d tasks at most: want no negative values", o.From, o.For, o.MaxTasks)
 	}
+	if err := o.Rules.Check(); err != nil {
+		return workload.About{}, err
+	}
+	var ruled *workload.Ruled
+	if len(o.Rules) > 0 {
+		ruled = o.Rules.Over(to)
+		part.Names, to = true, ruled
+	}
 	m := input.NewMeter(ctx, o.Progress)
 	var a workload.About
 	err := ctx.Err()
@@ -130,6 +141,11 @@ func read(ctx context.Context, source string, o OpenOptions, part workload.Part,
 	m.Done()
 	if a.Name == "" {
 		a.Name = source
+	}
+	if ruled != nil {
+		for _, rule := range ruled.Unused() {
+			a.Note("no task is under the rule %v", rule)
+		}
 	}
 	return a, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type simFlags struct {
 	policies, storage []string
 	media             string
 	cluster           clusterFlags
+	wanted            load
+	skipTooLarge      bool
+	nodesFor          string
 	jobs              uint
 	html, json        string
 	csv, cdf          string
@@ -72,7 +76,10 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.storage, "storage", nil, "the `MEDIA` that checkpoints are kept on: "+strings.Join(sim.DefaultMeasurements().Names(), ", ")+" (default: "+strings.Join(usualMedia, ", ")+")")
 	flags.StringVar(&f.media, "media", "", "a `FILE` with measurements of storage, to take instead of those that come with this program")
 	f.cluster.define(cmd)
+	flags.StringVar(&f.nodesFor, "nodes-for", "", "find how few nodes are enough for a `GOAL` such as 'production 95% < 10m'")
 	f.load.define(cmd)
+	flags.Var(&f.wanted, "load", "stretch the times between submissions so that tasks ask for this share of the CPUs, such as 90%")
+	flags.BoolVar(&f.skipTooLarge, "skip-too-large", false, "leave out tasks that fit on no node")
 	flags.UintVar(&f.jobs, "jobs", 0, "run this `NUMBER` at a time (default: as many as there are processors)")
 	flags.StringVar(&f.html, "out", "", "a `FILE` for the page")
 	flags.StringVar(&f.json, "json", "", "a `FILE` for all results, from which --from makes the report again")
@@ -91,11 +98,17 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 		return err
 	}
 	s := simulation{run: sim.Run}
-	if s.groups, err = f.plan(measured); err != nil {
-		return err
-	}
 	config, err := f.cluster.config(changed)
 	if err != nil {
+		return err
+	}
+	var wanted *goal
+	if f.nodesFor != "" {
+		if wanted, err = f.search(changed); err != nil {
+			return err
+		}
+	}
+	if s.groups, err = f.plan(measured); err != nil {
 		return err
 	}
 	if err := f.checkFiles(); err != nil {
@@ -112,14 +125,29 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	if err := config.Validate(); err != nil {
 		return cli.UsageErrorf("%w", err)
 	}
+	notes, err := f.adjust(s.workload, &config)
+	if err != nil {
+		return err
+	}
+	a.notes(notes)
 	s.configure = func(r simRun) (sim.Config, error) {
 		c := config
 		c.Policy.Policy = r.policy
+		if r.nodes > 0 {
+			c.Nodes = r.nodes
+		}
 		err := measured.Apply(&c, r.medium)
 		return c, err
 	}
 	s.jobs = f.runsAtATime(len(s.groups))
-	results, failed := a.watched(ctx, &s)
+	results, failed := a.watched(ctx, &s, func() ([]*sim.Result, error) {
+		if wanted == nil {
+			return s.results(ctx)
+		}
+		tried, found, err := s.findNodes(ctx, *wanted, config.Nodes)
+		a.notes(found)
+		return tried, err
+	})
 	if len(results) == 0 {
 		return nothingWritten(ctx, failed)
 	}
@@ -141,7 +169,20 @@ func (f *simFlags) plan(measured sim.Measurements) ([][]simRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return planRuns(policies, media), nil
+	if len(f.cluster.sizes) < 2 {
+		return planRuns(policies, media), nil
+	}
+	var groups [][]simRun
+	for _, group := range planRuns(policies, media) {
+		for _, nodes := range f.cluster.sizes {
+			sized := slices.Clone(group)
+			for i := range sized {
+				sized[i].nodes = nodes
+			}
+			groups = append(groups, sized)
+		}
+	}
+	return groups, nil
 }
 
 // runsAtATime returns how many groups of runs the machine has processors for. Memory is
@@ -153,13 +194,33 @@ func (f *simFlags) runsAtATime(groups int) int {
 	return min(runtime.GOMAXPROCS(0), groups)
 }
 
+// search returns what --nodes-for asks for, and chooses what is compared by it.
+func (f *simFlags) search(changed func(string) bool) (*goal, error) {
+	g, err := parseGoal(f.nodesFor)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(f.cluster.sizes) > 1:
+		return nil, cli.UsageErrorf("--nodes-for finds the number of nodes: give one number of --nodes to begin with, or none")
+	case f.wanted > 0:
+		return nil, cli.UsageErrorf("--load is a share of a cluster whose size --nodes-for is to find: leave one of them out")
+	}
+	if !changed("policy") {
+		f.policies = enoughPolicies
+	}
+	if !changed("storage") {
+		f.storage = enoughMedia
+	}
+	return &g, nil
+}
+
 // watched runs a simulation, and shows how far it is.
-func (a simVerbs) watched(ctx context.Context, s *simulation) ([]*sim.Result, error) {
+func (a simVerbs) watched(ctx context.Context, s *simulation, run func() ([]*sim.Result, error)) ([]*sim.Result, error) {
 	bar := a.bar()
 	defer bar.Done()
 	s.watch = &simWatch{bar: bar, out: a.err, now: time.Now}
 	for _, group := range s.groups {
 		s.watch.todo += len(group)
 	}
-	return s.results(ctx)
+	return run()
 }

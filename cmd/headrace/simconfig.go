@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 // clusterFlags are the cluster and how it is run; what is not said is what the
 // trace says, or sim.DefaultConfig.
 type clusterFlags struct {
-	nodes                              uint
+	nodes                              []string
+	sizes                              []int // of --nodes
 	cores                              slots
 	memory, swap, swapRate, store, net cli.Size
 	swapGiven                          bool
@@ -41,7 +43,7 @@ type clusterFlags struct {
 func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	d := sim.DefaultConfig()
-	flags.UintVar(&f.nodes, "nodes", 0, "the cluster has this `NUMBER` of nodes (default: as the trace says)")
+	flags.StringSliceVar(&f.nodes, "nodes", nil, "the cluster has this `NUMBER` of nodes; several: each is tried (default: as the trace says)")
 	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
 	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
 	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default: as much as it has memory)")
@@ -120,7 +122,7 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	case c.Reading.Buffer > c.Reading.Cache:
 		return c, cli.UsageErrorf("--warm %s is more than the page cache, --cache %s", sizeText(c.Reading.Buffer), sizeText(c.Reading.Cache))
 	}
-	err := f.schedule(&c, changed)
+	err := errors.Join(f.schedule(&c, changed), f.parseNodes())
 	if err != nil {
 		return c, err
 	}
@@ -131,6 +133,20 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 		return c, cli.UsageErrorf("%w", err)
 	}
 	return c, nil
+}
+
+// parseNodes reads --nodes.
+func (f *clusterFlags) parseNodes() error {
+	for _, text := range f.nodes {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return cli.UsageErrorf("--nodes %q: want a number of nodes, or several with commas between them, such as 10,20,40", text)
+		}
+		if !slices.Contains(f.sizes, n) {
+			f.sizes = append(f.sizes, n)
+		}
+	}
+	return nil
 }
 
 // The values of --scheduler.
@@ -179,8 +195,8 @@ func (f *clusterFlags) schedule(c *sim.Config, changed func(string) bool) (err e
 // place says what cluster it is: the one that the trace ran on, but for what was given.
 func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
 	c.Nodes, c.Node.CPUs, c.Node.Memory = on.Nodes, on.CPUs, on.Memory
-	if f.nodes > 0 {
-		c.Nodes = int(f.nodes)
+	if len(f.sizes) > 0 {
+		c.Nodes = f.sizes[0]
 	}
 	if f.cores > 0 {
 		c.Node.CPUs = float64(f.cores)

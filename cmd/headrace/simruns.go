@@ -20,13 +20,19 @@ type simRun struct {
 	medium string
 	// alone: the medium makes no difference.
 	alone bool
+	// nodes is how many there are; 0: as many as in every run.
+	nodes int
 }
 
 func (r simRun) String() string {
-	if r.alone {
-		return string(r.policy)
+	name := string(r.policy)
+	if !r.alone {
+		name += " on " + r.medium
 	}
-	return fmt.Sprintf("%s on %s", r.policy, r.medium)
+	if r.nodes > 0 {
+		name += ", " + nodesText(r.nodes)
+	}
+	return name
 }
 
 // planRuns returns what has to be run to compare the policies on the media, in the
@@ -133,12 +139,11 @@ func (s *simulation) group(ctx context.Context, group []simRun, add func(*sim.Re
 		if ctx.Err() != nil {
 			break
 		}
-		result, err := s.one(ctx, run)
+		result, err := s.one(ctx, run, func(r *sim.Result) { add(r, nil) })
 		if err != nil {
 			add(nil, &runFailure{run, err})
 			continue
 		}
-		add(result, nil)
 		if i == 0 && !result.UsesMedium {
 			s.watch.skip(len(group) - 1)
 			break
@@ -167,13 +172,17 @@ func (e groupEnd) err() error {
 	return errors.Join(errs...)
 }
 
-func (s *simulation) one(ctx context.Context, run simRun) (*sim.Result, error) {
+// one does a run. Its result is kept before it is said that it has ended.
+func (s *simulation) one(ctx context.Context, run simRun, keep func(*sim.Result)) (*sim.Result, error) {
 	config, err := s.configure(run)
 	if err != nil {
 		return nil, err
 	}
 	watched := s.watch.begin(run)
 	result, err := s.run(ctx, s.workload, config, func(p sim.Progress) { s.watch.at(watched, p) })
+	if err == nil {
+		keep(result)
+	}
 	s.watch.end(watched, result)
 	return result, err
 }

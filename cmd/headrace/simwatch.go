@@ -65,6 +65,13 @@ func (w *simWatch) end(a *activeRun, r *sim.Result) {
 	w.show()
 }
 
+// more says that there is one run more than was known.
+func (w *simWatch) more() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.todo++
+}
+
 // skip says that n of the runs are not needed.
 func (w *simWatch) skip(n int) {
 	w.mu.Lock()

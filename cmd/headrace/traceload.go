@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (f *loadFlags) define(cmd *cobra.Command) {
 }
 
 func (f *givenFlags) define(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.priorities, "priority-of", nil, "the priority of a queue, partition, QOS or priority class, as `NAME=PRIORITY`; may be repeated")
+	flags.StringArrayVar(&f.priorities, "priority-by", nil, "priorities `BY` queue:NAME=PRIORITY, user:PATTERN=PRIORITY or name:PATTERN=PRIORITY, that of the job; the first that matches; @FILE: a line for each; may be repeated")
 	flags.Var(&f.cores, "machine-cores", "google2019: the CPUs of the largest machine, of which requests are shares (default 32)")
 	flags.Var(&f.memory, "machine-memory", "google2019, alibaba2018: its memory (default 128G)")
 }
@@ -211,7 +212,7 @@ func (f *loadFlags) options(source string) (trace.OpenOptions, error) {
 	if o.Yarn.Queues, err = prioritiesOf("yarn-queue", f.yarn.queues); err != nil {
 		return o, err
 	}
-	if o.Given.Priorities, err = prioritiesOf("priority-of", f.given.priorities); err != nil {
+	if err = f.given.rules(source, &o); err != nil {
 		return o, err
 	}
 	if f.yarn.zone != "" {
@@ -256,12 +257,67 @@ func about(formats, format string) bool {
 var aboutFormats = map[string]string{
 	"scale": "synthetic",
 	"grow":  "all formats but synthetic", "dirty": "all formats but synthetic",
-	"priority-of":   "swf, slurm, sls, rumen and kubernetes",
 	"machine-cores": "google2019", "machine-memory": "google2019 and alibaba2018",
 	"google2011-cores": "google2011", "google2011-memory": "google2011",
 	"swim-block": "swim", "swim-reduce": "swim", "swim-rate": "swim", "swim-start": "swim", "swim-cores": "swim",
 	"swim-memory": "swim", "swim-priority": "swim", "swim-small-priority": "swim", "swim-small": "swim",
 	"yarn-queue": "yarn", "yarn-priority": "yarn", "yarn-zone": "yarn",
+}
+
+// withQueues are the formats in which jobs have queues, partitions, QOS or priority classes.
+const withQueues = "swf, slurm, sls, rumen, kubernetes and yarn"
+
+// rules reads --priority-by.
+func (f *givenFlags) rules(source string, o *trace.OpenOptions) error {
+	lines, err := linesOf(f.priorities)
+	if err != nil {
+		return err
+	}
+	o.Given.Priorities = map[string]headrace.Priority{}
+	for _, line := range lines {
+		by, rest, _ := strings.Cut(line, ":")
+		at := strings.LastIndexByte(rest, '=')
+		if at <= 0 || by != "queue" && by != "user" && by != "name" {
+			return cli.UsageErrorf("--priority-by %q: want queue:NAME=PRIORITY, user:PATTERN=PRIORITY or name:PATTERN=PRIORITY, such as user:alice=production", line)
+		}
+		var p priority
+		if err := p.Set(rest[at+1:]); err != nil {
+			return cli.UsageErrorf("--priority-by %q: %w", line, err)
+		}
+		if by != "queue" {
+			o.Rules = append(o.Rules, workload.Rule{ByUser: by == "user", Pattern: rest[:at], Priority: headrace.Priority(p)})
+			continue
+		}
+		if format, _, _ := strings.Cut(source, ":"); !about(withQueues, format) {
+			return cli.UsageErrorf("--priority-by %q: there are queues in %s; the trace is %s", line, withQueues, source)
+		}
+		o.Given.Priorities[rest[:at]], o.Yarn.Queues[rest[:at]] = headrace.Priority(p), headrace.Priority(p)
+	}
+	if err := o.Rules.Check(); err != nil {
+		return cli.UsageErrorf("--priority-by: %w", err)
+	}
+	return nil
+}
+
+// linesOf returns the values of a flag, with the lines of a file in place of @FILE.
+func linesOf(values []string) (lines []string, err error) {
+	for _, v := range values {
+		path, isFile := strings.CutPrefix(v, "@")
+		if !isFile {
+			lines = append(lines, v)
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, cli.UsageErrorf("--priority-by %s: %w", v, err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines, nil
 }
 
 // prioritiesOf reads the values of a flag that gives priorities to queues.
