@@ -32,6 +32,7 @@ type simFlags struct {
 	jobs              uint
 	html, json        string
 	csv, cdf          string
+	tradeoff          string
 	from              string
 }
 
@@ -85,6 +86,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.json, "json", "", "a `FILE` for all results, from which --from makes the report again")
 	flags.StringVar(&f.csv, "csv", "", "a `FILE` for the figures as CSV, a row for each run")
 	flags.StringVar(&f.cdf, "cdf", "", "a `FILE` for the distributions of response as CSV")
+	flags.StringVar(&f.tradeoff, "tradeoff", "", "a `FILE` for a picture of waste against response, as SVG")
 	flags.StringVar(&f.from, "from", "", "run nothing: report on this `FILE`, written by --json")
 	completeLists(cmd, "policy", cli.Texts(policy.Names())...)
 	completeLists(cmd, "storage", sim.DefaultMeasurements().Names()...)

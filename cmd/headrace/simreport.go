@@ -42,6 +42,7 @@ func (f *simFlags) files(results []*sim.Result, about page.About) []outFile {
 		{"--out", f.html, func(w io.Writer) error { return page.Page(results, about).WriteHTML(w) }},
 		{"--json", f.json, func(w io.Writer) error { return page.WriteJSON(w, results, about) }},
 		{"--csv", f.csv, func(w io.Writer) error { return page.WriteCSV(w, results) }},
+		{"--tradeoff", f.tradeoff, func(w io.Writer) error { return page.WriteTradeoff(w, results) }},
 		{"--cdf", f.cdf, func(w io.Writer) error { return page.WriteCDFs(w, results) }},
 	} {
 		if o.path != "" {
@@ -68,7 +69,7 @@ func (f *simFlags) checkFiles() error {
 
 // simFrom reports on results of before.
 func (a simVerbs) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) error {
-	report := []string{"from", "out", "json", "csv", "cdf", "format", "state-dir"}
+	report := []string{"from", "out", "json", "csv", "cdf", "tradeoff", "format", "state-dir"}
 	var needless []string
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(report, flag.Name) {

@@ -15,7 +15,7 @@ func (s set) responseSection(p *report.Page) {
 	}
 	var blocks []report.Block
 	if len(s.results) > 1 {
-		blocks = append(blocks, report.Block{Bars: s.responseBars()})
+		blocks = append(blocks, report.Block{Bars: s.responseBars()}, report.Block{Panes: s.tradeoff()})
 	}
 	blocks = append(blocks, report.Block{Panes: s.responsePanes()})
 	for _, t := range s.responseTables() {
