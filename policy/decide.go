@@ -40,6 +40,7 @@ type Planner struct {
 
 	orders  []headrace.Order
 	keeping keeping
+	marks   marks
 
 	explain bool
 	notes   []Note
@@ -67,18 +68,6 @@ func (p *Planner) meet(t *books.Task) {
 // the call. The orders are valid until the next call.
 func (p *Planner) Decide(v *headrace.View) []headrace.Order { return p.DecideFirst(v, nil) }
 
-// A Mark stands for tasks that a view leaves out: those behind a task in the queue, of its
-// priority, which have no input and have not been begun either.
-type Mark struct {
-	// Task is the index in the view of the task that they are behind.
-	Task int
-	// CPUs is the least that one of them asks for.
-	CPUs float64
-	// Spent is the answer: nothing could be done for any of them, and they would change
-	// nothing for others, so that the orders are those for the whole.
-	Spent bool
-}
-
 // DecideFirst decides as Decide does about a view that leaves out tasks for which the marks
 // stand, and fills in the answers. Where one is not spent the view is to be made longer, and
 // the orders mean nothing.
@@ -87,34 +76,17 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	for _, u := range queue {
 		u.Served = u.Room != "" && p.redeem(u)
 	}
-	least := headrace.MaxPriority + 1
-	for _, n := range p.fleet.Every {
-		least = min(least, n.Lowest)
-	}
+	p.marks.load(marks, v, p.ageing)
 	for _, w := range queue {
+		got := served
 		if !w.Served {
-			if u := w.Next(p.fleet); !p.hopeless(u.Task) {
-				p.place(u)
+			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
+				got = p.place(w)
 			}
 		}
-		for i := range marks {
-			if m := &marks[i]; m.Task == w.Index {
-				m.Spent = p.spent(m.CPUs) && (p.c.Policy == Wait || w.Priority <= least)
-			}
-		}
+		p.marks.pass(w.Task, got)
 	}
 	return p.orders
-}
-
-// spent reports whether no task that asks for so many CPUs could start now or later without
-// somebody's leaving, nor have room kept for it. It stays so for what is behind in the
-// queue.
-func (p *Planner) spent(cpus float64) bool {
-	kept := p.keeping.anywhere
-	if len(p.fleet.Nodes) == 1 {
-		kept = p.fleet.Nodes[0].Kept != nil
-	}
-	return kept && !p.fleet.AnyCPUs(cpus)
 }
 
 // begin takes in v, relieves its nodes, and lines up the tasks that wait.
@@ -153,27 +125,36 @@ func (p *Planner) reserve(u *books.Task, n *books.Node) {
 	p.fleet.Touch(n)
 }
 
+// outcome is what a decision has brought a waiting task.
+type outcome uint8
+
+const (
+	nothing  outcome = iota
+	served           // a place, or one that others are leaving
+	roomMade         // others leave for it, or it leaves
+)
+
 // place decides about one waiting task: start it, let it wait for room that is on
 // its way, make room, or keep room.
-func (p *Planner) place(w *queue.Waiter) {
+func (p *Planner) place(w *queue.Waiter) outcome {
 	u := w.Task
 	if u.Order > 0 || u.Settled {
 		p.note(u, "its memory is needed by a more urgent task")
-		return
+		return nothing
 	}
 	now, s := p.fleet.Find(u)
 	if now != nil {
 		p.start(w, now)
-		return
+		return served
 	}
 	if p.fleet.Nowhere(u, s) {
 		p.noteNowhere(u)
-		return
+		return nothing
 	}
 	if n := p.fleet.FitsLater(u, s); n != nil {
 		p.reserve(u, n)
 		p.note(u, "room is being made on ", string(n.ID))
-		return
+		return served
 	}
 	if way := p.search(u, s); way != nil {
 		if way.Waits() {
@@ -183,12 +164,13 @@ func (p *Planner) place(w *queue.Waiter) {
 			p.reserve(u, way.Node)
 		}
 		p.notePlan(u, way)
-		return
+		return roomMade
 	}
 	if u.State == headrace.Suspended && p.c.Policy.Checkpoints() && p.moveOn(u) {
-		return
+		return roomMade
 	}
 	p.block(u, s)
+	return nothing
 }
 
 // hopeless reports whether it is known without looking that nothing can be done for u,

@@ -1,23 +1,28 @@
 package sim
 
 import (
+	"sort"
 	"time"
 
 	"headrace"
 	"headrace/policy"
+	"headrace/trace"
 )
 
-// backlog is the tasks that were submitted and that the policy is not shown: of each
-// priority those that came last, as long as nothing can be done for them anyway. Where
-// much more is submitted than can run, a decision takes no longer by what waits.
+// backlog is the tasks that were submitted and that the policy is not shown: of those that
+// are alike the ones behind the first for which nothing can be done. Where much more is
+// submitted than can run, a decision takes no longer by what waits.
 type backlog struct {
 	roster *roster
+	stages *stages
+	w      *trace.Workload
 	// show enters a task of the workload in the roster.
 	show func(i int32) *task
 	// off: all tasks are shown.
 	off bool
 
-	lines [headrace.MaxPriority + 1]line
+	lines map[shape]*line
+	order []*line // of lines, the oldest first
 	// tasks is how many there are.
 	tasks int
 	// marks and batch are of one decision: what it is asked, and what is to be shown.
@@ -25,103 +30,126 @@ type backlog struct {
 	batch []int32
 }
 
-// line is the tasks of one priority, in order of submission.
+// shape is what tasks have in common between which a decision makes no difference but by
+// the time of their submission.
+type shape struct {
+	priority headrace.Priority
+	cpus     float32
+	memory   int64
+}
+
+func shapeOf(t *trace.Task) shape { return shape{t.Priority, t.CPUs, t.Memory} }
+
+// line is the tasks of one shape that are not shown, in order of submission.
 type line struct {
+	shape
 	// waiting are indexes into the tasks of the workload, those before head shown.
 	waiting []int32
 	head    int
-	// newest is the last that was shown, of number seq. Whatever is behind it comes after
-	// it in the queue for as long as it has not been started.
+	// newest is the last that was shown, of number seq.
 	newest *task
 	seq    int32
-	// least is the least that a task of the line has asked for, in CPUs.
-	least float64
+	// more is how many are shown next in this decision.
+	more int
 }
 
-// enough waiting tasks are shown whatever may be done for them, beside as many as do not
-// wait: a decision that looks at these anyway is not to be made twice to spare a few.
-const enough = 256
+// enough waiting tasks, and a quarter of those that do not wait, are shown whatever may be
+// done for them: a decision that looks at so many anyway is not to be made twice to spare
+// a few.
+const enough = 64
 
 // newBacklog returns the backlog of e. It stays empty where not showing a task could change
 // something: whoever observes the scheduler sees all, inputs in memory change the order, and
 // with cost a task that waits may count on what known shares will free.
 func newBacklog(e *engine) backlog {
 	return backlog{
-		roster: &e.roster, show: e.enter,
+		roster: &e.roster, stages: e.stages, w: e.w, show: e.enter, lines: map[shape]*line{},
 		off: e.c.Capacity != nil || e.c.Observe != nil || len(e.w.Files) > 0 || e.c.KnowShare && e.c.Policy.Policy == policy.Cost,
 	}
-}
-
-// holds reports whether a task of that priority that is submitted now is not shown.
-func (b *backlog) holds(p headrace.Priority) bool {
-	return b.lines[p].len() > 0 || !b.off && b.waiting() >= enough+b.active()
 }
 
 // waiting and active return how many of the tasks that are shown wait, and how many do not.
 func (b *backlog) waiting() int { return b.roster.waiting - b.tasks }
 func (b *backlog) active() int  { return len(b.roster.order) - b.roster.gone - b.waiting() }
 
-func (l *line) len() int { return len(l.waiting) - l.head }
-
-// add enters task i of the workload.
-func (b *backlog) add(i int32, p headrace.Priority, cpus float64) {
-	l := &b.lines[p]
-	if l.len() == 0 {
-		l.waiting, l.head, l.least = l.waiting[:0], 0, cpus
+// add takes in task i of the workload, which was submitted now, and reports whether it
+// did: it is shown at once otherwise.
+func (b *backlog) add(i int32) bool {
+	if b.off {
+		return false
 	}
-	l.least = min(l.least, cpus)
+	k := shapeOf(&b.w.Tasks[i])
+	l := b.lines[k]
+	if l == nil {
+		if b.waiting() < enough+b.active()/4 {
+			return false
+		}
+		l = &line{shape: k}
+		b.lines[k], b.order = l, append(b.order, l)
+	}
 	l.waiting = append(l.waiting, i)
 	b.tasks++
-}
-
-// mark returns the newest task of l that is shown and was never started, or nil.
-func (l *line) mark() *task {
-	if t := l.newest; t != nil && t.seq == l.seq && !t.started {
-		return t
-	}
-	return nil
+	return true
 }
 
 // decide has the planner decide about as much of the queue as it can do something about: it
 // shows it more until nothing can be done for the rest. What is decided is what it would
 // decide if it saw all.
 func (b *backlog) decide(p *policy.Planner, now time.Duration) []headrace.Order {
-	more := max(enough/8, b.active()/8)
-	for i := range b.lines {
-		if l := &b.lines[i]; l.len() > 0 && l.mark() == nil {
-			b.take(l, more)
+	for _, l := range b.order {
+		l.more = 1
+		if t := l.newest; t == nil || t.seq != l.seq || t.started {
+			b.take(l)
 		}
 	}
-	b.showBatch(now)
-	for ; ; more *= 2 {
+	for {
+		b.showBatch(now)
 		b.marks = b.marks[:0]
-		for i := range b.lines {
-			if l := &b.lines[i]; l.len() > 0 {
-				b.marks = append(b.marks, policy.Mark{Task: l.newest.at, CPUs: l.least})
-			}
+		for _, l := range b.order {
+			b.marks = append(b.marks, b.mark(l, now))
 		}
 		orders := p.DecideFirst(&b.roster.view, b.marks)
-		for i := range b.marks {
+		for i, l := range b.order {
 			if !b.marks[i].Spent {
-				b.take(&b.lines[b.roster.view.Tasks[b.marks[i].Task].Priority], more)
+				b.take(l)
 			}
 		}
 		if len(b.batch) == 0 {
 			return orders
 		}
-		b.showBatch(now)
 	}
 }
 
-// take has so many of l shown.
-func (b *backlog) take(l *line, n int) {
-	n = min(n, l.len())
+// mark returns what stands for l.
+func (b *backlog) mark(l *line, now time.Duration) policy.Mark {
+	seq, at := b.place(l.waiting[l.head])
+	order := b.roster.order
+	before := sort.Search(len(order), func(i int) bool {
+		for i < len(order) && order[i] == nil {
+			i++
+		}
+		return i == len(order) || order[i].seq > seq
+	})
+	return policy.Mark{Task: l.newest.at, Before: before, Waiting: now - at}
+}
+
+// place returns the place in the queue of task i, and when it came there.
+func (b *backlog) place(i int32) (int32, time.Duration) { return b.stages.place(i, &b.w.Tasks[i]) }
+
+// take has the next of l shown: twice as many each time.
+func (b *backlog) take(l *line) {
+	n := min(l.more, len(l.waiting)-l.head)
 	b.batch = append(b.batch, l.waiting[l.head:l.head+n]...)
 	l.head += n
 	b.tasks -= n
+	l.more *= 2
+	if l.head > 1024 && l.head > len(l.waiting)/2 {
+		l.waiting = append(l.waiting[:0], l.waiting[l.head:]...)
+		l.head = 0
+	}
 }
 
-// showBatch shows what was taken.
+// showBatch shows what was taken, and forgets the lines of which nothing is left.
 func (b *backlog) showBatch(now time.Duration) {
 	if len(b.batch) == 0 {
 		return
@@ -132,27 +160,31 @@ func (b *backlog) showBatch(now time.Duration) {
 		if first == nil {
 			first = t
 		}
-		l := &b.lines[t.spec.Priority]
+		l := b.lines[shapeOf(t.spec)]
 		l.newest, l.seq = t, t.seq
 		t.refresh(now, false)
 	}
 	b.batch = b.batch[:0]
 	b.roster.merge(first.at)
+	left := b.order[:0]
+	for _, l := range b.order {
+		if l.head == len(l.waiting) {
+			delete(b.lines, l.shape)
+		} else {
+			left = append(left, l)
+		}
+	}
+	clear(b.order[len(left):])
+	b.order = left
 }
 
 // fits returns a task that is not shown, has waited for longer than patience and could run
 // on n, where tasks hold so much memory.
-func (b *backlog) fits(e *engine, n *node, held int64) (id int32, found bool) {
-	for i := range b.lines {
-		l := &b.lines[i]
-		for _, id := range l.waiting[l.head:] {
-			t := &e.w.Tasks[id]
-			if _, at := e.stages.place(id, t); e.now-at <= patience {
-				break
-			}
-			if float64(t.CPUs) <= n.v.CPUs+1e-9 && t.Memory <= n.v.Memory-held {
-				return id, true
-			}
+func (b *backlog) fits(now time.Duration, n *node, held int64) (id int32, found bool) {
+	for _, l := range b.order {
+		id := l.waiting[l.head]
+		if _, at := b.place(id); now-at > patience && float64(l.cpus) <= n.v.CPUs+1e-9 && l.memory <= n.v.Memory-held {
+			return id, true
 		}
 	}
 	return 0, false

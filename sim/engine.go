@@ -195,12 +195,10 @@ func (e *engine) submit() {
 // queue enters task i, which waits for no other, in the queue.
 func (e *engine) queue(i int32) {
 	e.asking.changed = true
-	spec := &e.w.Tasks[i]
 	e.stages.enter(i, e.now)
-	back := e.backlog.holds(spec.Priority)
+	back := e.backlog.add(i)
 	e.roster.waiting++
 	if back {
-		e.backlog.add(i, spec.Priority, float64(spec.CPUs))
 		return
 	}
 	if t := e.enter(i); e.files != nil {

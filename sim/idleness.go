@@ -41,7 +41,7 @@ func (s *idleness) verify(e *engine, uses []use) error {
 	}
 	for i := range e.nodes {
 		if n := &e.nodes[i]; s.since[i] >= 0 && e.now-s.since[i] > patience {
-			if id, found := e.backlog.fits(e, n, uses[i].memory); found {
+			if id, found := e.backlog.fits(e.now, n, uses[i].memory); found {
 				return fmt.Errorf("%s has been idle for %v, and task %d, which fits there, is not even shown to the policy", n.v.ID, e.now-s.since[i], id+1)
 			}
 		}

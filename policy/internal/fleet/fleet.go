@@ -70,7 +70,3 @@ func (f *Fleet) RoomMade() { f.failed.clear() }
 
 // AnyRoom reports whether u may fit somewhere at once; false: nowhere.
 func (f *Fleet) AnyRoom(u *books.Task) bool { return f.free.anywhere(u.CPUs, f.leastDemand(u)) }
-
-// AnyCPUs reports whether so many CPUs may be free somewhere now, or once those that are
-// leaving are gone.
-func (f *Fleet) AnyCPUs(cpus float64) bool { return f.coming.most[1].CPUs+1e-6 >= cpus }
