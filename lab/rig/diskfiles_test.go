@@ -56,7 +56,17 @@ func TestFilesComeAndGo(t *testing.T) {
 	if len(answers) != 2 {
 		t.Error("two files have the same answer")
 	}
-	if n, err := pages.Resident(paths); err != nil || n != 2*bytes {
+	// A kernel may take idle pages at any time, also of one that is read just then.
+	n, err := pages.Resident(paths)
+	for try := 0; err == nil && n != 2*bytes && try < 10; try++ {
+		for _, p := range paths {
+			if _, err := os.ReadFile(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err = pages.Resident(paths)
+	}
+	if err != nil || n != 2*bytes {
 		t.Errorf("after they were read %d bytes are in memory, %v; want %d", n, err, 2*bytes)
 	}
 	if err := ChillSoon(t.Context(), paths); err != nil {

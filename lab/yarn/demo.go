@@ -35,7 +35,8 @@ const (
 	demoNightly = 4
 	demoUrgent  = 3
 	demoSteps   = 150
-	demoStep    = 100 * time.Millisecond
+	demoStep    = 100 * time.Millisecond // more where YARN takes longer than demoStart
+	demoStart   = 10 * time.Second
 	// demoArrival is the share of nightly that is done when urgent comes.
 	demoArrival = 0.4
 )
@@ -46,6 +47,9 @@ type demo struct {
 	jars     *Jars
 	progress *report.Progress
 	results  []demoResult
+	// step is how long one takes: nightly must not be over when the client of urgent has
+	// started.
+	step time.Duration
 }
 
 // Demo shows on real clusters, one after the other, what happens to a long job when
@@ -115,13 +119,15 @@ func (d *demo) show(ctx context.Context, mode Mode) (err error) {
 		d.progress.Set(-1, "stopping YARN")
 		err = c.Stop()
 	}()
-	d.say("YARN is up after %s", report.UnitTenths.Format(time.Since(began).Seconds()))
+	took := time.Since(began)
+	d.step = max(d.step, time.Duration(float64(demoStep)*max(1, took.Seconds()/demoStart.Seconds())).Round(time.Millisecond))
+	d.say("YARN is up after %s", report.UnitTenths.Format(took.Seconds()))
 	return d.jobs(ctx, c)
 }
 
 // jobs runs nightly, and urgent when it is time.
 func (d *demo) jobs(ctx context.Context, c *Cluster) error {
-	nightly, err := startDemoJob(c, ShellJob{Name: "nightly", Queue: "low", Containers: demoNightly}, demoSteps)
+	nightly, err := startDemoJob(c, ShellJob{Name: "nightly", Queue: "low", Containers: demoNightly}, demoSteps, d.step)
 	if err != nil {
 		return err
 	}
@@ -129,7 +135,7 @@ func (d *demo) jobs(ctx context.Context, c *Cluster) error {
 	if err := v.watch(ctx, func() bool { return nightly.share() >= demoArrival }); err != nil {
 		return err
 	}
-	if v.urgent, err = startDemoJob(c, ShellJob{Name: "urgent", Queue: "high", Containers: demoUrgent}, demoSteps/7); err != nil {
+	if v.urgent, err = startDemoJob(c, ShellJob{Name: "urgent", Queue: "high", Containers: demoUrgent}, demoSteps/7, d.step); err != nil {
 		return err
 	}
 	if err := v.watch(ctx, func() bool { return v.urgent.run.Ended() && nightly.run.Ended() }); err != nil {

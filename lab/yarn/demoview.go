@@ -21,8 +21,8 @@ type demoJob struct {
 	told  int // events that a line was written for
 }
 
-func startDemoJob(c *Cluster, job ShellJob, steps int) (*demoJob, error) {
-	s, err := c.NewSteps(job.Name, steps, demoStep)
+func startDemoJob(c *Cluster, job ShellJob, steps int, each time.Duration) (*demoJob, error) {
+	s, err := c.NewSteps(job.Name, steps, each)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (v *demoView) result(ctx context.Context) (demoResult, error) {
 	if err != nil {
 		return r, err
 	}
-	r.lost = time.Duration(lost) * demoStep
+	r.lost = time.Duration(lost) * v.d.step
 	for _, e := range v.nightly.run.Events() {
 		if e.Event == "completed" && e.Exit == Preempted {
 			r.killed++

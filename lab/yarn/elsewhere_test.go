@@ -108,12 +108,13 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 			d.c.KillApp(context.Background(), d.application)
 		}
 	})
-	awaitSteps(t, d.steps, 20)
+	holdAfter(t, d.steps, 20)
 	var urgent []*job
 	for i := range 2 {
 		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: almostAll}, 6000))
 	}
 	d.container = awaitState(t, j.c, "checkpointed", 1)[0]
+	goOn(t, d.steps)
 	d.from = nodeOf(t, j.c, d.container)
 	d.to = 1 - d.from
 	for _, u := range urgent {

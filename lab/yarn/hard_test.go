@@ -56,9 +56,7 @@ func (j *jobs) startHeld(t *testing.T, s ShellJob, count int) *job {
 
 func (j *job) goOn(t *testing.T) {
 	t.Helper()
-	if err := j.steps.GoOn(); err != nil {
-		t.Fatal(err)
-	}
+	goOn(t, j.steps)
 }
 
 func (j *jobs) submit(t *testing.T, s ShellJob, steps Steps) *job {
@@ -198,9 +196,10 @@ func endWhileGivingWay(t *testing.T, j *jobs) {
 // An application gives way to another of its queue that has a higher priority.
 func byPriority(t *testing.T, j *jobs) {
 	low := j.start(t, ShellJob{Name: "lesser", Queue: "high", Priority: 1, Containers: 2, Memory: 1024}, 60)
-	low.awaitSteps(t, 20)
+	holdAfter(t, low.steps, 20)
 	high := j.start(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20)
 	id := awaitState(t, j.c, "suspended", 1)[0]
+	low.goOn(t)
 	told := must(j.c.Manager().Containers(t.Context(), &wire.ContainersRequest{}))(t).Containers
 	lesser := told[slices.IndexFunc(told, func(c *wire.Container) bool { return c.Id == id })].Hosting.Application
 	for _, c := range told {
@@ -267,7 +266,7 @@ func TestLostNode(t *testing.T) {
 		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
 	j := startJobs(t, c)
 	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, 60)
-	low.awaitSteps(t, 40)
+	holdAfter(t, low.steps, 40)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Containers: 2, Memory: 1024}, 6000)
 	lost := nodeOf(t, c, awaitState(t, c, "suspended", 2)[0])
 	if err := errors.Join(c.KillNM(lost), c.KillNode(lost)); err != nil {
@@ -280,6 +279,7 @@ func TestLostNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	high.kill(t)
+	low.goOn(t)
 	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
 		t.Error("the low job has failed")
 	}
@@ -324,9 +324,10 @@ func TestObserveOnly(t *testing.T) {
 	c := startTest(t, Options{Mode: Headrace, Properties: map[string]string{"headrace.preemption.mode": "observe-only"}})
 	j := startJobs(t, c)
 	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60)
-	low.awaitSteps(t, 40)
+	holdAfter(t, low.steps, 40)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5)
 	high.finished(t)
+	low.goOn(t)
 	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
 		t.Error("the low job has failed")
 	}

@@ -88,6 +88,23 @@ func awaitSteps(t *testing.T, s Steps, n int) {
 	}
 }
 
+// holdAfter returns when so many are done. The tasks end only after goOn, however long
+// the client of the job takes that they are to give way to.
+func holdAfter(t *testing.T, s Steps, n int) {
+	t.Helper()
+	awaitSteps(t, s, n)
+	if err := s.Hold(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func goOn(t *testing.T, s Steps) {
+	t.Helper()
+	if err := s.GoOn(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A stepsRun is a running job whose tasks do steps.
 type stepsRun struct {
 	*Run

@@ -32,9 +32,8 @@ func awaitState(t *testing.T, c *Cluster, state string, want int) []string {
 	return ids
 }
 
-// lowSteps are those of a job that gives way: it must not be over when another one's
-// client has started on a busy machine.
-const lowSteps = 120
+// lowSteps are those of a job that gives way.
+const lowSteps = 60
 
 // shortestPause is less than a container is suspended in these tests.
 const shortestPause = 1500 * time.Millisecond
@@ -94,9 +93,10 @@ type fill struct {
 func giveWay(t *testing.T, c *Cluster, name, state string) *fill {
 	t.Helper()
 	f := &fill{low: shell(t, c, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 100*time.Millisecond)}
-	f.low.awaitSteps(t, 20)
+	holdAfter(t, f.low.steps, 20)
 	f.high = shell(t, c, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000, 100*time.Millisecond)
 	f.gave = awaitState(t, c, state, 1)
+	goOn(t, f.low.steps)
 	f.high.awaitSteps(t, 5)
 	return f
 }
@@ -123,9 +123,10 @@ func TestSuspend(t *testing.T) {
 
 func suspendInPlace(t *testing.T, c *Cluster) {
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 100*time.Millisecond)
-	low.awaitSteps(t, 20)
+	holdAfter(t, low.steps, 20)
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
 	awaitState(t, c, "suspended", 1)
+	goOn(t, low.steps)
 	high.succeed(t, 1)
 	low.succeed(t, 2)
 	low.inPlace(t, 1)
@@ -136,9 +137,10 @@ func suspendInPlace(t *testing.T, c *Cluster) {
 func suspendDistributedShell(t *testing.T, c *Cluster) {
 	s := must(c.NewSteps("ds-low", lowSteps, 100*time.Millisecond))(t)
 	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), c, s}
-	low.awaitSteps(t, 20)
+	holdAfter(t, s, 20)
 	high := shell(t, c, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10, 100*time.Millisecond)
 	suspended := awaitState(t, c, "suspended", 2)
+	goOn(t, s)
 	for _, id := range suspended {
 		if strings.HasSuffix(id, "_000001") {
 			t.Errorf("the application master is suspended: %s", id)
@@ -247,15 +249,10 @@ func TestWithoutDaemons(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60, 100*time.Millisecond)
-	low.awaitSteps(t, 80) // so at least 20 in those that are killed
-	if err := low.steps.Hold(); err != nil {
-		t.Fatal(err)
-	}
+	holdAfter(t, low.steps, 80) // so at least 20 in those that are killed
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10, 100*time.Millisecond)
 	high.succeed(t, 3)
-	if err := low.steps.GoOn(); err != nil {
-		t.Fatal(err)
-	}
+	goOn(t, low.steps)
 	low.succeed(t, 4)
 	if lost := must(low.steps.Lost())(t); lost < 20 {
 		t.Errorf("%d steps were lost; want at least 20, as with stock preemption", lost)

@@ -21,7 +21,7 @@ func TestMasters(t *testing.T) {
 	if err := m.Submit(ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024, Command: low.Command()}); err != nil {
 		t.Fatal(err)
 	}
-	awaitSteps(t, low, 40)
+	holdAfter(t, low, 40)
 	var jobs sync.WaitGroup
 	for i := range 3 {
 		name := fmt.Sprint("high", i)
@@ -36,6 +36,7 @@ func TestMasters(t *testing.T) {
 		})
 	}
 	jobs.Wait()
+	goOn(t, low)
 	if e := must(m.Await(t.Context(), "low", "finished"))(t); !e.Good {
 		t.Errorf("low: %+v", e)
 	}

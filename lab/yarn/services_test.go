@@ -84,9 +84,10 @@ func serviceInPlace(t *testing.T, j *jobs, s *Services, state string) {
 	const instances = 2
 	steps := must(j.c.NewSteps("service-"+state, 40, 100*time.Millisecond))(t)
 	app := s.steps(t, "service-"+state, instances, steps)
-	awaitSteps(t, steps, 20)
+	holdAfter(t, steps, 20)
 	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: almostAll}, 10)
 	awaitState(t, j.c, state, instances)
+	goOn(t, steps)
 	high.finished(t)
 	s.succeed(t, app)
 	for instance, all := range must(steps.Attempts())(t) {

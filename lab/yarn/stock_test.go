@@ -15,19 +15,13 @@ func TestStockKill(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
-	low.awaitSteps(t, 80) // so at least 20 in each
-	// However long the other takes to come, it finds the low job in its way.
-	if err := low.steps.Hold(); err != nil {
-		t.Fatal(err)
-	}
+	holdAfter(t, low.steps, 80) // so at least 20 in each
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 10, 100*time.Millisecond)
 	high.succeed(t, 1)
 	if low.Ended() {
 		t.Fatal("the low job has not been in the way of the other")
 	}
-	if err := low.steps.GoOn(); err != nil {
-		t.Fatal(err)
-	}
+	goOn(t, low.steps)
 	low.succeed(t, 2)
 	preempted := 0
 	for _, e := range low.Events() {

@@ -196,7 +196,7 @@ func (g gate) criu(t *testing.T) string {
 // An application is killed while a container of it is on storage only.
 func killCheckpointed(t *testing.T, j *jobs) {
 	low := j.start(t, ShellJob{Name: "low-killed", Queue: "low", Memory: 2048}, 300)
-	low.awaitSteps(t, 5)
+	holdAfter(t, low.steps, 5)
 	high := j.start(t, ShellJob{Name: "high-killed", Queue: "high", Memory: 1024}, 300)
 	awaitState(t, j.c, "checkpointed", 1)
 	low.kill(t)

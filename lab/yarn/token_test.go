@@ -17,8 +17,9 @@ func TestWrongToken(t *testing.T) {
 	c := startTest(t, Options{Mode: Headrace, Properties: map[string]string{"headrace.manager.token-file": file}})
 	j := startJobs(t, c)
 	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60)
-	low.awaitSteps(t, 60)
+	holdAfter(t, low.steps, 60)
 	j.start(t, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
+	low.goOn(t)
 	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
 		t.Error("the low job has failed")
 	}

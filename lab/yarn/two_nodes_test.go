@@ -49,7 +49,7 @@ func TestSeparateMachines(t *testing.T) {
 // A container of each machine gives way, and goes on there.
 func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 	low := j.start(t, ShellJob{Name: "low-" + state, Queue: "low", Containers: 2, Memory: 2048}, 40)
-	low.awaitSteps(t, 20)
+	holdAfter(t, low.steps, 20)
 	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: 1536}, 10)
 	on := map[int]bool{}
 	for _, id := range awaitState(t, j.c, state, 2) {
@@ -65,6 +65,7 @@ func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 	if len(on) != 2 {
 		t.Errorf("containers have given way on %d machines, want 2", len(on))
 	}
+	low.goOn(t)
 	high.finished(t)
 	low.finished(t)
 	idle(t, j.c)
@@ -110,7 +111,7 @@ func endWhenAsked(t *testing.T, j *jobs, name string) {
 func loseMachine(t *testing.T, j *jobs) {
 	c := j.c
 	low := j.start(t, ShellJob{Name: "low-lost", Queue: "low", Containers: 2, Memory: 2048}, 40)
-	low.awaitSteps(t, 10)
+	holdAfter(t, low.steps, 10)
 	high := j.start(t, ShellJob{Name: "high-lost", Queue: "high", Memory: 1024}, 6000)
 	suspended := awaitState(t, c, "suspended", 1)[0]
 	lost := nodeOf(t, c, suspended)
@@ -118,6 +119,7 @@ func loseMachine(t *testing.T, j *jobs) {
 		t.Fatal(err)
 	}
 	high.kill(t)
+	low.goOn(t)
 	if e := must(j.Await(within(t, patience), "low-lost", "finished"))(t); !e.Good {
 		t.Error("the low job has failed")
 	}

@@ -304,14 +304,18 @@ class PreemptionTest {
         start();
         MockAM first = master("low", 5);
         List<ContainerId> urgent = cluster.containers(first, node, 2);
-        // YARN may choose one more from what it saw a moment ago; that one goes on.
-        cluster.await("as many as the urgent one has", () -> cluster.scheduler().demoted().size() == 3);
-        int gone = manager.resumed().size();
-        steady(20);
-        assertEquals(3, cluster.scheduler().demoted().size());
-        assertEquals(gone, manager.resumed().size(), "room is taken from who is more urgent");
+        // YARN may choose more from what it saw a moment ago; those go on, and then it is quiet.
+        int gone;
+        int rounds = 0;
+        do {
+            cluster.await("as many as the urgent one has", () -> cluster.scheduler().demoted().size() == 3);
+            gone = manager.resumed().size();
+            steady(20);
+            assertTrue(++rounds < 5, "room is taken from who is more urgent, again and again");
+        } while (cluster.scheduler().demoted().size() != 3 || manager.resumed().size() != gone);
+        int all = gone + 3;
         end(first, urgent);
-        cluster.await("all go on", () -> manager.resumed().size() == gone + 3);
+        cluster.await("all go on", () -> manager.resumed().size() == all);
         cluster.await("accounts as before", () -> lowOnly(Accounts.of(cluster)).equals(lowOnly(before)));
     }
 
