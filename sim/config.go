@@ -14,9 +14,12 @@ import (
 
 // Config is a cluster and how it is run. Use DefaultConfig and change it.
 type Config struct {
-	// Nodes is how many there are, all of them alike.
+	// Nodes is how many there are, each like Node, unless there are several Kinds.
 	Nodes int  `json:"nodes"`
 	Node  Node `json:"node"`
+	// Kinds are the nodes where they are not all alike. Nodes is the number of them all, and
+	// CPUs, Memory and Swap of Node do not count.
+	Kinds []Kind `json:"kinds,omitempty"`
 	// Medium holds the checkpoints, on every node one.
 	Medium Medium `json:"medium"`
 	Costs  Costs  `json:"costs"`
@@ -122,9 +125,16 @@ func (c Config) Validate() error {
 	}
 	finite := func(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
 	need(c.Nodes > 0 && c.Nodes <= mostNodes, "%d nodes: want 1 to %d", c.Nodes, mostNodes)
-	need(finite(c.Node.CPUs), "%v CPUs in a node: want more than 0", c.Node.CPUs)
-	need(c.Node.Memory > 0, "%d bytes of memory in a node: want more than 0", c.Node.Memory)
-	need(c.Node.Swap >= 0 && c.Node.Store >= 0, "swap and room for checkpoints cannot be negative")
+	sum := 0
+	for _, k := range c.AllKinds() {
+		need(k.Nodes > 0 && k.Nodes <= mostNodes, "%d nodes: want 1 to %d", k.Nodes, mostNodes)
+		need(finite(k.CPUs), "%v CPUs in a node: want more than 0", k.CPUs)
+		need(k.Memory > 0, "%d bytes of memory in a node: want more than 0", k.Memory)
+		need(k.Swap >= 0, "swap cannot be negative")
+		sum += k.Nodes
+	}
+	need(sum == c.Nodes, "%d nodes are of some kind, and there are %d", sum, c.Nodes)
+	need(c.Node.Store >= 0, "room for checkpoints cannot be negative")
 	need(c.Node.SwapOut >= 0 && c.Node.SwapIn >= 0, "bandwidths of paging cannot be negative")
 	need(c.Node.Net >= 0, "bandwidth of the network %v: want 0 or more", c.Node.Net)
 	need(finite(c.Medium.Write) && finite(c.Medium.Read), "storage %q: want bandwidths above 0", c.Medium.Name)
@@ -146,9 +156,6 @@ const (
 	mostTime  = 100 * year
 )
 
-// Takes reports whether t fits on an empty node.
-func (n *Node) Takes(t *trace.Task) bool { return float64(t.CPUs) <= n.CPUs && t.Memory <= n.Memory }
-
 // check says why w cannot be run on the nodes of c.
 func (c Config) check(w *trace.Workload) error {
 	if len(w.Tasks) == 0 {
@@ -168,7 +175,7 @@ func (c Config) check(w *trace.Workload) error {
 		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
 			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
 		}
-		if !c.Node.Takes(t) {
+		if !c.Takes(t) {
 			big++
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}
@@ -176,13 +183,13 @@ func (c Config) check(w *trace.Workload) error {
 		longest = max(longest, t.Run.Seconds())
 	}
 	// Four times, because work may be done again.
-	took := w.Tasks[len(w.Tasks)-1].Submit.Seconds() + longest + 4*work/(c.Node.CPUs*float64(c.Nodes))
+	took := w.Tasks[len(w.Tasks)-1].Submit.Seconds() + longest + 4*work/c.CPUs()
 	if took > mostTime.Seconds() {
 		return fmt.Errorf("sim: the workload would take about %.0f years: the simulator's clock has %.0f", took/year.Seconds(), mostTime.Hours()/year.Hours())
 	}
 	if big > 0 {
-		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %.3g CPUs and %d MiB; give nodes at least as much, or leave these tasks out (--skip-too-large)",
-			big, len(w.Tasks), cpus, memory>>20, c.Node.CPUs, c.Node.Memory>>20)
+		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %s; give nodes at least as much, or leave these tasks out (--skip-too-large)",
+			big, len(w.Tasks), cpus, memory>>20, c.Sizes())
 	}
 	return c.checkReading(w)
 }

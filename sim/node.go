@@ -22,20 +22,21 @@ type node struct {
 
 // newNode makes a node of c, and enters in v what does not change.
 func newNode(at *clock, c *Config, i int32, v *headrace.NodeView, dump func(*move) bool) node {
+	is := c.node(int(i))
 	*v = headrace.NodeView{
-		ID: headrace.NodeID("n" + strconv.Itoa(int(i)+1)), CPUs: c.Node.CPUs, Memory: c.Node.Memory, Net: c.Node.Net,
+		ID: headrace.NodeID("n" + strconv.Itoa(int(i)+1)), CPUs: is.CPUs, Memory: is.Memory, Net: is.Net,
 		Stores: []headrace.StoreView{{
 			Name: c.Medium.Name, Write: c.Medium.Write, Read: c.Medium.Read,
 			DumpOverhead: c.Medium.DumpOverhead, RestoreOverhead: c.Medium.RestoreOverhead,
 		}},
 	}
-	if c.Node.Swap > 0 {
-		v.SwapOut, v.SwapIn = c.Node.SwapOut, c.Node.SwapIn
+	if is.Swap > 0 {
+		v.SwapOut, v.SwapIn = is.SwapOut, is.SwapIn
 	}
 	return node{
-		i: i, v: v, swap: c.Node.Swap,
-		pager: pager{clock: at, node: i, rate: c.Node.SwapOut},
-		store: store{clock: at, node: i, size: c.Node.Store, dump: dump},
+		i: i, v: v, swap: is.Swap,
+		pager: pager{clock: at, node: i, rate: is.SwapOut},
+		store: store{clock: at, node: i, size: is.Store, dump: dump},
 	}
 }
 

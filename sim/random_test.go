@@ -62,6 +62,12 @@ func TestRandom(t *testing.T) {
 			c.Node.Net = float64(pick(0, 50, 500) * mb)
 			c.Interval = time.Duration(pick(0, 1, 10)) * time.Second
 			c.KnowShare = r.IntN(3) == 0
+			if r.IntN(3) == 0 { // more nodes, not all of them as large
+				for _, more := range []int64{1, pick(1, 2, 3)} {
+					c.Kinds = append(c.Kinds, Kind{c.Nodes, c.Node.CPUs * float64(more), c.Node.Memory * more, pick(0, 5000) * mb})
+				}
+				c.Nodes *= 2
+			}
 			c.Costs.Kill = time.Duration(pick(0, 2)) * time.Second
 			c.Policy.MinRun, c.Policy.Ageing = 0, time.Minute
 			var orders int

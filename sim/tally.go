@@ -221,7 +221,7 @@ func (y *tally) result(stores time.Duration) {
 	nodes := float64(c.Nodes)
 	y.busy += stores.Seconds() * c.Costs.Moving
 	if r.Makespan > 0 {
-		r.Energy.Utilisation = y.busy / (nodes * c.Node.CPUs * r.Makespan)
+		r.Energy.Utilisation = y.busy / (c.CPUs() * r.Makespan)
 		r.IO.StoreBusy = stores.Seconds() / (r.Makespan * nodes)
 	}
 	r.Energy.Idle = c.Power.Idle * nodes * r.Makespan
@@ -234,5 +234,5 @@ func (y *tally) result(stores time.Duration) {
 			Response: spread(b.response), TaskResponse: spread(b.perTask), Slowdown: spread(b.slowdown), Worst: b.worst,
 		})
 	}
-	r.Step, r.Load, r.Waiting = y.series.result(nodes * c.Node.CPUs)
+	r.Step, r.Load, r.Waiting = y.series.result(c.CPUs())
 }

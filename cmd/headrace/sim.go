@@ -54,6 +54,7 @@ Kill and wait do not use storage and run once. Swap lies on the storage, unless
 --swap-rate says how fast it is. What storage can do is measured: see --media.`,
 		Example: `  headrace sim --trace synthetic:google-day --out report.html
   headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
+  headrace sim --trace csv:tasks.csv.gz --nodes 180x16:64G,8x64:512G
   headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json
   headrace sim --from results.json --out report.html`,
 		Args:              cli.Takes(0, 0, ""),
@@ -202,8 +203,8 @@ func (f *simFlags) search(changed func(string) bool) (*goal, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(f.cluster.sizes) > 1:
-		return nil, cli.UsageErrorf("--nodes-for finds the number of nodes: give one number of --nodes to begin with, or none")
+	case len(f.cluster.sizes) > 1 || len(f.cluster.kinds) > 0:
+		return nil, cli.UsageErrorf("--nodes-for finds the number of nodes, all alike: give one number of --nodes to begin with, or none")
 	case f.wanted > 0:
 		return nil, cli.UsageErrorf("--load is a share of a cluster whose size --nodes-for is to find: leave one of them out")
 	}

@@ -50,7 +50,7 @@ func (f *simFlags) adjust(w *trace.Workload, c *sim.Config) (notes []string, err
 	if len(f.cluster.sizes) > 1 {
 		return nil, cli.UsageErrorf("--load is a share of one cluster: give one number of --nodes")
 	}
-	had := w.Load() / (float64(c.Nodes) * c.Node.CPUs)
+	had := w.Load() / c.CPUs()
 	if had == 0 {
 		return nil, errors.New("--load: all tasks of the trace are submitted at once; there is nothing to stretch")
 	}
@@ -68,7 +68,7 @@ func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	var cpus float32
 	var memory int64
 	err := w.Drop(func(t *trace.Task) bool {
-		if c.Node.Takes(t) {
+		if c.Takes(t) {
 			return false
 		}
 		n, cpus, memory = n+1, max(cpus, t.CPUs), max(memory, t.Memory)
@@ -78,7 +78,7 @@ func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	case err != nil || n == 0:
 		return nil, err
 	case n == all:
-		return nil, fmt.Errorf("none of the %d tasks fits on a node of %.3g CPUs and %s", n, c.Node.CPUs, sizeText(c.Node.Memory))
+		return nil, fmt.Errorf("none of the %d tasks fits on a node of %s", n, c.Sizes())
 	}
 	return []string{fmt.Sprintf("%s of %s tasks fit on no node and are left out; the largest ask for %.3g CPUs and %d MiB", grouped(n), grouped(all), cpus, memory>>20)}, nil
 }

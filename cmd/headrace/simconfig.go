@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +22,8 @@ import (
 // trace says, or sim.DefaultConfig.
 type clusterFlags struct {
 	nodes                              []string
-	sizes                              []int // of --nodes
+	sizes                              []int // of --nodes, or
+	kinds                              []sim.Kind
 	cores                              slots
 	memory, swap, swapRate, store, net cli.Size
 	swapGiven                          bool
@@ -43,7 +43,7 @@ type clusterFlags struct {
 func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	d := sim.DefaultConfig()
-	flags.StringSliceVar(&f.nodes, "nodes", nil, "the cluster has this `NUMBER` of nodes; several: each is tried (default: as the trace says)")
+	flags.StringSliceVar(&f.nodes, "nodes", nil, "the cluster has this `NUMBER` of nodes; several: each is tried; NUMBERxCORES:MEMORY for each kind where they are not alike; @FILE: a line for each (default: as the trace says)")
 	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
 	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
 	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default: as much as it has memory)")
@@ -135,20 +135,6 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	return c, nil
 }
 
-// parseNodes reads --nodes.
-func (f *clusterFlags) parseNodes() error {
-	for _, text := range f.nodes {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || n < 1 {
-			return cli.UsageErrorf("--nodes %q: want a number of nodes, or several with commas between them, such as 10,20,40", text)
-		}
-		if !slices.Contains(f.sizes, n) {
-			f.sizes = append(f.sizes, n)
-		}
-	}
-	return nil
-}
-
 // The values of --scheduler.
 const (
 	ownScheduler     = "headrace"
@@ -194,6 +180,10 @@ func (f *clusterFlags) schedule(c *sim.Config, changed func(string) bool) (err e
 
 // place says what cluster it is: the one that the trace ran on, but for what was given.
 func (f *clusterFlags) place(c *sim.Config, on trace.Cluster) error {
+	if len(f.kinds) > 0 {
+		f.placeKinds(c)
+		return nil
+	}
 	c.Nodes, c.Node.CPUs, c.Node.Memory = on.Nodes, on.CPUs, on.Memory
 	if len(f.sizes) > 0 {
 		c.Nodes = f.sizes[0]

@@ -269,7 +269,7 @@ const withQueues = "swf, slurm, sls, rumen, kubernetes and yarn"
 
 // rules reads --priority-by.
 func (f *givenFlags) rules(source string, o *trace.OpenOptions) error {
-	lines, err := linesOf(f.priorities)
+	lines, err := linesOf("priority-by", f.priorities)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (f *givenFlags) rules(source string, o *trace.OpenOptions) error {
 }
 
 // linesOf returns the values of a flag, with the lines of a file in place of @FILE.
-func linesOf(values []string) (lines []string, err error) {
+func linesOf(flag string, values []string) (lines []string, err error) {
 	for _, v := range values {
 		path, isFile := strings.CutPrefix(v, "@")
 		if !isFile {
@@ -309,7 +309,7 @@ func linesOf(values []string) (lines []string, err error) {
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, cli.UsageErrorf("--priority-by %s: %w", v, err)
+			return nil, cli.UsageErrorf("--%s %s: %w", flag, v, err)
 		}
 		for line := range strings.Lines(string(b)) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

@@ -167,8 +167,7 @@ const stopSignals = 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN
 // settle makes a stopped tree ready for a dump: everything is stopped, also what
 // somebody has continued meanwhile, and no stop signal is pending. Pending ones are
 // left from the race of SIGTSTP and SIGSTOP and would interrupt what CRIU does in
-// the process. SIGCONT clears them, and the SIGSTOP right behind it is mostly taken
-// before the process returns to its own code.
+// the process.
 func (s *stopper) settle() error {
 	deadline := linux.Clock() + stopTimeout
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
@@ -179,34 +178,44 @@ func (s *stopper) settle() error {
 		if err := newHalt(s.processes, 0).run(tree, s.op.isKilled); err != nil {
 			return err
 		}
-		unsettled, err := clearStops(tree)
-		if err != nil || unsettled == 0 {
-			return err
+		unsettled := pendingStops(tree)
+		if len(unsettled) == 0 {
+			return nil
 		}
 		if linux.Clock() >= deadline {
 			return fmt.Errorf("%w for a dump within %v: stop signals stay pending", proc.ErrNotStopped, stopTimeout)
+		}
+		if err := s.clearStops(unsettled); err != nil {
+			return err
 		}
 		time.Sleep(pause)
 	}
 }
 
-// clearStops clears stop signals that are pending for stopped processes, and
-// returns for how many.
-func clearStops(tree []linux.Stat) (n int, err error) {
+// pendingStops returns the processes for which stop signals are pending.
+func pendingStops(tree []linux.Stat) (pids []int) {
 	for _, p := range tree {
-		st, err := procs.Status(p.PID)
-		if err != nil || st.Pending&stopSignals == 0 {
-			continue // or it has just ended
-		}
-		n++
-		if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
-			return n, err
-		}
-		if err := linux.Signal(p.PID, unix.SIGSTOP); err != nil {
-			return n, err
+		if st, err := procs.Status(p.PID); err == nil && st.Pending&stopSignals != 0 { // else it has just ended
+			pids = append(pids, p.PID)
 		}
 	}
-	return n, nil
+	return pids
+}
+
+// clearStops clears pending stop signals of stopped processes: SIGCONT does, and the
+// SIGSTOP right behind it is mostly taken before the process returns to its own code.
+// Where there is a freezer it always is: a shell that comes to run in between, on a busy
+// machine, sees that its children are stopped.
+func (s *stopper) clearStops(pids []int) error {
+	s.processes.group.lock()
+	for _, pid := range pids {
+		for _, signal := range []unix.Signal{unix.SIGCONT, unix.SIGSTOP} {
+			if err := linux.Signal(pid, signal); err != nil {
+				return errors.Join(err, s.unlock())
+			}
+		}
+	}
+	return s.unlock()
 }
 
 // contEach continues a tree, from the leaves to the root. SIGCONT takes effect at

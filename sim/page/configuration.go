@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ func (s set) clusters() clusters {
 
 func (s clusters) String() string {
 	c := s[0]
+	if len(c.Kinds) > 0 {
+		return s.distinct(kinds)
+	}
 	return fmt.Sprintf("%s nodes with %s CPUs and %s of memory each", s.distinct(func(c sim.Config) string { return grouped(c.Nodes) }),
 		report.UnitNone.Format(c.Node.CPUs), report.Bytes(c.Node.Memory))
 }
@@ -77,7 +81,10 @@ func right(title string) report.Column { return report.Column{Title: title, Alig
 
 // section is the cluster that was simulated, with what matters to inputs if there are any.
 func (s clusters) section(p *report.Page, about About, reads bool) {
-	text := "All nodes are alike. Where several values stand in a row, runs differ in it."
+	text := "Where several values stand in a row, runs differ in it."
+	if len(s[0].Kinds) == 0 {
+		text = "All nodes are alike. " + text
+	}
 	if about.Measured != "" {
 		text += " Speeds and costs were measured: " + about.Measured + "."
 	}
@@ -139,14 +146,42 @@ func speedOr(v float64, none string) string {
 	return report.UnitBytesPerSecond.Format(v)
 }
 
+// kinds says what nodes there are where they are not all alike; empty: they are.
+func kinds(c sim.Config) string {
+	var all []string
+	for _, k := range c.Kinds {
+		all = append(all, fmt.Sprintf("%s with %s CPUs and %s of memory", many(k.Nodes, "node"), report.UnitNone.Format(k.CPUs), report.Bytes(k.Memory)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// perKind says something of each kind of nodes, the number of nodes before it where there
+// are several.
+func perKind(c sim.Config, of func(sim.Kind) string) string {
+	if len(c.Kinds) == 0 {
+		return of(c.AllKinds()[0])
+	}
+	var all []string
+	for _, k := range c.Kinds {
+		all = append(all, grouped(k.Nodes)+" × "+of(k))
+	}
+	return strings.Join(all, ", ")
+}
+
 func (s clusters) nodeTable(reads bool) *report.Table {
 	settings := []setting{
 		{"nodes", func(c sim.Config) string { return grouped(c.Nodes) }},
-		{"CPUs of each", func(c sim.Config) string { return report.UnitNone.Format(c.Node.CPUs) }},
-		{"memory of each", func(c sim.Config) string { return bytesOr(c.Node.Memory, "none") }},
-		{"swap of each", func(c sim.Config) string { return bytesOr(c.Node.Swap, "none") }},
+		{"CPUs of each", func(c sim.Config) string {
+			return perKind(c, func(k sim.Kind) string { return report.UnitNone.Format(k.CPUs) })
+		}},
+		{"memory of each", func(c sim.Config) string {
+			return perKind(c, func(k sim.Kind) string { return bytesOr(k.Memory, "none") })
+		}},
+		{"swap of each", func(c sim.Config) string {
+			return perKind(c, func(k sim.Kind) string { return bytesOr(k.Swap, "none") })
+		}},
 		{"paging out, in", func(c sim.Config) string {
-			if c.Node.Swap <= 0 {
+			if !slices.ContainsFunc(c.AllKinds(), func(k sim.Kind) bool { return k.Swap > 0 }) {
 				return "no swap"
 			}
 			return speedOr(c.Node.SwapOut, "none") + ", " + speedOr(c.Node.SwapIn, "none")

@@ -14,6 +14,7 @@ import (
 // person would name it. Empty: nothing worth a name.
 var qualities = []func(sim.Config) string{
 	func(c sim.Config) string { return many(c.Nodes, "node") },
+	func(c sim.Config) string { return kinds(c) },
 	func(c sim.Config) string { return report.UnitNone.Format(c.Node.CPUs) + " CPUs" },
 	func(c sim.Config) string { return report.Bytes(c.Node.Memory) + " of memory" },
 	func(c sim.Config) string { return bytesOr(c.Node.Swap, "no") + " swap" },

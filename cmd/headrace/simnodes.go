@@ -1,0 +1,71 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"headrace/cli"
+	"headrace/sim"
+)
+
+// parseNodes reads --nodes: numbers of nodes to try, or the kinds of nodes that one
+// cluster has.
+func (f *clusterFlags) parseNodes() error {
+	texts, err := linesOf("nodes", f.nodes)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if k, ok := parseKind(text); ok {
+			f.kinds = append(f.kinds, k)
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 1 {
+			return cli.UsageErrorf("--nodes %q: want a number of nodes, or several with commas between them, such as 10,20,40; or the kinds of nodes, such as 20x16:64G,4x64:256G", text)
+		}
+		if !slices.Contains(f.sizes, n) {
+			f.sizes = append(f.sizes, n)
+		}
+	}
+	switch {
+	case len(f.kinds) == 0:
+	case len(f.sizes) > 0:
+		return cli.UsageErrorf("--nodes: give numbers of nodes to try, or the kinds of nodes of one cluster (20x16:64G), not both")
+	case f.cores > 0 || f.memory > 0:
+		return cli.UsageErrorf("--nodes says what each kind of node has: leave out --cores and --memory")
+	}
+	return nil
+}
+
+// parseKind reads NUMBERxCORES:MEMORY.
+func parseKind(text string) (k sim.Kind, ok bool) {
+	number, each, ok := strings.Cut(strings.TrimSpace(text), "x")
+	if !ok {
+		return k, false
+	}
+	cores, memory, ok := strings.Cut(each, ":")
+	if !ok {
+		return k, false
+	}
+	n, err := strconv.Atoi(number)
+	var c slots
+	var m cli.Size
+	if err != nil || n < 1 || c.Set(cores) != nil || m.Set(memory) != nil || m <= 0 {
+		return k, false
+	}
+	return sim.Kind{Nodes: n, CPUs: float64(c), Memory: int64(m)}, true
+}
+
+// placeKinds enters the kinds of nodes in c.
+func (f *clusterFlags) placeKinds(c *sim.Config) {
+	c.Nodes, c.Kinds = 0, slices.Clone(f.kinds)
+	for i := range c.Kinds {
+		k := &c.Kinds[i]
+		if k.Swap = k.Memory; f.swapGiven {
+			k.Swap = c.Node.Swap
+		}
+		c.Nodes += k.Nodes
+	}
+}
