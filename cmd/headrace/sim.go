@@ -33,7 +33,7 @@ type simFlags struct {
 	html, json        string
 	csv, cdf          string
 	tradeoff          string
-	from              string
+	from, against     string
 }
 
 func simVerb(a simVerbs) *cobra.Command {
@@ -56,7 +56,8 @@ Kill and wait do not use storage and run once. Swap lies on the storage, unless
   headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
   headrace sim --trace csv:tasks.csv.gz --nodes 180x16:64G,8x64:512G
   headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json
-  headrace sim --from results.json --out report.html`,
+  headrace sim --from results.json --out report.html
+  headrace sim --from results.json --against before.json`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,6 +90,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.cdf, "cdf", "", "a `FILE` for the distributions of response as CSV")
 	flags.StringVar(&f.tradeoff, "tradeoff", "", "a `FILE` for a picture of waste against response, as SVG")
 	flags.StringVar(&f.from, "from", "", "run nothing: report on this `FILE`, written by --json")
+	flags.StringVar(&f.against, "against", "", "compare with this `FILE`, written by --json before")
 	completeLists(cmd, "policy", cli.Texts(policy.Names())...)
 	completeLists(cmd, "storage", sim.DefaultMeasurements().Names()...)
 	completeSources(cmd, "trace")
@@ -115,6 +117,10 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 		return err
 	}
 	if err := f.checkFiles(); err != nil {
+		return err
+	}
+	before, err := readResults("--against", f.against)
+	if err != nil {
 		return err
 	}
 	if s.workload, err = a.load(ctx, f.trace, &f.load); err != nil {
@@ -159,7 +165,7 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 		ctx = context.WithoutCancel(ctx)
 		failed = cli.Exit(cli.ExitInterrupted, fmt.Errorf("interrupted: reported are the %d of %d runs that had ended", len(results), s.watch.todo))
 	}
-	return errors.Join(a.simReport(ctx, f, results, aboutSim(s.workload, measured)), failed)
+	return errors.Join(a.simReport(ctx, f, results, before, aboutSim(s.workload, measured)), failed)
 }
 
 // plan returns what has to be run.

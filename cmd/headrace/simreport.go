@@ -20,9 +20,16 @@ import (
 	"headrace/trace"
 )
 
-// simReport shows the results, and writes the files that are wanted.
-func (a simVerbs) simReport(ctx context.Context, f *simFlags, results []*sim.Result, about page.About) error {
-	files := f.files(results, about)
+// simReport shows the results, and writes the files that are wanted. before are those to
+// compare with, if any.
+func (a simVerbs) simReport(ctx context.Context, f *simFlags, results, before []*sim.Result, about page.About) error {
+	var against *report.Table
+	if before != nil {
+		var notes []string
+		against, notes = page.Against(results, before)
+		a.notes(notes)
+	}
+	files := f.files(results, against, about)
 	if err := writeFiles(ctx, files...); err != nil {
 		return nothingWritten(ctx, err)
 	}
@@ -32,14 +39,24 @@ func (a simVerbs) simReport(ctx context.Context, f *simFlags, results []*sim.Res
 	if a.format == cli.FormatJSON {
 		return page.WriteJSON(a.out, results, about)
 	}
-	return a.tables(page.Tables(results))
+	tables := page.Tables(results)
+	if against != nil {
+		tables = append(tables, against)
+	}
+	return a.tables(tables)
 }
 
 // files returns those that are wanted, with the results in them.
-func (f *simFlags) files(results []*sim.Result, about page.About) []outFile {
+func (f *simFlags) files(results []*sim.Result, against *report.Table, about page.About) []outFile {
 	var files []outFile
 	for _, o := range []outFile{
-		{"--out", f.html, func(w io.Writer) error { return page.Page(results, about).WriteHTML(w) }},
+		{"--out", f.html, func(w io.Writer) error {
+			p := page.Page(results, about)
+			if against != nil {
+				p.Add("Against before", report.Block{Table: against})
+			}
+			return p.WriteHTML(w)
+		}},
 		{"--json", f.json, func(w io.Writer) error { return page.WriteJSON(w, results, about) }},
 		{"--csv", f.csv, func(w io.Writer) error { return page.WriteCSV(w, results) }},
 		{"--tradeoff", f.tradeoff, func(w io.Writer) error { return page.WriteTradeoff(w, results) }},
@@ -55,7 +72,7 @@ func (f *simFlags) files(results []*sim.Result, about page.About) []outFile {
 // checkFiles finds what would keep the files from being written.
 func (f *simFlags) checkFiles() error {
 	seen := map[string]string{}
-	for _, o := range f.files(nil, page.About{}) {
+	for _, o := range f.files(nil, nil, page.About{}) {
 		if other := seen[o.path]; other != "" {
 			return cli.UsageErrorf("%s and %s both name %s", other, o.flag, o.path)
 		}
@@ -69,7 +86,7 @@ func (f *simFlags) checkFiles() error {
 
 // simFrom reports on results of before.
 func (a simVerbs) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) error {
-	report := []string{"from", "out", "json", "csv", "cdf", "tradeoff", "format", "state-dir"}
+	report := []string{"from", "against", "out", "json", "csv", "cdf", "tradeoff", "format", "state-dir"}
 	var needless []string
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(report, flag.Name) {
@@ -82,19 +99,41 @@ func (a simVerbs) simFrom(ctx context.Context, f *simFlags, cmd *cobra.Command) 
 	if err := f.checkFiles(); err != nil {
 		return err
 	}
-	in, err := os.Open(f.from)
+	results, about, err := readReport("--from", f.from)
+	if err != nil {
+		return err
+	}
+	before, err := readResults("--against", f.against)
+	if err != nil {
+		return err
+	}
+	return a.simReport(ctx, f, results, before, about)
+}
+
+// readResults returns the results in a file that a flag names; nil: it names none.
+func readResults(flag, path string) ([]*sim.Result, error) {
+	if path == "" {
+		return nil, nil
+	}
+	results, _, err := readReport(flag, path)
+	return results, err
+}
+
+// readReport reads what --json has written.
+func readReport(flag, path string) ([]*sim.Result, page.About, error) {
+	in, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("--from %s: there is no such file", f.from)
+			return nil, page.About{}, fmt.Errorf("%s %s: there is no such file", flag, path)
 		}
-		return fmt.Errorf("--from: %w", err)
+		return nil, page.About{}, fmt.Errorf("%s: %w", flag, err)
 	}
 	defer in.Close()
 	results, about, err := page.ReadJSON(in)
 	if err != nil {
-		return fmt.Errorf("--from %s: %w", f.from, err)
+		err = fmt.Errorf("%s %s: %w", flag, path, err)
 	}
-	return a.simReport(ctx, f, results, about)
+	return results, about, err
 }
 
 // aboutSim returns how the results came about. There is no date: the same call writes
