@@ -94,6 +94,9 @@ func TestJobControl(t *testing.T) {
 func (w *world) putAside(task *proc.Task, s proc.Spec) *proc.Task {
 	w.Helper()
 	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	for try := 0; try < 20 && errors.Is(err, proc.ErrCheckpointLater); try++ { // its terminal has unread output
+		_, err = task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	}
 	if errors.Is(err, proc.ErrNotCheckpointable) {
 		w.Skip(err)
 	}

@@ -28,6 +28,11 @@ func unreadTerminal(d linux.Descriptor) (*Loss, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	// On a busy machine what was written may still be on its way to the queue, where
+	// TIOCINQ does not see it; poll waits for it to arrive (tty_buffer_flush_work).
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+		return nil, fmt.Errorf("look at the terminal %s (descriptor %d): %w", d.Target, d.FD, err)
+	}
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if errors.Is(err, unix.EIO) || err == nil && n == 0 { // its other side is closed
 		return nil, nil
