@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,16 +18,18 @@ import (
 
 // Machine is what a reader must know to judge the numbers.
 type Machine struct {
-	Processor  string  `json:"processor"`
-	Processors int     `json:"processors"`
-	Memory     int64   `json:"memory"`
-	Swap       int64   `json:"swap"`
-	Kernel     string  `json:"kernel"`
-	System     string  `json:"system"`
-	CRIU       string  `json:"criu,omitempty"`
-	Go         string  `json:"go"`
-	Headrace   string  `json:"headrace,omitempty"`
-	Load       float64 `json:"load"`
+	Processor  string `json:"processor"`
+	Processors int    `json:"processors"`
+	Memory     int64  `json:"memory"`
+	Swap       int64  `json:"swap"`
+	Kernel     string `json:"kernel"`
+	// Reclaims: DAMON takes pages that look idle from memory, also where much is free.
+	Reclaims bool    `json:"reclaims,omitempty"`
+	System   string  `json:"system"`
+	CRIU     string  `json:"criu,omitempty"`
+	Go       string  `json:"go"`
+	Headrace string  `json:"headrace,omitempty"`
+	Load     float64 `json:"load"`
 }
 
 // ThisMachine asks the kernel.
@@ -40,6 +44,11 @@ func ThisMachine() (Machine, error) {
 	if err := unix.Uname(&u); err == nil {
 		m.Kernel = unix.ByteSliceToString(u.Release[:])
 	}
+	states, _ := filepath.Glob("/sys/kernel/mm/damon/admin/kdamonds/*/state")
+	m.Reclaims = slices.ContainsFunc(states, func(path string) bool {
+		text, err := os.ReadFile(path)
+		return err == nil && strings.TrimSpace(string(text)) == "on"
+	})
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		fmt.Sscan(string(text), &m.Load)
 	}

@@ -79,6 +79,9 @@ func (c *Circumstances) Facts() []report.Fact {
 		{Name: "Date", Value: fmt.Sprintf("%s, took %s", c.Started.UTC().Format("2006-01-02 15:04 UTC"), report.Seconds(c.Took))},
 		{Name: "Repeats", Value: fmt.Sprintf("%d, order from seed %d; load on the machine before: %.2f", c.Repeats, c.Seed, m.Load)},
 	}
+	if m.Reclaims {
+		out = append(out, report.Fact{Name: "Idle pages", Value: "taken from memory by the kernel (DAMON), however much is free"})
+	}
 	if !c.Complete {
 		out = append(out, report.Fact{Name: "Incomplete", Value: "the run was interrupted or has failed; what follows is what was measured until then"})
 	}
