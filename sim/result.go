@@ -26,6 +26,9 @@ type Result struct {
 	Counts  Counts        `json:"counts"`
 	Bands   []Band        `json:"bands"`
 	Outcome trace.Outcome `json:"outcome"`
+	// Users are those whose tasks took longest for what they ran, where the trace says who
+	// submitted.
+	Users []User `json:"users,omitempty"`
 	// Reading is nil when no task has an input.
 	Reading *ReadingResult `json:"reading,omitempty"`
 

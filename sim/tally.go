@@ -30,6 +30,7 @@ type tally struct {
 	left   []int32
 	first  []time.Duration
 	bands  [len(bandNames)]bandTally
+	users  users
 	series series
 }
 
@@ -71,6 +72,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 		clock: at, c: c, swapOnMedium: swapOnMedium,
 		r:    &Result{Workload: w.Name, Policy: c.Policy.Policy, Medium: c.Medium.Name, Config: *c, Jobs: len(w.Jobs), Tasks: len(w.Tasks)},
 		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)),
+		users:  newUsers(w.Users),
 		series: series{step: firstStep},
 	}
 	y.r.Outcome = trace.Outcome{
@@ -185,6 +187,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	response = (y.clock.now - t.queued).Seconds()
 	b.tasks++
 	b.mark(y.jobs, t, response)
+	y.users.complete(t, response)
 	b.perTask = append(b.perTask, float32(response))
 	b.slowdown = append(b.slowdown, float32(response/max(spec.Run.Seconds(), 1e-3)))
 	for _, p := range []*trace.Preempted{&y.r.Outcome.ByPriority[spec.Priority], &y.r.Outcome.ByClass[spec.Class&3]} {
@@ -227,6 +230,7 @@ func (y *tally) result(stores time.Duration) {
 	r.Energy.Idle = c.Power.Idle * nodes * r.Makespan
 	r.Energy.Joules = r.Energy.Idle + (c.Power.Peak-c.Power.Idle)*r.Energy.Utilisation*nodes*r.Makespan
 	r.UsesMedium = y.usesMedium()
+	r.Users = y.users.worst()
 	for i := range y.bands {
 		b := &y.bands[i]
 		r.Bands = append(r.Bands, Band{

@@ -181,6 +181,9 @@ func (s set) responseTables() []*report.Table {
 	if worst := s.worstTable(); len(worst.Rows) > 0 {
 		tables = append(tables, worst)
 	}
+	if users := s.usersTable(); len(users.Rows) > 0 {
+		tables = append(tables, users)
+	}
 	return tables
 }
 
@@ -202,6 +205,24 @@ func (s set) worstTable() *report.Table {
 	}
 	return t
 }
+
+// usersTable lists, for each policy, the users whose tasks were held up most.
+func (s set) usersTable() *report.Table {
+	t := &report.Table{
+		Title: "The worst-off users", Note: "Those whose tasks took longest for what they ran. Slowdown: the sum of the times from submission to end, over that of the times that tasks run. Lost: running that was thrown away.",
+		Columns: []report.Column{{Title: "policy"}, {Title: "user"}, right("tasks"), right("mean response"), right("slowdown"), right("preempted"), right("lost")},
+	}
+	for i, r := range s.results {
+		for _, u := range r.Users[:min(len(r.Users), usersShown)] {
+			t.Add(report.Str(s.labels[i]), report.Str(u.Name), report.Num(float64(u.Tasks), report.UnitNone), report.Num(u.Response/float64(u.Tasks), report.UnitSeconds),
+				report.Num(u.Slowdown(), report.UnitRatio), report.Str(strconv.Itoa(u.Preemptions)), report.Num(u.Lost, report.UnitSeconds))
+		}
+	}
+	return t
+}
+
+// usersShown is how many users there are for each policy.
+const usersShown = 3
 
 func perTask(r *sim.Result) float64 { return share(r.Counts.Preemptions(), r.Tasks) }
 
