@@ -2,9 +2,11 @@ package swf
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -92,6 +94,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err != nil {
 		return a, err
 	}
+	l.understand(&a)
 	l.stages(to)
 	for i := range l.jobs {
 		if err := l.give(&l.jobs[i], to); err != nil {
@@ -179,6 +182,51 @@ func (l *log) job(p *input.Parser, v *[len(fields)]float64, words [][]byte) (*jo
 }
 
 func seconds(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Second))) }
+
+// Logs that mean something else than the format says are recognised by values that cannot
+// be: times of more than tooLate are since 1970, more than tooMuch memory for a processor is
+// in bytes, and what most jobs name is no preceding job.
+const (
+	tooLate = 20 * 365 * 24 * time.Hour
+	tooMuch = 1 << 40
+)
+
+// understand corrects what a log means otherwise, and says so.
+func (l *log) understand(a *workload.About) {
+	if len(l.jobs) == 0 {
+		return
+	}
+	first := slices.MinFunc(l.jobs, func(a, b job) int { return cmp.Compare(a.submit, b.submit) }).submit
+	if first > tooLate {
+		a.Note("times are since 1970: taken to be since the first job, which was submitted at %s", time.Unix(0, 0).Add(first).UTC().Format("2006-01-02 15:04:05 MST"))
+		for i := range l.jobs {
+			l.jobs[i].submit -= first
+		}
+	}
+	much, named := 0, map[int64]int{}
+	for i := range l.jobs {
+		if j := &l.jobs[i]; j.preceding > 0 {
+			named[j.preceding]++
+		}
+		if l.jobs[i].memory > tooMuch {
+			much++
+		}
+	}
+	if much > len(l.jobs)/2 {
+		a.Note("most jobs have more than 1 TiB of memory for each processor: the numbers are taken to be bytes, not KB")
+		for i := range l.jobs {
+			l.jobs[i].memory /= 1024
+		}
+	}
+	for number, n := range named {
+		if n > len(l.jobs)/2 && n > 2 {
+			a.Note("most jobs name job %d as the preceding one: that field is taken to be something else", number)
+			for i := range l.jobs {
+				l.jobs[i].preceding = -1
+			}
+		}
+	}
+}
 
 // stages makes a job wait for the one that it names as preceding.
 func (l *log) stages(to workload.Sink) {

@@ -56,3 +56,23 @@ func TestReadRefuses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	tracetest.Fuzz(f, Read, sample, "1 0 0 1 1 -1 -1 -1 -1 -1 1 1 1 1 1 1 1 -1\n")
 }
+
+// TestReadUnderstands: a log with times since 1970, memory in bytes, and another meaning of
+// the field for the preceding job.
+func TestReadUnderstands(t *testing.T) {
+	w, err := tracetest.Text(t, Read, `1 1356996147 0 10 1 -1 -1 1 -1 2147483648 1 7 1 1 -1 1 1 1
+2 1356996150 0 10 1 -1 -1 1 -1 4294967296 1 7 1 1 -1 1 1 1
+3 1356996149 0 10 1 -1 -1 1 -1 4294967296 1 7 1 1 -1 1 1 1
+4 1356996160 0 10 1 -1 -1 1 -1 1048576 1 7 1 1 -1 1 -1 1
+`, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, `
+1/0 at 0s for 10s priority 4, 1 cpus, 2048 MiB, 7
+3/0 at 2s for 10s priority 4, 1 cpus, 4096 MiB, 7
+2/0 at 3s for 10s priority 4, 1 cpus, 4096 MiB, 7
+4/0 at 13s for 10s priority 4, 1 cpus, 1 MiB, 7
+`, "times are since 1970: taken to be since the first job, which was submitted at 2012-12-31 23:22:27 UTC",
+		"the numbers are taken to be bytes, not KB", "most jobs name job 1 as the preceding one")
+}
