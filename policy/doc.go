@@ -12,6 +12,8 @@
 // opened only when somebody must leave there, what a node would take is asked once
 // for all tasks that are alike, until something changes on it, and what is known not
 // to be cheaper is not added up.
+// A view may leave out tasks that are like one in it that nothing is done for, and ask with
+// marks whether that holds for them as well (Planner.DecideFirst).
 //
 // # Queue
 //

@@ -66,6 +66,11 @@
 // are inputs: how tasks read them, over residency (what the scheduler is told of them),
 // warming, and storage (disks, page caches and networks). None of these knows the engine.
 //
+// Between the roster and the scheduler stands the backlog: of waiting tasks that ask for
+// the same it shows those in front, as many as something can be done for. So a decision
+// takes as long as what runs and what differs, not as long as the queue; what is decided
+// is the same (TestBacklog).
+//
 // # Contracts
 //
 // The same workload, configuration and version give the same Result, byte for byte,
