@@ -17,7 +17,7 @@ func flood(seed uint64) *trace.Workload {
 	r := rand.New(rand.NewPCG(seed, 9))
 	w := &trace.Workload{Name: "flood"}
 	var at time.Duration
-	for len(w.Tasks) < 1500 {
+	for len(w.Tasks) < 1000 {
 		job := int32(len(w.Jobs))
 		w.Jobs = append(w.Jobs, "j")
 		at += time.Duration(r.ExpFloat64() * float64(2*time.Second))
@@ -39,7 +39,7 @@ func flood(seed uint64) *trace.Workload {
 
 // TestBacklog: what is not shown to the policy changes nothing, to the last figure.
 func TestBacklog(t *testing.T) {
-	seeds := 6
+	seeds := 4
 	if testing.Short() {
 		seeds = 1
 	}
