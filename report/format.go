@@ -12,6 +12,17 @@ const missing = "–"
 // Bytes writes a size with decimal units: 512 B, 1.4 GB.
 func Bytes(n int64) string { return bytesOf(float64(n)) }
 
+// Capacity writes a size that somebody has given as they gave it: 16 GiB, if it is so many
+// of a binary unit, else as Bytes does.
+func Capacity(n int64) string {
+	for i, unit := range []string{" TiB", " GiB", " MiB", " KiB"} {
+		if size := int64(1) << (40 - 10*i); n > 0 && n%size == 0 && n/size < 10000 {
+			return strconv.FormatInt(n/size, 10) + unit
+		}
+	}
+	return Bytes(n)
+}
+
 // Duration writes a duration with as much precision as a person can use:
 // 412ms, 21.3s, 3m12s, 2h05m, 3d04h.
 func Duration(d time.Duration) string { return Seconds(d.Seconds()) }

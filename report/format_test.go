@@ -19,6 +19,14 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestCapacity(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 16 << 30: "16 GiB", 2 << 40: "2 TiB", 1536 << 30: "1536 GiB", 1 << 20: "1 MiB", 4096: "4 KiB", 16e9: "16.0 GB", 1000: "1.0 kB", 17e9 + 1: "17.0 GB", 1 << 62: Bytes(1 << 62)} {
+		if got := Capacity(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestDuration(t *testing.T) {
 	const day = 24 * time.Hour
 	for d, want := range map[time.Duration]string{

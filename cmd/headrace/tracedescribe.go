@@ -135,7 +135,7 @@ func describeAll(d *trace.Description) *report.Table {
 	add("CPUs busy at most", report.UnitNone.Format(d.Peak)+" if every task ran at once")
 	add("work", report.UnitNone.Format(d.CoreHours)+" core-hours")
 	if c := d.Cluster; c.Nodes > 0 {
-		add("cluster", grouped(c.Nodes)+" nodes of "+report.UnitNone.Format(c.CPUs)+" CPUs and "+report.Bytes(c.Memory))
+		add("cluster", grouped(c.Nodes)+" nodes of "+report.UnitNone.Format(c.CPUs)+" CPUs and "+report.Capacity(c.Memory))
 	}
 	if d.Files > 0 {
 		add("read", report.UnitBytes.Format(d.Bytes)+" of "+grouped(d.Files)+" files")

@@ -29,7 +29,7 @@ func (s clusters) String() string {
 		return s.distinct(kinds)
 	}
 	return fmt.Sprintf("%s nodes with %s CPUs and %s of memory each", s.distinct(func(c sim.Config) string { return grouped(c.Nodes) }),
-		report.UnitNone.Format(c.Node.CPUs), report.Bytes(c.Node.Memory))
+		report.UnitNone.Format(c.Node.CPUs), report.Capacity(c.Node.Memory))
 }
 
 // distinct lists what differs between the configurations.
@@ -136,7 +136,7 @@ func bytesOr(n int64, none string) string {
 	if n <= 0 {
 		return none
 	}
-	return report.Bytes(n)
+	return report.Capacity(n)
 }
 
 func speedOr(v float64, none string) string {
@@ -150,7 +150,7 @@ func speedOr(v float64, none string) string {
 func kinds(c sim.Config) string {
 	var all []string
 	for _, k := range c.Kinds {
-		all = append(all, fmt.Sprintf("%s with %s CPUs and %s of memory", many(k.Nodes, "node"), report.UnitNone.Format(k.CPUs), report.Bytes(k.Memory)))
+		all = append(all, fmt.Sprintf("%s with %s CPUs and %s of memory", many(k.Nodes, "node"), report.UnitNone.Format(k.CPUs), report.Capacity(k.Memory)))
 	}
 	return strings.Join(all, ", ")
 }

@@ -16,17 +16,17 @@ var qualities = []func(sim.Config) string{
 	func(c sim.Config) string { return many(c.Nodes, "node") },
 	func(c sim.Config) string { return kinds(c) },
 	func(c sim.Config) string { return report.UnitNone.Format(c.Node.CPUs) + " CPUs" },
-	func(c sim.Config) string { return report.Bytes(c.Node.Memory) + " of memory" },
+	func(c sim.Config) string { return report.Capacity(c.Node.Memory) + " of memory" },
 	func(c sim.Config) string { return bytesOr(c.Node.Swap, "no") + " swap" },
 	func(c sim.Config) string { return string(c.Policy.VictimOrder) },
 	func(c sim.Config) string {
 		if c.Reading.Buffer <= 0 {
 			return "cold"
 		}
-		return report.Bytes(c.Reading.Buffer) + " warmed"
+		return report.Capacity(c.Reading.Buffer) + " warmed"
 	},
 	func(c sim.Config) string { return "lead " + report.Duration(c.Reading.Lead) },
-	func(c sim.Config) string { return report.Bytes(c.Reading.Cache) + " of cache" },
+	func(c sim.Config) string { return report.Capacity(c.Reading.Cache) + " of cache" },
 	func(c sim.Config) string {
 		if c.Reading.ByResidency {
 			return "by residency"

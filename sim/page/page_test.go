@@ -281,7 +281,7 @@ func TestReferenceAndLabels(t *testing.T) {
 	if s = newSet(append(invented()[1:2], invented()[1:2]...)); !slices.Equal(s.labels, []string{"kill", "kill (2)"}) {
 		t.Errorf("labels of the same policy %q", s.labels)
 	}
-	if s = newSet(inventedReading()); !slices.Equal(s.labels, []string{"cost, cold", "cost, 17.2 GB warmed"}) {
+	if s = newSet(inventedReading()); !slices.Equal(s.labels, []string{"cost, cold", "cost, 16 GiB warmed"}) {
 		t.Errorf("labels of configurations %q", s.labels)
 	}
 	for _, f := range newSet(invented()).facets() {

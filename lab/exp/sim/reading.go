@@ -36,11 +36,11 @@ func (p Point) String() string {
 	case p.InMemory:
 		return "all in memory"
 	case p.Buffer > 0:
-		return fmt.Sprintf("warm buffer of %s, %s ahead", report.Bytes(p.Buffer), report.Seconds(p.Lead))
+		return fmt.Sprintf("warm buffer of %s, %s ahead", report.Capacity(p.Buffer), report.Seconds(p.Lead))
 	case p.ByResidency:
-		return fmt.Sprintf("page cache of %s, what is in memory first", report.Bytes(p.Cache))
+		return fmt.Sprintf("page cache of %s, what is in memory first", report.Capacity(p.Cache))
 	case p.Cache > 0:
-		return fmt.Sprintf("page cache of %s", report.Bytes(p.Cache))
+		return fmt.Sprintf("page cache of %s", report.Capacity(p.Cache))
 	}
 	return "cold"
 }
@@ -262,7 +262,7 @@ func (r *Results) warmLines() *report.Lines {
 		return l
 	}
 	for _, b := range warmBuffers {
-		s := report.Series{Name: report.Bytes(b) + " a node"}
+		s := report.Series{Name: report.Capacity(b) + " a node"}
 		for _, p := range r.points() {
 			if p.Buffer == b {
 				s.Points = append(s.Points, report.Point{X: p.Lead, Y: r.at(p).meanResponse() / cold.meanResponse()})

@@ -47,9 +47,9 @@ func setupOf(w *trace.Workload, c sim.Config) *Setup {
 // String says what it is in a line.
 func (s *Setup) String() string {
 	n := s.Config.Node
-	text := fmt.Sprintf("%s: %d jobs, %d tasks on %d nodes with %g CPUs and %s each", s.Workload, s.Jobs, s.Tasks, s.Config.Nodes, n.CPUs, report.Bytes(n.Memory))
+	text := fmt.Sprintf("%s: %d jobs, %d tasks on %d nodes with %g CPUs and %s each", s.Workload, s.Jobs, s.Tasks, s.Config.Nodes, n.CPUs, report.Capacity(n.Memory))
 	if n.Swap > 0 {
-		text += fmt.Sprintf(", %s of swap", report.Bytes(n.Swap))
+		text += fmt.Sprintf(", %s of swap", report.Capacity(n.Swap))
 	}
 	return text
 }
