@@ -1,6 +1,7 @@
 package yarn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -72,18 +73,27 @@ func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 }
 
 // endWhenAskedCommand ends when it is to be suspended: at once, or up to some tenths
-// of a second later, when it is perhaps not running any more.
-const endWhenAskedCommand = `trap 'for ((i = RANDOM * (RANDOM % 2) * 4; i > 0; i--)); do :; done; exit 0' TSTP; while :; do sleep 0.1 & wait $!; done`
+// of a second later, when it is perhaps not running any more. It leaves a file in a
+// directory when it can be asked.
+const endWhenAskedCommand = `trap 'for ((i = RANDOM * (RANDOM %% 2) * 4; i > 0; i--)); do :; done; exit 0' TSTP; : > %s/$CONTAINER_ID; while :; do sleep 0.1 & wait $!; done`
 
 // Containers end at the moment of their suspension.
 func endWhenAsked(t *testing.T, j *jobs, name string) {
 	const rounds, containers = 3, 4
 	for round := range rounds {
-		low := ShellJob{Name: fmt.Sprint("low-ends-", name, round), Queue: "low", Containers: containers, Memory: 1024, Command: endWhenAskedCommand}
+		low := ShellJob{Name: fmt.Sprint("low-ends-", name, round), Queue: "low", Containers: containers, Memory: 1024}
+		ready := must(j.c.NewSteps(low.Name, 0, 0))(t).Dir
+		low.Command = fmt.Sprintf(endWhenAskedCommand, ready)
 		if err := j.Submit(low); err != nil {
 			t.Fatal(err)
 		}
-		awaitState(t, j.c, "running", containers)
+		err := await(within(t, patience), "wait for containers that can be asked", patience, func(context.Context) (bool, error) {
+			files, err := os.ReadDir(ready)
+			return len(files) == containers, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		// It takes all the room, so that all of them have to give way.
 		high := j.start(t, ShellJob{Name: fmt.Sprint("high-ends-", name, round), Queue: "high", Containers: 2, Memory: 2048}, 3)
 		high.finished(t)
