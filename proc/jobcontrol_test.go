@@ -15,9 +15,10 @@ import (
 )
 
 // stepsScript is what runs below programs that take part in job control. Its output
-// shows whether it was run to its end, once.
+// shows whether it was run to its end, once. It ends when there is a file named go beside it.
 const stepsScript = `#!/bin/sh
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do echo "step $i "; sleep 0.02; done
+until [ -e "${0%/*}/go" ]; do sleep 0.02; done
 echo after
 `
 
@@ -61,27 +62,32 @@ func TestJobControl(t *testing.T) {
 				t.Skipf("this machine, or this user, cannot run it: %v: %s", err, out)
 			}
 			w := newWorld(t)
-			calm := w.start(w.jobController(p, "calm"))
+			undisturbed, letEnd := w.jobController(p, "calm")
+			letEnd()
+			calm := w.start(undisturbed)
 			want := sync.OnceValue(func() proc.Exit { return w.end(calm) })
 			t.Run("suspend", func(t *testing.T) {
 				w := w.within(t)
-				task := w.start(w.jobController(p, "suspended"))
+				s, letEnd := w.jobController(p, "suspended")
+				task := w.start(s)
 				for _, step := range []int{3, 8, 12} {
 					w.awaitOutput(task, fmt.Sprintf("step %d ", step))
 					_, err := task.Suspend(w.ctx, 0)
 					w.must(err)
 					w.must(task.Resume(w.ctx))
 				}
+				letEnd()
 				w.sameEnd(task, want())
 			})
 			t.Run("checkpoint", func(t *testing.T) {
 				w := w.within(t).needCheckpoints()
-				s := w.jobController(p, "checkpointed")
+				s, letEnd := w.jobController(p, "checkpointed")
 				task := w.start(s)
 				for _, step := range []int{3, 10} {
 					w.awaitOutput(task, fmt.Sprintf("step %d ", step))
 					task = w.putAside(task, s)
 				}
+				letEnd()
 				w.sameEnd(task, want())
 			})
 		})
@@ -119,8 +125,9 @@ func (w *world) within(t *testing.T) *world {
 	return &inner
 }
 
-// jobController returns the spec of a program, with a directory of its own.
-func (w *world) jobController(p program, id string) proc.Spec {
+// jobController returns the spec of a program, with a directory of its own, and what lets
+// its steps end.
+func (w *world) jobController(p program, id string) (s proc.Spec, letEnd func()) {
 	w.Helper()
 	dir, err := os.MkdirTemp("", "headrace-jobs") // short: there will be a socket in it
 	w.must(err)
@@ -128,12 +135,12 @@ func (w *world) jobController(p program, id string) proc.Spec {
 	at := filepath.Join(dir, "steps")
 	w.must(os.WriteFile(at, []byte(stepsScript), 0o755))
 	w.must(os.WriteFile(filepath.Join(dir, "Makefile"), []byte("all: one\n\t@echo end\none:\n\t@"+at+"\n"), 0o644))
-	s := w.spec(id)
+	s = w.spec(id)
 	names := strings.NewReplacer("STEPS", at, "TMUX_TMPDIR", "TMUX_TMPDIR", "DIR", dir, "LOG", filepath.Join(w.rt.TaskDir(s.ID), "stdout"))
 	for _, a := range p.argv {
 		s.Argv = append(s.Argv, names.Replace(a))
 	}
-	return s
+	return s, func() { w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o644)) }
 }
 
 // sameEnd compares the end and the output of a task to those of the one named calm.
