@@ -107,7 +107,7 @@ uninstall: ## remove what install has put there; the state directory stays, and 
 	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')
 	[ ! -d '$(sharedir)' ] || rmdir --ignore-fail-on-non-empty '$(sharedir)'
 
-generate: ## write the Go code of the protocol again from wire/headrace.proto
+generate: ## write the Go code of the protocol again from wire/*.proto
 	scripts/generate
 
 clean: ## remove what was built

@@ -75,6 +75,7 @@ type Agent struct {
 	cfg       Config
 	host      Host
 	client    wireconnect.ManagerServiceClient
+	inputs    wireconnect.InputServiceClient
 	transport *http.Transport
 	orders    *orders
 	apps      applications
@@ -99,11 +100,11 @@ func New(cfg Config, host Host) (*Agent, error) {
 	if cfg.timing == (timing{}) {
 		cfg.timing = usualTiming
 	}
-	client, transport, err := dial(cfg.Manager, cfg.Token, cfg.CA, cfg.timing.call)
+	to, err := dial(cfg.Manager, cfg.Token, cfg.CA, cfg.timing.call)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, host: host, client: client, transport: transport, ended: map[string]bool{}}
+	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
 	a.apps.turn = make(chan struct{}, 1)
 	return a, nil

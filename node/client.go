@@ -23,23 +23,41 @@ const maxAnswer = 512 << 20
 // NewClient is for those who ask a manager something without being a node. ca is as in
 // Config. Calls take as long as their contexts allow.
 func NewClient(manager, token, ca string) (wireconnect.ManagerServiceClient, error) {
-	client, _, err := dial(manager, token, ca, usualTiming.call)
-	return client, err
+	l, err := dial(manager, token, ca, usualTiming.call)
+	if err != nil {
+		return nil, err
+	}
+	return l.manager(), nil
 }
 
-func dial(manager, token, ca string, within time.Duration) (wireconnect.ManagerServiceClient, *http.Transport, error) {
+// line is how a manager is reached.
+type line struct {
+	client    withToken
+	base      string
+	transport *http.Transport
+}
+
+func (l *line) manager() wireconnect.ManagerServiceClient {
+	return wireconnect.NewManagerServiceClient(l.client, l.base, connect.WithReadMaxBytes(maxAnswer))
+}
+
+func (l *line) inputs() wireconnect.InputServiceClient {
+	return wireconnect.NewInputServiceClient(l.client, l.base, connect.WithReadMaxBytes(maxAnswer))
+}
+
+func dial(manager, token, ca string, within time.Duration) (*line, error) {
 	u, err := url.Parse(manager)
 	if err == nil && u.User != nil {
-		return nil, nil, errors.New("the manager's address names a user; give http://HOST:PORT or https://HOST:PORT, and the token with --token-file")
+		return nil, errors.New("the manager's address names a user; give http://HOST:PORT or https://HOST:PORT, and the token with --token-file")
 	}
 	if err == nil && u.Port() != "" {
 		_, err = strconv.ParseUint(u.Port(), 10, 16)
 	}
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, nil, fmt.Errorf("manager %q: give its address as http://HOST:PORT or https://HOST:PORT", manager)
+		return nil, fmt.Errorf("manager %q: give its address as http://HOST:PORT or https://HOST:PORT", manager)
 	}
 	if token == "" {
-		return nil, nil, errors.New("there is no token; give the file that the manager has with --token-file")
+		return nil, errors.New("there is no token; give the file that the manager has with --token-file")
 	}
 	transport := &http.Transport{
 		// No proxy: the manager is in the cluster.
@@ -48,15 +66,13 @@ func dial(manager, token, ca string, within time.Duration) (wireconnect.ManagerS
 	}
 	if ca != "" {
 		if u.Scheme != "https" {
-			return nil, nil, fmt.Errorf("manager %s: certificates are for https://", manager)
+			return nil, fmt.Errorf("manager %s: certificates are for https://", manager)
 		}
 		if transport.TLSClientConfig, err = trust(ca); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	client := wireconnect.NewManagerServiceClient(withToken{&http.Client{Transport: transport}, "Bearer " + token},
-		u.Scheme+"://"+u.Host, connect.WithReadMaxBytes(maxAnswer))
-	return client, transport, nil
+	return &line{withToken{&http.Client{Transport: transport}, "Bearer " + token}, u.Scheme + "://" + u.Host, transport}, nil
 }
 
 func trust(file string) (*tls.Config, error) {

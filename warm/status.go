@@ -67,7 +67,7 @@ type Status struct {
 // when several requests are told of.
 type notes map[*lane]map[*share]string
 
-// status returns the Status of a request. e.mu is held.
+// status returns the Status of a request; without known it is brief. e.mu is held.
 func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
 		ID: r.ID, Job: r.Job, Hold: r.Hold, UID: r.Owner.UID, Order: r.Order,
@@ -82,7 +82,7 @@ func (e *Engine) status(r *request, known notes) Status {
 			s.Current = r.Files[l.reading.file].Path
 		}
 	}
-	if !s.Done && !s.Ended {
+	if known != nil && !s.Done && !s.Ended {
 		s.Full, s.Waits = r.waits(known)
 		s.Full = s.Full && s.Current == ""
 	}
@@ -148,6 +148,18 @@ func (e *Engine) Status(id RequestID) (Status, error) {
 		return Status{}, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
 	return e.status(r, notes{}), nil
+}
+
+// Brief is Status without what the request waits for, which takes time where many wait:
+// Full and Waits are not set.
+func (e *Engine) Brief(id RequestID) (Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.requests[id]
+	if r == nil {
+		return Status{}, fmt.Errorf("%w: %s", ErrUnknown, id)
+	}
+	return e.status(r, nil), nil
 }
 
 // List returns how all requests stand, in the order in which they were added.

@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+)
+
+// Blocks looks after the blocks of a distributed file system that lie on this machine.
+// All methods are called by one goroutine at a time.
+type Blocks interface {
+	// Report tells what has changed since the report before the last Answered, or all
+	// there is. It looks first; the request is the caller's.
+	Report(ctx context.Context, all bool) *wire.ExchangeRequest
+	// Answered takes in what is to be done from now on, and that the last report has
+	// arrived. It does not wait until it is done.
+	Answered(*wire.ExchangeResponse)
+}
+
+// Exchange tells the manager of blocks and takes its orders about them, until ctx ends.
+// It goes on beside Run: either may be refused without the other.
+func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
+	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
+	session, applied, all := uint64(time.Now().UnixNano()), uint64(0), true
+	for ctx.Err() == nil {
+		q := blocks.Report(ctx, all)
+		q.Node, q.Session, q.Applied, q.Wait, q.Full = a.cfg.Name, session, applied, a.cfg.timing.every.Seconds(), all
+		call, cancel := context.WithTimeout(ctx, a.cfg.timing.call+a.cfg.timing.every)
+		answer, err := a.inputs.Exchange(call, q)
+		cancel()
+		if err == nil {
+			blocks.Answered(answer)
+			applied, all = answer.Number, false
+			pause.reset()
+			continue
+		}
+		if connect.CodeOf(err) == connect.CodeFailedPrecondition && !all {
+			applied, all = 0, true // the manager was started since, and wants to know everything
+			continue
+		}
+		a.cfg.Log.Debug("the manager takes no report of blocks; it is tried again", "err", err)
+		select {
+		case <-time.After(pause.next()):
+		case <-ctx.Done():
+		}
+	}
+}
