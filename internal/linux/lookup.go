@@ -41,7 +41,12 @@ var kernelFS = []int64{
 // Of flags O_NOFOLLOW and O_DIRECTORY are meant, of resolve the RESOLVE_ bits that
 // forbid more. Errors are without the path.
 func Lookup(path string, flags int, resolve uint64) (fd int, st unix.Stat_t, err error) {
-	if fd, err = openFor(path, unix.O_PATH|flags, resolve); err != nil {
+	return LookupAt(unix.AT_FDCWD, path, flags, resolve)
+}
+
+// LookupAt is Lookup of a path that is relative to an open directory.
+func LookupAt(dir int, path string, flags int, resolve uint64) (fd int, st unix.Stat_t, err error) {
+	if fd, err = OpenAt(dir, path, unix.O_PATH|flags, resolve); err != nil {
 		return -1, st, err
 	}
 	if err = unix.Fstat(fd, &st); err == nil {
@@ -57,7 +62,7 @@ func Lookup(path string, flags int, resolve uint64) (fd int, st unix.Stat_t, err
 // OpenDirFor opens a directory for reading as Lookup finds it. The caller closes
 // it. Errors are without the path.
 func OpenDirFor(path string) (*os.File, error) {
-	fd, err := openFor(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	fd, err := OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +78,12 @@ func OpenDirFor(path string) (*os.File, error) {
 // The open does not wait for whoever has a lease on the file either. Errors are
 // without the path.
 func OpenRegularFor(path string, flags int, resolve uint64) (*os.File, error) {
-	at, st, err := Lookup(path, flags&unix.O_NOFOLLOW, resolve)
+	return OpenRegularAt(unix.AT_FDCWD, path, flags, resolve)
+}
+
+// OpenRegularAt is OpenRegularFor of a path that is relative to an open directory.
+func OpenRegularAt(dir int, path string, flags int, resolve uint64) (*os.File, error) {
+	at, st, err := LookupAt(dir, path, flags&unix.O_NOFOLLOW, resolve)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +104,13 @@ func OpenRegularFor(path string, flags int, resolve uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-func openFor(path string, flags int, resolve uint64) (int, error) {
+// OpenAt opens a path that is relative to an open directory, or to where this process is
+// (unix.AT_FDCWD), without passing a magic link of /proc. It asks nothing about what it
+// finds. The caller closes it. Errors are without the path.
+func OpenAt(dir int, path string, flags int, resolve uint64) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS}
 	for {
-		fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
+		fd, err := unix.Openat2(dir, path, &how)
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN && flags&unix.O_PATH != 0:
 			continue
