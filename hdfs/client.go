@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -31,7 +30,9 @@ type Options struct {
 // called by several goroutines at once. It holds nothing that must be closed.
 type Client struct {
 	o    Options
+	as   string // whom User acts for; empty: for itself
 	http *http.Client
+	most int64 // bytes of a name node's answer
 }
 
 // requestTime bounds a request that moves no data.
@@ -50,13 +51,29 @@ func New(o Options) (*Client, error) {
 			return nil, fmt.Errorf("HDFS: %q is not the HTTP address of a name node", n)
 		}
 	}
-	c := &Client{o: o, http: o.Client}
+	c := &Client{o: o, http: o.Client, most: maxAnswer}
 	if c.http == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.Proxy = nil
 		c.http = &http.Client{Transport: t}
 	}
 	return c, nil
+}
+
+// As returns a client that does everything with the rights of user, as a proxy user: the
+// name nodes must be configured to let Options.User do so (ErrProxy). A delegation token
+// acts for whom it was made, so there it is an error. Whether the caller may act for user
+// is the caller's to check.
+func (c *Client) As(user string) (*Client, error) {
+	switch {
+	case user == "":
+		return nil, errors.New("HDFS: no user is named to act for")
+	case c.o.Delegation != "":
+		return nil, fmt.Errorf("HDFS: a delegation token acts for whom it was made, not for %s too; use one of theirs", user)
+	}
+	as := *c
+	as.as = user
+	return &as, nil
 }
 
 // String names the HDFS by its first name node.
@@ -69,6 +86,8 @@ type FileInfo struct {
 	Size     int64 // in bytes; 0 of a directory
 	Modified time.Time
 	Mode     fs.FileMode // the permissions
+	// ErasureCoded: its blocks are cells of stripes, not parts of the file in order.
+	ErasureCoded bool
 }
 
 // fileStatus is HDFS's own form of FileInfo.
@@ -78,13 +97,14 @@ type fileStatus struct {
 	Length           int64  `json:"length"`
 	ModificationTime int64  `json:"modificationTime"` // milliseconds
 	Permission       string `json:"permission"`       // octal
+	ECBit            bool   `json:"ecBit"`
 }
 
 func (s fileStatus) info() (FileInfo, error) {
 	mode, err := strconv.ParseUint(s.Permission, 8, 32)
 	return FileInfo{
 		Name: s.PathSuffix, Dir: s.Type == "DIRECTORY", Size: s.Length,
-		Modified: time.UnixMilli(s.ModificationTime), Mode: fs.FileMode(mode) & fs.ModePerm,
+		Modified: time.UnixMilli(s.ModificationTime), Mode: fs.FileMode(mode) & fs.ModePerm, ErasureCoded: s.ECBit,
 	}, err
 }
 
@@ -100,24 +120,59 @@ func (c *Client) Stat(ctx context.Context, path string) (FileInfo, error) {
 // ReadDir describes what is in a directory, sorted by name; of a file it returns
 // nothing.
 func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
-	var out struct {
-		FileStatuses struct{ FileStatus []fileStatus }
-	}
-	if _, err := c.call(ctx, http.MethodGet, path, query("LISTSTATUS"), &out); err != nil {
-		return nil, err
-	}
 	var list []FileInfo
-	for _, s := range out.FileStatuses.FileStatus {
-		f, err := s.info()
+	for f, err := range c.entries(ctx, path) {
 		if err != nil {
 			return nil, err
 		}
-		if f.Name != "" {
-			list = append(list, f)
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// entries yields what is in a directory, in the order of the name node: by the bytes of
+// names. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
+// rule), so that a directory may be of any size. An error is the last that it yields.
+func (c *Client) entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
+	return func(yield func(FileInfo, error) bool) {
+		for after, more := "", true; more; {
+			var out struct {
+				DirectoryListing struct {
+					PartialListing struct {
+						FileStatuses struct{ FileStatus []fileStatus }
+					} `json:"partialListing"`
+					RemainingEntries int64 `json:"remainingEntries"`
+				}
+			}
+			q := query("LISTSTATUS_BATCH")
+			if after != "" {
+				q.Set("startafter", after) // not as Hadoop's documentation spells it
+			}
+			if _, err := c.call(ctx, http.MethodGet, path, q, &out); err != nil {
+				yield(FileInfo{}, err)
+				return
+			}
+			more = out.DirectoryListing.RemainingEntries > 0
+			from := after
+			for _, s := range out.DirectoryListing.PartialListing.FileStatuses.FileStatus {
+				if s.PathSuffix == "" {
+					return // path is a file
+				}
+				f, err := s.info()
+				if err == nil {
+					err = checkName(f.Name)
+				}
+				if !yield(f, err) || err != nil {
+					return
+				}
+				after = f.Name
+			}
+			if more && after <= from {
+				yield(FileInfo{}, fmt.Errorf("HDFS: the list of %s does not go on after %q", path, from))
+				return
+			}
 		}
 	}
-	slices.SortFunc(list, func(a, b FileInfo) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
 }
 
 // Open returns the contents of a file. The caller closes them; reading ends with ctx.

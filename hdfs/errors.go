@@ -13,6 +13,15 @@ import (
 // ErrRefused: HDFS has answered that it did not do what it was asked to, without a reason.
 var ErrRefused = errors.New("HDFS refuses")
 
+var (
+	// ErrProxy: the name node does not let this client act for a user (Client.As).
+	ErrProxy = errors.New("the name node does not allow that")
+	// ErrErasureCoded: a file has no blocks that are parts of it.
+	ErrErasureCoded = errors.New("it is erasure-coded: no data node has a part of it in one piece")
+	// ErrChanged: a file was replaced or cut while it was asked about; ask again.
+	ErrChanged = errors.New("it changed meanwhile")
+)
+
 // A RemoteError is an exception of HDFS.
 type RemoteError struct {
 	Status    int
@@ -31,7 +40,7 @@ func (e *RemoteError) Is(target error) bool {
 	case fs.ErrExist:
 		return e.Exception == "FileAlreadyExistsException"
 	case fs.ErrPermission:
-		return e.Exception == "AccessControlException"
+		return e.Exception == "AccessControlException" || e.Exception == "AuthorizationException"
 	}
 	return false
 }
@@ -39,6 +48,16 @@ func (e *RemoteError) Is(target error) bool {
 // elsewhere: another name node may be the active one.
 func (e *RemoteError) elsewhere() bool {
 	return e.Exception == "StandbyException" || e.Exception == "RetriableException" || e.Exception == "SafeModeException"
+}
+
+// advise adds to an error what can be done about it.
+func (c *Client) advise(err error) error {
+	var remote *RemoteError
+	if c.as != "" && errors.As(err, &remote) && remote.Exception == "AuthorizationException" {
+		return fmt.Errorf("act for %s: %w: set hadoop.proxyuser.%s.hosts and hadoop.proxyuser.%[3]s.users (or .groups) in core-site.xml of all name nodes, then hdfs dfsadmin -refreshSuperUserGroupsConfiguration: %w",
+			c.as, ErrProxy, c.o.User, err)
+	}
+	return err
 }
 
 func remoteError(resp *http.Response) error {

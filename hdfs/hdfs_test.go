@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,12 @@ import (
 	"headrace/internal/testkit"
 )
 
-var testHDFS hdfstest.Shared
+// testHDFS has small blocks, lists a few entries at a time, and lets its superuser act for
+// alice.
+var testHDFS = hdfstest.Shared{Properties: []string{
+	"dfs.blocksize", strconv.Itoa(blockSize), "dfs.namenode.fs-limits.min-block-size", "1", "dfs.ls.limit", "3",
+	"hadoop.proxyuser." + hdfstest.User + ".hosts", "*", "hadoop.proxyuser." + hdfstest.User + ".users", "alice",
+}}
 
 func TestMain(m *testing.M) {
 	code := m.Run()

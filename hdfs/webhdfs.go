@@ -13,8 +13,10 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds a name node's answer: a list of some ten thousand entries.
+// maxAnswer bounds a name node's answer: the places of some twenty thousand blocks.
 const maxAnswer = 64 << 20
+
+var errAnswer = errors.New("it is too long")
 
 // call makes a request that moves no data, to the active name node, and reads its
 // answer into out, unless that is nil.
@@ -27,6 +29,9 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	} else {
 		q.Set("user.name", c.o.User)
 	}
+	if c.as != "" {
+		q.Set("doas", c.as)
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath() + "?" + q.Encode()
@@ -34,8 +39,9 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	for _, node := range c.o.NameNodes {
 		head, err := c.ask(ctx, method, strings.TrimSuffix(node, "/")+at, out)
 		var remote *RemoteError
-		if err == nil || errors.As(err, &remote) && !remote.elsewhere() || ctx.Err() != nil {
-			return head, err
+		switch {
+		case err == nil, errors.Is(err, errAnswer), ctx.Err() != nil, errors.As(err, &remote) && !remote.elsewhere():
+			return head, c.advise(err)
 		}
 		errs = append(errs, err)
 	}
@@ -47,6 +53,14 @@ var errPath = errors.New("not a clean absolute path")
 func checkPath(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p {
 		return fmt.Errorf("HDFS: %q: %w", p, errPath)
+	}
+	return nil
+}
+
+// checkName refuses what cannot be a name in a directory.
+func checkName(name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
+		return fmt.Errorf("HDFS: the name node lists %q, which is no name", name)
 	}
 	return nil
 }
@@ -96,7 +110,10 @@ func (c *Client) ask(ctx context.Context, method, url string, out any) (http.Hea
 	if resp.StatusCode/100 != 2 {
 		return nil, remoteError(resp)
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, c.most+1))
+	if err == nil && int64(len(b)) > c.most {
+		err = fmt.Errorf("answer of %s: %w: more than %d bytes", req.URL.Host, errAnswer, c.most)
+	}
 	if err != nil {
 		return nil, redact(err)
 	}
@@ -118,7 +135,7 @@ func (c *Client) send(req *http.Request) error {
 	if resp.StatusCode/100 != 2 {
 		return remoteError(resp)
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, c.most))
 	return err
 }
 

@@ -27,10 +27,15 @@ type HDFS struct {
 	// Host is HOST:PORT of the name node, by HTTP.
 	Host string
 	// RPC is HOST:PORT of the name node for Hadoop's own clients.
-	RPC   string
-	dir   string
-	nodes []*node
+	RPC        string
+	java, path string // the program, and its class path
+	dir        string
+	nodes      []*node // the name node, then the data node
 }
+
+// Site returns the hdfs-site.xml of both nodes. There, ${hadoop.tmp.dir} is a directory
+// that ends with the HDFS.
+func (h *HDFS) Site() string { return filepath.Join(h.dir, "hdfs-site.xml") }
 
 // URL returns that of the name node.
 func (h *HDFS) URL() string { return "http://" + h.Host }
@@ -48,11 +53,12 @@ func Start(hadoop string, properties ...string) (*HDFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &HDFS{}
+	h := &HDFS{java: java}
 	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
 		return nil, err
 	}
-	if err := h.start(java, h.dir+":"+path, properties); err != nil {
+	h.path = h.dir + ":" + path
+	if err := h.start(properties); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("start HDFS: %w", err)
 	}
@@ -72,7 +78,7 @@ func classPath(hadoop string) (string, error) {
 	return "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, hadoop)
 }
 
-func (h *HDFS) start(java, path string, properties []string) error {
+func (h *HDFS) start(properties []string) error {
 	rpc, web, err := twoAddresses()
 	if err != nil {
 		return err
@@ -81,16 +87,42 @@ func (h *HDFS) start(java, path string, properties []string) error {
 	if err := configure(h.dir, rpc, web, properties); err != nil {
 		return err
 	}
-	if out, err := command(java, path, "namenode.NameNode", "-format", "-nonInteractive").CombinedOutput(); err != nil {
+	if out, err := command(h.java, h.path, nameNode, "-format", "-nonInteractive").CombinedOutput(); err != nil {
 		return fmt.Errorf("format it: %w: %s", err, last(out))
 	}
-	for _, class := range []string{"namenode.NameNode", "datanode.DataNode"} {
-		n, err := startNode(command(java, path, class), filepath.Join(h.dir, class+".log"))
+	for _, class := range []string{nameNode, dataNode} {
+		n, err := h.startNode(class)
 		if err != nil {
 			return err
 		}
 		h.nodes = append(h.nodes, n)
 	}
+	return h.await()
+}
+
+// The classes of daemons, in Hadoop's package for servers.
+const (
+	nameNode = "namenode.NameNode"
+	dataNode = "datanode.DataNode"
+)
+
+func (h *HDFS) startNode(class string) (*node, error) {
+	return startNode(command(h.java, h.path, class), filepath.Join(h.dir, class+".log"))
+}
+
+// RestartDataNode kills the data node, calls meanwhile, and starts it again. It returns
+// when files can be written.
+func (h *HDFS) RestartDataNode(meanwhile func() error) error {
+	h.nodes[1].cmd.Process.Kill()
+	<-h.nodes[1].ended
+	if err := meanwhile(); err != nil {
+		return err
+	}
+	n, err := h.startNode(dataNode)
+	if err != nil {
+		return err
+	}
+	h.nodes[1] = n
 	return h.await()
 }
 

@@ -11,6 +11,9 @@ import (
 // A Shared HDFS is one for all tests of a package. It is started when the first test asks
 // for it. The package's TestMain stops it in the end.
 type Shared struct {
+	// Properties are those that Start is given; set them before any test runs.
+	Properties []string
+
 	mu    sync.Mutex
 	tried bool
 	hdfs  *HDFS
@@ -28,7 +31,7 @@ func (s *Shared) Get(t testing.TB) *HDFS {
 	defer s.mu.Unlock()
 	if !s.tried {
 		s.tried = true
-		s.hdfs, s.err = Start(gathered())
+		s.hdfs, s.err = Start(gathered(), s.Properties...)
 	}
 	if errors.Is(s.err, ErrMissing) {
 		t.Skip(s.err)

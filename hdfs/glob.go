@@ -1,0 +1,186 @@
+package hdfs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// glob is Hadoop's pattern for one name in a directory ("FileSystem.globStatus" in its
+// API documentation): ? one character, * any, [ab], [a-z], [^a] or [!a] one of a set,
+// {ab,c*} one of several, \c the character c.
+type glob struct {
+	literal string         // what it stands for, where it is no pattern
+	names   *regexp.Regexp // that it matches; nil where it is no pattern
+}
+
+// maxPatterns bounds what a pattern with slashes in braces stands for.
+const maxPatterns = 1000
+
+var errPattern = errors.New("it is no pattern")
+
+func badPattern(format string, args ...any) error {
+	return fmt.Errorf("%w: %w; put \\ before a character that stands for itself", errPattern, fmt.Errorf(format, args...))
+}
+
+// IsPattern reports whether a path stands for what it matches and not for itself.
+func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
+
+// Escape returns the pattern that matches just s.
+func Escape(s string) string {
+	return regexp.MustCompile(`[*?\[\]{},\\^]`).ReplaceAllString(s, `\$0`)
+}
+
+// expand returns patterns without slashes in braces that together are the same as one
+// with them.
+func expand(pattern string) ([]string, error) {
+	todo := []string{pattern}
+	var done []string
+	for len(todo) > 0 {
+		if len(todo)+len(done) > maxPatterns {
+			return nil, badPattern("it stands for more than %d patterns", maxPatterns)
+		}
+		p := todo[0]
+		before, alternatives, after, err := slashedBraces(p)
+		if err != nil {
+			return nil, err
+		}
+		if todo = todo[1:]; alternatives == nil {
+			done = append(done, p)
+			continue
+		}
+		var all []string
+		for _, a := range alternatives {
+			all = append(all, before+a+after)
+		}
+		todo = append(all, todo...)
+	}
+	return done, nil
+}
+
+// slashedBraces takes apart a pattern at the first outer braces with a slash inside.
+func slashedBraces(p string) (before string, alternatives []string, after string, err error) {
+	depth, open, part, slash := 0, 0, 0, false
+	for i := 0; i < len(p); i++ {
+		switch p[i] {
+		case '\\':
+			if i++; i == len(p) {
+				return "", nil, "", badPattern("it ends with \\")
+			}
+		case '{':
+			if depth++; depth == 1 {
+				open, part, slash, alternatives = i, i+1, false, nil
+			}
+		case '/':
+			slash = slash || depth > 0
+		case ',':
+			if depth == 1 {
+				alternatives, part = append(alternatives, p[part:i]), i+1
+			}
+		case '}':
+			if depth == 0 {
+				continue
+			}
+			if depth--; depth == 0 && slash {
+				return p[:open], append(alternatives, p[part:i]), p[i+1:], nil
+			}
+		}
+	}
+	if depth > 0 {
+		return "", nil, "", badPattern("there is no } for a {")
+	}
+	return "", nil, "", nil
+}
+
+// newGlob reads the pattern of one name.
+func newGlob(pattern string) (glob, error) {
+	var literal, names strings.Builder
+	wild, depth := false, 0
+	for at := 0; at < len(pattern); {
+		n := 1
+		switch c := pattern[at]; {
+		case c == '\\' && at+1 == len(pattern):
+			return glob{}, badPattern("it ends with \\")
+		case c == '\\':
+			n = 2
+			literal.WriteByte(pattern[at+1])
+			names.WriteString(quoted(pattern[at+1]))
+		case c == '*':
+			wild = true
+			names.WriteString(".*")
+		case c == '?':
+			wild = true
+			names.WriteByte('.')
+		case c == '{':
+			wild = true
+			depth++
+			names.WriteString("(?:")
+		case c == ',' && depth > 0:
+			names.WriteByte('|')
+		case c == '}' && depth > 0:
+			depth--
+			names.WriteByte(')')
+		case c == '[':
+			wild = true
+			set, err := readSet(pattern[at:])
+			if err != nil {
+				return glob{}, err
+			}
+			n = len(set.glob)
+			names.WriteString(set.regexp)
+		default:
+			literal.WriteByte(c)
+			names.WriteString(quoted(c))
+		}
+		at += n
+	}
+	if depth > 0 {
+		return glob{}, badPattern("there is no } for a {")
+	}
+	if !wild {
+		return glob{literal: literal.String()}, nil
+	}
+	re, err := regexp.Compile(`^(?s:` + names.String() + `)$`)
+	if err != nil {
+		return glob{}, badPattern("%v", err)
+	}
+	return glob{names: re}, nil
+}
+
+// quoted returns the expression of a byte that stands for itself, or is one of several
+// of a character.
+func quoted(c byte) string { return regexp.QuoteMeta(string([]byte{c})) }
+
+type set struct{ glob, regexp string }
+
+// readSet reads the [set] that p begins with. A ] that comes first is one of the set.
+func readSet(p string) (set, error) {
+	var re strings.Builder
+	re.WriteByte('[')
+	first := 1
+	for i := 1; i < len(p); i++ {
+		switch c := p[i]; {
+		case c == ']' && i > first:
+			re.WriteByte(']')
+			return set{p[:i+1], re.String()}, nil
+		case i == 1 && (c == '^' || c == '!'):
+			first = 2
+			re.WriteByte('^')
+		case c == '[':
+			return set{}, badPattern("there is no ] for a [")
+		case c == '-':
+			re.WriteByte('-')
+		case c == '\\' && i+1 < len(p):
+			i++
+			c = p[i]
+			fallthrough
+		default:
+			if strings.IndexByte(`^-]\[`, c) >= 0 {
+				re.WriteByte('\\')
+			}
+			re.WriteByte(c)
+		}
+	}
+	return set{}, badPattern("there is no ] for a [")
+}
