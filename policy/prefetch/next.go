@@ -191,22 +191,22 @@ func (v *View) best(c Config) (ready, head place, waiting int) {
 	for i := range v.Jobs {
 		j := &v.Jobs[i]
 		w := j.wants(v.Room)
-		if w.ready >= 0 && (ready.job < 0 || c.before(j, &v.Jobs[ready.job])) {
+		if w.ready >= 0 && (ready.job < 0 || c.Before(j, &v.Jobs[ready.job])) {
 			ready = place{i, w.ready}
 		}
 		if w.head < 0 {
 			continue
 		}
 		waiting++
-		if head.job < 0 || c.before(j, &v.Jobs[head.job]) {
+		if head.job < 0 || c.Before(j, &v.Jobs[head.job]) {
 			head = place{i, w.head}
 		}
 	}
 	return ready, head, waiting
 }
 
-// before reports whether a is served before b. Of equal jobs the first stays.
-func (c Config) before(a, b *Job) bool {
+// Before reports whether a is served before b. Of equal jobs the first stays.
+func (c Config) Before(a, b *Job) bool {
 	if c.Order != FIFO && a.Input != b.Input {
 		return a.Input < b.Input
 	}

@@ -1,0 +1,209 @@
+package prefetch
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"headrace"
+	"headrace/policy/internal/words"
+)
+
+// Host is a node of a distributed file system, as far as it matters to where a block is
+// read into memory.
+type Host struct {
+	Name string
+	// Away: nothing is heard of it.
+	Away bool
+	// Queued is how many bytes it will read into memory before.
+	Queued int64
+	// Room is how many more bytes it may pin, without those that it is going to.
+	Room int64
+	// Speed is what its disk reads, in bytes per second; 0: not known.
+	Speed float64
+	// Reads is how many others read its disk at the moment.
+	Reads int
+}
+
+// Copy is a replica of a block.
+type Copy struct {
+	// Host is an index into what Place was given.
+	Host int
+	// Resident is how many bytes of it are in memory.
+	Resident int64
+	// Kept: it is pinned there for another job, or will be.
+	Kept bool
+}
+
+// Replicated is a block with its replicas.
+type Replicated struct {
+	ID     headrace.BlockID
+	Bytes  int64
+	Copies []Copy
+}
+
+// Choice is where a block is to be in memory.
+type Choice struct {
+	// Do is Migrate, Refer (it is in memory there, or is kept for another job) or Skip.
+	Do Do
+	// Host is an index into what Place was given; negative if Skip.
+	Host int
+	// Done is when it is expected to be in memory, in seconds from now.
+	Done float64
+	// Reason is for people.
+	Reason string
+}
+
+// unknownSpeed is that of a hard disk, in bytes per second.
+const unknownSpeed = 100e6
+
+// Place chooses for each block of a job which of its replicas is to be in memory: one, for
+// others read it over the network (ignem, section III.A.2, where it is one at random). The
+// first of these that there is:
+//
+//   - a replica that is in memory already, if several then one that is kept;
+//   - one that is kept, or will be, for another job;
+//   - the one that is expected to be read first: bytes that are queued before it and
+//     those of it that are not in memory, divided by the speed that the disk has left.
+//
+// A block is given only to a node that has room for all of it, and only while the job may
+// pin limit bytes altogether; negative: as many as there is room for. What one block takes,
+// the next ones find taken. Of replicas that are equal in all that the hash of block and
+// node decides, so that blocks spread. The time taken is proportional to the number of
+// replicas.
+//
+// It is greedy: it looks at one block after the other, those with the fewest replicas
+// first, then in the order given. On small random cases the last block is in memory 1.8 % later
+// than in the best plan of all, 65 % in the worst case, and a block in the mean 1.4 % and 35 %
+// later (TestPlaceAgainstOracle); in the order given alone the last one is 6 % later.
+func Place(blocks []Replicated, hosts []Host, limit int64) []Choice {
+	p := placing{hosts: append([]Host(nil), hosts...), hash: make([]uint64, len(hosts)), limit: limit}
+	for i := range hosts {
+		h := fnv.New64a()
+		h.Write([]byte(hosts[i].Name))
+		p.hash[i] = h.Sum64()
+	}
+	choices := make([]Choice, len(blocks))
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(blocks[a].Copies) - len(blocks[b].Copies) })
+	for _, i := range order {
+		choices[i] = p.place(&blocks[i])
+	}
+	return choices
+}
+
+type placing struct {
+	hosts []Host
+	hash  []uint64 // of their names
+	limit int64
+}
+
+// place chooses for one block, and takes room for it.
+func (p *placing) place(b *Replicated) Choice {
+	best, bestRank, bestDone := -1, cannot, 0.0
+	for i, c := range b.Copies {
+		rank, done := p.rank(b, c)
+		switch {
+		case rank == cannot || rank > bestRank || rank == bestRank && done > bestDone:
+		case rank < bestRank, done < bestDone, p.tie(b, c) < p.tie(b, b.Copies[best]):
+			best, bestRank, bestDone = i, rank, done
+		}
+	}
+	if best < 0 {
+		return Choice{Do: Skip, Host: -1, Reason: p.why(b)}
+	}
+	c := b.Copies[best]
+	choice := Choice{Do: Refer, Host: c.Host, Done: bestDone}
+	switch bestRank {
+	case residentKept, kept:
+		choice.Reason = "it is kept there for another job"
+		return p.charge(b, choice, c, 0)
+	case resident:
+		choice.Reason = "it is in memory there already"
+		return choice
+	}
+	choice.Do, choice.Reason = Migrate, "it is read there first"
+	return p.charge(b, choice, c, b.Bytes)
+}
+
+// The ranks of replicas, best first.
+const (
+	residentKept = iota
+	resident
+	kept
+	cold
+	cannot
+)
+
+// rank says how good a replica is, and when it would be in memory.
+func (p *placing) rank(b *Replicated, c Copy) (rank int, done float64) {
+	h := &p.hosts[c.Host]
+	switch warm := c.Resident >= b.Bytes; {
+	case h.Away:
+		return cannot, 0
+	case warm && c.Kept:
+		return residentKept, 0
+	case warm:
+		return resident, 0
+	case c.Kept:
+		return kept, h.seconds(b.Bytes - c.Resident)
+	case h.Room < b.Bytes:
+		return cannot, 0
+	}
+	return cold, h.seconds(b.Bytes - c.Resident)
+}
+
+// seconds is how long it takes until n more bytes have been read. Reading ahead gets its share of
+// a disk at most: demand goes before it.
+func (h *Host) seconds(n int64) float64 {
+	speed := h.Speed
+	if speed <= 0 {
+		speed = unknownSpeed
+	}
+	return float64(max(0, h.Queued)+max(0, n)) / speed * float64(1+max(0, h.Reads))
+}
+
+// tie is smallest where a block goes if all else is equal.
+func (p *placing) tie(b *Replicated, c Copy) uint64 {
+	x := p.hash[c.Host] ^ uint64(b.ID.Number)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // mixed as in splitmix64
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// charge takes what the choice takes from the job's limit and, for bytes that are to be pinned,
+// from its host, if the limit allows it.
+func (p *placing) charge(b *Replicated, choice Choice, c Copy, pin int64) Choice {
+	if p.limit >= 0 {
+		if b.Bytes > p.limit {
+			return Choice{Do: Skip, Host: -1, Reason: "the share of the memory that its job or its owner may have is used up"}
+		}
+		p.limit -= b.Bytes
+	}
+	if pin > 0 {
+		h := &p.hosts[choice.Host]
+		h.Room -= pin
+		h.Queued += max(0, b.Bytes-c.Resident)
+	}
+	return choice
+}
+
+// why says why no replica can be chosen.
+func (p *placing) why(b *Replicated) string {
+	here, most := 0, int64(0)
+	for _, c := range b.Copies {
+		if h := &p.hosts[c.Host]; !h.Away {
+			here, most = here+1, max(most, h.Room)
+		}
+	}
+	switch {
+	case len(b.Copies) == 0:
+		return "no node that could keep it has a replica"
+	case here == 0:
+		return fmt.Sprintf("all %d nodes that have a replica are away", len(b.Copies))
+	}
+	return fmt.Sprintf("no node with a replica has room for %s; the most that one has is %s", words.Size(b.Bytes), words.Size(most))
+}
