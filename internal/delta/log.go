@@ -12,6 +12,7 @@ type Log[K comparable] struct {
 	last, before uint64
 	sent         []K // the keys of the last answer
 	changed      map[K]struct{}
+	large        bool          // changed has had many keys, and maps do not shrink
 	ready        chan struct{} // nil: nobody waits
 }
 
@@ -73,6 +74,7 @@ func (l *Log[K]) Since(seq uint64, most int, all iter.Seq[K]) (next uint64, keys
 		}
 	}
 	l.last++
+	l.large = l.large || len(l.changed) > worthKeeping
 	l.sent = make([]K, 0, min(max(1, most), len(l.changed)))
 	for k := range l.changed {
 		if len(l.sent) == cap(l.sent) {
@@ -81,10 +83,10 @@ func (l *Log[K]) Since(seq uint64, most int, all iter.Seq[K]) (next uint64, keys
 		l.sent = append(l.sent, k)
 		delete(l.changed, k)
 	}
-	if len(l.changed) == 0 && len(l.sent) > worthKeeping {
-		l.changed = map[K]struct{}{} // maps do not shrink
+	if len(l.changed) == 0 && l.large {
+		l.changed, l.large = map[K]struct{}{}, false
 	}
 	return l.last, l.sent, full
 }
 
-const worthKeeping = 1000
+const worthKeeping = 500
