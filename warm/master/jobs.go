@@ -1,0 +1,257 @@
+package master
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unique"
+
+	"headrace"
+)
+
+// Job is what is to be in memory for a job.
+type Job struct {
+	Facts
+	Files []File
+}
+
+// File is a file of a job's input, as it was when it was looked up.
+type File struct {
+	Name string
+	// Blocks in order. Nothing of it is kept but names.
+	Blocks []headrace.Block
+}
+
+func (j *Job) validate() error {
+	if j.Job == "" || j.Input < 0 || j.Budget < 0 {
+		return fmt.Errorf("%w: job %q with an input of %d bytes and a budget of %d: give it an ID, and no negative sizes", ErrJob, j.Job, j.Input, j.Budget)
+	}
+	for _, f := range j.Files {
+		for _, b := range f.Blocks {
+			if b.Bytes < 0 {
+				return fmt.Errorf("%w: block %v has %d bytes", ErrJob, b.ID, b.Bytes)
+			}
+		}
+	}
+	return nil
+}
+
+// Migrate has the blocks of a job read into memory. Of a job that is known, blocks that are not
+// known yet are added, those that have failed are tried again, and what is said of it
+// counts from now on. It fails with ErrJob and budget.ErrOver, and has changed nothing then.
+func (m *Master) Migrate(q Job, now time.Time) error {
+	if err := q.validate(); err != nil {
+		return err
+	}
+	if err := m.admit(&q, now); err != nil {
+		return err
+	}
+	j := m.jobs[q.Name]
+	if j == nil {
+		j = m.add(q.Facts, now)
+	}
+	delete(m.ended, q.Name)
+	j.adopted, j.since = false, now
+	at := uint32(0)
+	for _, f := range q.Files {
+		file := j.file(f.Name)
+		for i := range f.Blocks {
+			m.want(j, &f.Blocks[i], file, at)
+			at++
+		}
+	}
+	m.amend(j, q.Facts)
+	m.plan(j, 0, len(j.wants))
+	return nil
+}
+
+// admit counts what a job adds, and says if that is too much even without those that are gone.
+func (m *Master) admit(q *Job, now time.Time) error {
+	j := m.jobs[q.Name]
+	fresh := map[key]struct{}{}
+	for _, f := range q.Files {
+		for i := range f.Blocks {
+			k := keyOf(f.Blocks[i].ID)
+			if _, known := m.find(j, k); !known {
+				fresh[k] = struct{}{}
+			}
+		}
+	}
+	had, n := int64(0), int64(len(fresh))
+	if j != nil {
+		had = int64(len(j.wants)) + 1
+	} else {
+		n++
+	}
+	err := m.quota.Take(q.Owner, had, n)
+	if err != nil && m.cleanUp(now, true) {
+		if j != nil && j.gone {
+			return m.admit(q, now)
+		}
+		err = m.quota.Take(q.Owner, had, n)
+	}
+	if err != nil {
+		return fmt.Errorf("job %s of %s: %w", q.Job, q.Owner, err)
+	}
+	return nil
+}
+
+// find returns the reference of a job to a block. j may be nil.
+func (m *Master) find(j *job, k key) (ref, bool) {
+	if b := m.blocks[k]; b != nil && j != nil {
+		return b.of(j)
+	}
+	return ref{}, false
+}
+
+// add enters a job without blocks.
+func (m *Master) add(f Facts, now time.Time) *job {
+	j := &job{since: now, reads: map[string]reads{}}
+	j.Facts.Name = f.Name
+	m.jobs[f.Name] = j
+	m.amend(j, f)
+	return j
+}
+
+// amend changes what is known of a job. Its place among others changes with it, and so do
+// accounts; its nodes are told.
+func (m *Master) amend(j *job, f Facts) {
+	f.Submitted = time.UnixMilli(f.Submitted.UnixMilli())
+	rank := j.rank
+	rank.Order = uint64(max(0, f.Submitted.UnixMilli()))
+	if rank.Input = f.Input; rank.Input == 0 {
+		for _, n := range j.bytes {
+			rank.Input += n
+		}
+	}
+	if j.Facts == f && j.rank.Order == rank.Order && j.rank.Input == rank.Input {
+		return
+	}
+	each := func(do func(r ref, w *want)) {
+		for pos := range j.wants {
+			if w := &j.wants[pos]; w.node != nil {
+				do(ref{j, uint32(pos)}, w)
+			}
+		}
+	}
+	each(func(_ ref, w *want) { m.charge(w.block, w.node, -1) })
+	j.Facts, j.rank = f, rank
+	each(func(r ref, w *want) {
+		m.charge(w.block, w.node, 1)
+		w.node.log.Touch(r)
+	})
+}
+
+// file returns the number of a file. Of a job that is migrated several times each counts once.
+func (j *job) file(name string) uint32 {
+	if i := slices.Index(j.files, name); i >= 0 {
+		return uint32(i)
+	}
+	j.files = append(j.files, name)
+	return uint32(len(j.files) - 1)
+}
+
+// want enters a block that a job wants, or what is news of one that it wants already.
+func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
+	k := keyOf(of.ID)
+	b := m.blocks[k]
+	if b == nil {
+		b = &block{key: k, generation: of.Generation, bytes: of.Bytes}
+		m.blocks[k] = b
+	}
+	for _, name := range of.Hosts {
+		if h := unique.Make(name); len(b.hosts) < maxHosts && !slices.Contains(b.hosts, h) {
+			b.hosts = append(b.hosts, h)
+			m.freed = m.freed || len(b.refs) > 0
+		}
+	}
+	if of.Generation > b.generation {
+		m.renew(b, of)
+	}
+	r, known := b.of(j)
+	if !known {
+		r = ref{j, uint32(len(j.wants))}
+		j.wants = append(j.wants, want{block: b, at: at, file: file})
+		b.refs = append(b.refs, r)
+		j.blocks[NotFit]++
+		j.bytes[NotFit] += b.bytes
+		return r
+	}
+	w := r.want()
+	w.file, w.tried = file, 0
+	if w.state == Failed {
+		m.move(r, nil, NotFit)
+	}
+	if w.at != at {
+		w.at = at
+		if w.node != nil {
+			w.node.log.Touch(r)
+		}
+	}
+	return r
+}
+
+// renew changes the size of a block that has been appended to. Whoever keeps it is told.
+func (m *Master) renew(b *block, of *headrace.Block) {
+	on := map[*node]bool{}
+	for _, r := range b.refs {
+		if w := r.want(); w.node != nil {
+			on[w.node] = true
+			w.node.log.Touch(r)
+		}
+	}
+	for n := range on {
+		m.charge(b, n, -1)
+	}
+	for _, r := range b.refs {
+		r.job.bytes[r.want().state] += of.Bytes - b.bytes
+	}
+	b.generation, b.bytes = of.Generation, of.Bytes
+	for n := range on {
+		m.charge(b, n, 1)
+	}
+}
+
+// Evict ends a job, and returns how it stood. Nothing is kept for it any more. It fails with
+// ErrUnknown.
+func (m *Master) Evict(name Name, now time.Time) (Status, error) {
+	j := m.jobs[name]
+	if j == nil {
+		return Status{}, fmt.Errorf("job %s of %s: %w", name.Job, name.Owner, ErrUnknown)
+	}
+	s := m.status(j, now)
+	s.Ended = true
+	m.end(j, now)
+	return s, nil
+}
+
+// End ends a job that whoever runs the jobs says has ended, whoever asked for its input, and returns how
+// that stood. Those that users hold stay.
+func (m *Master) End(id headrace.JobID, now time.Time) (stood []Status) {
+	for name, j := range m.jobs {
+		if name.Job == id && !j.Hold {
+			s, _ := m.Evict(name, now)
+			stood = append(stood, s)
+		}
+	}
+	return stood
+}
+
+// end takes a job out.
+func (m *Master) end(j *job, now time.Time) {
+	for pos := range j.wants {
+		r := ref{j, uint32(pos)}
+		m.move(r, nil, Read)
+		b := r.want().block
+		if b.refs = slices.DeleteFunc(b.refs, func(o ref) bool { return o == r }); len(b.refs) == 0 {
+			delete(m.blocks, b.key)
+		}
+	}
+	m.quota.Give(j.Owner, int64(len(j.wants))+1)
+	j.gone = true
+	delete(m.jobs, j.Name)
+	m.ended[j.Name] = now
+	if m.resume == j {
+		m.resume = nil
+	}
+}

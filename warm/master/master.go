@@ -1,0 +1,331 @@
+package master
+
+import (
+	"errors"
+	"math/bits"
+	"strings"
+	"time"
+	"unique"
+
+	"headrace"
+	"headrace/internal/budget"
+	"headrace/internal/delta"
+	"headrace/policy/prefetch"
+)
+
+// Kinds of errors; test with errors.Is. A job beyond the bounds is a budget.ErrOver.
+var (
+	// ErrJob: what was said of a job makes no sense. The text says what to change.
+	ErrJob = errors.New("bad job")
+	// ErrUnknown: there is no such job or node, or not any more.
+	ErrUnknown = errors.New("not known here")
+	// ErrStale: the node has joined again since.
+	ErrStale = errors.New("not of the node's present session")
+)
+
+// Config is what a Master works with. 0 is the default.
+type Config struct {
+	Policy prefetch.Config
+	// JobShare and OwnerShare are which part of the memory that all nodes together have for
+	// warming a job may have, and all jobs of an owner together. Defaults 0.5 and 0.75.
+	JobShare, OwnerShare float64
+	// Attempts is how many replicas of a block are tried at most. Default 3.
+	Attempts int
+	// PerJob, PerOwner and All are how many blocks there may be. A job counts as one itself.
+	// Defaults 500,000, 1,000,000 and 2,000,000.
+	PerJob, PerOwner, All int64
+	// Grace is how long a job counts as alive after it was migrated or adopted: whoever runs the
+	// jobs may not know it yet. Default a minute.
+	Grace time.Duration
+	// Remember is how long a job that has ended is not adopted. Default an hour.
+	Remember time.Duration
+	// Alive reports whether a job has not ended. It is asked when memory is nearly used up; it
+	// must not block, and say yes where it cannot know. Nil: all are.
+	Alive func(headrace.JobID) bool
+	// Resident yields the nodes that have some of a block in memory, and how much. Nil: nothing is
+	// known.
+	Resident func(id headrace.BlockID, yield func(node string, bytes int64))
+	// Keep is called when a node is to begin and to cease to keep a block, for whichever jobs. Nil: nobody
+	// needs to know.
+	Keep func(node string, id headrace.BlockID, begin bool)
+}
+
+// Name names a job. Owners do not see or hinder each other's, even of the same ID.
+type Name struct {
+	Owner string
+	Job   headrace.JobID
+}
+
+// Facts are what nodes know of a job. They tell them again when they join.
+type Facts struct {
+	Name
+	// Input is the size of all of its input in bytes, by which it gets its place in the queues;
+	// 0: that of its blocks.
+	Input int64
+	// Submitted is when, in whole milliseconds; of jobs with inputs of one size the earlier goes first.
+	Submitted time.Time
+	// Implicit: what the job has read is let go at once.
+	Implicit bool
+	// Hold: there is no job, a user asked. It stays until it is evicted.
+	Hold bool
+	// Budget is how many bytes may be pinned for it; 0: as many as its share.
+	Budget int64
+}
+
+// State is how a job stands with a block.
+type State uint8
+
+const (
+	// NotFit: no node keeps it, because none has room or could.
+	NotFit State = iota
+	// Planned: a node is to keep it, and does not yet.
+	Planned
+	// Pinned: it is locked in a node's memory.
+	Pinned
+	// Resident: it is in a node's memory without being locked.
+	Resident
+	// Read: the job has read it, and needs it no more.
+	Read
+	// Failed: all replicas that were tried have failed.
+	Failed
+	states
+)
+
+// Master knows jobs, blocks and nodes. See the comment of the package.
+type Master struct {
+	cfg    Config
+	first  uint64 // numbers of answers begin here
+	quota  budget.Tiers
+	blocks map[key]*block
+	jobs   map[Name]*job
+	nodes  map[string]*node
+	hosts  map[unique.Handle[string]]*node
+	ended  map[Name]time.Time
+	// freed: since the last Look there may be room, or replicas, for blocks that do not fit.
+	freed bool
+	// resume is the job that the next Look begins with; nil: the first.
+	resume *job
+}
+
+// New makes a Master that knows nothing. It must be given a later time than an earlier one.
+func New(c Config, now time.Time) *Master {
+	c.JobShare, c.OwnerShare = or(c.JobShare, 0.5), or(c.OwnerShare, 0.75)
+	c.Attempts = or(c.Attempts, 3)
+	c.Grace, c.Remember = or(c.Grace, time.Minute), or(c.Remember, time.Hour)
+	if c.Alive == nil {
+		c.Alive = func(headrace.JobID) bool { return true }
+	}
+	return &Master{
+		cfg: c, first: uint64(now.UnixMicro()),
+		quota:  budget.Tiers{What: "blocks", Each: or(c.PerJob, 500_000), Owner: or(c.PerOwner, 1_000_000), All: or(c.All, 2_000_000)},
+		blocks: map[key]*block{}, jobs: map[Name]*job{}, nodes: map[string]*node{},
+		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{},
+	}
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// key is a BlockID that takes little room.
+type key struct {
+	pool   unique.Handle[string]
+	number int64
+}
+
+func keyOf(id headrace.BlockID) key { return key{unique.Make(id.Pool), id.Number} }
+
+func (k key) id() headrace.BlockID { return headrace.BlockID{Pool: k.pool.Value(), Number: k.number} }
+
+// block is one that a job wants.
+type block struct {
+	key
+	generation, bytes int64
+	hosts             []unique.Handle[string] // with a replica
+	refs              []ref
+}
+
+// ref is the place of a block among those that a job wants.
+type ref struct {
+	job *job
+	pos uint32
+}
+
+func (r ref) want() *want { return &r.job.wants[r.pos] }
+
+// of returns the reference of a job.
+func (b *block) of(j *job) (ref, bool) {
+	for _, r := range b.refs {
+		if r.job == j {
+			return r, true
+		}
+	}
+	return ref{}, false
+}
+
+// on reports whether a node is to keep it for somebody.
+func (b *block) on(n *node) bool {
+	for _, r := range b.refs {
+		if r.want().node == n {
+			return true
+		}
+	}
+	return false
+}
+
+// want is a block that a job wants.
+type want struct {
+	block *block
+	node  *node // that is to keep it: if Planned, Pinned or Resident
+	// at is its place in the job's own order, file an index into the job's files.
+	at, file uint32
+	tried    uint16 // which of the block's hosts could not keep it
+	state    State
+}
+
+const maxHosts = 16 // bits of want.tried
+
+// unnamed is the file of blocks that were adopted.
+const unnamed = ^uint32(0)
+
+// given reports whether no further replica is tried.
+func (w *want) given(attempts int) bool {
+	n := bits.OnesCount16(w.tried)
+	return n >= attempts || n > 0 && n == len(w.block.hosts)
+}
+
+// job is one that has been migrated or adopted, and has not ended.
+type job struct {
+	Facts
+	rank    prefetch.Job // by which it is compared with others
+	files   []string
+	wants   []want
+	blocks  [states]int
+	bytes   [states]int64
+	adopted bool
+	gone    bool
+	full    bool // a block does not fit for want of room
+	from    int  // where Look goes on among its wants
+	since   time.Time
+
+	failures []Failure
+	why      string // the last reason why a block does not fit
+	warmed   int64
+	read     time.Time // first
+	reads    map[string]reads
+	before   reads // what nodes have read for it before they were started again
+}
+
+type reads struct{ memory, disk int64 }
+
+// facts are what others are told of it: with the input that counts.
+func (j *job) facts() Facts {
+	f := j.Facts
+	f.Input = j.rank.Input
+	return f
+}
+
+// held is what counts against its share.
+func (j *job) held() int64 { return j.bytes[Planned] + j.bytes[Pinned] }
+
+// node is one that has joined.
+type node struct {
+	name    string
+	session uint64
+	load    Load
+	hosts   []unique.Handle[string]
+	log     *delta.Log[ref]
+	refs    map[ref]struct{} // what it is to keep
+	// pinned are the bytes of blocks that are pinned there, each counted once; queued those that
+	// are planned, by the first job in order that waits for them.
+	pinned int64
+	queued map[*job]int64
+}
+
+// before reports whether a is served before b.
+func (m *Master) before(a, b *job) bool {
+	switch {
+	case m.cfg.Policy.Before(&a.rank, &b.rank):
+		return true
+	case m.cfg.Policy.Before(&b.rank, &a.rank):
+		return false
+	}
+	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
+}
+
+// charge adds what a block takes on a node to its account, or takes it away. Whatever the
+// account depends on changes between one and the other.
+func (m *Master) charge(b *block, n *node, sign int64) {
+	var first *job
+	for _, r := range b.refs {
+		w := r.want()
+		switch {
+		case w.node != n:
+		case w.state == Pinned:
+			n.pinned += sign * b.bytes
+			return
+		case w.state == Planned && (first == nil || m.before(r.job, first)):
+			first = r.job
+		}
+	}
+	if first == nil {
+		return
+	}
+	if n.queued[first] += sign * b.bytes; n.queued[first] == 0 {
+		delete(n.queued, first)
+	}
+}
+
+// move changes how a job stands with a block: n is the node that is to keep it, or nil. Nodes
+// hear of what concerns them.
+func (m *Master) move(r ref, n *node, s State) {
+	w := r.want()
+	from := w.node
+	if from == n && w.state == s {
+		return
+	}
+	b, j := w.block, r.job
+	both := func(sign int64) {
+		if from != nil {
+			m.charge(b, from, sign)
+		}
+		if n != nil && n != from {
+			m.charge(b, n, sign)
+		}
+	}
+	both(-1)
+	begins := n != nil && n != from && !b.on(n)
+	j.blocks[w.state]--
+	j.bytes[w.state] -= b.bytes
+	if s == Pinned && w.state != Pinned {
+		j.warmed += b.bytes
+	}
+	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned
+	w.node, w.state = n, s
+	j.blocks[s]++
+	j.bytes[s] += b.bytes
+	both(1)
+	if from == n {
+		return
+	}
+	if from != nil {
+		delete(from.refs, r)
+		from.log.Touch(r)
+		m.keep(from, b, !b.on(from), false)
+	}
+	if n != nil {
+		n.refs[r] = struct{}{}
+		n.log.Touch(r)
+		m.keep(n, b, begins, true)
+	}
+}
+
+func (m *Master) keep(n *node, b *block, tell, begin bool) {
+	if tell && m.cfg.Keep != nil {
+		m.cfg.Keep(n.name, b.id(), begin)
+	}
+}

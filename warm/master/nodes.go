@@ -1,0 +1,302 @@
+package master
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unique"
+
+	"headrace"
+	"headrace/internal/delta"
+	"headrace/policy/prefetch"
+)
+
+// Load is how a node stands.
+type Load struct {
+	// Budget is how many bytes may be pinned there for jobs of a master.
+	Budget int64
+	// Speed is what its disk reads, in bytes per second; 0: not known.
+	Speed float64
+	// Reads is how many others read its disk at the moment.
+	Reads int
+}
+
+// Ref is a block that a node is to keep for a job.
+type Ref struct {
+	Name
+	Block             headrace.BlockID
+	Generation, Bytes int64
+	// At is its place in the job's own order.
+	At uint32
+}
+
+// Held is a block that a node keeps for a job: Planned, Pinned or Resident.
+type Held struct {
+	Ref
+	State State
+}
+
+// Join begins a session of a node, which tells what it keeps and for whom: all of it. Hosts are the
+// names that the file system has for it, beside its own. Sessions are numbered by the
+// caller, and grow. It fails with ErrStale.
+func (m *Master) Join(name string, session uint64, hosts []string, load Load, jobs []Facts, held []Held, now time.Time) error {
+	n := m.nodes[name]
+	if n == nil {
+		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}}
+		m.nodes[name] = n
+	} else if session <= n.session {
+		return fmt.Errorf("node %s joins with session %d after %d: %w", name, session, n.session, ErrStale)
+	}
+	m.first += 1 << 20
+	n.session, n.load, n.log = session, load, delta.New[ref](m.first)
+	m.rename(n, append([]string{name}, hosts...))
+	facts := map[Name]Facts{}
+	for _, f := range jobs {
+		facts[f.Name] = f
+	}
+	told := map[ref]bool{}
+	for i := range held {
+		if r, ok := m.take(n, &held[i], facts, now); ok {
+			told[r] = true
+		}
+	}
+	for r := range n.refs {
+		if !told[r] {
+			m.move(r, n, Planned) // it is to be done again
+		}
+	}
+	m.freed = true
+	return nil
+}
+
+// rename gives a node its names.
+func (m *Master) rename(n *node, names []string) {
+	for _, h := range n.hosts {
+		if m.hosts[h] == n {
+			delete(m.hosts, h)
+		}
+	}
+	n.hosts = nil
+	for _, name := range names {
+		h := unique.Make(name)
+		m.hosts[h] = n
+		n.hosts = append(n.hosts, h)
+	}
+}
+
+// take enters a block that a node says it keeps for a job, and reports whether it is to. What it is not to
+// keep it lets go when it asks for its orders.
+func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (ref, bool) {
+	_, ended := m.ended[h.Name]
+	if ended || h.Bytes < 0 || h.Job == "" || h.State != Planned && h.State != Pinned && h.State != Resident {
+		return ref{}, false
+	}
+	if j := m.jobs[h.Name]; j == nil || j.adopted {
+		m.adopt(n, h, facts, now)
+	}
+	r, known := m.find(m.jobs[h.Name], keyOf(h.Block))
+	if !known {
+		return r, false
+	}
+	w := r.want()
+	if w.state == Read || w.node != nil && w.node != n && (w.state != Planned || h.State == Planned) {
+		return r, false // the job has read it, or another node is as far
+	}
+	m.move(r, n, h.State)
+	return r, true
+}
+
+// adopt enters a job and a block that only a node has told of, unless there are too many.
+func (m *Master) adopt(n *node, h *Held, facts map[Name]Facts, now time.Time) {
+	j := m.jobs[h.Name]
+	if j == nil {
+		if m.quota.Take(h.Owner, 0, 1) != nil {
+			return
+		}
+		f := facts[h.Name]
+		f.Name = h.Name
+		j = m.add(f, now)
+		j.adopted = true
+	}
+	if _, known := m.find(j, keyOf(h.Block)); !known && m.quota.Take(h.Owner, int64(len(j.wants))+1, 1) == nil {
+		m.want(j, &headrace.Block{ID: h.Block, Generation: h.Generation, Bytes: h.Bytes, Hosts: []string{n.name}}, unnamed, h.At)
+	}
+}
+
+// Leave forgets a node that is away. Its blocks are placed elsewhere by the next Look. It does
+// nothing if there is none.
+func (m *Master) Leave(name string) {
+	n := m.nodes[name]
+	if n == nil {
+		return
+	}
+	for r := range maps.Clone(n.refs) {
+		m.move(r, nil, NotFit)
+	}
+	m.rename(n, nil)
+	delete(m.nodes, name)
+}
+
+// Report is how a node stands with a block that it is to keep for a job, or that a job has read there.
+// NotFit and Failed say that this node cannot keep it, and why.
+type Report struct {
+	Name
+	Block  headrace.BlockID
+	State  State
+	Reason string
+}
+
+// Reads is what a job has read on a node from memory and from disks, in bytes, since the node was started.
+type Reads struct {
+	Name
+	Memory, Disk int64
+}
+
+// Report enters what a node reports: what has changed. It fails with ErrUnknown and ErrStale.
+func (m *Master) Report(name string, session uint64, load Load, reports []Report, totals []Reads, now time.Time) error {
+	n, err := m.node(name, session)
+	if err != nil {
+		return err
+	}
+	m.freed = m.freed || load.Budget > n.load.Budget
+	n.load = load
+	for i := range reports {
+		q := &reports[i]
+		if r, known := m.find(m.jobs[q.Name], keyOf(q.Block)); known {
+			m.report(n, r, q, now)
+		}
+	}
+	for _, t := range totals {
+		if j := m.jobs[t.Name]; j != nil {
+			j.count(name, reads{max(0, t.Memory), max(0, t.Disk)}, now)
+		}
+	}
+	return nil
+}
+
+func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
+	w := r.want()
+	switch {
+	case q.State == Read:
+		r.job.begun(now)
+		if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: r.job.Implicit, Read: true}); drop {
+			m.move(r, nil, Read)
+		}
+	case w.node != n:
+		// It is to keep it no more, and will hear.
+	case q.State == Planned, q.State == Pinned, q.State == Resident:
+		m.move(r, n, q.State)
+	case q.State == NotFit, q.State == Failed:
+		m.cannot(n, r, q)
+	}
+}
+
+// cannot notes that a node cannot keep a block.
+func (m *Master) cannot(n *node, r ref, q *Report) {
+	w, j := r.want(), r.job
+	for i, h := range w.block.hosts {
+		if slices.Contains(n.hosts, h) {
+			w.tried |= 1 << i
+		}
+	}
+	to := NotFit
+	if q.State == NotFit {
+		j.why = q.Reason
+	} else {
+		if len(j.failures) < keptFailures {
+			j.failures = append(j.failures, Failure{j.name(w), w.block.id(), n.name, q.Reason})
+		}
+		if w.given(m.cfg.Attempts) {
+			to = Failed
+		}
+	}
+	m.move(r, nil, to)
+}
+
+func (j *job) name(w *want) string {
+	if w.file == unnamed {
+		return ""
+	}
+	return j.files[w.file]
+}
+
+func (j *job) begun(now time.Time) {
+	if j.read.IsZero() {
+		j.read = now
+	}
+}
+
+// count enters what a node has read for a job.
+func (j *job) count(node string, is reads, now time.Time) {
+	if is == (reads{}) {
+		return
+	}
+	j.begun(now)
+	if was := j.reads[node]; is.memory < was.memory || is.disk < was.disk {
+		j.before.memory += was.memory
+		j.before.disk += was.disk
+	}
+	j.reads[node] = is
+}
+
+func (m *Master) node(name string, session uint64) (*node, error) {
+	n := m.nodes[name]
+	switch {
+	case n == nil:
+		return nil, fmt.Errorf("node %s: %w", name, ErrUnknown)
+	case n.session != session:
+		return nil, fmt.Errorf("node %s, session %d instead of %d: %w", name, session, n.session, ErrStale)
+	}
+	return n, nil
+}
+
+// Orders are what a node is to keep beside what it keeps, or instead of it.
+type Orders struct {
+	Seq uint64
+	// Full: the node lets go at the end of all parts what is in none of them.
+	Full bool
+	// Add may have blocks that the node keeps already: what is said of them may have changed,
+	// and the node reports once more how it stands with them.
+	Add, Remove []Ref
+	// Jobs are those in Add.
+	Jobs []Facts
+}
+
+// Orders tells a node what has changed of what it is to keep since answer seq, 0 after it has joined, at most so
+// many blocks at a time: it asks again until it gets none. It fails with ErrUnknown and ErrStale.
+func (m *Master) Orders(name string, session, seq uint64, most int) (Orders, error) {
+	n, err := m.node(name, session)
+	if err != nil {
+		return Orders{}, err
+	}
+	next, refs, full := n.log.Since(seq, most, maps.Keys(n.refs))
+	o := Orders{Seq: next, Full: full}
+	told := map[*job]bool{}
+	for _, r := range refs {
+		w := r.want()
+		one := Ref{Name: r.job.Name, Block: w.block.id(), Generation: w.block.generation, Bytes: w.block.bytes, At: w.at}
+		// The job may have been evicted and migrated anew since.
+		if now, known := m.find(m.jobs[r.job.Name], w.block.key); !known || now.want().node != n {
+			o.Remove = append(o.Remove, one)
+			continue
+		} else if now != r {
+			continue // it has an entry of its own
+		}
+		if o.Add = append(o.Add, one); !told[r.job] {
+			told[r.job] = true
+			o.Jobs = append(o.Jobs, r.job.facts())
+		}
+	}
+	return o, nil
+}
+
+// Ready returns what is closed when Orders has something to tell that it has not told. It fails with
+// ErrUnknown and ErrStale.
+func (m *Master) Ready(name string, session uint64) (<-chan struct{}, error) {
+	n, err := m.node(name, session)
+	if err != nil {
+		return nil, err
+	}
+	return n.log.Ready(), nil
+}

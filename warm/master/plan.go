@@ -1,0 +1,208 @@
+package master
+
+import (
+	"slices"
+	"time"
+
+	"headrace/policy/prefetch"
+)
+
+// planning is what one call of prefetch.Place is given.
+type planning struct {
+	m      *Master
+	j      *job
+	nodes  []*node
+	index  map[*node]int
+	hosts  []prefetch.Host
+	refs   []ref
+	blocks []prefetch.Replicated
+}
+
+// plan finds nodes for the blocks of a job that are on none, beginning with the want at from, for at
+// most so many. It returns at which want it stopped, and for how many it has tried.
+func (m *Master) plan(j *job, from, most int) (next, tried int) {
+	p := planning{m: m, j: j, index: map[*node]int{}}
+	next = from
+	for ; next < len(j.wants) && len(p.refs) < most; next++ {
+		if w := &j.wants[next]; w.state == NotFit && !w.given(m.cfg.Attempts) {
+			p.add(ref{j, uint32(next)})
+		}
+	}
+	for i, c := range prefetch.Place(p.blocks, p.hosts, m.left(j)) {
+		r := p.refs[i]
+		switch {
+		case c.Do == prefetch.Skip:
+			j.why, j.full = c.Reason, j.full || len(p.blocks[i].Copies) > 0
+		case c.Do == prefetch.Refer && !p.kept(i, c.Host):
+			m.move(r, p.nodes[c.Host], Resident)
+		default:
+			m.move(r, p.nodes[c.Host], Planned)
+		}
+	}
+	return next, len(p.refs)
+}
+
+// kept reports whether the copy of a block on a host is kept for other jobs.
+func (p *planning) kept(block, host int) bool {
+	return slices.ContainsFunc(p.blocks[block].Copies, func(c prefetch.Copy) bool { return c.Host == host && c.Kept })
+}
+
+// add enters a block with its replicas that may be tried.
+func (p *planning) add(r ref) {
+	w := r.want()
+	b := w.block
+	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes}
+	for i, name := range b.hosts {
+		if n := p.m.hosts[name]; n != nil && w.tried&(1<<i) == 0 {
+			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n)})
+		}
+	}
+	at := func(n *node) *prefetch.Copy {
+		for i := range one.Copies {
+			if n != nil && p.nodes[one.Copies[i].Host] == n {
+				return &one.Copies[i]
+			}
+		}
+		return nil
+	}
+	for _, other := range b.refs {
+		w := other.want()
+		if c := at(w.node); c != nil {
+			c.Kept = c.Kept || w.state != Resident
+			if w.state != Planned {
+				c.Resident = b.bytes
+			}
+		}
+	}
+	if p.m.cfg.Resident != nil {
+		p.m.cfg.Resident(one.ID, func(name string, bytes int64) {
+			if c := at(p.m.nodes[name]); c != nil {
+				c.Resident = max(c.Resident, bytes)
+			}
+		})
+	}
+	p.refs = append(p.refs, r)
+	p.blocks = append(p.blocks, one)
+}
+
+// host returns the index of a node. Its queue is what goes before the job: blocks of jobs behind
+// it do not hold it up, and room that they have not taken yet is free.
+func (p *planning) host(n *node) int {
+	if i, ok := p.index[n]; ok {
+		return i
+	}
+	var queued int64
+	for j, bytes := range n.queued {
+		if j == p.j || p.m.before(j, p.j) {
+			queued += bytes
+		}
+	}
+	i := len(p.hosts)
+	p.index[n] = i
+	p.nodes = append(p.nodes, n)
+	p.hosts = append(p.hosts, prefetch.Host{
+		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued, Speed: n.load.Speed, Reads: n.load.Reads,
+	})
+	return i
+}
+
+// left returns how many more bytes may be kept for a job.
+func (m *Master) left(j *job) int64 {
+	var budget, owner int64
+	for _, n := range m.nodes {
+		budget += max(0, n.load.Budget)
+	}
+	for _, o := range m.jobs {
+		if o.Owner == j.Owner {
+			owner += o.held()
+		}
+	}
+	most := int64(float64(budget) * m.cfg.JobShare)
+	if j.Budget > 0 {
+		most = min(most, j.Budget)
+	}
+	return max(0, min(most-j.held(), int64(float64(budget)*m.cfg.OwnerShare)-owner))
+}
+
+// triedAtOnce is for how many blocks a Look tries to find a node at most; the next one goes on.
+const triedAtOnce = 50_000
+
+// Look ends what has ended without saying so, if memory is short, and finds nodes for blocks that
+// have none if something has changed since it did that last: jobs with the smallest input first. It is to be
+// called every second or so.
+func (m *Master) Look(now time.Time) {
+	m.cleanUp(now, false)
+	for name, at := range m.ended {
+		if now.Sub(at) > m.cfg.Remember {
+			delete(m.ended, name)
+		}
+	}
+	if !m.freed && m.resume == nil {
+		return
+	}
+	var order []*job
+	for _, j := range m.jobs {
+		if j.blocks[NotFit] > 0 {
+			order = append(order, j)
+		}
+	}
+	slices.SortFunc(order, func(a, b *job) int {
+		if m.before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	first := max(0, slices.Index(order, m.resume))
+	if m.resume == nil {
+		m.freed = false
+	}
+	m.resume = nil
+	rest := triedAtOnce
+	for _, j := range order[first:] {
+		if j.from == 0 {
+			j.full = false
+		}
+		next, tried := m.plan(j, j.from, rest)
+		rest -= tried
+		if j.from = next; next < len(j.wants) {
+			m.resume = j
+			return
+		}
+		j.from = 0
+	}
+}
+
+// cleanUp ends the jobs that nobody knows any more, if memory is short (ignem, section III.A.4) or
+// at any rate, and reports whether there were any.
+func (m *Master) cleanUp(now time.Time, anyway bool) bool {
+	room := prefetch.Room{Waiting: anyway}
+	for _, n := range m.nodes {
+		room.Budget += n.load.Budget
+		room.Pinned += n.pinned
+		for _, bytes := range n.queued {
+			room.Pinned += bytes
+		}
+		room.Blocks += len(n.refs)
+	}
+	var jobs []*job
+	for _, j := range m.jobs {
+		jobs = append(jobs, j)
+		room.Waiting = room.Waiting || j.full && j.blocks[NotFit] > 0
+	}
+	if anyway {
+		room.Blocks = max(1, room.Blocks)
+	}
+	if !prefetch.NeedsCleanUp(room) {
+		return false
+	}
+	holders := make([]prefetch.Holder, len(jobs))
+	for i, j := range jobs {
+		alive := j.Hold || now.Sub(j.since) < m.cfg.Grace || m.cfg.Alive(j.Job)
+		holders[i] = prefetch.Holder{Job: j.Job, Keep: j.Hold, Alive: alive, Pinned: j.held()}
+	}
+	drops := prefetch.CleanUp(room, holders)
+	for _, d := range drops {
+		m.end(jobs[d.Holder], now)
+	}
+	return len(drops) > 0
+}

@@ -1,0 +1,679 @@
+package master
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+	"unique"
+
+	"headrace"
+)
+
+var t0 = time.Unix(1_700_000_000, 0)
+
+func id(n int) headrace.BlockID { return headrace.BlockID{Pool: "BP-1", Number: int64(n)} }
+
+// entry is a block that a node keeps for a job.
+type entry struct {
+	Name
+	block headrace.BlockID
+}
+
+// slave is a node that does what it is told: one block at a time, the smallest job's first.
+type slave struct {
+	name         string
+	load         Load
+	session, seq uint64
+	joined       bool
+	kept         map[entry]*Held
+	facts        map[Name]Facts
+	unreported   map[entry]bool
+	full         map[entry]bool // of the parts of a full answer that have come; nil: none is coming
+	failed       map[entry]Report
+}
+
+func (s *slave) orders(o Orders) {
+	if o.Full {
+		s.full = map[entry]bool{}
+	}
+	for _, f := range o.Jobs {
+		s.facts[f.Name] = f
+	}
+	for _, r := range o.Remove {
+		s.drop(entry{r.Name, r.Block})
+	}
+	for _, r := range o.Add {
+		e := entry{r.Name, r.Block}
+		if s.kept[e] == nil {
+			s.kept[e] = &Held{State: Planned}
+		}
+		s.kept[e].Ref = r
+		s.unreported[e] = true
+		if s.full != nil {
+			s.full[e] = true
+		}
+	}
+	if o.Seq == s.seq && s.full != nil { // that was all
+		for e := range s.kept {
+			if !s.full[e] {
+				s.drop(e)
+			}
+		}
+		s.full = nil
+	}
+	s.seq = o.Seq
+}
+
+func (s *slave) drop(e entry) {
+	delete(s.kept, e)
+	delete(s.unreported, e)
+	delete(s.failed, e)
+}
+
+// pinned are the blocks that are locked, each once.
+func (s *slave) pinned() (bytes int64, blocks map[headrace.BlockID]bool) {
+	blocks = map[headrace.BlockID]bool{}
+	for e, h := range s.kept {
+		if h.State == Pinned && !blocks[e.block] {
+			blocks[e.block] = true
+			bytes += h.Bytes
+		}
+	}
+	return bytes, blocks
+}
+
+// work does what can be done about the next block; false: nothing.
+func (s *slave) work(w *world) bool {
+	used, pinned := s.pinned()
+	order := slices.SortedFunc(maps.Keys(s.kept), func(a, b entry) int {
+		return cmp.Or(cmp.Compare(s.facts[a.Name].Input, s.facts[b.Name].Input), s.facts[a.Name].Submitted.Compare(s.facts[b.Name].Submitted),
+			cmp.Compare(s.kept[a].At, s.kept[b].At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Owner, b.Owner))
+	})
+	for _, e := range order {
+		h := s.kept[e]
+		at := place{e.block, s.name}
+		if _, failed := s.failed[e]; failed || h.State == Pinned || h.State == Resident && w.resident[at] {
+			continue
+		}
+		switch {
+		case pinned[e.block]:
+			h.State = Pinned
+		case w.broken[at]:
+			s.failed[e] = Report{e.Name, e.block, Failed, "it is broken"}
+		case h.Bytes > s.load.Budget:
+			s.failed[e] = Report{e.Name, e.block, NotFit, "it is too large"}
+		case w.resident[at]:
+			h.State = Resident
+		case used+h.Bytes > s.load.Budget:
+			if h.State == Planned {
+				return false // the queue waits behind it
+			}
+			h.State = Planned
+		default:
+			h.State = Pinned
+		}
+		s.unreported[e] = true
+		return true
+	}
+	return false
+}
+
+type place struct {
+	block headrace.BlockID
+	node  string
+}
+
+// wish is what a job of the world wants.
+type wish struct {
+	Job
+	read map[headrace.BlockID]bool
+	// known: the master has been told by Migrate, and not been started again since.
+	known, dead bool
+}
+
+// world is a master with its nodes and jobs, and says itself what must be.
+type world struct {
+	t        *testing.T
+	r        *rand.Rand
+	m        *Master
+	cfg      Config
+	now      time.Time
+	session  uint64
+	slaves   []*slave
+	blocks   []headrace.Block
+	jobs     map[Name]*wish
+	count    int
+	resident map[place]bool
+	broken   map[place]bool
+	keeps    map[place]bool // as told by Config.Keep
+	did      map[string]int
+}
+
+func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 11)), now: t0, did: did, jobs: map[Name]*wish{},
+		resident: map[place]bool{}, broken: map[place]bool{}, keeps: map[place]bool{}}
+	for i := range 4 {
+		w.slaves = append(w.slaves, &slave{name: fmt.Sprintf("n%d", i), load: Load{Budget: int64(10 + w.r.IntN(40)), Speed: 10}})
+		w.slaves[i].restart()
+	}
+	for i := range 16 {
+		b := headrace.Block{ID: id(i), Generation: 1, Bytes: w.r.Int64N(12)}
+		for _, n := range w.r.Perm(5)[:w.r.IntN(4)] {
+			b.Hosts = append(b.Hosts, fmt.Sprintf("dn%d", n)) // dn4 has no node
+			w.broken[place{b.ID, fmt.Sprintf("n%d", n)}] = w.r.IntN(10) == 0
+		}
+		w.blocks = append(w.blocks, b)
+	}
+	w.cfg = Config{
+		JobShare: []float64{0.3, 0.9}[w.r.IntN(2)], OwnerShare: 0.7, PerJob: 1000,
+		Alive: func(j headrace.JobID) bool {
+			w.did["asked"]++
+			return slices.ContainsFunc(slices.Collect(maps.Values(w.jobs)), func(x *wish) bool { return x.Job.Job == j && !x.dead })
+		},
+		Resident: func(b headrace.BlockID, yield func(string, int64)) {
+			for at, is := range w.resident {
+				if is && at.block == b {
+					yield(at.node, w.blocks[b.Number].Bytes)
+				}
+			}
+		},
+		Keep: func(node string, b headrace.BlockID, begin bool) {
+			if at := (place{b, node}); w.keeps[at] == begin {
+				t.Errorf("told twice that %v is kept: %v", at, begin)
+			} else {
+				w.keeps[at] = begin
+			}
+		},
+	}
+	w.m = New(w.cfg, w.now)
+	return w
+}
+
+// restart is the start of a node's daemon.
+func (s *slave) restart() {
+	s.kept, s.facts, s.unreported, s.failed = map[entry]*Held{}, map[Name]Facts{}, map[entry]bool{}, map[entry]Report{}
+}
+
+func (w *world) join(s *slave) error {
+	w.session++
+	s.session, s.seq, s.joined, s.full = w.session, 0, true, nil
+	var held []Held
+	for _, h := range s.kept {
+		held = append(held, *h)
+	}
+	return w.m.Join(s.name, s.session, []string{"d" + s.name}, s.load, slices.Collect(maps.Values(s.facts)), held, w.now)
+}
+
+func (w *world) step() error {
+	w.now = w.now.Add(time.Second)
+	s := w.slaves[w.r.IntN(len(w.slaves))]
+	b := w.blocks[w.r.IntN(len(w.blocks))].ID
+	switch w.r.IntN(19) {
+	case 0, 1:
+		return w.migrate()
+	case 2:
+		return w.end()
+	case 3, 4, 5:
+		s.work(w)
+	case 6, 7, 8:
+		return w.report(s, w.r.IntN(3) > 0)
+	case 9, 10, 11:
+		return w.order(s, 1+w.r.IntN(6), true)
+	case 12:
+		if w.r.IntN(3) > 0 {
+			return w.join(s)
+		}
+		w.did["leave"]++
+		s.joined = false
+		w.m.Leave(s.name)
+		if w.r.IntN(2) == 0 {
+			s.restart()
+		}
+	case 13:
+		at := place{b, s.name}
+		w.resident[at] = !w.resident[at]
+	case 14:
+		return w.read(b)
+	case 15:
+		w.m.Look(w.now)
+	case 16:
+		s.load.Budget = int64(10 + w.r.IntN(40))
+	case 17:
+		if w.r.IntN(8) == 0 {
+			return w.restart()
+		}
+	case 18:
+		if w.r.IntN(4) == 0 {
+			w.did["append"]++
+			w.blocks[b.Number].Generation++
+			w.blocks[b.Number].Bytes = w.r.Int64N(12)
+		}
+	}
+	return nil
+}
+
+func (w *world) migrate() error {
+	var x *wish
+	if all := slices.SortedFunc(maps.Values(w.jobs), func(a, b *wish) int { return cmp.Compare(a.Job.Job, b.Job.Job) }); len(all) > 0 && w.r.IntN(3) == 0 {
+		x = all[w.r.IntN(len(all))]
+		w.did["migrate again"]++
+	} else {
+		w.count++
+		f := Facts{Name: Name{fmt.Sprint("owner", w.r.IntN(3)), headrace.JobID(fmt.Sprint("job", w.count))}, Submitted: w.now, Implicit: w.r.IntN(2) == 0}
+		if w.r.IntN(3) == 0 {
+			f.Budget = int64(w.r.IntN(40))
+		}
+		if w.r.IntN(3) == 0 {
+			f.Input = int64(w.r.IntN(200))
+		}
+		x = &wish{Job: Job{Facts: f}, read: map[headrace.BlockID]bool{}}
+		w.jobs[f.Name] = x
+		w.did["migrate"]++
+	}
+	file := File{Name: fmt.Sprint("/data/", len(x.Files))}
+	for _, i := range w.r.Perm(len(w.blocks))[:w.r.IntN(6)] {
+		file.Blocks = append(file.Blocks, w.blocks[i])
+	}
+	x.Files = append(x.Files, file)
+	if w.m.jobs[x.Name] == nil {
+		clear(x.read) // nobody remembers
+	}
+	x.known, x.dead = true, false
+	return w.m.Migrate(x.Job, w.now)
+}
+
+func (w *world) end() error {
+	for name, x := range w.jobs {
+		switch w.r.IntN(4) {
+		case 0:
+			w.did["vanish"]++
+			x.dead = true
+		case 1:
+			w.did["evict"]++
+			delete(w.jobs, name)
+			if _, err := w.m.Evict(name, w.now); x.known && err != nil && !x.dead {
+				return err
+			}
+		default:
+			w.did["end"]++
+			delete(w.jobs, name)
+			w.m.End(name.Job, w.now)
+		}
+		break
+	}
+	return nil
+}
+
+func (w *world) report(s *slave, works bool) error {
+	if !s.joined {
+		return nil
+	}
+	var all []Report
+	for e := range s.unreported {
+		if f, failed := s.failed[e]; failed {
+			w.did["failed"]++
+			all = append(all, f)
+		} else {
+			all = append(all, Report{Name: e.Name, Block: e.block, State: s.kept[e].State})
+		}
+	}
+	clear(s.unreported)
+	return w.m.Report(s.name, s.session, s.load, all, nil, w.now)
+}
+
+func (w *world) order(s *slave, most int, lossy bool) error {
+	if !s.joined {
+		return nil
+	}
+	o, err := w.m.Orders(s.name, s.session, s.seq, most)
+	if err == nil && (!lossy || w.r.IntN(4) > 0) {
+		s.orders(o)
+	}
+	return err
+}
+
+// read has a job read a block on some node.
+func (w *world) read(b headrace.BlockID) error {
+	for name, x := range w.jobs {
+		s := w.slaves[w.r.IntN(len(w.slaves))]
+		if _, known := w.m.find(w.m.jobs[name], keyOf(b)); !known || !s.joined {
+			continue
+		}
+		w.did["read"]++
+		if x.Implicit {
+			x.read[b] = true
+		}
+		return w.m.Report(s.name, s.session, s.load, []Report{{Name: name, Block: b, State: Read}}, nil, w.now)
+	}
+	return nil
+}
+
+// restart is a new master; what nodes keep for jobs stays as it is until they are told otherwise.
+func (w *world) restart() error {
+	w.did["restart"]++
+	w.m = New(w.cfg, w.now)
+	clear(w.keeps)
+	for _, x := range w.jobs {
+		x.known = false
+		clear(x.read)
+	}
+	at := w.r.IntN(2) == 0 // all come back before anything else
+	for _, s := range w.slaves {
+		if !s.joined {
+			continue
+		}
+		if !at {
+			s.joined = false
+			continue
+		}
+		before := maps.Clone(s.kept)
+		if err := w.join(s); err != nil {
+			return err
+		}
+		for range 40 {
+			if err := w.order(s, 3, false); err != nil {
+				return err
+			}
+		}
+		kept := map[entry]bool{}
+		for e := range s.kept {
+			kept[e] = true
+		}
+		for e := range before {
+			// Another node that keeps it for the same job may have come first.
+			twice := slices.ContainsFunc(w.slaves, func(o *slave) bool { return o != s && o.joined && o.kept[e] != nil })
+			if !kept[e] && !twice {
+				return fmt.Errorf("%s lets %v go after a restart of the master", s.name, e)
+			}
+		}
+	}
+	return nil
+}
+
+// settle lets everything come to rest.
+func (w *world) settle() error {
+	for range 60 {
+		w.now = w.now.Add(time.Second)
+		w.m.Look(w.now)
+		for _, s := range w.slaves {
+			for range 10 {
+				if err := w.order(s, 8, false); err != nil {
+					return err
+				}
+			}
+			for s.joined && s.work(w) {
+			}
+			if err := w.report(s, true); err != nil {
+				return err
+			}
+		}
+	}
+	w.m.Look(w.now)
+	for name, x := range w.jobs {
+		if x.dead && w.m.jobs[name] == nil {
+			w.did["cleaned up"]++
+			delete(w.jobs, name)
+		}
+	}
+	return nil
+}
+
+// check compares the master and its nodes with what must be.
+func (w *world) check() error {
+	if err := w.accounts(); err != nil {
+		return err
+	}
+	for _, s := range w.slaves {
+		if err := w.same(s); err != nil {
+			return err
+		}
+	}
+	for name, x := range w.jobs {
+		if j := w.m.jobs[name]; x.known && j == nil {
+			return fmt.Errorf("job %v is not known", name)
+		} else if j != nil {
+			if err := w.job(j, x); err != nil {
+				return fmt.Errorf("job %v: %w", name, err)
+			}
+		}
+	}
+	for name, j := range w.m.jobs {
+		if w.jobs[name] == nil && !j.adopted {
+			return fmt.Errorf("job %v has ended and is known", name)
+		}
+	}
+	return nil
+}
+
+// same: a node keeps what the master thinks it keeps, and as it thinks.
+func (w *world) same(s *slave) error {
+	n := w.m.nodes[s.name]
+	if (n != nil) != s.joined {
+		return fmt.Errorf("%s has joined: %v", s.name, s.joined)
+	}
+	if n == nil {
+		return nil
+	}
+	want := map[entry]State{}
+	for r := range n.refs {
+		want[entry{r.job.Name, r.want().block.id()}] = r.want().state
+	}
+	got := map[entry]State{}
+	for e, h := range s.kept {
+		got[e] = h.State
+	}
+	if !maps.Equal(want, got) {
+		return fmt.Errorf("%s keeps %v, and is to keep %v", s.name, got, want)
+	}
+	for at, keep := range w.keeps {
+		if at.node == s.name {
+			b := w.m.blocks[keyOf(at.block)]
+			if keep != (b != nil && b.on(n)) {
+				return fmt.Errorf("it was told that %v is kept: %v", at, keep)
+			}
+		}
+	}
+	return nil
+}
+
+// job looks at one job and its blocks.
+func (w *world) job(j *job, x *wish) error {
+	wants := map[headrace.BlockID]bool{}
+	for _, f := range x.Files {
+		for _, b := range f.Blocks {
+			wants[b.ID] = true
+		}
+	}
+	var sums [states]int64
+	for pos := range j.wants {
+		v := &j.wants[pos]
+		sums[v.state] += v.block.bytes
+		b := v.block.id()
+		if !wants[b] {
+			return fmt.Errorf("it never wanted %v", b)
+		}
+		delete(wants, b)
+		if x.known && (v.state == Read) != x.read[b] {
+			return fmt.Errorf("%v: %d, and it was read: %v", b, v.state, x.read[b])
+		}
+		if v.state == NotFit && !v.given(w.cfg.attempts()) {
+			if err := w.noRoom(j, v); err != nil {
+				return err
+			}
+		}
+		if v.state == Failed {
+			for _, h := range v.block.hosts {
+				if n := w.m.hosts[h]; n != nil && !w.broken[place{b, n.name}] && w.blocks[b.Number].Bytes <= 9 {
+					return fmt.Errorf("%v has failed, and %s has it", b, n.name)
+				}
+			}
+		}
+	}
+	if x.known && len(wants) > 0 {
+		return fmt.Errorf("it wants %v, too", wants)
+	}
+	s := w.m.status(j, w.now)
+	if s.Left != sums[Planned] || s.Pinned != sums[Pinned] || s.Resident != sums[Resident] || s.Read != sums[Read] || s.NotFit != sums[NotFit] || s.Failed != sums[Failed] ||
+		s.Bytes != s.Left+s.Pinned+s.Resident+s.Read+s.NotFit+s.Failed {
+		return fmt.Errorf("its status is %+v, by its blocks %v", s, sums)
+	}
+	return nil
+}
+
+func (c Config) attempts() int { return or(c.Attempts, 3) }
+
+// noRoom: a block that is on no node cannot be on one.
+func (w *world) noRoom(j *job, v *want) error {
+	var budget, job, owner int64
+	for _, n := range w.m.nodes {
+		budget += n.load.Budget
+	}
+	for _, o := range w.m.jobs {
+		for i := range o.wants {
+			if x := &o.wants[i]; o.Owner == j.Owner && (x.state == Planned || x.state == Pinned) {
+				if owner += x.block.bytes; o == j {
+					job += x.block.bytes
+				}
+			}
+		}
+	}
+	most := int64(float64(budget) * w.cfg.JobShare)
+	if j.Budget > 0 {
+		most = min(most, j.Budget)
+	}
+	for i, h := range v.block.hosts {
+		n := w.m.hosts[h]
+		if n == nil || v.tried&(1<<i) != 0 {
+			continue
+		}
+		used, kept := int64(0), false
+		counted := map[*block]bool{}
+		for r := range n.refs {
+			x := r.want()
+			kept = kept || x.block == v.block
+			if counts := x.state == Pinned || x.state == Planned && (r.job == j || w.m.before(r.job, j)); counts && !counted[x.block] {
+				counted[x.block] = true
+				used += x.block.bytes
+			}
+		}
+		over := job+v.block.bytes > most || owner+v.block.bytes > int64(float64(budget)*w.cfg.OwnerShare)
+		switch {
+		case over:
+		case kept:
+			return fmt.Errorf("%v does not fit (%s), and %s keeps it for another job", v.block.id(), j.why, n.name)
+		case used+v.block.bytes <= n.load.Budget:
+			return fmt.Errorf("%v of %d does not fit (%s), and %s has %d of %d", v.block.id(), v.block.bytes, j.why, n.name, used, n.load.Budget)
+		}
+	}
+	return nil
+}
+
+// accounts adds everything up once more.
+func (w *world) accounts() error {
+	held := int64(0)
+	for _, j := range w.m.jobs {
+		held += int64(len(j.wants)) + 1
+		var blocks [states]int
+		for pos := range j.wants {
+			v, r := &j.wants[pos], ref{j, uint32(pos)}
+			blocks[v.state]++
+			if here := v.state == Planned || v.state == Pinned || v.state == Resident; here != (v.node != nil) {
+				return fmt.Errorf("a block is %d on %v", v.state, v.node)
+			}
+			if v.node != nil {
+				_, listed := v.node.refs[r]
+				has := slices.ContainsFunc(v.block.hosts, func(h unique.Handle[string]) bool { return slices.Contains(v.node.hosts, h) })
+				if !listed || !has || w.m.nodes[v.node.name] != v.node {
+					return fmt.Errorf("%v is on %s: listed %v, has a replica %v", v.block.id(), v.node.name, listed, has)
+				}
+			}
+			if got, ok := v.block.of(j); !ok || got != r || w.m.blocks[v.block.key] != v.block {
+				return fmt.Errorf("the list of %v is wrong", v.block.id())
+			}
+		}
+		if blocks != j.blocks {
+			return fmt.Errorf("job %v has %v, counted %v", j.Name, blocks, j.blocks)
+		}
+	}
+	if all, _ := w.m.quota.Taken(); all != held {
+		return fmt.Errorf("%d blocks are counted, there are %d", all, held)
+	}
+	for _, n := range w.m.nodes {
+		var pinned, planned int64
+		done := map[*block]bool{}
+		for _, s := range []State{Pinned, Planned} {
+			for r := range n.refs {
+				if v := r.want(); v.state == s && !done[v.block] {
+					done[v.block] = true
+					if s == Pinned {
+						pinned += v.block.bytes
+					} else {
+						planned += v.block.bytes
+					}
+				}
+			}
+		}
+		var queued int64
+		for _, b := range n.queued {
+			queued += b
+		}
+		if pinned != n.pinned || queued != planned {
+			return fmt.Errorf("%s has %d pinned and %d planned, by its accounts %d and %d", n.name, pinned, planned, n.pinned, queued)
+		}
+	}
+	return nil
+}
+
+// TestAgainstWorld has jobs, nodes and masters come and go, and answers get lost. When all has come
+// to rest, nodes keep what the master thinks they do, what fits is in memory, and when all jobs have
+// ended, nothing is kept anywhere.
+func TestAgainstWorld(t *testing.T) {
+	did := map[string]int{}
+	for seed := range uint64(200) {
+		w := newWorld(t, seed, did)
+		for step := range 300 {
+			err := w.step()
+			if err == nil {
+				err = w.accounts()
+			}
+			if err == nil && step%60 == 59 {
+				if err = w.settle(); err == nil {
+					err = w.check()
+				}
+			}
+			if err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
+			}
+		}
+		for name := range maps.Clone(w.m.jobs) {
+			if _, err := w.m.Evict(name, w.now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.settle(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		got := w.m.Totals()
+		got.Nodes, got.Budget = 0, 0
+		if all, owners := w.m.quota.Taken(); got != (Totals{}) || all != 0 || owners != 0 {
+			t.Fatalf("seed %d: %+v is left, %d blocks of %d owners", seed, got, all, owners)
+		}
+		for _, s := range w.slaves {
+			if s.joined && len(s.kept) > 0 {
+				t.Fatalf("seed %d: %s keeps %v", seed, s.name, s.kept)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	for _, what := range []string{"migrate", "migrate again", "evict", "end", "vanish", "leave", "failed", "read", "restart", "append", "asked", "cleaned up"} {
+		if did[what] < 100 {
+			t.Errorf("only %d cases of %s in %v", did[what], what, did)
+		}
+	}
+}

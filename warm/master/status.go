@@ -1,0 +1,122 @@
+package master
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"headrace"
+)
+
+// Status is how a job stands. All sizes are bytes; each of Bytes is in one of Left to Failed.
+type Status struct {
+	Facts
+	// Adopted: nodes have told of it, nobody has migrated it since; its files are not known.
+	Adopted, Ended bool
+
+	Files, Blocks int
+	Bytes         int64
+
+	// Left is still to be read by nodes; Pinned is locked in their memory, Resident is in it
+	// without being locked. Read has been read by the job, which needs it no more.
+	Left, Pinned, Resident, Read int64
+	// NotFit is on no node. NotFitReason is that of the last such block.
+	NotFit       int64
+	NotFitReason string
+	// Failed is of blocks of which no replica could be read. Failures has the first failures,
+	// also of blocks that another replica was found for.
+	Failed   int64
+	Failures []Failure
+
+	// Warmed has been pinned for it, also if it was let go since.
+	Warmed int64
+	// FirstRead is when the job began to read; zero: not yet. Lead is from its submission until
+	// then, or until now.
+	FirstRead time.Time
+	Lead      time.Duration
+	// FromMemory and FromDisk is what it has read, as nodes have reported.
+	FromMemory, FromDisk int64
+}
+
+// Failure is a block that a node could not keep, and why.
+type Failure struct {
+	// File is empty if it is not known.
+	File         string
+	Block        headrace.BlockID
+	Node, Reason string
+}
+
+// keptFailures is how many failures of a job are told.
+const keptFailures = 20
+
+// Status tells how a job stands. It fails with ErrUnknown.
+func (m *Master) Status(name Name, now time.Time) (Status, error) {
+	j := m.jobs[name]
+	if j == nil {
+		return Status{}, fmt.Errorf("job %s of %s: %w", name.Job, name.Owner, ErrUnknown)
+	}
+	return m.status(j, now), nil
+}
+
+// List tells how all jobs stand, in the order of their submission.
+func (m *Master) List(now time.Time) []Status {
+	all := make([]Status, 0, len(m.jobs))
+	for _, j := range m.jobs {
+		all = append(all, m.status(j, now))
+	}
+	slices.SortFunc(all, func(a, b Status) int {
+		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Owner, b.Owner))
+	})
+	return all
+}
+
+func (m *Master) status(j *job, now time.Time) Status {
+	s := Status{
+		Facts: j.facts(), Adopted: j.adopted, Files: len(j.files), Blocks: len(j.wants),
+		Left: j.bytes[Planned], Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
+		NotFit: j.bytes[NotFit], Failed: j.bytes[Failed], Failures: slices.Clone(j.failures),
+		Warmed: j.warmed, FirstRead: j.read, FromMemory: j.before.memory, FromDisk: j.before.disk,
+	}
+	for _, n := range j.bytes {
+		s.Bytes += n
+	}
+	if j.blocks[NotFit] > 0 {
+		s.NotFitReason = j.why
+	}
+	until := now
+	if !j.read.IsZero() {
+		until = j.read
+	}
+	s.Lead = max(0, until.Sub(j.Submitted))
+	for _, r := range j.reads {
+		s.FromMemory += r.memory
+		s.FromDisk += r.disk
+	}
+	return s
+}
+
+// Totals are for metrics.
+type Totals struct {
+	Nodes, Jobs, Adopted, Blocks int
+	// Budget is what nodes have for warming together, in bytes; Pinned of it is taken, Queued will be.
+	Budget, Pinned, Queued int64
+}
+
+// Totals returns what there is.
+func (m *Master) Totals() Totals {
+	t := Totals{Nodes: len(m.nodes), Jobs: len(m.jobs), Blocks: len(m.blocks)}
+	for _, j := range m.jobs {
+		if j.adopted {
+			t.Adopted++
+		}
+	}
+	for _, n := range m.nodes {
+		t.Budget += n.load.Budget
+		t.Pinned += n.pinned
+		for _, bytes := range n.queued {
+			t.Queued += bytes
+		}
+	}
+	return t
+}
