@@ -135,7 +135,7 @@ func (m *Master) amend(j *job, f Facts) {
 		}
 	}
 	each(func(_ ref, w *want) { m.charge(w.block, w.node, -1) })
-	j.Facts, j.rank = f, rank
+	j.Facts, j.rank, m.freed = f, rank, true
 	each(func(r ref, w *want) {
 		m.charge(w.block, w.node, 1)
 		w.node.log.Touch(r)
@@ -159,11 +159,14 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		b = &block{key: k, generation: of.Generation, bytes: of.Bytes}
 		m.blocks[k] = b
 	}
+	had := len(b.hosts)
 	for _, name := range of.Hosts {
 		if h := unique.Make(name); len(b.hosts) < maxHosts && !slices.Contains(b.hosts, h) {
 			b.hosts = append(b.hosts, h)
-			m.freed = m.freed || len(b.refs) > 0
 		}
+	}
+	if len(b.hosts) > had && len(b.refs) > 0 {
+		m.found(b)
 	}
 	if of.Generation > b.generation {
 		m.renew(b, of)
@@ -191,6 +194,16 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 	return r
 }
 
+// found has a block tried again of which further replicas are known.
+func (m *Master) found(b *block) {
+	m.freed = true
+	for _, r := range b.refs {
+		if w := r.want(); w.state == Failed && !w.given(m.cfg.Attempts) {
+			m.move(r, nil, NotFit)
+		}
+	}
+}
+
 // renew changes the size of a block that has been appended to. Whoever keeps it is told.
 func (m *Master) renew(b *block, of *headrace.Block) {
 	on := map[*node]bool{}
@@ -206,7 +219,7 @@ func (m *Master) renew(b *block, of *headrace.Block) {
 	for _, r := range b.refs {
 		r.job.bytes[r.want().state] += of.Bytes - b.bytes
 	}
-	b.generation, b.bytes = of.Generation, of.Bytes
+	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
 	for n := range on {
 		m.charge(b, n, 1)
 	}

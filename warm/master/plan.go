@@ -28,6 +28,7 @@ func (m *Master) plan(j *job, from, most int) (next, tried int) {
 			p.add(ref{j, uint32(next)})
 		}
 	}
+	took := false
 	for i, c := range prefetch.Place(p.blocks, p.hosts, m.left(j)) {
 		r := p.refs[i]
 		switch {
@@ -37,7 +38,11 @@ func (m *Master) plan(j *job, from, most int) (next, tried int) {
 			m.move(r, p.nodes[c.Host], Resident)
 		default:
 			m.move(r, p.nodes[c.Host], Planned)
+			took = true
 		}
+	}
+	if took {
+		m.yield(j)
 	}
 	return next, len(p.refs)
 }
@@ -65,21 +70,23 @@ func (p *planning) add(r ref) {
 		}
 		return nil
 	}
-	for _, other := range b.refs {
-		w := other.want()
-		if c := at(w.node); c != nil {
-			c.Kept = c.Kept || w.state != Resident
-			if w.state != Planned {
-				c.Resident = b.bytes
-			}
-		}
-	}
 	if p.m.cfg.Resident != nil {
 		p.m.cfg.Resident(one.ID, func(name string, bytes int64) {
 			if c := at(p.m.nodes[name]); c != nil {
 				c.Resident = max(c.Resident, bytes)
 			}
 		})
+	}
+	for _, other := range b.refs {
+		w := other.want()
+		c := at(w.node)
+		switch {
+		case c == nil:
+		case w.state == Pinned:
+			c.Kept, c.Resident = true, b.bytes
+		case w.state == Planned, c.Resident < b.bytes:
+			c.Kept = true // it was resident there for the other job, or will be in memory for it
+		}
 	}
 	p.refs = append(p.refs, r)
 	p.blocks = append(p.blocks, one)
@@ -106,22 +113,68 @@ func (p *planning) host(n *node) int {
 	return i
 }
 
-// left returns how many more bytes may be kept for a job.
+// left returns how many more bytes may be kept for a job. What has not been read yet for larger jobs
+// of its owner is free for it.
 func (m *Master) left(j *job) int64 {
-	var budget, owner int64
-	for _, n := range m.nodes {
-		budget += max(0, n.load.Budget)
-	}
-	for _, o := range m.jobs {
-		if o.Owner == j.Owner {
-			owner += o.held()
-		}
-	}
+	budget := m.budget()
 	most := int64(float64(budget) * m.cfg.JobShare)
 	if j.Budget > 0 {
 		most = min(most, j.Budget)
 	}
-	return max(0, min(most-j.held(), int64(float64(budget)*m.cfg.OwnerShare)-owner))
+	owner := int64(float64(budget) * m.cfg.OwnerShare)
+	for _, o := range m.jobs {
+		if o.Owner == j.Owner {
+			owner -= o.bytes[Pinned]
+			if o == j || m.before(o, j) {
+				owner -= o.bytes[Planned]
+			}
+		}
+	}
+	return max(0, min(most-j.held(), owner))
+}
+
+// budget is what all nodes have for warming together.
+func (m *Master) budget() (all int64) {
+	for _, n := range m.nodes {
+		all += max(0, n.load.Budget)
+	}
+	return all
+}
+
+// yield has larger jobs of the same owner give back what has not been read for them yet, after a job has
+// taken it: an owner has its share, and within it the smallest job goes first.
+func (m *Master) yield(j *job) {
+	over := -int64(float64(m.budget()) * m.cfg.OwnerShare)
+	var behind []*job
+	for _, o := range m.jobs {
+		if o.Owner == j.Owner {
+			over += o.held()
+			if m.before(j, o) && o.blocks[Planned] > 0 {
+				behind = append(behind, o)
+			}
+		}
+	}
+	m.sort(behind)
+	for ; over > 0 && len(behind) > 0; behind = behind[:len(behind)-1] {
+		o := behind[len(behind)-1]
+		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
+			if r := (ref{o, uint32(pos)}); r.want().state == Planned {
+				over -= r.want().block.bytes
+				m.move(r, nil, NotFit)
+				o.why, o.full = "smaller jobs of its owner go first", true
+			}
+		}
+	}
+}
+
+// sort brings jobs into the order in which they are served.
+func (m *Master) sort(jobs []*job) {
+	slices.SortFunc(jobs, func(a, b *job) int {
+		if m.before(a, b) {
+			return -1
+		}
+		return 1
+	})
 }
 
 // triedAtOnce is for how many blocks a Look tries to find a node at most; the next one goes on.
@@ -146,12 +199,7 @@ func (m *Master) Look(now time.Time) {
 			order = append(order, j)
 		}
 	}
-	slices.SortFunc(order, func(a, b *job) int {
-		if m.before(a, b) {
-			return -1
-		}
-		return 1
-	})
+	m.sort(order)
 	first := max(0, slices.Index(order, m.resume))
 	if m.resume == nil {
 		m.freed = false

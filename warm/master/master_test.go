@@ -1,0 +1,413 @@
+package master
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/internal/budget"
+)
+
+// fixture is a master with nodes of 100 bytes each.
+type fixture struct {
+	*testing.T
+	*Master
+	now      time.Time
+	sessions map[string]uint64
+	seqs     map[string]uint64
+	kept     map[string][]string // as nodes were told
+}
+
+func with(t *testing.T, c Config, nodes ...string) *fixture {
+	f := &fixture{T: t, Master: New(c, t0), now: t0, sessions: map[string]uint64{}, seqs: map[string]uint64{}, kept: map[string][]string{}}
+	for _, n := range nodes {
+		f.join(n)
+	}
+	return f
+}
+
+var hundred = Load{Budget: 100, Speed: 10}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) join(node string, held ...Held) {
+	f.Helper()
+	f.sessions[node]++
+	f.seqs[node], f.kept[node] = 0, nil
+	var facts []Facts
+	for _, h := range held {
+		facts = append(facts, Facts{Name: h.Name, Input: 77, Submitted: t0})
+	}
+	f.must(f.Join(node, f.sessions[node], nil, hundred, facts, held, f.now))
+}
+
+func anna(job string) Name { return Name{"anna", headrace.JobID(job)} }
+
+// file is one with blocks such as "1:40@n1,n2": number, bytes, hosts.
+func file(name string, blocks ...string) File {
+	file := File{Name: name}
+	for _, text := range blocks {
+		var n, bytes int
+		what, hosts, _ := strings.Cut(text, "@")
+		if _, err := fmt.Sscanf(what, "%d:%d", &n, &bytes); err != nil {
+			panic(err)
+		}
+		file.Blocks = append(file.Blocks, headrace.Block{ID: id(n), Bytes: int64(bytes), Generation: 1, Hosts: strings.Split(hosts, ",")})
+	}
+	return file
+}
+
+func (f *fixture) migrate(name Name, change func(*Facts), files ...File) {
+	f.Helper()
+	j := Job{Facts: Facts{Name: name, Submitted: f.now}, Files: files}
+	if change != nil {
+		change(&j.Facts)
+	}
+	f.must(f.Migrate(j, f.now))
+}
+
+// tell has a node ask for its orders, and returns what it is to keep, as "job:block".
+func (f *fixture) tell(node string) []string {
+	f.Helper()
+	for {
+		o, err := f.Orders(node, f.sessions[node], f.seqs[node], 2)
+		f.must(err)
+		if o.Full {
+			f.kept[node] = nil
+		}
+		text := func(r Ref) string { return fmt.Sprintf("%s:%d", r.Job, r.Block.Number) }
+		for _, r := range o.Remove {
+			f.kept[node] = slices.DeleteFunc(f.kept[node], func(s string) bool { return s == text(r) })
+		}
+		for _, r := range o.Add {
+			if !slices.Contains(f.kept[node], text(r)) {
+				f.kept[node] = append(f.kept[node], text(r))
+			}
+		}
+		slices.Sort(f.kept[node])
+		if o.Seq == f.seqs[node] {
+			return f.kept[node]
+		}
+		f.seqs[node] = o.Seq
+	}
+}
+
+func (f *fixture) keeps(node, want string) {
+	f.Helper()
+	if got := strings.Join(f.tell(node), " "); got != want {
+		f.Errorf("%s is to keep %q, want %q", node, got, want)
+	}
+}
+
+func (f *fixture) report(node string, name Name, block int, s State, reason string) {
+	f.Helper()
+	f.must(f.Report(node, f.sessions[node], hundred, []Report{{name, id(block), s, reason}}, nil, f.now))
+}
+
+func (f *fixture) status(name Name) Status {
+	f.Helper()
+	s, err := f.Status(name, f.now)
+	f.must(err)
+	return s
+}
+
+func held(name Name, block int, bytes int64, s State) Held {
+	return Held{Ref{Name: name, Block: id(block), Generation: 1, Bytes: bytes}, s}
+}
+
+func TestOneJob(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	j := anna("sort")
+	ready, err := f.Ready("n1", 1)
+	f.must(err)
+	f.tell("n1")
+	f.migrate(j, nil, file("/a", "1:40@n1", "2:30@n1"), file("/b", "3:0@n1", "4:20@n9"))
+	select {
+	case <-ready:
+	default:
+		t.Error("the node is not woken")
+	}
+	f.keeps("n1", "sort:1 sort:2 sort:3")
+	f.now = f.now.Add(5 * time.Second)
+	f.report("n1", j, 1, Pinned, "")
+	f.report("n1", j, 2, Resident, "")
+	s := f.status(j)
+	if s.Files != 2 || s.Blocks != 4 || s.Bytes != 90 || s.Input != 90 || s.Pinned != 40 || s.Warmed != 40 || s.Resident != 30 || s.Left != 0 || s.NotFit != 20 ||
+		s.NotFitReason != "no node that could keep it has a replica" || s.Lead != 5*time.Second || !s.FirstRead.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	f.report("n1", j, 1, Read, "")
+	f.now = f.now.Add(time.Second)
+	if s = f.status(j); s.Pinned != 40 || s.Lead != 5*time.Second {
+		t.Errorf("a job that lets go at its end has read a block: %+v", s)
+	}
+	s, err = f.Evict(j, f.now)
+	f.must(err)
+	if !s.Ended || s.Pinned != 40 {
+		t.Errorf("%+v", s)
+	}
+	f.keeps("n1", "")
+	if _, err := f.Evict(j, f.now); !errors.Is(err, ErrUnknown) {
+		t.Errorf("evicted twice: %v", err)
+	}
+}
+
+func TestImplicit(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1", "n2")
+	f.migrate(anna("scan"), func(x *Facts) { x.Implicit = true }, file("/a", "1:40@n1", "2:40@n1", "3:40@n1"))
+	f.migrate(anna("sort"), nil, file("/a", "1:40@n1,n2"))
+	f.keeps("n1", "scan:1 scan:2 sort:1")
+	f.report("n1", anna("scan"), 1, Pinned, "")
+	f.report("n1", anna("sort"), 1, Pinned, "")
+	f.report("n1", anna("scan"), 1, Read, "")
+	f.report("n1", anna("sort"), 1, Read, "")
+	f.Look(f.now)
+	// The other job still has it, so nothing has become free.
+	f.keeps("n1", "scan:2 sort:1")
+	// Read elsewhere, from a disk: missed.
+	f.report("n2", anna("scan"), 2, Read, "")
+	f.Look(f.now)
+	f.keeps("n1", "scan:3 sort:1")
+}
+
+func TestShares(t *testing.T) {
+	f := with(t, Config{JobShare: 0.5, OwnerShare: 0.6}, "n1", "n2")
+	f.migrate(anna("a"), nil, file("/a", "1:50@n1", "2:50@n2", "3:10@n1"))
+	f.migrate(anna("b"), func(x *Facts) { x.Input = 1000 }, file("/b", "4:20@n1", "5:1@n1"))
+	f.migrate(Name{"bob", "c"}, func(x *Facts) { x.Budget = 30 }, file("/c", "6:20@n1", "7:20@n2"))
+	f.keeps("n1", "a:1 b:4 c:6")
+	f.keeps("n2", "a:2")
+	for _, s := range f.List(f.now) {
+		if !strings.Contains(s.NotFitReason, "share of the memory") {
+			t.Errorf("job %s: %d do not fit: %s", s.Job, s.NotFit, s.NotFitReason)
+		}
+	}
+	f.End("a", f.now)
+	f.Look(f.now)
+	f.keeps("n1", "b:4 b:5 c:6")
+}
+
+// TestSmallestFirst: what larger jobs have not been given yet is free for smaller ones.
+func TestSmallestFirst(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	bob := func(job string) Name { return Name{"bob", headrace.JobID(job)} }
+	f.migrate(anna("large"), nil, file("/a", "1:50@n1", "2:50@n1"))
+	f.migrate(bob("small"), nil, file("/b", "3:60@n1"))
+	f.now = f.now.Add(time.Second)
+	f.migrate(Name{"carl", "later"}, nil, file("/c", "4:60@n1"))
+	f.keeps("n1", "large:1 large:2 small:3")
+	f.report("n1", anna("large"), 1, Pinned, "")
+	f.migrate(bob("tiny"), nil, file("/c", "5:51@n1"))
+	f.keeps("n1", "large:1 large:2 small:3")
+	f.End("large", f.now)
+	f.Look(f.now)
+	f.keeps("n1", "tiny:5")
+	f.Look(f.now)
+	f.keeps("n1", "tiny:5")
+	if s := f.status(bob("small")); s.NotFit != 60 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRestartOfTheMaster(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1})
+	j := anna("sort")
+	f.migrate(anna("ended"), nil, file("/z", "9:1@n1"))
+	f.End("ended", f.now)
+	f.join("n1", held(j, 1, 40, Pinned), held(j, 2, 40, Planned), held(anna("ended"), 9, 1, Pinned), held(j, 3, -1, Pinned), held(j, 4, 1, Failed))
+	f.keeps("n1", "sort:1 sort:2")
+	s := f.status(j)
+	if !s.Adopted || s.Files != 0 || s.Pinned != 40 || s.Left != 40 || s.Input != 77 {
+		t.Errorf("adopted: %+v", s)
+	}
+	f.join("n2")
+	f.migrate(j, nil, file("/a", "1:40@n1,n2", "2:40@n1,n2", "3:40@n1,n2"))
+	f.keeps("n1", "sort:1 sort:2")
+	f.keeps("n2", "sort:3")
+	if s = f.status(j); s.Adopted || s.Files != 1 || s.Bytes != 120 || s.Input != 120 {
+		t.Errorf("migrated again: %+v", s)
+	}
+	// A job that is migrated before its node is back is planned elsewhere, and what the node has pinned wins.
+	f.migrate(anna("early"), nil, file("/b", "5:10@n2,n3"))
+	f.keeps("n2", "early:5 sort:3")
+	f.join("n3", held(anna("early"), 5, 10, Pinned))
+	f.keeps("n3", "early:5")
+	f.keeps("n2", "sort:3")
+	// Unless the other one has it by then.
+	f.join("n2", held(anna("early"), 5, 10, Pinned))
+	f.keeps("n3", "early:5")
+	f.keeps("n2", "sort:3")
+}
+
+func TestAnotherReplica(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Attempts: 2}, "n1", "n2", "n3")
+	j := anna("sort")
+	f.migrate(j, nil, file("/a", "1:40@n1,n2,n3"))
+	var tried []string
+	for range 3 {
+		for _, n := range []string{"n1", "n2", "n3"} {
+			if len(f.tell(n)) > 0 {
+				tried = append(tried, n)
+				f.report(n, j, 1, Failed, "bad sector")
+			}
+		}
+		f.Look(f.now)
+	}
+	s := f.status(j)
+	if len(tried) != 2 || tried[0] == tried[1] || s.Failed != 40 || len(s.Failures) != 2 || s.Failures[0] != (Failure{"/a", id(1), tried[0], "bad sector"}) {
+		t.Errorf("tried %v: %+v", tried, s)
+	}
+	f.migrate(j, nil, file("/a", "1:40@n1,n2,n3"))
+	if s := f.status(j); s.Left != 40 {
+		t.Errorf("migrated again: %+v", s)
+	}
+	f.migrate(anna("big"), nil, file("/b", "2:90@n1"))
+	f.report("n1", anna("big"), 2, NotFit, "too many mappings")
+	f.Look(f.now)
+	if s := f.status(anna("big")); s.NotFit != 90 || s.NotFitReason != "too many mappings" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestNodeIsLost(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	j := anna("sort")
+	f.migrate(j, nil, file("/a", "1:40@n1,n2", "2:40@n1"))
+	f.report("n1", j, 1, Pinned, "")
+	f.join("n2")
+	f.Leave("n1")
+	f.Look(f.now)
+	f.keeps("n2", "sort:1")
+	if s := f.status(j); s.NotFit != 40 || s.Left != 40 {
+		t.Errorf("%+v", s)
+	}
+	if err := f.Report("n1", 1, hundred, nil, nil, f.now); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a node that is gone reports: %v", err)
+	}
+	f.join("n1", held(j, 1, 40, Pinned), held(j, 2, 40, Pinned))
+	f.keeps("n1", "sort:1 sort:2")
+	f.keeps("n2", "")
+	if err := f.Join("n1", 2, nil, hundred, nil, nil, f.now); !errors.Is(err, ErrStale) {
+		t.Errorf("an old session joins: %v", err)
+	}
+	if _, err := f.Orders("n1", 1, 0, 1); !errors.Is(err, ErrStale) {
+		t.Errorf("an old session asks: %v", err)
+	}
+	// Started anew it has nothing, and is to do it again.
+	f.join("n1")
+	f.keeps("n1", "sort:1 sort:2")
+	if s := f.status(j); s.Left != 80 || s.Warmed != 40+40+40 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhereItIsInMemory(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: func(b headrace.BlockID, yield func(string, int64)) {
+		yield("n9", 40)
+		yield("n3", 40)
+	}}, "n1", "n2", "n3")
+	f.migrate(anna("a"), nil, file("/a", "1:40@n1,n2,n3"))
+	f.keeps("n3", "a:1")
+	if s := f.status(anna("a")); s.Resident != 40 {
+		t.Errorf("%+v", s)
+	}
+	// What is kept for one job is kept for another where it is.
+	f.report("n3", anna("a"), 1, Pinned, "")
+	f.migrate(Name{"bob", "b"}, nil, file("/a", "1:40@n1,n2,n3"))
+	f.keeps("n3", "a:1 b:1")
+}
+
+func TestReads(t *testing.T) {
+	f := with(t, Config{}, "n1", "n2")
+	j := anna("sort")
+	f.migrate(j, nil)
+	told := func(node string, memory, disk int64) {
+		f.must(f.Report(node, 1, hundred, nil, []Reads{{j, memory, disk}, {anna("unknown"), 1, 1}}, f.now))
+	}
+	told("n1", 0, 0)
+	if s := f.status(j); !s.FirstRead.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	f.now = f.now.Add(time.Second)
+	told("n1", 10, 1)
+	told("n1", 10, 1)
+	told("n2", 5, 5)
+	f.now = f.now.Add(time.Second)
+	told("n1", 3, 0) // started anew
+	if s := f.status(j); s.FromMemory != 10+5+3 || s.FromDisk != 1+5 || s.Lead != time.Second {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestCleanUp(t *testing.T) {
+	asked := 0
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Alive: func(j headrace.JobID) bool { asked++; return j == "lives" }}, "n1")
+	f.migrate(anna("dead"), nil, file("/a", "1:40@n1"))
+	f.migrate(anna("lives"), nil, file("/b", "2:30@n1"))
+	f.migrate(anna("asked"), func(x *Facts) { x.Hold = true }, file("/c", "3:5@n1"))
+	f.now = f.now.Add(2 * time.Minute)
+	f.Look(f.now)
+	if asked > 0 {
+		t.Error("there is room, and somebody was asked who lives")
+	}
+	f.migrate(anna("new"), nil, file("/d", "4:30@n1"))
+	if f.Look(f.now); asked != 2 {
+		t.Errorf("asked %d times, want about the two jobs that may have ended", asked)
+	}
+	f.keeps("n1", "asked:3 lives:2 new:4")
+	if f.End("asked", f.now); len(f.List(f.now)) != 3 {
+		t.Errorf("what a user holds has ended with a job of that name")
+	}
+}
+
+func TestBounds(t *testing.T) {
+	f := with(t, Config{PerJob: 4, PerOwner: 6, All: 8, Alive: func(headrace.JobID) bool { return false }}, "n1")
+	add := func(name Name, over string, blocks ...string) {
+		t.Helper()
+		err := f.Migrate(Job{Facts: Facts{Name: name}, Files: []File{file("/a", blocks...)}}, f.now)
+		if over == "" && err != nil || over != "" && (!errors.Is(err, budget.ErrOver) || !strings.Contains(err.Error(), over)) {
+			t.Errorf("%v: %v, want %q", name, err, over)
+		}
+	}
+	add(anna("a"), "it would have 5", "1:1@n1", "2:1@n1", "3:1@n1", "4:1@n1")
+	add(anna("a"), "", "1:1@n1", "2:1@n1", "3:1@n1", "3:1@n1")
+	add(anna("a"), "it would have 5", "4:1@n1")
+	add(anna("b"), "its owner anna would have 7", "1:1@n1", "2:1@n1")
+	add(anna("b"), "", "1:1@n1")
+	add(Name{"bob", "c"}, "all together would have 9", "1:1@n1", "2:1@n1")
+	// Jobs that nobody knows any more give way.
+	f.now = f.now.Add(time.Hour)
+	add(Name{"bob", "c"}, "", "1:1@n1", "2:1@n1")
+	if jobs := f.List(f.now); len(jobs) != 1 {
+		t.Errorf("%d jobs are left", len(jobs))
+	}
+	add(Name{"bob", "c"}, "", "1:1@n1", "5:1@n1")
+	f.now = f.now.Add(time.Hour)
+	add(Name{"bob", "c"}, "it would have 5", "6:1@n1", "7:1@n1", "8:1@n1", "9:1@n1")
+}
+
+func TestBadJobs(t *testing.T) {
+	f := with(t, Config{}, "n1")
+	for _, j := range []Job{
+		{},
+		{Facts: Facts{Name: anna("a"), Input: -1}},
+		{Facts: Facts{Name: anna("a"), Budget: -1}},
+		{Facts: Facts{Name: anna("a")}, Files: []File{{Blocks: []headrace.Block{{Bytes: -1}}}}},
+	} {
+		if err := f.Migrate(j, f.now); !errors.Is(err, ErrJob) {
+			t.Errorf("%+v: %v", j, err)
+		}
+	}
+	if got := f.Totals(); got.Jobs > 0 {
+		t.Errorf("%+v", got)
+	}
+}
