@@ -111,7 +111,12 @@ func TestSessions(t *testing.T) {
 	// A name that goes over to another node.
 	must(t, m.Join("n2", 7, []string{"n1"}))
 	must(t, m.Report("n2", 7, true, []Resident{{id(2), 3, 9}}))
+	w, err := m.Watch("n2", 7, 0, 10)
+	must(t, err)
 	must(t, m.Join("n1", 8, nil))
+	if w, err = m.Watch("n2", 7, w.Seq, 10); err != nil || !w.Full || len(w.Add) > 0 {
+		t.Errorf("a node that has lost a name is to watch %+v, %v", w, err)
+	}
 	if at := m.Where(id(2)); len(at) != 0 {
 		t.Errorf("in memory on %v, whose name is another's now", at)
 	}

@@ -33,7 +33,7 @@ func (r *reader) apply(truth map[int]int, keys []int, full bool, next uint64) {
 }
 
 // TestReaderCatchesUp: whatever is lost on the way, and whoever starts anew, the reader
-// knows the truth in the end, and a reader that loses nothing is told all of it only once.
+// knows the truth in the end, and is told all of it only when one starts anew.
 func TestReaderCatchesUp(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(300) {
@@ -42,7 +42,7 @@ func TestReaderCatchesUp(t *testing.T) {
 		truth, l := map[int]int{}, New[int](first)
 		to := &reader{seen: map[int]int{}}
 		lossy := seed%2 == 0
-		fulls := 0
+		fulls, most := 0, 1
 		for range 300 {
 			switch r.IntN(8) {
 			case 0, 1, 2, 3:
@@ -64,6 +64,9 @@ func TestReaderCatchesUp(t *testing.T) {
 				}
 				if lossy && r.IntN(3) == 0 {
 					seen["lost"]++
+					if full {
+						most++
+					}
 					continue
 				}
 				to.apply(truth, keys, full, next)
@@ -72,10 +75,12 @@ func TestReaderCatchesUp(t *testing.T) {
 					continue
 				}
 				if r.IntN(4) == 0 {
+					most++
 					seen["reader starts anew"]++
 					to = &reader{seen: map[int]int{}}
 				} else if r.IntN(4) == 0 {
 					seen["log starts anew"]++
+					most++
 					first += 1000
 					l = New[int](first)
 				}
@@ -88,8 +93,8 @@ func TestReaderCatchesUp(t *testing.T) {
 		if !maps.Equal(to.seen, truth) {
 			t.Fatalf("seed %d: the reader knows %v, true is %v", seed, to.seen, truth)
 		}
-		if !lossy && fulls > 1 {
-			t.Fatalf("seed %d: nothing was lost, and all was told %d times", seed, fulls)
+		if fulls > most {
+			t.Fatalf("seed %d: all was told %d times, and need be %d times", seed, fulls, most)
 		}
 		if n := l.Pending(); n > 0 {
 			t.Fatalf("seed %d: %d are pending at the end", seed, n)

@@ -8,7 +8,8 @@
 // Migrate names the files of a job and their blocks as they are then; later changes of the
 // files are not followed. For each block one replica is chosen (prefetch.Place). What finds no
 // room is tried again when some has become free, jobs with the smallest input first. What a job
-// and an owner may have is a share of the memory that all nodes have for warming (Config).
+// and an owner may have is a share of the memory that all nodes have for warming (Config); within
+// an owner's share smaller jobs take what has not been read yet for larger ones.
 //
 // A job lets go of its blocks when it is evicted or has ended (Evict, End), of each when it has
 // read it if it asked for that (Facts.Implicit), and of all when memory is short and nobody
@@ -32,5 +33,6 @@
 //
 // It is pure but for its own state, and keeps nothing anywhere: no clock, no I/O, no goroutine.
 // A Master is not safe for concurrent use; the channel of Ready may be waited for anywhere.
-// A million blocks with three replicas each take about 220 MB (BenchmarkMaster).
+// A million blocks with three replicas each take about 300 MB, and a job of 2000 blocks from its first
+// order to its end about 0.02 s of a core, with 1000 nodes and 500 other jobs (BenchmarkMaster).
 package master

@@ -105,6 +105,7 @@ type Master struct {
 	freed bool
 	// resume is the job that the next Look begins with; nil: the first.
 	resume *job
+	tries  int // triedAtOnce, but for tests
 }
 
 // New makes a Master that knows nothing. It must be given a later time than an earlier one.
@@ -119,7 +120,7 @@ func New(c Config, now time.Time) *Master {
 		cfg: c, first: uint64(now.UnixMicro()),
 		quota:  budget.Tiers{What: "blocks", Each: or(c.PerJob, 500_000), Owner: or(c.PerOwner, 1_000_000), All: or(c.All, 2_000_000)},
 		blocks: map[key]*block{}, jobs: map[Name]*job{}, nodes: map[string]*node{},
-		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{},
+		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{}, tries: triedAtOnce,
 	}
 }
 

@@ -270,6 +270,17 @@ func TestAnotherReplica(t *testing.T) {
 	if s := f.status(j); s.Left != 40 {
 		t.Errorf("migrated again: %+v", s)
 	}
+	// A replica that another job is told of.
+	f.migrate(anna("few"), nil, file("/c", "3:1@n1"))
+	f.report("n1", anna("few"), 3, Failed, "bad sector")
+	if s := f.status(anna("few")); s.Failed != 1 {
+		t.Errorf("the only replica has failed: %+v", s)
+	}
+	f.migrate(Name{"bob", "few"}, nil, file("/c", "3:1@n1,n2"))
+	f.Look(f.now)
+	if s := f.status(anna("few")); s.Left != 1 {
+		t.Errorf("there is another replica: %+v", s)
+	}
 	f.migrate(anna("big"), nil, file("/b", "2:90@n1"))
 	f.report("n1", anna("big"), 2, NotFit, "too many mappings")
 	f.Look(f.now)
@@ -324,6 +335,39 @@ func TestWhereItIsInMemory(t *testing.T) {
 	f.report("n3", anna("a"), 1, Pinned, "")
 	f.migrate(Name{"bob", "b"}, nil, file("/a", "1:40@n1,n2,n3"))
 	f.keeps("n3", "a:1 b:1")
+}
+
+// TestMoreRoom: what does not fit is tried again whatever it was that made room.
+func TestMoreRoom(t *testing.T) {
+	for name, then := range map[string]func(f *fixture){
+		"the first job has a larger input than was thought": func(f *fixture) {
+			f.migrate(anna("first"), func(x *Facts) { x.Input = 1000 }, file("/a", "1:70@n1"))
+		},
+		"a block has become smaller": func(f *fixture) {
+			a := file("/a", "1:30@n1")
+			a.Blocks[0].Generation++
+			f.migrate(anna("first"), func(x *Facts) { x.Input = 1 }, a)
+		},
+		"there is another replica": func(f *fixture) {
+			f.join("n2")
+			f.Look(f.now)
+			f.migrate(Name{"carl", "third"}, func(x *Facts) { x.Budget = 1 }, file("/b", "2:60@n2"))
+		},
+		"the node has more memory": func(f *fixture) {
+			f.must(f.Report("n1", 1, Load{Budget: 200}, nil, nil, f.now))
+		},
+	} {
+		f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+		f.migrate(anna("first"), func(x *Facts) { x.Input = 1 }, file("/a", "1:70@n1"))
+		f.migrate(Name{"bob", "second"}, nil, file("/b", "2:60@n1"))
+		if f.Look(f.now); f.status(Name{"bob", "second"}).NotFit != 60 {
+			t.Fatal("it fits at once")
+		}
+		then(f)
+		if f.Look(f.now); f.status(Name{"bob", "second"}).NotFit != 0 {
+			t.Errorf("%s: %+v", name, f.status(Name{"bob", "second"}))
+		}
+	}
 }
 
 func TestReads(t *testing.T) {

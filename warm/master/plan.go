@@ -205,7 +205,7 @@ func (m *Master) Look(now time.Time) {
 		m.freed = false
 	}
 	m.resume = nil
-	rest := triedAtOnce
+	rest := m.tries
 	for _, j := range order[first:] {
 		if j.from == 0 {
 			j.full = false

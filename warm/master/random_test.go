@@ -193,8 +193,14 @@ func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
 			}
 		},
 	}
-	w.m = New(w.cfg, w.now)
+	w.start()
 	return w
+}
+
+// start is that of a master.
+func (w *world) start() {
+	w.m = New(w.cfg, w.now)
+	w.m.tries = 3 + w.r.IntN(20)
 }
 
 // restart is the start of a node's daemon.
@@ -359,7 +365,7 @@ func (w *world) read(b headrace.BlockID) error {
 // restart is a new master; what nodes keep for jobs stays as it is until they are told otherwise.
 func (w *world) restart() error {
 	w.did["restart"]++
-	w.m = New(w.cfg, w.now)
+	w.start()
 	clear(w.keeps)
 	for _, x := range w.jobs {
 		x.known = false
@@ -416,7 +422,9 @@ func (w *world) settle() error {
 			}
 		}
 	}
-	w.m.Look(w.now)
+	for range 40 {
+		w.m.Look(w.now)
+	}
 	for name, x := range w.jobs {
 		if x.dead && w.m.jobs[name] == nil {
 			w.did["cleaned up"]++
