@@ -332,12 +332,70 @@ for ((;;)); do trap tidy TSTP; echo ready; sleep 1000 & wait $!; wait $!; done`,
 			t.Fatalf("round %d: the handler has ended %d times, %+v", round, n, res)
 		}
 		w.must(task.Resume(w.ctx))
+		// If the signal was there first, it has not begun to wait when it goes on.
+		w.await("the program that it waits for", func() bool {
+			for _, p := range w.taskProcesses("t") {
+				if p.Comm == "sleep" {
+					w.must(unix.Kill(p.PID, unix.SIGTERM))
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// A parent that does not come to stand, for it waits for a processor say, costs its
+// child no handler.
+func TestSuspendAsksBelowWhatDoesNotStand(t *testing.T) {
+	w := newWorld(t).withCgroups(hasFreezer)
+	task := w.start(w.spec("t", "/bin/sh", "-c", `python3 -uc '
+import signal, os, time
+def stop(s, f):
+    print("closing")
+    os.kill(os.getpid(), signal.SIGSTOP)
+signal.signal(signal.SIGTSTP, stop)
+print("ready")
+while True: time.sleep(0.01)
+'; :`))
+	w.awaitOutput(task, "ready")
+	find := func(comm string) linux.Stat {
 		for _, p := range w.taskProcesses("t") {
-			if p.Comm == "sleep" {
-				w.must(unix.Kill(p.PID, unix.SIGTERM))
+			if strings.HasPrefix(p.Comm, comm) {
+				return p
 			}
 		}
+		t.Fatalf("there is no %s", comm)
+		return linux.Stat{}
 	}
+	held, err := w.base.Make("held", cgroup.Limits{}, nil)
+	w.must(err)
+	w.must(cgroup.Add(held.Freezer, find("sh").PID))
+	frozen, err := held.Freeze()
+	if err != nil || !frozen {
+		t.Fatalf("frozen %t, %v", frozen, err)
+	}
+	type outcome struct {
+		res proc.SuspendResult
+		err error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		res, err := task.Suspend(w.ctx, time.Minute)
+		ended <- outcome{res, err}
+	}()
+	for until := time.Now().Add(300 * time.Millisecond); time.Now().Before(until) && find("python").State != 'T'; {
+		time.Sleep(5 * time.Millisecond) // nothing must happen meanwhile
+	}
+	w.must(held.Thaw())
+	got := <-ended
+	w.must(got.err)
+	if out := w.log("t", "stdout"); !strings.Contains(out, "closing") || got.res.Forced != 0 {
+		t.Errorf("the handler was not run: %q, %+v", out, got.res)
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	w.end(task)
+	w.must(held.Remove())
 }
 
 func TestSuspendForkStorm(t *testing.T) {

@@ -59,7 +59,7 @@ type halt struct {
 	told map[int]bool
 	// forced counts the processes whose grace was over before they had stopped.
 	forced int
-	// waiting: in the last look at the tree a process had its grace.
+	// waiting: in the last look at the tree a process had its grace, or is to get it.
 	waiting bool
 	// asleep are the processes of the last look that were in uninterruptible sleep
 	// and had been told to stop.
@@ -81,7 +81,7 @@ func newHalt(p *processes, grace time.Duration) *halt {
 func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 	deadline := h.begin + h.grace + stopTimeout
 	vfork := h.begin + vforkRetry
-	clean := 0
+	clean, restless := 0, 0
 	for round := 0; ; round++ {
 		if killed() {
 			return errKilled
@@ -97,15 +97,18 @@ func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 			}
 		} else {
 			clean = 0
+			if restless++; h.waiting {
+				restless = 0
+			}
 			now := linux.Clock()
 			switch {
 			case now >= deadline && !h.waiting:
 				return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, h.busy)
 			case now >= vfork && len(h.asleep) > 0:
 				vfork = now + vforkRetry
-				err = contChildren(tree, h.asleep)
-			case !h.waiting && round >= 10 && round%10 == 0: // forks faster than we look
-				err = h.processes.signal(unix.SIGSTOP)
+				err = h.contChildren(tree)
+			case restless > 0 && restless%10 == 0: // forks faster than we look
+				err = h.stopAll(tree)
 			}
 			if err != nil {
 				return err
@@ -177,15 +180,35 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 		case asked && now < at+grace:
 			h.waiting = true
 			return false, nil
+		case !asked && now < h.begin+grace: // when its parent stands
+			h.waiting = true
 		}
 	}
 	if at, sent := h.sent[p.PID]; !parentStands || sent && now < at+stopAgain {
 		return sent, nil
-	} else if _, asked := h.asked[p.PID]; asked && !sent && p.Catches(unix.SIGTSTP) {
+	}
+	h.noteStop(p)
+	return true, linux.Signal(p.PID, unix.SIGSTOP)
+}
+
+// noteStop notes that a process gets SIGSTOP now.
+func (h *halt) noteStop(p linux.Stat) {
+	if _, sent := h.sent[p.PID]; !sent && h.grace > 0 && p.PID != h.init && p.Catches(unix.SIGTSTP) {
 		h.forced++
 	}
-	h.sent[p.PID] = now
-	return true, linux.Signal(p.PID, unix.SIGSTOP)
+	h.sent[p.PID] = linux.Clock()
+}
+
+// stopAll sends SIGSTOP to everything at once, whatever the parents do.
+func (h *halt) stopAll(tree []linux.Stat) error {
+	for _, p := range tree {
+		if stands, err := h.stands(p); err != nil {
+			return err
+		} else if !stands {
+			h.noteStop(p)
+		}
+	}
+	return h.processes.signal(unix.SIGSTOP)
 }
 
 // await waits a little for processes that have just got SIGSTOP, and notes those
@@ -299,10 +322,11 @@ func levels(tree []linux.Stat) [][]linux.Stat {
 	return out
 }
 
-// contChildren continues the children of processes.
-func contChildren(tree []linux.Stat, parents []int) error {
+// contChildren continues the children of the processes that are asleep, as far as they
+// were stopped here: SIGCONT would take a SIGTSTP from one that has not run since.
+func (h *halt) contChildren(tree []linux.Stat) error {
 	for _, p := range tree {
-		if slices.Contains(parents, p.PPID) {
+		if _, sent := h.sent[p.PID]; sent && slices.Contains(h.asleep, p.PPID) {
 			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
 				return err
 			}
