@@ -513,6 +513,26 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// A task that has a lease on the file in which it says how far it is, is measured all
+// the same: opening it would wait until the kernel takes the lease away.
+func TestProgressWithALease(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "python3", "-uc", `
+import fcntl, os, signal, time
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+f = open(os.environ["HEADRACE_PROGRESS_FILE"], "r+")
+fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print("ready")
+time.sleep(1000)
+`))
+	w.awaitOutput(task, "ready")
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second) // of a busy machine; the kernel waits for 45 s
+	defer cancel()
+	if s, err := task.Stats(ctx); err != nil || s.Resident == 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // A task that says nothing has done as much as it has read of its input.
 func TestProgressFromInput(t *testing.T) {
 	w := newWorld(t)

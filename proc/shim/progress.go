@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -49,7 +50,7 @@ func readShare(pid int) float64 {
 // nothing that can be understood. The file belongs to the task, so only its
 // first bytes are looked at.
 func readProgress(path string) float64 {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := linux.OpenRegular(path, os.O_RDONLY) // the task may have a lease on it
 	if err != nil {
 		return -1
 	}
