@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"headrace"
 	"headrace/config"
@@ -31,6 +32,9 @@ type Limits struct {
 	// LogBytes is what the logs of all tasks may hold on the disk, those of ended
 	// tasks that are still kept among them.
 	LogBytes int64
+	// Grace is the longest that the user may ask for at a suspend or a kill: while it
+	// lasts the task runs on, and nothing else can be done to it.
+	Grace time.Duration
 }
 
 // Unlimited returns the limits of root and of the daemon's own user.
@@ -45,13 +49,14 @@ const (
 	waiting
 	specBytes
 	logBytes
+	grace // in seconds
 	keys
 )
 
 // values are limits by key; +Inf is none, NaN is not said.
 type values [keys]float64
 
-var keyNames = [keys]string{"priority", "slots", "memory", "running", "waiting", "spec-bytes", "log-bytes"}
+var keyNames = [keys]string{"priority", "slots", "memory", "running", "waiting", "spec-bytes", "log-bytes", "grace"}
 
 // Names returns the keys, in the order in which they are shown.
 func Names() []string { return keyNames[:] }
@@ -59,10 +64,11 @@ func Names() []string { return keyNames[:] }
 var inf = math.Inf(1)
 
 var (
-	unlimited = values{float64(headrace.MaxPriority), inf, inf, inf, inf, inf, inf}
+	unlimited = values{float64(headrace.MaxPriority), inf, inf, inf, inf, inf, inf, inf}
 	// defaults leave the production band to root and to whom the file gives it, and
-	// let nobody fill the queue, the daemon's memory or the disk.
-	defaults = values{float64(headrace.High), inf, inf, inf, 10_000, 64e6, 10e9}
+	// let nobody fill the queue, the daemon's memory or the disk, or keep a slot from
+	// others for long.
+	defaults = values{float64(headrace.High), inf, inf, inf, 10_000, 64e6, 10e9, 60}
 	unsaid   = func() (v values) {
 		for i := range v {
 			v[i] = math.NaN()
@@ -95,6 +101,12 @@ func parse(key int, s string) (float64, error) {
 			return 0, errors.New("want a number of tasks, such as 100, or none")
 		}
 		return float64(v), nil
+	case grace:
+		v, err := time.ParseDuration(s)
+		if err != nil || v < 0 {
+			return 0, errors.New("want a time such as 30s or 5m, or none")
+		}
+		return v.Seconds(), nil
 	}
 	v, err := config.Size(s)
 	if err != nil {
@@ -112,8 +124,18 @@ func format(key int, v float64) string {
 		return "none"
 	case key == memory || key == specBytes || key == logBytes:
 		return report.Bytes(int64(v))
+	case key == grace:
+		return seconds(v).String()
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// seconds returns a time of so many; of infinitely many the longest there is.
+func seconds(v float64) time.Duration {
+	if v *= float64(time.Second); v < math.MaxInt64 {
+		return time.Duration(v)
+	}
+	return math.MaxInt64
 }
 
 // or is v with what it does not say taken from w.
@@ -146,6 +168,7 @@ func (v values) limits() Limits {
 	return Limits{
 		Priority: headrace.Priority(v[priority]), Slots: v[slots], Memory: whole(memory),
 		Running: whole(running), Waiting: whole(waiting), SpecBytes: whole(specBytes), LogBytes: whole(logBytes),
+		Grace: seconds(v[grace]),
 	}
 }
 
@@ -169,10 +192,7 @@ type Ask struct {
 // about it; nil when they can. who is the name of the user, file where limits are
 // set.
 func (l Limits) Refuse(who, file string, a Ask, u Use) error {
-	over := func(key int, format string, args ...any) error {
-		return &Refusal{Key: keyNames[key], text: fmt.Sprintf(format, args...) +
-			fmt.Sprintf(" (limit %s of %s; root can raise it in %s)", keyNames[key], who, file)}
-	}
+	over := func(key int, format string, args ...any) error { return refusal(key, who, file, format, args...) }
 	switch {
 	case a.Priority > l.Priority:
 		return over(priority, "priority %s is above %s, the greatest for %s; ask for %s or less", a.Priority, l.Priority, who, l.Priority)
@@ -189,6 +209,19 @@ func (l Limits) Refuse(who, file string, a Ask, u Use) error {
 			who, report.Bytes(u.SpecBytes), report.Bytes(l.SpecBytes))
 	}
 	return nil
+}
+
+// RefuseGrace says why somebody may not ask for a grace; nil when that is so.
+func (l Limits) RefuseGrace(who, file string, asked time.Duration) error {
+	if asked <= l.Grace {
+		return nil
+	}
+	return refusal(grace, who, file, "a grace of %v: others may wait for its room meanwhile; %s may ask for %v", asked, who, l.Grace)
+}
+
+func refusal(key int, who, file, format string, args ...any) error {
+	return &Refusal{Key: keyNames[key], text: fmt.Sprintf(format, args...) +
+		fmt.Sprintf(" (limit %s of %s; root can raise it in %s)", keyNames[key], who, file)}
 }
 
 // Refusal is an error that names the limit that something would go beyond.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace"
 	"headrace/config"
@@ -104,6 +105,9 @@ func TestNothingSaid(t *testing.T) {
 	if l.Priority >= headrace.Production || l.Waiting <= 0 || l.Waiting > 50_000 || l.SpecBytes > 1<<30 || l.LogBytes == None {
 		t.Errorf("by default one user may shut out others: %+v", l)
 	}
+	if l.RefuseGrace("eve", "f", time.Hour) == nil || l.RefuseGrace("eve", "f", time.Minute) != nil {
+		t.Errorf("by default one user may keep a task from giving way for %v", l.Grace)
+	}
 	if l.Slots < 1e9 || l.Running != None || l.Memory != None {
 		t.Errorf("by default one user may not use an idle machine: %+v", l)
 	}
@@ -118,6 +122,8 @@ priority = urgent
 slots = NaN
 slots = -1
 memory = much
+grace = 5
+grace = -1s
 [limits everybody]
 [limits user]
 [limits user alice bob]
@@ -129,7 +135,8 @@ memory = much
 	}
 	lines := strings.Split(err.Error(), "\n")
 	want := []string{"f:2: waitng is unknown; did you mean waiting?", "f:3: waiting = many: want a number", "f:4:", "f:5: priority = urgent: want free",
-		"f:6:", "f:7:", "f:8: memory = much: want a size", "f:9: [limits everybody]: want", "f:10:", "f:11:", "f:12:",
+		"f:6:", "f:7:", "f:8: memory = much: want a size", "f:9: grace = 5: want a time", "f:10: grace = -1s: want",
+		"f:11: [limits everybody]: want", "f:12:", "f:13:", "f:14:",
 		"--limit waiting: want KEY=VALUE", "--limit user:waiting=3:", "--limit host:x:waiting=3:", "--limit wating=3: wating is unknown; did", "--limit waiting=x:"}
 	if len(lines) != len(want) {
 		t.Fatalf("got %q", lines)
@@ -196,10 +203,10 @@ func TestRows(t *testing.T) {
 	if len(rows) != 6 || len(rows[0]) != keys+1 {
 		t.Fatalf("%q", rows)
 	}
-	if got := strings.Join(rows[1], "|"); got != "everybody|high|none|4.3 GB|none|500|64.0 MB|10.0 GB" {
+	if got := strings.Join(rows[1], "|"); got != "everybody|high|none|4.3 GB|none|500|64.0 MB|10.0 GB|1m0s" {
 		t.Error(got)
 	}
-	if got := strings.Join(rows[3], "|"); got != "group ops|production|none||3|||" {
+	if got := strings.Join(rows[3], "|"); got != "group ops|production|none||3||||" {
 		t.Error(got)
 	}
 }

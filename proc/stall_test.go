@@ -173,6 +173,20 @@ func TestKillOfWhatHangs(t *testing.T) {
 			t.Error("it was suspended")
 		}
 	})
+	t.Run("kill with a long grace", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		task := w.start(w.spec("t", "/bin/sh", "-c", "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; done"))
+		w.awaitOutput(task, "ready")
+		first := make(chan error, 1)
+		go func() { first <- task.Kill(w.ctx, time.Hour) }()
+		w.awaitOutput(task, "told")
+		longer := make(chan error, 1)
+		go func() { longer <- task.Kill(w.ctx, 2*time.Hour) }()
+		w.killWithin(prompt, task)
+		w.must(<-first)
+		w.must(<-longer)
+	})
 	t.Run("start that waits for a pipe", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)

@@ -189,8 +189,9 @@ var errNoAnswer = errors.New("its supervisor does not answer")
 
 // Kill sends TERM to the task's processes and after the grace (0: 5 s) KILL to
 // all that is left. It returns when nothing is left. It gives up whatever is being
-// done to the task. A supervisor that does not answer is killed, and its namespace
-// with it. An error says what cannot be ended: a process in uninterruptible sleep.
+// done to the task; of several kills the one whose grace ends first counts. A
+// supervisor that does not answer is killed, and its namespace with it. An error says
+// what cannot be ended: a process in uninterruptible sleep.
 func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
 	return t.KillWithin(ctx, grace, killPatience)
 }

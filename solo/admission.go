@@ -105,6 +105,17 @@ func (a *admission) refusesFrom(by serve.Viewer, tasks []*task) error {
 	return fmt.Errorf("%w: %w", serve.ErrDenied, err)
 }
 
+// refusesGrace tells why the grace of a request is too long for who has made it.
+func (a *admission) refusesGrace(t *task, c *call) error {
+	if c.by.All || c.ordered {
+		return nil
+	}
+	if err := a.limitsOf(t).RefuseGrace(t.rec.User, a.cfg.Limits.Now().File(), c.grace); err != nil {
+		return fmt.Errorf("%w: %w", serve.ErrDenied, err)
+	}
+	return nil
+}
+
 // specBytesOfOthers returns the size of the commands and environments of all users but
 // root and the daemon's own, in bytes.
 func (a *admission) specBytesOfOthers() (total int64) {

@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,6 +155,24 @@ func TestLimitsRefuse(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nothing is accepted although one has ended: %v", got)
 		}
+	}
+}
+
+// TestGraceIsLimited: a user's task is not kept from giving way by a long grace that
+// the user has asked for. Root may.
+func TestGraceIsLimited(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	id := asUser(t, 4001, socket, "run work")[0]
+	b.awaitState(headrace.TaskID(id), headrace.Running)
+	got := asUser(t, 4001, socket, "suspend-slowly "+id, "kill-slowly "+id, "suspend "+id)
+	if want := []string{"permission_denied", "permission_denied", "ok"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: id, Grace: 3600}); err != nil {
+		t.Errorf("root: %v", err)
 	}
 }
 

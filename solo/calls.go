@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -59,6 +60,10 @@ func (s *calls) take(c *call) {
 	case s.stopping:
 		s.answer(c, t, serve.ErrStopping)
 	default:
+		if err := s.admission.refusesGrace(t, c); err != nil {
+			s.answer(c, t, err)
+			return
+		}
 		s.serve(t, c)
 		s.redecide = true
 	}
@@ -82,6 +87,7 @@ func (s *calls) serve(t *task, c *call) {
 		case headrace.Killing:
 			if in := t.rec.Op; in != nil && in.User {
 				t.op.calls = append(t.op.calls, c)
+				s.hurry(t, in, c)
 				return
 			}
 		}
@@ -195,12 +201,25 @@ func (s *calls) killFor(t *task, c *call) {
 	case t.rec.State == headrace.Checkpointed || t.live == nil: // waits to be started again, or its supervisor does not answer
 		s.discard(t, c)
 	default: // also a pending task that an earlier daemon had begun to start
-		grace := c.grace
-		if grace == 0 {
-			grace = s.cfg.KillGrace
-		}
-		s.kill(t, &journal.Intent{User: true, Grace: grace, Reason: "a user asked for it"}, c)
+		s.kill(t, &journal.Intent{User: true, Grace: s.killGrace(c), Reason: "a user asked for it"}, c)
 	}
+}
+
+func (s *calls) killGrace(c *call) time.Duration { return cmp.Or(c.grace, s.cfg.KillGrace) }
+
+// hurry makes the grace of the kill under way end with that of another request, if
+// that is sooner.
+func (s *calls) hurry(t *task, in *journal.Intent, c *call) {
+	grace, live := s.killGrace(c), t.live
+	if live == nil || s.clk.boot()+grace >= t.op.began+in.Grace {
+		return
+	}
+	in.Grace = s.clk.boot() + grace - t.op.began
+	s.touch(t)
+	s.background(func(ctx context.Context) func() {
+		live.Kill(ctx, grace) // the kill under way tells what comes of it
+		return nil
+	})
 }
 
 // submit accepts tasks, which are alike, from a user: all of them are durable when

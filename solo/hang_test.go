@@ -124,6 +124,38 @@ func TestRealKillWhileCRIUHangs(t *testing.T) {
 	}
 }
 
+// A kill is answered within its own grace while another one, with a longer grace, is
+// under way, also by a daemon that has found it so.
+func TestRealKillWithinItsOwnGrace(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %v", restarted), func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, policy.Wait)
+			m.launch()
+			id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+				q.Argv = []string{"/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"}
+			})
+			testkit.Await(t, "its handler", func() bool {
+				text, _ := os.ReadFile(filepath.Join(m.cfg.StateDir, "tasks", string(id), "stdout"))
+				return len(text) > 0
+			})
+			tasks, ctx := m.tasks, m.ctx()
+			go tasks.Kill(ctx, &wire.VerbRequest{Id: string(id), Grace: 3600})
+			m.await(id, "killing", func(w *wire.Task) bool { return w.Doing == "killing" })
+			if restarted {
+				m.kill9()
+				m.launch()
+				m.await(id, "killing again", func(w *wire.Task) bool { return w.Doing == "killing" })
+			}
+			q := &wire.VerbRequest{Id: string(id), Grace: 0.001}
+			if got, err := m.tasks.Kill(m.ctx(), q); err != nil || got.State != "killed" {
+				t.Fatalf("kill: %v, %v", got, err)
+			}
+			m.untilNoSupervisor(id)
+		})
+	}
+}
+
 // A restore in which CRIU hangs is given up and tried again; the slot is free
 // meanwhile, and the reason is shown. Nothing is lost.
 func TestRealRestoreThatHangs(t *testing.T) {

@@ -107,6 +107,13 @@ func callOnce(client wireconnect.TaskServiceClient, verb, id string) string {
 		answer, err = allLogs(ctx, client, id)
 	case "suspend":
 		_, err = client.Suspend(ctx, q)
+	case "suspend-slowly", "kill-slowly": // with a grace beyond the limit of users
+		q.Grace = 61
+		if verb == "kill-slowly" {
+			_, err = client.Kill(ctx, q)
+		} else {
+			_, err = client.Suspend(ctx, q)
+		}
 	case "resume":
 		_, err = client.Resume(ctx, q)
 	case "checkpoint":

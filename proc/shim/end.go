@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,13 +42,55 @@ func (t *task) finish() {
 	t.life.end(t.op.isKilled())
 }
 
+// mercy is how long a task that is being killed has to end by itself. It is safe for
+// concurrent use.
+type mercy struct {
+	mu     sync.Mutex
+	until  time.Duration // by linux.Clock; 0: no kill is under way
+	sooner chan struct{} // closed when it ends sooner than it did
+}
+
+// begin begins it, or has the one that there is end at that time, if that is sooner;
+// under says whether there is one.
+func (m *mercy) begin(until time.Duration) (under bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	under = m.until != 0
+	if !under || until < m.until {
+		if under {
+			close(m.sooner)
+		}
+		m.until, m.sooner = until, make(chan struct{})
+	}
+	return under
+}
+
+// end is the end of the kill.
+func (m *mercy) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.until = 0
+}
+
+// left returns how much of it is left, and what is closed when that is no longer true.
+func (m *mercy) left() (time.Duration, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.until - linux.Clock(), m.sooner
+}
+
 // kill ends the task: TERM to every process, after the grace KILL to the whole
 // tree. It returns when the end is recorded. An operation under way is given up; if it
-// does not let go, everything is ended at once. An error says what cannot be ended.
+// does not let go, everything is ended at once. Of several kills the one whose grace
+// ends first counts. An error says what cannot be ended.
 func (t *task) kill(grace time.Duration) error {
 	if grace <= 0 {
 		grace = defaultKillGrace
 	}
+	if t.mercy.begin(linux.Clock() + grace) {
+		return t.awaitEnd(grace + killLimit)
+	}
+	defer t.mercy.end()
 	t.op.kill()
 	if !t.op.lockWithin(opPatience) {
 		t.processes.signal(unix.SIGKILL)
@@ -59,12 +102,12 @@ func (t *task) kill(grace time.Duration) error {
 	if t.life.now() == empty {
 		t.endEmpty(unix.SIGKILL)
 	}
-	t.terminate(grace)
+	t.terminate()
 	return t.awaitEnd(killLimit)
 }
 
-// terminate asks init's subtree to end and forces it after the grace.
-func (t *task) terminate(grace time.Duration) {
+// terminate asks init's subtree to end and forces it when there is no mercy left.
+func (t *task) terminate() {
 	tree, err := t.processes.tree()
 	if err == nil {
 		for _, p := range tree {
@@ -75,10 +118,16 @@ func (t *task) terminate(grace time.Duration) {
 		t.processes.group.unlock()
 		t.processes.signal(unix.SIGCONT)
 	}
-	select {
-	case <-t.life.over:
-	case <-time.After(grace):
-		t.processes.signal(unix.SIGKILL)
+	for {
+		left, sooner := t.mercy.left()
+		select {
+		case <-t.life.over:
+			return
+		case <-sooner:
+		case <-time.After(left):
+			t.processes.signal(unix.SIGKILL)
+			return
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type task struct {
 	stdio     stdio
 	lifeline  *lifeline // of an attached task, else nil
 	op        operation
+	mercy     mercy
 	processes processes
 	life      life
 	stops     stopper
