@@ -34,7 +34,7 @@ func endOrphans(dir string) error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
-	mark := []byte("\x00" + ProgressEnv + "=" + filepath.Join(dir, "progress") + "\x00")
+	mark := []byte("\x00" + ProgressEnv + "=" + filepath.Join(dir, ProgressFile) + "\x00")
 	for {
 		all, err := linux.ProcFS("").All()
 		if err != nil {

@@ -12,6 +12,9 @@ import (
 // to 1 in decimal text, overwriting it as often as it likes.
 const ProgressEnv = "HEADRACE_PROGRESS_FILE"
 
+// ProgressFile is the name of that file, in the task's directory.
+const ProgressFile = "progress"
+
 // TaskIDEnv names the environment variable that holds the task's id.
 const TaskIDEnv = "HEADRACE_TASK_ID"
 

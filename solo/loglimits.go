@@ -2,8 +2,10 @@ package solo
 
 import (
 	"context"
+	"path/filepath"
 
 	"headrace"
+	"headrace/proc"
 	"headrace/tasklog"
 )
 
@@ -47,6 +49,7 @@ func (k *logKeeping) kept() []tasklog.Task {
 		stdout, stderr := k.rt.Logs(t.rec.ID)
 		tasks = append(tasks, tasklog.Task{
 			ID: string(t.rec.ID), UID: t.rec.UID, User: t.rec.User, Stdout: stdout, Stderr: stderr,
+			Progress: filepath.Join(filepath.Dir(stdout), proc.ProgressFile),
 			Ended: t.rec.State.Final() && t.rec.State != headrace.Lost, Limit: k.admission.limitsOf(t).LogBytes,
 		})
 	}

@@ -25,23 +25,12 @@ func use(path string) int64 {
 
 // cut makes a log hold about keep bytes: the first half and the last half of them.
 // notice is put before the hole, without line ends. The file must be uid's.
-func cut(path string, uid uint32, keep int64, notice string) error {
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
+func cut(f *os.File, uid uint32, keep int64, notice string) error {
+	st, err := owned(f, uid)
 	if err != nil {
-		return fmt.Errorf("cut the log %s: %w", path, err)
+		return err
 	}
-	f := os.NewFile(uintptr(fd), path)
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("cut the log %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uid {
-		return fmt.Errorf("cut the log %s: it is not what the task was given", path)
-	}
+	fd, path := int(f.Fd()), f.Name()
 	block := max(4096, int64(st.Blksize))
 	begin := max(block, keep/2/block*block)
 	end := (st.Size - keep/2) / block * block
@@ -65,6 +54,17 @@ func cut(path string, uid uint32, keep int64, notice string) error {
 		return fmt.Errorf("cut the log %s: %w", path, err)
 	}
 	return nil
+}
+
+// owned looks at an open file, which must be a regular one of that user.
+func owned(f *os.File, uid uint32) (st unix.Stat_t, err error) {
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return st, fmt.Errorf("cut %s: %w", f.Name(), err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != uid {
+		return st, fmt.Errorf("cut %s: it is not what the task was given", f.Name())
+	}
+	return st, nil
 }
 
 // tailBlock is how much is read at a time to find the last lines, in bytes.

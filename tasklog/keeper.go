@@ -3,6 +3,7 @@ package tasklog
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,7 +15,10 @@ type Task struct {
 	User string // for the notice
 	// Stdout and Stderr are paths; neither file needs to be there.
 	Stdout, Stderr string
-	Ended          bool
+	// Progress is the file in which the task says how far it is, in a few bytes; empty:
+	// it has none.
+	Progress string
+	Ended    bool
 	// Limit is what the logs of all tasks of its user may hold, in bytes.
 	Limit int64
 }
@@ -25,10 +29,27 @@ type Keeper struct {
 	// twentieth of it, at most 10 GB.
 	Reserve int64
 
-	ended map[string]int64 // what the logs of ended tasks hold: it does not change
-	// NoHoles: the file system cannot give back parts of files; nothing is done.
+	// ended is what the logs of ended tasks hold. Their owner may still write to them,
+	// so they are looked at again, some at a time.
+	ended map[string]seen
+	round int
+	// noHoles: the file system cannot give back parts of files; nothing is done.
 	noHoles bool
+	leases  leases
 }
+
+// seen is what logs held when they were last looked at.
+type seen struct {
+	bytes int64
+	round int
+}
+
+const (
+	// endedAtOnce is of how many ended tasks the logs are looked at in each round.
+	endedAtOnce = 1000
+	// maxProgress is what a file of Task.Progress may hold on the disk, in bytes.
+	maxProgress = 64 << 10
+)
 
 // Cut says that logs of a task were cut.
 type Cut struct {
@@ -45,15 +66,18 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 	if k.noHoles {
 		return nil, nil
 	}
-	logs, limits := k.look(tasks)
 	missing, err := k.missing(dir)
 	if err != nil {
 		return nil, err
 	}
+	logs, limits := k.look(tasks, missing > 0)
 	keep := plan(logs, func(uid uint32) int64 { return limits[uid] }, missing)
 	var cuts []Cut
 	var wrong []error
 	for i, t := range tasks {
+		if t.Progress != "" && (!t.Ended || k.ended[t.ID].round == k.round) && use(t.Progress) > maxProgress {
+			wrong = append(wrong, k.shorten(t.Progress, t.UID))
+		}
 		if keep[i] >= logs[i].bytes {
 			continue
 		}
@@ -61,7 +85,7 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 		if missing > 0 {
 			why = "what was here is dropped: the disk with the logs was nearly full, and those of " + t.User + " held most of it"
 		}
-		if err := cutTask(t, keep[i], why); errors.Is(err, ErrNoHoles) {
+		if err := k.cutTask(t, keep[i], why); errors.Is(err, ErrNoHoles) {
 			k.noHoles = true
 			return cuts, err
 		} else if err != nil {
@@ -74,20 +98,22 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 	return cuts, errors.Join(wrong...)
 }
 
-// look measures the logs. Those of ended tasks are measured once.
-func (k *Keeper) look(tasks []Task) ([]log, map[uint32]int64) {
+// look measures the logs, those of ended tasks some at a time, or all.
+func (k *Keeper) look(tasks []Task, all bool) ([]log, map[uint32]int64) {
+	k.round++
 	logs := make([]log, len(tasks))
 	limits := map[uint32]int64{}
-	ended := make(map[string]int64, len(k.ended))
+	ended := make(map[string]seen, len(k.ended))
+	rounds := 1 + len(k.ended)/endedAtOnce
 	for i, t := range tasks {
-		n, known := k.ended[t.ID]
-		if !known || !t.Ended {
-			n = use(t.Stdout) + use(t.Stderr)
+		was, known := k.ended[t.ID]
+		if !t.Ended || !known || all || k.round-was.round >= rounds {
+			was = seen{use(t.Stdout) + use(t.Stderr), k.round}
 		}
 		if t.Ended {
-			ended[t.ID] = n
+			ended[t.ID] = was
 		}
-		logs[i] = log{uid: t.UID, bytes: n, ended: t.Ended}
+		logs[i] = log{uid: t.UID, bytes: was.bytes, ended: t.Ended}
 		limits[t.UID] = max(limits[t.UID], t.Limit)
 	}
 	k.ended = ended
@@ -108,7 +134,7 @@ func (k *Keeper) missing(dir string) (int64, error) {
 }
 
 // cutTask divides what a task's logs may keep between the two.
-func cutTask(t Task, keep int64, why string) error {
+func (k *Keeper) cutTask(t Task, keep int64, why string) error {
 	out, errs := use(t.Stdout), use(t.Stderr)
 	small := min(out, errs, keep/2)
 	var wrong []error
@@ -120,8 +146,21 @@ func cutTask(t Task, keep int64, why string) error {
 			mine = keep / 2
 		}
 		if n > mine {
-			wrong = append(wrong, cut(path, t.UID, mine, why))
+			wrong = append(wrong, k.leases.with(path, func(f *os.File) error { return cut(f, t.UID, mine, why) }))
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// shorten leaves a progress file its first line.
+func (k *Keeper) shorten(path string, uid uint32) error {
+	return k.leases.with(path, func(f *os.File) error {
+		if _, err := owned(f, uid); err != nil {
+			return err
+		}
+		if err := f.Truncate(4096); err != nil {
+			return fmt.Errorf("shorten a progress file: %w", err)
+		}
+		return nil
+	})
 }

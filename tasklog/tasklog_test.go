@@ -3,13 +3,18 @@ package tasklog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const gb = 1 << 30
@@ -183,13 +188,116 @@ func TestKeepLeavesOthersFiles(t *testing.T) {
 	if _, err := k.Keep(dir, []Task{{ID: "t1", UID: uint32(os.Geteuid()), Stdout: link, Stderr: dir, Limit: 1}}); err != nil {
 		t.Error(err)
 	}
-	if err := cut(link, uint32(os.Geteuid()), 1, "x"); err == nil {
+	cutAs := func(path string, uid int) error {
+		return k.leases.with(path, func(f *os.File) error { return cut(f, uint32(uid), 1, "x") })
+	}
+	if cutAs(link, os.Geteuid()) == nil {
 		t.Error("a link was followed")
 	}
-	if err := cut(secret, uint32(os.Geteuid())+1, 1, "x"); err == nil {
+	if cutAs(secret, os.Geteuid()+1) == nil {
 		t.Error("somebody else's file was cut")
 	}
 	if got := read(t, secret); !reflect.DeepEqual(got, bytes.Repeat([]byte("s"), 8<<20)) {
 		t.Error("it has changed")
+	}
+}
+
+// holding has a task's files of some bytes, and a keeper of them.
+func holding(t *testing.T, size int, change func(*Task)) (task Task, keep func()) {
+	t.Helper()
+	dir := t.TempDir()
+	task = Task{ID: "t1", UID: uint32(os.Geteuid()), User: "alice", Stdout: filepath.Join(dir, "out"), Stderr: filepath.Join(dir, "err"),
+		Progress: filepath.Join(dir, "progress"), Limit: 2 << 20}
+	for _, path := range []string{task.Stdout, task.Stderr, task.Progress} {
+		write(t, path, bytes.Repeat([]byte("x"), size))
+	}
+	change(&task)
+	k := &Keeper{Reserve: 1}
+	return task, func() {
+		t.Helper()
+		if _, err := k.Keep(dir, []Task{task}); errors.Is(err, ErrNoHoles) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEndedLogsThatGrow: the logs and the progress file of a task that has ended are
+// still its owner's to write to.
+func TestEndedLogsThatGrow(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		task, keep := holding(t, 1, func(task *Task) { task.Ended = ended })
+		for range 3 {
+			keep()
+		}
+		for _, path := range []string{task.Stdout, task.Progress} {
+			write(t, path, bytes.Repeat([]byte("x"), 8<<20))
+		}
+		for range 3 {
+			keep()
+		}
+		if n := use(task.Stdout) + use(task.Stderr); n > task.Limit {
+			t.Errorf("ended %v: the logs hold %d bytes of %d", ended, n, task.Limit)
+		}
+		if n := use(task.Progress); n > maxProgress {
+			t.Errorf("ended %v: the progress file holds %d bytes", ended, n)
+		}
+	}
+}
+
+// TestManyEndedAreLookedAt: those of many ended tasks come to their turn.
+func TestManyEndedAreLookedAt(t *testing.T) {
+	k := &Keeper{}
+	tasks := make([]Task, 2*endedAtOnce+1)
+	for i := range tasks {
+		tasks[i] = Task{ID: fmt.Sprint(i), Stdout: "/nowhere", Stderr: "/nowhere", Ended: true}
+	}
+	k.look(tasks, false)
+	for range 3 {
+		k.look(tasks, false)
+	}
+	for id, s := range k.ended {
+		if k.round-s.round > 2 {
+			t.Fatalf("task %s was looked at in round %d of %d", id, s.round, k.round)
+		}
+	}
+	k.look(tasks, true)
+	for id, s := range k.ended {
+		if s.round != k.round {
+			t.Fatalf("task %s was not looked at with all", id)
+		}
+	}
+}
+
+// TestLeasesAreOvercome: a log on which its owner takes a lease, and the next whenever
+// somebody wants to open it, is cut all the same.
+func TestLeasesAreOvercome(t *testing.T) {
+	task, keep := holding(t, 8<<20, func(*Task) {})
+	f, err := os.OpenFile(task.Stdout, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	signal.Ignore(unix.SIGIO)
+	defer signal.Reset(unix.SIGIO)
+	lease := func() error {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+		return err
+	}
+	if err := lease(); err != nil {
+		t.Skip("no leases here:", err)
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for use(task.Stdout)+use(task.Stderr) > task.Limit {
+		keep()
+		if kind, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); err == nil && kind != unix.F_WRLCK { // asked to give it back
+			unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+			lease()
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it was never cut")
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

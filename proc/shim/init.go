@@ -23,7 +23,7 @@ const (
 	commandExit = "command-exit"
 	lockFile    = "shim.lock"
 
-	progressFile = "progress"
+	progressFile = proc.ProgressFile
 )
 
 // errorFD is the descriptor on which the parts that start the command report: init
