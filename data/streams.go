@@ -58,7 +58,7 @@ func (f *Files) Look(ctx context.Context, owner linux.Credentials, paths []strin
 	var found Found
 	err := f.searches.find(ctx, owner, paths, fileset.Visitor{File: func(file fileset.File) error {
 		found.Files++
-		found.Bytes += file.Size
+		found.Bytes = fileset.AddSizes(found.Bytes, file.Size)
 		found.Resident += f.resident(file.Path, file.Size)
 		return nil
 	}})

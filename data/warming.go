@@ -214,7 +214,7 @@ func (found *foundFiles) look(cache pagecache.Cache, file fileset.File) error {
 	resident, _ := cache.Resident(f, pagecache.Range{Len: size})
 	found.files = append(found.files, warm.File{Path: file.Path, Size: size})
 	found.count++
-	found.bytes += size
+	found.bytes = fileset.AddSizes(found.bytes, size)
 	found.resident += resident
 	return nil
 }

@@ -50,7 +50,7 @@ func (k *logKeeping) kept() []tasklog.Task {
 		tasks = append(tasks, tasklog.Task{
 			ID: string(t.rec.ID), UID: t.rec.UID, User: t.rec.User, Stdout: stdout, Stderr: stderr,
 			Progress: filepath.Join(filepath.Dir(stdout), proc.ProgressFile),
-			Ended: t.rec.State.Final() && t.rec.State != headrace.Lost, Limit: k.admission.limitsOf(t).LogBytes,
+			Ended:    t.rec.State.Final() && t.rec.State != headrace.Lost, Limit: k.admission.limitsOf(t).LogBytes,
 		})
 	}
 	for _, t := range k.tasks.ended {

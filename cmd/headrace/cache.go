@@ -147,7 +147,7 @@ func (r *cacheReport) chunk(c *wire.CacheChunk) error {
 func (r *cacheReport) file(f *wire.CacheFile) error {
 	first := r.files == 0
 	r.files++
-	r.size += f.Size
+	r.size = fileset.AddSizes(r.size, f.Size)
 	r.resident += max(f.Resident, 0)
 	r.pinned += f.Pinned
 	if f.Resident < 0 {
