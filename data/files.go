@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
+	"headrace/data/blocks"
 	"headrace/disk"
 	"headrace/internal/accept"
 	"headrace/internal/budget"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy/prefetch"
 	"headrace/stream"
@@ -104,6 +107,20 @@ func openReading(c *Config) (*reading, error) {
 		cache: pages, devices: &disk.Devices{}, disks: c.Disks, meter: lazyMeter{open: c.Meter},
 		searches: searches{budget.Places{Most: maxSearches}},
 	}, nil
+}
+
+// Blocks looks after the blocks of a distributed file system that r finds on this machine,
+// under the same budget. The caller closes it before Files. hosts are the names that the
+// file system has for the machine.
+func (f *Files) Blocks(r blocks.Replicas, hosts []string) *blocks.Blocks {
+	c := blocks.Config{
+		Replicas: r, Cache: f.cache, Hosts: hosts, Refusal: errNoWarming.Error(), Log: f.log,
+		Owner: linux.Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+	}
+	if f.warming != nil {
+		c.Engine, c.Refusal = f.warming.engine, ""
+	}
+	return blocks.New(c)
 }
 
 // Start begins to keep what was asked for. Jobs must know all jobs by now.

@@ -26,6 +26,8 @@ func (m *Manager) handler() http.Handler {
 	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
 		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster
 	mux.Handle(path, token.Protect(api))
+	path, api = wireconnect.NewInputServiceHandler(m.inputs, connect.WithReadMaxBytes(maxRequest), connect.WithCompressMinBytes(math.MaxInt))
+	mux.Handle(path, token.Protect(api))
 	mux.Handle("GET /metrics", token.ProtectUnlessLocal(serve.Metrics(m.counts.collectors(m.cluster)...)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

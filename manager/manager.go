@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace/internal/accept"
+	"headrace/manager/inputs"
 	"headrace/policy"
 	"headrace/serve"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	Policy policy.Config
 	// Network is the bandwidth between machines, in bytes per second; 0: 100 MB/s.
 	Network float64
+	// Inputs are the file systems whose files are warmed.
+	Inputs inputs.Config
 	// Drain has all containers go on, and none give way, until a caller ends that.
 	Drain bool
 	// Version is shown to callers.
@@ -82,6 +85,7 @@ type Manager struct {
 	cfg     Config
 	tls     *tls.Config
 	cluster *cluster
+	inputs  *inputs.Inputs
 	counts  *counters
 	ready   chan struct{}
 	addr    net.Addr // valid once ready
@@ -124,6 +128,11 @@ func New(cfg Config) (*Manager, error) {
 		m.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	m.cluster = newCluster(&m.cfg, m.counts)
+	cfg.Inputs.Log = cfg.Log
+	var err error
+	if m.inputs, err = inputs.New(cfg.Inputs); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -151,6 +160,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	server.ErrorLog = slog.NewLogLogger(m.cfg.Log.Handler(), slog.LevelDebug)
 	var work sync.WaitGroup
 	work.Go(func() { m.cluster.watch(m.stopping) })
+	work.Go(func() { m.inputs.Watch(m.stopping) })
 	over := make(chan struct{})
 	work.Go(func() {
 		select {

@@ -137,7 +137,9 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	if err := checkApplications(applications); err != nil {
 		return nil, err
 	}
-	s.m.cluster.enter(applications)
+	if s.m.cluster.enter(applications); len(applications) > 0 {
+		s.m.inputs.Running(applications)
+	}
 	res, changed := s.m.cluster.tell()
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {

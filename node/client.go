@@ -30,6 +30,15 @@ func NewClient(manager, token, ca string) (wireconnect.ManagerServiceClient, err
 	return l.manager(), nil
 }
 
+// NewInputClient is NewClient for what a manager knows of files.
+func NewInputClient(manager, token, ca string) (wireconnect.InputServiceClient, error) {
+	l, err := dial(manager, token, ca, usualTiming.call)
+	if err != nil {
+		return nil, err
+	}
+	return l.inputs(), nil
+}
+
 // line is how a manager is reached.
 type line struct {
 	client    withToken

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -24,21 +25,24 @@ type Blocks interface {
 // It goes on beside Run: either may be refused without the other.
 func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
-	session, applied, all := uint64(time.Now().UnixNano()), uint64(0), true
+	session, all := uint64(time.Now().UnixNano()), true
+	var watched, ordered uint64
 	for ctx.Err() == nil {
 		q := blocks.Report(ctx, all)
-		q.Node, q.Session, q.Applied, q.Wait, q.Full = a.cfg.Name, session, applied, a.cfg.timing.every.Seconds(), all
+		q.Node, q.Session, q.Watched, q.Ordered = a.cfg.Name, session, watched, ordered
+		q.Wait, q.Full = a.cfg.timing.every.Seconds(), all
 		call, cancel := context.WithTimeout(ctx, a.cfg.timing.call+a.cfg.timing.every)
 		answer, err := a.inputs.Exchange(call, q)
 		cancel()
 		if err == nil {
 			blocks.Answered(answer)
-			applied, all = answer.Number, false
+			watched, ordered = cmp.Or(answer.Watch.GetNumber(), watched), cmp.Or(answer.Read.GetNumber(), ordered)
+			all = false
 			pause.reset()
 			continue
 		}
 		if connect.CodeOf(err) == connect.CodeFailedPrecondition && !all {
-			applied, all = 0, true // the manager was started since, and wants to know everything
+			watched, ordered, all = 0, 0, true // the manager was started since, and wants to know everything
 			continue
 		}
 		a.cfg.Log.Debug("the manager takes no report of blocks; it is tried again", "err", err)

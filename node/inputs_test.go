@@ -55,7 +55,11 @@ func (f *fakeInputs) Exchange(_ context.Context, q *wire.ExchangeRequest) (*wire
 	}
 	f.sees = q.Session
 	f.number++
-	return &wire.ExchangeResponse{Number: f.number, Full: q.Full}, nil
+	r := &wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: f.number, Full: q.Full}}
+	if f.number%2 == 1 {
+		r.Watch = &wire.BlocksToWatch{Number: 10 * f.number}
+	}
+	return r, nil
 }
 
 func (f *fakeInputs) Warm(_ context.Context, q *wire.WarmInputsRequest) (*wire.InputsStatus, error) {
@@ -99,7 +103,7 @@ func (b *countedBlocks) Report(_ context.Context, all bool) *wire.ExchangeReques
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reports = append(b.reports, all)
-	return &wire.ExchangeRequest{Queued: int64(len(b.reports))}
+	return &wire.ExchangeRequest{Budget: int64(len(b.reports))}
 }
 
 func (b *countedBlocks) Answered(r *wire.ExchangeResponse) {
@@ -123,8 +127,10 @@ func TestExchange(t *testing.T) {
 			t.Errorf("report %d: %v, full should be %v", i, q, want)
 		}
 	}
-	if got[3].Applied != 1 || got[4].Applied != 2 {
-		t.Errorf("carried out %d and %d, want 1 and 2", got[3].Applied, got[4].Applied)
+	for i, want := range [][2]uint64{3: {10, 1}, 4: {10, 2}} { // the second answer has nothing to watch
+		if q := got[i]; want != [2]uint64{q.Watched, q.Ordered} {
+			t.Errorf("report %d: took in %d and %d, want %d", i, q.Watched, q.Ordered, want)
+		}
 	}
 	f.mu.Lock()
 	f.sees, f.number = 0, 0 // another manager
@@ -136,10 +142,10 @@ func TestExchange(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	again := f.got[from:]
-	if again[0].Full || !again[1].Full || again[1].Applied != 0 || again[2].Full {
+	if again[0].Full || !again[1].Full || again[1].Ordered != 0 || again[1].Watched != 0 || again[2].Full {
 		t.Errorf("to another manager: %v, %v, %v", again[0], again[1], again[2])
 	}
-	if !blocks.answered[0].Full || blocks.answered[1].Full {
+	if !blocks.answered[0].Read.Full || blocks.answered[1].Read.Full {
 		t.Errorf("answers: %v", blocks.answered[:2])
 	}
 }

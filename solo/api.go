@@ -50,6 +50,11 @@ func (s *service) handler() http.Handler {
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewHostServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewDataServiceHandler(s.files.Service(), opts...))
+	if c := s.loop.cfg.Cluster; c != nil {
+		if inputs := c.Inputs(); inputs != nil {
+			mux.Handle(wireconnect.NewInputServiceHandler(inputs, opts...))
+		}
+	}
 	return mux
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"headrace/data/blocks"
 	"headrace/limits"
 	"headrace/policy"
 	"headrace/policy/prefetch"
@@ -65,6 +66,10 @@ type Config struct {
 	// Cluster knows what is on other machines; nil: there is no manager.
 	Cluster Cluster
 
+	// DataNode is that of a distributed file system on this machine; nil: no blocks are
+	// looked after.
+	DataNode *DataNode
+
 	// Elsewhere is where checkpoints of containers go that are to go on on another
 	// machine; nil: nowhere.
 	Elsewhere Elsewhere
@@ -102,6 +107,13 @@ type Config struct {
 	Version string
 	// Log gets structured messages; nil: none.
 	Log *slog.Logger
+}
+
+// DataNode keeps blocks of a distributed file system.
+type DataNode struct {
+	Replicas blocks.Replicas
+	// Hosts are the names that the file system has for this machine.
+	Hosts []string
 }
 
 // StoreConfig is a directory that holds checkpoints.

@@ -496,6 +496,8 @@ type farCluster struct {
 	told chan map[string]float64
 }
 
+func (farCluster) Inputs() wireconnect.InputServiceHandler { return nil }
+
 func (f farCluster) Progress(user string, shares map[string]float64) {
 	if len(shares) > 0 {
 		f.told <- shares

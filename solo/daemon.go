@@ -138,6 +138,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer files.Close()
+	if of := d.cfg.DataNode; of != nil {
+		d.host.blocks = files.Blocks(of.Replicas, of.Hosts)
+		defer d.host.blocks.Close()
+	}
 	l.inputs = newInputs(files, l)
 	if d.parts.cgroups != nil {
 		base, err := d.parts.cgroups(l)

@@ -22,13 +22,14 @@ const (
 var followed = map[string]bool{
 	wireconnect.TaskServiceWatchProcedure: true, wireconnect.TaskServiceLogsProcedure: true,
 	wireconnect.DataServiceWatchWarmProcedure: true, wireconnect.DataServiceCacheProcedure: true,
-	wireconnect.DataServiceDisksProcedure: true,
+	wireconnect.DataServiceDisksProcedure: true, wireconnect.InputServiceCachedInputsProcedure: true,
+	wireconnect.InputServiceFollowProcedure: true,
 }
 
 // listed are those whose answers grow.
 var listed = map[string]bool{
 	wireconnect.TaskServiceListProcedure: true, wireconnect.DataServiceListWarmProcedure: true,
-	wireconnect.HostServiceApplicationProcedure: true,
+	wireconnect.HostServiceApplicationProcedure: true, wireconnect.InputServiceInputsProcedure: true,
 }
 
 func newFront(next http.Handler, c *Config) *serve.Front {

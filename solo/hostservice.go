@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/data/blocks"
 	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
+	"headrace/wire/wireconnect"
 )
 
 // Cluster knows about containers on other machines. It must be safe for
@@ -22,6 +24,9 @@ type Cluster interface {
 	// Progress takes in how far containers of a user are, as the user tells. It does not
 	// block.
 	Progress(user string, shares map[string]float64)
+	// Inputs answers requests about files of the cluster; nil: none can be. It stands
+	// behind serve.Interceptor.
+	Inputs() wireconnect.InputServiceHandler
 }
 
 // attachSocket returns where the processes of hosted tasks announce themselves.
@@ -109,7 +114,12 @@ func (s *snapshot) since() int64 {
 type Host struct {
 	s       *service
 	changed chan struct{}
+	blocks  *blocks.Blocks
 }
+
+// Blocks looks after the blocks of a distributed file system here, for node.Agent; nil: the
+// daemon was not told where they are.
+func (h *Host) Blocks() *blocks.Blocks { return h.blocks }
 
 // endedFor is how long an ended task is told of.
 const endedFor = 5 * time.Minute

@@ -24,68 +24,69 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type WarmedState int32
+// KeptState is how it stands with a block that is to be kept in memory for a job.
+type KeptState int32
 
 const (
-	WarmedState_WARMED_STATE_UNSPECIFIED WarmedState = 0
+	KeptState_KEPT_STATE_UNSPECIFIED KeptState = 0
 	// It is to be read, or being read.
-	WarmedState_WARMED_STATE_QUEUED WarmedState = 1
-	WarmedState_WARMED_STATE_PINNED WarmedState = 2
+	KeptState_KEPT_STATE_PLANNED KeptState = 1
+	KeptState_KEPT_STATE_PINNED  KeptState = 2
 	// In memory without being locked: it was there already.
-	WarmedState_WARMED_STATE_RESIDENT WarmedState = 3
-	// There is no room for it here.
-	WarmedState_WARMED_STATE_NOT_FIT WarmedState = 4
-	WarmedState_WARMED_STATE_FAILED  WarmedState = 5
+	KeptState_KEPT_STATE_RESIDENT KeptState = 3
 	// The job has read it, and it was let go.
-	WarmedState_WARMED_STATE_READ WarmedState = 6
+	KeptState_KEPT_STATE_READ KeptState = 4
+	// There is no room for it here.
+	KeptState_KEPT_STATE_NOT_FIT KeptState = 5
+	KeptState_KEPT_STATE_FAILED  KeptState = 6
 )
 
-// Enum value maps for WarmedState.
+// Enum value maps for KeptState.
 var (
-	WarmedState_name = map[int32]string{
-		0: "WARMED_STATE_UNSPECIFIED",
-		1: "WARMED_STATE_QUEUED",
-		2: "WARMED_STATE_PINNED",
-		3: "WARMED_STATE_RESIDENT",
-		4: "WARMED_STATE_NOT_FIT",
-		5: "WARMED_STATE_FAILED",
-		6: "WARMED_STATE_READ",
+	KeptState_name = map[int32]string{
+		0: "KEPT_STATE_UNSPECIFIED",
+		1: "KEPT_STATE_PLANNED",
+		2: "KEPT_STATE_PINNED",
+		3: "KEPT_STATE_RESIDENT",
+		4: "KEPT_STATE_READ",
+		5: "KEPT_STATE_NOT_FIT",
+		6: "KEPT_STATE_FAILED",
 	}
-	WarmedState_value = map[string]int32{
-		"WARMED_STATE_UNSPECIFIED": 0,
-		"WARMED_STATE_QUEUED":      1,
-		"WARMED_STATE_PINNED":      2,
-		"WARMED_STATE_RESIDENT":    3,
-		"WARMED_STATE_NOT_FIT":     4,
-		"WARMED_STATE_FAILED":      5,
-		"WARMED_STATE_READ":        6,
+	KeptState_value = map[string]int32{
+		"KEPT_STATE_UNSPECIFIED": 0,
+		"KEPT_STATE_PLANNED":     1,
+		"KEPT_STATE_PINNED":      2,
+		"KEPT_STATE_RESIDENT":    3,
+		"KEPT_STATE_READ":        4,
+		"KEPT_STATE_NOT_FIT":     5,
+		"KEPT_STATE_FAILED":      6,
 	}
 )
 
-func (x WarmedState) Enum() *WarmedState {
-	p := new(WarmedState)
+func (x KeptState) Enum() *KeptState {
+	p := new(KeptState)
 	*p = x
 	return p
 }
 
-func (x WarmedState) String() string {
+func (x KeptState) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (WarmedState) Descriptor() protoreflect.EnumDescriptor {
+func (KeptState) Descriptor() protoreflect.EnumDescriptor {
 	return file_inputs_proto_enumTypes[0].Descriptor()
 }
 
-func (WarmedState) Type() protoreflect.EnumType {
+func (KeptState) Type() protoreflect.EnumType {
 	return &file_inputs_proto_enumTypes[0]
 }
 
-func (x WarmedState) Number() protoreflect.EnumNumber {
+func (x KeptState) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use WarmedState.Descriptor instead.
-func (WarmedState) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use KeptState.Descriptor instead.
+func (KeptState) EnumDescriptor() ([]byte, []int) {
 	return file_inputs_proto_rawDescGZIP(), []int{0}
 }
 
@@ -101,10 +102,8 @@ type WarmInputsRequest struct {
 	Budget int64 `protobuf:"varint,4,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Blocks are let go as the job reads them.
 	Implicit bool `protobuf:"varint,5,opt,name=implicit,proto3" json:"implicit,omitempty"`
-	// Only tell what is there.
-	Check bool `protobuf:"varint,6,opt,name=check,proto3" json:"check,omitempty"`
 	// When the job was submitted; 0: now.
-	SubmittedMs   int64 `protobuf:"varint,7,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	SubmittedMs   int64 `protobuf:"varint,6,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,13 +173,6 @@ func (x *WarmInputsRequest) GetImplicit() bool {
 	return false
 }
 
-func (x *WarmInputsRequest) GetCheck() bool {
-	if x != nil {
-		return x.Check
-	}
-	return false
-}
-
 func (x *WarmInputsRequest) GetSubmittedMs() int64 {
 	if x != nil {
 		return x.SubmittedMs
@@ -194,19 +186,18 @@ type InputsStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	User  string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// queued, warming, full (what fits is in memory), done, released; adopted: nodes keep it,
-	// and the manager, which was started since, knows no more.
+	// queued, warming, full (what fits is in memory), done; adopted: nodes keep it, and the
+	// manager, which was started since, knows no more.
 	State       string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	SubmittedMs int64  `protobuf:"varint,4,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	Files       int64  `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
 	Blocks      uint32 `protobuf:"varint,6,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Bytes       int64  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// In memory on some node now, for whatever reason.
+	// In memory for this job: without being locked, because it was there already, and locked.
 	Resident int64 `protobuf:"varint,8,opt,name=resident,proto3" json:"resident,omitempty"`
-	// Kept there for this job.
-	Pinned int64 `protobuf:"varint,9,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// Read from disks for it.
-	Migrated int64 `protobuf:"varint,10,opt,name=migrated,proto3" json:"migrated,omitempty"`
+	Pinned   int64 `protobuf:"varint,9,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Read into memory for it so far, also if it was let go since.
+	Warmed int64 `protobuf:"varint,10,opt,name=warmed,proto3" json:"warmed,omitempty"`
 	// Still to be read, and what there is no room for, with the reason.
 	Left         int64  `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"`
 	NotFit       int64  `protobuf:"varint,12,opt,name=not_fit,json=notFit,proto3" json:"not_fit,omitempty"`
@@ -318,9 +309,9 @@ func (x *InputsStatus) GetPinned() int64 {
 	return 0
 }
 
-func (x *InputsStatus) GetMigrated() int64 {
+func (x *InputsStatus) GetWarmed() int64 {
 	if x != nil {
-		return x.Migrated
+		return x.Warmed
 	}
 	return 0
 }
@@ -708,12 +699,10 @@ type CachedInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Size  int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	// In memory on some node, each byte once; negative: nobody looks yet.
+	// In memory: of each block as much as there is on the node that has most of it.
 	Resident int64 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"`
 	// The nodes that have something of it in memory, most first.
-	Nodes []*NodeBytes `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// Kept for these jobs of the caller.
-	KeptFor       []string `protobuf:"bytes,5,rep,name=kept_for,json=keptFor,proto3" json:"kept_for,omitempty"`
+	Nodes         []*NodeBytes `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,13 +761,6 @@ func (x *CachedInput) GetResident() int64 {
 func (x *CachedInput) GetNodes() []*NodeBytes {
 	if x != nil {
 		return x.Nodes
-	}
-	return nil
-}
-
-func (x *CachedInput) GetKeptFor() []string {
-	if x != nil {
-		return x.KeptFor
 	}
 	return nil
 }
@@ -1035,9 +1017,12 @@ func (x *FollowedBlocks) GetHosts() []string {
 type FollowResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// It is everything: what was told before does not count.
-	Full          bool              `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
-	Changes       []*BlocksInMemory `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	// It is everything: what was told before does not count, and blocks that are in memory
+	// nowhere are left out.
+	Full bool `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
+	// Machines with something in memory, which blocks name by their place here.
+	Machines      []*Machine       `protobuf:"bytes,3,rep,name=machines,proto3" json:"machines,omitempty"`
+	Blocks        []*BlockInMemory `protobuf:"bytes,4,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1086,29 +1071,157 @@ func (x *FollowResponse) GetFull() bool {
 	return false
 }
 
-func (x *FollowResponse) GetChanges() []*BlocksInMemory {
+func (x *FollowResponse) GetMachines() []*Machine {
 	if x != nil {
-		return x.Changes
+		return x.Machines
 	}
 	return nil
 }
 
-// BlocksInMemory is what of blocks is in the memory of one machine.
-type BlocksInMemory struct {
+func (x *FollowResponse) GetBlocks() []*BlockInMemory {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+type Machine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By the names that the file system has for the machine.
-	Hosts  []string   `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	Blocks *BlockList `protobuf:"bytes,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// The names that the file system has for it.
+	Hosts         []string `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_inputs_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Machine) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+// BlockInMemory is where a block is in memory now, and nowhere else.
+type BlockInMemory struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Pool     string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Number   int64                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Machines []uint32               `protobuf:"varint,3,rep,packed,name=machines,proto3" json:"machines,omitempty"`
+	// Bytes on each of them, and of a whole replica.
+	Resident      []int64 `protobuf:"varint,4,rep,packed,name=resident,proto3" json:"resident,omitempty"`
+	Bytes         int64   `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockInMemory) Reset() {
+	*x = BlockInMemory{}
+	mi := &file_inputs_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockInMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockInMemory) ProtoMessage() {}
+
+func (x *BlockInMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockInMemory.ProtoReflect.Descriptor instead.
+func (*BlockInMemory) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BlockInMemory) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *BlockInMemory) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *BlockInMemory) GetMachines() []uint32 {
+	if x != nil {
+		return x.Machines
+	}
+	return nil
+}
+
+func (x *BlockInMemory) GetResident() []int64 {
+	if x != nil {
+		return x.Resident
+	}
+	return nil
+}
+
+func (x *BlockInMemory) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+// BlocksInMemory is what of blocks is in the memory of the machine that tells it.
+type BlocksInMemory struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Blocks *BlockList             `protobuf:"bytes,1,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	// Bytes in memory of each; 0: nothing any more. Of so many.
-	Resident      []int64 `protobuf:"varint,3,rep,packed,name=resident,proto3" json:"resident,omitempty"`
-	Bytes         []int64 `protobuf:"varint,4,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	Resident      []int64 `protobuf:"varint,2,rep,packed,name=resident,proto3" json:"resident,omitempty"`
+	Bytes         []int64 `protobuf:"varint,3,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BlocksInMemory) Reset() {
 	*x = BlocksInMemory{}
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1233,7 @@ func (x *BlocksInMemory) String() string {
 func (*BlocksInMemory) ProtoMessage() {}
 
 func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,14 +1246,7 @@ func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksInMemory.ProtoReflect.Descriptor instead.
 func (*BlocksInMemory) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *BlocksInMemory) GetHosts() []string {
-	if x != nil {
-		return x.Hosts
-	}
-	return nil
+	return file_inputs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BlocksInMemory) GetBlocks() *BlockList {
@@ -1167,35 +1273,37 @@ func (x *BlocksInMemory) GetBytes() []int64 {
 type ExchangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Different for each run of the daemon. With a new one, all is told anew.
+	// Larger for each run of the daemon. The first request of a session has all that is
+	// known, and so has the one after a refusal that says that the session is not known.
 	Session uint64 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Full    bool   `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"`
 	// The names that the file system has for this machine.
-	Hosts []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	// The number of the last answer that was carried out.
-	Applied uint64  `protobuf:"varint,4,opt,name=applied,proto3" json:"applied,omitempty"`
-	Wait    float64 `protobuf:"fixed64,5,opt,name=wait,proto3" json:"wait,omitempty"`
-	// What has changed in memory since the last request that was answered; with full all
-	// that is watched.
-	Full     bool              `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
-	Resident []*BlocksInMemory `protobuf:"bytes,7,rep,name=resident,proto3" json:"resident,omitempty"`
-	// What has become of blocks that were to be warmed; with full all of them.
-	Warmed []*WarmedBlocks `protobuf:"bytes,8,rep,name=warmed,proto3" json:"warmed,omitempty"`
-	// Of the whole machine: what may be kept in memory, and is.
-	Budget int64 `protobuf:"varint,9,opt,name=budget,proto3" json:"budget,omitempty"`
-	Pinned int64 `protobuf:"varint,10,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// What is still to be read for jobs, and how fast the disks have been: bytes, bytes per
-	// second.
-	Queued int64   `protobuf:"varint,11,opt,name=queued,proto3" json:"queued,omitempty"`
-	Speed  float64 `protobuf:"fixed64,12,opt,name=speed,proto3" json:"speed,omitempty"`
-	// Why nothing can be warmed here; empty: it can.
-	Refusal       string `protobuf:"bytes,13,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Hosts []string `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// The numbers of the last answers about blocks to look at, and to read, that were taken in.
+	Watched uint64  `protobuf:"varint,5,opt,name=watched,proto3" json:"watched,omitempty"`
+	Ordered uint64  `protobuf:"varint,6,opt,name=ordered,proto3" json:"ordered,omitempty"`
+	Wait    float64 `protobuf:"fixed64,7,opt,name=wait,proto3" json:"wait,omitempty"`
+	// What has changed in memory since the last request that was answered.
+	Resident []*BlocksInMemory `protobuf:"bytes,8,rep,name=resident,proto3" json:"resident,omitempty"`
+	// How it stands with blocks that were to be read, where that has changed.
+	Kept []*KeptBlocks `protobuf:"bytes,9,rep,name=kept,proto3" json:"kept,omitempty"`
+	// With full: the jobs for which blocks are kept.
+	Jobs []*JobFacts `protobuf:"bytes,10,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// What jobs have read here, where it has changed.
+	Reads []*JobReads `protobuf:"bytes,11,rep,name=reads,proto3" json:"reads,omitempty"`
+	// Bytes that may be kept in memory for jobs of the cluster.
+	Budget int64 `protobuf:"varint,12,opt,name=budget,proto3" json:"budget,omitempty"`
+	// How fast the disks have been read ahead lately, in bytes per second; 0: not known.
+	Speed float64 `protobuf:"fixed64,13,opt,name=speed,proto3" json:"speed,omitempty"`
+	// Why nothing can be kept here; empty: it can.
+	Refusal       string `protobuf:"bytes,14,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1315,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1328,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{15}
+	return file_inputs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeRequest) GetNode() string {
@@ -1237,6 +1345,13 @@ func (x *ExchangeRequest) GetSession() uint64 {
 	return 0
 }
 
+func (x *ExchangeRequest) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
 func (x *ExchangeRequest) GetHosts() []string {
 	if x != nil {
 		return x.Hosts
@@ -1244,9 +1359,16 @@ func (x *ExchangeRequest) GetHosts() []string {
 	return nil
 }
 
-func (x *ExchangeRequest) GetApplied() uint64 {
+func (x *ExchangeRequest) GetWatched() uint64 {
 	if x != nil {
-		return x.Applied
+		return x.Watched
+	}
+	return 0
+}
+
+func (x *ExchangeRequest) GetOrdered() uint64 {
+	if x != nil {
+		return x.Ordered
 	}
 	return 0
 }
@@ -1258,13 +1380,6 @@ func (x *ExchangeRequest) GetWait() float64 {
 	return 0
 }
 
-func (x *ExchangeRequest) GetFull() bool {
-	if x != nil {
-		return x.Full
-	}
-	return false
-}
-
 func (x *ExchangeRequest) GetResident() []*BlocksInMemory {
 	if x != nil {
 		return x.Resident
@@ -1272,9 +1387,23 @@ func (x *ExchangeRequest) GetResident() []*BlocksInMemory {
 	return nil
 }
 
-func (x *ExchangeRequest) GetWarmed() []*WarmedBlocks {
+func (x *ExchangeRequest) GetKept() []*KeptBlocks {
 	if x != nil {
-		return x.Warmed
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *ExchangeRequest) GetJobs() []*JobFacts {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *ExchangeRequest) GetReads() []*JobReads {
+	if x != nil {
+		return x.Reads
 	}
 	return nil
 }
@@ -1282,20 +1411,6 @@ func (x *ExchangeRequest) GetWarmed() []*WarmedBlocks {
 func (x *ExchangeRequest) GetBudget() int64 {
 	if x != nil {
 		return x.Budget
-	}
-	return 0
-}
-
-func (x *ExchangeRequest) GetPinned() int64 {
-	if x != nil {
-		return x.Pinned
-	}
-	return 0
-}
-
-func (x *ExchangeRequest) GetQueued() int64 {
-	if x != nil {
-		return x.Queued
 	}
 	return 0
 }
@@ -1314,36 +1429,30 @@ func (x *ExchangeRequest) GetRefusal() string {
 	return ""
 }
 
-// WarmedBlocks are blocks of one job that have come to the same.
-type WarmedBlocks struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Job    string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	User   string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Blocks *BlockList             `protobuf:"bytes,3,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	State  WarmedState            `protobuf:"varint,4,opt,name=state,proto3,enum=headrace.v1.WarmedState" json:"state,omitempty"`
-	// Why it could not be read.
-	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Read from the disk for each.
-	Migrated      []int64 `protobuf:"varint,6,rep,packed,name=migrated,proto3" json:"migrated,omitempty"`
+// JobRef names a job. Users do not see or hinder each other's, even of the same name.
+type JobRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WarmedBlocks) Reset() {
-	*x = WarmedBlocks{}
-	mi := &file_inputs_proto_msgTypes[16]
+func (x *JobRef) Reset() {
+	*x = JobRef{}
+	mi := &file_inputs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WarmedBlocks) String() string {
+func (x *JobRef) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WarmedBlocks) ProtoMessage() {}
+func (*JobRef) ProtoMessage() {}
 
-func (x *WarmedBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[16]
+func (x *JobRef) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,70 +1463,237 @@ func (x *WarmedBlocks) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WarmedBlocks.ProtoReflect.Descriptor instead.
-func (*WarmedBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{16}
+// Deprecated: Use JobRef.ProtoReflect.Descriptor instead.
+func (*JobRef) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *WarmedBlocks) GetJob() string {
-	if x != nil {
-		return x.Job
-	}
-	return ""
-}
-
-func (x *WarmedBlocks) GetUser() string {
+func (x *JobRef) GetUser() string {
 	if x != nil {
 		return x.User
 	}
 	return ""
 }
 
-func (x *WarmedBlocks) GetBlocks() *BlockList {
+func (x *JobRef) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+// KeptBlocks are blocks of one job that stand alike.
+type KeptBlocks struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Job    *JobRef                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Blocks *BlocksToKeep          `protobuf:"bytes,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	State  KeptState              `protobuf:"varint,3,opt,name=state,proto3,enum=headrace.v1.KeptState" json:"state,omitempty"`
+	// Why it could not be read.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptBlocks) Reset() {
+	*x = KeptBlocks{}
+	mi := &file_inputs_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptBlocks) ProtoMessage() {}
+
+func (x *KeptBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptBlocks.ProtoReflect.Descriptor instead.
+func (*KeptBlocks) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KeptBlocks) GetJob() *JobRef {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *KeptBlocks) GetBlocks() *BlocksToKeep {
 	if x != nil {
 		return x.Blocks
 	}
 	return nil
 }
 
-func (x *WarmedBlocks) GetState() WarmedState {
+func (x *KeptBlocks) GetState() KeptState {
 	if x != nil {
 		return x.State
 	}
-	return WarmedState_WARMED_STATE_UNSPECIFIED
+	return KeptState_KEPT_STATE_UNSPECIFIED
 }
 
-func (x *WarmedBlocks) GetReason() string {
+func (x *KeptBlocks) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *WarmedBlocks) GetMigrated() []int64 {
+// BlocksToKeep are blocks of one job, with what the file system calls their versions, how
+// long they are, and their places in the job's own order.
+type BlocksToKeep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Blocks        *BlockList             `protobuf:"bytes,1,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Generations   []int64                `protobuf:"varint,2,rep,packed,name=generations,proto3" json:"generations,omitempty"`
+	Bytes         []int64                `protobuf:"varint,3,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	Places        []uint32               `protobuf:"varint,4,rep,packed,name=places,proto3" json:"places,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksToKeep) Reset() {
+	*x = BlocksToKeep{}
+	mi := &file_inputs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksToKeep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksToKeep) ProtoMessage() {}
+
+func (x *BlocksToKeep) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[20]
 	if x != nil {
-		return x.Migrated
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksToKeep.ProtoReflect.Descriptor instead.
+func (*BlocksToKeep) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *BlocksToKeep) GetBlocks() *BlockList {
+	if x != nil {
+		return x.Blocks
 	}
 	return nil
 }
 
+func (x *BlocksToKeep) GetGenerations() []int64 {
+	if x != nil {
+		return x.Generations
+	}
+	return nil
+}
+
+func (x *BlocksToKeep) GetBytes() []int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+func (x *BlocksToKeep) GetPlaces() []uint32 {
+	if x != nil {
+		return x.Places
+	}
+	return nil
+}
+
+// JobReads is what a job has read on a node since its daemon was started, in bytes.
+type JobReads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *JobRef                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Memory        int64                  `protobuf:"varint,2,opt,name=memory,proto3" json:"memory,omitempty"`
+	Disk          int64                  `protobuf:"varint,3,opt,name=disk,proto3" json:"disk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobReads) Reset() {
+	*x = JobReads{}
+	mi := &file_inputs_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobReads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobReads) ProtoMessage() {}
+
+func (x *JobReads) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobReads.ProtoReflect.Descriptor instead.
+func (*JobReads) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *JobReads) GetJob() *JobRef {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *JobReads) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *JobReads) GetDisk() int64 {
+	if x != nil {
+		return x.Disk
+	}
+	return 0
+}
+
 type ExchangeResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// To be told as applied once it has been carried out.
-	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// It is everything: watch and warm nothing else.
-	Full          bool            `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
-	Watch         []*BlockList    `protobuf:"bytes,3,rep,name=watch,proto3" json:"watch,omitempty"`
-	Unwatch       []*BlockList    `protobuf:"bytes,4,rep,name=unwatch,proto3" json:"unwatch,omitempty"`
-	Warm          []*BlocksToWarm `protobuf:"bytes,5,rep,name=warm,proto3" json:"warm,omitempty"`
-	Cool          []*BlocksToCool `protobuf:"bytes,6,rep,name=cool,proto3" json:"cool,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Watch         *BlocksToWatch         `protobuf:"bytes,1,opt,name=watch,proto3" json:"watch,omitempty"`
+	Read          *BlocksToRead          `protobuf:"bytes,2,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1705,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,83 +1718,53 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{17}
+	return file_inputs_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ExchangeResponse) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *ExchangeResponse) GetFull() bool {
-	if x != nil {
-		return x.Full
-	}
-	return false
-}
-
-func (x *ExchangeResponse) GetWatch() []*BlockList {
+func (x *ExchangeResponse) GetWatch() *BlocksToWatch {
 	if x != nil {
 		return x.Watch
 	}
 	return nil
 }
 
-func (x *ExchangeResponse) GetUnwatch() []*BlockList {
+func (x *ExchangeResponse) GetRead() *BlocksToRead {
 	if x != nil {
-		return x.Unwatch
+		return x.Read
 	}
 	return nil
 }
 
-func (x *ExchangeResponse) GetWarm() []*BlocksToWarm {
-	if x != nil {
-		return x.Warm
-	}
-	return nil
-}
-
-func (x *ExchangeResponse) GetCool() []*BlocksToCool {
-	if x != nil {
-		return x.Cool
-	}
-	return nil
-}
-
-// BlocksToWarm are blocks of one job.
-type BlocksToWarm struct {
+// BlocksToWatch is what has changed of what a node is to look at.
+type BlocksToWatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	User  string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// The size of all of the job's input, and its place in the sequence of submission: who
-	// is first at the disk goes by both.
-	Input         int64      `protobuf:"varint,3,opt,name=input,proto3" json:"input,omitempty"`
-	Order         uint64     `protobuf:"varint,4,opt,name=order,proto3" json:"order,omitempty"`
-	Implicit      bool       `protobuf:"varint,5,opt,name=implicit,proto3" json:"implicit,omitempty"`
-	Blocks        *BlockList `protobuf:"bytes,6,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Generations   []int64    `protobuf:"varint,7,rep,packed,name=generations,proto3" json:"generations,omitempty"`
-	Bytes         []int64    `protobuf:"varint,8,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	// To be told as watched; 0: nothing has changed.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// It is everything: what was told before does not count.
+	Full bool `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
+	// Of these what is in memory is told once more, if anything was or is; the others were
+	// not told before.
+	Add           []*BlockList `protobuf:"bytes,3,rep,name=add,proto3" json:"add,omitempty"`
+	Remove        []*BlockList `protobuf:"bytes,4,rep,name=remove,proto3" json:"remove,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BlocksToWarm) Reset() {
-	*x = BlocksToWarm{}
-	mi := &file_inputs_proto_msgTypes[18]
+func (x *BlocksToWatch) Reset() {
+	*x = BlocksToWatch{}
+	mi := &file_inputs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BlocksToWarm) String() string {
+func (x *BlocksToWatch) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BlocksToWarm) ProtoMessage() {}
+func (*BlocksToWatch) ProtoMessage() {}
 
-func (x *BlocksToWarm) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[18]
+func (x *BlocksToWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,141 +1775,263 @@ func (x *BlocksToWarm) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BlocksToWarm.ProtoReflect.Descriptor instead.
-func (*BlocksToWarm) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{18}
+// Deprecated: Use BlocksToWatch.ProtoReflect.Descriptor instead.
+func (*BlocksToWatch) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *BlocksToWarm) GetJob() string {
+func (x *BlocksToWatch) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *BlocksToWatch) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *BlocksToWatch) GetAdd() []*BlockList {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+func (x *BlocksToWatch) GetRemove() []*BlockList {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+// BlocksToRead is what has changed of what a node is to read for jobs and keep.
+type BlocksToRead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// To be told as ordered; 0: nothing has changed.
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// What comes is everything, in this answer and those up to the first with nothing: then
+	// what was in none of them is let go.
+	Full          bool         `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
+	Keep          []*JobBlocks `protobuf:"bytes,3,rep,name=keep,proto3" json:"keep,omitempty"`
+	LetGo         []*JobBlocks `protobuf:"bytes,4,rep,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlocksToRead) Reset() {
+	*x = BlocksToRead{}
+	mi := &file_inputs_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlocksToRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlocksToRead) ProtoMessage() {}
+
+func (x *BlocksToRead) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlocksToRead.ProtoReflect.Descriptor instead.
+func (*BlocksToRead) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *BlocksToRead) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *BlocksToRead) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
+}
+
+func (x *BlocksToRead) GetKeep() []*JobBlocks {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *BlocksToRead) GetLetGo() []*JobBlocks {
+	if x != nil {
+		return x.LetGo
+	}
+	return nil
+}
+
+// JobBlocks are blocks of one job.
+type JobBlocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *JobFacts              `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Blocks        []*BlocksToKeep        `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobBlocks) Reset() {
+	*x = JobBlocks{}
+	mi := &file_inputs_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobBlocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobBlocks) ProtoMessage() {}
+
+func (x *JobBlocks) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobBlocks.ProtoReflect.Descriptor instead.
+func (*JobBlocks) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *JobBlocks) GetJob() *JobFacts {
 	if x != nil {
 		return x.Job
 	}
-	return ""
+	return nil
 }
 
-func (x *BlocksToWarm) GetUser() string {
+func (x *JobBlocks) GetBlocks() []*BlocksToKeep {
 	if x != nil {
-		return x.User
+		return x.Blocks
 	}
-	return ""
+	return nil
 }
 
-func (x *BlocksToWarm) GetInput() int64 {
+// JobFacts are what decides when a block of the job is read.
+type JobFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Job   *JobRef                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// Bytes of all of its input.
+	Input       int64 `protobuf:"varint,2,opt,name=input,proto3" json:"input,omitempty"`
+	SubmittedMs int64 `protobuf:"varint,3,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	Implicit    bool  `protobuf:"varint,4,opt,name=implicit,proto3" json:"implicit,omitempty"`
+	// Nobody will read it in particular.
+	Hold          bool  `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"`
+	Budget        int64 `protobuf:"varint,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobFacts) Reset() {
+	*x = JobFacts{}
+	mi := &file_inputs_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobFacts) ProtoMessage() {}
+
+func (x *JobFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobFacts.ProtoReflect.Descriptor instead.
+func (*JobFacts) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *JobFacts) GetJob() *JobRef {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *JobFacts) GetInput() int64 {
 	if x != nil {
 		return x.Input
 	}
 	return 0
 }
 
-func (x *BlocksToWarm) GetOrder() uint64 {
+func (x *JobFacts) GetSubmittedMs() int64 {
 	if x != nil {
-		return x.Order
+		return x.SubmittedMs
 	}
 	return 0
 }
 
-func (x *BlocksToWarm) GetImplicit() bool {
+func (x *JobFacts) GetImplicit() bool {
 	if x != nil {
 		return x.Implicit
 	}
 	return false
 }
 
-func (x *BlocksToWarm) GetBlocks() *BlockList {
+func (x *JobFacts) GetHold() bool {
 	if x != nil {
-		return x.Blocks
+		return x.Hold
 	}
-	return nil
+	return false
 }
 
-func (x *BlocksToWarm) GetGenerations() []int64 {
+func (x *JobFacts) GetBudget() int64 {
 	if x != nil {
-		return x.Generations
+		return x.Budget
 	}
-	return nil
-}
-
-func (x *BlocksToWarm) GetBytes() []int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return nil
-}
-
-type BlocksToCool struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	User  string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Without blocks: all of the job's.
-	Blocks        []*BlockList `protobuf:"bytes,3,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BlocksToCool) Reset() {
-	*x = BlocksToCool{}
-	mi := &file_inputs_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BlocksToCool) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BlocksToCool) ProtoMessage() {}
-
-func (x *BlocksToCool) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BlocksToCool.ProtoReflect.Descriptor instead.
-func (*BlocksToCool) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *BlocksToCool) GetJob() string {
-	if x != nil {
-		return x.Job
-	}
-	return ""
-}
-
-func (x *BlocksToCool) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *BlocksToCool) GetBlocks() []*BlockList {
-	if x != nil {
-		return x.Blocks
-	}
-	return nil
+	return 0
 }
 
 var File_inputs_proto protoreflect.FileDescriptor
 
 const file_inputs_proto_rawDesc = "" +
 	"\n" +
-	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xbc\x01\n" +
+	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xa6\x01\n" +
 	"\x11WarmInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\tR\x03job\x12\x16\n" +
 	"\x06budget\x18\x04 \x01(\x03R\x06budget\x12\x1a\n" +
-	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12\x14\n" +
-	"\x05check\x18\x06 \x01(\bR\x05check\x12!\n" +
-	"\fsubmitted_ms\x18\a \x01(\x03R\vsubmittedMs\"\x8a\x04\n" +
+	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12!\n" +
+	"\fsubmitted_ms\x18\x06 \x01(\x03R\vsubmittedMs\"\x86\x04\n" +
 	"\fInputsStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -1673,9 +2041,9 @@ const file_inputs_proto_rawDesc = "" +
 	"\x06blocks\x18\x06 \x01(\rR\x06blocks\x12\x14\n" +
 	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x1a\n" +
 	"\bresident\x18\b \x01(\x03R\bresident\x12\x16\n" +
-	"\x06pinned\x18\t \x01(\x03R\x06pinned\x12\x1a\n" +
-	"\bmigrated\x18\n" +
-	" \x01(\x03R\bmigrated\x12\x12\n" +
+	"\x06pinned\x18\t \x01(\x03R\x06pinned\x12\x16\n" +
+	"\x06warmed\x18\n" +
+	" \x01(\x03R\x06warmed\x12\x12\n" +
 	"\x04left\x18\v \x01(\x03R\x04left\x12\x17\n" +
 	"\anot_fit\x18\f \x01(\x03R\x06notFit\x12$\n" +
 	"\x0enot_fit_reason\x18\r \x01(\tR\fnotFitReason\x12\x16\n" +
@@ -1703,13 +2071,12 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\"y\n" +
 	"\x11CachedInputsChunk\x12.\n" +
 	"\x05files\x18\x01 \x03(\v2\x18.headrace.v1.CachedInputR\x05files\x124\n" +
-	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\"\x9a\x01\n" +
+	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\"\x7f\n" +
 	"\vCachedInput\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
 	"\bresident\x18\x03 \x01(\x03R\bresident\x12,\n" +
-	"\x05nodes\x18\x04 \x03(\v2\x16.headrace.v1.NodeBytesR\x05nodes\x12\x19\n" +
-	"\bkept_for\x18\x05 \x03(\tR\akeptFor\"5\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x16.headrace.v1.NodeBytesR\x05nodes\"5\n" +
 	"\tNodeBytes\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"9\n" +
@@ -1725,66 +2092,89 @@ const file_inputs_proto_rawDesc = "" +
 	"\x04wait\x18\x06 \x01(\x01R\x04wait\"V\n" +
 	"\x0eFollowedBlocks\x12.\n" +
 	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x14\n" +
-	"\x05hosts\x18\x02 \x03(\tR\x05hosts\"u\n" +
+	"\x05hosts\x18\x02 \x03(\tR\x05hosts\"\xa4\x01\n" +
 	"\x0eFollowResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
-	"\x04full\x18\x02 \x01(\bR\x04full\x125\n" +
-	"\achanges\x18\x03 \x03(\v2\x1b.headrace.v1.BlocksInMemoryR\achanges\"\x88\x01\n" +
-	"\x0eBlocksInMemory\x12\x14\n" +
-	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12.\n" +
-	"\x06blocks\x18\x02 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x1a\n" +
-	"\bresident\x18\x03 \x03(\x03R\bresident\x12\x14\n" +
-	"\x05bytes\x18\x04 \x03(\x03R\x05bytes\"\xfb\x02\n" +
+	"\x04full\x18\x02 \x01(\bR\x04full\x120\n" +
+	"\bmachines\x18\x03 \x03(\v2\x14.headrace.v1.MachineR\bmachines\x122\n" +
+	"\x06blocks\x18\x04 \x03(\v2\x1a.headrace.v1.BlockInMemoryR\x06blocks\"\x1f\n" +
+	"\aMachine\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\"\x89\x01\n" +
+	"\rBlockInMemory\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number\x12\x1a\n" +
+	"\bmachines\x18\x03 \x03(\rR\bmachines\x12\x1a\n" +
+	"\bresident\x18\x04 \x03(\x03R\bresident\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\"r\n" +
+	"\x0eBlocksInMemory\x12.\n" +
+	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x1a\n" +
+	"\bresident\x18\x02 \x03(\x03R\bresident\x12\x14\n" +
+	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xb7\x03\n" +
 	"\x0fExchangeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
-	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x18\n" +
-	"\aapplied\x18\x04 \x01(\x04R\aapplied\x12\x12\n" +
-	"\x04wait\x18\x05 \x01(\x01R\x04wait\x12\x12\n" +
-	"\x04full\x18\x06 \x01(\bR\x04full\x127\n" +
-	"\bresident\x18\a \x03(\v2\x1b.headrace.v1.BlocksInMemoryR\bresident\x121\n" +
-	"\x06warmed\x18\b \x03(\v2\x19.headrace.v1.WarmedBlocksR\x06warmed\x12\x16\n" +
-	"\x06budget\x18\t \x01(\x03R\x06budget\x12\x16\n" +
-	"\x06pinned\x18\n" +
-	" \x01(\x03R\x06pinned\x12\x16\n" +
-	"\x06queued\x18\v \x01(\x03R\x06queued\x12\x14\n" +
-	"\x05speed\x18\f \x01(\x01R\x05speed\x12\x18\n" +
-	"\arefusal\x18\r \x01(\tR\arefusal\"\xc8\x01\n" +
-	"\fWarmedBlocks\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
-	"\x06blocks\x18\x03 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.headrace.v1.WarmedStateR\x05state\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bmigrated\x18\x06 \x03(\x03R\bmigrated\"\xfc\x01\n" +
-	"\x10ExchangeResponse\x12\x16\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
+	"\x04full\x18\x03 \x01(\bR\x04full\x12\x14\n" +
+	"\x05hosts\x18\x04 \x03(\tR\x05hosts\x12\x18\n" +
+	"\awatched\x18\x05 \x01(\x04R\awatched\x12\x18\n" +
+	"\aordered\x18\x06 \x01(\x04R\aordered\x12\x12\n" +
+	"\x04wait\x18\a \x01(\x01R\x04wait\x127\n" +
+	"\bresident\x18\b \x03(\v2\x1b.headrace.v1.BlocksInMemoryR\bresident\x12+\n" +
+	"\x04kept\x18\t \x03(\v2\x17.headrace.v1.KeptBlocksR\x04kept\x12)\n" +
+	"\x04jobs\x18\n" +
+	" \x03(\v2\x15.headrace.v1.JobFactsR\x04jobs\x12+\n" +
+	"\x05reads\x18\v \x03(\v2\x15.headrace.v1.JobReadsR\x05reads\x12\x16\n" +
+	"\x06budget\x18\f \x01(\x03R\x06budget\x12\x14\n" +
+	"\x05speed\x18\r \x01(\x01R\x05speed\x12\x18\n" +
+	"\arefusal\x18\x0e \x01(\tR\arefusal\".\n" +
+	"\x06JobRef\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\"\xac\x01\n" +
+	"\n" +
+	"KeptBlocks\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.headrace.v1.JobRefR\x03job\x121\n" +
+	"\x06blocks\x18\x02 \x01(\v2\x19.headrace.v1.BlocksToKeepR\x06blocks\x12,\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x16.headrace.v1.KeptStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x8e\x01\n" +
+	"\fBlocksToKeep\x12.\n" +
+	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12 \n" +
+	"\vgenerations\x18\x02 \x03(\x03R\vgenerations\x12\x14\n" +
+	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\x12\x16\n" +
+	"\x06places\x18\x04 \x03(\rR\x06places\"]\n" +
+	"\bJobReads\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.headrace.v1.JobRefR\x03job\x12\x16\n" +
+	"\x06memory\x18\x02 \x01(\x03R\x06memory\x12\x12\n" +
+	"\x04disk\x18\x03 \x01(\x03R\x04disk\"s\n" +
+	"\x10ExchangeResponse\x120\n" +
+	"\x05watch\x18\x01 \x01(\v2\x1a.headrace.v1.BlocksToWatchR\x05watch\x12-\n" +
+	"\x04read\x18\x02 \x01(\v2\x19.headrace.v1.BlocksToReadR\x04read\"\x95\x01\n" +
+	"\rBlocksToWatch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
-	"\x04full\x18\x02 \x01(\bR\x04full\x12,\n" +
-	"\x05watch\x18\x03 \x03(\v2\x16.headrace.v1.BlockListR\x05watch\x120\n" +
-	"\aunwatch\x18\x04 \x03(\v2\x16.headrace.v1.BlockListR\aunwatch\x12-\n" +
-	"\x04warm\x18\x05 \x03(\v2\x19.headrace.v1.BlocksToWarmR\x04warm\x12-\n" +
-	"\x04cool\x18\x06 \x03(\v2\x19.headrace.v1.BlocksToCoolR\x04cool\"\xe4\x01\n" +
-	"\fBlocksToWarm\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
-	"\x05input\x18\x03 \x01(\x03R\x05input\x12\x14\n" +
-	"\x05order\x18\x04 \x01(\x04R\x05order\x12\x1a\n" +
-	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12.\n" +
-	"\x06blocks\x18\x06 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12 \n" +
-	"\vgenerations\x18\a \x03(\x03R\vgenerations\x12\x14\n" +
-	"\x05bytes\x18\b \x03(\x03R\x05bytes\"d\n" +
-	"\fBlocksToCool\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12.\n" +
-	"\x06blocks\x18\x03 \x03(\v2\x16.headrace.v1.BlockListR\x06blocks*\xc2\x01\n" +
-	"\vWarmedState\x12\x1c\n" +
-	"\x18WARMED_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13WARMED_STATE_QUEUED\x10\x01\x12\x17\n" +
-	"\x13WARMED_STATE_PINNED\x10\x02\x12\x19\n" +
-	"\x15WARMED_STATE_RESIDENT\x10\x03\x12\x18\n" +
-	"\x14WARMED_STATE_NOT_FIT\x10\x04\x12\x17\n" +
-	"\x13WARMED_STATE_FAILED\x10\x05\x12\x15\n" +
-	"\x11WARMED_STATE_READ\x10\x062\xbd\x03\n" +
+	"\x04full\x18\x02 \x01(\bR\x04full\x12(\n" +
+	"\x03add\x18\x03 \x03(\v2\x16.headrace.v1.BlockListR\x03add\x12.\n" +
+	"\x06remove\x18\x04 \x03(\v2\x16.headrace.v1.BlockListR\x06remove\"\x95\x01\n" +
+	"\fBlocksToRead\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04full\x18\x02 \x01(\bR\x04full\x12*\n" +
+	"\x04keep\x18\x03 \x03(\v2\x16.headrace.v1.JobBlocksR\x04keep\x12-\n" +
+	"\x06let_go\x18\x04 \x03(\v2\x16.headrace.v1.JobBlocksR\x05letGo\"g\n" +
+	"\tJobBlocks\x12'\n" +
+	"\x03job\x18\x01 \x01(\v2\x15.headrace.v1.JobFactsR\x03job\x121\n" +
+	"\x06blocks\x18\x02 \x03(\v2\x19.headrace.v1.BlocksToKeepR\x06blocks\"\xb2\x01\n" +
+	"\bJobFacts\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.headrace.v1.JobRefR\x03job\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\x03R\x05input\x12!\n" +
+	"\fsubmitted_ms\x18\x03 \x01(\x03R\vsubmittedMs\x12\x1a\n" +
+	"\bimplicit\x18\x04 \x01(\bR\bimplicit\x12\x12\n" +
+	"\x04hold\x18\x05 \x01(\bR\x04hold\x12\x16\n" +
+	"\x06budget\x18\x06 \x01(\x03R\x06budget*\xb3\x01\n" +
+	"\tKeptState\x12\x1a\n" +
+	"\x16KEPT_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12KEPT_STATE_PLANNED\x10\x01\x12\x15\n" +
+	"\x11KEPT_STATE_PINNED\x10\x02\x12\x17\n" +
+	"\x13KEPT_STATE_RESIDENT\x10\x03\x12\x13\n" +
+	"\x0fKEPT_STATE_READ\x10\x04\x12\x16\n" +
+	"\x12KEPT_STATE_NOT_FIT\x10\x05\x12\x15\n" +
+	"\x11KEPT_STATE_FAILED\x10\x062\xbd\x03\n" +
 	"\fInputService\x12A\n" +
 	"\x04Warm\x12\x1e.headrace.v1.WarmInputsRequest\x1a\x19.headrace.v1.InputsStatus\x12G\n" +
 	"\x04Cool\x12\x1e.headrace.v1.CoolInputsRequest\x1a\x1f.headrace.v1.CoolInputsResponse\x12A\n" +
@@ -1806,9 +2196,9 @@ func file_inputs_proto_rawDescGZIP() []byte {
 }
 
 var file_inputs_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_inputs_proto_goTypes = []any{
-	(WarmedState)(0),            // 0: headrace.v1.WarmedState
+	(KeptState)(0),              // 0: headrace.v1.KeptState
 	(*WarmInputsRequest)(nil),   // 1: headrace.v1.WarmInputsRequest
 	(*InputsStatus)(nil),        // 2: headrace.v1.InputsStatus
 	(*CoolInputsRequest)(nil),   // 3: headrace.v1.CoolInputsRequest
@@ -1823,52 +2213,68 @@ var file_inputs_proto_goTypes = []any{
 	(*FollowRequest)(nil),       // 12: headrace.v1.FollowRequest
 	(*FollowedBlocks)(nil),      // 13: headrace.v1.FollowedBlocks
 	(*FollowResponse)(nil),      // 14: headrace.v1.FollowResponse
-	(*BlocksInMemory)(nil),      // 15: headrace.v1.BlocksInMemory
-	(*ExchangeRequest)(nil),     // 16: headrace.v1.ExchangeRequest
-	(*WarmedBlocks)(nil),        // 17: headrace.v1.WarmedBlocks
-	(*ExchangeResponse)(nil),    // 18: headrace.v1.ExchangeResponse
-	(*BlocksToWarm)(nil),        // 19: headrace.v1.BlocksToWarm
-	(*BlocksToCool)(nil),        // 20: headrace.v1.BlocksToCool
-	(*PathProblem)(nil),         // 21: headrace.v1.PathProblem
+	(*Machine)(nil),             // 15: headrace.v1.Machine
+	(*BlockInMemory)(nil),       // 16: headrace.v1.BlockInMemory
+	(*BlocksInMemory)(nil),      // 17: headrace.v1.BlocksInMemory
+	(*ExchangeRequest)(nil),     // 18: headrace.v1.ExchangeRequest
+	(*JobRef)(nil),              // 19: headrace.v1.JobRef
+	(*KeptBlocks)(nil),          // 20: headrace.v1.KeptBlocks
+	(*BlocksToKeep)(nil),        // 21: headrace.v1.BlocksToKeep
+	(*JobReads)(nil),            // 22: headrace.v1.JobReads
+	(*ExchangeResponse)(nil),    // 23: headrace.v1.ExchangeResponse
+	(*BlocksToWatch)(nil),       // 24: headrace.v1.BlocksToWatch
+	(*BlocksToRead)(nil),        // 25: headrace.v1.BlocksToRead
+	(*JobBlocks)(nil),           // 26: headrace.v1.JobBlocks
+	(*JobFacts)(nil),            // 27: headrace.v1.JobFacts
+	(*PathProblem)(nil),         // 28: headrace.v1.PathProblem
 }
 var file_inputs_proto_depIdxs = []int32{
-	21, // 0: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
+	28, // 0: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
 	2,  // 1: headrace.v1.InputsResponse.inputs:type_name -> headrace.v1.InputsStatus
 	9,  // 2: headrace.v1.CachedInputsChunk.files:type_name -> headrace.v1.CachedInput
-	21, // 3: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
+	28, // 3: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
 	10, // 4: headrace.v1.CachedInput.nodes:type_name -> headrace.v1.NodeBytes
 	13, // 5: headrace.v1.FollowRequest.add:type_name -> headrace.v1.FollowedBlocks
 	11, // 6: headrace.v1.FollowRequest.remove:type_name -> headrace.v1.BlockList
 	11, // 7: headrace.v1.FollowedBlocks.blocks:type_name -> headrace.v1.BlockList
-	15, // 8: headrace.v1.FollowResponse.changes:type_name -> headrace.v1.BlocksInMemory
-	11, // 9: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
-	15, // 10: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
-	17, // 11: headrace.v1.ExchangeRequest.warmed:type_name -> headrace.v1.WarmedBlocks
-	11, // 12: headrace.v1.WarmedBlocks.blocks:type_name -> headrace.v1.BlockList
-	0,  // 13: headrace.v1.WarmedBlocks.state:type_name -> headrace.v1.WarmedState
-	11, // 14: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlockList
-	11, // 15: headrace.v1.ExchangeResponse.unwatch:type_name -> headrace.v1.BlockList
-	19, // 16: headrace.v1.ExchangeResponse.warm:type_name -> headrace.v1.BlocksToWarm
-	20, // 17: headrace.v1.ExchangeResponse.cool:type_name -> headrace.v1.BlocksToCool
-	11, // 18: headrace.v1.BlocksToWarm.blocks:type_name -> headrace.v1.BlockList
-	11, // 19: headrace.v1.BlocksToCool.blocks:type_name -> headrace.v1.BlockList
-	1,  // 20: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
-	3,  // 21: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
-	5,  // 22: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
-	7,  // 23: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
-	12, // 24: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
-	16, // 25: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
-	2,  // 26: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
-	4,  // 27: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
-	6,  // 28: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
-	8,  // 29: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
-	14, // 30: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
-	18, // 31: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	15, // 8: headrace.v1.FollowResponse.machines:type_name -> headrace.v1.Machine
+	16, // 9: headrace.v1.FollowResponse.blocks:type_name -> headrace.v1.BlockInMemory
+	11, // 10: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
+	17, // 11: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
+	20, // 12: headrace.v1.ExchangeRequest.kept:type_name -> headrace.v1.KeptBlocks
+	27, // 13: headrace.v1.ExchangeRequest.jobs:type_name -> headrace.v1.JobFacts
+	22, // 14: headrace.v1.ExchangeRequest.reads:type_name -> headrace.v1.JobReads
+	19, // 15: headrace.v1.KeptBlocks.job:type_name -> headrace.v1.JobRef
+	21, // 16: headrace.v1.KeptBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	0,  // 17: headrace.v1.KeptBlocks.state:type_name -> headrace.v1.KeptState
+	11, // 18: headrace.v1.BlocksToKeep.blocks:type_name -> headrace.v1.BlockList
+	19, // 19: headrace.v1.JobReads.job:type_name -> headrace.v1.JobRef
+	24, // 20: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlocksToWatch
+	25, // 21: headrace.v1.ExchangeResponse.read:type_name -> headrace.v1.BlocksToRead
+	11, // 22: headrace.v1.BlocksToWatch.add:type_name -> headrace.v1.BlockList
+	11, // 23: headrace.v1.BlocksToWatch.remove:type_name -> headrace.v1.BlockList
+	26, // 24: headrace.v1.BlocksToRead.keep:type_name -> headrace.v1.JobBlocks
+	26, // 25: headrace.v1.BlocksToRead.let_go:type_name -> headrace.v1.JobBlocks
+	27, // 26: headrace.v1.JobBlocks.job:type_name -> headrace.v1.JobFacts
+	21, // 27: headrace.v1.JobBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	19, // 28: headrace.v1.JobFacts.job:type_name -> headrace.v1.JobRef
+	1,  // 29: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
+	3,  // 30: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
+	5,  // 31: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
+	7,  // 32: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
+	12, // 33: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
+	18, // 34: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
+	2,  // 35: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
+	4,  // 36: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
+	6,  // 37: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
+	8,  // 38: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
+	14, // 39: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
+	23, // 40: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
+	35, // [35:41] is the sub-list for method output_type
+	29, // [29:35] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_inputs_proto_init() }
@@ -1883,7 +2289,7 @@ func file_inputs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_inputs_proto_rawDesc), len(file_inputs_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

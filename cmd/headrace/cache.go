@@ -27,11 +27,19 @@ file, a directory with all files below it, or a pattern. It reads nothing into
 memory by itself.
 
 It works without a daemon too, but then does not know what is kept. With --format
-json each file is an object on a line.`,
+json each file is an object on a line.
+
+On a node of a cluster a PATH may be hdfs://CLUSTER/PATH; then it tells what of each
+file is in memory on which nodes.`,
 		Example: `  headrace cache data/
   headrace cache --format json data/ | jq -r 'select(.resident == 0) | .path'`,
 		Args: cli.Takes(1, -1, "the path of a file or directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if is, err := inCluster(args); err != nil {
+				return err
+			} else if is {
+				return a.cacheInputs(cmd.Context(), args)
+			}
 			paths, err := absolutePaths(args)
 			if err != nil {
 				return err

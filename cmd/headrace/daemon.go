@@ -22,6 +22,7 @@ type daemon struct {
 	wireconnect.TaskServiceClient
 	node   wireconnect.NodeServiceClient
 	data   wireconnect.DataServiceClient
+	inputs wireconnect.InputServiceClient
 	socket string
 }
 
@@ -36,6 +37,7 @@ func (a *app) daemon() (*daemon, error) {
 		TaskServiceClient: wireconnect.NewTaskServiceClient(client, wire.BaseURL),
 		node:              wireconnect.NewNodeServiceClient(client, wire.BaseURL),
 		data:              wireconnect.NewDataServiceClient(client, wire.BaseURL),
+		inputs:            wireconnect.NewInputServiceClient(client, wire.BaseURL),
 		socket:            socket,
 	}, nil
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
 	"headrace/manager"
+	"headrace/manager/inputs"
 	"headrace/policy"
 )
 
@@ -20,6 +22,8 @@ type managerFlags struct {
 	policy                       string
 	minRun                       rule
 	network                      cli.Size
+	hdfs                         []string
+	hdfsProxy                    string
 	drain                        bool
 	level                        level
 }
@@ -57,6 +61,8 @@ with the token), /healthz tells whether it is there.`,
 	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how containers give way: "+cli.List(policy.Names()))
 	flags.Var(&f.minRun, "min-run", "how long a container that came back runs before it gives way again; 0: no such rule (default 5s)")
 	flags.Var(&f.network, "network", "the bandwidth between machines, in bytes per second (default 100MB)")
+	flags.StringArrayVar(&f.hdfs, "hdfs", nil, "a file system whose files may be warmed: `[NAME=]URL[,URL]`, what follows hdfs:// in its paths, and the HTTP addresses of its name nodes; may be repeated")
+	flags.StringVar(&f.hdfsProxy, "hdfs-proxy", "", "a `USER` who may act for others there (hadoop.proxyuser.USER); without it the file system is asked as whoever asks")
 	flags.BoolVar(&f.drain, "drain", false, "start as after headrace cluster drain: all containers go on, none gives way")
 	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate in PEM, to serve https")
 	flags.StringVar(&f.key, "tls-key", "", "the `FILE` with its key")
@@ -82,6 +88,7 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	if err := checkAddress(f.listen); err != nil {
 		return err
 	}
+	c.Inputs.FileSystems = fileSystems(f.hdfs, f.hdfsProxy)
 	if c.Token, err = a.madeToken(f.tokenFile); err != nil {
 		return err
 	}
@@ -91,4 +98,16 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	}
 	go notifyReady(ctx, m.Ready(), c.Log)
 	return m.Run(ctx)
+}
+
+// fileSystems reads what --hdfs says.
+func fileSystems(all []string, proxy string) (list []inputs.FileSystem) {
+	for _, text := range all {
+		name, nodes, named := strings.Cut(text, "=")
+		if !named {
+			name, nodes = "", text
+		}
+		list = append(list, inputs.FileSystem{Name: name, NameNodes: strings.Split(nodes, ","), Proxy: proxy})
+	}
+	return list
 }

@@ -9,14 +9,17 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/hdfs/replica"
 	"headrace/node"
 	"headrace/solo"
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 type nodeFlags struct {
@@ -25,6 +28,8 @@ type nodeFlags struct {
 	operators                    []string
 	archive                      string
 	unclaimed                    time.Duration
+	hdfsData, hdfsHosts          []string
+	hdfsSite                     string
 }
 
 func nodeVerb(a clusterVerbs) *cobra.Command {
@@ -61,6 +66,9 @@ stopped, killed and started again at any time.`,
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
 	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
 	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
+	flags.StringArrayVar(&f.hdfsData, "hdfs-data", nil, "a `DIR` where the DataNode of this machine keeps blocks (dfs.datanode.data.dir), so that they can be warmed; may be repeated")
+	flags.StringVar(&f.hdfsSite, "hdfs-site", "", "the DataNode's hdfs-site.xml, a `FILE`, in place of --hdfs-data")
+	flags.StringArrayVar(&f.hdfsHosts, "hdfs-host", nil, "a `NAME` that HDFS has for this machine, beside --name; may be repeated")
 	flags.DurationVar(&f.unclaimed, "unclaimed", node.Unclaimed, "how long containers stay suspended or checkpointed when no manager is heard of; then they go on by themselves. 0: for ever")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
@@ -93,6 +101,9 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 	}
 	s.onHangup(ctx, log)
 	config.Operators, config.Limits = operators, s.limits
+	if config.DataNode, err = f.dataNode(log); err != nil {
+		return err
+	}
 	if f.archive != "" {
 		mover, err := newMover(f.archive, agent.Token, agent.Name, &config)
 		if err != nil {
@@ -106,6 +117,32 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 	return runNode(ctx, config, agent)
 }
 
+// dataNode is that of HDFS on this machine; nil: there is none.
+func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
+	dirs := f.hdfsData
+	switch {
+	case len(dirs) > 0 && f.hdfsSite != "":
+		return nil, cli.UsageErrorf("give either --hdfs-data or --hdfs-site")
+	case f.hdfsSite != "":
+		var err error
+		if dirs, err = replica.Configured(f.hdfsSite); err != nil {
+			return nil, fmt.Errorf("--hdfs-site: %w", err)
+		}
+	case len(dirs) == 0:
+		return nil, nil
+	}
+	volumes, err := replica.Open(dirs)
+	if err != nil {
+		return nil, cli.UsageErrorf("--hdfs-data: %w", err)
+	}
+	look, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	for dir, problem := range volumes.Check(look) {
+		log.Warn("blocks of a volume cannot be warmed", "volume", dir, "err", problem)
+	}
+	return &solo.DataNode{Replicas: volumes, Hosts: f.hdfsHosts}, nil
+}
+
 // cluster is what the daemon asks the agent, which in turn needs the daemon.
 type cluster struct{ agent *node.Agent }
 
@@ -113,6 +150,9 @@ type cluster struct{ agent *node.Agent }
 func (c *cluster) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {
 	return c.agent.Application(ctx, scheduler, application)
 }
+
+// Inputs answers about files of the cluster.
+func (c *cluster) Inputs() wireconnect.InputServiceHandler { return c.agent.Inputs() }
 
 // Progress tells how far containers are.
 func (c *cluster) Progress(user string, shares map[string]float64) { c.agent.Progress(user, shares) }
@@ -135,6 +175,11 @@ func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
 		defer close(ended)
 		select {
 		case <-daemon.Ready():
+			var beside sync.WaitGroup
+			defer beside.Wait()
+			if b := daemon.Host().Blocks(); b != nil {
+				beside.Go(func() { far.agent.Exchange(agentCtx, b) })
+			}
 			far.agent.Run(agentCtx)
 		case <-agentCtx.Done():
 		}

@@ -39,13 +39,18 @@ it returns when everything that fits is in memory, and fails if something is
 not. The request lasts, also over a restart of the daemon, until headrace warm
 --evict, or until the last task of --job has ended. --evict with paths also drops
 the files from memory; with --id they are left to the kernel. Without a PATH the
-requests are listed; with --all also those that the daemon makes for waiting tasks.`,
+requests are listed; with --all also those that the daemon makes for waiting tasks.
+
+On a node of a cluster a PATH may be hdfs://CLUSTER/PATH: then nodes that have the
+blocks read them, and keep them until --evict, or until the application --job has
+ended. headrace cluster jobs lists these.`,
 		Example: `  headrace warm data/ --wait
   headrace warm 'logs/2024-*.gz' --budget 4GB --job nightly
   headrace warm
   headrace warm --check data/
   headrace warm --evict data/
-  headrace warm --evict --id w3`,
+  headrace warm --evict --id w3
+  headrace warm hdfs://cluster/data/day1 --wait --job application_1700000000000_0042`,
 		Args: cli.Takes(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(args); err != nil {
@@ -101,6 +106,11 @@ func (f *warmFlags) validate(paths []string) error {
 }
 
 func (a fileVerbs) warm(ctx context.Context, f *warmFlags, paths []string) error {
+	if is, err := inCluster(paths); err != nil {
+		return err
+	} else if is {
+		return a.warmInputs(ctx, f, paths)
+	}
 	abs, err := absolutePaths(paths)
 	if err != nil {
 		return err
@@ -344,7 +354,7 @@ func evicted(r *wire.EvictResponse, paths bool) string {
 // internal reports whether the daemon has made a request itself, for the input of
 // waiting tasks.
 func internal(r *wire.WarmStatus) bool {
-	return strings.HasPrefix(r.Id, "stream:") || strings.HasPrefix(r.Id, "task:")
+	return strings.HasPrefix(r.Id, "stream:") || strings.HasPrefix(r.Id, "task:") || strings.HasPrefix(r.Id, "cluster:")
 }
 
 func (a fileVerbs) warmList(ctx context.Context, d *daemon, all bool) error {

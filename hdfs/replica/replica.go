@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -111,4 +112,10 @@ func (r *Replica) Close() error {
 		err = errors.Join(err, r.Meta.Close())
 	}
 	return err
+}
+
+// Paths returns the absolute names of Data and Meta.
+func (r *Replica) Paths() (data, meta string) {
+	dir := filepath.Join(r.volume.dir, r.path)
+	return filepath.Join(dir, dataName(r.ID.Number)), filepath.Join(dir, metaName(r.ID.Number, r.Generation))
 }

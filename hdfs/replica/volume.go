@@ -96,40 +96,58 @@ func (v *volume) layout(pool int, name string) (layout, error) {
 }
 
 // find finds a block's replica; nil if there is none on the volume.
-func (v *volume) find(b headrace.Block) (*Replica, error) {
+func (v *volume) find(b headrace.Block) (r *Replica, err error) {
+	err = v.within(b.ID, func(dir int, path string) (err error) {
+		if r, err = v.open(dir, b); r != nil {
+			r.path = path
+		}
+		return err
+	})
+	return r, err
+}
+
+// data opens the data of a block's finalized replica; nil if there is none on the volume.
+func (v *volume) data(id headrace.BlockID) (f *os.File, err error) {
+	err = v.within(id, func(dir int, _ string) (err error) {
+		if f, err = linux.OpenRegularAt(dir, dataName(id.Number), os.O_RDONLY, below); err != nil && !missing(err) {
+			err = v.problem(err)
+		}
+		return err
+	})
+	return f, err
+}
+
+// within calls do with the directory in which the finalized replica of a block must be,
+// and its path in the volume. If there is none, or do says so (ENOENT), it says why else
+// the block might be on the volume; nil: it is not.
+func (v *volume) within(id headrace.BlockID, do func(dir int, path string) error) error {
 	root, err := v.root()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(root)
-	pool, err := v.at(root, "current/"+b.ID.Pool)
+	pool, err := v.at(root, "current/"+id.Pool)
 	if missing(err) {
-		return nil, v.mounted(root)
+		return v.mounted(root)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(pool)
-	l, err := v.layout(pool, b.ID.Pool)
+	l, err := v.layout(pool, id.Pool)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	subdir := "current/finalized/" + l.subdir(b.ID.Number)
+	subdir := "current/finalized/" + l.subdir(id.Number)
 	dir, err := v.at(pool, subdir)
 	if err == nil {
 		defer unix.Close(dir)
-		var r *Replica
-		if r, err = v.open(dir, b); r != nil {
-			r.path = "current/" + b.ID.Pool + "/" + subdir
-		}
-		if r != nil || !missing(err) {
-			return r, err
-		}
+		err = do(dir, "current/"+id.Pool+"/"+subdir)
 	}
-	if !missing(err) {
-		return nil, err
+	if missing(err) {
+		return v.unfinished(pool, id)
 	}
-	return nil, v.unfinished(pool, b)
+	return err
 }
 
 // mounted says so if nothing at all is on the volume.
@@ -145,12 +163,12 @@ func (v *volume) mounted(root int) error {
 }
 
 // unfinished says so if the block is being written or copied.
-func (v *volume) unfinished(pool int, b headrace.Block) error {
+func (v *volume) unfinished(pool int, id headrace.BlockID) error {
 	for _, where := range []string{"current/rbw/", "tmp/"} {
-		fd, err := linux.OpenAt(pool, where+dataName(b.ID.Number), unix.O_PATH, below)
+		fd, err := linux.OpenAt(pool, where+dataName(id.Number), unix.O_PATH, below)
 		if err == nil {
 			unix.Close(fd)
-			return fmt.Errorf("%s: %s: %w: it is in %s", v.dir, b.ID, ErrNotFinalized, where)
+			return fmt.Errorf("%s: %s: %w: it is in %s", v.dir, id, ErrNotFinalized, where)
 		}
 		if !missing(err) {
 			return v.problem(err)

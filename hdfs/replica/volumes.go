@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,14 +47,26 @@ func Open(dirs []string) (*Volumes, error) {
 //
 // A replica that is being moved from one volume to another at this moment may be missed.
 func (v *Volumes) Find(ctx context.Context, b headrace.Block) (*Replica, error) {
-	if !pool.MatchString(b.ID.Pool) {
-		return nil, fmt.Errorf("%q is not the name of a block pool", b.ID.Pool)
+	return find(ctx, v, b.ID, func(one *volume) (*Replica, error) { return one.find(b) }, func(r *Replica) { r.Close() })
+}
+
+// Data opens the data of the finalized replica of a block, of whatever generation and
+// length: for who wants to know how much of it is in memory. The caller closes it. Errors
+// are those of Find but for ErrChanged.
+func (v *Volumes) Data(ctx context.Context, id headrace.BlockID) (*os.File, error) {
+	return find(ctx, v, id, func(one *volume) (*os.File, error) { return one.data(id) }, func(f *os.File) { f.Close() })
+}
+
+// find asks one volume after the other until there is an answer.
+func find[T any](ctx context.Context, v *Volumes, id headrace.BlockID, look func(*volume) (*T, error), drop func(*T)) (*T, error) {
+	if !pool.MatchString(id.Pool) {
+		return nil, fmt.Errorf("%q is not the name of a block pool", id.Pool)
 	}
 	var errs []error
 	for _, one := range v.volumes {
-		r, err := ask(ctx, one.line, func() (*Replica, error) { return one.find(b) }, func(r *Replica) {
-			if r != nil {
-				r.Close()
+		found, err := ask(ctx, one.line, func() (*T, error) { return look(one) }, func(late *T) {
+			if late != nil {
+				drop(late)
 			}
 		})
 		switch {
@@ -61,12 +74,12 @@ func (v *Volumes) Find(ctx context.Context, b headrace.Block) (*Replica, error) 
 			return nil, ctx.Err()
 		case err != nil:
 			errs = append(errs, one.silent(err))
-		case r != nil:
-			return r, nil
+		case found != nil:
+			return found, nil
 		}
 	}
 	if len(errs) == 0 {
-		return nil, fmt.Errorf("%s: %w", b.ID, ErrAbsent)
+		return nil, fmt.Errorf("%s: %w", id, ErrAbsent)
 	}
 	return nil, errors.Join(errs...)
 }

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/node"
+	"headrace/report"
+	"headrace/wire"
+)
+
+// inputsLook is how often it is asked how warming stands.
+const inputsLook = 500 * time.Millisecond
+
+// inCluster reports whether paths are URLs of a file system of the cluster, such as
+// hdfs://cluster/data.
+func inCluster(paths []string) (bool, error) {
+	n := 0
+	for _, p := range paths {
+		if strings.Contains(p, "://") {
+			n++
+		}
+	}
+	if n > 0 && n < len(paths) {
+		return false, cli.UsageErrorf("files of this machine and of the cluster: give one or the other")
+	}
+	return n > 0, nil
+}
+
+// notInCluster says what is missing, if the daemon is in no cluster.
+func notInCluster(err error) error {
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return errors.New("this daemon belongs to no cluster: files of hdfs:// are known to headrace node, with a headrace manager --hdfs")
+	}
+	return err
+}
+
+// warmInputs is headrace warm for files of the cluster.
+func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string) error {
+	if f.check {
+		return a.cacheInputs(ctx, paths)
+	}
+	d, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	if f.evict {
+		res, err := d.inputs.Cool(ctx, &wire.CoolInputsRequest{Paths: paths, Jobs: f.jobs()})
+		if err != nil {
+			return notInCluster(err)
+		}
+		if a.format == cli.FormatJSON {
+			return writeMessage(a.out, res)
+		}
+		_, err = fmt.Fprintf(a.out, "%s ended, %s left to the kernel\n", requests(int64(res.Ended)), report.Bytes(res.Released))
+		return err
+	}
+	st, err := d.inputs.Warm(ctx, &wire.WarmInputsRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)})
+	if err != nil {
+		return notInCluster(err)
+	}
+	if f.wait {
+		if st, err = a.awaitInputs(ctx, d, st); err != nil {
+			return err
+		}
+	}
+	if a.format == cli.FormatJSON {
+		err = writeMessage(a.out, st)
+	} else {
+		_, err = fmt.Fprintln(a.out, inputsLine(st))
+	}
+	if err != nil {
+		return err
+	}
+	a.pathProblems(st.Failures, int64(st.Failed))
+	if st.NotFit > 0 {
+		a.say("%s: %s do not fit%s", st.Job, report.Bytes(st.NotFit), because(st.NotFitReason))
+	}
+	if st.Failed > 0 || st.NotFit > 0 {
+		return cli.Exit(cli.ExitFailure, nil)
+	}
+	return nil
+}
+
+func (f *warmFlags) jobs() []string {
+	if f.job == "" {
+		return nil
+	}
+	return []string{f.job}
+}
+
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
+// awaitInputs follows a job's input until all that fits is in memory.
+func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, st *wire.InputsStatus) (*wire.InputsStatus, error) {
+	bar := a.bar()
+	defer bar.Done()
+	for !slices.Contains([]string{"full", "done"}, st.State) {
+		if want := st.Bytes - st.NotFit; want > 0 {
+			bar.Set(float64(want-st.Left)/float64(want), fmt.Sprintf("%s of %s", report.Bytes(want-st.Left), report.Bytes(want)))
+		}
+		select {
+		case <-time.After(inputsLook):
+		case <-ctx.Done():
+			return nil, cli.Exit(cli.ExitInterrupted, fmt.Errorf("warming goes on; headrace warm --evict ends it"))
+		}
+		res, err := d.inputs.Inputs(ctx, &wire.InputsRequest{Jobs: []string{st.Job}})
+		if err != nil {
+			return nil, err
+		}
+		if len(res.Inputs) == 0 {
+			return nil, fmt.Errorf("%s: the request has ended: nothing is kept in memory for it any more", st.Job)
+		}
+		st = res.Inputs[0]
+	}
+	return st, nil
+}
+
+// inputsLine tells how the input of a job stands.
+func inputsLine(s *wire.InputsStatus) string {
+	text := fmt.Sprintf("%s: %s, %s in %d blocks: %s in memory", s.Job, files(s.Files), report.Bytes(s.Bytes), s.Blocks, report.Bytes(s.Resident+s.Pinned))
+	if s.Left > 0 {
+		text += fmt.Sprintf(", %s to read", report.Bytes(s.Left))
+	}
+	return text
+}
+
+// cacheInputs is headrace cache for files of the cluster.
+func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
+	d, err := a.daemon()
+	if err != nil {
+		return err
+	}
+	stream, err := d.inputs.CachedInputs(ctx, &wire.CachedInputsRequest{Paths: paths})
+	if err != nil {
+		return notInCluster(err)
+	}
+	defer stream.Close()
+	problems, shown, size, resident := 0, int64(0), int64(0), int64(0)
+	line := func(f *wire.CachedInput, name string) error {
+		in, share := "?", ""
+		if f.Resident >= 0 {
+			in = report.Bytes(f.Resident)
+			if f.Size > 0 {
+				share = report.Percent(float64(f.Resident) / float64(f.Size))
+			}
+		}
+		_, err := fmt.Fprintf(a.out, "%9s  %9s  %7s  %s\n", report.Bytes(f.Size), in, share, name)
+		return err
+	}
+	for stream.Receive() {
+		for _, p := range stream.Msg().Problems {
+			problems++
+			a.say("%s: %s", p.Path, p.Reason)
+		}
+		for _, f := range stream.Msg().Files {
+			if a.format == cli.FormatJSON {
+				if err := writeMessageLine(a.out, f); err != nil {
+					return err
+				}
+				continue
+			}
+			if shown == 0 {
+				if _, err := fmt.Fprintf(a.out, "%9s  %9s  %7s  %s\n", "size", "in memory", "", "file"); err != nil {
+					return err
+				}
+			}
+			shown++
+			size, resident = size+f.Size, resident+max(0, f.Resident)
+			if err := line(f, cachedName(f)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return notInCluster(err)
+	}
+	if shown > 0 {
+		if err := line(&wire.CachedInput{Size: size, Resident: resident}, "all "+files(shown)); err != nil {
+			return err
+		}
+	}
+	if problems > 0 {
+		return cli.Exit(cli.ExitFailure, nil)
+	}
+	return nil
+}
+
+// cachedName adds to the path where the file is in memory.
+func cachedName(f *wire.CachedInput) string {
+	var notes []string
+	const most = 3
+	for i, n := range f.Nodes {
+		if i == most {
+			notes = append(notes, fmt.Sprintf("%d more", len(f.Nodes)-most))
+			break
+		}
+		notes = append(notes, n.Node+" "+report.Bytes(n.Bytes))
+	}
+	if len(notes) == 0 {
+		return cli.OneLine(f.Path)
+	}
+	return cli.OneLine(f.Path + "  (" + strings.Join(notes, "; ") + ")")
+}
+
+// inputsTable has a line for each job.
+func inputsTable(all []*wire.InputsStatus) *report.Table {
+	right := func(title string, drop int) report.Column {
+		return report.Column{Title: title, Align: report.Right, Drop: drop}
+	}
+	t := &report.Table{Columns: []report.Column{
+		{Title: "job", Flex: true}, {Title: "user"}, {Title: "state"}, right("files", 3), right("size", 0), right("in memory", 0), right("kept", 0),
+		right("to read", 1), right("does not fit", 2), right("failed", 4), right("lead", 1), right("read warm", 1), right("from disk", 1),
+	}}
+	for _, s := range all {
+		t.Add(report.Str(s.Job), report.Str(s.User), report.Str(s.State), report.Str(fmt.Sprint(s.Files)), report.Str(report.Bytes(s.Bytes)),
+			report.Str(report.Bytes(s.Resident+s.Pinned)), report.Str(report.Bytes(s.Pinned)), unlessZero(float64(s.Left), report.UnitBytes),
+			unlessZero(float64(s.NotFit), report.UnitBytes), unlessZero(float64(s.Failed), report.UnitNone),
+			report.Str(report.UnitSeconds.Format(s.Lead)), unlessZero(float64(s.ReadMemory), report.UnitBytes), unlessZero(float64(s.ReadDisk), report.UnitBytes))
+	}
+	return t
+}
+
+func jobsVerb(a clusterVerbs) *cobra.Command {
+	var f askFlags
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "List jobs whose inputs are read into memory ahead",
+		Long: `Jobs lists for which jobs, and by whose request, files of HDFS are read into memory:
+their size, what of it is in memory and kept there, what is still to be read, what does
+not fit, how long the job has been known (its lead time), and what it has read since.`,
+		Example: `  headrace cluster jobs --token-file /etc/headrace/token
+  headrace cluster jobs --format json`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := a.token(f.tokenFile)
+			if err != nil {
+				return err
+			}
+			client, err := node.NewInputClient(f.manager, token, f.ca)
+			if err != nil {
+				return cli.UsageErrorf("%w", err)
+			}
+			call, cancel := context.WithTimeout(cmd.Context(), clusterTime)
+			defer cancel()
+			res, err := client.Inputs(call, &wire.InputsRequest{User: "root"})
+			switch {
+			case err != nil && cmd.Context().Err() == nil:
+				return noManager(f.manager, err)
+			case err != nil:
+				return err
+			case a.format == cli.FormatJSON:
+				return writeMessage(a.out, res)
+			}
+			return a.table(inputsTable(res.Inputs))
+		},
+	}
+	f.define(cmd)
+	return cmd
+}

@@ -1,0 +1,176 @@
+package blocks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"headrace"
+	"headrace/hdfs/replica"
+	"headrace/internal/linux"
+	"headrace/pagecache"
+	"headrace/warm"
+	"headrace/wire"
+)
+
+const (
+	// findAtOnce is how many replicas one Report looks for at most.
+	findAtOnce = 2000
+	// againAfter is how long after a replica was not found it is looked for again, and
+	// checkAfter how often it is looked whether one still is what it was.
+	againAfter = 5 * time.Second
+	checkAfter = 20 * time.Second
+)
+
+// Replicas finds what there is of a block on this machine. It is *replica.Volumes.
+type Replicas interface {
+	Find(context.Context, headrace.Block) (*replica.Replica, error)
+	Data(context.Context, headrace.BlockID) (*os.File, error)
+}
+
+// Engine reads ahead. It is *warm.Engine.
+type Engine interface {
+	Add(warm.Request) error
+	Remove(warm.RequestID) (warm.Status, error)
+	Brief(warm.RequestID) (warm.Status, error)
+	Counters() warm.Counters
+}
+
+// Config is what Blocks works with. All but Engine must be given.
+type Config struct {
+	Replicas Replicas
+	Cache    pagecache.Cache
+	// Engine is nil where nothing is read ahead; Refusal says why then.
+	Engine  Engine
+	Refusal string
+	// Owner is with whose rights the engine opens replicas.
+	Owner linux.Credentials
+	// Hosts are the names that the file system has for this machine.
+	Hosts []string
+	Log   *slog.Logger
+}
+
+// Blocks looks after blocks. Its methods may be called by one goroutine at a time, but for
+// Close.
+type Blocks struct {
+	cfg Config
+	log *slog.Logger
+
+	mu      sync.Mutex
+	closed  bool
+	watched map[headrace.BlockID]*watched
+	wanted  map[want]*warming
+	speed   speed
+	// round counts how often the manager has begun to tell everything; whole: it has not
+	// told all of it yet.
+	round uint64
+	whole bool
+	// saidUnwatchable: that not all can be watched stands in the log.
+	saidUnwatchable bool
+}
+
+// New returns one that looks after nothing yet. The caller closes it.
+func New(c Config) *Blocks {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, wanted: map[want]*warming{}}
+}
+
+// Close lets everything go.
+func (b *Blocks) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for id, w := range b.watched {
+		w.forget()
+		delete(b.watched, id)
+	}
+	for k, w := range b.wanted {
+		b.cool(k, w)
+	}
+}
+
+// Report implements node.Blocks. Where the page cache cannot be asked what is told stays
+// as it was.
+func (b *Blocks) Report(ctx context.Context, all bool) *wire.ExchangeRequest {
+	if err := b.cfg.Cache.Refresh(ctx); err != nil && ctx.Err() == nil {
+		b.log.Debug("what is in memory is not known of all blocks", "err", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.look(ctx, now)
+	q := &wire.ExchangeRequest{Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now)}
+	if all {
+		q.Jobs = b.jobs()
+	}
+	if b.cfg.Engine != nil {
+		c := b.cfg.Engine.Counters()
+		queued, pinned := b.bytes()
+		q.Budget = max(0, c.Budget-(c.Pinned-pinned)) // files of this machine have their part of it
+		q.Speed = b.speed.of(c.Migrated, queued > 0, now)
+	}
+	return q
+}
+
+// told notes that the last report has arrived. b.mu is held.
+func (b *Blocks) told() {
+	for _, w := range b.watched {
+		w.told = w.telling
+	}
+	for _, w := range b.wanted {
+		w.told = w.telling
+	}
+}
+
+// Answered implements node.Blocks.
+func (b *Blocks) Answered(a *wire.ExchangeResponse) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told()
+	if b.closed {
+		return
+	}
+	if a.Watch != nil {
+		b.watchAs(a.Watch)
+	}
+	b.readAs(a.Read)
+}
+
+// look finds replicas that were not found yet, and looks whether the others still are what
+// they were. b.mu is held.
+func (b *Blocks) look(ctx context.Context, now time.Time) {
+	left := findAtOnce
+	for id, w := range b.watched {
+		if left == 0 {
+			return
+		}
+		if w.due(now) {
+			left--
+			b.findWatched(ctx, id, w, now)
+		}
+	}
+	for k, w := range b.wanted {
+		if left == 0 {
+			return
+		}
+		if w.due(now) {
+			left--
+			b.begin(ctx, k, w, now)
+		}
+	}
+}
+
+// reason says in few words why a replica cannot be used.
+func reason(err error) string {
+	for _, kind := range []error{replica.ErrAbsent, replica.ErrNotFinalized, replica.ErrChanged, replica.ErrRights} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return err.Error()
+}

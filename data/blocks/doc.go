@@ -1,0 +1,24 @@
+// Package blocks looks after the blocks of a distributed file system that lie on this
+// machine: it tells how much of each is in memory, and has those read ahead that jobs of
+// the cluster will read.
+//
+// The manager says which (node.Agent brings its answers); nothing is decided here. Only
+// blocks that somebody is interested in are watched, since each takes a descriptor. What
+// is to be warmed is handed to the machine's own warm.Engine, a request for each block of
+// each job, so that it stands in one queue with files of this machine, under one budget.
+// The checksums of a block are warmed with it.
+//
+// # What may happen to a block
+//
+// A replica that is not here, or is not finished, is looked for again from time to time:
+// it may come, by replication or because its writer ends. One that was moved to another
+// volume, appended to, or replaced is found anew; its old file is let go. A block that is
+// gone counts as not in memory. None of that is an error; what a job wants of it is told
+// as failed, with the reason, and taken back when it turns up.
+//
+// # Order of things
+//
+// Apply and Report are called by one goroutine at a time (they are node.Blocks). Finding
+// replicas takes time where there are many: a Report looks for so many at most, the next
+// one for more.
+package blocks

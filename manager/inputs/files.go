@@ -1,0 +1,204 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"sync"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/hdfs"
+	"headrace/warm/master"
+	"headrace/wire"
+)
+
+// FileSystem is an HDFS.
+type FileSystem struct {
+	// Name is what follows hdfs:// in paths; empty: whatever does.
+	Name string
+	// NameNodes are the HTTP addresses of its name nodes.
+	NameNodes []string
+	// Proxy is a user who may act for others there; empty: the file system takes whoever comes
+	// for who they say they are.
+	Proxy string
+}
+
+func checkFileSystems(all []FileSystem) error {
+	seen := map[string]bool{}
+	for _, f := range all {
+		if seen[f.Name] {
+			return fmt.Errorf("the file system hdfs://%s is given twice", f.Name)
+		}
+		seen[f.Name] = true
+		if _, err := hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: "nobody"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// as returns a client that has the rights of user.
+func (f *FileSystem) as(user string) (*hdfs.Client, error) {
+	if f.Proxy == "" || f.Proxy == user {
+		return hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: user})
+	}
+	c, err := hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: f.Proxy})
+	if err != nil {
+		return nil, err
+	}
+	return c.As(user)
+}
+
+const (
+	// maxPaths and maxFiles bound what one request may be about; maxProblems is how many files
+	// an answer names with what is wrong with them; lookups is how many are looked up at a time.
+	maxPaths    = 10_000
+	maxFiles    = 100_000
+	maxProblems = 20
+	lookups     = 8
+)
+
+// found is what paths mean.
+type found struct {
+	files    []master.File
+	bytes    int64
+	blocks   int
+	failed   uint32
+	problems []*wire.PathProblem
+}
+
+func (f *found) problem(path string, err error) {
+	f.failed++
+	if len(f.problems) < maxProblems {
+		f.problems = append(f.problems, &wire.PathProblem{Path: path, Reason: err.Error()})
+	}
+}
+
+// place is a path of one file system.
+type place struct {
+	fs   *FileSystem
+	root string // hdfs://NAME
+	path string
+}
+
+// locate tells which file system a URL leads to. What follows the name is taken as it is:
+// it may be a pattern, in which % and ? mean what they mean there.
+func (in *Inputs) locate(at string) (place, error) {
+	rest, ok := strings.CutPrefix(at, "hdfs://")
+	if !ok {
+		return place{}, invalid("%q: give a path such as hdfs://cluster/data", at)
+	}
+	name, path, _ := strings.Cut(rest, "/")
+	if u, err := url.Parse("hdfs://" + name); err != nil || u.User != nil {
+		return place{}, invalid("%q: %q is not the name of a file system", at, name)
+	}
+	for i := range in.cfg.FileSystems {
+		if f := &in.cfg.FileSystems[i]; f.Name == name || f.Name == "" {
+			return place{f, "hdfs://" + name, "/" + strings.TrimRight(path, "/")}, nil
+		}
+	}
+	if len(in.cfg.FileSystems) == 0 {
+		return place{}, connect.NewError(connect.CodeFailedPrecondition, errors.New("the manager knows no file system; start it with --hdfs"))
+	}
+	return place{}, connect.NewError(connect.CodeNotFound, fmt.Errorf("the manager knows no file system hdfs://%s; start it with --hdfs %[1]s=http://NAMENODE:9870", name))
+}
+
+// find looks paths up with a user's rights, and with their blocks if blocks is set.
+func (in *Inputs) find(ctx context.Context, user string, paths []string) (*found, error) {
+	switch {
+	case len(paths) == 0:
+		return nil, invalid("no path is given")
+	case len(paths) > maxPaths:
+		return nil, invalid("%d paths; at most %d are allowed: name directories or patterns", len(paths), maxPaths)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &found{}
+	for _, p := range paths {
+		at, err := in.locate(p)
+		if err != nil {
+			return nil, err
+		}
+		client, err := at.fs.as(user)
+		if err != nil {
+			return nil, invalid("%s: %v", p, err)
+		}
+		if err := f.below(ctx, client, at); err != nil {
+			return nil, asked(p, err)
+		}
+	}
+	return f, nil
+}
+
+// below adds what one path means.
+func (f *found) below(ctx context.Context, client *hdfs.Client, at place) error {
+	var names []string
+	err := client.Find(ctx, []string{at.path}, hdfs.Visitor{
+		File: func(path string, _ hdfs.FileInfo) error {
+			if names = append(names, path); len(names)+len(f.files) > maxFiles {
+				return invalid("more than %d files; ask for fewer at a time", maxFiles)
+			}
+			return nil
+		},
+		Problem: func(p *hdfs.Problem) error { f.problem(at.root+p.Path, p.Err); return nil },
+	})
+	if err != nil {
+		return err
+	}
+	blocks, errs := lookUp(ctx, client, names)
+	for i, name := range names {
+		switch {
+		case errors.Is(errs[i], fs.ErrNotExist): // it has vanished
+		case errs[i] != nil:
+			f.problem(at.root+name, errs[i])
+		default:
+			f.files = append(f.files, master.File{Name: at.root + name, Blocks: blocks[i]})
+			f.blocks += len(blocks[i])
+			for _, b := range blocks[i] {
+				f.bytes += b.Bytes
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// lookUp asks for the blocks of files, some at a time.
+func lookUp(ctx context.Context, client *hdfs.Client, names []string) ([][]headrace.Block, []error) {
+	blocks, errs := make([][]headrace.Block, len(names)), make([]error, len(names))
+	next := make(chan int)
+	var work sync.WaitGroup
+	for range min(lookups, len(names)) {
+		work.Go(func() {
+			for i := range next {
+				blocks[i], errs[i] = client.Blocks(ctx, names[i])
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	work.Wait()
+	return blocks, errs
+}
+
+// asked says what came of asking a file system.
+func asked(path string, err error) error {
+	code := connect.CodeUnavailable
+	switch {
+	case errors.As(err, new(*connect.Error)):
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, hdfs.ErrNoMatch):
+		code = connect.CodeNotFound
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, hdfs.ErrProxy):
+		code = connect.CodePermissionDenied
+	case errors.Is(err, context.Canceled):
+		code = connect.CodeCanceled
+	}
+	return connect.NewError(code, fmt.Errorf("%s: %w", path, err))
+}

@@ -1,0 +1,193 @@
+package inputs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/internal/budget"
+	"headrace/residency"
+	"headrace/warm/master"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// Config is what Inputs works with. Its zero value knows no file system: then only blocks
+// that callers name by themselves are looked after.
+type Config struct {
+	FileSystems []FileSystem
+	Master      master.Config
+	Residency   residency.Config
+	// Log gets structured messages; nil: none.
+	Log *slog.Logger
+
+	timing timing
+}
+
+// timing is how long things last; tests make it shorter.
+type timing struct {
+	// away is how long nothing may be heard of a node.
+	away time.Duration
+	// look is how often it is looked what is over, or can be placed.
+	look time.Duration
+	// settle is how long after blocks are wanted nodes have told what they have of them.
+	settle time.Duration
+}
+
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond}
+
+// Inputs answers for the files of a cluster. Safe for concurrent use.
+type Inputs struct {
+	cfg Config
+	log *slog.Logger
+	// stopping ends everything that waits.
+	stopping chan struct{}
+
+	mu     sync.Mutex
+	memory *residency.Map
+	master *master.Master
+	nodes  map[string]*node
+	// sessions counts those of nodes, holds the requests of users without a job, looks those
+	// of CachedInputs.
+	sessions, holds, looks uint64
+	// paths are what jobs were asked for with. running are the applications that run as far as
+	// is known, ran those that have been named as such and have a job here.
+	paths   map[master.Name][]string
+	running map[headrace.JobID]bool
+	ran     map[headrace.JobID]bool
+}
+
+var _ wireconnect.InputServiceHandler = (*Inputs)(nil)
+
+// New returns one that knows nothing yet. Watch must run.
+func New(c Config) (*Inputs, error) {
+	if err := checkFileSystems(c.FileSystems); err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.timing == (timing{}) {
+		c.timing = usualTiming
+	}
+	now := time.Now()
+	in := &Inputs{
+		cfg: c, log: c.Log, stopping: make(chan struct{}), nodes: map[string]*node{}, holds: uint64(now.Unix()),
+		paths: map[master.Name][]string{}, ran: map[headrace.JobID]bool{}, memory: residency.New(c.Residency, now),
+	}
+	m := c.Master
+	m.Alive, m.Resident, m.Keep = in.alive, in.resident, in.keep
+	in.master = master.New(m, now)
+	return in, nil
+}
+
+// alive, resident and keep are called by the master, so in.mu is held.
+
+func (in *Inputs) alive(job headrace.JobID) bool { return in.running == nil || in.running[job] }
+
+func (in *Inputs) resident(id headrace.BlockID, yield func(string, int64)) {
+	for _, at := range in.memory.Where(id) {
+		yield(at.Node, at.Resident)
+	}
+}
+
+func (in *Inputs) keep(node string, id headrace.BlockID, begin bool) {
+	if begin {
+		in.memory.Hold(node, id)
+	} else {
+		in.memory.Release(node, id)
+	}
+}
+
+// Watch looks after what is over, until stop is closed. Then nobody waits any more.
+func (in *Inputs) Watch(stop <-chan struct{}) {
+	defer close(in.stopping)
+	tick := time.NewTicker(in.cfg.timing.look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-tick.C:
+			in.look(now)
+		}
+	}
+}
+
+func (in *Inputs) look(now time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for name, n := range in.nodes {
+		if now.Sub(n.heard) > in.cfg.timing.away {
+			in.log.Warn("nothing is heard of a node's blocks; they are read elsewhere", "node", name)
+			in.lose(name)
+		}
+	}
+	in.memory.Look(now)
+	in.master.Look(now)
+}
+
+// Running takes in which applications run, as their scheduler tells. Jobs of those that did
+// and do not any more end.
+func (in *Inputs) Running(applications map[string]*wire.Application) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	now := time.Now()
+	in.running = make(map[headrace.JobID]bool, len(applications))
+	for name := range applications {
+		in.running[headrace.JobID(name)] = true
+	}
+	for name := range in.paths {
+		if in.running[name.Job] {
+			in.ran[name.Job] = true
+		}
+	}
+	for job := range in.ran {
+		if !in.running[job] {
+			in.ended(job, now)
+		}
+	}
+}
+
+// ended ends the jobs of an application. in.mu is held.
+func (in *Inputs) ended(job headrace.JobID, now time.Time) {
+	delete(in.ran, job)
+	for _, s := range in.master.End(job, now) {
+		delete(in.paths, s.Name)
+		in.log.Info("the job has ended, its input is not kept in memory any more", "job", job, "user", s.Owner, "bytes", s.Pinned)
+	}
+}
+
+// coded gives an error the code of its kind.
+func coded(err error) error {
+	switch {
+	case err == nil, errors.As(err, new(*connect.Error)):
+		return err
+	case errors.Is(err, master.ErrUnknown), errors.Is(err, residency.ErrUnknown):
+		return connect.NewError(connect.CodeNotFound, err)
+	case errors.Is(err, master.ErrJob):
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	case errors.Is(err, master.ErrStale), errors.Is(err, residency.ErrStale):
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	case errors.Is(err, budget.ErrOver):
+		return connect.NewError(connect.CodeResourceExhausted, err)
+	}
+	return connect.NewError(connect.CodeInternal, err)
+}
+
+func invalid(format string, args ...any) error {
+	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
+}
+
+// checkUser refuses a caller without a name.
+func checkUser(user string) error {
+	if user == "" || len(user) > wire.MaxName {
+		return invalid("no user is named for whom this is")
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/warm/master"
+	"headrace/wire"
+)
+
+// privileged may see and end what everybody has asked for.
+const privileged = "root"
+
+// Warm has the blocks of files read into memory.
+func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.InputsStatus, error) {
+	if err := checkUser(q.User); err != nil {
+		return nil, err
+	}
+	if q.Job != "" {
+		if err := wire.CheckName("job", q.Job); err != nil {
+			return nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+	}
+	if q.Budget < 0 {
+		return nil, invalid("a budget of %d bytes; give a number, or 0 for as much as there is", q.Budget)
+	}
+	f, err := in.find(ctx, q.User, q.Paths)
+	if err != nil {
+		return nil, err
+	}
+	if f.blocks == 0 {
+		if len(f.problems) > 0 {
+			return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: %s", f.problems[0].Path, f.problems[0].Reason))
+		}
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: there is nothing in it", q.Paths[0]))
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	now := time.Now()
+	name := master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}
+	if q.Job == "" {
+		in.holds++
+		name.Job = headrace.JobID(fmt.Sprintf("hold-%d", in.holds))
+	}
+	submitted := now
+	if q.SubmittedMs > 0 {
+		submitted = time.UnixMilli(q.SubmittedMs)
+	}
+	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{
+		Name: name, Input: f.bytes, Submitted: submitted, Implicit: q.Implicit, Hold: q.Job == "", Budget: q.Budget,
+	}}, now)
+	if err != nil {
+		return nil, coded(err)
+	}
+	for _, p := range q.Paths {
+		if !slices.Contains(in.paths[name], p) && len(in.paths[name]) < maxPaths {
+			in.paths[name] = append(in.paths[name], p)
+		}
+	}
+	st, err := in.master.Status(name, now)
+	if err != nil {
+		return nil, coded(err)
+	}
+	m := in.message(&st)
+	m.Failed += f.failed
+	m.Failures = append(f.problems, m.Failures...)
+	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
+	return m, nil
+}
+
+// Cool ends what was asked for.
+func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error) {
+	if err := checkUser(q.User); err != nil {
+		return nil, err
+	}
+	if len(q.Jobs)+len(q.Paths) == 0 {
+		return nil, invalid("name the jobs or the paths whose files are not to be kept any more")
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	now := time.Now()
+	res := &wire.CoolInputsResponse{}
+	for _, st := range in.master.List(now) {
+		mine := st.Owner == q.User || q.User == privileged
+		named := slices.Contains(q.Jobs, string(st.Job))
+		asked := st.Hold && slices.ContainsFunc(in.paths[st.Name], func(p string) bool { return slices.Contains(q.Paths, p) })
+		if !mine || !named && !asked {
+			continue
+		}
+		if _, err := in.master.Evict(st.Name, now); err == nil {
+			delete(in.paths, st.Name)
+			res.Ended++
+			res.Released += st.Pinned
+		}
+	}
+	if res.Ended == 0 {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nothing of yours is kept for that; headrace cluster jobs lists what is"))
+	}
+	return res, nil
+}
+
+// Inputs lists what was asked for.
+func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.InputsResponse, error) {
+	if err := checkUser(q.User); err != nil {
+		return nil, err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	res := &wire.InputsResponse{}
+	for _, st := range in.master.List(time.Now()) {
+		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || slices.Contains(q.Jobs, string(st.Job))) {
+			res.Inputs = append(res.Inputs, in.message(&st))
+		}
+	}
+	return res, nil
+}
+
+// message shows how a job stands. in.mu is held.
+func (in *Inputs) message(st *master.Status) *wire.InputsStatus {
+	m := &wire.InputsStatus{
+		Job: string(st.Job), User: st.Owner, State: stateOf(st), SubmittedMs: st.Submitted.UnixMilli(),
+		Files: int64(st.Files), Blocks: uint32(st.Blocks), Bytes: st.Bytes, Resident: st.Resident, Pinned: st.Pinned,
+		Warmed: st.Warmed, Left: st.Left, NotFit: st.NotFit, NotFitReason: st.NotFitReason,
+		Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths[st.Name],
+	}
+	if st.Failed > 0 {
+		m.Failed = uint32(len(st.Failures))
+	}
+	for _, f := range st.Failures[:min(len(st.Failures), maxProblems)] {
+		path := f.File
+		if path == "" {
+			path = f.Block.String()
+		}
+		m.Failures = append(m.Failures, &wire.PathProblem{Path: path, Reason: f.Node + ": " + f.Reason})
+	}
+	return m
+}
+
+func stateOf(st *master.Status) string {
+	switch {
+	case st.Adopted:
+		return "adopted"
+	case st.Left > 0 && st.Warmed == 0:
+		return "queued"
+	case st.Left > 0:
+		return "warming"
+	case st.NotFit > 0:
+		return "full"
+	}
+	return "done"
+}

@@ -1,0 +1,291 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/residency"
+	"headrace/warm/master"
+	"headrace/wire"
+	"headrace/wire/convert"
+)
+
+const (
+	maxNodes = 10_000
+	// maxBlocks bounds what a node reports at once, and what it is told.
+	maxBlocks = 200_000
+	maxHosts  = 16
+	maxText   = 500
+	maxWait   = 30 * time.Second
+)
+
+// node is one that reports blocks.
+type node struct {
+	// theirs is the number of its session by its own word, session the one here.
+	theirs, session uint64
+	hosts           []string
+	heard           time.Time
+	refusal         string
+}
+
+var errTellAll = errors.New("this node is not known here; it is to tell everything")
+
+// Exchange takes in what is true on a node and tells what is to be done there.
+func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.ExchangeResponse, error) {
+	if err := checkExchange(q); err != nil {
+		return nil, err
+	}
+	n, err := in.take(q, time.Now())
+	if err != nil {
+		return nil, coded(err)
+	}
+	over := time.NewTimer(min(convert.Seconds(q.Wait), maxWait))
+	defer over.Stop()
+	for waited := false; ; {
+		answer, watch, orders, err := in.tellNode(q, n)
+		if err != nil {
+			return nil, coded(err)
+		}
+		if waited || answer.Watch != nil || answer.Read != nil {
+			return answer, nil
+		}
+		select {
+		case <-watch:
+		case <-orders:
+		case <-over.C:
+			waited = true
+		case <-in.stopping:
+			waited = true
+		case <-ctx.Done():
+			return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
+		}
+	}
+}
+
+// take takes in a report.
+func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := in.nodes[q.Node]
+	switch {
+	case n != nil && q.Session < n.theirs:
+		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("another node has come with the name %s; give each node a name of its own with --name", q.Node))
+	case q.Full:
+		return in.join(q, now)
+	case n == nil, q.Session != n.theirs:
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
+	}
+	n.heard = now
+	if err := in.memory.Report(q.Node, n.session, false, residentOf(q.Resident)); err != nil {
+		return nil, err
+	}
+	return n, in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
+}
+
+// join begins with a node anew. in.mu is held.
+func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
+	if in.nodes[q.Node] == nil && len(in.nodes) >= maxNodes {
+		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many nodes; no more are taken"))
+	}
+	in.sessions++
+	n := &node{theirs: q.Session, session: in.sessions, hosts: append([]string{q.Node}, q.Hosts...), heard: now, refusal: q.Refusal}
+	if q.Refusal != "" {
+		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
+	}
+	err := in.memory.Join(q.Node, n.session, q.Hosts)
+	if err == nil {
+		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), factsOf(q.Jobs), heldOf(q.Kept), now)
+	}
+	if err == nil { // what is held there is to be watched by now
+		err = in.memory.Report(q.Node, n.session, true, residentOf(q.Resident))
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.nodes[q.Node] = n
+	return n, nil
+}
+
+// lose forgets a node. in.mu is held.
+func (in *Inputs) lose(name string) {
+	delete(in.nodes, name)
+	in.memory.Remove(name)
+	in.master.Leave(name)
+}
+
+// tellNode returns what a node has not been told, and what is closed when there is more.
+func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.ExchangeResponse, watch, orders <-chan struct{}, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.nodes[q.Node] != n {
+		return nil, nil, nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
+	}
+	n.heard = time.Now()
+	answer = &wire.ExchangeResponse{}
+	w, err := in.memory.Watch(q.Node, n.session, q.Watched, maxBlocks)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if w.Full || len(w.Add)+len(w.Remove) > 0 {
+		answer.Watch = &wire.BlocksToWatch{Number: w.Seq, Full: w.Full, Add: convert.BlockLists(w.Add), Remove: convert.BlockLists(w.Remove)}
+	}
+	o, err := in.master.Orders(q.Node, n.session, q.Ordered, maxBlocks)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if o.Full || len(o.Add)+len(o.Remove) > 0 {
+		answer.Read = ordersMessage(&o)
+	}
+	if watch, err = in.memory.WatchReady(q.Node, n.session); err == nil {
+		orders, err = in.master.Ready(q.Node, n.session)
+	}
+	return answer, watch, orders, err
+}
+
+// checkExchange refuses what cannot be meant.
+func checkExchange(q *wire.ExchangeRequest) error {
+	if err := wire.CheckName("node", q.Node); err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if q.Session == 0 || len(q.Hosts) > maxHosts || len(q.Jobs) > maxBlocks || len(q.Reads) > maxBlocks {
+		return invalid("a report of node %s with session %d, %d names, %d jobs", q.Node, q.Session, len(q.Hosts), len(q.Jobs))
+	}
+	blocks := 0
+	for _, r := range q.Resident {
+		n := len(r.GetBlocks().GetNumbers())
+		if len(r.Resident) != n || len(r.Bytes) != n {
+			return invalid("a report of %d blocks with %d and %d sizes", n, len(r.Resident), len(r.Bytes))
+		}
+		blocks += n
+	}
+	for _, k := range q.Kept {
+		n := len(k.GetBlocks().GetBlocks().GetNumbers())
+		if b := k.GetBlocks(); len(b.GetGenerations()) != n || len(b.GetBytes()) != n || len(b.GetPlaces()) != n {
+			return invalid("a report of %d blocks of which not all is said", n)
+		}
+		if len(k.Reason) > maxText {
+			k.Reason = k.Reason[:maxText]
+		}
+		blocks += n
+	}
+	if most := 4 * maxBlocks; blocks > most {
+		return invalid("a report of %d blocks; tell of at most %d at once", blocks, most)
+	}
+	return nil
+}
+
+func residentOf(all []*wire.BlocksInMemory) (list []residency.Resident) {
+	for _, m := range all {
+		for i, n := range m.GetBlocks().GetNumbers() {
+			list = append(list, residency.Resident{Block: headrace.BlockID{Pool: m.Blocks.Pool, Number: n}, Resident: m.Resident[i], Bytes: m.Bytes[i]})
+		}
+	}
+	return list
+}
+
+func nameOf(j *wire.JobRef) master.Name {
+	return master.Name{Owner: j.GetUser(), Job: headrace.JobID(j.GetJob())}
+}
+
+func loadOf(q *wire.ExchangeRequest) master.Load {
+	return master.Load{Budget: q.Budget, Speed: q.Speed}
+}
+
+func factsOf(all []*wire.JobFacts) (list []master.Facts) {
+	for _, j := range all {
+		list = append(list, master.Facts{
+			Name: nameOf(j.Job), Input: j.Input, Submitted: time.UnixMilli(j.SubmittedMs), Implicit: j.Implicit, Hold: j.Hold, Budget: j.Budget,
+		})
+	}
+	return list
+}
+
+func factsMessage(f *master.Facts) *wire.JobFacts {
+	return &wire.JobFacts{
+		Job: &wire.JobRef{User: f.Owner, Job: string(f.Job)}, Input: f.Input, SubmittedMs: f.Submitted.UnixMilli(), Implicit: f.Implicit, Hold: f.Hold, Budget: f.Budget,
+	}
+}
+
+// states maps how nodes stand with blocks to what the master calls it; absent: nothing.
+var states = map[wire.KeptState]master.State{
+	wire.KeptState_KEPT_STATE_PLANNED: master.Planned, wire.KeptState_KEPT_STATE_PINNED: master.Pinned,
+	wire.KeptState_KEPT_STATE_RESIDENT: master.Resident, wire.KeptState_KEPT_STATE_READ: master.Read,
+	wire.KeptState_KEPT_STATE_NOT_FIT: master.NotFit, wire.KeptState_KEPT_STATE_FAILED: master.Failed,
+}
+
+// each calls do with all blocks of reports that stand in a way that is known here.
+func each(all []*wire.KeptBlocks, do func(k *wire.KeptBlocks, s master.State, r master.Ref)) {
+	for _, k := range all {
+		s, known := states[k.State]
+		if !known {
+			continue
+		}
+		for b, place := range convert.BlocksToKeep(k.Blocks) {
+			do(k, s, master.Ref{Name: nameOf(k.Job), Block: b.ID, Generation: b.Generation, Bytes: b.Bytes, At: place})
+		}
+	}
+}
+
+func heldOf(all []*wire.KeptBlocks) (list []master.Held) {
+	each(all, func(_ *wire.KeptBlocks, s master.State, r master.Ref) {
+		if s == master.Planned || s == master.Pinned || s == master.Resident {
+			list = append(list, master.Held{Ref: r, State: s})
+		}
+	})
+	return list
+}
+
+func reportsOf(all []*wire.KeptBlocks) (list []master.Report) {
+	each(all, func(k *wire.KeptBlocks, s master.State, r master.Ref) {
+		list = append(list, master.Report{Name: r.Name, Block: r.Block, State: s, Reason: k.Reason})
+	})
+	return list
+}
+
+func readsOf(all []*wire.JobReads) (list []master.Reads) {
+	for _, r := range all {
+		list = append(list, master.Reads{Name: nameOf(r.Job), Memory: r.Memory, Disk: r.Disk})
+	}
+	return list
+}
+
+func ordersMessage(o *master.Orders) *wire.BlocksToRead {
+	facts := map[master.Name]*wire.JobFacts{}
+	for i := range o.Jobs {
+		facts[o.Jobs[i].Name] = factsMessage(&o.Jobs[i])
+	}
+	return &wire.BlocksToRead{Number: o.Seq, Full: o.Full, Keep: jobBlocks(o.Add, facts), LetGo: jobBlocks(o.Remove, nil)}
+}
+
+// jobBlocks puts blocks of one job and pool together, with what is known of the job.
+func jobBlocks(refs []master.Ref, facts map[master.Name]*wire.JobFacts) (all []*wire.JobBlocks) {
+	jobs := map[master.Name]*wire.JobBlocks{}
+	type key struct {
+		master.Name
+		pool string
+	}
+	of := map[key]*wire.BlocksToKeep{}
+	for _, r := range refs {
+		j := jobs[r.Name]
+		if j == nil {
+			j = &wire.JobBlocks{Job: facts[r.Name]}
+			if j.Job == nil {
+				j.Job = &wire.JobFacts{Job: &wire.JobRef{User: r.Owner, Job: string(r.Job)}}
+			}
+			jobs[r.Name], all = j, append(all, j)
+		}
+		at := key{r.Name, r.Block.Pool}
+		b := of[at]
+		if b == nil {
+			b = &wire.BlocksToKeep{}
+			of[at], j.Blocks = b, append(j.Blocks, b)
+		}
+		convert.AddToKeep(b, headrace.Block{ID: r.Block, Generation: r.Generation, Bytes: r.Bytes}, r.At)
+	}
+	return all
+}
