@@ -87,6 +87,7 @@ func (f *warmFlags) validate(paths []string) error {
 	switch {
 	case modes > 1:
 		return cli.UsageErrorf("--check, --evict and --wait exclude each other")
+	case f.evict && f.job != "" && len(paths) > 0 && strings.HasPrefix(paths[0], "hdfs://"): // whose request ends
 	case (f.check || f.evict) && (f.budget > 0 || f.job != ""):
 		return cli.UsageErrorf("--budget and --job are for a new request, not for --check or --evict")
 	case f.all && (modes > 0 || len(paths)+len(f.ids) > 0):

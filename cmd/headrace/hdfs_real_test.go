@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/hdfs"
+	"headrace/hdfs/hdfstest"
+	"headrace/internal/testkit"
+	"headrace/node"
+	"headrace/pagecache"
+	"headrace/wire"
+)
+
+// hdfsCluster is a real HDFS with a manager and a node of ours, as processes.
+type hdfsCluster struct {
+	t                   *testing.T
+	hdfs                *hdfstest.HDFS
+	headrace, dir, addr string
+	env                 []string
+	manager, node       *process
+	cache               pagecache.Cache
+}
+
+const hdfsBlock = 1 << 20
+
+func newHDFSCluster(t *testing.T) *hdfsCluster {
+	shared := &hdfstest.Shared{Properties: []string{
+		"dfs.blocksize", fmt.Sprint(hdfsBlock),
+		"hadoop.proxyuser." + hdfstest.User + ".hosts", "*", "hadoop.proxyuser." + hdfstest.User + ".users", "*",
+	}}
+	t.Cleanup(shared.Stop)
+	c := &hdfsCluster{t: t, hdfs: shared.Get(t), headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	c.env = append(os.Environ(), "HEADRACE_STATE_DIR="+filepath.Join(c.dir, "state"))
+	var err error
+	if c.cache, err = pagecache.New(pagecache.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.cache.Close() })
+	c.startManager()
+	c.startNode()
+	return c
+}
+
+func (c *hdfsCluster) token() string { return filepath.Join(c.dir, "token") }
+
+func (c *hdfsCluster) startManager() {
+	c.manager, c.addr = launch(c.t, c.env, `the manager is up" address=(\S+)`, c.headrace, "manager", "--listen", c.addr,
+		"--token-file", c.token(), "--hdfs", "test="+c.hdfs.URL(), "--hdfs-proxy", hdfstest.User)
+}
+
+func (c *hdfsCluster) startNode() {
+	c.node, _ = launch(c.t, c.env, "the daemon is up", c.headrace, "node", "--manager", "http://"+c.addr, "--token-file", c.token(),
+		"--name", "here", "--hdfs-site", c.hdfs.Site(), "--hdfs-host", "127.0.0.1", "--warm-budget", "64MB")
+}
+
+// write makes a file of so many bytes.
+func (c *hdfsCluster) write(path string, size int, mode os.FileMode) {
+	c.t.Helper()
+	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	if err == nil {
+		err = fs.MkdirAll(c.t.Context(), filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = fs.Create(c.t.Context(), path, mode, func(w io.Writer) error {
+			_, err := w.Write(bytes.Repeat([]byte("water "), size/6+1)[:size])
+			return err
+		})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// blockFiles finds the files of all blocks, data and checksums.
+func (c *hdfsCluster) blockFiles() (paths []string) {
+	c.t.Helper()
+	err := filepath.WalkDir(filepath.Join(filepath.Dir(c.hdfs.Site()), "data"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(d.Name(), "blk_") {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return paths
+}
+
+// resident returns how many bytes of blocks are in memory, and of how many.
+func (c *hdfsCluster) resident() (in, of int64) {
+	c.t.Helper()
+	for _, path := range c.blockFiles() {
+		f, err := os.Open(path)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		st, err := f.Stat()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		n, err := c.cache.Resident(f, pagecache.Range{Len: st.Size()})
+		f.Close()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		in, of = in+n, of+st.Size()
+	}
+	return in, of
+}
+
+// run runs a command of ours and returns what it writes.
+func (c *hdfsCluster) run(args ...string) (out, errs string, err error) {
+	cmd := exec.CommandContext(c.t.Context(), c.headrace, args...)
+	var o, e bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, &o, &e
+	err = cmd.Run()
+	return o.String(), e.String(), err
+}
+
+func (c *hdfsCluster) must(args ...string) string {
+	c.t.Helper()
+	out, errs, err := c.run(args...)
+	if err != nil {
+		log, _ := c.node.log.read()
+		more, _ := c.manager.log.read()
+		c.t.Fatalf("headrace %q: %v\n%s%s\nnode:\n%s\nmanager:\n%s", args, err, out, errs, log, more)
+	}
+	return out
+}
+
+// inputs returns what is kept for whom.
+func (c *hdfsCluster) inputs() []*wire.InputsStatus {
+	c.t.Helper()
+	raw := c.must("cluster", "jobs", "--manager", "http://"+c.addr, "--token-file", c.token(), "--format", "json")
+	var list struct {
+		Inputs []struct {
+			Job, User, State              string
+			Bytes, Pinned, Resident, Left json.Number
+			Failed                        uint32
+		}
+	}
+	if err := json.Unmarshal([]byte(raw), &list); err != nil {
+		c.t.Fatalf("%v: %s", err, raw)
+	}
+	var all []*wire.InputsStatus
+	number := func(n json.Number) int64 { v, _ := n.Int64(); return v }
+	for _, s := range list.Inputs {
+		all = append(all, &wire.InputsStatus{Job: s.Job, User: s.User, State: s.State, Failed: s.Failed,
+			Bytes: number(s.Bytes), Pinned: number(s.Pinned), Resident: number(s.Resident), Left: number(s.Left)})
+	}
+	return all
+}
+
+// await waits until one job is as it is to be.
+func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
+	c.t.Helper()
+	var last []*wire.InputsStatus
+	testkit.Await(c.t, what, func() bool {
+		last = c.inputs()
+		return len(last) == 1 && is(last[0])
+	}, &last)
+}
+
+// TestRealHDFS has files of a real HDFS warmed, followed and let go, while manager, node
+// and a block come to an end.
+func TestRealHDFS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this starts an HDFS and daemons")
+	}
+	c := newHDFSCluster(t)
+	const day = 3*hdfsBlock + 123_456
+	c.write("/data/day1/a", day, 0o644)
+	c.write("/data/day1/b", day, 0o644)
+	c.write("/data/day1/_SUCCESS", 100, 0o644)
+	c.write("/private/c", 1000, 0o600)
+	before := c.blockFiles()
+	for _, path := range before {
+		testkit.DropFile(t, path)
+	}
+	if in, of := c.resident(); in > of/10 {
+		t.Fatalf("%d of %d bytes are in memory at the beginning", in, of)
+	}
+
+	if out := c.must("cache", "hdfs://test/data/day1"); !strings.Contains(out, "hdfs://test/data/day1/a") || !strings.Contains(out, "0 %") || strings.Contains(out, "_SUCCESS") {
+		t.Errorf("cache of what is cold:\n%s", out)
+	}
+	out := c.must("warm", "--wait", "--job", "application_1", "hdfs://test/data/day1")
+	if !strings.Contains(out, "application_1: 2 files, 6.5 MB in 8 blocks: 6.5 MB in memory") {
+		t.Errorf("warm: %s", out)
+	}
+	if in, of := c.resident(); in < of-10_000 { // but for the two files that were not asked for
+		t.Errorf("%d of %d bytes are in memory", in, of)
+	}
+	warm := func(s *wire.InputsStatus) bool {
+		return s.State == "done" && s.Pinned+s.Resident == 2*day && s.User == "root" && s.Failed == 0
+	}
+	c.await("all of it to be kept", warm)
+	if out := c.must("cache", "hdfs://test/data/day1/{a,b}"); !strings.Contains(out, "100 %") || !strings.Contains(out, "here ") {
+		t.Errorf("cache of what is warm:\n%s", out)
+	}
+
+	c.manager.end(t, syscall.SIGKILL)
+	c.startManager()
+	c.await("what is kept to be known to another manager", func(s *wire.InputsStatus) bool { return s.State == "adopted" && s.Pinned+s.Resident == 2*day })
+	c.must("warm", "--wait", "--job", "application_1", "hdfs://test/data/day1")
+	c.await("it to be known in full again", warm)
+
+	c.node.end(t, syscall.SIGKILL)
+	for _, path := range before {
+		testkit.DropFile(t, path)
+	}
+	c.startNode()
+	c.await("another node daemon to have read it", func(s *wire.InputsStatus) bool { return warm(s) && s.Pinned == 2*day })
+	if in, of := c.resident(); in < of-10_000 {
+		t.Errorf("after the node was killed %d of %d bytes are in memory", in, of)
+	}
+
+	// Whoever may not read a file learns nothing of it.
+	raw, err := os.ReadFile(c.token())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := node.NewInputClient("http://"+c.addr, strings.TrimSpace(string(raw)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if st, err := api.Warm(ctx, &wire.WarmInputsRequest{User: "alice", Paths: []string{"hdfs://test/private/c"}}); err == nil {
+		t.Errorf("a stranger warms a private file: %v", st)
+	}
+	if list, err := api.Inputs(ctx, &wire.InputsRequest{User: "alice"}); err != nil || len(list.Inputs) != 0 {
+		t.Errorf("a stranger sees %v, %v", list, err)
+	}
+	if _, err := api.Cool(ctx, &wire.CoolInputsRequest{User: "alice", Jobs: []string{"application_1"}}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("a stranger ends a job's: %v", err)
+	}
+	for _, args := range [][]string{{"warm", "hdfs://test/nowhere"}, {"warm", "hdfs://other/data"}, {"cache", "hdfs://test/data/none*"}, {"warm", "hdfs://test/data", "/tmp"}} {
+		if out, errs, err := c.run(args...); err == nil || errs == "" {
+			t.Errorf("headrace %q: %v, %s%s", args, err, out, errs)
+		}
+	}
+
+	if out := c.must("warm", "--evict", "--job", "application_1", "hdfs://test/data/day1"); !strings.Contains(out, "1 request ended") {
+		t.Errorf("evict: %s", out)
+	}
+	testkit.Await(t, "everything to be let go", func() bool {
+		info, err := hostInfo(ctx, c)
+		return err == nil && info.Pinned == 0 && len(c.inputs()) == 0
+	})
+}
+
+func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {
+	d, err := (&app{stateDir: filepath.Join(c.dir, "state")}).daemon()
+	if err != nil {
+		return nil, err
+	}
+	return d.node.Info(ctx, &wire.InfoRequest{})
+}
