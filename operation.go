@@ -108,9 +108,6 @@ var Orders = [...]Command{CommandSuspend, CommandCheckpoint, CommandResume, Comm
 // String returns the lower-case name of the command; that of NoCommand is empty.
 func (c Command) String() string { return nameOf(commandNames[:], c, "command") }
 
-// ParseCommand returns the inverse of Command.String.
-func ParseCommand(s string) (Command, error) { return named[Command](commandNames[:], s, "command") }
-
 // Operation returns what the command begins. To resume a task that is checkpointed is
 // to restore it, with the same consequences for its slot.
 func (c Command) Operation() Operation {

@@ -31,14 +31,13 @@ type members struct {
 
 // node is one that has joined since the manager was started.
 type node struct {
-	name    string
-	info    *wire.NodeInfo // of the last report; nil before the first
-	stream  *stream        // nil: there is none
-	lost    time.Time      // when the stream was lost
-	heard   time.Time      // the last report, or when it joined
-	away    bool           // nothing is heard of it, or no report yet
-	awayMs  int64
-	version string
+	name   string
+	info   *wire.NodeInfo // of the last report; nil before the first
+	stream *stream        // nil: there is none
+	lost   time.Time      // when the stream was lost
+	heard  time.Time      // the last report, or when it joined
+	away   bool           // nothing is heard of it, or no report yet
+	awayMs int64
 }
 
 // stream is a connection on which a node gets orders.
@@ -88,7 +87,7 @@ func (m *members) join(name, version string) (*stream, error) {
 	} else {
 		m.log.Info("a node has joined", "node", name, "version", version)
 	}
-	n.version, n.heard = version, time.Now()
+	n.heard = time.Now()
 	n.stream = &stream{node: n, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	n.stream.poke()
 	return n.stream, nil

@@ -244,15 +244,6 @@ func (a *Archive) manifest(ctx context.Context, e Entry) (*Manifest, error) {
 	return m, nil
 }
 
-// Manifest reads the manifest of an entry that List has found.
-func (a *Archive) Manifest(ctx context.Context, e Entry) (*Manifest, error) {
-	m, err := a.manifest(ctx, e)
-	if err != nil {
-		return nil, fmt.Errorf("archived checkpoint %s in %s: %w", e.ID, a.place, err)
-	}
-	return m, nil
-}
-
 // List returns all entries, those that are ready first.
 func (a *Archive) List(ctx context.Context) ([]Entry, error) {
 	var all []Entry

@@ -29,15 +29,10 @@ type Carried struct {
 	// Outside are the wanted files that are below none of the roots. They must be on
 	// the other machine already; see Fingerprint.AddFiles.
 	Outside []string
-	// Bytes is the size of the files, holes included.
-	Bytes int64
 
-	files []File
+	files []File // in the order in which they can be made
 	roots []Root
 }
-
-// Files returns the files, in the order in which they can be made.
-func (c *Carried) Files() []File { return slices.Clone(c.files) }
 
 // Carry decides which of the wanted files are carried: those below the roots, with
 // the directories between, and what symbolic links among them lead to. What links
@@ -116,7 +111,6 @@ func (c *carrier) one(root Root, rel string, tree bool) error {
 	if !c.seen[f.Path] || !tree {
 		c.seen[f.Path] = true
 		c.files = append(c.files, f)
-		c.Bytes += f.Size
 	}
 	if len(c.files) > maxCarried {
 		return fmt.Errorf("%w: more than %d files", ErrUncarried, maxCarried)

@@ -113,7 +113,7 @@ func TestLocalizedFilesAreNotCarried(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, f := range carried.Files() {
+		for _, f := range carried.files {
 			f = lead(f, resources)
 			got = append(got, fmt.Sprintf("%s %s %s", strings.TrimPrefix(f.Path, there+"/"), f.Type, f.Link))
 		}
@@ -214,8 +214,8 @@ func TestCarry(t *testing.T) {
 	}
 	// All is there and the same: nothing is to be done, and nothing to be undone.
 	again, err := unpackAll(t, claim, roots...)
-	if err != nil || len(again.paths()) != 0 {
-		t.Errorf("again: made %q, %v", again.paths(), err)
+	if err != nil || len(again.made) != 0 {
+		t.Errorf("again: made %q, %v", again.made, err)
 	}
 	if err := u.undo(); err != nil {
 		t.Fatal(err)

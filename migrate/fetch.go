@@ -27,9 +27,7 @@ type Target struct {
 // Fetched is what was fetched.
 type Fetched struct {
 	Image *checkpoint.Image
-	// Made are the files that were made, directories too.
-	Made []string
-	undo func() error
+	undo  func() error
 }
 
 // Undo removes the files that were made. The images are the store's to remove.
@@ -56,7 +54,7 @@ func (c *Claim) Fetch(ctx context.Context, t Target) (*Fetched, error) {
 	if err != nil {
 		return nil, c.fail("fetch", errors.Join(err, u.undo()))
 	}
-	return &Fetched{Image: im, Made: u.paths(), undo: u.undo}, nil
+	return &Fetched{Image: im, undo: u.undo}, nil
 }
 
 // lead has a link that was carried lead to where this machine has what YARN has

@@ -316,11 +316,3 @@ func openUp(root Root, rel string) error {
 	}
 	return err
 }
-
-func (u *unpacker) paths() []string {
-	var list []string
-	for _, f := range u.made {
-		list = append(list, f.Path)
-	}
-	return list
-}

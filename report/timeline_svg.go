@@ -18,8 +18,8 @@ const (
 	endLabelRoom = 46.0
 )
 
-func (t *Timeline) draw(width float64, s *styles) drawing {
-	d := timelineDrawing{Timeline: t, width: width, styles: s, flagNames: t.flags()}
+func (t *Timeline) draw(width float64, _ *styles) drawing {
+	d := timelineDrawing{Timeline: t, width: width, flagNames: t.flags()}
 	from, to := t.span()
 	d.end = to
 	d.gutter = min(d.nameWidth()+14, width*0.3)
@@ -41,7 +41,6 @@ func (t *Timeline) draw(width float64, s *styles) drawing {
 type timelineDrawing struct {
 	*Timeline
 	b         svg
-	styles    *styles
 	width     float64
 	gutter    float64
 	end       float64

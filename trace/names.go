@@ -34,9 +34,6 @@ const DefaultMaxTasks = workload.DefaultMaxTasks
 // Progress is how far the reading of a trace has come.
 type Progress = input.Progress
 
-// SyntaxError says what is wrong with a trace, and where.
-type SyntaxError = input.SyntaxError
-
 // What formats leave open.
 type (
 	GoogleOptions = google.Options

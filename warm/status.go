@@ -13,11 +13,9 @@ import (
 // Status is how a request stands. All sizes are bytes; of the files' bytes, each
 // is in one of Left to Evicted.
 type Status struct {
-	ID    RequestID
-	Job   headrace.JobID
-	Hold  bool
-	UID   uint32
-	Order uint64
+	ID  RequestID
+	Job headrace.JobID
+	UID uint32
 
 	// Files and Bytes are all that was asked for.
 	Files int
@@ -70,7 +68,7 @@ type notes map[*lane]map[*share]string
 // status returns the Status of a request; without known it is brief. e.mu is held.
 func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
-		ID: r.ID, Job: r.Job, Hold: r.Hold, UID: r.Owner.UID, Order: r.Order,
+		ID: r.ID, Job: r.Job, UID: r.Owner.UID,
 		Files: len(r.Files), Bytes: r.size,
 		Left: r.bytes[left], Pinned: r.bytes[pinned], Resident: r.bytes[resident], Read: r.bytes[read],
 		NotFit: r.bytes[notFit], NotFitReason: r.notFitReason, Failed: r.bytes[failed], Evicted: r.bytes[evicted],

@@ -79,13 +79,11 @@ func (rm *resourceManager) Metrics(ctx context.Context) (Metrics, error) {
 
 // QueueUse is what a queue has given out. Memory is in MB.
 type QueueUse struct {
-	Name         string
-	UsedMB       int64
-	UsedVCores   int
-	PendingMB    int64
-	ReservedMB   int64
-	Containers   int
-	Applications int
+	UsedMB     int64
+	UsedVCores int
+	PendingMB  int64
+	ReservedMB int64
+	Containers int
 	// AMUsedMB is what application masters have.
 	AMUsedMB int64
 	// Users have what each of them uses, in MB.
@@ -102,7 +100,6 @@ type queueInfo struct {
 	ResourcesUsed resource `json:"resourcesUsed"`
 	Pending       int64    `json:"pendingContainers"`
 	NumContainers int      `json:"numContainers"`
-	NumApps       int      `json:"numApplications"`
 	Capacities    struct {
 		ByPartition []struct {
 			PartitionName string `json:"partitionName"`
@@ -141,8 +138,8 @@ func (rm *resourceManager) QueueUse(ctx context.Context) (map[string]QueueUse, e
 	}
 	out := map[string]QueueUse{}
 	for _, q := range answer.Scheduler.Info.Queues.Queue {
-		use := QueueUse{Name: q.QueueName, UsedMB: q.ResourcesUsed.Memory, UsedVCores: q.ResourcesUsed.VCores,
-			Containers: q.NumContainers, Applications: q.NumApps, Users: map[string]int64{}}
+		use := QueueUse{UsedMB: q.ResourcesUsed.Memory, UsedVCores: q.ResourcesUsed.VCores,
+			Containers: q.NumContainers, Users: map[string]int64{}}
 		for _, p := range q.Resources.ByPartition {
 			use.PendingMB += p.Pending.Memory
 			use.ReservedMB += p.Reserved.Memory

@@ -42,9 +42,6 @@ type MapReduceJob struct {
 	Properties map[string]string
 }
 
-// SleepJob is a Class of a MapReduceJob from MapReduce's own tests.
-const SleepJob = "org.apache.hadoop.mapreduce.SleepJob"
-
 const exampleDriver = "org.apache.hadoop.examples.ExampleDriver"
 
 // A Run is an application and the client that has submitted it and waits for it, a

@@ -256,9 +256,6 @@ func (w *Writer) serve() error {
 // Dir returns the directory for criu dump -D.
 func (w *Writer) Dir() string { return w.dir }
 
-// Seq returns the number that the image will have.
-func (w *Writer) Seq() int { return w.seq }
-
 // Full says why the image has no parent; it is empty for an incremental one.
 func (w *Writer) Full() string { return w.full }
 

@@ -9,8 +9,7 @@ import (
 // A Dir shows a stored image under another path: links to its files, and changed
 // copies of some. CRIU reads it as it would the image. One goroutine uses it.
 type Dir struct {
-	path   string
-	stored string
+	path string
 }
 
 // NewDir makes the directory path, with mode 0700, and links in it to everything
@@ -32,7 +31,7 @@ func NewDir(path, stored string) (*Dir, error) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, stored: stored}
+	d := &Dir{path: path}
 	for _, e := range entries {
 		if err := os.Symlink(filepath.Join(stored, e.Name()), filepath.Join(path, e.Name())); err != nil {
 			d.Remove()

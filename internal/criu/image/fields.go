@@ -3,64 +3,41 @@ package image
 // Field numbers of CRIU 4.2's images/*.proto, as far as Headrace looks at them.
 const (
 	// file_entry, of files.img: the type, the id, and one field for each type.
-	FileType     = 1
-	FileID       = 2
-	FileReg      = 3
-	FileInet     = 4
-	FileTimerfd  = 12
-	FileInotify  = 13
-	FileFanotify = 14
-	FileUnix     = 16
-	FileFifo     = 17
-	FileTTY      = 19
+	FileType    = 1
+	FileID      = 2
+	FileReg     = 3
+	FileInet    = 4
+	FileInotify = 13
+	FileUnix    = 16
+	FileFifo    = 17
+	FileTTY     = 19
 
 	// reg_file_entry: whatever is opened by its path.
 	RegID    = 1
 	RegFlags = 2
-	RegPos   = 3
 	RegName  = 6
-	RegSize  = 8
 	RegExt   = 9
 	RegMode  = 10
 
 	// inet_sk_entry
-	InetType  = 4
-	InetProto = 5
+	InetType = 4
 
 	// inotify_file_entry, its inotify_wd_entry and their fh_entry
 	InotifyWatch = 5
-	WatchInode   = 2
 	WatchHandle  = 7
 	HandlePath   = 4
 
 	// unix_sk_entry
-	UnixIno     = 2
-	UnixType    = 3
-	UnixState   = 4
-	UnixName    = 11
-	UnixNameDir = 14
-	UnixDeleted = 15
+	UnixName = 11
 
 	// fifo_entry and tty_file_entry: the reg_file_entry that has the path.
 	FifoRegID = 3
 	TTYRegID  = 6
-	TTYInfoID = 2
 
 	// tty_info_entry, of tty-info.img
-	TTYInfoEntryID   = 1
 	TTYInfoEntryType = 2
 	TTYPseudo        = 1
 	TTYControlling   = 4
-
-	// timerfd_entry: times are what is left, and the period.
-	TimerfdID      = 1
-	TimerfdClock   = 4
-	TimerfdTicks   = 5
-	TimerfdFlags   = 6
-	TimerfdSec     = 7
-	TimerfdNsec    = 8
-	TimerfdPerSec  = 9
-	TimerfdPerNsec = 10
 
 	// fdinfo_entry, of fdinfo-*.img: a descriptor of a process.
 	FdinfoID   = 1
@@ -86,18 +63,15 @@ const (
 	// core_entry, of core-TID.img, its thread_core_entry and creds_entry
 	CoreArch      = 1
 	CoreX86       = 2
-	CoreIDs       = 4
 	CoreThread    = 5
 	ThreadCreds   = 10
 	CredsGroups   = 14
 	CredsUID      = 1 // and gid, euid, egid, suid, sgid, fsuid, fsgid up to 8
 	CredsFSGID    = 8
-	CredsCapInh   = 9
 	CredsCapPrm   = 10
 	CredsCapEff   = 11
 	CredsCapAmb   = 19
 	IDsFiles      = 2
-	ThreadComm    = 13
 	PstreePID     = 1
 	PstreeParent  = 2
 	PstreeSession = 4
@@ -118,11 +92,6 @@ const (
 	RemapOrigID = 1
 	RemapID     = 2
 	RemapType   = 3
-
-	// ghost_file_entry, the first message of ghost-file-*.img
-	GhostUID  = 1
-	GhostGID  = 2
-	GhostMode = 3
 )
 
 // Values of FileType and FdinfoType.

@@ -39,7 +39,7 @@ const trialTime = 10 * time.Minute
 // Outcome is a run and the two tasks as they ended, with what they wrote.
 type Outcome struct {
 	Run
-	Low, urgent       *wire.Task
+	Low               *wire.Task
 	LowOut, UrgentOut string
 }
 
@@ -88,7 +88,7 @@ func (t Pair) Run(ctx context.Context, d *rig.Daemon, s *rig.Scratch) (o Outcome
 	if err != nil {
 		return o, err
 	}
-	o = Outcome{Run: accountOf(l.Task, u.Task), Low: l.Task, urgent: u.Task}
+	o = Outcome{Run: accountOf(l.Task, u.Task), Low: l.Task}
 	var lowErr, urgentErr error
 	o.LowOut, lowErr = d.Check(ctx, l.Task, t.Low.Answer)
 	o.UrgentOut, urgentErr = d.Check(ctx, u.Task, t.Urgent.Answer)

@@ -10,10 +10,8 @@ import (
 	"headrace/report"
 )
 
-// The bands of priorities, as the simulator and as the paper call them.
-var simBands = []struct{ name, paper string }{
-	{"free", "low"}, {"middle", "medium"}, {"production", "high"},
-}
+// simBands are the bands of priorities; the paper calls them low, medium and high.
+var simBands = []string{"free", "middle", "production"}
 
 // simFigure is a number of a day that was published, and how to tell whether ours
 // points the same way. Values are shares, or changes: 0.05 is 5 % more.
@@ -154,9 +152,9 @@ func responseFigures() []simFigure {
 	var out []simFigure
 	for _, medium := range dayMedia {
 		for _, b := range simBands {
-			r, _ := paper.GoogleDay().Response("checkpoint", "kill", medium, b.name)
-			f := simFigure{experiment: simFigure3, name: fmt.Sprintf("response, %s: checkpoint on %s, over kill", b.name, medium),
-				of: changeOf("checkpoint", medium, "kill", responseIn(b.name))}
+			r, _ := paper.GoogleDay().Response("checkpoint", "kill", medium, b)
+			f := simFigure{experiment: simFigure3, name: fmt.Sprintf("response, %s: checkpoint on %s, over kill", b, medium),
+				of: changeOf("checkpoint", medium, "kill", responseIn(b))}
 			out = append(out, f.asPublished(r.Change, inWords[r.Words]))
 		}
 	}
@@ -171,13 +169,13 @@ func adaptiveFigures() []simFigure {
 	var out []simFigure
 	for _, b := range simBands {
 		for _, medium := range dayMedia {
-			r, _ := paper.GoogleDay().Response("adaptive", "checkpoint", medium, b.name)
+			r, _ := paper.GoogleDay().Response("adaptive", "checkpoint", medium, b)
 			than := r.Against
 			if r.Change == 0 {
 				than = "kill"
 			}
-			f := simFigure{experiment: simFigure5, name: fmt.Sprintf("response, %s: adaptive on %s, over %s", b.name, medium, than),
-				of: changeOf("adaptive", medium, policy.Name(than), responseIn(b.name))}
+			f := simFigure{experiment: simFigure5, name: fmt.Sprintf("response, %s: adaptive on %s, over %s", b, medium, than),
+				of: changeOf("adaptive", medium, policy.Name(than), responseIn(b))}
 			out = append(out, f.asPublished(r.Change, inWords[r.Words]))
 		}
 	}
@@ -199,8 +197,8 @@ func costFigures() []simFigure {
 		out = append(out, waste, urgent)
 	}
 	for _, b := range simBands[:2] {
-		out = append(out, simFigure{experiment: simCost, name: fmt.Sprintf("response, %s: cost on ssd, over kill", b.name), change: true,
-			of: changeOf("cost", "ssd", "kill", responseIn(b.name)), expected: "not more", holds: isNotMore})
+		out = append(out, simFigure{experiment: simCost, name: fmt.Sprintf("response, %s: cost on ssd, over kill", b), change: true,
+			of: changeOf("cost", "ssd", "kill", responseIn(b)), expected: "not more", holds: isNotMore})
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func modelDay(seed uint64, name policy.Name, medium string, waste, energy float6
 		r.IO.Dumped, r.IO.Restored = 3e12, 2e12
 	}
 	for i, b := range simBands {
-		r.Bands = append(r.Bands, modelBand(b.name, 10, 200, responses[i]))
+		r.Bands = append(r.Bands, modelBand(b, 10, 200, responses[i]))
 	}
 	return r
 }

@@ -100,7 +100,7 @@ func (r *Results) dayTable(d aDay) *report.Table {
 			publishedCell(x), hours(x.Work.Wasted())}
 		row = append(row, changeCell(x, kill, joules))
 		for _, b := range simBands {
-			row = append(row, changeCell(x, kill, responseIn(b.name)))
+			row = append(row, changeCell(x, kill, responseIn(b)))
 		}
 		row = append(row, count(x.Counts.Preemptions()), count(x.Counts.Kills),
 			report.Num(float64(x.IO.Dumped+x.IO.Restored+x.IO.PagedOut+x.IO.PagedIn), report.UnitBytes))
