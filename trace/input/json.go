@@ -30,6 +30,20 @@ func Objects[T any](r io.Reader, most int, in string) iter.Seq2[Record[T], error
 	}
 }
 
+// Each does it with all Objects, which m counts.
+func Each[T any](m *Meter, r io.Reader, most int, in string, do func(*Record[T]) error) error {
+	for o, err := range Objects[T](r, most, in) {
+		if err != nil {
+			return err
+		}
+		m.Record()
+		if err := do(&o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Record is one object, and the line in which it ends.
 type Record[T any] struct {
 	Value T

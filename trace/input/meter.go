@@ -121,6 +121,32 @@ func (m *Meter) WithFile(name string, read func(r io.Reader) error) error {
 	})
 }
 
+// WithDirectory has all files below a directory of the system read whose names are
+// wanted, unpacked as by WithFile, in their order; what says which they are.
+func (m *Meter) WithDirectory(name string, wanted func(name string) bool, what string, read func(name string, r io.Reader) error) error {
+	dir := m.Below(name)
+	var files []string
+	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && wanted(p) {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("there are no files %s, with .gz or without", what)
+	}
+	if err != nil {
+		return fmt.Errorf("trace: %s: %w", name, err)
+	}
+	m.Expect(dir, files)
+	for _, f := range files {
+		if err := Open(dir, f, func(r io.Reader) error { return read(f, r) }); err != nil {
+			return fmt.Errorf("%s: %w", path.Join(name, f), err)
+		}
+	}
+	return nil
+}
+
 // Open opens a file, unpacks it if its name ends in .gz, and has it read.
 func Open(dir fs.FS, name string, read func(r io.Reader) error) error {
 	f, err := dir.Open(name)

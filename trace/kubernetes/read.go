@@ -2,10 +2,8 @@ package kubernetes
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -79,7 +77,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	case err != nil:
 		return a, fmt.Errorf("trace: %w", err)
 	case info.IsDir():
-		err = r.directory(m, name)
+		err = m.WithDirectory(name, isList, "*.json or *.jsonl", func(_ string, in io.Reader) error { return r.file(m, in) })
 	default:
 		err = m.WithFile(name, func(in io.Reader) error { return r.file(m, in) })
 	}
@@ -99,41 +97,13 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	return a, tasks.Pour(to)
 }
 
-func (r *reader) directory(m *input.Meter, name string) error {
-	dir := m.Below(name)
-	var files []string
-	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && slices.Contains([]string{".json", ".jsonl", ".ndjson"}, path.Ext(strings.TrimSuffix(p, ".gz"))) {
-			files = append(files, p)
-		}
-		return err
-	})
-	if err == nil && len(files) == 0 {
-		err = errors.New("there are no files *.json or *.jsonl, with .gz or without")
-	}
-	if err != nil {
-		return fmt.Errorf("trace: %s: %w", name, err)
-	}
-	m.Expect(dir, files)
-	for _, f := range files {
-		if err := input.Open(dir, f, func(in io.Reader) error { return r.file(m, in) }); err != nil {
-			return fmt.Errorf("%s: %w", path.Join(name, f), err)
-		}
-	}
-	return nil
+// isList reports whether a file has pods in it, by its name.
+func isList(name string) bool {
+	return slices.Contains([]string{".json", ".jsonl", ".ndjson"}, path.Ext(strings.TrimSuffix(name, ".gz")))
 }
 
 func (r *reader) file(m *input.Meter, in io.Reader) error {
-	for o, err := range input.Objects[pod](in, maxObject, "items") {
-		if err != nil {
-			return err
-		}
-		m.Record()
-		if err := r.pod(&o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return input.Each(m, in, maxObject, "items", r.pod)
 }
 
 // see returns a time and remembers the latest; zero for none.

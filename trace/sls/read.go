@@ -51,19 +51,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 		return a, err
 	}
 	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, names: workload.Unique{}}
-	err = m.WithFile(name, func(r io.Reader) error {
-		for j, err := range input.Objects[job](r, maxObject, "") {
-			if err != nil {
-				return err
-			}
-			m.Record()
-			if err := s.job(&j); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := m.WithFile(name, func(r io.Reader) error { return input.Each(m, r, maxObject, "", s.job) }); err != nil {
 		return a, err
 	}
 	a.NoteSome(workload.Noted{N: s.empty, Text: "jobs have no tasks: left out"})

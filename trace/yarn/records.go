@@ -1,10 +1,8 @@
 package yarn
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -93,7 +91,7 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 	case err != nil:
 		return a, fmt.Errorf("trace: %w", err)
 	case info.IsDir():
-		err = y.directory(m, name)
+		err = m.WithDirectory(name, func(file string) bool { return kindOf(file) != "" }, "*.json or *.log", func(file string, r io.Reader) error { return y.file(m, file, r) })
 	case kindOf(name) == "":
 		return a, fmt.Errorf("trace: %s: want a file that ends in .json or .log (or .log.1 and so on), with .gz or without", name)
 	default:
@@ -106,31 +104,6 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 		return a, fmt.Errorf("trace: %s: there are no applications and no containers in it", name)
 	}
 	return a, y.tasks(&o, part.Tasks, to, &a)
-}
-
-func (y *records) directory(m *input.Meter, name string) error {
-	dir := m.Below(name)
-	var files []string
-	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && kindOf(p) != "" {
-			files = append(files, p)
-		}
-		return err
-	})
-	if err == nil && len(files) == 0 {
-		err = errors.New("there are no files *.json or *.log, with .gz or without")
-	}
-	if err != nil {
-		return fmt.Errorf("trace: %s: %w", name, err)
-	}
-	m.Expect(dir, files)
-	for _, f := range files {
-		err := input.Open(dir, f, func(r io.Reader) error { return y.file(m, f, r) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", path.Join(name, f), err)
-		}
-	}
-	return nil
 }
 
 func (y *records) file(m *input.Meter, name string, r io.Reader) error {
