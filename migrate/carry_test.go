@@ -215,7 +215,7 @@ func TestCarry(t *testing.T) {
 	// All is there and the same: nothing is to be done, and nothing to be undone.
 	again, err := unpackAll(t, claim, roots...)
 	if err != nil || len(again.made) != 0 {
-		t.Errorf("again: made %q, %v", again.made, err)
+		t.Errorf("again: made %v, %v", again.made, err)
 	}
 	if err := u.undo(); err != nil {
 		t.Fatal(err)

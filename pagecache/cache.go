@@ -55,7 +55,7 @@ func (c *cache) Method() (Method, string) { return c.method, c.why }
 // Resident implements Cache.
 func (c *cache) Resident(f *os.File, r Range) (int64, error) {
 	var n int64
-	err := withFD(f, func(fd int) error {
+	err := linux.Control(f, func(fd int) error {
 		_, fileSize, err := regular(fd)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func residentBytes(cached cachedFunc, fd int, r Range) (int64, error) {
 
 // Evict implements Cache.
 func (c *cache) Evict(f *os.File, r Range) error {
-	err := withFD(f, func(fd int) error {
+	err := linux.Control(f, func(fd int) error {
 		_, fileSize, err := regular(fd)
 		if err != nil {
 			return err
@@ -193,23 +193,10 @@ func (c *cache) Close() error {
 	return errors.Join(errs...)
 }
 
-// withFD calls do with the descriptor of f, which stays open meanwhile.
-func withFD(f *os.File, do func(fd int) error) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := conn.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
-}
-
 // duplicate makes a descriptor of our own.
 func duplicate(f *os.File) (int, error) {
 	fd := -1
-	err := withFD(f, func(theirs int) (err error) {
+	err := linux.Control(f, func(theirs int) (err error) {
 		fd, err = unix.FcntlInt(uintptr(theirs), unix.F_DUPFD_CLOEXEC, 0)
 		return os.NewSyscallError("fcntl", err)
 	})

@@ -43,16 +43,10 @@ func (e *Engine) open(r *request, file int) (*opened, error) {
 
 func identify(f *os.File) (identity, error) {
 	var st unix.Stat_t
-	var serr error
-	conn, err := f.SyscallConn()
-	if err == nil {
-		err = conn.Control(func(fd uintptr) { serr = unix.Fstat(int(fd), &st) })
-	}
+	err := linux.Control(f, func(fd int) error { return os.NewSyscallError("fstat", unix.Fstat(fd, &st)) })
 	switch {
 	case err != nil:
 		return identity{}, err
-	case serr != nil:
-		return identity{}, os.NewSyscallError("fstat", serr)
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return identity{}, fileset.ErrNotRegular
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -79,7 +78,7 @@ func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do fun
 			}
 			continue
 		}
-		if err := a.told(r.task, tell); err != nil {
+		if err := a.answer(r.task, cli.OneLine(tell(r.task))); err != nil {
 			return err
 		}
 	}
@@ -87,14 +86,6 @@ func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do fun
 		return cli.Exit(first, nil)
 	}
 	return nil
-}
-
-func (a taskVerbs) told(task *wire.Task, tell func(*wire.Task) string) error {
-	if a.format == cli.FormatJSON {
-		return writeMessage(a.out, task)
-	}
-	_, err := fmt.Fprintln(a.out, cli.OneLine(tell(task)))
-	return err
 }
 
 // tellState is "ID STATE".

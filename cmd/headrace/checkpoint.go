@@ -35,7 +35,7 @@ is durable. If anything goes wrong, the task runs on.`,
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "the `STORE` to write to (default: the daemon chooses)")
-	if err := cmd.RegisterFlagCompletionFunc("store", a.completeStores); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("store", a.complete(completeStores)); err != nil {
 		panic(err) // the flag is defined one line above
 	}
 	return cmd
@@ -49,20 +49,10 @@ func tellCheckpoint(t *wire.Task) string {
 	return fmt.Sprintf("%s: %s written to %s in %s", tellState(t), report.Bytes(c.StoredBytes), c.Store, report.Seconds(c.DumpSeconds))
 }
 
-func (a taskVerbs) completeStores(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	d, err := a.daemon()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+func completeStores(ctx context.Context, d *daemon, _ []string) (names []cobra.Completion, err error) {
 	info, err := d.node.Info(ctx, &wire.InfoRequest{})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []cobra.Completion
-	for _, s := range info.Stores {
+	for _, s := range info.GetStores() {
 		names = append(names, cobra.CompletionWithDesc(s.Name, cli.OneLine(s.Dir)))
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, err
 }

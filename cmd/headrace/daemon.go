@@ -103,25 +103,30 @@ func notEnded(t *wire.Task) bool { return !ended(t) }
 
 const completionTime = 2 * time.Second
 
-// completeTasks offers the ids of the tasks that want accepts.
-func (a taskVerbs) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// complete offers what ask gets from the daemon, in that order: nothing if it does not
+// answer in time.
+func (a *app) complete(ask func(ctx context.Context, d *daemon, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) (offer []cobra.Completion, _ cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
-		d, err := a.daemon()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		if d, err := a.daemon(); err == nil {
+			if offer, err = ask(ctx, d, args); err != nil {
+				offer = nil
+			}
 		}
+		return offer, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// completeTasks offers the ids of the tasks that want accepts.
+func (a taskVerbs) completeTasks(want func(*wire.Task) bool) cobra.CompletionFunc {
+	return a.complete(func(ctx context.Context, d *daemon, args []string) (ids []cobra.Completion, err error) {
 		list, err := d.List(ctx, &wire.ListRequest{All: true})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var ids []cobra.Completion
-		for _, t := range list.Tasks {
+		for _, t := range list.GetTasks() {
 			if want(t) && !slices.Contains(args, t.Id) {
 				ids = append(ids, cobra.CompletionWithDesc(t.Id, cli.OneLine(t.Name+" "+convert.StateName(t))))
 			}
 		}
-		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
+		return ids, err
+	})
 }

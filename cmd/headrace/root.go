@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
 	"headrace/report"
@@ -104,6 +105,16 @@ func movedVerb(name string) *cobra.Command {
 // say writes one line for the person; it is not a result.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.err, "headrace: %s\n", cli.OneLine(fmt.Sprintf(format, args...)))
+}
+
+// answer writes what the daemon has answered: the message for programs, the line for
+// people.
+func (a *app) answer(m proto.Message, line string) error {
+	if a.format == cli.FormatJSON {
+		return writeMessage(a.out, m)
+	}
+	_, err := fmt.Fprintln(a.out, line)
+	return err
 }
 
 // table writes a table for where standard output goes.

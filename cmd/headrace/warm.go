@@ -71,7 +71,7 @@ ended. headrace cluster jobs lists these.`,
 	flags.Var(&f.budget, "budget", "keep at most this much for this request (default: as much as the daemon's budget allows)")
 	flags.StringVar(&f.job, "job", "", "keep it until the tasks of this `JOB` have ended")
 	patienceFlag(cmd, &f.patience)
-	if err := cmd.RegisterFlagCompletionFunc("id", a.completeRequests); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("id", a.complete(a.completeRequests)); err != nil {
 		panic(err) // the flag is not there: a mistake in this program
 	}
 	return cmd
@@ -147,12 +147,7 @@ func (a fileVerbs) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths [
 		}
 		return a.warmWait(ctx, d, status.Id, f.patience)
 	}
-	if a.format == cli.FormatJSON {
-		err = writeMessage(a.out, status)
-	} else {
-		_, err = fmt.Fprintln(a.out, warmPlan(status))
-	}
-	if err != nil {
+	if err := a.answer(status, warmPlan(status)); err != nil {
 		return err
 	}
 	return a.warmProblems(status)
@@ -193,12 +188,7 @@ func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience 
 	if err != nil {
 		return err
 	}
-	if a.format == cli.FormatJSON {
-		err = writeMessage(a.out, status)
-	} else {
-		_, err = fmt.Fprintln(a.out, warmResult(status))
-	}
-	if err != nil {
+	if err := a.answer(status, warmResult(status)); err != nil {
 		return err
 	}
 	return a.warmProblems(status)
@@ -311,12 +301,7 @@ func (a fileVerbs) evict(ctx context.Context, d *daemon, req *wire.EvictRequest)
 	if err != nil {
 		return err
 	}
-	if a.format == cli.FormatJSON {
-		err = writeMessage(a.out, resp)
-	} else {
-		_, err = fmt.Fprintln(a.out, evicted(resp, len(req.Paths) > 0))
-	}
-	if err != nil {
+	if err := a.answer(resp, evicted(resp, len(req.Paths) > 0)); err != nil {
 		return err
 	}
 	a.pathProblems(resp.Failures, int64(resp.Failed))
@@ -388,21 +373,10 @@ func requestsTable(requests []*wire.WarmStatus) *report.Table {
 }
 
 // completeRequests offers the ids of requests.
-func (a fileVerbs) completeRequests(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	d, err := a.daemon()
-	if err != nil {
-		return nil, directive
-	}
+func (a fileVerbs) completeRequests(ctx context.Context, d *daemon, _ []string) (ids []cobra.Completion, err error) {
 	list, err := d.data.ListWarm(ctx, &wire.ListWarmRequest{})
-	if err != nil {
-		return nil, directive
-	}
-	var ids []cobra.Completion
-	for _, r := range list.Requests {
+	for _, r := range list.GetRequests() {
 		ids = append(ids, cobra.CompletionWithDesc(r.Id, cli.OneLine(r.State+" "+strings.Join(r.Paths, " "))))
 	}
-	return ids, directive
+	return ids, err
 }

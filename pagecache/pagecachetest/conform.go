@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/pagecache"
 )
 
@@ -83,7 +84,7 @@ func (t *trial) file(size int64) *os.File {
 			t.Fatal(err)
 		}
 	}
-	err = withFD(f, func(fd int) error {
+	err = linux.Control(f, func(fd int) error {
 		return errors.Join(unix.Fsync(fd), unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM), unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED))
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/pagecache"
 )
 
@@ -251,7 +252,7 @@ func check(r pagecache.Range) error {
 
 // stat looks at a regular file.
 func stat(f *os.File) (st unix.Stat_t, err error) {
-	err = withFD(f, func(fd int) error {
+	err = linux.Control(f, func(fd int) error {
 		if err := unix.Fstat(fd, &st); err != nil {
 			return err
 		}
@@ -267,7 +268,7 @@ func stat(f *os.File) (st unix.Stat_t, err error) {
 }
 
 func duplicate(f *os.File) (own *os.File, err error) {
-	err = withFD(f, func(theirs int) error {
+	err = linux.Control(f, func(theirs int) error {
 		fd, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD_CLOEXEC, 0)
 		if err == nil {
 			own = os.NewFile(uintptr(fd), f.Name())
@@ -275,16 +276,4 @@ func duplicate(f *os.File) (own *os.File, err error) {
 		return os.NewSyscallError("fcntl", err)
 	})
 	return own, err
-}
-
-func withFD(f *os.File, do func(fd int) error) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := conn.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/pagecache"
 )
 
@@ -114,7 +115,7 @@ func (m *Memory) reserve(f *os.File, r pagecache.Range) (*pinned, func(context.C
 }
 
 func readable(f *os.File) error {
-	return withFD(f, func(fd int) error {
+	return linux.Control(f, func(fd int) error {
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 		if err == nil && (flags&(unix.O_DIRECT|unix.O_PATH) != 0 || flags&unix.O_ACCMODE == unix.O_WRONLY) {
 			err = pagecache.ErrNotCached

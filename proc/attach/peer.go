@@ -47,14 +47,12 @@ var resourceNames = [...]string{
 // peerOf finds out who is at the other end.
 func peerOf(conn *net.UnixConn) (Peer, error) {
 	var p Peer
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return p, err
-	}
 	cred, credErr := linux.PeerCredentials(conn)
-	var groupsErr error
-	err = raw.Control(func(fd uintptr) { p.Groups, groupsErr = peerGroups(fd) })
-	if err := errors.Join(err, credErr, groupsErr); err != nil {
+	groupsErr := linux.Control(conn, func(fd int) (err error) {
+		p.Groups, err = peerGroups(uintptr(fd))
+		return err
+	})
+	if err := errors.Join(credErr, groupsErr); err != nil {
 		return p, fmt.Errorf("find out who is calling: %w", err)
 	}
 	p.PID, p.UID, p.GID = int(cred.Pid), cred.Uid, cred.Gid

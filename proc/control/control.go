@@ -94,15 +94,7 @@ func (c *Client) withPeer(use func(pidfd int) error) error {
 	if c.peer == nil {
 		return errors.New("the supervisor's process cannot be found")
 	}
-	raw, err := c.peer.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var useErr error
-	if err := raw.Control(func(fd uintptr) { useErr = use(int(fd)) }); err != nil {
-		return err
-	}
-	return useErr
+	return linux.Control(c.peer, use)
 }
 
 func (c *Client) read() {
