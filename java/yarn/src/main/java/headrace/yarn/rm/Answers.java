@@ -31,7 +31,7 @@ final class Answers {
 
     /** All of that has happened. */
     synchronized void settled(ContainerId id) {
-        long now = Keeper.clock();
+        long now = Reconciler.clock();
         ours.values().removeIf(until -> until < now);
         ours.computeIfPresent(id, (key, until) -> now + HEARTBEAT_MS);
     }

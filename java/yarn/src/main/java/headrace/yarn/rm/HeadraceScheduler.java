@@ -36,8 +36,8 @@ import org.slf4j.LoggerFactory;
 public class HeadraceScheduler extends CapacityScheduler {
     private static final Logger LOG = LoggerFactory.getLogger(HeadraceScheduler.class);
 
-    private final Ledger ledger = new Ledger(this);
-    private final Plugin plugin = new Plugin(this, ledger);
+    private final SchedulerBooks books = new SchedulerBooks(this);
+    private final Plugin plugin = new Plugin(this, books);
 
     @Override
     public void serviceInit(Configuration conf) throws Exception {
@@ -85,14 +85,14 @@ public class HeadraceScheduler extends CapacityScheduler {
             ContainerUpdates updates) {
         Allocation allocation =
             super.allocate(attempt, ask, requests, release, blacklistAdditions, blacklistRemovals, updates);
-        return guarded(() -> ledger.answers().scrub(attempt, allocation), allocation);
+        return guarded(() -> books.answers().scrub(attempt, allocation), allocation);
     }
 
     @Override
     @SuppressWarnings({"rawtypes", "unchecked"})
     public boolean tryCommit(Resource cluster, ResourceCommitRequest proposal, boolean updatePending) {
         ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = proposal;
-        if (!guarded(() -> ledger.refuses(request), false)) {
+        if (!guarded(() -> books.refuses(request), false)) {
             return super.tryCommit(cluster, proposal, updatePending);
         }
         if (!request.getContainersToAllocate().isEmpty()) {
@@ -106,14 +106,14 @@ public class HeadraceScheduler extends CapacityScheduler {
     public void handle(SchedulerEvent event) {
         if (event instanceof NodeRemovedSchedulerEvent removed) {
             exclusively(() -> {
-                guarded(() -> ledger.reveal(removed.getRemovedRMNode().getNodeID()), 0);
+                guarded(() -> books.reveal(removed.getRemovedRMNode().getNodeID()), 0);
                 super.handle(event);
                 return null;
             });
             return;
         }
         if (plugin.active() && event instanceof ReleaseContainerEvent release
-                && guarded(() -> ledger.discards(release.getContainer()), false)) {
+                && guarded(() -> books.discards(release.getContainer()), false)) {
             return;
         }
         super.handle(event);
@@ -154,7 +154,7 @@ public class HeadraceScheduler extends CapacityScheduler {
     public String moveApplication(ApplicationId application, String queue) throws YarnException {
         writeLock.lock();
         try {
-            return ledger.move(application, () -> super.moveApplication(application, queue));
+            return books.move(application, () -> super.moveApplication(application, queue));
         } finally {
             writeLock.unlock();
         }
@@ -172,7 +172,7 @@ public class HeadraceScheduler extends CapacityScheduler {
 
     /** The containers that {@link HeadracePreemptionPolicy} must not choose, because they use nothing. */
     Set<ContainerId> demoted() {
-        return ledger.demoted();
+        return books.demoted();
     }
 
     /** Whether {@link HeadracePreemptionPolicy} must not choose a container although it uses resources. */
@@ -198,8 +198,8 @@ public class HeadraceScheduler extends CapacityScheduler {
         handleContainerUpdates(attempt, updates);
     }
 
-    Pace pace() {
-        return Pace.STANDARD;
+    Timing timing() {
+        return Timing.STANDARD;
     }
 
     /** For tests. */

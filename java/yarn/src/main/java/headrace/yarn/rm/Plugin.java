@@ -30,18 +30,18 @@ final class Plugin {
         Set.of(RMContainerState.ALLOCATED, RMContainerState.ACQUIRED, RMContainerState.RUNNING);
 
     private final HeadraceScheduler scheduler;
-    private final Ledger ledger;
+    private final SchedulerBooks books;
     private final List<Thread> threads = new ArrayList<>();
     // Interrupts alone do not do: YARN's dispatcher swallows them.
     private final AtomicBoolean stopping = new AtomicBoolean();
     private Settings settings;
     private volatile Victims victims;
-    private volatile Keeper keeper;
+    private volatile Reconciler reconciler;
     private volatile SparedMasters masters;
 
-    Plugin(HeadraceScheduler scheduler, Ledger ledger) {
+    Plugin(HeadraceScheduler scheduler, SchedulerBooks books) {
         this.scheduler = scheduler;
-        this.ledger = ledger;
+        this.books = books;
     }
 
     void init(Configuration conf) {
@@ -69,16 +69,16 @@ final class Plugin {
     }
 
     private void startThreads() {
-        Pace pace = scheduler.pace();
+        Timing timing = scheduler.timing();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
-        Keeper newKeeper = new Keeper(scheduler, ledger, manager, settings.elsewhere(), pace, stopping);
-        Victims newVictims = new Victims(manager, scheduler, settings, pace, newKeeper, stopping);
+        Reconciler newReconciler = new Reconciler(scheduler, books, manager, settings.elsewhere(), timing, stopping);
+        Victims newVictims = new Victims(manager, scheduler, settings, timing, newReconciler, stopping);
         run("headrace-victims", newVictims);
         if (active()) {
-            run("headrace-keeper", newKeeper);
-            run("headrace-watch", new Watch(manager, pace, Keeper::clock, newKeeper::tell, stopping, this::applications));
-            masters = new SparedMasters(pace.spare());
-            keeper = newKeeper;
+            run("headrace-reconciler", newReconciler);
+            run("headrace-watch", new Watch(manager, timing, Reconciler::clock, newReconciler::tell, stopping, this::applications));
+            masters = new SparedMasters(timing.spare());
+            reconciler = newReconciler;
         }
         victims = newVictims;
         LOG.info("Preemption asks the manager at {}, mode {}", settings.manager(), settings.mode());
@@ -88,7 +88,7 @@ final class Plugin {
         Map<String, ManagerClient.Application> applications = new HashMap<>();
         scheduler.getRMContext().getRMApps().values().stream().filter(app -> app.getState() == RMAppState.RUNNING)
             .forEach(app -> applications.put(app.getApplicationId().toString(),
-                new ManagerClient.Application(app.getQueue(), Room.onOurScale(app.getApplicationPriority()))));
+                new ManagerClient.Application(app.getQueue(), Headroom.onOurScale(app.getApplicationPriority()))));
         return applications;
     }
 
@@ -102,7 +102,7 @@ final class Plugin {
 
     void stop() throws InterruptedException {
         victims = null;
-        keeper = null;
+        reconciler = null;
         stopping.set(true);
         threads.forEach(Thread::interrupt);
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_MS);
@@ -128,17 +128,17 @@ final class Plugin {
             to.offer(id, stock);
             return false;
         }
-        Keeper by = keeper;
+        Reconciler by = reconciler;
         if (by == null) {
             return false; // stopping
         }
         if (by.keeps(id)) {
             return true; // gives way already
         }
-        if (ledger.vanishes(container)) {
+        if (books.vanishes(container)) {
             return true;
         }
-        if (container.isAMContainer() && ledger.putsAside(id.getApplicationAttemptId()) && masters.spares(id, Keeper.clock())) {
+        if (container.isAMContainer() && books.putsAside(id.getApplicationAttemptId()) && masters.spares(id, Reconciler.clock())) {
             LOG.info("{} is left alone for a while: it is the master of containers that are put aside", id);
             by.left(id);
             return true;
@@ -156,7 +156,7 @@ final class Plugin {
     private String unsuitable(RMContainer container) {
         return !BEGINS_OR_RUNS.contains(container.getState()) ? "it is " + container.getState()
             : container.getExecutionType() != ExecutionType.GUARANTEED ? "it is opportunistic"
-            : ledger.ineligible(container);
+            : books.ineligible(container);
     }
 
     /**
@@ -174,18 +174,18 @@ final class Plugin {
     /** @see HeadraceScheduler#passesOver */
     boolean passesOver(ContainerId id) {
         SparedMasters spared = masters;
-        return spared != null && spared.passes(id, Keeper.clock());
+        return spared != null && spared.passes(id, Reconciler.clock());
     }
 
     /** @see HeadraceScheduler#reconsiders */
     boolean reconsiders(ContainerId id) {
-        Keeper by = keeper;
+        Reconciler by = reconciler;
         return by != null && by.reconsiders(id);
     }
 
     /** For tests: where a container is, or null. */
     Suspension.Phase phase(ContainerId id) {
-        Keeper by = keeper;
+        Reconciler by = reconciler;
         return by == null ? null : by.phase(id);
     }
 }

@@ -15,13 +15,13 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Has containers released that have waited for room on their own machine while there is some on another (delay
- * scheduling: os-assisted-preemption, V.A). The manager decides whether that is sooner. Called by the keeper's thread.
+ * scheduling: os-assisted-preemption, V.A). The manager decides whether that is sooner. Called by the reconciler's thread.
  */
 final class Releases {
     private final HeadraceScheduler scheduler;
     private final ManagerClient manager;
     private final Settings.Elsewhere elsewhere;
-    private final Pace pace;
+    private final Timing timing;
     private final ExecutorService caller = Executors.newSingleThreadExecutor(work -> {
         Thread thread = new Thread(work, "headrace-releases");
         thread.setDaemon(true);
@@ -30,11 +30,11 @@ final class Releases {
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Releases.class),
         "Containers wait for room on their own machine");
 
-    Releases(HeadraceScheduler scheduler, ManagerClient manager, Settings.Elsewhere elsewhere, Pace pace) {
+    Releases(HeadraceScheduler scheduler, ManagerClient manager, Settings.Elsewhere elsewhere, Timing timing) {
         this.scheduler = scheduler;
         this.manager = manager;
         this.elsewhere = elsewhere;
-        this.pace = pace;
+        this.timing = timing;
     }
 
     /** Returns at once. What comes of it is told by the manager: the container is archived, or is not. */
@@ -44,7 +44,7 @@ final class Releases {
             || !asksAgain(container) || !roomElsewhere(container)) {
             return;
         }
-        s.releaseMs = now + 2 * pace.retry();
+        s.releaseMs = now + 2 * timing.retry();
         try {
             caller.execute(() -> call(s.id, waited / 1000.0));
         } catch (RejectedExecutionException e) {

@@ -10,7 +10,7 @@ import org.slf4j.LoggerFactory;
 /** Tells the manager which containers go on. */
 final class Resumes {
     private final ManagerClient manager;
-    private final Pace pace;
+    private final Timing timing;
     private final ExecutorService caller = Executors.newSingleThreadExecutor(work -> {
         Thread thread = new Thread(work, "headrace-resumes");
         thread.setDaemon(true);
@@ -19,9 +19,9 @@ final class Resumes {
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Resumes.class),
         "A container cannot be told to go on");
 
-    Resumes(ManagerClient manager, Pace pace) {
+    Resumes(ManagerClient manager, Timing timing) {
         this.manager = manager;
-        this.pace = pace;
+        this.timing = timing;
     }
 
     /** Returns at once. The result is in the suspension: delivered, or when to try again. */
@@ -40,14 +40,14 @@ final class Resumes {
     private void call(Suspension s) {
         try {
             manager.resume(s.id.toString());
-            s.deliveredMs = Keeper.clock();
+            s.deliveredMs = Reconciler.clock();
             s.undeliveredMs = 0;
             s.delivered = true;
             warnings.works();
         } catch (IOException | RuntimeException e) {
-            long now = Keeper.clock();
+            long now = Reconciler.clock();
             s.undeliveredMs = s.undeliveredMs == 0 ? now : s.undeliveredMs;
-            s.notBeforeMs = now + pace.retry();
+            s.notBeforeMs = now + timing.retry();
             if (!Thread.currentThread().isInterrupted()) {
                 warnings.fails(e.getMessage());
             }

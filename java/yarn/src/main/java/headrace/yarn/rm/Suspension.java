@@ -2,7 +2,7 @@ package headrace.yarn.rm;
 
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
-/** Where one container is between its suspension and its resume. Changed by the thread of the {@link Keeper} only. */
+/** Where one container is between its suspension and its resume. Changed by the thread of the {@link Reconciler} only. */
 final class Suspension {
     enum Phase {
         /** The manager has ordered it to be put aside; it has its resources until that is done. */

@@ -36,7 +36,7 @@ final class Victims implements Runnable {
     private final ManagerClient manager;
     private final HeadraceScheduler scheduler;
     private final Settings settings;
-    private final Pace pace;
+    private final Timing timing;
     private final Outcome outcome;
     private final AtomicBoolean stopping;
     private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
@@ -44,11 +44,11 @@ final class Victims implements Runnable {
     private final Warnings warnings;
     private boolean patient;
 
-    Victims(ManagerClient manager, HeadraceScheduler scheduler, Settings settings, Pace pace, Outcome outcome, AtomicBoolean stopping) {
+    Victims(ManagerClient manager, HeadraceScheduler scheduler, Settings settings, Timing timing, Outcome outcome, AtomicBoolean stopping) {
         this.manager = manager;
         this.scheduler = scheduler;
         this.settings = settings;
-        this.pace = pace;
+        this.timing = timing;
         this.outcome = outcome;
         this.stopping = stopping;
         boolean kill = settings.fallback() == Settings.Fallback.KILL;
@@ -89,13 +89,13 @@ final class Victims implements Runnable {
 
     private int claim(ContainerId id) {
         RMContainer container = scheduler.getRMContainer(id);
-        return container == null ? 0 : Room.claim(container, scheduler);
+        return container == null ? 0 : Headroom.claim(container, scheduler);
     }
 
     private List<Victim> gather() throws InterruptedException {
         List<Victim> batch = new ArrayList<>();
         batch.add(waiting.take());
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pace.gather());
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timing.gather());
         Victim next;
         while ((next = waiting.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) != null) {
             batch.add(next);

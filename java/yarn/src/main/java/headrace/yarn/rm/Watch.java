@@ -18,9 +18,9 @@ final class Watch implements Runnable {
     private static final long LEAST_DISTANCE_MS = 20;
 
     private final ManagerClient manager;
-    private final Pace pace;
+    private final Timing timing;
     private final LongSupplier clock;
-    private final Consumer<Told> listener;
+    private final Consumer<ManagerState> listener;
     private final AtomicBoolean stopping;
     private final Supplier<Map<String, ManagerClient.Application>> applications;
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
@@ -31,10 +31,10 @@ final class Watch implements Runnable {
     private Map<String, ManagerClient.Application> toldApplications = Map.of();
 
     /** @param applications all that run */
-    Watch(ManagerClient manager, Pace pace, LongSupplier clock, Consumer<Told> listener,
+    Watch(ManagerClient manager, Timing timing, LongSupplier clock, Consumer<ManagerState> listener,
             AtomicBoolean stopping, Supplier<Map<String, ManagerClient.Application>> applications) {
         this.manager = manager;
-        this.pace = pace;
+        this.timing = timing;
         this.clock = clock;
         this.listener = listener;
         this.stopping = stopping;
@@ -48,8 +48,8 @@ final class Watch implements Runnable {
             long asked = clock.getAsLong();
             boolean answered = ask();
             asOf = answered ? asked : asOf;
-            listener.accept(new Told(containers, asOf, answered));
-            pause(answered ? LEAST_DISTANCE_MS : pace.retry());
+            listener.accept(new ManagerState(containers, asOf, answered));
+            pause(answered ? LEAST_DISTANCE_MS : timing.retry());
         }
     }
 
@@ -57,7 +57,7 @@ final class Watch implements Runnable {
         try {
             Map<String, ManagerClient.Application> now = applications.get();
             boolean news = version == 0 || !now.equals(toldApplications);
-            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(pace.poll()), news ? now : null);
+            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(timing.poll()), news ? now : null);
             toldApplications = now;
             if (version == 0 || answer.version() != version) {
                 Map<ContainerId, RemoteContainer> all = new HashMap<>();

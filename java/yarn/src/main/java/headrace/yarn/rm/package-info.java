@@ -4,8 +4,8 @@
  * <p>YARN chooses the victims ({@link headrace.yarn.rm.HeadracePreemptionPolicy}); the manager says how each of them
  * gives way and has it done ({@link headrace.yarn.rm.Victims}); what it then says that the containers are doing
  * ({@link headrace.yarn.rm.Watch}) is the truth that the ResourceManager is brought in line with
- * ({@link headrace.yarn.rm.Keeper}). Resources are freed and taken again in the scheduler's books only
- * ({@link headrace.yarn.rm.Ledger}): for the NodeManager, and for the application master, the container just runs.
+ * ({@link headrace.yarn.rm.Reconciler}). Resources are freed and taken again in the scheduler's books only
+ * ({@link headrace.yarn.rm.SchedulerBooks}): for the NodeManager, and for the application master, the container just runs.
  *
  * <p>One container in the ResourceManager, with the execution type that the scheduler has for it:
  *
@@ -43,7 +43,7 @@
  * {@code yarn.resourcemanager.monitor.capacity.preemption.select_based_on_reserved_containers}.
  *
  * <p>Threads: the dispatcher and those of the scheduler only put victims into a queue and look things up. The manager is
- * called by threads of the plug-in, without a lock. Changes in the scheduler are made by the keeper's thread under the
+ * called by threads of the plug-in, without a lock. Changes in the scheduler are made by the reconciler's thread under the
  * scheduler's write lock.
  *
  * <p>Never suspended: application masters, and containers in a partition that their queue only borrows.

@@ -8,7 +8,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCo
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
-    static final Pace HURRIED = new Pace(10, 20, 500, 50, 60, 500, 300, 600, 500, 500, 50, 3000);
+    static final Timing HURRIED = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 500, 500, 50, 3000);
 
     /** Whether YARN's preemption chooses what carries resources to a container as soon as it is there. */
     volatile boolean choosesCarriers;
@@ -36,7 +36,7 @@ public class TestScheduler extends HeadraceScheduler {
     }
 
     @Override
-    Pace pace() {
+    Timing timing() {
         return HURRIED;
     }
 }

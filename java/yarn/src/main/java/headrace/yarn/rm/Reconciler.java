@@ -18,14 +18,14 @@ import org.slf4j.LoggerFactory;
  * Brings the ResourceManager in line with what the manager says that the containers are doing, and has those that are
  * put aside go on when there is room. What the manager says is the truth: there is nothing to recover after a restart.
  */
-final class Keeper implements Runnable, Victims.Outcome {
-    private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
+final class Reconciler implements Runnable, Victims.Outcome {
+    private static final Logger LOG = LoggerFactory.getLogger(Reconciler.class);
     private static final int RESUMES = 5;
     private static final int MOST_DOUBLINGS = 2;
 
     private final HeadraceScheduler scheduler;
-    private final Ledger ledger;
-    private final Pace pace;
+    private final SchedulerBooks books;
+    private final Timing timing;
     private final AtomicBoolean stopping;
     private final Resumes resumes;
     private final Releases releases;
@@ -34,17 +34,17 @@ final class Keeper implements Runnable, Victims.Outcome {
     // Put aside by a person although they keep their resources; said once of each.
     private final Set<ContainerId> unsuitable = ConcurrentHashMap.newKeySet();
     private final Object news = new Object();
-    private volatile Told told = Told.NOTHING;
-    private Told seen = Told.NOTHING;
+    private volatile ManagerState told = ManagerState.NOTHING;
+    private ManagerState seen = ManagerState.NOTHING;
 
-    Keeper(HeadraceScheduler scheduler, Ledger ledger, ManagerClient manager, Settings.Elsewhere elsewhere, Pace pace,
+    Reconciler(HeadraceScheduler scheduler, SchedulerBooks books, ManagerClient manager, Settings.Elsewhere elsewhere, Timing timing,
             AtomicBoolean stopping) {
         this.scheduler = scheduler;
-        this.ledger = ledger;
-        this.pace = pace;
+        this.books = books;
+        this.timing = timing;
         this.stopping = stopping;
-        this.resumes = new Resumes(manager, pace);
-        this.releases = new Releases(scheduler, manager, elsewhere, pace);
+        this.resumes = new Resumes(manager, timing);
+        this.releases = new Releases(scheduler, manager, elsewhere, timing);
     }
 
     /** Milliseconds that only go forward. */
@@ -67,7 +67,7 @@ final class Keeper implements Runnable, Victims.Outcome {
         return suspension == null ? null : suspension.phase;
     }
 
-    void tell(Told news) {
+    void tell(ManagerState news) {
         synchronized (this.news) {
             told = news;
             this.news.notifyAll();
@@ -97,7 +97,7 @@ final class Keeper implements Runnable, Victims.Outcome {
             while (!stopping.get()) {
                 synchronized (news) {
                     if (told == seen) {
-                        news.wait(pace.tick());
+                        news.wait(timing.tick());
                     }
                     seen = told;
                 }
@@ -111,7 +111,7 @@ final class Keeper implements Runnable, Victims.Outcome {
         }
     }
 
-    private void round(Told seen, long now) {
+    private void round(ManagerState seen, long now) {
         for (RemoteContainer remote : seen.containers().values()) {
             guarded(remote.id(), () -> settle(remote, seen.asOfMs(), now));
         }
@@ -121,9 +121,9 @@ final class Keeper implements Runnable, Victims.Outcome {
         if (seen.reachable()) {
             candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
         }
-        ledger.refund(now);
-        reconsidered.removeIf(ledger::gone);
-        unsuitable.removeIf(ledger::gone);
+        books.refund(now);
+        reconsidered.removeIf(books::gone);
+        unsuitable.removeIf(books::gone);
     }
 
     private static void guarded(ContainerId id, Runnable work) {
@@ -192,26 +192,26 @@ final class Keeper implements Runnable, Victims.Outcome {
         if (s.failures >= RESUMES) {
             LOG.warn("{} is killed, because it cannot go on", s.id);
             suspensions.remove(s.id);
-            ledger.kill(s.id);
+            books.kill(s.id);
             return;
         }
         s.delivered = false;
         s.seenBusy = false;
-        long pause = pace.again() << s.failures - 1;
+        long pause = timing.again() << s.failures - 1;
         s.notBeforeMs = now + pause;
         park(remote, s, now);
         s.notBeforeMs = Math.max(s.notBeforeMs, now + pause);
     }
 
     private void park(RemoteContainer remote, Suspension known, long now) {
-        switch (ledger.demote(remote.id(), now)) {
+        switch (books.demote(remote.id(), now)) {
             case DONE -> {
                 Suspension s = known == null ? new Suspension(remote.id(), Phase.PARKED, now) : known;
-                boolean soon = s.resumedMs != 0 && now - s.resumedMs < pace.soon();
+                boolean soon = s.resumedMs != 0 && now - s.resumedMs < timing.soon();
                 s.rounds = soon ? Math.min(s.rounds + 1, MOST_DOUBLINGS) : 0;
                 s.enter(Phase.PARKED, now);
                 s.asideMs = s.asideMs == 0 ? now : s.asideMs;
-                s.notBeforeMs = now + (pace.parked() << s.rounds);
+                s.notBeforeMs = now + (timing.parked() << s.rounds);
                 suspensions.put(remote.id(), s);
                 reconsidered.add(remote.id());
                 LOG.info("{} is {}: its resources are free", remote.id(), remote.state());
@@ -231,8 +231,8 @@ final class Keeper implements Runnable, Victims.Outcome {
     private void release(Suspension s) {
         LOG.info("{} is given up here, to go on elsewhere", s.id);
         suspensions.remove(s.id);
-        ledger.release(s.id);
-        ledger.forget(s.id);
+        books.release(s.id);
+        books.forget(s.id);
     }
 
     private void fail(Suspension s, String reason) {
@@ -242,10 +242,10 @@ final class Keeper implements Runnable, Victims.Outcome {
     }
 
     /** What follows from what has happened in the ResourceManager, and from time. */
-    private void proceed(Suspension s, Told seen, long now) {
-        if (ledger.gone(s.id)) {
+    private void proceed(Suspension s, ManagerState seen, long now) {
+        if (books.gone(s.id)) {
             suspensions.remove(s.id, s);
-            ledger.forget(s.id);
+            books.forget(s.id);
             return;
         }
         RemoteContainer remote = seen.containers().get(s.id);
@@ -253,23 +253,23 @@ final class Keeper implements Runnable, Victims.Outcome {
         switch (s.phase) {
             case ORDERED -> {
                 boolean silent = remote == null || remote.away() || !seen.reachable();
-                if (silent && age > pace.silent()) {
+                if (silent && age > timing.silent()) {
                     fail(s, "nothing is heard of it");
                 }
             }
             case ASKED -> {
-                if (ledger.promoted(s.id)) {
+                if (books.promoted(s.id)) {
                     s.enter(Phase.RESUMING, now);
                     s.notBeforeMs = now;
                     LOG.info("{} has its resources again", s.id);
                     resumes.deliver(s);
-                } else if (ledger.lost(s.id) || !s.urgent && age > pace.ask() && !stillDue(s)) {
+                } else if (books.lost(s.id) || !s.urgent && age > timing.ask() && !stillDue(s)) {
                     withdraw(s, now);
                 }
             }
             case RESUMING -> proceedResume(s, remote, now);
             case RUNNING -> {
-                if (age > 5 * pace.soon()) {
+                if (age > 5 * timing.soon()) {
                     suspensions.remove(s.id, s);
                 }
             }
@@ -278,11 +278,11 @@ final class Keeper implements Runnable, Victims.Outcome {
     }
 
     private void proceedResume(Suspension s, RemoteContainer remote, long now) {
-        boolean undelivered = s.undeliveredMs != 0 && now - s.undeliveredMs > pace.undelivered();
+        boolean undelivered = s.undeliveredMs != 0 && now - s.undeliveredMs > timing.undelivered();
         if (undelivered && !s.calling && remote != null && remote.parked()) {
             LOG.warn("{} cannot be told to go on; others may have its room", s.id);
             park(remote, s, now);
-            s.notBeforeMs = now + pace.undelivered();
+            s.notBeforeMs = now + timing.undelivered();
         } else if (!s.delivered && now >= s.notBeforeMs) {
             resumes.deliver(s);
         }
@@ -291,26 +291,26 @@ final class Keeper implements Runnable, Victims.Outcome {
     // An ask that keeps its node stays as long as its queue is owed the resources, another one as long as somebody else
     // would have them first.
     private boolean stillDue(Suspension s) {
-        List<Ask> others = ledger.asks();
+        List<Ask> others = books.asks();
         Ask own = others.stream().filter(a -> a.key().container().getContainerId().equals(s.id)).findFirst().orElse(null);
         RMContainer container = own == null ? null : scheduler.getRMContainer(s.id);
         if (container == null) {
             return false;
         }
-        Room room = Room.of(container, scheduler, others.stream().filter(a -> a != own).toList());
+        Headroom room = Headroom.of(container, scheduler, others.stream().filter(a -> a != own).toList());
         return own.reserve() ? room.share() : room.overtaken() && !room.fits();
     }
 
     private void withdraw(Suspension s, long now) {
-        if (ledger.promoted(s.id)) {
+        if (books.promoted(s.id)) {
             return; // served meanwhile; the next round goes on from there
         }
-        ledger.withdraw(s.id);
+        books.withdraw(s.id);
         s.enter(Phase.PARKED, now);
-        s.notBeforeMs = now + pace.retry();
+        s.notBeforeMs = now + timing.retry();
     }
 
-    private List<Suspension> candidates(Told seen, long now) {
+    private List<Suspension> candidates(ManagerState seen, long now) {
         return suspensions.values().stream()
             .filter(s -> s.phase == Phase.PARKED && now >= s.notBeforeMs)
             .filter(s -> mayGoOn(s, seen.containers().get(s.id)))
@@ -337,7 +337,7 @@ final class Keeper implements Runnable, Victims.Outcome {
         if (container == null) {
             return;
         }
-        Room room = Room.of(container, scheduler, ledger.asks());
+        Headroom room = Headroom.of(container, scheduler, books.asks());
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
             releases.consider(s, container, now);
@@ -353,7 +353,7 @@ final class Keeper implements Runnable, Victims.Outcome {
     }
 
     private void ask(Suspension s, boolean reserve, long now) {
-        if (ledger.ask(s.id, reserve)) {
+        if (books.ask(s.id, reserve)) {
             s.askedMs = now;
             s.enter(Phase.ASKED, now);
         }
@@ -364,6 +364,6 @@ final class Keeper implements Runnable, Victims.Outcome {
         if (s.contestedMs == 0) {
             s.contestedMs = now;
         }
-        return now - s.contestedMs > pace.contested();
+        return now - s.contestedMs > timing.contested();
     }
 }

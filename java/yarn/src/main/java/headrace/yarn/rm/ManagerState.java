@@ -9,6 +9,6 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
  * @param asOfMs it was true then, or at a later time
  * @param reachable false: the manager does not answer now
  */
-record Told(Map<ContainerId, RemoteContainer> containers, long asOfMs, boolean reachable) {
-    static final Told NOTHING = new Told(Map.of(), Long.MIN_VALUE, false);
+record ManagerState(Map<ContainerId, RemoteContainer> containers, long asOfMs, boolean reachable) {
+    static final ManagerState NOTHING = new ManagerState(Map.of(), Long.MIN_VALUE, false);
 }

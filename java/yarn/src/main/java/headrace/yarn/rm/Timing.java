@@ -16,9 +16,9 @@ package headrace.yarn.rm;
  * @param spare how long a master is passed over whose containers are put aside
  * @param undelivered how long a container keeps the room that it has been given when the manager cannot be told
  */
-record Pace(long tick, long gather, long poll, long retry, long parked, long soon, long ask, long contested,
+record Timing(long tick, long gather, long poll, long retry, long parked, long soon, long ask, long contested,
             long silent, long undelivered, long again, long spare) {
 
-    static final Pace STANDARD =
-        new Pace(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000, 20_000, 60_000);
+    static final Timing STANDARD =
+        new Timing(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000, 20_000, 60_000);
 }

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** When the scheduler is asked for the resources of a container, and what comes of it. */
 @Timeout(120)
-class RoomTest {
+class HeadroomTest {
     @TempDir
     Path dir;
     private FakeManager manager;

@@ -23,11 +23,11 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * @param contested somebody who is more urgent waits, perhaps for this room
  * @param overtaken somebody waits who comes after it in its queue, and would have the next room before it
  */
-record Room(boolean fits, boolean share, boolean contested, boolean overtaken) {
+record Headroom(boolean fits, boolean share, boolean contested, boolean overtaken) {
     private static final int MOST_URGENT = 11;
-    static final Room NONE = new Room(false, false, false, false);
+    static final Headroom NONE = new Headroom(false, false, false, false);
 
-    static Room of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
+    static Headroom of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
         Survey survey = Survey.around(container, scheduler, asks);
         return survey == null ? NONE : survey.room(container.getContainer().getResource());
     }
@@ -60,12 +60,12 @@ record Room(boolean fits, boolean share, boolean contested, boolean overtaken) {
                 .mapToInt(other -> onOurScale(other.getPriority())).max().orElse(0);
         }
 
-        Room room(Resource needed) {
+        Headroom room(Resource needed) {
             boolean fits = node.getReservedContainer() == null
                 && Resources.fitsIn(calculator(), needed, minus(node.getUnallocatedResource(), asked(a -> a.node() == node)));
             boolean keeping = asks.stream().anyMatch(a -> a.node() == node && a.reserve());
             boolean share = !keeping && guarantees(needed);
-            return new Room(fits, share, outranked() || !share && underserved(), overtaken());
+            return new Headroom(fits, share, outranked() || !share && underserved(), overtaken());
         }
 
         private boolean guarantees(Resource needed) {

@@ -44,7 +44,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
  * is pinned to its node, which the scheduler serves in its own order. Changes happen under the scheduler's write lock;
  * nothing here waits or does I/O.
  */
-final class Ledger {
+final class SchedulerBooks {
     enum Outcome {
         DONE,
         /** It cannot be done now. */
@@ -76,7 +76,7 @@ final class Ledger {
     private final Map<ContainerId, Entry> entries = new ConcurrentHashMap<>();
     private final Answers answers = new Answers();
 
-    Ledger(HeadraceScheduler scheduler) {
+    SchedulerBooks(HeadraceScheduler scheduler) {
         this.scheduler = scheduler;
     }
 
