@@ -52,8 +52,8 @@ func rel(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// place finds the layer and the family of a package.
-func place(dir string) (layer int, family string, ok bool) {
+// layerOf finds the layer and the family of a package.
+func layerOf(dir string) (layer int, family string, ok bool) {
 	for l, families := range layers {
 		for _, f := range families {
 			if dir == f || strings.HasPrefix(dir, f+"/") {
@@ -66,11 +66,11 @@ func place(dir string) (layer int, family string, ok bool) {
 
 // importProblem says why from must not import to, or nothing.
 func importProblem(from, to string) string {
-	fromLayer, fromFamily, ok := place(from)
+	fromLayer, fromFamily, ok := layerOf(from)
 	if !ok {
 		return fmt.Sprintf("package %s has no place: give it one in the layers of this test", from)
 	}
-	toLayer, toFamily, ok := place(to)
+	toLayer, toFamily, ok := layerOf(to)
 	switch {
 	case !ok:
 		return fmt.Sprintf("%s imports %s, which has no place in the layers", from, to)
@@ -140,7 +140,7 @@ func TestArchitectureNamesPackages(t *testing.T) {
 func TestImportsPointDown(t *testing.T) {
 	for _, p := range listPackages(t) {
 		from, _ := rel(p.ImportPath)
-		if _, _, ok := place(from); !ok {
+		if _, _, ok := layerOf(from); !ok {
 			t.Errorf("package %s has no place: give it one in the layers of this test", from)
 			continue
 		}
@@ -170,7 +170,7 @@ func TestProductNeedsNoLab(t *testing.T) {
 	}
 	for _, p := range listPackages(t) {
 		from, _ := rel(p.ImportPath)
-		if _, family, _ := place(from); family == "lab" || from == "cmd/headrace-lab" {
+		if _, family, _ := layerOf(from); family == "lab" || from == "cmd/headrace-lab" {
 			continue
 		}
 		for _, i := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
@@ -195,9 +195,9 @@ func TestDealingIsPure(t *testing.T) {
 	}
 }
 
-// rooms are the packages of the lab from the bottom up. One imports only those before
+// labLayers are the packages of the lab from the bottom up. One imports only those before
 // it; experiments know nothing of each other.
-var rooms = []string{"belong", "slowdisk", "pages", "work", "rig", "sample", "view", "trial", "yarn", "exp", "demo", "labtest"}
+var labLayers = []string{"belong", "slowdisk", "pages", "work", "rig", "sample", "view", "trial", "yarn", "exp", "demo", "labtest"}
 
 func TestRoomsOfTheLab(t *testing.T) {
 	room := func(dir string) (name string, n int) {
@@ -206,7 +206,7 @@ func TestRoomsOfTheLab(t *testing.T) {
 			return "", -1
 		}
 		first, _, _ := strings.Cut(name, "/")
-		return name, slices.Index(rooms, first)
+		return name, slices.Index(labLayers, first)
 	}
 	for _, p := range listPackages(t) {
 		dir, _ := rel(p.ImportPath)
@@ -316,7 +316,7 @@ func TestWhoKnowsTheProtocol(t *testing.T) {
 	const protocol = module + "/wire"
 	for _, p := range listPackages(t) {
 		dir, _ := rel(p.ImportPath)
-		if _, family, _ := place(dir); slices.Contains([]string{"cmd/headrace", "cmd/headrace-lab", "lab", "wire"}, family) {
+		if _, family, _ := layerOf(dir); slices.Contains([]string{"cmd/headrace", "cmd/headrace-lab", "lab", "wire"}, family) {
 			continue
 		}
 		var both []string

@@ -101,9 +101,9 @@ const (
 
 var commandNames = [...]string{"", "suspend", "checkpoint", "resume", "archive", "kill", "forget"}
 
-// Orders are the commands that a manager gives to nodes. Other schedulers kill
+// NodeCommands are the commands that a manager gives to nodes. Other schedulers kill
 // their containers themselves.
-var Orders = [...]Command{CommandSuspend, CommandCheckpoint, CommandResume, CommandArchive}
+var NodeCommands = [...]Command{CommandSuspend, CommandCheckpoint, CommandResume, CommandArchive}
 
 // String returns the lower-case name of the command; that of NoCommand is empty.
 func (c Command) String() string { return nameOf(commandNames[:], c, "command") }

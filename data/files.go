@@ -105,7 +105,7 @@ func openReading(c *Config) (*reading, error) {
 	}
 	return &reading{
 		cache: pages, devices: &disk.Devices{}, disks: c.Disks, meter: lazyMeter{open: c.Meter},
-		searches: searches{budget.Places{Most: maxSearches}},
+		searches: searches{budget.Slots{Most: maxSearches}},
 	}, nil
 }
 

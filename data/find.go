@@ -50,14 +50,14 @@ func checkPaths(paths []string) error {
 }
 
 // searches bounds how many searches each user has at a time; more of them wait.
-type searches struct{ budget.Places }
+type searches struct{ budget.Slots }
 
-// findAs is fileset.Find with somebody's rights; the visitor has them too.
+// findAs does as fileset.Find, with somebody's rights; the visitor has them too.
 func findAs(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
 	return linux.AsUser(cred, func() error { return fileset.Find(ctx, paths, v) })
 }
 
-// find is findAs, in its turn.
+// find does as findAs when it has a slot.
 func (s *searches) find(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
 	end, err := s.Begin(ctx, cred.UID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *problems) add(path string, err error) {
 	}
 }
 
-// pathProblem has the path and what is wrong with it, each once.
+// pathProblem says the path and what is wrong with it, each once.
 func pathProblem(path string, err error) *wire.PathProblem {
 	var with *fileset.Problem
 	var named *os.PathError

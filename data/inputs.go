@@ -23,7 +23,7 @@ type Input struct {
 	// Bytes is the size of all of the job's input, Order its place in the sequence of
 	// submission: the smallest goes first.
 	Bytes int64
-	Order uint64
+	Seq   uint64
 }
 
 const streamPrefix = "stream:"
@@ -62,7 +62,7 @@ func (w *warming) keep(key headrace.JobID, in Input) error {
 	}
 	return w.engine.Add(warm.Request{
 		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: found.files,
-		Bytes: in.Bytes, Order: in.Order, Implicit: strings.HasPrefix(in.Key, streamPrefix),
+		Bytes: in.Bytes, Seq: in.Seq, Implicit: strings.HasPrefix(in.Key, streamPrefix),
 	})
 }
 

@@ -16,11 +16,11 @@ import (
 type record struct {
 	Version int    `json:"version"`
 	ID      string `json:"id"`
-	// Order is the number of the request.
-	Order uint64         `json:"order"`
-	UID   uint32         `json:"uid"`
-	GID   uint32         `json:"gid"`
-	Job   headrace.JobID `json:"job,omitempty"`
+	// Seq is the number of the request.
+	Seq uint64         `json:"order"`
+	UID uint32         `json:"uid"`
+	GID uint32         `json:"gid"`
+	Job headrace.JobID `json:"job,omitempty"`
 	// Seen: there was a task of the job.
 	Seen   bool  `json:"seen,omitempty"`
 	Budget int64 `json:"budget,omitempty"`
@@ -62,17 +62,17 @@ func openRecords(t Table) (*records, []record, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read what is to be kept in memory: %w", err)
 	}
-	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.Order, b.Order) })
+	slices.SortFunc(all, func(a, b record) int { return cmp.Compare(a.Seq, b.Seq) })
 	return &records{t}, all, nil
 }
 
 // add gives a record its number and its id.
 func (s *records) add(r *record) error {
 	return s.update(func(b *bolt.Bucket) (err error) {
-		if r.Order, err = b.NextSequence(); err != nil {
+		if r.Seq, err = b.NextSequence(); err != nil {
 			return err
 		}
-		r.ID = "w" + strconv.FormatUint(r.Order, 10)
+		r.ID = "w" + strconv.FormatUint(r.Seq, 10)
 		return putRecord(b, r)
 	})
 }

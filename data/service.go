@@ -232,7 +232,7 @@ func (s *service) engineStatus(st *warm.Status) *wire.WarmStatus {
 		Id: string(st.ID), Job: jobName(st.Job, st.UID), User: serve.UserName(st.UID), State: warmState(st),
 		Files: int64(st.Files), Bytes: st.Bytes, Pinned: st.Pinned, Migrated: st.Migrated,
 		NotFit: st.NotFit, NotFitReason: serve.Shown(st.NotFitReason), Failed: uint32(st.FailedFiles),
-		Current: serve.Shown(st.Current), Followed: st.Resident, Left: st.Left, Used: st.Read,
+		Current: serve.Shown(st.Current), Followed: st.Resident, Left: st.Remaining, Used: st.Read,
 	}
 	for _, f := range st.Failures {
 		m.Failures = append(m.Failures, &wire.PathProblem{Path: serve.Shown(f.Path), Reason: serve.Shown(f.Reason)})
@@ -328,7 +328,7 @@ func (s *service) endRequests(by serve.Caller, ids []string, res *wire.EvictResp
 	return s.warming.forget(entries...)
 }
 
-// evictFiles has the caller's requests give files up.
+// evictFiles makes the caller's requests give files up.
 func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []string, res *wire.EvictResponse) error {
 	cred, err := by.Credentials()
 	if err != nil {

@@ -53,8 +53,8 @@ func checkRecord(q *wire.Input, usual int64) error {
 	return nil
 }
 
-// Look finds the files that a command will open itself.
-func (f *Files) Look(ctx context.Context, owner linux.Credentials, paths []string) (Found, error) {
+// Find finds the files that a command will open itself.
+func (f *Files) Find(ctx context.Context, owner linux.Credentials, paths []string) (Found, error) {
 	var found Found
 	err := f.searches.find(ctx, owner, paths, fileset.Visitor{File: func(file fileset.File) error {
 		found.Files++
@@ -126,8 +126,8 @@ func ruleOf(q *wire.Input) deal.Rule {
 // goes past the limit of its cgroup is killed.
 func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
 	left, of := l.Memory, "the machine"
-	if l.Cgroup.Dir != "" && l.Cgroup.Left < left {
-		left, of = l.Cgroup.Left, "the memory limit over the daemon"
+	if l.Cgroup.Dir != "" && l.Cgroup.Free < left {
+		left, of = l.Cgroup.Free, "the memory limit over the daemon"
 	}
 	most := left / 2
 	switch {

@@ -17,7 +17,7 @@ func TestBufferFor(t *testing.T) {
 	machine := pagecache.Limits{Memory: 8000 * mb}
 	within := func(left int64) pagecache.Limits {
 		l := machine
-		l.Cgroup = linux.CgroupMemory{Dir: "/small", Limit: 80 * mb, Left: left}
+		l.Cgroup = linux.CgroupMemory{Dir: "/small", Limit: 80 * mb, Free: left}
 		return l
 	}
 	cases := []struct {

@@ -101,7 +101,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 	return w, nil
 }
 
-// start must be called once all jobs are known.
+// start begins; it must be called once all jobs are known.
 func (w *warming) start() {
 	if w == nil {
 		return
@@ -134,7 +134,7 @@ func (w *warming) sorted() []*warmEntry {
 	for _, e := range w.entries {
 		all = append(all, e)
 	}
-	slices.SortFunc(all, func(a, b *warmEntry) int { return cmp.Compare(a.rec.Order, b.rec.Order) })
+	slices.SortFunc(all, func(a, b *warmEntry) int { return cmp.Compare(a.rec.Seq, b.rec.Seq) })
 	return all
 }
 
@@ -193,14 +193,14 @@ func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []stri
 			case found.count >= most:
 				return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
 			}
-			return found.look(w.cache, f)
+			return found.add(w.cache, f)
 		},
 		Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
 	})
 	return found, err
 }
 
-func (found *foundFiles) look(cache pagecache.Cache, file fileset.File) error {
+func (found *foundFiles) add(cache pagecache.Cache, file fileset.File) error {
 	f, err := fileset.Open(file.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has vanished
@@ -290,7 +290,7 @@ func (w *warming) give(e *warmEntry, cred linux.Credentials) error {
 	if len(files) == 0 {
 		return nil
 	}
-	q := warm.Request{ID: id, Owner: cred, Files: files, Order: rec.Order, Budget: rec.Budget, Hold: rec.Job == ""}
+	q := warm.Request{ID: id, Owner: cred, Files: files, Seq: rec.Seq, Budget: rec.Budget, Hold: rec.Job == ""}
 	if rec.Job != "" {
 		q.Job = rec.job().key()
 	}

@@ -195,10 +195,10 @@ func (s Sample) Sub(earlier Sample) Rate {
 	return r
 }
 
-// ReadSpeed is in bytes per second.
+// ReadSpeed returns bytes per second.
 func (r Rate) ReadSpeed() float64 { return r.perSecond(r.ReadBytes) }
 
-// WriteSpeed is in bytes per second.
+// WriteSpeed returns bytes per second.
 func (r Rate) WriteSpeed() float64 { return r.perSecond(r.WrittenBytes) }
 
 // Requests returns how many there were per second.

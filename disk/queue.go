@@ -19,7 +19,7 @@ const (
 	classes = 4
 )
 
-// String is for people.
+// String returns the name for people.
 func (c Class) String() string { return [classes]string{"demand", "restore", "dump", "warming"}[c] }
 
 // side is a turn that a device has to give: to one who reads files, and beside that

@@ -164,7 +164,7 @@ func (r *Reader) Begin(ctx context.Context) (*Turn, error) {
 	return r.await(ctx, w)
 }
 
-// Next is End and Begin in one step: the reader keeps its place among the others.
+// Next does End and Begin in one step: the reader keeps its place among the others.
 // With End it is behind one of those of its class who wait, even if it begins
 // again at once. The turn has ended whatever Next returns.
 func (t *Turn) Next(ctx context.Context, bytes int64) (*Turn, error) {

@@ -57,7 +57,7 @@ func TestLockedMemoryFinding(t *testing.T) {
 		return pagecache.Limits{Memory: 16 * gib, Lock: lock, Cgroup: cgroup}
 	}
 	none := linux.CgroupMemory{}
-	small := linux.CgroupMemory{Dir: "/small", Limit: 128 * mib, Left: 64 * mib}
+	small := linux.CgroupMemory{Dir: "/small", Limit: 128 * mib, Free: 64 * mib}
 	var root machine
 	user := machine{uid: 1000}
 	expect(t, root.lockedMemoryFinding(limits(pagecache.Unlimited, none)), OK, "4.0 GiB by default, up to 12.0 GiB", "")

@@ -138,7 +138,7 @@ func seconds(v float64) time.Duration {
 	return math.MaxInt64
 }
 
-// or is v with what it does not say taken from w.
+// or returns v with what it does not say taken from w.
 func (v values) or(w values) values {
 	for k := range v {
 		if math.IsNaN(v[k]) {

@@ -180,7 +180,7 @@ func oneUser(claims []Claim) bool {
 	return true
 }
 
-// beyondAt is Beyond for the claims of one priority, those at the indices given.
+// beyondAt does as Beyond, for the claims of one priority, those at the indices given.
 func beyondAt(claims []Claim, level []int, above map[uint32]float64, part func(Claim) float64) []int {
 	wants := map[uint32]float64{}
 	for _, i := range level {

@@ -55,7 +55,7 @@ func (m *Manager) withDeadlines(next http.Handler) http.Handler {
 	})
 }
 
-// hasCome is when the request of ctx has been read: its connection may be silent now.
+// hasCome returns when the request of ctx has been read: its connection may be silent now.
 func hasCome(ctx context.Context) {
 	if c, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
 		c.SetReadDeadline(time.Time{})

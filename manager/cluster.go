@@ -41,7 +41,7 @@ func newCluster(cfg *Config, counts *counters) *cluster {
 	}
 	c.containers = containers{
 		log: cfg.Log, timing: &cfg.timing, board: &c.board,
-		all: map[string]*container{}, on: map[*node]*holding{}, ended: lately{turned: now},
+		all: map[string]*container{}, on: map[*node]*holding{}, ended: lately{rotated: now},
 	}
 	c.orders = orders{
 		log: cfg.Log, timing: &cfg.timing, counts: counts, containers: &c.containers,
@@ -55,13 +55,13 @@ func newCluster(cfg *Config, counts *counters) *cluster {
 func (c *cluster) lock() (unlock func()) {
 	c.mu.Lock()
 	return func() {
-		c.board.turn()
+		c.board.publish()
 		c.mu.Unlock()
 	}
 }
 
-// turn raises the version if something has changed.
-func (b *board) turn() {
+// publish raises the version if something has changed.
+func (b *board) publish() {
 	if b.stale {
 		b.stale, b.shown = false, nil
 		b.version++
@@ -122,14 +122,14 @@ func (c *cluster) watch(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case now := <-tick.C:
-			c.look(now)
+			c.expire(now)
 		}
 	}
 }
 
-func (c *cluster) look(now time.Time) {
+func (c *cluster) expire(now time.Time) {
 	defer c.lock()()
-	lost, forgotten := c.members.look(now)
+	lost, forgotten := c.members.expire(now)
 	for _, n := range forgotten {
 		c.forget(n, "it was away for long")
 	}
@@ -139,9 +139,9 @@ func (c *cluster) look(now time.Time) {
 		}
 		c.containers.lost(n)
 	}
-	c.containers.look(now)
+	c.containers.expire(now)
 	c.doubts.forget(now, c.cfg.timing.remember)
-	c.orders.look(now)
+	c.orders.expire(now)
 	if c.draining {
 		c.goOn(now)
 	}

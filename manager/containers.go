@@ -127,7 +127,7 @@ func (c *containers) claim(k *container) {
 	}
 }
 
-// back has a node with all its containers that was away, or is new.
+// back notes that a node that was away, or is new, is there with all its containers.
 func (c *containers) back(n *node) {
 	if c.on[n] == nil {
 		c.on[n] = &holding{containers: map[string]*container{}}
@@ -135,7 +135,7 @@ func (c *containers) back(n *node) {
 	c.moved(n)
 }
 
-// lost is a node that is away.
+// lost notes that a node is away.
 func (c *containers) lost(n *node) {
 	c.on[n].claims = nil
 	c.moved(n)
@@ -158,12 +158,12 @@ func (c *containers) forget(n *node) {
 	c.board.stale = true
 }
 
-// look forgets what was to be known for a while.
-func (c *containers) look(now time.Time) {
+// expire forgets what was to be known for a while.
+func (c *containers) expire(now time.Time) {
 	for _, h := range c.on {
 		h.claims = slices.DeleteFunc(h.claims, func(k policy.Claim) bool { return now.After(k.Until) })
 	}
-	c.ended.turn(now, c.timing.remember)
+	c.ended.rotate(now, c.timing.remember)
 }
 
 // report enters all containers of n, and returns those that it has no more.

@@ -136,7 +136,7 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Ready is closed when the manager answers.
+// Ready returns what is closed when the manager answers.
 func (m *Manager) Ready() <-chan struct{} { return m.ready }
 
 // Addr returns where the manager answers; it is valid once it is ready.

@@ -52,7 +52,7 @@ type stream struct {
 	sent uint64
 }
 
-// end is called once.
+// end ends the stream; it is called once.
 func (s *stream) end(why error) {
 	s.why = why
 	s.node.stream = nil
@@ -93,7 +93,7 @@ func (m *members) join(name, version string) (*stream, error) {
 	return n.stream, nil
 }
 
-// leave is the end of a stream, unless it has been ended already.
+// leave ends a stream, unless it has been ended already.
 func (m *members) leave(s *stream, why error) {
 	if s.open() {
 		s.end(why)
@@ -117,8 +117,8 @@ func (m *members) report(name string, info *wire.NodeInfo, now time.Time) (n *no
 	return n, back, nil
 }
 
-// look finds the nodes that count as away from now on, and those to be forgotten.
-func (m *members) look(now time.Time) (lost, forgotten []*node) {
+// expire finds the nodes that count as away from now on, and those to be forgotten.
+func (m *members) expire(now time.Time) (lost, forgotten []*node) {
 	for _, n := range m.all {
 		switch {
 		case n.away && n.stream == nil && now.Sub(n.lost) > m.timing.forget:

@@ -46,7 +46,7 @@ func newCounters() *counters {
 		reports:   prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_reports_total", Help: "Reports of nodes."}),
 		strangers: prometheus.NewCounter(prometheus.CounterOpts{Name: "headrace_manager_refused_total", Help: "Requests without the token."}),
 	}
-	for _, command := range headrace.Orders {
+	for _, command := range headrace.NodeCommands {
 		verb := command.String()
 		c.ordered.WithLabelValues(verb)
 		c.done.WithLabelValues(verb, "done")

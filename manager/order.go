@@ -109,15 +109,15 @@ func (s *orders) over(o *order, how string) {
 	s.counts.done.WithLabelValues(o.command.String(), how).Inc()
 }
 
-// end is over for all orders for k.
+// end ends all orders for k.
 func (s *orders) end(k *container, how string) {
 	for _, o := range k.outstanding() {
 		s.over(o, how)
 	}
 }
 
-// look ends the orders that take too long.
-func (s *orders) look(now time.Time) {
+// expire ends the orders that take too long.
+func (s *orders) expire(now time.Time) {
 	for _, o := range s.all {
 		switch {
 		case !now.After(o.until):

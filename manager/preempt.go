@@ -27,7 +27,7 @@ func (c *cluster) preempt(victims []*wire.Victim, observe bool) []*wire.PreemptD
 	return decisions
 }
 
-// decide is about one victim.
+// decide decides about one victim.
 func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, now time.Time) *wire.PreemptDecision {
 	if c.draining {
 		return convert.SetMechanism(&wire.PreemptDecision{Container: v.Container, Reason: draining}, headrace.Wait)

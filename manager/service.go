@@ -181,7 +181,7 @@ func (s *service) gather(ctx context.Context) {
 	}
 }
 
-// Nodes is for people.
+// Nodes lists the nodes for people.
 func (s *service) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {
 	return s.m.cluster.people(), nil
 }

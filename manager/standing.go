@@ -60,7 +60,7 @@ func (s standing) answer(asked, limit time.Duration) (wait bool, reason string) 
 	return false, reason + fmt.Sprintf(", and that for %v", asked.Round(time.Second))
 }
 
-// standing of a container now; k is what is known of it, or nil.
+// standing tells how a container stands now; k is what is known of it, or nil.
 func (c *cluster) standing(id string, now time.Time) (s standing, k *container) {
 	k = c.containers.all[id]
 	switch {
@@ -136,7 +136,7 @@ func (c *cluster) doubtful(id string, s standing, k *container, observe bool, no
 // lately is a set of names, each of which is in it for a while: once to twice its span.
 type lately struct {
 	now, before map[string]struct{}
-	turned      time.Time
+	rotated     time.Time
 }
 
 // add puts a name in; beyond most others are forgotten early.
@@ -162,9 +162,9 @@ func (l *lately) remove(name string) {
 	delete(l.before, name)
 }
 
-// turn forgets what is older than the span.
-func (l *lately) turn(now time.Time, span time.Duration) {
-	if now.Sub(l.turned) > span {
-		l.now, l.before, l.turned = nil, l.now, now
+// rotate forgets what is older than the span.
+func (l *lately) rotate(now time.Time, span time.Duration) {
+	if now.Sub(l.rotated) > span {
+		l.now, l.before, l.rotated = nil, l.now, now
 	}
 }

@@ -39,10 +39,10 @@ func TestStandingAnswers(t *testing.T) {
 
 func TestLately(t *testing.T) {
 	start := time.Now()
-	l := lately{turned: start}
+	l := lately{rotated: start}
 	l.add("a", 2)
 	for i, want := range []bool{true, true, false} {
-		l.turn(start.Add(time.Duration(i)*61*time.Second), time.Minute)
+		l.rotate(start.Add(time.Duration(i)*61*time.Second), time.Minute)
 		if l.has("a") != want {
 			t.Errorf("after %d spans: %v, want %v", i, !want, want)
 		}

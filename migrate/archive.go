@@ -77,7 +77,7 @@ type Entry struct {
 
 func (e Entry) dir() string { return path.Join(string(e.State), e.name) }
 
-// parseEntry is false for a directory that is not an entry's. Names are KEY.ID for
+// parseEntry returns false for a directory that is not an entry's. Names are KEY.ID for
 // entries that nobody has claimed, and KEY.ID.NONCE.CLAIMANT for the others.
 func parseEntry(st State, name string) (Entry, bool) {
 	parts := strings.SplitN(name, ".", 4)

@@ -164,7 +164,7 @@ func (w *blockWriter) part(to io.Writer, b *block) error {
 	return w.ctx.Err()
 }
 
-// next is false at the end of the stream, and when the context ends.
+// next returns false at the end of the stream, and when the context ends.
 func (w *blockWriter) next() (*block, bool) {
 	select {
 	case b, ok := <-w.queue:

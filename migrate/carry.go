@@ -96,7 +96,7 @@ func (c *carrier) isRoot(p string) bool {
 
 // one adds a single file below a root, and what it leads to.
 func (c *carrier) one(root Root, rel string, tree bool) error {
-	f, err := look(root, rel)
+	f, err := inspect(root, rel)
 	if err != nil {
 		return err
 	}
@@ -174,8 +174,8 @@ func (c *carrier) below(root Root, rel string) error {
 
 var errSocket = fmt.Errorf("%w: a socket", ErrUncarried)
 
-// look describes a file without following a link.
-func look(root Root, rel string) (File, error) {
+// inspect describes a file without following a link.
+func inspect(root Root, rel string) (File, error) {
 	f := File{In: InPlace, Path: filepath.Join(root.Path, rel)}
 	err := root.as(func() error {
 		d, name, err := root.dir(rel)

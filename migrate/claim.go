@@ -193,7 +193,7 @@ func (c *Claim) renewIfDue(ctx context.Context) error {
 	return c.Renew(ctx)
 }
 
-// Use must have succeeded before a restore is begun: from then on nobody else will
+// Use takes the entry for good, and must have succeeded before a restore is begun: from then on nobody else will
 // ever get the entry, whatever becomes of the claimant. When the error is ErrLost,
 // nothing of it may be restored; with any other error it is open whether the entry
 // is used, so that nothing may be restored either.
@@ -238,7 +238,7 @@ func (a *Archive) offer(ctx context.Context, e Entry) error {
 	return a.place.Rename(ctx, e.dir(), ready.dir())
 }
 
-// Reclaim is for a claimant whose process has died and was started again: what it had
+// Reclaim serves a claimant whose process has died and was started again: what it had
 // claimed is offered again at once, instead of when the claim has become old. It tells
 // how many entries it had begun to use; of these it may have run something. The name
 // of the claimant must never be another's.

@@ -57,7 +57,7 @@ func (c *Claim) Fetch(ctx context.Context, t Target) (*Fetched, error) {
 	return &Fetched{Image: im, undo: u.undo}, nil
 }
 
-// lead has a link that was carried lead to where this machine has what YARN has
+// lead makes a link that was carried lead to where this machine has what YARN has
 // localized under its name.
 func lead(f File, resources []yarn.Resource) File {
 	if f.Type == Symlink && yarn.Localized(f.Link) {

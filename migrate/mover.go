@@ -148,7 +148,7 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	// First the container, which no other machine has: names are cut off.
 	claimant := string(p.Task) + "." + m.Node
-	at, found, err := m.look(ctx, claimant, p.Again)
+	at, found, err := m.survey(ctx, claimant, p.Again)
 	switch {
 	case err != nil:
 		return Taken{}, fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -193,10 +193,10 @@ type found struct {
 	used  int             // what the claimant had begun to use
 }
 
-// look tells what there is; again: what the claimant had claimed is offered before.
+// survey tells what there is; again: what the claimant had claimed is offered before.
 // The archive may be a file system whose server is gone, and which nothing can
 // interrupt: then a goroutine stays until it is back.
-func (m *Mover) look(ctx context.Context, claimant string, again bool) (*Archive, found, error) {
+func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archive, found, error) {
 	if left := time.Until(time.Unix(0, m.silent.Load())); left > 0 {
 		return nil, found{}, fmt.Errorf("%s does not answer; it is asked again in %v", m.Name, left.Round(time.Second))
 	}
@@ -264,7 +264,7 @@ func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.L
 	return Taken{From: from, TaskDir: meta.TaskDir, Image: mv.fetched.Image, End: mv.end}, nil
 }
 
-// end is Taken.End.
+// end implements Taken.End.
 func (m *moving) end(ctx context.Context, failed error) error {
 	switch {
 	case failed == nil:

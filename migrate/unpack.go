@@ -70,7 +70,7 @@ func special(root Root, rel string, f File) (bool, error) {
 	if !errors.Is(err, unix.EEXIST) {
 		return false, &os.PathError{Op: "make", Path: f.Path, Err: err}
 	}
-	have, err := look(root, rel)
+	have, err := inspect(root, rel)
 	switch {
 	case err != nil:
 		return false, conflict(f, fmt.Sprintf("cannot be compared: %v", err))

@@ -215,7 +215,7 @@ func (a *Agent) hear() {
 	a.heard = time.Now()
 }
 
-// well is when a report was answered.
+// well notes that a report was answered.
 func (a *Agent) well() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // maxAnswer is the largest message that is read, in bytes.
 const maxAnswer = 512 << 20
 
-// NewClient is for those who ask a manager something without being a node. ca is as in
+// NewClient serves those who ask a manager something without being a node. ca is as in
 // Config. Calls take as long as their contexts allow.
 func NewClient(manager, token, ca string) (wireconnect.ManagerServiceClient, error) {
 	l, err := dial(manager, token, ca, usualTiming.call)

@@ -41,7 +41,7 @@ func newOrders(host Host, log *slog.Logger) *orders {
 	return o
 }
 
-// begin has an order carried out, unless it was seen before.
+// begin carries an order out, unless it was seen before.
 func (o *orders) begin(order *wire.NodeOrder) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -72,10 +72,10 @@ func SafeBudget(l Limits) (usual, most int64, bound string) {
 	usual, most = l.Memory/4, l.Memory/4*3
 	bound = fmt.Sprintf("three quarters of the machine's %s of memory", size(l.Memory))
 	if c := l.Cgroup; c.Dir != "" {
-		usual = min(usual, c.Left/2)
-		if leaves := c.Left / 4 * 3; leaves < most {
+		usual = min(usual, c.Free/2)
+		if leaves := c.Free / 4 * 3; leaves < most {
 			most = leaves
-			bound = fmt.Sprintf("three quarters of the %s that the memory limit of cgroup %s leaves", size(c.Left), c.Dir)
+			bound = fmt.Sprintf("three quarters of the %s that the memory limit of cgroup %s leaves", size(c.Free), c.Dir)
 		}
 	}
 	if l.Lock < most {

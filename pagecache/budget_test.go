@@ -12,7 +12,7 @@ import (
 func TestSafeBudget(t *testing.T) {
 	const gb = 1 << 30
 	in := func(limit, left int64) linux.CgroupMemory {
-		return linux.CgroupMemory{Dir: "/cg", Limit: limit, Left: left}
+		return linux.CgroupMemory{Dir: "/cg", Limit: limit, Free: left}
 	}
 	for name, c := range map[string]struct {
 		l           Limits

@@ -221,7 +221,7 @@ func missing(why string) cachedFunc {
 	return func(int, int64, int64) (int64, error) { return 0, err }
 }
 
-// askKernel is linux.CachedPages with an error that says what to do.
+// askKernel does as linux.CachedPages, with an error that says what to do.
 func askKernel(fd int, off, length int64) (int64, error) {
 	n, err := linux.CachedPages(fd, off, length)
 	return n, explainAsking(err)
@@ -240,7 +240,7 @@ func explainAsking(err error) error {
 	return err
 }
 
-// askBoth is for files that may or may not keep their pages in another inode: of
+// askBoth serves files that may or may not keep their pages in another inode: of
 // those that do, the kernel knows none.
 func askBoth(fd int, off, length int64) (int64, error) {
 	n, err := askKernel(fd, off, length)

@@ -70,7 +70,7 @@ func New(c Config) (Cache, error) {
 	return pc, nil
 }
 
-// newCache is New with another way to the kernel's counters, for tests.
+// newCache does as New, with another way to the kernel's counters, for tests.
 func newCache(c Config, load func(files, blocks int) (*counters, error)) (*cache, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ const (
 	maxStrikes = 3
 )
 
-// beginCounting has the file counted from now on. Where there are no counters
+// beginCounting makes the kernel count the file from now on. Where there are no counters
 // left it is polled.
 func (f *file) beginCounting() error {
 	k := f.c.counters
@@ -58,7 +58,7 @@ func (f *file) beginCounting() error {
 	return nil
 }
 
-// endCounting has the kernel forget the file.
+// endCounting makes the kernel forget the file.
 func (f *file) endCounting() {
 	if f.counted == nil {
 		return
@@ -128,7 +128,7 @@ func (f *file) measure(i int) (mark, error) {
 	return m, nil
 }
 
-// sum is of all counters of the file. They only grow, so that it changes when one
+// sum adds all counters of the file. They only grow, so that it changes when one
 // of them does.
 func (c *counted) sum(k *counters) uint64 {
 	var sum uint64

@@ -148,7 +148,7 @@ func (c *cache) refuseResident(cached cachedFunc, fd int, p *pinned, r Range) er
 	return nil
 }
 
-// others is r without what other Pins hold of the same file.
+// others returns r without what other Pins hold of the same file.
 func (c *cache) others(p *pinned, r Range) []Range {
 	c.mu.Lock()
 	defer c.mu.Unlock()

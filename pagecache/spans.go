@@ -29,7 +29,7 @@ type retired struct {
 // span may be interrupted before it counts.
 const retirement = time.Second
 
-// newSpans has all counters free; their number must be a power of two.
+// newSpans returns spans with all counters free; their number must be a power of two.
 func newSpans(count uint32) *spans {
 	s := &spans{}
 	k := bits.Len32(count) - 1

@@ -156,7 +156,7 @@ func (f *file) refresh(sizeToo bool) error {
 	return nil
 }
 
-// update is refresh for a caller that holds the mutex.
+// update does as refresh, for a caller that holds the mutex.
 func (f *file) update(sizeToo bool) error {
 	if f.unchanged() && !sizeToo {
 		return nil

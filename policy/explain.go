@@ -19,7 +19,7 @@ type Note struct {
 	Reason string
 }
 
-// Explain is Decide together with a note for every task that goes on waiting, in
+// Explain returns what Decide does, with a note for every task that goes on waiting, in
 // the order of the queue.
 func Explain(v headrace.View, c Config) ([]headrace.Order, []Note) {
 	p := NewPlanner(c)

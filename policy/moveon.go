@@ -14,7 +14,7 @@ type Ways struct {
 	Here, Elsewhere time.Duration
 }
 
-// MoveOn is algorithm 2 of checkpoint-preemption (section 4.1) for a container whose
+// MoveOn runs algorithm 2 of checkpoint-preemption (section 4.1) for a container whose
 // room is given by another scheduler. As the paper says in words, the local queue is
 // the wait for room when there is none.
 //

@@ -82,7 +82,7 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Task, error) {
 	return r.StartWith(ctx, spec, Stdio{})
 }
 
-// StartWith is Start with pipes for standard streams. They can be closed when it
+// StartWith does as Start, with pipes for standard streams. They can be closed when it
 // has returned.
 func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
 	if spec.Attached != (stdio.Lifeline != nil) {

@@ -55,7 +55,7 @@ func (t *Task) awaitEnd() {
 	close(t.exited)
 }
 
-// Exited is closed when the task has ended; Exit then tells how. It is not
+// Exited returns what is closed when the task has ended; Exit then tells how. It is not
 // closed by a checkpoint.
 func (t *Task) Exited() <-chan struct{} { return t.exited }
 
@@ -196,7 +196,7 @@ func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
 	return t.KillWithin(ctx, grace, killPatience)
 }
 
-// KillWithin is Kill with another patience with the supervisor, beyond the grace.
+// KillWithin does as Kill, with another patience with the supervisor, beyond the grace.
 func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) error {
 	limited, cancel := context.WithTimeoutCause(ctx, grace+patience, errNoAnswer)
 	defer cancel()

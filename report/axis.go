@@ -127,7 +127,7 @@ func (u Unit) step(v float64) float64 {
 	return 10 * power
 }
 
-// ticks are about n round values from lo to hi.
+// ticks returns about n round values from lo to hi.
 func (a Axis) ticks(lo, hi float64, n int) []float64 {
 	if a.Log {
 		if a.Unit == UnitSeconds && hi > 120 && hi/lo > 40 {
@@ -174,7 +174,7 @@ func logTicks(lo, hi float64) []float64 {
 	return ticks
 }
 
-// logSeconds are times that people know.
+// logSeconds returns times that people know.
 func logSeconds(lo, hi float64) []float64 {
 	var ticks []float64
 	for _, v := range [...]float64{1e-6, 1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 36000, 86400, 864000, 8640000} {

@@ -105,7 +105,7 @@ func (c *Bars) summary() string {
 	return s
 }
 
-// Data has a row for each row and a column for each measure.
+// Data returns a row for each row and a column for each measure.
 func (c *Bars) Data() *Table {
 	t := &Table{Columns: []Column{{Title: ""}}}
 	for _, g := range c.Groups {
@@ -221,7 +221,7 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 	b.WriteString("\n")
 }
 
-// scale has zero in it and leaves room for the label beyond the longest bar.
+// scale returns one that has zero in it and leaves room for the label beyond the longest bar.
 func (g BarGroup) scale(left, width float64, rows int) scale {
 	lo, hi, label := 0.0, 0.0, 0.0
 	for r := range rows {

@@ -27,7 +27,7 @@ func Capacity(n int64) string {
 // 412ms, 21.3s, 3m12s, 2h05m, 3d04h.
 func Duration(d time.Duration) string { return Seconds(d.Seconds()) }
 
-// Seconds is Duration for a number of seconds.
+// Seconds formats a number of seconds like Duration.
 func Seconds(s float64) string {
 	if text, ok := special(s); ok {
 		return text

@@ -82,7 +82,7 @@ func (c *Lines) summary() string {
 	return s
 }
 
-// Data has a row for each X and a column for each series.
+// Data returns a row for each X and a column for each series.
 func (c *Lines) Data() *Table {
 	t := &Table{Columns: []Column{{Title: c.X.Label, Align: Right}}}
 	var xs []float64

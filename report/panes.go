@@ -54,7 +54,7 @@ var levels = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1}
 // mostRows is how many places the data of other curves is told for.
 const mostRows = 24
 
-// Data has a row for each curve of a distribution, with the values that some
+// Data returns a row for each curve of a distribution, with the values that some
 // shares do not exceed; for other curves a row for each X, thinned out.
 func (c *Panes) Data() *Table {
 	if c.Cumulative {

@@ -121,7 +121,7 @@ func (p *Progress) share() string {
 
 const barColumns = 24
 
-// line is at most one column shorter than the terminal, so that it never wraps.
+// line returns one that is at most one column shorter than the terminal, so that it never wraps.
 func (p *Progress) line(now time.Time) string {
 	width := p.Terminal.Width
 	if width <= 0 {

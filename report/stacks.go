@@ -108,7 +108,7 @@ func (c *Stacks) summary() string {
 	return s
 }
 
-// Data has a row for each stack and a column for each part.
+// Data returns a row for each stack and a column for each part.
 func (c *Stacks) Data() *Table {
 	t := &Table{Columns: []Column{{Title: ""}, {Title: "all", Align: Right, Better: c.Better}}}
 	targets := false

@@ -53,7 +53,7 @@ func ParseKind(s string) (Kind, error) {
 	return 0, fmt.Errorf("unknown kind of segment %q", s)
 }
 
-// MarshalText is String; a kind that does not exist is an error.
+// MarshalText returns String; a kind that does not exist is an error.
 func (k Kind) MarshalText() ([]byte, error) {
 	if int(k) >= kinds {
 		return nil, fmt.Errorf("unknown kind of segment %d", uint8(k))
@@ -61,7 +61,7 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(k.String()), nil
 }
 
-// UnmarshalText is ParseKind.
+// UnmarshalText does as ParseKind.
 func (k *Kind) UnmarshalText(text []byte) (err error) {
 	*k, err = ParseKind(string(text))
 	return err

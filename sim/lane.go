@@ -53,7 +53,7 @@ func (m *warming) view(l *lane) prefetch.View {
 		kept = append(kept, s)
 		l.shares = append(l.shares, s)
 		l.jobs = append(l.jobs, prefetch.Job{
-			Name: s.w.name, Input: s.w.input, Order: s.w.order, Implicit: true, Next: l.blocks[at : at+seen],
+			Name: s.w.name, Input: s.w.input, Seq: s.w.order, Implicit: true, Next: l.blocks[at : at+seen],
 		})
 	}
 	clear(l.active[len(kept):])

@@ -101,7 +101,7 @@ func newDaemon(cfg Config, p parts) (*Daemon, error) {
 // Host returns the daemon as the agent of a cluster needs it.
 func (d *Daemon) Host() *Host { return &d.host }
 
-// Ready is closed when the daemon answers on its socket.
+// Ready returns what is closed when the daemon answers on its socket.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
 // Socket returns the path of the API's socket.

@@ -144,14 +144,14 @@ func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 	return h.s.nodeInfo(), tasks
 }
 
-// Changed has an element when the state of a hosted task has changed since it was
+// Changed returns what has an element when the state of a hosted task has changed since it was
 // last taken.
 func (h *Host) Changed() <-chan struct{} { return h.changed }
 
 // Do carries out an order and returns when it is done, which may take as long as
 // a dump. It goes on when ctx ends.
 func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
-	command, err := convert.Order(o)
+	command, err := convert.Command(o)
 	if err != nil {
 		return serve.Refusal("%v; is the manager newer than this daemon?", err)
 	}

@@ -50,7 +50,7 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Cal
 	in := journal.Input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
 	var found data.Found
 	if q.Input.Split == wire.Split_SPLIT_NONE {
-		found, err = s.files.Look(ctx, cred, q.Input.Paths)
+		found, err = s.files.Find(ctx, cred, q.Input.Paths)
 	} else {
 		in.Stream, found, err = s.files.OpenStream(ctx, q.Input, cred, in.Of)
 	}

@@ -44,7 +44,7 @@ func (s *inputs) keep(active []*task) {
 		}
 		in := data.Input{
 			Key: t.inputKey(), Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
-			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Order: t.rec.Order,
+			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Seq: t.rec.Order,
 		}
 		if id := t.streamOf(); id != "" {
 			in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)

@@ -19,10 +19,10 @@ func TestJournalRoundTrip(t *testing.T) {
 		t.Fatal(entries, err)
 	}
 	want := []deal.Entry{
-		{Verb: deal.Attached, Consumer: 1, Attempt: 1},
-		{Verb: deal.Left, Consumer: 1, Attempt: 1, Units: []uint32{5, 3, deal.MaxUnits, 0}},
-		{Verb: deal.Finished, Consumer: 7, Attempt: 2, Code: -1, Units: []uint32{1}},
-		{Verb: deal.Failed, Consumer: 1, Attempt: 4},
+		{Kind: deal.Attached, Consumer: 1, Attempt: 1},
+		{Kind: deal.Left, Consumer: 1, Attempt: 1, Units: []uint32{5, 3, deal.MaxUnits, 0}},
+		{Kind: deal.Finished, Consumer: 7, Attempt: 2, Code: -1, Units: []uint32{1}},
+		{Kind: deal.Failed, Consumer: 1, Attempt: 4},
 	}
 	for _, e := range want {
 		if err := j.write(&e); err != nil {

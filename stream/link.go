@@ -65,7 +65,7 @@ func (o outgoing) drop() {
 
 // sendPiece queues a piece and, if need be, what it lies in.
 func (l *link) sendPiece(unit uint32, p scan.Piece) {
-	in, at := p.Place()
+	in, at := p.Location()
 	if !l.told[in.ID] {
 		if !l.sendWith(in.Announce, in.Shared) {
 			return

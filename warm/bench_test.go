@@ -24,7 +24,7 @@ func BenchmarkChoose(b *testing.B) {
 			l := e.lane(disk.Device{ID: 1})
 			l.running = true // by nobody
 			for i := range n {
-				q := Request{ID: RequestID(fmt.Sprint(i)), Job: headrace.JobID(fmt.Sprint(i)), Order: uint64(i)}
+				q := Request{ID: RequestID(fmt.Sprint(i)), Job: headrace.JobID(fmt.Sprint(i)), Seq: uint64(i)}
 				for k := range int32(100) {
 					q.Files = append(q.Files, File{fmt.Sprintf("/data/%d/%d", i, k), 4096})
 				}
@@ -33,7 +33,7 @@ func BenchmarkChoose(b *testing.B) {
 					b.Fatal(err)
 				}
 				for k := range int32(100) {
-					l.share(r).add([]int32{k})
+					l.portion(r).add([]int32{k})
 				}
 			}
 			e.mu.Unlock()

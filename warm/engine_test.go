@@ -128,7 +128,7 @@ func TestRoom(t *testing.T) {
 		w.wantReads("a@0", "a@1", "a@2", "b@0")
 		w.wantPinned(4)
 		b, c := w.status("r-b"), w.status("r-c")
-		if b.Done || !b.Full || b.Left != blocks(3) || !strings.HasPrefix(b.Waits, "waits for room: 4 MiB of the budget of 4 MiB are kept") {
+		if b.Done || !b.Full || b.Remaining != blocks(3) || !strings.HasPrefix(b.Waits, "waits for room: 4 MiB of the budget of 4 MiB are kept") {
 			t.Errorf("what does not fit: %+v", b)
 		}
 		if c.Waits != "waits behind job b" || !c.Full {
@@ -177,7 +177,7 @@ func TestBudgetOfARequest(t *testing.T) {
 		job.Budget, job.Implicit = blocks(1), true
 		w.add(job)
 		w.wantReads("c@0")
-		if s := w.status("r-j"); s.Done || !s.Full || s.Left != blocks(2) || s.Waits != "its own limit of 1 MiB is used up until it has read some of it" {
+		if s := w.status("r-j"); s.Done || !s.Full || s.Remaining != blocks(2) || s.Waits != "its own limit of 1 MiB is used up until it has read some of it" {
 			t.Errorf("%+v", s)
 		}
 		w.add(w.job("k", w.file("d1/e", blocks(9)))) // it is passed by
@@ -344,7 +344,7 @@ func TestWatch(t *testing.T) {
 					t.Error(err)
 					break
 				}
-				if got.Done && got.Left != 0 {
+				if got.Done && got.Remaining != 0 {
 					t.Errorf("%+v", got)
 				}
 			}

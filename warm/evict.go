@@ -44,7 +44,7 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for r := range touched {
-		if !r.ended && r.blocks[left]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0 {
+		if !r.ended && r.blocks[remaining]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0 {
 			e.end(r) // it has no blocks
 			did.Ended = append(did.Ended, e.status(r, notes{}))
 		}
@@ -64,7 +64,7 @@ func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*requ
 		touched[r] = true
 		for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 			switch r.state[pos] {
-			case left, pinned, resident, notFit:
+			case remaining, pinned, resident, notFit:
 				r.move(pos, evicted)
 				if b := r.unref(pos); b != nil {
 					free = append(free, b)

@@ -38,7 +38,7 @@ func (l *lane) found(a ask) bool {
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	if !a.r.ended && a.r.state[a.pos] == left && l.e.blocks.all[blockKey{o.dev, o.ino, a.part}] == nil {
+	if !a.r.ended && a.r.state[a.pos] == remaining && l.e.blocks.all[blockKey{o.dev, o.ino, a.part}] == nil {
 		l.keepAnEye(a)
 		return true
 	}
@@ -108,7 +108,7 @@ func (l *lane) due() (blocks, files []ask) {
 	return blocks, files
 }
 
-func (s *share) askFor(pos uint32) ask {
+func (s *portion) askFor(pos uint32) ask {
 	file := s.r.fileOf(pos)
 	return ask{s: s, r: s.r, file: file, pos: pos, part: s.r.part(file, pos)}
 }
@@ -152,7 +152,7 @@ func (l *lane) check(a ask) {
 func (e *Engine) abandon(r *request, file int, why string) (free []*block) {
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 		if b := r.held[pos]; b != nil && b.pin != nil {
-			r.move(pos, left)
+			r.move(pos, remaining)
 			if b := r.unref(pos); b != nil {
 				free = append(free, b)
 			}
@@ -179,6 +179,6 @@ func (l *lane) followed(a ask, o *opened, in bool) {
 		return
 	}
 	e.counters.Lost += a.part.Len
-	a.r.move(a.pos, left)
+	a.r.move(a.pos, remaining)
 	a.s.ask(a.pos)
 }

@@ -248,7 +248,7 @@ func (w *world) residentBytes(path string) (n int64) {
 // job makes the request of a job for files.
 func (w *world) job(name string, files ...File) Request {
 	w.orders++
-	return Request{ID: RequestID("r-" + name), Job: headrace.JobID(name), Files: files, Order: w.orders}
+	return Request{ID: RequestID("r-" + name), Job: headrace.JobID(name), Files: files, Seq: w.orders}
 }
 
 func (w *world) add(q Request) RequestID {
@@ -268,7 +268,7 @@ func (w *world) status(id RequestID) Status {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if sum := s.Left + s.Pinned + s.Resident + s.Read + s.NotFit + s.Failed + s.Evicted; sum != s.Bytes {
+	if sum := s.Remaining + s.Pinned + s.Resident + s.Read + s.NotFit + s.Failed + s.Evicted; sum != s.Bytes {
 		w.Errorf("%s: the parts make %d of %d bytes: %+v", id, sum, s.Bytes, s)
 	}
 	return s

@@ -23,8 +23,8 @@ type lane struct {
 	wake   chan struct{}
 
 	running bool
-	shares  []*share
-	active  []*share // those that may want something, in the order of their requests
+	shares  []*portion
+	active  []*portion // those that may want something, in the order of their requests
 	// reading is what is being read; without a request: nothing.
 	reading ask
 	// full: the next block waits for room.
@@ -33,7 +33,7 @@ type lane struct {
 	// It is not tried again before retryAt, or something is released.
 	refused string
 	retryAt time.Time
-	// followAt is when to look next at what is in memory, beginning with the share
+	// followAt is when to look next at what is in memory, beginning with the portion
 	// followFrom.
 	followAt   time.Time
 	followFrom int
@@ -46,7 +46,7 @@ type viewBuffer struct {
 	jobs   []prefetch.Job
 	blocks []prefetch.Block
 	pos    []uint32
-	shares []*share
+	shares []*portion
 	first  []int // of each job, in pos
 }
 
@@ -54,7 +54,7 @@ type viewBuffer struct {
 type ask struct {
 	do   prefetch.Do
 	why  string
-	s    *share
+	s    *portion
 	r    *request
 	file int
 	pos  uint32
@@ -76,27 +76,27 @@ func (e *Engine) lane(d disk.Device) *lane {
 	return l
 }
 
-// share finds or makes the share of a request. e.mu is held.
-func (l *lane) share(r *request) *share {
+// portion finds or makes the portion of a request. e.mu is held.
+func (l *lane) portion(r *request) *portion {
 	for _, s := range r.shares {
 		if s.lane == l {
 			return s
 		}
 	}
-	s := &share{r: r, lane: l}
+	s := &portion{r: r, lane: l}
 	r.shares = append(r.shares, s)
 	l.shares = append(l.shares, s)
 	return s
 }
 
-// activate puts a share among those that may want something. e.mu is held.
-func (l *lane) activate(s *share) {
+// activate puts a portion among those that may want something. e.mu is held.
+func (l *lane) activate(s *portion) {
 	if s.r.ended {
 		return
 	}
 	if !s.active {
 		s.active = true
-		i, _ := slices.BinarySearchFunc(l.active, s, func(a, b *share) int { return int(a.r.seq) - int(b.r.seq) })
+		i, _ := slices.BinarySearchFunc(l.active, s, func(a, b *portion) int { return int(a.r.seq) - int(b.r.seq) })
 		l.active = slices.Insert(l.active, i, s)
 	}
 	l.start()
@@ -120,20 +120,20 @@ func (l *lane) kick() {
 	}
 }
 
-// remove takes a share off. e.mu is held.
-func (l *lane) remove(s *share) {
-	is := func(o *share) bool { return o == s }
+// remove takes a portion off. e.mu is held.
+func (l *lane) remove(s *portion) {
+	is := func(o *portion) bool { return o == s }
 	l.shares = slices.DeleteFunc(l.shares, is)
 	l.active = slices.DeleteFunc(l.active, is)
 	s.active = false
 }
 
-// look makes the view of the lane. It is valid while e.mu is held.
-func (l *lane) look() prefetch.View {
+// prefetchView makes the view of the lane. It is valid while e.mu is held.
+func (l *lane) prefetchView() prefetch.View {
 	v := &l.view
 	v.jobs, v.pos, v.shares, v.first = v.jobs[:0], v.pos[:0], v.shares[:0], v.first[:0]
 	v.blocks = slices.Grow(v.blocks[:0], lookahead*len(l.active)) // so that it stays in place
-	l.active = slices.DeleteFunc(l.active, func(s *share) bool {
+	l.active = slices.DeleteFunc(l.active, func(s *portion) bool {
 		first := len(v.pos)
 		l.show(s)
 		if s.active = len(v.pos) > first; !s.active {
@@ -142,16 +142,16 @@ func (l *lane) look() prefetch.View {
 		r := s.r
 		v.shares, v.first = append(v.shares, s), append(v.first, first)
 		v.jobs = append(v.jobs, prefetch.Job{
-			Name: r.name, Input: r.Bytes, Order: r.Order, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
+			Name: r.name, Input: r.Bytes, Seq: r.Seq, Limit: r.Budget, Held: r.heldBytes, Implicit: r.Implicit, Next: v.blocks[first:],
 		})
 		return false
 	})
 	return prefetch.View{Room: l.e.room(), Jobs: v.jobs}
 }
 
-// show adds the next blocks of a share to the view: those that are moving, and the
+// show adds the next blocks of a portion to the view: those that are moving, and the
 // first one that is not.
-func (l *lane) show(s *share) {
+func (l *lane) show(s *portion) {
 	v := &l.view
 	first := len(v.pos)
 	for n := 1; n <= lookahead; n++ {
@@ -174,7 +174,7 @@ func (l *lane) show(s *share) {
 func (l *lane) choose() ask {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	step := prefetch.Next(l.look(), l.e.cfg.Policy)
+	step := prefetch.Next(l.prefetchView(), l.e.cfg.Policy)
 	a := ask{do: step.Do, why: step.Reason}
 	if step.Job >= 0 {
 		a.s = l.view.shares[step.Job]
@@ -234,7 +234,7 @@ func (l *lane) run() {
 func (l *lane) rest() bool {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	following := slices.ContainsFunc(l.shares, func(s *share) bool { return len(s.following) > 0 || len(s.checking) > 0 })
+	following := slices.ContainsFunc(l.shares, func(s *portion) bool { return len(s.following) > 0 || len(s.checking) > 0 })
 	l.running = len(l.active) > 0 || following
 	return !l.running
 }
@@ -316,7 +316,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	e, r := l.e, a.r
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.ended || r.state[a.pos] != left {
+	if r.ended || r.state[a.pos] != remaining {
 		return nil
 	}
 	if why := r.changedFile(a.file, o.identity); why != "" {
@@ -385,7 +385,7 @@ func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now iden
 	if why := r.changedFile(a.file, now); why != "" {
 		if b.bytes < wholePages(a.part) && r.held[a.pos] == b {
 			r.unref(a.pos)
-			r.move(a.pos, left)
+			r.move(a.pos, remaining)
 		}
 		e.failReason(r, a.file, why)
 	}
@@ -400,7 +400,7 @@ func (l *lane) finish(a ask, b *block, pin pagecache.Pinned, err error, now iden
 func (l *lane) refusal(a ask, err error) {
 	e, r := l.e, a.r
 	switch {
-	case r.ended || r.state[a.pos] != left:
+	case r.ended || r.state[a.pos] != remaining:
 	case errors.Is(err, pagecache.ErrResident):
 		l.keepAnEye(a)
 	case errors.Is(err, pagecache.ErrBudget), errors.Is(err, pagecache.ErrClosed),
@@ -425,7 +425,7 @@ func (l *lane) keepAnEye(a ask) {
 func (l *lane) skip(a ask) {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	if !a.r.ended && a.r.state[a.pos] == left {
+	if !a.r.ended && a.r.state[a.pos] == remaining {
 		a.r.notFitReason = a.why
 		a.r.move(a.pos, notFit)
 	}
@@ -434,9 +434,9 @@ func (l *lane) skip(a ask) {
 // moveFile puts a file into the lane of the device that it really is on. e.mu is
 // held.
 func (e *Engine) moveFile(r *request, file int, d disk.Device) {
-	s := e.lane(d).share(r)
+	s := e.lane(d).portion(r)
 	if r.moved == nil {
-		r.moved = map[int32]*share{}
+		r.moved = map[int32]*portion{}
 	}
 	r.moved[int32(file)] = s
 	s.take(int32(file))

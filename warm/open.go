@@ -183,7 +183,7 @@ func (e *Engine) hand(r *request, d disk.Device, files []int32) bool {
 		return false
 	}
 	if len(files) > 0 {
-		e.lane(d).share(r).add(files)
+		e.lane(d).portion(r).add(files)
 	}
 	return true
 }

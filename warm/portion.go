@@ -2,8 +2,8 @@ package warm
 
 import "slices"
 
-// share is what a request wants of one device. The engine's lock protects it.
-type share struct {
+// portion is what a request wants of one device. The engine's lock protects it.
+type portion struct {
 	r    *request
 	lane *lane
 	// files are those on the device, in order; what is before at and pos is done.
@@ -21,8 +21,8 @@ type share struct {
 	active bool
 }
 
-// add appends files, which are behind all others of the share.
-func (s *share) add(files []int32) {
+// add appends files, which are behind all others of the portion.
+func (s *portion) add(files []int32) {
 	if s.at == len(s.files) && len(files) > 0 {
 		s.pos = s.r.start[files[0]]
 	}
@@ -31,7 +31,7 @@ func (s *share) add(files []int32) {
 }
 
 // take adds a file that turned out to be on this device.
-func (s *share) take(file int32) {
+func (s *portion) take(file int32) {
 	if len(s.files) == 0 || s.files[len(s.files)-1] < file {
 		s.add([]int32{file})
 		return
@@ -42,7 +42,7 @@ func (s *share) take(file int32) {
 }
 
 // ask puts a position among those that are wanted once more.
-func (s *share) ask(pos uint32) {
+func (s *portion) ask(pos uint32) {
 	if i, found := slices.BinarySearch(s.again, pos); !found {
 		s.again = slices.Insert(s.again, i, pos)
 	}
@@ -50,8 +50,8 @@ func (s *share) ask(pos uint32) {
 }
 
 // mine reports whether a position is still to be done, and here.
-func (s *share) mine(pos uint32) bool {
-	if s.r.state[pos] != left {
+func (s *portion) mine(pos uint32) bool {
+	if s.r.state[pos] != remaining {
 		return false
 	}
 	if s.r.moved == nil {
@@ -67,7 +67,7 @@ const lookahead, passedOver = 3, 64
 
 // upcoming appends the next n positions that are still to be done, in order. There
 // are none only if nothing is left.
-func (s *share) upcoming(dst []uint32, n int) []uint32 {
+func (s *portion) upcoming(dst []uint32, n int) []uint32 {
 	s.forget()
 	again, at, pos := s.again, s.at, s.pos
 	found := 0
@@ -94,7 +94,7 @@ func (s *share) upcoming(dst []uint32, n int) []uint32 {
 }
 
 // forget drops what is done from the front.
-func (s *share) forget() {
+func (s *portion) forget() {
 	for s.at < len(s.files) && !s.mine(s.pos) {
 		s.at, s.pos = s.after(s.at, s.pos)
 	}
@@ -106,7 +106,7 @@ func (s *share) forget() {
 }
 
 // after returns the place of the position after pos, which is in the file at.
-func (s *share) after(at int, pos uint32) (int, uint32) {
+func (s *portion) after(at int, pos uint32) (int, uint32) {
 	if pos+1 < s.r.start[s.files[at]+1] {
 		return at, pos + 1
 	}

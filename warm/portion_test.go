@@ -21,7 +21,7 @@ func TestUpcomingAgainstOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &Engine{}
-		s, other := &share{r: req, lane: &lane{e: e, running: true}}, &share{r: req, lane: &lane{e: e, running: true}}
+		s, other := &portion{r: req, lane: &lane{e: e, running: true}}, &portion{r: req, lane: &lane{e: e, running: true}}
 		mine := map[int32]bool{}
 		next := int32(0)
 		for step := range 60 {
@@ -34,12 +34,12 @@ func TestUpcomingAgainstOracle(t *testing.T) {
 					mine[next] = true
 				}
 			case 1, 2, 3:
-				if mine[file] && req.state[pos] == left {
+				if mine[file] && req.state[pos] == remaining {
 					req.move(pos, resident)
 				}
 			case 4:
 				if mine[file] && req.state[pos] == resident {
-					req.move(pos, left)
+					req.move(pos, remaining)
 					s.ask(pos)
 				}
 			case 5: // it turns out to be elsewhere, or here
@@ -55,13 +55,13 @@ func TestUpcomingAgainstOracle(t *testing.T) {
 	}
 }
 
-func moveShare(r *request, file int32, mine map[int32]bool, s, other *share) {
+func moveShare(r *request, file int32, mine map[int32]bool, s, other *portion) {
 	if r.moved == nil {
-		r.moved = map[int32]*share{}
+		r.moved = map[int32]*portion{}
 	}
 	// Only files of which nothing is done are moved.
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-		if r.state[pos] != left {
+		if r.state[pos] != remaining {
 			return
 		}
 	}
@@ -78,7 +78,7 @@ func moveShare(r *request, file int32, mine map[int32]bool, s, other *share) {
 
 func dumbUpcoming(r *request, mine map[int32]bool, n int) (all []uint32) {
 	for pos := range uint32(len(r.state)) {
-		if r.state[pos] == left && mine[int32(r.fileOf(pos))] && len(all) < n {
+		if r.state[pos] == remaining && mine[int32(r.fileOf(pos))] && len(all) < n {
 			all = append(all, pos)
 		}
 	}
@@ -135,7 +135,7 @@ func TestMillionFiles(t *testing.T) {
 	if c := 4*cap(r.start) + 4*cap(r.byPath) + cap(r.state); c > 14*n {
 		t.Errorf("%d bytes for %d files", c, n)
 	}
-	s := &share{r: r, lane: &lane{e: &Engine{}, running: true}}
+	s := &portion{r: r, lane: &lane{e: &Engine{}, running: true}}
 	for i := range int32(n) {
 		s.files = append(s.files, i)
 	}
@@ -149,7 +149,7 @@ func TestMillionFiles(t *testing.T) {
 		r.move(pos[0], read)
 		done++
 	}
-	if done != n || !(r.blocks[read] == n && r.bytes[left] == 0) {
+	if done != n || !(r.blocks[read] == n && r.bytes[remaining] == 0) {
 		t.Errorf("%d of %d were done", done, n)
 	}
 }

@@ -86,7 +86,7 @@ func (x *randomWorld) count(what string) {
 
 func (x *randomWorld) request() *reader {
 	x.n++
-	q := Request{ID: RequestID(fmt.Sprint("r", x.n)), Order: uint64(x.n), Owner: linux.Credentials{UID: uint32([]int{0, 0, 7}[x.r.IntN(3)])}}
+	q := Request{ID: RequestID(fmt.Sprint("r", x.n)), Seq: uint64(x.n), Owner: linux.Credentials{UID: uint32([]int{0, 0, 7}[x.r.IntN(3)])}}
 	if q.Hold = x.r.IntN(4) == 0; !q.Hold {
 		q.Job = headrace.JobID(fmt.Sprint("j", x.r.IntN(5)))
 		q.Implicit = x.r.IntN(2) == 0
@@ -298,7 +298,7 @@ func (x *randomWorld) checkStatus(c Counters) error {
 	for id, m := range x.live {
 		s := x.status(id)
 		switch {
-		case s.Done != (s.Left == 0) && s.Left > 0:
+		case s.Done != (s.Remaining == 0) && s.Remaining > 0:
 			return fmt.Errorf("%+v", s)
 		case s.Done || shut:
 		case !s.Full:
@@ -393,7 +393,7 @@ func disturb(w *world, r *rand.Rand, files []File, g int) {
 		f := files[r.IntN(len(files))]
 		switch r.IntN(9) {
 		case 0, 1, 2:
-			q := Request{ID: RequestID(fmt.Sprint(g, ".", i)), Job: job, Order: uint64(i), Implicit: r.IntN(2) == 0}
+			q := Request{ID: RequestID(fmt.Sprint(g, ".", i)), Job: job, Seq: uint64(i), Implicit: r.IntN(2) == 0}
 			for _, k := range r.Perm(len(files))[:1+r.IntN(3)] {
 				q.Files = append(q.Files, files[k])
 			}
@@ -410,7 +410,7 @@ func disturb(w *world, r *rand.Rand, files []File, g int) {
 			}
 		case 7:
 			for _, s := range w.e.List() {
-				if s.Left+s.Pinned+s.Resident+s.Read+s.NotFit+s.Failed+s.Evicted != s.Bytes {
+				if s.Remaining+s.Pinned+s.Resident+s.Read+s.NotFit+s.Failed+s.Evicted != s.Bytes {
 					w.Errorf("%+v", s)
 				}
 			}

@@ -49,8 +49,8 @@ type Request struct {
 	// Bytes is the size of all of the job's input, by which it gets its place in
 	// the queue; 0: that of Files.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Order is the place in the sequence of submission.
-	Order uint64 `json:"order"`
+	// Seq is the place in the sequence of submission.
+	Seq uint64 `json:"order"`
 	// Implicit: what the job has read is let go at once, not only when it ends.
 	Implicit bool `json:"implicit,omitempty"`
 	// Budget is how many bytes may be locked for this request; 0: as many as the

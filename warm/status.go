@@ -21,8 +21,8 @@ type Status struct {
 	Files int
 	Bytes int64
 
-	// Left is still to be looked at or read.
-	Left int64
+	// Remaining is still to be looked at or read.
+	Remaining int64
 	// Pinned is locked, whoever's request it was read for.
 	Pinned int64
 	// Resident was in memory without being locked by us when it was last looked at.
@@ -63,14 +63,14 @@ type Status struct {
 
 // notes are what the policy says of the shares of lanes, so that it is asked once
 // when several requests are told of.
-type notes map[*lane]map[*share]string
+type notes map[*lane]map[*portion]string
 
 // status returns the Status of a request; without known it is brief. e.mu is held.
 func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
 		ID: r.ID, Job: r.Job, UID: r.Owner.UID,
 		Files: len(r.Files), Bytes: r.size,
-		Left: r.bytes[left], Pinned: r.bytes[pinned], Resident: r.bytes[resident], Read: r.bytes[read],
+		Remaining: r.bytes[remaining], Pinned: r.bytes[pinned], Resident: r.bytes[resident], Read: r.bytes[read],
 		NotFit: r.bytes[notFit], NotFitReason: r.notFitReason, Failed: r.bytes[failed], Evicted: r.bytes[evicted],
 		Migrated: r.migrated, FailedFiles: r.failedFiles, Failures: slices.Clone(r.failures),
 		Done: r.finished(), Ended: r.ended, Version: r.version,
@@ -112,7 +112,7 @@ func (r *request) waits(known notes) (full bool, why string) {
 // limited reports whether what is next has to wait until the job has read some of
 // what it has, for its own budget is used up. Of a request that gives nothing back
 // it is given up instead. The engine's lock is held.
-func (s *share) limited() bool {
+func (s *portion) limited() bool {
 	if !s.r.Implicit {
 		return false
 	}
@@ -120,8 +120,8 @@ func (s *share) limited() bool {
 	return len(next) > 0 && !s.r.fits(wholePages(s.r.part(s.r.fileOf(next[0]), next[0])))
 }
 
-// explain says what is done next for a share, or what it waits for. e.mu is held.
-func (l *lane) explain(s *share, known notes) string {
+// explain says what is done next for a portion, or what it waits for. e.mu is held.
+func (l *lane) explain(s *portion, known notes) string {
 	if a := l.reading; a.r != nil {
 		return fmt.Sprintf("%s is being read for %s", a.r.Files[a.file].Path, a.r.name)
 	}
@@ -129,8 +129,8 @@ func (l *lane) explain(s *share, known notes) string {
 		return l.refused
 	}
 	if known[l] == nil {
-		known[l] = map[*share]string{}
-		for i, note := range prefetch.Explain(l.look(), l.e.cfg.Policy) {
+		known[l] = map[*portion]string{}
+		for i, note := range prefetch.Explain(l.prefetchView(), l.e.cfg.Policy) {
 			known[l][l.view.shares[i]] = note
 		}
 	}
@@ -279,7 +279,7 @@ type Counters struct {
 	CleanedUp int64
 }
 
-// Counters are for metrics.
+// Counters returns what metrics show.
 func (e *Engine) Counters() Counters {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 type state uint8
 
 const (
-	left     state = iota // still to be done
-	pinned                // locked; the request is in its list
-	resident              // in memory, not locked by us; up to here it is wanted
-	read                  // the job has read it and needs it no more
-	notFit                // it can never be locked for this request
+	remaining state = iota // still to be done
+	pinned                 // locked; the request is in its list
+	resident               // in memory, not locked by us; up to here it is wanted
+	read                   // the job has read it and needs it no more
+	notFit                 // it can never be locked for this request
 	failed
 	evicted // a user let it go
 	states
@@ -43,9 +43,9 @@ type request struct {
 	// against the budget.
 	held      map[uint32]*block
 	heldBytes int64
-	shares    []*share
+	shares    []*portion
 	// moved are files that are on another device than their directory.
-	moved map[int32]*share
+	moved map[int32]*portion
 	// begun are files of several blocks that have been opened.
 	begun map[int32]identity
 	// parts is what an implicit job has read of files that it is not done with.
@@ -95,14 +95,14 @@ func newRequest(q Request, blockSize int64) (*request, error) {
 		r.start = append(r.start, uint32(next))
 	}
 	r.state = make([]state, r.start[len(r.Files)])
-	r.blocks[left] = len(r.state)
+	r.blocks[remaining] = len(r.state)
 	for i := range r.Files {
 		r.size += r.wantedSize(i)
 		if r.size < 0 {
 			return nil, fmt.Errorf("%w: the sizes of the files do not fit into 63 bits", ErrRequest)
 		}
 	}
-	r.bytes[left] = r.size
+	r.bytes[remaining] = r.size
 	if r.Bytes == 0 {
 		r.Bytes = r.size
 	}
@@ -209,7 +209,7 @@ func (r *request) move(pos uint32, to state) {
 
 // wants reports whether a reference to the block would be of use.
 func (r *request) wants(pos uint32) bool {
-	return !r.ended && (r.state[pos] == left || r.state[pos] == resident)
+	return !r.ended && (r.state[pos] == remaining || r.state[pos] == resident)
 }
 
 // fits reports whether n more bytes may be locked for this request.
@@ -220,7 +220,7 @@ func (r *request) fail(file int, reason string) {
 	gone, before := false, false
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 		switch r.state[pos] {
-		case left, resident:
+		case remaining, resident:
 			r.move(pos, failed)
 			gone = true
 		case failed:
@@ -246,4 +246,4 @@ func (r *request) touch() {
 }
 
 // finished reports whether nothing is left to be done.
-func (r *request) finished() bool { return !r.assigning && r.blocks[left] == 0 }
+func (r *request) finished() bool { return !r.assigning && r.blocks[remaining] == 0 }

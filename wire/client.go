@@ -25,7 +25,7 @@ const dialTimeout = 10 * time.Second
 // SocketPath returns the daemon's socket for a state directory.
 func SocketPath(stateDir string) string { return filepath.Join(stateDir, SocketName) }
 
-// NewHTTPClient is for the generated clients, which take it and BaseURL. Every
+// NewHTTPClient serves the generated clients, which take it and BaseURL. Every
 // connection it makes goes to socket, which may be longer than the kernel's
 // limit for socket paths. It sets no time limit on requests. It is safe for
 // concurrent use.

@@ -49,7 +49,7 @@ func StateDirForClient(flag string) (string, error) {
 	return own, err
 }
 
-// UserStateDir is $XDG_STATE_HOME/headrace, or ~/.local/state/headrace when
+// UserStateDir returns $XDG_STATE_HOME/headrace, or ~/.local/state/headrace when
 // that variable does not hold an absolute path.
 func UserStateDir() (string, error) {
 	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {

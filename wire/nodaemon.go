@@ -16,7 +16,7 @@ type NoDaemonError struct {
 func (e *NoDaemonError) Error() string {
 	dir := filepath.Dir(e.Socket)
 	usual, err := StateDirForDaemon("")
-	p := place{root: os.Geteuid() == 0, system: dir == SystemStateDir, usual: err == nil && dir == usual}
+	p := missing{root: os.Geteuid() == 0, system: dir == SystemStateDir, usual: err == nil && dir == usual}
 	_, err = os.Stat("/run/systemd/system") // as sd_booted(3)
 	p.systemd = err == nil
 	if !p.root && p.usual {
@@ -28,8 +28,8 @@ func (e *NoDaemonError) Error() string {
 
 func (e *NoDaemonError) Unwrap() error { return e.Err }
 
-// place is where a daemon is missing.
-type place struct {
+// missing is where a daemon is missing.
+type missing struct {
 	root bool // the caller is root
 	// system: it is the one for all users. usual: a daemon that the caller starts
 	// without a flag comes to be there.
@@ -42,7 +42,7 @@ type place struct {
 }
 
 // advice returns how the daemon of a state directory is started.
-func (p place) advice(dir string) string {
+func (p missing) advice(dir string) string {
 	service := "sudo headrace solo &"
 	switch {
 	case p.systemd && p.root:

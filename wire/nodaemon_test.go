@@ -8,17 +8,17 @@ import (
 func TestNoDaemonAdvice(t *testing.T) {
 	const own = "/home/ada/.local/state/headrace"
 	for name, c := range map[string]struct {
-		place
+		missing
 		dir, want string
 	}{
-		"root's, with systemd": {place{root: true, system: true, usual: true, systemd: true}, SystemStateDir,
+		"root's, with systemd": {missing{root: true, system: true, usual: true, systemd: true}, SystemStateDir,
 			"start it with: systemctl start headrace (or by hand: headrace solo &)"},
-		"root's, in a container": {place{root: true, system: true, usual: true}, SystemStateDir, "start one with: headrace solo &"},
-		"a user at the system's": {place{system: true, systemd: true}, SystemStateDir, "it is root's to start: sudo systemctl start headrace"},
-		"a user where both are down": {place{usual: true, beside: true, systemd: true}, own,
+		"root's, in a container": {missing{root: true, system: true, usual: true}, SystemStateDir, "start one with: headrace solo &"},
+		"a user at the system's": {missing{system: true, systemd: true}, SystemStateDir, "it is root's to start: sudo systemctl start headrace"},
+		"a user where both are down": {missing{usual: true, beside: true, systemd: true}, own,
 			"nor does that of the machine run, which is root's to start: sudo systemctl start headrace; one of your own: headrace solo &"},
-		"a user alone":         {place{usual: true, systemd: true}, own, "start one with: headrace solo &"},
-		"a place of one's own": {place{root: true, systemd: true}, "/srv/x", "start one with: headrace solo --state-dir /srv/x &"},
+		"a user alone":         {missing{usual: true, systemd: true}, own, "start one with: headrace solo &"},
+		"a place of one's own": {missing{root: true, systemd: true}, "/srv/x", "start one with: headrace solo --state-dir /srv/x &"},
 	} {
 		if got := c.advice(c.dir); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Status is a command of scripts: status N prog [arg...] runs prog, whose exit code
+// Status runs a command of scripts: status N prog [arg...] runs prog, whose exit code
 // must be N.
 func Status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

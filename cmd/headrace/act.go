@@ -88,7 +88,7 @@ func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do fun
 	return nil
 }
 
-// tellState is "ID STATE".
+// tellState returns "ID STATE".
 func tellState(t *wire.Task) string { return t.Id + " " + convert.StateName(t) }
 
 // taskFilter picks tasks by what its flags name; nothing given picks all.

@@ -11,7 +11,7 @@ import (
 	"headrace/solo"
 )
 
-// newMover is for an archive in DIR or webhdfs://[USER@]HOST:PORT/DIR, with ",zstd"
+// newMover opens an archive in DIR or webhdfs://[USER@]HOST:PORT/DIR, with ",zstd"
 // behind it compressed. What cannot be an archive is an error. A place that cannot be
 // reached now is none, since containers do not wait for it: it is opened when it is
 // needed.

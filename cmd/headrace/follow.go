@@ -114,7 +114,7 @@ func (f *follower) endOnce(ctx context.Context, id string, alive func()) (*wire.
 	return f.mustHaveEnded(ctx, id)
 }
 
-// mustHaveEnded is for when a stream that goes on as long as the task is over.
+// mustHaveEnded checks when a stream that goes on as long as the task is over.
 func (f *follower) mustHaveEnded(ctx context.Context, id string) (*wire.Task, error) {
 	t, err := f.Get(ctx, &wire.GetRequest{Id: id})
 	if err != nil {

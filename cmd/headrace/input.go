@@ -106,7 +106,7 @@ func (f *inputFlags) checkBraces(argv []string) error {
 	return nil
 }
 
-// absolutePaths are paths and patterns as seen from here.
+// absolutePaths returns paths and patterns as seen from here.
 func absolutePaths(paths []string) ([]string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

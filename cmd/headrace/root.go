@@ -55,16 +55,16 @@ A task is named by its id, or by its name where only one task has it.`,
 
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
 		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
-		&cobra.Group{ID: groupManaged, Title: "Cluster:"},
-		&cobra.Group{ID: groupCluster, Title: "Simulation:"})
+		&cobra.Group{ID: groupCluster, Title: "Cluster:"},
+		&cobra.Group{ID: groupSim, Title: "Simulation:"})
 	tasks, data, cluster, sims := taskVerbs{a}, fileVerbs{a}, clusterVerbs{a}, simVerbs{a}
 	addVerbs(root, groupTasks, runVerb(tasks), psVerb(tasks), topVerb(tasks), showVerb(tasks), logsVerb(tasks), waitVerb(tasks),
 		suspendVerb(tasks), resumeVerb(tasks), checkpointVerb(tasks), restoreVerb(tasks), killVerb(tasks), forgetVerb(tasks))
 	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
 		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.out))
-	addVerbs(root, groupManaged, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))
-	addVerbs(root, groupCluster, simVerb(sims), traceVerb(sims))
+	addVerbs(root, groupCluster, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))
+	addVerbs(root, groupSim, simVerb(sims), traceVerb(sims))
 	for _, verb := range []string{"bench", "demo", "yarn", "bench-task", "slow-disk"} {
 		root.AddCommand(movedVerb(verb))
 	}
@@ -75,8 +75,8 @@ const (
 	groupTasks   = "tasks"
 	groupData    = "data"
 	groupMachine = "machine"
-	groupManaged = "managed"
 	groupCluster = "cluster"
+	groupSim     = "sim"
 )
 
 func addVerbs(root *cobra.Command, group string, verbs ...*cobra.Command) {

@@ -249,7 +249,7 @@ func (f *runFlags) request(argv []string, say func(string, ...any)) (*wire.RunRe
 	return req, err
 }
 
-// absolute is path as seen from here; empty stays empty.
+// absolute returns path as seen from here; empty stays empty.
 func absolute(path string) (string, error) {
 	if path == "" {
 		return "", nil

@@ -155,7 +155,7 @@ func pointInTime(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05")
 }
 
-// timeOfDay is for where the day is known.
+// timeOfDay formats a time where the day is known.
 func timeOfDay(ms int64) string { return time.UnixMilli(ms).Format("15:04:05") }
 
 func day(ms int64) string { return time.UnixMilli(ms).Format(time.DateOnly) }

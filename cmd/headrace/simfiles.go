@@ -160,7 +160,7 @@ func (w untilDone) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// nothingWritten is err, or that the person has ended it.
+// nothingWritten returns err, or that the person has ended it.
 func nothingWritten(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return cli.Exit(cli.ExitInterrupted, errors.New("interrupted: nothing was written"))

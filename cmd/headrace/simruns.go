@@ -133,7 +133,7 @@ func (e *groupEnd) add(result *sim.Result, failure *runFailure) {
 	}
 }
 
-// group does the runs of a group and says what became of each.
+// group carries out the runs of a group and says what became of each.
 func (s *simulation) group(ctx context.Context, group []simRun, add func(*sim.Result, *runFailure)) {
 	for i, run := range group {
 		if ctx.Err() != nil {
@@ -172,7 +172,7 @@ func (e groupEnd) err() error {
 	return errors.Join(errs...)
 }
 
-// one does a run. Its result is kept before it is said that it has ended.
+// one carries out a run. Its result is kept before it is said that it has ended.
 func (s *simulation) one(ctx context.Context, run simRun, keep func(*sim.Result)) (*sim.Result, error) {
 	config, err := s.configure(run)
 	if err != nil {

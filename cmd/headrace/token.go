@@ -49,7 +49,7 @@ func (a clusterVerbs) token(flag string) (string, error) {
 	return readToken(file)
 }
 
-// madeToken is token for the one program that makes the file when it is not there.
+// madeToken does as token, for the one program that makes the file when it is not there.
 func (a clusterVerbs) madeToken(flag string) (string, error) {
 	file, err := a.tokenFile(flag)
 	if err != nil {

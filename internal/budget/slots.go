@@ -5,30 +5,30 @@ import (
 	"sync"
 )
 
-// Places bounds how many of something each user has at a time; more of them wait.
+// Slots bounds how many of something each user has at a time; more of them wait.
 // It is safe for concurrent use.
-type Places struct {
+type Slots struct {
 	// Most is how many one user may have, more than 0.
 	Most int
 
 	mu   sync.Mutex
-	open map[uint32]*places
+	open map[uint32]*userSlots
 }
 
-// places are those of one user.
-type places struct {
+// userSlots are those of one user.
+type userSlots struct {
 	taken chan struct{}
 	users int // that have one or wait for one
 }
 
-// Begin waits for a place, which end gives back.
-func (s *Places) Begin(ctx context.Context, uid uint32) (end func(), err error) {
+// Begin waits for a slot, which end gives back.
+func (s *Slots) Begin(ctx context.Context, uid uint32) (end func(), err error) {
 	s.mu.Lock()
 	p := s.open[uid]
 	if p == nil {
-		p = &places{taken: make(chan struct{}, s.Most)}
+		p = &userSlots{taken: make(chan struct{}, s.Most)}
 		if s.open == nil {
-			s.open = map[uint32]*places{}
+			s.open = map[uint32]*userSlots{}
 		}
 		s.open[uid] = p
 	}
@@ -43,7 +43,7 @@ func (s *Places) Begin(ctx context.Context, uid uint32) (end func(), err error) 
 	}
 }
 
-func (s *Places) leave(uid uint32, p *places) {
+func (s *Slots) leave(uid uint32, p *userSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.users--; p.users == 0 {

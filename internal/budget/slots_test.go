@@ -8,7 +8,7 @@ import (
 )
 
 func TestPlacesAreBounded(t *testing.T) {
-	s := Places{Most: 4}
+	s := Slots{Most: 4}
 	var ends []func()
 	for range s.Most {
 		end, err := s.Begin(t.Context(), 7)

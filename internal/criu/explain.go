@@ -48,7 +48,7 @@ func known(pattern, meaning string) explanation {
 	return explanation{message: re, meaning: meaning}
 }
 
-// passing is known for what passes while the task runs.
+// passing reports what is known to pass while the task runs.
 func passing(pattern, meaning string) explanation {
 	e := known(pattern, meaning)
 	e.passes = true

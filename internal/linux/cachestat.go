@@ -55,7 +55,7 @@ func ProbeCachestat() error {
 	return err
 }
 
-// MappedPages is CachedPages for file systems that keep the pages of a file in
+// MappedPages does as CachedPages for file systems that keep the pages of a file in
 // another inode than the one that is open, overlayfs above all, for which
 // cachestat tells of no pages at all. It looks through a mapping (mincore(2)),
 // which takes several times as long. The descriptor must be open for reading.

@@ -15,9 +15,9 @@ import (
 type CgroupMemory struct {
 	// Dir is the cgroup whose limit it is; empty if there is no limit.
 	Dir string
-	// Limit is the limit in bytes, and Left what can still be used of it by memory
+	// Limit is the limit in bytes, and Free what can still be used of it by memory
 	// that cannot be reclaimed: the page cache of its tasks counts as free.
-	Limit, Left int64
+	Limit, Free int64
 }
 
 // OwnCgroupMemory looks at the memory cgroup of this process and all above it
@@ -42,7 +42,7 @@ func OwnCgroupMemory(root string) (CgroupMemory, error) {
 			if err != nil {
 				return CgroupMemory{}, err
 			}
-			if c.Limit > 0 && (tightest.Dir == "" || c.Left < tightest.Left) {
+			if c.Limit > 0 && (tightest.Dir == "" || c.Free < tightest.Free) {
 				c.Dir = dir
 				tightest = c
 			}
@@ -120,7 +120,7 @@ func (h memoryHierarchy) read(dir string) (CgroupMemory, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Left = min(max(0, c.Limit-max(0, used)+reclaimable(string(stat), prefix)), c.Limit)
+	c.Free = min(max(0, c.Limit-max(0, used)+reclaimable(string(stat), prefix)), c.Limit)
 	return c, nil
 }
 

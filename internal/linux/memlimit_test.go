@@ -131,7 +131,7 @@ func TestOwnCgroupMemoryThatCannotBeRead(t *testing.T) {
 // What the kernel of this machine says can be read.
 func TestOwnCgroupMemoryHere(t *testing.T) {
 	c, err := OwnCgroupMemory("/")
-	if err != nil || c.Left < 0 || c.Left > c.Limit {
+	if err != nil || c.Free < 0 || c.Free > c.Limit {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

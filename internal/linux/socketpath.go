@@ -11,7 +11,7 @@ import (
 // maxSocketPath is the longest path that fits into a sockaddr_un with its NUL.
 const maxSocketPath = 107
 
-// SocketPath is path itself when it fits into a socket address, else a path
+// SocketPath returns path itself when it fits into a socket address, else a path
 // through a descriptor of its directory that is valid until release is called.
 func SocketPath(path string) (short string, release func(), err error) {
 	if len(path) <= maxSocketPath {

@@ -165,7 +165,7 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// WriteFileDurably is ReplaceFile; when it returns, the new content survives a crash
+// WriteFileDurably does as ReplaceFile; when it returns, the new content survives a crash
 // of the machine.
 func WriteFileDurably(path string, data []byte, mode os.FileMode) error {
 	if err := replaceFile(path, data, mode, (*os.File).Sync); err != nil {
@@ -201,7 +201,7 @@ func replaceFile(path string, data []byte, mode os.FileMode, settle func(*os.Fil
 	return err
 }
 
-// OpenRegular is OpenRegularFor of a path whose last part must not be a symbolic
+// OpenRegular does as OpenRegularFor with a path whose last part must not be a symbolic
 // link. The error has the path.
 func OpenRegular(path string, flags int) (*os.File, error) {
 	f, err := OpenRegularFor(path, flags|unix.O_NOFOLLOW, 0)

@@ -21,7 +21,7 @@ func DropCached(f *os.File) error {
 	return nil
 }
 
-// DropCachedTree does so for every file below dir. Files that vanish meanwhile
+// DropCachedTree drops every file below dir. Files that vanish meanwhile
 // are no error.
 func DropCachedTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {

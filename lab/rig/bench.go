@@ -78,7 +78,7 @@ func (h *Bench) Say(share float64, format string, args ...any) {
 	h.Progress.Set(h.Done+share*h.Todo, fmt.Sprintf(format, args...))
 }
 
-// Within is say for what takes from one share of the present experiment to another.
+// Within does as say, for what takes from one share of the present experiment to another.
 func (h *Bench) Within(from, to float64) func(share float64, format string, args ...any) {
 	return func(share float64, format string, args ...any) { h.Say(from+share*(to-from), format, args...) }
 }

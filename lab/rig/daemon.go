@@ -171,7 +171,7 @@ func (d *Daemon) abandon() error {
 	return endProcesses(d.Dir)
 }
 
-// End is stop, or abandon for a broken daemon.
+// End stops the daemon, or abandons a broken one.
 func (d *Daemon) End() error {
 	if d.Broken() {
 		return d.abandon()

@@ -103,7 +103,7 @@ func (h *Bench) RoomOnDisk(need int64) error {
 	return err
 }
 
-// ChillSoon is chill, again and again for a while: a page that somebody has just
+// ChillSoon does as chill, again and again for a while: a page that somebody has just
 // read, or is reading ahead, cannot be dropped yet.
 func ChillSoon(ctx context.Context, paths []string) error {
 	for deadline := time.Now().Add(5 * time.Second); ; {

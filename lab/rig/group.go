@@ -58,7 +58,7 @@ func makeGroup(dir string) error {
 	return nil
 }
 
-// Enter is cmd as it starts inside the cgroups.
+// Enter returns cmd as it starts inside the cgroups.
 func (g *Group) Enter(cmd *exec.Cmd) *exec.Cmd {
 	if g.memory != g.cpu {
 		cmd = enterGroup(g.memory, cmd)

@@ -81,7 +81,7 @@ func Over[R Sample](runs, others []R, measure func(R) float64) Spread {
 	return paired(runs, others, measure, func(a, b float64) float64 { return a / b })
 }
 
-// Beyond is Over for differences.
+// Beyond does as Over, for differences.
 func Beyond[R Sample](runs, others []R, measure func(R) float64) Spread {
 	return paired(runs, others, measure, func(a, b float64) float64 { return a - b })
 }
@@ -136,5 +136,5 @@ func Sum[T int64 | float64](values []T) T {
 	return s
 }
 
-// Mean is NaN without values.
+// Mean returns NaN without values.
 func Mean(values []float64) float64 { return Sum(values) / float64(len(values)) }

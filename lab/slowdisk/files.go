@@ -46,7 +46,7 @@ func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out 
 	return inode, f, fuse.FOPEN_KEEP_CACHE, errno
 }
 
-// CopyFileRange is refused: the kernel then reads and writes, which takes model
+// CopyFileRange refuses: the kernel then reads and writes, which takes model
 // time.
 func (n *node) CopyFileRange(context.Context, fs.FileHandle, uint64, *fs.Inode, fs.FileHandle, uint64, uint64, uint64) (uint32, syscall.Errno) {
 	return 0, syscall.ENOSYS

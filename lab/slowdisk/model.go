@@ -53,7 +53,7 @@ const (
 	page       = 4 << 10
 )
 
-// String is for captions: every figure that comes from a model names it.
+// String returns a caption: every figure that comes from a model names it.
 func (m Model) String() string {
 	return fmt.Sprintf("modelled disk (%s seek, %s rotation, %s MB/s, read-ahead %d KB)",
 		milliseconds(m.Seek), milliseconds(m.Rotation),
@@ -113,7 +113,7 @@ type Stats struct {
 	Buffered int64
 }
 
-// Bytes that were moved.
+// Bytes returns how many were moved.
 func (s Stats) Bytes() int64 { return s.Read + s.Written }
 
 // Since returns what was done after an earlier moment.

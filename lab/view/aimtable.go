@@ -9,7 +9,7 @@ import (
 	"headrace/report"
 )
 
-// AimTable has the aims beside what was measured.
+// AimTable shows the aims beside what was measured.
 func AimTable(aims []sample.Aim) *report.Table {
 	t := &report.Table{
 		Title: "Aims",

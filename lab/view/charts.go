@@ -15,7 +15,7 @@ type Measure struct {
 	Of   func(row string) sample.Spread
 }
 
-// Bars compare the rows, a group of bars for each measure: medians with their ranges.
+// Bars compares the rows, a group of bars for each measure: medians with their ranges.
 func Bars(title string, rows []string, measures ...Measure) *report.Bars {
 	b := &report.Bars{Title: title, Note: "Medians; thin lines from the least to the greatest.", Rows: rows}
 	for _, m := range measures {

@@ -182,7 +182,7 @@ func (m *model) view(d int) (View, [][]*modelBlock) {
 	v := View{Busy: m.busy[d] != nil, Room: m.room}
 	var index [][]*modelBlock
 	for _, j := range m.jobs {
-		w := Job{Name: "job " + string(j.id), Input: j.input, Order: j.order, Limit: j.limit, Held: m.held(j), Implicit: j.implicit}
+		w := Job{Name: "job " + string(j.id), Input: j.input, Seq: j.order, Limit: j.limit, Held: m.held(j), Implicit: j.implicit}
 		var blocks []*modelBlock
 		for _, b := range j.wants {
 			if b.device != d || b.refs[j] || j.skipped[b] || j.implicit && j.read[b] || len(blocks) == 3 {

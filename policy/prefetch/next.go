@@ -54,8 +54,8 @@ type Job struct {
 	Name string
 	// Input is the size of all of its input in bytes, on whatever device.
 	Input int64
-	// Order is its place in the sequence of submission.
-	Order uint64
+	// Seq is its place in the sequence of submission.
+	Seq uint64
 	// Limit is how many bytes may be pinned for this job; 0: no limit of its own.
 	// Held is how many are, and will be by blocks under way.
 	Limit, Held int64
@@ -210,7 +210,7 @@ func (c Config) Before(a, b *Job) bool {
 	if c.Order != FIFO && a.Input != b.Input {
 		return a.Input < b.Input
 	}
-	return a.Order < b.Order
+	return a.Seq < b.Seq
 }
 
 // wants is what can be done for one job: ready is its first block for which

@@ -13,8 +13,8 @@ func TestNext(t *testing.T) {
 	const block = 16 * mb
 	room := Room{Budget: 100 * mb}
 	cold, pinned := Block{block, Cold}, Block{block, Pinned}
-	small := Job{Name: "job small", Input: 20 * mb, Order: 7, Next: []Block{cold}}
-	large := Job{Name: "job large", Input: 900 * mb, Order: 3, Next: []Block{cold}}
+	small := Job{Name: "job small", Input: 20 * mb, Seq: 7, Next: []Block{cold}}
+	large := Job{Name: "job large", Input: 900 * mb, Seq: 3, Next: []Block{cold}}
 	with := func(j Job, next ...Block) Job { j.Next = next; return j }
 	limited := func(j Job, limit, held int64) Job { j.Limit, j.Held, j.Implicit = limit, held, true; return j }
 	keeps := func(j Job) Job { j.Implicit = false; return j }
@@ -110,9 +110,9 @@ func dumb(v View, c Config) (do Do, job, block int) {
 			return 1
 		}
 		switch {
-		case x.Order < y.Order:
+		case x.Seq < y.Seq:
 			return -1
-		case x.Order > y.Order:
+		case x.Seq > y.Seq:
 			return 1
 		}
 		return 0
@@ -175,7 +175,7 @@ func randomView(r *rand.Rand) View {
 		states = append(states, Pinned, Resident)
 	}
 	for i := range r.IntN(7) {
-		j := Job{Name: fmt.Sprintf("job %d", i), Input: int64(r.IntN(4)) * mb, Order: uint64(r.IntN(5))}
+		j := Job{Name: fmt.Sprintf("job %d", i), Input: int64(r.IntN(4)) * mb, Seq: uint64(r.IntN(5))}
 		if r.IntN(3) == 0 {
 			j.Limit = int64(1+r.IntN(6)) * 8 * mb
 			j.Held = int64(float64(j.Limit) * r.Float64())
@@ -318,7 +318,7 @@ func BenchmarkNextWarm(b *testing.B) {
 			v := View{Room: Room{Budget: 1 << 40}}
 			r := rand.New(rand.NewPCG(1, 1))
 			for i := range jobs {
-				v.Jobs = append(v.Jobs, Job{Name: "job x", Input: r.Int64N(1 << 40), Order: uint64(i), Next: []Block{{16 * mb, Cold}}})
+				v.Jobs = append(v.Jobs, Job{Name: "job x", Input: r.Int64N(1 << 40), Seq: uint64(i), Next: []Block{{16 * mb, Cold}}})
 			}
 			b.ReportAllocs()
 			for b.Loop() {

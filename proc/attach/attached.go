@@ -20,7 +20,7 @@ import (
 // lostCode is the exit code of a task whose supervisor has vanished: it was killed.
 const lostCode = 128 + int(syscall.SIGKILL)
 
-// Wait is headrace-shim attached: it starts the task, passes signals on, and ends
+// Wait implements headrace-shim attached: it starts the task, passes signals on, and ends
 // with it. It returns the exit code.
 func Wait(args []string) int {
 	fl := flag.NewFlagSet("attached", flag.ContinueOnError)

@@ -17,7 +17,7 @@ import (
 // usageCode is the exit code for a command line that makes no sense.
 const usageCode = 2
 
-// Run is headrace-shim attach: it has a command run as a task, or, when that
+// Run implements headrace-shim attach: it has a command run as a task, or, when that
 // cannot be, becomes the command. It returns the exit code.
 func Run(args []string) int {
 	var c call

@@ -165,7 +165,7 @@ func (r response) decode(result any) error {
 	return json.Unmarshal(r.Result, result)
 }
 
-// Done is closed when the connection has ended.
+// Done returns what is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
 // KillPeer sends SIGKILL to the supervisor. One that has gone is no error.

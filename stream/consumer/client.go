@@ -284,7 +284,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Failed is closed when the client has failed for good; Err then tells why.
+// Failed returns what is closed when the client has failed for good; Err then tells why.
 func (c *Client) Failed() <-chan struct{} { return c.failed }
 
 // Err returns the final error of the client, nil as long as there is none.

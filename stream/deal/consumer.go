@@ -100,7 +100,7 @@ func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
 		return nil, err // a committed one comes for the answer only
 	}
 	c.arriving++
-	return &Entry{Verb: Attached, Consumer: h.Consumer, Attempt: h.Attempt}, nil
+	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt}, nil
 }
 
 // Attach connects an attempt that was admitted; an earlier connection of the
@@ -149,7 +149,7 @@ func (d *Dealer) Left(consumer, attempt uint32) *Entry {
 	if c.phase != away || c.attempt != attempt || c.arriving > 0 { // then it has units that are not on this list
 		return nil
 	}
-	return &Entry{Verb: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}
+	return &Entry{Kind: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}
 }
 
 // Ask takes note that a consumer wants a unit. Deal gives it one.
@@ -201,7 +201,7 @@ func (d *Dealer) Finishing(consumer uint32, code int32) *Entry {
 		return nil
 	}
 	c.finishing, c.doomed = true, false
-	return &Entry{Verb: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}
+	return &Entry{Kind: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}
 }
 
 // Fence begins to give an attempt up: nobody can attach to it from now on. Written has
@@ -219,14 +219,14 @@ func (d *Dealer) Fence(consumer, attempt uint32) *Entry {
 	}
 	c.fenced = true
 	c.unlink()
-	return &Entry{Verb: Failed, Consumer: consumer, Attempt: attempt}
+	return &Entry{Kind: Failed, Consumer: consumer, Attempt: attempt}
 }
 
 // Written goes on after an entry was written; when it could not be, nothing ends. Then
 // doomed tells that the attempt was to be given up meanwhile.
 func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 	c := d.consumers[e.Consumer]
-	switch e.Verb {
+	switch e.Kind {
 	case Attached:
 		c.arriving--
 		return false
@@ -235,8 +235,8 @@ func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 	case Failed:
 		c.fenced = false
 	}
-	if ok && e.Verb != Left {
-		c.close(e.Units, e.Verb == Finished && e.Code == 0)
+	if ok && e.Kind != Left {
+		c.close(e.Units, e.Kind == Finished && e.Code == 0)
 	}
 	return doomed
 }
@@ -256,10 +256,10 @@ func (d *Dealer) Replay(e *Entry) error {
 	if c.attempt < e.Attempt {
 		c.supersede(e.Attempt)
 	}
-	if c.phase >= committed && (e.Verb == Attached || e.Verb == Left) {
+	if c.phase >= committed && (e.Kind == Attached || e.Kind == Left) {
 		return nil // a connection that came while the end was being written
 	}
-	switch e.Verb {
+	switch e.Kind {
 	case Attached:
 		c.phase = unknown
 	case Left:

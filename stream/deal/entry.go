@@ -8,12 +8,12 @@ import (
 	"io"
 )
 
-// Verb is what happened to an attempt.
-type Verb uint8
+// Kind is what happened to an attempt.
+type Kind uint8
 
 const (
 	// Attached: somebody said Hello for it.
-	Attached Verb = iota + 1
+	Attached Kind = iota + 1
 	// Left: its connection ended; these are its units, in order.
 	Left
 	// Finished: it said Finish, with a code and its units.
@@ -24,7 +24,7 @@ const (
 
 // Entry is one record of a stream's journal: what became of an attempt of a consumer.
 type Entry struct {
-	Verb     Verb
+	Kind     Kind
 	Consumer uint32
 	Attempt  uint32
 	Code     int32
@@ -37,7 +37,7 @@ var journalSums = crc32.MakeTable(crc32.Castagnoli)
 // differences, small because neighbours are dealt one after the other.
 func (e *Entry) Encode() []byte {
 	b := make([]byte, 8, 32+2*len(e.Units))
-	b = append(b, byte(e.Verb))
+	b = append(b, byte(e.Kind))
 	b = binary.AppendUvarint(b, uint64(e.Consumer))
 	b = binary.AppendUvarint(b, uint64(e.Attempt))
 	b = binary.AppendVarint(b, int64(e.Code))
@@ -61,8 +61,8 @@ func decodeEntry(b []byte) (Entry, error) {
 	if len(b) == 0 {
 		return e, ErrJournal
 	}
-	e.Verb, b = Verb(b[0]), b[1:]
-	bad := e.Verb < Attached || e.Verb > Failed
+	e.Kind, b = Kind(b[0]), b[1:]
+	bad := e.Kind < Attached || e.Kind > Failed
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)
 		bad = bad || n <= 0

@@ -6,7 +6,7 @@ import (
 )
 
 func FuzzJournal(f *testing.F) {
-	for _, e := range []Entry{{Verb: Attached}, {Verb: Left, Units: []uint32{1, 2, 9}}} {
+	for _, e := range []Entry{{Kind: Attached}, {Kind: Left, Units: []uint32{1, 2, 9}}} {
 		f.Add(e.Encode())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

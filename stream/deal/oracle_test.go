@@ -331,7 +331,7 @@ func (w *world) restart() {
 			w.t.Fatal(err)
 		}
 		if s := w.seats[e.Consumer]; e.Attempt == s.attempt && !s.over {
-			s.lost = e.Verb == Attached
+			s.lost = e.Kind == Attached
 			s.given = e.Units
 		}
 	}

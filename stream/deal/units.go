@@ -178,8 +178,8 @@ func (u *Units) taken(id uint32) {
 	u.left[u.plan.FileOf(id)]--
 }
 
-// LeftOf returns how many units of a file with blocks are to be brought.
-func (u *Units) LeftOf(file int) uint32 { return u.left[file] }
+// Remaining returns how many units of a file with blocks are to be brought.
+func (u *Units) Remaining(file int) uint32 { return u.left[file] }
 
 // NextFile returns the file that is to be read next: on a device of which none is being
 // read, the first one that is read anyway, for others, else the first. From then on
@@ -228,7 +228,7 @@ func (u *Units) AllBatches() int { return len(u.batches.units) }
 // Batches returns how many batches are to be brought.
 func (u *Units) Batches() int { return u.batches.todo }
 
-// NextBatches are up to n batches that are to be brought, those first that a consumer
+// NextBatches returns up to n batches that are to be brought, those first that a consumer
 // waits for.
 func (u *Units) NextBatches(n int) (ids []uint32) {
 	q := &u.batches

@@ -16,7 +16,7 @@ const turnBatches = 16
 // batcher reads the batches of small files of one stream. The lock
 // guards it.
 type batcher struct {
-	room
+	slotPool
 	f       *Feed
 	stopped bool
 	// readers are those of each device, used by the batcher's goroutine alone.
@@ -24,7 +24,7 @@ type batcher struct {
 }
 
 func (f *Feed) startBatcher() {
-	f.batcher = &batcher{room: newRoom(&f.set.memory, f.Owner.UID), f: f, readers: map[disk.ID]*disk.Reader{}}
+	f.batcher = &batcher{slotPool: newSlotPool(&f.set.memory, f.Owner.UID), f: f, readers: map[disk.ID]*disk.Reader{}}
 	f.set.work.Go(f.batcher.run)
 }
 

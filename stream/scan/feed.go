@@ -149,7 +149,7 @@ func (f *Feed) attach(i int) *attachment {
 // detachDone ends the attachments that nothing is wanted from.
 func (f *Feed) detachDone() {
 	for i, a := range f.attached {
-		if f.deal.Units.LeftOf(i) == 0 && !a.fetching() {
+		if f.deal.Units.Remaining(i) == 0 && !a.fetching() {
 			f.detach(i)
 		}
 	}

@@ -39,7 +39,7 @@ func (a *attachment) wants(i int) bool {
 // guards it. Its cond is told when slots become free and when something may be
 // wanted.
 type scan struct {
-	room
+	slotPool
 	set    *Set
 	key    key
 	opener *Feed // opens the file, with its owner's rights
@@ -72,7 +72,7 @@ type scan struct {
 func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
-		room: newRoom(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
 		claimed: make([]bool, n), resident: make([]bool, n),
 	}
 }

@@ -45,7 +45,7 @@ type key struct {
 	block int
 }
 
-// NewSet has nothing to read yet.
+// NewSet returns a Set that has nothing to read yet.
 func NewSet(cfg Config) *Set {
 	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
 	s.memory = memory{mu: cfg.Lock, forget: cfg.Forget, serves: s.serves}

@@ -72,9 +72,9 @@ func newInput(f source.File) *input {
 	}}
 }
 
-// room is the shared memory that somebody reads into, and who waits for it. The lock
+// slotPool is the shared memory that somebody reads into, and who waits for it. The lock
 // guards it.
-type room struct {
+type slotPool struct {
 	mem   *memory
 	arena *arena
 	// cond is told when a slot becomes free, and of whatever else its owner waits
@@ -87,13 +87,13 @@ type room struct {
 	ended bool
 }
 
-// newRoom has no memory yet.
-func newRoom(m *memory, uid uint32) room {
-	return room{mem: m, cond: sync.NewCond(m.mu), arena: &arena{n: 1, uid: uid}}
+// newSlotPool has no memory yet.
+func newSlotPool(m *memory, uid uint32) slotPool {
+	return slotPool{mem: m, cond: sync.NewCond(m.mu), arena: &arena{n: 1, uid: uid}}
 }
 
 // equip gives it memory of n slots. It is called without the lock.
-func (r *room) equip(slotSize, n int) error {
+func (r *slotPool) equip(slotSize, n int) error {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
 	a, err := r.mem.takeArena(slotSize, n, r.arena.uid)
@@ -106,14 +106,14 @@ func (r *room) equip(slotSize, n int) error {
 }
 
 // mix notes that the data of another user's stream come here too.
-func (r *room) mix(uid uint32) {
+func (r *slotPool) mix(uid uint32) {
 	if r.arena.uid != uid {
 		r.arena.mixed = true
 	}
 }
 
 // takeSome takes n slots, of which there must be as many.
-func (r *room) takeSome(n int) (slots []*slot) {
+func (r *slotPool) takeSome(n int) (slots []*slot) {
 	for range n {
 		slots = append(slots, r.arena.take(r.freed))
 	}
@@ -121,7 +121,7 @@ func (r *room) takeSome(n int) (slots []*slot) {
 }
 
 // drop gives slots back. It is called without the lock.
-func (r *room) drop(slots []*slot) {
+func (r *slotPool) drop(slots []*slot) {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
 	for _, s := range slots {
@@ -129,17 +129,17 @@ func (r *room) drop(slots []*slot) {
 	}
 }
 
-func (r *room) freed() {
+func (r *slotPool) freed() {
 	r.cond.Broadcast()
 	r.giveBack()
 }
 
-func (r *room) end() {
+func (r *slotPool) end() {
 	r.ended = true
 	r.giveBack()
 }
 
-func (r *room) giveBack() {
+func (r *slotPool) giveBack() {
 	if !r.ended || r.arena.mem != nil && len(r.arena.free) < r.arena.n {
 		return
 	}

@@ -45,8 +45,8 @@ type Piece struct {
 	N    int
 }
 
-// Place returns what the piece lies in, and where in there.
-func (p Piece) Place() (in *Area, at uint64) {
+// Location returns the area that the piece lies in, and its offset there.
+func (p Piece) Location() (in *Area, at uint64) {
 	if s := p.slot; s.input != nil {
 		return &s.input.Area, uint64(s.at + int64(p.off))
 	}

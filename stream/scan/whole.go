@@ -15,7 +15,7 @@ const (
 
 // wholeReader reads one compressed file for one consumer.
 type wholeReader struct {
-	room
+	slotPool
 	f    *Feed
 	u    *Unit
 	file *deal.File
@@ -27,7 +27,7 @@ type wholeReader struct {
 func (f *Feed) Read(id uint32, position int64, news func(*Unit)) *Unit {
 	i := f.Plan.FileOf(id)
 	r := &wholeReader{
-		room: newRoom(&f.set.memory, f.Owner.UID), f: f, file: &f.Plan.Files[i], news: news,
+		slotPool: newSlotPool(&f.set.memory, f.Owner.UID), f: f, file: &f.Plan.Files[i], news: news,
 		u: &Unit{ID: id, File: i, Bytes: position, Freed: position},
 	}
 	f.set.work.Go(r.run)

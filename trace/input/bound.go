@@ -9,18 +9,18 @@ import (
 // Bound ends the reading of a record that is too long: encoding/csv has no bound
 // of its own.
 type Bound struct {
-	R          io.Reader
-	Left, Most int
+	R               io.Reader
+	Remaining, Most int
 }
 
 var ErrLongRecord = errors.New("record too long")
 
 func (b *Bound) Read(p []byte) (int, error) {
-	if b.Left <= 0 {
+	if b.Remaining <= 0 {
 		return 0, ErrLongRecord
 	}
-	n, err := b.R.Read(p[:min(len(p), b.Left)])
-	b.Left -= n
+	n, err := b.R.Read(p[:min(len(p), b.Remaining)])
+	b.Remaining -= n
 	return n, err
 }
 
@@ -47,7 +47,7 @@ func (l *LineTracker) Read(p []byte) (int, error) {
 // Next says that what is before offset is of no interest any more: a new record may
 // begin.
 func (l *LineTracker) Next(offset int64) {
-	l.Left = l.Most
+	l.Remaining = l.Most
 	n := sort.Search(len(l.ends), func(i int) bool { return l.ends[i] >= offset })
 	if n > 0 {
 		l.lines += n

@@ -17,7 +17,7 @@ import (
 // *SyntaxError, but for those of r.
 func Objects[T any](r io.Reader, most int, in string) iter.Seq2[Record[T], error] {
 	return func(yield func(Record[T], error) bool) {
-		lines := &LineTracker{Bound: Bound{R: r, Most: most, Left: most}}
+		lines := &LineTracker{Bound: Bound{R: r, Most: most, Remaining: most}}
 		o := &objects[T]{dec: json.NewDecoder(lines), lines: lines, in: in, yield: func(v Record[T]) bool { return yield(v, nil) }}
 		for {
 			if on, err := o.next(); err == io.EOF || err == nil && !on {

@@ -40,7 +40,7 @@ func (m *Meter) read(n int) error {
 	return m.ctx.Err()
 }
 
-// Done is the last report.
+// Done makes the last report.
 func (m *Meter) Done() {
 	if m.report != nil {
 		m.report(m.now)

@@ -80,7 +80,7 @@ func read(m *input.Meter, r io.Reader, g *workload.Given, to workload.Sink) (wor
 		return workload.About{}, err
 	}
 	for {
-		bound.Left = bound.Most
+		bound.Remaining = bound.Most
 		record, err := c.in.Read()
 		if err == io.EOF {
 			return c.about(), nil
@@ -134,7 +134,7 @@ func (c *csvReader) failure(err error) error {
 }
 
 func (c *csvReader) header() error {
-	c.bound.Left = c.bound.Most
+	c.bound.Remaining = c.bound.Most
 	names, err := c.in.Read()
 	if err == io.EOF {
 		return &input.SyntaxError{Line: 1, Reason: "empty: want a line with the names of columns"}

@@ -155,7 +155,7 @@ var googleDay string
 // published and what is fitted: a file to begin with for a day of one's own.
 func GoogleDayFile() string { return googleDay }
 
-// GoogleDay is calibrated to the day of Google's cluster that
+// GoogleDay returns parameters that are calibrated to the day of Google's cluster that
 // checkpoint-preemption simulates (section 3.3.2, tables 1 and 2, figure 1); see
 // Published for its numbers.
 func GoogleDay() Day {

@@ -82,7 +82,7 @@ func HourOf(at time.Duration) int {
 	return int(min(max(at, 0)/time.Hour, maxHours-1))
 }
 
-// Grown is s with at least n elements.
+// Grown returns s with at least n elements.
 func Grown[T any](s []T, n int) []T {
 	if n > len(s) {
 		s = append(s, make([]T, n-len(s))...)

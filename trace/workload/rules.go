@@ -49,7 +49,7 @@ type Ruled struct {
 	used        []bool
 }
 
-// User is Sink.User.
+// User implements Sink.User.
 func (r *Ruled) User(name string) int32 {
 	n := r.Sink.User(name)
 	if n > 0 {
@@ -58,7 +58,7 @@ func (r *Ruled) User(name string) int32 {
 	return n
 }
 
-// Job is Sink.Job.
+// Job implements Sink.Job.
 func (r *Ruled) Job(name string) int32 {
 	n := r.Sink.Job(name)
 	r.jobs = r.match(r.jobs, n, false, name)
@@ -79,7 +79,7 @@ func (r *Ruled) match(of []int32, n int32, byUser bool, name string) []int32 {
 	return of
 }
 
-// Task is Sink.Task.
+// Task implements Sink.Task.
 func (r *Ruled) Task(t Task) error {
 	first := r.jobs[t.Job]
 	if t.User > 0 {

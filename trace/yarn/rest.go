@@ -33,7 +33,7 @@ type restReader struct {
 }
 
 func (y *records) readJSON(m *input.Meter, r io.Reader) error {
-	lines := &input.LineTracker{Bound: input.Bound{R: r, Most: maxRecord, Left: maxRecord}}
+	lines := &input.LineTracker{Bound: input.Bound{R: r, Most: maxRecord, Remaining: maxRecord}}
 	j := &restReader{y: y, m: m, dec: json.NewDecoder(lines), lines: lines}
 	j.dec.UseNumber()
 	for {

@@ -118,13 +118,13 @@ func (m *Master) add(f Facts, now time.Time) *job {
 func (m *Master) amend(j *job, f Facts) {
 	f.Submitted = time.UnixMilli(f.Submitted.UnixMilli())
 	rank := j.rank
-	rank.Order = uint64(max(0, f.Submitted.UnixMilli()))
+	rank.Seq = uint64(max(0, f.Submitted.UnixMilli()))
 	if rank.Input = f.Input; rank.Input == 0 {
 		for _, n := range j.bytes {
 			rank.Input += n
 		}
 	}
-	if j.Facts == f && j.rank.Order == rank.Order && j.rank.Input == rank.Input {
+	if j.Facts == f && j.rank.Seq == rank.Seq && j.rank.Input == rank.Input {
 		return
 	}
 	each := func(do func(r ref, w *want)) {

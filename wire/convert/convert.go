@@ -11,7 +11,7 @@ import (
 // tasks of a node can be added up.
 func Bytes(n int64) int64 { return min(max(0, n), 1<<47) }
 
-// Amount is x within reason, and 0 when it is no amount.
+// Amount returns x within reason, and 0 when it is no amount.
 func Amount(x float64) float64 {
 	if !(x > 0) {
 		return 0
@@ -19,13 +19,13 @@ func Amount(x float64) float64 {
 	return min(x, 1e15)
 }
 
-// Seconds is x as a duration, at most a year.
+// Seconds returns x as a duration, at most a year.
 func Seconds(x float64) time.Duration {
 	const most = 365 * 24 * 3600
 	return time.Duration(min(Amount(x), most) * float64(time.Second))
 }
 
-// Priority is p, or the greatest there is.
+// Priority returns p, or the greatest there is.
 func Priority(p uint32) headrace.Priority {
 	return headrace.Priority(min(p, uint32(headrace.MaxPriority)))
 }

@@ -111,9 +111,9 @@ func SetCommand(m *wire.NodeOrder, c headrace.Command) {
 	m.Command, m.Verb = wire.Command(c), c.String()
 }
 
-// Order returns the command that a node is given.
-func Order(m *wire.NodeOrder) (headrace.Command, error) {
-	for _, c := range headrace.Orders {
+// Command returns the command that a node is given.
+func Command(m *wire.NodeOrder) (headrace.Command, error) {
+	for _, c := range headrace.NodeCommands {
 		if m.Command == wire.Command(c) || m.Command == 0 && m.Verb == c.String() {
 			return c, nil
 		}

@@ -66,7 +66,7 @@ func TestBothForms(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range headrace.Orders {
+	for _, c := range headrace.NodeCommands {
 		both, shown := &wire.NodeOrder{}, &wire.Container{}
 		SetCommand(both, c)
 		SetOrdered(shown, c)
@@ -74,7 +74,7 @@ func TestBothForms(t *testing.T) {
 			t.Errorf("%v for older versions: %v, %v", c, both, shown)
 		}
 		for _, m := range []*wire.NodeOrder{both, {Verb: both.Verb}, {Command: both.Command}} {
-			if got, err := Order(m); got != c || err != nil {
+			if got, err := Command(m); got != c || err != nil {
 				t.Errorf("%v is %v, %v", m, got, err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestUnknown(t *testing.T) {
 	if c := ContainerMessage(m); c.Operation != 99 {
 		t.Errorf("%v is passed on as %v", m, c)
 	}
-	if c, err := Order(&wire.NodeOrder{Command: 99, Verb: "suspend"}); err == nil {
+	if c, err := Command(&wire.NodeOrder{Command: 99, Verb: "suspend"}); err == nil {
 		t.Errorf("an order that is not known is %v", c)
 	}
 }
@@ -139,12 +139,12 @@ func TestNames(t *testing.T) {
 		"suspend": headrace.CommandSuspend, "checkpoint": headrace.CommandCheckpoint,
 		"resume": headrace.CommandResume, "archive": headrace.CommandArchive,
 	} {
-		if got, err := Order(&wire.NodeOrder{Verb: name}); got != want || err != nil {
+		if got, err := Command(&wire.NodeOrder{Verb: name}); got != want || err != nil {
 			t.Errorf("the order %q is %v, %v; want %v", name, got, err, want)
 		}
 	}
 	for _, name := range []string{"", "kill", "forget", "dance"} {
-		if c, err := Order(&wire.NodeOrder{Verb: name}); err == nil {
+		if c, err := Command(&wire.NodeOrder{Verb: name}); err == nil {
 			t.Errorf("%q is the order %v", name, c)
 		}
 	}

@@ -124,7 +124,7 @@ func Open(stateDir string) (*Base, error) {
 	return open(own, name, makeDir)
 }
 
-// baseName is made of which directory it is, not of its path: daemons in different
+// baseName returns a name made of which directory it is, not of its path: daemons in different
 // mount namespaces may have theirs at the same one, and each ends what it finds of
 // tasks that it does not know.
 func baseName(stateDir string) (string, error) {

@@ -178,7 +178,7 @@ func swappedLines(all Runs) *report.Lines {
 	return l
 }
 
-// TimelineOf has a panel for each policy: the run with the median makespan.
+// TimelineOf draws a panel for each policy: the run with the median makespan.
 func TimelineOf(here Runs, title string) *report.Timeline {
 	t := &report.Timeline{Title: title, Note: "For each policy, the repeat whose makespan is the median."}
 	for _, policy := range here.Policies() {
@@ -200,7 +200,7 @@ func PanelOf(r Run) report.Panel {
 	return p
 }
 
-// BarsOf compare the policies at one point.
+// BarsOf compares the policies at one point.
 func BarsOf(here Runs, title string) *report.Bars {
 	measure := func(title string, unit report.Unit, of func(policy string) sample.Spread) view.Measure {
 		return view.Measure{Title: title, Unit: unit, Better: report.Lower, Of: of}

@@ -41,7 +41,7 @@ func (rs Runs) against(policy, other string, m metric) sample.Spread {
 	return sample.Over(rs.By(policy), rs.By(other), m)
 }
 
-// Beyond is against for differences.
+// Beyond does as against, for differences.
 func (rs Runs) Beyond(policy, other string, m metric) sample.Spread {
 	return sample.Beyond(rs.By(policy), rs.By(other), m)
 }

@@ -87,7 +87,7 @@ func (b Balance) Better(old Balance, swap int64) bool {
 	return b.Short(swap) < old.Short(swap)
 }
 
-// Sum is b after all acts.
+// Sum returns b after all acts.
 func (b Balance) Sum(acts []Act) Balance {
 	for _, a := range acts {
 		b = b.With(a)
