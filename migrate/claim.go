@@ -193,10 +193,10 @@ func (c *Claim) renewIfDue(ctx context.Context) error {
 	return c.Renew(ctx)
 }
 
-// Use takes the entry for good, and must have succeeded before a restore is begun: from then on nobody else will
-// ever get the entry, whatever becomes of the claimant. When the error is ErrLost,
-// nothing of it may be restored; with any other error it is open whether the entry
-// is used, so that nothing may be restored either.
+// Use takes the entry for good, and must have succeeded before a restore is begun:
+// from then on nobody else will ever get the entry, whatever becomes of the claimant.
+// When the error is ErrLost, nothing of it may be restored; with any other error it is
+// open whether the entry is used, so that nothing may be restored either.
 func (c *Claim) Use(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
