@@ -169,7 +169,7 @@ func (b *Blocks) requestOf(k want, w *warming, r *replica.Replica) (warm.Request
 	data, sums := r.Paths()
 	return warm.Request{
 		ID: k.request(), Job: k.jobKey(), Owner: b.cfg.Owner,
-		Bytes: w.facts.Input, Order: uint64(w.facts.SubmittedMs), Implicit: w.facts.Implicit,
+		Bytes: w.facts.Input, Seq: uint64(w.facts.SubmittedMs), Implicit: w.facts.Implicit,
 		Files: []warm.File{{Path: data, Size: r.Bytes}, {Path: sums, Size: meta}},
 	}, err
 }
