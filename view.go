@@ -8,6 +8,9 @@ type View struct {
 	Nodes []NodeView
 	// Tasks that have not ended, in order of submission.
 	Tasks []TaskView
+	// Needs are the different amounts of counted resources, such as GPUs, that tasks need,
+	// each as long as NodeView.Counted. TaskView.Need refers to them.
+	Needs [][]float64
 }
 
 // NodeView is one machine: what it has in total, and how fast it can move
@@ -19,6 +22,9 @@ type NodeView struct {
 	// Memory is the budget for the resident memory of all tasks, running and
 	// suspended together.
 	Memory int64
+	// Counted is how much it has of each counted resource, in an order that is the same in
+	// all of the view; nil: nothing.
+	Counted []float64
 	// SwapFree is what may still be paged out. Zero means: nothing may.
 	SwapFree int64
 	// SwapOut and SwapIn are the measured paging bandwidths.
@@ -52,6 +58,9 @@ type TaskView struct {
 	Node     NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
 	Priority Priority
 	State    TaskState
+	// Need is one more than an index into View.Needs; 0: nothing. A task holds what it
+	// needs from its start until its processes are gone, also while it is suspended.
+	Need int32
 
 	// CPUs and MemoryRequest are what was asked for; MemoryRequest is zero when
 	// the user did not say.

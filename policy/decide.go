@@ -139,7 +139,11 @@ const (
 func (p *Planner) place(w *queue.Waiter) outcome {
 	u := w.Task
 	if u.Order > 0 || u.Settled {
-		p.note(u, "its memory is needed by a more urgent task")
+		if u.Counted != nil {
+			p.note(u, "what it holds is needed by a more urgent task")
+		} else {
+			p.note(u, "its memory is needed by a more urgent task")
+		}
 		return nothing
 	}
 	now, s := p.fleet.Find(u)
@@ -187,10 +191,10 @@ func (p *Planner) hopeless(u *books.Task) bool {
 // what may be left over some day.
 func (p *Planner) await(u *books.Task, way *victims.Plan) {
 	n := way.Node
-	now, later := n.Now, n.Later
+	before := n.Free()
 	p.apply(u, way, "")
 	n.Reserve(u)
-	n.Forgo(now, later)
+	n.Forgo(before)
 	p.fleet.Touch(n)
 }
 

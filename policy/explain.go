@@ -113,6 +113,8 @@ func noSuspend(u, v *books.Task) string {
 // because says why the policy took this act.
 func (p *Planner) because(way *victims.Plan, a books.Act) string {
 	switch {
+	case a.Task.State == headrace.Suspended && a.By == headrace.Kill:
+		return "; it is suspended and holds what is needed: cheapest: delay " + words.Short(way.Cost.Delay) + ", waste " + words.Short(way.Cost.Waste)
 	case a.Task.State == headrace.Suspended:
 		return "; its memory is needed and swap has no room for it"
 	case p.c.Policy == Suspend && a.By == headrace.Checkpoint:

@@ -202,6 +202,9 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 			end.add(cpus, mem-holds(*u)+u.PagingOut)
 		}
 	}
+	if err := checkCounted(v, n, c, orders); err != nil {
+		return err
+	}
 	usable := n.SwapFree - paging - int64(math.Ceil(c.reserve*float64(n.SwapFree+swapped)))
 	switch {
 	case now.cpus > n.CPUs+books.Slack:

@@ -25,6 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "write what is decided now into the sc
 //	store n1 fast write=1G read=1G           adds a store to a node
 //	task a n1 low running cpus=1 resident=1G adds a task; the node of a pending one is -
 //	set a running=1m leaving=true            changes a task
+//	                                         node gpu=4, task gpu=2: of a counted resource
 //	decide                                   decides, and lists orders and notes
 //	choose u n1                              lists what is considered for task u
 //	giveway a high                           lists how task a leaves for something urgent
@@ -176,6 +177,7 @@ func (s *scenario) node(id string, pairs []string) error {
 	if s.fresh {
 		s.view, s.fresh = headrace.View{}, false
 	}
+	s.view.Needs = [][]float64{{1}, {2}, {3}, {4}}
 	for i := range s.view.Nodes {
 		if string(s.view.Nodes[i].ID) == id {
 			return fmt.Errorf("there is a node %s already", id)
@@ -196,6 +198,9 @@ func (s *scenario) node(id string, pairs []string) error {
 			n.SwapIn, err = parseBandwidth(value)
 		case "net":
 			n.Net, err = parseBandwidth(value)
+		case "gpu":
+			n.Counted = make([]float64, 1)
+			n.Counted[0], err = strconv.ParseFloat(value, 64)
 		default:
 			err = errKey
 		}
@@ -291,6 +296,12 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			err = setCheckpoint(t, value)
 		case "by":
 			err = setLeaving(t, value)
+		case "gpu":
+			var n int
+			n, err = strconv.Atoi(value)
+			if t.Need = int32(n); err == nil && (n < 0 || n > 4) {
+				err = errors.New("want 0 to 4")
+			}
 		case "job":
 			t.Job = headrace.JobID(value)
 		case "input":

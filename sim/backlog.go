@@ -36,9 +36,10 @@ type shape struct {
 	priority headrace.Priority
 	cpus     float32
 	memory   int64
+	need     int32
 }
 
-func shapeOf(t *trace.Task) shape { return shape{t.Priority, t.CPUs, t.Memory} }
+func shapeOf(t *trace.Task) shape { return shape{t.Priority, t.CPUs, t.Memory, t.Need} }
 
 // line is the tasks of one shape that are not shown, in order of submission.
 type line struct {
@@ -179,11 +180,11 @@ func (b *backlog) showBatch(now time.Duration) {
 }
 
 // fits returns a task that is not shown, has waited for longer than patience and could run
-// on n, where tasks hold so much memory.
-func (b *backlog) fits(now time.Duration, n *node, held int64) (id int32, found bool) {
+// on n, where tasks use so much.
+func (b *backlog) fits(now time.Duration, n *node, u *use) (id int32, found bool) {
 	for _, l := range b.order {
 		id := l.waiting[l.head]
-		if _, at := b.place(id); now-at > patience && float64(l.cpus) <= n.v.CPUs+1e-9 && l.memory <= n.v.Memory-held {
+		if _, at := b.place(id); now-at > patience && float64(l.cpus) <= n.v.CPUs+1e-9 && l.memory <= n.v.Memory-u.memory && u.leaves(n, b.roster.needOf(l.need)) {
 			return id, true
 		}
 	}

@@ -18,7 +18,7 @@ type Config struct {
 	Nodes int  `json:"nodes"`
 	Node  Node `json:"node"`
 	// Kinds are the nodes where they are not all alike. Nodes is the number of them all, and
-	// CPUs, Memory and Swap of Node do not count.
+	// CPUs, Memory, Swap and Counted of Node do not count.
 	Kinds []Kind `json:"kinds,omitempty"`
 	// Medium holds the checkpoints, on every node one.
 	Medium Medium `json:"medium"`
@@ -51,6 +51,8 @@ type Node struct {
 	CPUs   float64 `json:"cpus"`
 	Memory int64   `json:"memory"`
 	Swap   int64   `json:"swap"`
+	// Counted is how many it has of what is counted, such as gpu, by name.
+	Counted map[string]float64 `json:"counted,omitempty"`
 	// SwapOut and SwapIn are the bandwidths of paging, those of the medium where they
 	// are 0.
 	SwapOut float64 `json:"swap_out"`
@@ -131,6 +133,9 @@ func (c Config) Validate() error {
 		need(finite(k.CPUs), "%v CPUs in a node: want more than 0", k.CPUs)
 		need(k.Memory > 0, "%d bytes of memory in a node: want more than 0", k.Memory)
 		need(k.Swap >= 0, "swap cannot be negative")
+		for name, n := range k.Counted {
+			need(name != "" && n >= 0 && !math.IsInf(n, 1), "%v of %q in a node: want a name, and 0 or more", n, name)
+		}
 		sum += k.Nodes
 	}
 	need(sum == c.Nodes, "%d nodes are of some kind, and there are %d", sum, c.Nodes)
@@ -177,7 +182,7 @@ func (c Config) check(w *trace.Workload) error {
 		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
 			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
 		}
-		if !c.Takes(t) {
+		if !c.Takes(w, t) {
 			big++
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"headrace"
@@ -92,12 +93,17 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	if c.Capacity != nil {
 		e.scheduler = capacity.New(*c.Capacity, c.Policy, c.Interval, func() time.Duration { return e.now })
 	}
+	counted := c.counted()
 	views := make([]headrace.NodeView, c.Nodes)
 	for i := range e.nodes {
-		e.nodes[i] = newNode(e.clock, &c, int32(i), &views[i], e.dump)
+		e.nodes[i] = newNode(e.clock, &c, counted, int32(i), &views[i], e.dump)
 		e.byNode[views[i].ID] = &e.nodes[i]
 	}
 	e.roster.view.Nodes = views
+	if len(counted) > 0 {
+		e.roster.view.Needs = needs(w, counted)
+		e.roster.holds = "it holds " + strings.Join(counted, ", ") + " that cannot be written to a checkpoint"
+	}
 	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
 	e.r, e.idleness, e.backlog = e.tally.r, newIdleness(c.Nodes), newBacklog(e)
 	return e

@@ -41,7 +41,7 @@ func (s *idleness) verify(e *engine, uses []use) error {
 	}
 	for i := range e.nodes {
 		if n := &e.nodes[i]; s.since[i] >= 0 && e.now-s.since[i] > patience {
-			if id, found := e.backlog.fits(e.now, n, uses[i].memory); found {
+			if id, found := e.backlog.fits(e.now, n, &uses[i]); found {
 				return fmt.Errorf("%s has been idle for %v, and task %d, which fits there, is not even shown to the policy", n.v.ID, e.now-s.since[i], id+1)
 			}
 		}
@@ -56,7 +56,7 @@ func (s *idleness) verify(e *engine, uses []use) error {
 		}
 		for i := range e.nodes {
 			n := &e.nodes[i]
-			if s.since[i] < 0 || !t.fits(n, uses[i].memory) {
+			if s.since[i] < 0 || !t.fits(n, uses[i].memory) || t.v.State != headrace.Suspended && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
 				continue
 			}
 			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) {

@@ -2,31 +2,67 @@ package sim
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"headrace/trace"
 )
 
-// Ignores says in words what of a workload a simulation does not do: it takes every task
-// by itself, and counts processors and memory only.
-func Ignores(w *trace.Workload) []string {
+// Ignores says in words what of a workload a simulation under c does not do: what tasks need
+// that no node is said to have.
+func Ignores(w *trace.Workload, c *Config) []string {
+	var out []string
 	gangs := map[int32]bool{}
-	needs := 0
+	ignored, needing := map[string]bool{}, 0
+	used := map[string]bool{}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if t.Gang != 0 {
 			gangs[t.Gang] = true
 		}
-		if t.Need != 0 {
-			needs++
+		if t.Need == 0 {
+			continue
+		}
+		some := false
+		for r, n := range w.Needs[t.Need-1] {
+			name := w.Resources[r]
+			used[name] = used[name] || n > 0
+			if n > 0 && (c.Capacity != nil || !c.has(name)) {
+				ignored[name], some = true, true
+			}
+		}
+		if some {
+			needing++
 		}
 	}
-	var out []string
-	add := func(n int, format string) {
-		if n > 0 {
-			out = append(out, fmt.Sprintf(format, n))
+	names := sorted(ignored)
+	switch {
+	case needing == 0:
+	case c.Capacity != nil:
+		out = append(out, fmt.Sprintf("what %d tasks need of %s is not counted here: queues give away processors and memory only", needing, names))
+	default:
+		out = append(out, fmt.Sprintf("what %d tasks need of %s is not counted: no node is said to have any (--node-has NAME=NUMBER, or NUMBERxCORES:MEMORY:NAME=NUMBER in --nodes)", needing, names))
+	}
+	unused := map[string]bool{}
+	for _, name := range c.counted() {
+		if !used[name] {
+			unused[name] = true
 		}
 	}
-	add(len(gangs), "the tasks of %d gangs run independently of each other here, not together")
-	add(needs, "what %d tasks need beside processors and memory, such as GPUs, is not counted here")
+	if len(unused) > 0 {
+		out = append(out, fmt.Sprintf("nodes have %s, of which no task needs any", sorted(unused)))
+	}
+	if len(gangs) > 0 {
+		out = append(out, fmt.Sprintf("the tasks of %d gangs run independently of each other here, not together", len(gangs)))
+	}
 	return out
+}
+
+func sorted(names map[string]bool) string {
+	var all []string
+	for name := range names {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
 }

@@ -8,16 +8,16 @@ import (
 )
 
 func TestIgnores(t *testing.T) {
-	w := &trace.Workload{Stages: []trace.Stage{{}, {After: []int32{0}}}, Tasks: []trace.Task{
+	w := &trace.Workload{Stages: []trace.Stage{{}, {After: []int32{0}}}, Resources: []string{"gpu"}, Needs: [][]float32{{1}}, Tasks: []trace.Task{
 		{Gang: 1, Stage: 1}, {Gang: 1, Stage: 2}, {Gang: 2, Stage: 2, Need: 1}, {},
 	}}
-	said := strings.Join(Ignores(w), "\n")
-	for _, want := range []string{"2 gangs", "what 1 tasks need"} {
+	said := strings.Join(Ignores(w, &Config{}), "\n")
+	for _, want := range []string{"2 gangs", "what 1 tasks need of gpu"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q does not say %q", said, want)
 		}
 	}
-	if said := Ignores(&trace.Workload{Tasks: []trace.Task{{}}}); said != nil {
+	if said := Ignores(&trace.Workload{Tasks: []trace.Task{{}}}, &Config{}); said != nil {
 		t.Errorf("of nothing: %q", said)
 	}
 }

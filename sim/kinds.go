@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"headrace/trace"
@@ -13,6 +15,8 @@ type Kind struct {
 	CPUs   float64 `json:"cpus"`
 	Memory int64   `json:"memory"`
 	Swap   int64   `json:"swap"`
+	// Counted is how many it has of what is counted, such as gpu, by name.
+	Counted map[string]float64 `json:"counted,omitempty"`
 }
 
 // AllKinds returns those of c: one where all nodes are alike.
@@ -20,14 +24,14 @@ func (c *Config) AllKinds() []Kind {
 	if len(c.Kinds) > 0 {
 		return c.Kinds
 	}
-	return []Kind{{c.Nodes, c.Node.CPUs, c.Node.Memory, c.Node.Swap}}
+	return []Kind{{c.Nodes, c.Node.CPUs, c.Node.Memory, c.Node.Swap, c.Node.Counted}}
 }
 
 // node returns node i, from 0. The kinds have the first numbers in their order.
 func (c *Config) node(i int) Node {
 	n := c.Node
 	for _, k := range c.Kinds {
-		n.CPUs, n.Memory, n.Swap = k.CPUs, k.Memory, k.Swap
+		n.CPUs, n.Memory, n.Swap, n.Counted = k.CPUs, k.Memory, k.Swap, k.Counted
 		if i -= k.Nodes; i < 0 {
 			break
 		}
@@ -43,21 +47,84 @@ func (c *Config) CPUs() (all float64) {
 	return all
 }
 
-// Takes reports whether t fits on an empty node.
-func (c *Config) Takes(t *trace.Task) bool {
+// Takes reports whether t, of w, fits on an empty node.
+func (c *Config) Takes(w *trace.Workload, t *trace.Task) bool {
 	for _, k := range c.AllKinds() {
-		if float64(t.CPUs) <= k.CPUs && t.Memory <= k.Memory {
+		if k.takes(c, w, t) {
 			return true
 		}
 	}
 	return false
 }
 
+// takes reports whether t, of w, fits on an empty node of this kind of c.
+func (k *Kind) takes(c *Config, w *trace.Workload, t *trace.Task) bool {
+	if float64(t.CPUs) > k.CPUs || t.Memory > k.Memory {
+		return false
+	}
+	if t.Need == 0 || c.Capacity != nil {
+		return true
+	}
+	for r, n := range w.Needs[t.Need-1] {
+		if name := w.Resources[r]; float64(n) > k.Counted[name] && c.has(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether any node is said to have a counted resource. One that none has is
+// not simulated.
+func (c *Config) has(resource string) bool {
+	for _, k := range c.AllKinds() {
+		if k.Counted[resource] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// counted returns the names of what nodes are said to have.
+func (c *Config) counted() []string {
+	if c.Capacity != nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, k := range c.AllKinds() {
+		for name, n := range k.Counted {
+			if n > 0 {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// needs returns what tasks of w need of what nodes have, by its names; nil for nothing.
+func needs(w *trace.Workload, names []string) [][]float64 {
+	all := make([][]float64, len(w.Needs))
+	for i, need := range w.Needs {
+		for r, n := range need {
+			if at := slices.Index(names, w.Resources[r]); at >= 0 && n > 0 {
+				if all[i] == nil {
+					all[i] = make([]float64, len(names))
+				}
+				all[i][at] += float64(n)
+			}
+		}
+	}
+	return all
+}
+
 // Sizes says how large nodes are, for messages.
 func (c *Config) Sizes() string {
 	var all []string
 	for _, k := range c.AllKinds() {
-		all = append(all, fmt.Sprintf("%.3g CPUs and %d MiB", k.CPUs, k.Memory>>20))
+		text := fmt.Sprintf("%.3g CPUs and %d MiB", k.CPUs, k.Memory>>20)
+		for _, name := range slices.Sorted(maps.Keys(k.Counted)) {
+			text += fmt.Sprintf(" and %.3g %s", k.Counted[name], name)
+		}
+		all = append(all, text)
 	}
 	return strings.Join(all, ", or ")
 }

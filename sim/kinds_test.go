@@ -20,7 +20,7 @@ func TestKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Kinds = []Kind{{3, 2, 1500 * mb, 500 * mb}, {1, 2, 1500 * mb, 500 * mb}}
+		c.Kinds = []Kind{{3, 2, 1500 * mb, 500 * mb, nil}, {1, 2, 1500 * mb, 500 * mb, nil}}
 		c.Node.CPUs, c.Node.Memory, c.Node.Swap = 0, 0, 0
 		got, err := Run(t.Context(), w, c, nil)
 		if err != nil {
@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 	}
 	w.Tasks[7].CPUs, w.Tasks[7].Memory = 8, 9000*mb
 	c := easy(4, policy.Cost)
-	c.Kinds = []Kind{{3, 2, 1500 * mb, 0}, {1, 8, 9000 * mb, 0}}
+	c.Kinds = []Kind{{3, 2, 1500 * mb, 0, nil}, {1, 8, 9000 * mb, 0, nil}}
 	on := map[headrace.NodeID]bool{}
 	c.Observe = func(_ time.Duration, v *headrace.View, _ []headrace.Order) {
 		for _, task := range v.Tasks {

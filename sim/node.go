@@ -20,8 +20,9 @@ type node struct {
 	store store
 }
 
-// newNode makes a node of c, and enters in v what does not change.
-func newNode(at *clock, c *Config, i int32, v *headrace.NodeView, dump func(*move) bool) node {
+// newNode makes a node of c, and enters in v what does not change. counted are the names of
+// what some node has.
+func newNode(at *clock, c *Config, counted []string, i int32, v *headrace.NodeView, dump func(*move) bool) node {
 	is := c.node(int(i))
 	*v = headrace.NodeView{
 		ID: headrace.NodeID("n" + strconv.Itoa(int(i)+1)), CPUs: is.CPUs, Memory: is.Memory, Net: is.Net,
@@ -29,6 +30,9 @@ func newNode(at *clock, c *Config, i int32, v *headrace.NodeView, dump func(*mov
 			Name: c.Medium.Name, Write: c.Medium.Write, Read: c.Medium.Read,
 			DumpOverhead: c.Medium.DumpOverhead, RestoreOverhead: c.Medium.RestoreOverhead,
 		}},
+	}
+	for _, name := range counted {
+		v.Counted = append(v.Counted, is.Counted[name])
 	}
 	if is.Swap > 0 {
 		v.SwapOut, v.SwapIn = is.SwapOut, is.SwapIn

@@ -64,7 +64,7 @@ func TestRandom(t *testing.T) {
 			c.KnowShare = r.IntN(3) == 0
 			if r.IntN(3) == 0 { // more nodes, not all of them as large
 				for _, more := range []int64{1, pick(1, 2, 3)} {
-					c.Kinds = append(c.Kinds, Kind{c.Nodes, c.Node.CPUs * float64(more), c.Node.Memory * more, pick(0, 5000) * mb})
+					c.Kinds = append(c.Kinds, Kind{c.Nodes, c.Node.CPUs * float64(more), c.Node.Memory * more, pick(0, 5000) * mb, nil})
 				}
 				c.Nodes *= 2
 			}

@@ -18,7 +18,8 @@ type roster struct {
 	byID    map[headrace.TaskID]*task
 	slots   []*task // by their names in events
 	free    []int32
-	waiting int // how many tasks wait, also of those that are not here yet
+	holds   string // why tasks that need what is counted cannot be checkpointed
+	waiting int    // how many tasks wait, also of those that are not here yet
 	// Of merge.
 	spare      []headrace.TaskView
 	spareOrder []*task
@@ -40,8 +41,19 @@ func (r *roster) add(spec *trace.Task, seq int32, job headrace.JobID, id headrac
 		Progress: headrace.Progress{Share: -1},
 	})
 	t.v = &r.view.Tasks[t.at]
+	if n := spec.Need; n > 0 && len(r.view.Needs) > 0 && r.view.Needs[n-1] != nil {
+		t.v.Need, t.v.NoCheckpoint = n, r.holds
+	}
 	r.byID[id] = t
 	return t
+}
+
+// needOf returns what a need is of each counted resource; nil for nothing.
+func (r *roster) needOf(need int32) []float64 {
+	if need == 0 || len(r.view.Needs) == 0 {
+		return nil
+	}
+	return r.view.Needs[need-1]
 }
 
 // merge puts the tasks from an index on, which came to be shown later than they were

@@ -38,7 +38,7 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 			continue
 		}
 		if t.node != nil {
-			uses[t.node.i].add(t)
+			uses[t.node.i].add(t, e.roster.needOf(t.v.Need))
 			busy[t.node] = busy[t.node] || t.phase == idle || t.v.Leaving || t.v.Starting
 		}
 		if t.v.Room != "" {
@@ -61,7 +61,7 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 			if w == nil || w.phase != running || w.v.Priority >= v.v.Priority || busy[w.node] {
 				continue
 			}
-			does := w.makesRoom(u, o.Mechanism, w.node.v.Memory-uses[w.node.i].memory-missing)
+			does := w.freesCounted(u, o.Mechanism) && w.makesRoom(u, o.Mechanism, w.node.v.Memory-uses[w.node.i].memory-missing)
 			if others, met := enough[w.node]; !met || others {
 				enough[w.node] = does
 			}
@@ -80,6 +80,14 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 		}
 	}
 	return nil
+}
+
+// freesCounted reports whether what u needs of counted resources is there once t leaves so.
+func (t *task) freesCounted(u *task, by headrace.Mechanism) bool {
+	if by == headrace.Checkpoint && t.v.NoCheckpoint != "" {
+		return false
+	}
+	return u.v.Need == 0 || u.v.Need == t.v.Need && by != headrace.Suspend
 }
 
 // makesRoom reports whether it is enough for u that t leaves so; free is the memory that is

@@ -43,7 +43,7 @@ func (e *engine) invariants() error {
 			}
 		}
 		if t.node != nil {
-			uses[t.node.i].add(t)
+			uses[t.node.i].add(t, e.roster.needOf(t.v.Need))
 		}
 		if t.v.Leaving && t.v.Room != "" {
 			uses[e.byNode[t.v.Room].i].expected = true
@@ -90,11 +90,32 @@ type use struct {
 	tasks                   int
 	cpus                    float64
 	memory, swapped, stored int64
+	counted                 []float64
 	expected                bool // a task is on its way from another node
 }
 
-func (u *use) add(t *task) {
+// leaves reports whether so much of the counted resources of n is left.
+func (u *use) leaves(n *node, need []float64) bool {
+	for r, want := range need {
+		if r < len(u.counted) {
+			want += u.counted[r]
+		}
+		if want > n.v.Counted[r]+1e-9 {
+			return false
+		}
+	}
+	return true
+}
+
+// add enters t, which needs so much of the counted resources.
+func (u *use) add(t *task, need []float64) {
 	v := t.v
+	if need != nil && (t.phase != idle || v.State == headrace.Suspended) {
+		u.counted = append(u.counted, make([]float64, len(need)-len(u.counted))...)
+		for r, n := range need {
+			u.counted[r] += n
+		}
+	}
 	if t.phase != idle {
 		u.tasks++
 		u.cpus += float64(t.spec.CPUs)
@@ -112,6 +133,9 @@ func (u *use) add(t *task) {
 func (u *use) verify(n *node) error {
 	if u.tasks != n.tasks || u.cpus > n.v.CPUs+1e-6 || n.held > n.v.CPUs+1e-6 || n.held < 0 {
 		return fmt.Errorf("%s has %v CPUs, %d tasks hold %v, counted as %d with %v", n.v.ID, n.v.CPUs, u.tasks, u.cpus, n.tasks, n.held)
+	}
+	if !u.leaves(n, make([]float64, len(n.v.Counted))) {
+		return fmt.Errorf("%s has %v of what is counted, %v are held", n.v.ID, n.v.Counted, u.counted)
 	}
 	if u.memory > n.v.Memory {
 		return fmt.Errorf("%s has %d bytes of memory, %d are held", n.v.ID, n.v.Memory, u.memory)

@@ -54,7 +54,7 @@ Kill and wait do not use storage and run once. Swap lies on the storage, unless
 --swap-rate says how fast it is. What storage can do is measured: see --media.`,
 		Example: `  headrace sim --trace synthetic:google-day --out report.html
   headrace sim --trace csv:tasks.csv.gz --nodes 200 --cores 16 --memory 64G --policy kill,cost --storage ssd
-  headrace sim --trace csv:tasks.csv.gz --nodes 180x16:64G,8x64:512G
+  headrace sim --trace csv:tasks.csv.gz --nodes 180x16:64G,8x64:512G:gpu=8
   headrace sim --trace yarn:rm-logs --nodes 40 --cores 32 --memory 128G --start 8h --for 4h --json results.json
   headrace sim --from results.json --out report.html
   headrace sim --from results.json --against before.json`,
@@ -126,7 +126,6 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	if s.workload, err = a.load(ctx, f.trace, &f.load); err != nil {
 		return nothingWritten(ctx, err)
 	}
-	a.notes(sim.Ignores(s.workload))
 	if err := f.cluster.place(&config, s.workload.Cluster); err != nil {
 		return err
 	}
@@ -134,6 +133,7 @@ func (a simVerbs) sim(ctx context.Context, f *simFlags, changed func(string) boo
 	if err := config.Validate(); err != nil {
 		return cli.UsageErrorf("%w", err)
 	}
+	a.notes(sim.Ignores(s.workload, &config))
 	notes, err := f.adjust(s.workload, &config)
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	var cpus float32
 	var memory int64
 	err := w.Drop(func(t *trace.Task) bool {
-		if c.Takes(t) {
+		if c.Takes(w, t) {
 			return false
 		}
 		n, cpus, memory = n+1, max(cpus, t.CPUs), max(memory, t.Memory)

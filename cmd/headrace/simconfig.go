@@ -21,7 +21,7 @@ import (
 // clusterFlags are the cluster and how it is run; what is not said is what the
 // trace says, or sim.DefaultConfig.
 type clusterFlags struct {
-	nodes                              []string
+	nodes, has                         []string
 	sizes                              []int // of --nodes, or
 	kinds                              []sim.Kind
 	cores                              slots
@@ -43,9 +43,10 @@ type clusterFlags struct {
 func (f *clusterFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	d := sim.DefaultConfig()
-	flags.StringSliceVar(&f.nodes, "nodes", nil, "the cluster has this `NUMBER` of nodes; several: each is tried; NUMBERxCORES:MEMORY for each kind where they are not alike; @FILE: a line for each (default: as the trace says)")
+	flags.StringSliceVar(&f.nodes, "nodes", nil, "the cluster has this `NUMBER` of nodes; several: each is tried; NUMBERxCORES:MEMORY[:gpu=8] for each kind where they are not alike; @FILE: a line for each (default: as the trace says)")
 	flags.Var(&f.cores, "cores", "the CPUs of a node (default: as the trace says)")
 	flags.Var(&f.memory, "memory", "the memory of a node (default: as the trace says)")
+	flags.StringSliceVar(&f.has, "node-has", nil, "what a node has of what is counted beside these: `NAME=NUMBER`, such as gpu=8 (default: such needs are not counted)")
 	flags.Var(&f.swap, "swap", "the swap of a node; 0: none (default: as much as it has memory)")
 	flags.Var(&f.swapRate, "swap-rate", "what swap writes and reads in a second (default: as the storage; that is where swap lies)")
 	flags.Var(&f.store, "store", "the room of a node for checkpoints (default "+sizeText(d.Node.Store)+")")
@@ -125,6 +126,11 @@ func (f *clusterFlags) config(changed func(string) bool) (sim.Config, error) {
 	err := errors.Join(f.schedule(&c, changed), f.parseNodes())
 	if err != nil {
 		return c, err
+	}
+	if len(f.has) > 0 {
+		if c.Node.Counted, err = parseCounted(f.has); err != nil {
+			return c, cli.UsageErrorf("--node-has %w", err)
+		}
 	}
 	if c.Policy.VictimOrder, err = policy.ParseVictimOrder(f.victims); err != nil {
 		return c, cli.UsageErrorf("--victims: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -74,12 +75,13 @@ func TestParseKind(t *testing.T) {
 		"20x16:64G":     {Nodes: 20, CPUs: 16, Memory: 64 << 30},
 		" 1x0.5:900M ":  {Nodes: 1, CPUs: 0.5, Memory: 900 << 20},
 		"4x64:256000MB": {Nodes: 4, CPUs: 64, Memory: 256e9},
+		"8x64:1G:gpu=8:yarn.io/fpga=0.5": {Nodes: 8, CPUs: 64, Memory: 1 << 30, Counted: map[string]float64{"gpu": 8, "yarn.io/fpga": 0.5}},
 	} {
-		if got, ok := parseKind(text); !ok || got != want {
+		if got, ok := parseKind(text); !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %v", text, got, ok)
 		}
 	}
-	for _, bad := range []string{"", "x", "20", "20x16", "x16:64G", "0x16:64G", "-1x16:64G", "20x0:64G", "20x16:0", "20x16:-1", "20x16:", "20x:64G", "20x16:64G:1", "1.5x16:64G"} {
+	for _, bad := range []string{"", "x", "20", "20x16", "x16:64G", "0x16:64G", "-1x16:64G", "20x0:64G", "20x16:0", "20x16:-1", "20x16:", "20x:64G", "20x16:64G:1", "20x16:64G:", "20x16:64G:gpu", "20x16:64G:gpu=", "20x16:64G:=1", "20x16:64G:gpu=-1", "20x16:64G:gpu=1:gpu=1", "20x16:64G:gpu=NaN", "1.5x16:64G"} {
 		if k, ok := parseKind(bad); ok {
 			t.Errorf("%q is %+v", bad, k)
 		}

@@ -42,6 +42,8 @@ type Task struct {
 	Order int
 	// Paging is PagingOut plus what this decision ordered.
 	Paging int64
+	// Counted is what it needs of each counted resource, nil for nothing.
+	Counted []float64
 }
 
 // Pageable says what of a suspended task's memory may still be ordered out.

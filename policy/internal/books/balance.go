@@ -27,6 +27,8 @@ type Balance struct {
 	// so that memory does not keep it out; it does keep victims from being
 	// suspended.
 	Blind bool
+	// Counted is what is missing of each counted resource, nil when the task needs none.
+	Counted []float64
 }
 
 // Balance says what is missing on n for u before anything is done.
@@ -37,12 +39,18 @@ func (n *Node) Balance(u *Task) Balance {
 	if u.State == headrace.Suspended {
 		b.Pageable -= u.Pageable()
 	}
+	if u.Counted != nil {
+		b.Counted = n.missingCounted(u)
+	}
 	return b
 }
 
 // With returns the balance after a.
 func (b Balance) With(a Act) Balance {
 	t := a.Task
+	if b.Counted != nil && a.By != headrace.Suspend {
+		b.Counted = b.Without(t)
+	}
 	switch {
 	case t.State == headrace.Suspended:
 		b.Mem -= t.Resident - t.Paging
@@ -69,7 +77,10 @@ func (b Balance) Short(swap int64) int64 {
 	return max(0, b.Mem-max(0, min(swap, b.Pageable)))
 }
 
-func (b Balance) Fits(swap int64) bool { return b.CPUs <= Slack && b.Short(swap) == 0 }
+// Fits reports whether nothing is missing.
+func (b Balance) Fits(swap int64) bool {
+	return b.CPUs <= Slack && b.Short(swap) == 0 && (b.Counted == nil || b.Lacking() == 0)
+}
 
 // Page says how much has to be paged out.
 func (b Balance) Page() int64 {
@@ -81,7 +92,7 @@ func (b Balance) Page() int64 {
 
 // Better reports whether b is nearer to fitting than old.
 func (b Balance) Better(old Balance, swap int64) bool {
-	if old.CPUs > Slack && b.CPUs < old.CPUs {
+	if old.CPUs > Slack && b.CPUs < old.CPUs || old.Counted != nil && b.Lacking() < old.Lacking()-Slack {
 		return true
 	}
 	return b.Short(swap) < old.Short(swap)

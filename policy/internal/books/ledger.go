@@ -131,9 +131,18 @@ func (l *Ledger) NodeOf(id headrace.NodeID) *Node {
 	return n
 }
 
+// needOf returns what t needs of each counted resource, nil for nothing.
+func (l *Ledger) needOf(t *headrace.TaskView) []float64 {
+	if t.Need == 0 {
+		return nil
+	}
+	return l.view.Needs[t.Need-1]
+}
+
 // Enrol makes task i of the view one that this decision can do something with.
 func (l *Ledger) Enrol(i int, n *Node) *Task {
 	t := &l.Tasks[i]
-	*t = Task{TaskView: &l.view.Tasks[i], Index: i, Home: n, Paging: l.view.Tasks[i].PagingOut}
+	v := &l.view.Tasks[i]
+	*t = Task{TaskView: v, Index: i, Home: n, Paging: v.PagingOut, Counted: l.needOf(v)}
 	return t
 }

@@ -16,6 +16,7 @@ type Node struct {
 	Index      int
 	name       headrace.NodeID
 	Now, Later Room
+	counted    counted
 	// Swap is what may still be ordered out; Pageable what suspended tasks have;
 	// swapped what all tasks have there.
 	Swap, Pageable, swapped int64
@@ -48,8 +49,9 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	*n = Node{
 		NodeView: v, of: l, Index: n.Index, name: n.name, Lowest: headrace.MaxPriority + 1, first: -1, last: -1,
 		Now: Room{v.CPUs, v.Memory}, Later: Room{v.CPUs, v.Memory},
-		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0],
+		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted,
 	}
+	n.counted.reset(v.Counted)
 	for j := range v.Stores {
 		s := &v.Stores[j]
 		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), s.Free})
@@ -60,6 +62,9 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 func (n *Node) account(i int, t *headrace.TaskView) {
 	n.swapped += t.Swapped
 	n.Swap -= t.PagingOut
+	if t.Need > 0 {
+		n.accountCounted(t)
+	}
 	switch {
 	case t.State.Final():
 	case t.Starting:
@@ -162,11 +167,14 @@ func (n *Node) own(u *Task) (now, later int64) {
 
 // Possible reports whether u could be on n if n were empty.
 func (n *Node) Possible(u *Task) bool {
-	return u.CPUs <= n.CPUs+Slack && Demand(u.TaskView, n.NodeView) <= max(0, n.Memory)
+	return u.CPUs <= n.CPUs+Slack && Demand(u.TaskView, n.NodeView) <= max(0, n.Memory) && holds(n.NodeView.Counted, u.Counted)
 }
 
 // Fits reports whether u can be started on n at once.
 func (n *Node) Fits(u *Task) bool {
+	if need := n.lacks(u); need != nil && !(holds(n.counted.now, need) && holds(n.counted.later, need)) {
+		return false
+	}
 	own, later := n.own(u)
 	if n != u.Home {
 		own, later = 0, 0
@@ -180,6 +188,9 @@ func (n *Node) Fits(u *Task) bool {
 
 // FitsLater reports whether u can be started on n once those that are leaving are gone.
 func (n *Node) FitsLater(u *Task) bool {
+	if need := n.lacks(u); need != nil && !holds(n.counted.later, need) {
+		return false
+	}
 	mem := Demand(u.TaskView, n.NodeView)
 	if mem <= 0 {
 		return n.Later.Holds(u.CPUs, 0)
@@ -215,6 +226,11 @@ func (n *Node) Missing(u *Task) float64 {
 	if mem := Demand(u.TaskView, n.NodeView); mem > 0 {
 		m += float64(b.Short(n.Swap)) / float64(mem)
 	}
+	for r, c := range b.Counted {
+		if c > Slack {
+			m += c / u.Counted[r]
+		}
+	}
 	return m
 }
 
@@ -224,7 +240,14 @@ func (n *Node) Reserve(u *Task) {
 	now, later := n.own(u)
 	n.Now.take(u.CPUs, mem-now)
 	n.Later.take(u.CPUs, mem-later)
+	n.takeCounted(n.lacks(u))
 	n.settle(u)
+}
+
+// takeCounted gives need away, now and later.
+func (n *Node) takeCounted(need []float64) {
+	subtract(n.counted.now, need)
+	subtract(n.counted.later, need)
 }
 
 // Expect gives t, which is on its way from another node, its room on n.
@@ -232,6 +255,7 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	mem := Demand(t, n.NodeView)
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
+	n.takeCounted(n.of.needOf(t))
 }
 
 // Keep sets aside for u what is free on n, as far as u needs it.
@@ -240,6 +264,10 @@ func (n *Node) Keep(u *Task) {
 	now, later := n.own(u)
 	n.Now.take(clamp(u.CPUs, n.Now.CPUs), clamp(mem-now, n.Now.Mem))
 	n.Later.take(clamp(u.CPUs, n.Later.CPUs), clamp(mem-later, n.Later.Mem))
+	if need := n.lacks(u); need != nil {
+		subtract(n.counted.now, clampedNeed(n.counted.now, need))
+		subtract(n.counted.later, clampedNeed(n.counted.later, need))
+	}
 	n.settle(u)
 	n.Kept = u
 }
@@ -260,6 +288,11 @@ func (n *Node) Credit(a Act) {
 	t := a.Task
 	after := Balance{}.With(a)
 	n.Later.take(after.CPUs, after.Mem)
+	if t.Counted != nil && a.By != headrace.Suspend {
+		for r := range n.counted.later {
+			n.counted.later[r] += t.Counted[r]
+		}
+	}
 	if t.State == headrace.Suspended {
 		n.Pageable -= t.Pageable()
 	}
@@ -281,9 +314,23 @@ func (n *Node) PageOut(o Out) {
 	}
 }
 
-// Forgo gives up what is free beyond the given rooms of before: nobody counts on it.
-func (n *Node) Forgo(now, later Room) {
+// Free is what is free on a node.
+type Free struct {
+	now, later Room
+	counted    counted
+}
+
+// Free returns what is free on n as it is.
+func (n *Node) Free() Free { return Free{n.Now, n.Later, n.counted.clone()} }
+
+// Forgo gives up what is free beyond what was before: nobody counts on it.
+func (n *Node) Forgo(before Free) {
+	now, later := before.now, before.later
 	more := Room{min(0, n.Later.CPUs-later.CPUs), min(0, n.Later.Mem-later.Mem)}
 	n.Now = Room{now.CPUs + more.CPUs, now.Mem + more.Mem}
 	n.Later = Room{later.CPUs + more.CPUs, later.Mem + more.Mem}
+	for r, was := range before.counted.later {
+		less := min(0, n.counted.later[r]-was)
+		n.counted.now[r], n.counted.later[r] = before.counted.now[r]+less, was+less
+	}
 }

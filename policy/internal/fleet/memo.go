@@ -26,6 +26,7 @@ type classKey struct {
 	cpus          float64
 	request, need int64
 	priority, eff headrace.Priority
+	counted       int32 // TaskView.Need
 }
 
 // classes are the classes of one decision.
@@ -71,7 +72,7 @@ func (f *Fleet) Classify(u *books.Task) {
 	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.LeastMemory {
 		return
 	}
-	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged})
+	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need})
 }
 
 // leastDemand says what u needs at least, on whichever node.
@@ -104,6 +105,7 @@ type failure struct {
 	cpus     float64
 	mem      int64
 	priority headrace.Priority
+	counted  int32
 }
 
 // mostFailures is how many failures of a kind are remembered.
@@ -114,7 +116,7 @@ func (f *failures) note(u *books.Task, k kind) {
 	if books.Begun(u.TaskView) || len(f.of[k]) >= mostFailures {
 		return
 	}
-	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority})
+	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need})
 }
 
 // clear forgets what no longer holds once victims have made room.
@@ -132,7 +134,7 @@ func (f *failures) forget() {
 // cover reports whether u fails where one of those from the i-th on has failed.
 func (f *failures) cover(u *books.Task, k kind, i int) bool {
 	for _, x := range f.of[k][i:] {
-		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != kindPlan || u.Priority <= x.priority) {
+		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != kindPlan || u.Priority <= x.priority) && (x.counted == 0 || x.counted == u.Need) {
 			return true
 		}
 	}

@@ -91,6 +91,9 @@ func (c *Chooser) ActsOn(u, t *books.Task) []books.Act {
 	case t.State == headrace.Suspended:
 		if Movable(u, t) {
 			c.tryDumps(t)
+			if u.Counted != nil && t.Counted != nil {
+				c.tried = append(c.tried, books.By(t, headrace.Kill)) // it holds its devices
+			}
 		}
 	case eligible(u, t):
 		if t.NoSuspend == "" {

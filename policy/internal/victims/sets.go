@@ -187,6 +187,9 @@ func (it *item) after(b books.Balance) books.Balance {
 	b.Mem -= it.mem
 	b.Pageable += it.pageable
 	b.Blind = b.Blind && it.By != headrace.Suspend
+	if b.Counted != nil && it.By != headrace.Suspend {
+		b.Counted = b.Without(it.Task)
+	}
 	return b
 }
 
@@ -293,6 +296,11 @@ func gain(b, next, start books.Balance, swap int64) float64 {
 	var g float64
 	if start.CPUs > books.Slack {
 		g += (max(0, b.CPUs) - max(0, next.CPUs)) / start.CPUs
+	}
+	if start.Counted != nil {
+		if lacks := start.Lacking(); lacks > 0 {
+			g += (b.Lacking() - next.Lacking()) / lacks
+		}
 	}
 	missing := max(start.Short(swap), b.Short(swap), next.Short(swap))
 	if missing > 0 {

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/trace"
+)
+
+// needing gives a third of the jobs of w a need of gpu, of fpga, or of both.
+func needing(w *trace.Workload, seed uint64) *trace.Workload {
+	r := rand.New(rand.NewPCG(seed, 41))
+	w.Resources, w.Needs = []string{"gpu", "fpga"}, [][]float32{{1, 0}, {2, 0}, {0, 1}, {1, 0.5}}
+	need := make([]int32, len(w.Jobs))
+	for i := range need {
+		if r.IntN(3) == 0 {
+			need[i] = int32(1 + r.IntN(len(w.Needs)))
+		}
+	}
+	for i := range w.Tasks {
+		w.Tasks[i].Need = need[w.Tasks[i].Job]
+	}
+	return w
+}
+
+// TestCountedRandom runs random workloads of which some need devices on clusters of which
+// some nodes have any, with all invariants checked after each decision, among them that no
+// node gives more than it has; and the same with a queue that is not shown.
+func TestCountedRandom(t *testing.T) {
+	runs := 60
+	if testing.Short() {
+		runs = 6
+	}
+	kills, held := 0, false
+	for seed := range uint64(runs) {
+		r := rand.New(rand.NewPCG(seed, 42))
+		w := needing(random(seed, 60+r.IntN(100)), seed)
+		for _, p := range policy.Names() {
+			c := easy(0, p)
+			c.Kinds = []Kind{
+				{1 + r.IntN(2), 2, 1500 * mb, 2000 * mb, nil},
+				{1 + r.IntN(2), 2, 1500 * mb, 2000 * mb, map[string]float64{"gpu": 2, "fpga": 1}},
+			}
+			c.Nodes = c.Kinds[0].Nodes + c.Kinds[1].Nodes
+			c.Interval = time.Duration(r.IntN(2)) * time.Second
+			c.Policy.MinRun, c.Policy.Ageing = 0, time.Minute
+			observe := func(_ time.Duration, v *headrace.View, orders []headrace.Order) {
+				for _, o := range orders {
+					for i := range v.Tasks {
+						if u := &v.Tasks[i]; u.ID == o.Task && u.Need > 0 {
+							if o.Mechanism == headrace.Checkpoint {
+								t.Errorf("seed %d, %s: %s, which holds devices, is checkpointed", seed, p, u.ID)
+							}
+							if u.State == headrace.Suspended && o.Mechanism == headrace.Kill {
+								kills++
+							}
+						}
+					}
+				}
+				for i := range v.Tasks {
+					held = held || v.Tasks[i].Need > 0 && v.Tasks[i].State == headrace.Suspended
+				}
+			}
+			if r.IntN(2) == 0 {
+				c.Observe = observe
+			}
+			if _, err := Run(t.Context(), w, c, nil); err != nil {
+				t.Fatalf("seed %d, %s: %v", seed, p, err)
+			}
+		}
+	}
+	if !held || kills == 0 && !testing.Short() {
+		t.Errorf("a task that is suspended holds devices: %v; %d such are killed", held, kills)
+	}
+}
+
+// TestCounted: two tasks that need the one device run one after the other, though there are
+// processors enough, where the node is said to have it; where it is not, they do not care.
+func TestCounted(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"a", "b"}, Resources: []string{"gpu"}, Needs: [][]float32{{1}}, Tasks: []trace.Task{
+		{Job: 0, Run: time.Minute, CPUs: 1, Memory: mb, Need: 1}, {Job: 1, Run: time.Minute, CPUs: 1, Memory: mb, Need: 1},
+	}}
+	c := easy(1, policy.Wait)
+	c.Node.CPUs, c.Node.Memory = 8, 8000*mb
+	if got := run(t, w, c).Makespan; got > 65 {
+		t.Errorf("without devices it takes %v s", got)
+	}
+	if said := strings.Join(Ignores(w, &c), "\n"); !strings.Contains(said, "what 2 tasks need of gpu is not counted") {
+		t.Errorf("said: %s", said)
+	}
+	c.Node.Counted = map[string]float64{"gpu": 1}
+	if got := run(t, w, c).Makespan; got < 120 || got > 130 {
+		t.Errorf("with one device it takes %v s", got)
+	}
+	if said := Ignores(w, &c); said != nil {
+		t.Errorf("said: %s", said)
+	}
+	w.Needs[0][0] = 2
+	if _, err := Run(t.Context(), w, c, nil); err == nil || !strings.Contains(err.Error(), "2 of 2 tasks fit on no node") {
+		t.Errorf("of a task that needs more than any node has: %v", err)
+	}
+	c.Node.Counted["fpga"] = 3
+	if said := strings.Join(Ignores(w, &c), "\n"); said != "nodes have fpga, of which no task needs any" {
+		t.Errorf("said: %s", said)
+	}
+}
