@@ -93,6 +93,11 @@ type TaskView struct {
 	// LeavingBy says how a task that is leaving does so, and thereby what it will
 	// free: by Suspend all but its resident memory, by anything else everything.
 	LeavingBy Mechanism
+	// Gang is the same number, not 0, for tasks that run only together, such as the ranks of
+	// an MPI job: one decision starts, brings back or preempts them all. All of them that have
+	// not ended must be in the view. They have to have NoCheckpoint: what passes between them
+	// cannot be written.
+	Gang int32
 	// PagingOut is the part of Resident that was ordered to swap and is not there
 	// yet. A suspended task is no longer leaving once all its threads have
 	// stopped, even if its memory is still on the way out.

@@ -15,6 +15,7 @@ func (p *Planner) apply(u *books.Task, way *victims.Plan, why string) {
 	outs := n.Allot(u, way.Acts, way.Page)
 	for _, a := range way.Acts {
 		n.Credit(a)
+		p.creditRest(a, way.Waits())
 	}
 	for _, o := range outs {
 		n.PageOut(o)
@@ -25,6 +26,10 @@ func (p *Planner) apply(u *books.Task, way *victims.Plan, why string) {
 		return
 	}
 	for _, a := range way.Acts {
+		p.orderRest(a, n)
+	}
+	acts, outs := split(way.Acts, outs)
+	for _, a := range acts {
 		p.emit(p.preempt(u, way, a, outs, why), a.Task)
 	}
 	for _, o := range outs {

@@ -74,12 +74,21 @@ func (p *Planner) Decide(v *headrace.View) []headrace.Order { return p.DecideFir
 func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	queue := p.begin(v)
 	for _, u := range queue {
-		u.Served = u.Room != "" && p.redeem(u)
+		if u.Room != "" && u.Whole != nil {
+			u.Served = p.redeemGang(u.Whole)
+		} else if u.Room != "" {
+			u.Served = p.redeem(u)
+		}
 	}
 	p.marks.load(marks, v, p.ageing)
 	for _, w := range queue {
 		got := served
-		if !w.Served {
+		switch {
+		case w.Whole != nil && w.Whole.Done:
+			continue
+		case w.Whole != nil:
+			got = p.placeGang(w.Whole)
+		case !w.Served:
 			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
 				got = p.place(w)
 			}
@@ -148,7 +157,7 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	}
 	now, s := p.fleet.Find(u)
 	if now != nil {
-		p.start(w, now)
+		p.startLone(w, now)
 		return served
 	}
 	if p.fleet.Nowhere(u, s) {
@@ -284,7 +293,7 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 	}
 	switch {
 	case n.Fits(u):
-		p.start(w, n)
+		p.startLone(w, n)
 		return true
 	case n.FitsLater(u):
 		p.reserve(u, n)
@@ -294,23 +303,33 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 	return false
 }
 
-// start orders w to run on n.
-func (p *Planner) start(w *queue.Waiter, n *books.Node) {
-	u, o := w.Task, headrace.Order{Task: w.ID, Node: n.ID}
+// startLone orders w, which is of no gang, to run on n.
+func (p *Planner) startLone(w *queue.Waiter, n *books.Node) {
+	why := ""
+	switch {
+	case w.State == headrace.Suspended:
+		why = "there is room again"
+	case !books.Restorable(w.TaskView):
+		attraction := p.fleet.Attraction(w.Task, n)
+		why = "there is room" + attraction + passing(w, attraction != "")
+	}
+	p.start(w.Task, n, why)
+}
+
+// start orders u to run on n. Why is for a person, unless it comes back from a checkpoint.
+func (p *Planner) start(u *books.Task, n *books.Node, why string) {
+	o := headrace.Order{Task: u.ID, Node: n.ID, Reason: why}
 	switch {
 	case u.State == headrace.Suspended:
 		o.Verb = headrace.OrderResume
 		if n.SwapIn > 0 {
 			o.Delay = words.Seconds(float64(u.Swapped) / n.SwapIn)
 		}
-		o.Reason = "there is room again"
 	case books.Restorable(u.TaskView):
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
 	default:
 		o.Verb = headrace.OrderStart
-		attraction := p.fleet.Attraction(u, n)
-		o.Reason = "there is room" + attraction + passing(w, attraction != "")
 	}
 	if u.Aged > u.Priority {
 		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.Aged.String()

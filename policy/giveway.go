@@ -63,7 +63,7 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 			tasks, there = append(tasks, victim), true
 			continue
 		}
-		t.Node, t.CPUs = n.ID, 0
+		t.Node, t.CPUs, t.Gang = n.ID, 0, 0
 		switch {
 		case t.Leaving:
 			claimed += t.MemoryRequest
@@ -93,7 +93,7 @@ func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.Ta
 // second is higher.
 func opponents(victim headrace.TaskView, urgent headrace.Priority) (v, u headrace.TaskView) {
 	v = victim
-	v.Held = false
+	v.Held, v.Gang = false, 0
 	v.Priority = min(v.Priority, headrace.MaxPriority-1)
 	if !(v.CPUs > 2*books.Slack) {
 		v.CPUs = 1 // how many makes no difference

@@ -56,6 +56,9 @@ func checkDecision(v headrace.View, c Config, seen map[string]int) error {
 			return fmt.Errorf("neither an order nor a note for %s", t.ID)
 		}
 	}
+	if err := checkGangs(&v, orders); err != nil {
+		return err
+	}
 	for i := range v.Nodes {
 		if err := checkNode(&v, &v.Nodes[i], c.resolved(), orders); err != nil {
 			return fmt.Errorf("%s: %w", v.Nodes[i].ID, err)
@@ -134,6 +137,9 @@ func checkOrder(v headrace.View, c Config, o headrace.Order, seen map[string]int
 
 func checkPreempt(v headrace.View, c Config, o headrace.Order, t *headrace.TaskView) error {
 	by := find(&v, o.For)
+	if o.For == "" && t.Gang != 0 && t.State == headrace.Running {
+		return nil // it is as with the part of its gang that makes room: see checkGangs
+	}
 	if o.For != "" && by.Priority <= t.Priority || o.For == "" && t.State == headrace.Running {
 		return fmt.Errorf("not of lower priority")
 	}

@@ -25,6 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "write what is decided now into the sc
 //	store n1 fast write=1G read=1G           adds a store to a node
 //	task a n1 low running cpus=1 resident=1G adds a task; the node of a pending one is -
 //	set a running=1m leaving=true            changes a task
+//	                                         task gang=1: runs only together with others
 //	                                         node gpu=4, task gpu=2: of a counted resource
 //	decide                                   decides, and lists orders and notes
 //	choose u n1                              lists what is considered for task u
@@ -268,6 +269,8 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 		switch key {
 		case "cpus":
 			t.CPUs, err = strconv.ParseFloat(value, 64)
+		case "priority":
+			t.Priority, err = headrace.ParsePriority(value)
 		case "state":
 			t.State, err = headrace.ParseTaskState(value)
 		case "node":
@@ -302,6 +305,10 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			if t.Need = int32(n); err == nil && (n < 0 || n > 4) {
 				err = errors.New("want 0 to 4")
 			}
+		case "gang":
+			var n int
+			n, err = strconv.Atoi(value)
+			t.Gang, t.NoCheckpoint = int32(n), "it is one of a gang"
 		case "job":
 			t.Job = headrace.JobID(value)
 		case "input":

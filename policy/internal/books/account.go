@@ -44,6 +44,10 @@ type Task struct {
 	Paging int64
 	// Counted is what it needs of each counted resource, nil for nothing.
 	Counted []float64
+	// Whole is the gang that it is of, nil for none. Members are not nil when this stands for
+	// those of a gang that run on one node (Gang.Parts).
+	Whole   *Gang
+	Members []*Task
 }
 
 // Pageable says what of a suspended task's memory may still be ordered out.

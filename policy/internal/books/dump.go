@@ -68,7 +68,7 @@ func Ahead(n *Node, i int, acts []Act) float64 {
 
 // Dumps reports whether t can be checkpointed to s, if there is room.
 func Dumps(t *Task, s *headrace.StoreView) bool {
-	return t.NoCheckpoint == "" && s.Write > 0 && s.Read > 0
+	return t.NoCheckpoint == "" && t.Gang == 0 && s.Write > 0 && s.Read > 0
 }
 
 // StoreNamed returns the store of that name, or nil.

@@ -25,6 +25,8 @@ type Ledger struct {
 	next        []int32 // see Node.first
 	Waiting     []*Task // those that wait, in the order of the view
 	LeastMemory int64   // of all nodes
+	gangs       gangs
+	trial       trial
 
 	outs  []Out   // of Allot
 	fresh []*Task // of Allot
@@ -42,6 +44,7 @@ func (l *Ledger) Load(v *headrace.View) {
 	}
 	l.Tasks = l.Tasks[:len(v.Tasks)]
 	l.Waiting = l.Waiting[:0]
+	l.gangs.forget()
 	for i := range v.Tasks {
 		t := &v.Tasks[i]
 		var n *Node
@@ -55,6 +58,12 @@ func (l *Ledger) Load(v *headrace.View) {
 		if queued {
 			l.Waiting = append(l.Waiting, &l.Tasks[i])
 		}
+		if t.Gang != 0 {
+			if g := l.gangs.add(t.Gang, i); queued {
+				l.Tasks[i].Whole = g
+				g.Waiting = append(g.Waiting, &l.Tasks[i])
+			}
+		}
 		if n != nil {
 			n.account(i, t)
 		}
@@ -64,6 +73,7 @@ func (l *Ledger) Load(v *headrace.View) {
 			}
 		}
 	}
+	l.settleGangs()
 	for i := range l.Nodes {
 		l.Nodes[i].balanceSwap()
 	}

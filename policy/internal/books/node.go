@@ -35,6 +35,13 @@ type Node struct {
 	Shares             bool // some of Running say how much of them is done
 	// Kept is a task that nothing can be done for yet: what is free is kept for it.
 	Kept *Task
+	// parts are those of gangs that run here; saved: see trial.
+	parts []*Task
+	saved bool
+	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
+	// it that need what is counted.
+	claims  Room
+	claimed []*Task
 }
 
 // Store is a store with what this decision has added to its queue.
@@ -49,7 +56,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	*n = Node{
 		NodeView: v, of: l, Index: n.Index, name: n.name, Lowest: headrace.MaxPriority + 1, first: -1, last: -1,
 		Now: Room{v.CPUs, v.Memory}, Later: Room{v.CPUs, v.Memory},
-		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted,
+		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted, parts: n.parts[:0], claimed: n.claimed[:0],
 	}
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
@@ -79,7 +86,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 			break
 		}
 		n.Later.take(t.CPUs, mem)
-		if !t.Held {
+		if !t.Held && t.Gang == 0 {
 			n.chain(i)
 			n.Lowest = min(n.Lowest, t.Priority)
 		}
@@ -98,7 +105,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.
-func (n *Node) Runs() bool { return n.first >= 0 }
+func (n *Node) Runs() bool { return n.first >= 0 || len(n.parts) > 0 }
 
 // chain adds task i to those that run on n and may be preempted as far as their
 // state goes.
@@ -131,6 +138,11 @@ func (n *Node) Open() {
 	n.opened = true
 	for i := n.first; i >= 0; i = n.of.next[i] {
 		t := n.of.Enrol(int(i), n)
+		n.of.Meet(t)
+		n.Shares = n.Shares || t.KnowsShare
+		n.Running = append(n.Running, t)
+	}
+	for _, t := range n.parts {
 		n.of.Meet(t)
 		n.Shares = n.Shares || t.KnowsShare
 		n.Running = append(n.Running, t)
@@ -236,6 +248,7 @@ func (n *Node) Missing(u *Task) float64 {
 
 // Reserve gives u its room on n.
 func (n *Node) Reserve(u *Task) {
+	n.save()
 	mem := Demand(u.TaskView, n.NodeView)
 	now, later := n.own(u)
 	n.Now.take(u.CPUs, mem-now)
@@ -252,6 +265,7 @@ func (n *Node) takeCounted(need []float64) {
 
 // Expect gives t, which is on its way from another node, its room on n.
 func (n *Node) Expect(t *headrace.TaskView) {
+	n.save()
 	mem := Demand(t, n.NodeView)
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
@@ -260,6 +274,7 @@ func (n *Node) Expect(t *headrace.TaskView) {
 
 // Keep sets aside for u what is free on n, as far as u needs it.
 func (n *Node) Keep(u *Task) {
+	n.save()
 	mem := Demand(u.TaskView, n.NodeView)
 	now, later := n.own(u)
 	n.Now.take(clamp(u.CPUs, n.Now.CPUs), clamp(mem-now, n.Now.Mem))
@@ -285,6 +300,7 @@ func (n *Node) settle(u *Task) {
 
 // Credit enters what a frees on n.
 func (n *Node) Credit(a Act) {
+	n.save()
 	t := a.Task
 	after := Balance{}.With(a)
 	n.Later.take(after.CPUs, after.Mem)
@@ -306,6 +322,7 @@ func (n *Node) Credit(a Act) {
 
 // PageOut enters that o goes to swap.
 func (n *Node) PageOut(o Out) {
+	n.save()
 	n.Swap -= o.Bytes
 	n.Later.Mem += o.Bytes
 	o.Task.Paging += o.Bytes
@@ -322,6 +339,12 @@ type Free struct {
 
 // Free returns what is free on n as it is.
 func (n *Node) Free() Free { return Free{n.Now, n.Later, n.counted.clone()} }
+
+// AwaitRest settles t, of a gang of which another part is waited for: nobody else takes it.
+func (n *Node) AwaitRest(t *Task) {
+	n.save()
+	t.Settled = true
+}
 
 // Forgo gives up what is free beyond what was before: nobody counts on it.
 func (n *Node) Forgo(before Free) {

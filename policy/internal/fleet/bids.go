@@ -23,7 +23,7 @@ type asked struct {
 func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
 	way := f.plan(u, s)
 	if way == nil && !books.Begun(u.TaskView) {
-		f.failed.note(u, kindPlan)
+		f.failed.note(u, Planned)
 	}
 	return way
 }

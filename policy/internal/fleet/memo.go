@@ -27,6 +27,7 @@ type classKey struct {
 	request, need int64
 	priority, eff headrace.Priority
 	counted       int32 // TaskView.Need
+	abreast       int32 // how many must find room together
 }
 
 // classes are the classes of one decision.
@@ -72,7 +73,7 @@ func (f *Fleet) Classify(u *books.Task) {
 	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.LeastMemory {
 		return
 	}
-	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need})
+	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast())})
 }
 
 // leastDemand says what u needs at least, on whichever node.
@@ -83,13 +84,14 @@ func (f *Fleet) leastDemand(u *books.Task) int64 {
 	return u.MemoryRequest
 }
 
-// kind is what failed.
-type kind int
+// Kind is what may fail: to find room at once, when those that are leaving are gone, or by
+// making it.
+type Kind int
 
 const (
-	kindNow kind = iota
-	kindLater
-	kindPlan
+	Now Kind = iota
+	Later
+	Planned
 	kinds
 )
 
@@ -99,6 +101,8 @@ type failures struct {
 	of [kinds][]failure
 	// clearing counts how often some have been forgotten.
 	clearing int
+	// muted: something is tried that may be undone, so that what fails is not remembered.
+	muted bool
 }
 
 type failure struct {
@@ -106,35 +110,37 @@ type failure struct {
 	mem      int64
 	priority headrace.Priority
 	counted  int32
+	abreast  int32
 }
 
 // mostFailures is how many failures of a kind are remembered.
 const mostFailures = 64
 
 // note remembers the failure of u, whose demand must be what it has requested.
-func (f *failures) note(u *books.Task, k kind) {
-	if books.Begun(u.TaskView) || len(f.of[k]) >= mostFailures {
+func (f *failures) note(u *books.Task, k Kind) {
+	if books.Begun(u.TaskView) || f.muted || len(f.of[k]) >= mostFailures || u.Whole != nil && !u.Whole.Alike {
 		return
 	}
-	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need})
+	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast())})
 }
 
 // clear forgets what no longer holds once victims have made room.
 func (f *failures) clear() {
-	f.of[kindLater] = f.of[kindLater][:0]
-	f.of[kindPlan] = f.of[kindPlan][:0]
+	f.of[Later] = f.of[Later][:0]
+	f.of[Planned] = f.of[Planned][:0]
 	f.clearing++
 }
 
 func (f *failures) forget() {
-	f.of[kindNow] = f.of[kindNow][:0]
+	f.of[Now] = f.of[Now][:0]
 	f.clear()
 }
 
 // cover reports whether u fails where one of those from the i-th on has failed.
-func (f *failures) cover(u *books.Task, k kind, i int) bool {
+func (f *failures) cover(u *books.Task, k Kind, i int) bool {
+	abreast := int32(u.Abreast())
 	for _, x := range f.of[k][i:] {
-		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != kindPlan || u.Priority <= x.priority) && (x.counted == 0 || x.counted == u.Need) {
+		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != Planned || u.Priority <= x.priority) && (x.counted == 0 || x.counted == u.Need) && x.abreast <= abreast {
 			return true
 		}
 	}
@@ -142,15 +148,18 @@ func (f *failures) cover(u *books.Task, k kind, i int) bool {
 }
 
 // fails reports whether u fails where another has failed before.
-func (f *Fleet) fails(u *books.Task, k kind) bool {
+func (f *Fleet) fails(u *books.Task, k Kind) bool {
 	failed, c := &f.failed, f.class[u.Index]
+	if failed.muted {
+		return false
+	}
 	if c == nil {
 		return failed.cover(u, k, 0)
 	}
 	if c.clearing != failed.clearing {
 		c.clearing = failed.clearing
-		c.refuted[kindLater], c.covered[kindLater] = 0, false
-		c.refuted[kindPlan], c.covered[kindPlan] = 0, false
+		c.refuted[Later], c.covered[Later] = 0, false
+		c.refuted[Planned], c.covered[Planned] = 0, false
 	}
 	if !c.covered[k] && c.refuted[k] < len(failed.of[k]) {
 		c.covered[k] = failed.cover(u, k, c.refuted[k])
@@ -160,7 +169,7 @@ func (f *Fleet) fails(u *books.Task, k kind) bool {
 }
 
 // Planless reports whether it is known without looking that there is no plan for u.
-func (f *Fleet) Planless(u *books.Task) bool { return f.fails(u, kindPlan) }
+func (f *Fleet) Planless(u *books.Task) bool { return f.fails(u, Planned) }
 
 // Hopeless reports whether it is known without looking that nothing can be done for
 // u, neither now nor later, nor by looking for victims. It is the same for
@@ -170,5 +179,35 @@ func (f *Fleet) Hopeless(u *books.Task) bool {
 	if f.class[u.Index] == nil || books.Begun(u.TaskView) {
 		return false
 	}
-	return f.fails(u, kindNow) && f.fails(u, kindLater) && f.fails(u, kindPlan)
+	return f.fails(u, Now) && f.fails(u, Later) && f.fails(u, Planned)
 }
+
+// Try begins something that Undo undoes, or Commit makes last: the start of a gang.
+func (f *Fleet) Try() {
+	f.failed.muted = true
+	f.Ledger.Try()
+}
+
+// Undo undoes what was tried.
+func (f *Fleet) Undo() {
+	f.Ledger.Undo(f.Touch)
+	f.failed.muted = false
+}
+
+// Commit makes what was tried last.
+func (f *Fleet) Commit() {
+	f.Ledger.Commit()
+	f.failed.muted = false
+}
+
+// CommitClaims makes what was claimed last, as far as it is free.
+func (f *Fleet) CommitClaims() {
+	f.Ledger.CommitClaims(f.Touch)
+	f.failed.muted = false
+}
+
+// Failed remembers that the gang of u, one of those that wait, fails; Fails reports whether
+// that is known without trying.
+func (f *Fleet) Failed(u *books.Task, k Kind) { f.failed.note(u, k) }
+
+func (f *Fleet) Fails(u *books.Task, k Kind) bool { return !books.Begun(u.TaskView) && f.fails(u, k) }

@@ -96,7 +96,7 @@ func (f *Fleet) unmeasured(u *books.Task) (n *books.Node, stay bool) {
 
 func (f *Fleet) bestRemote(u *books.Task) (best *books.Node, least float64) {
 	least = math.Inf(1)
-	if u.Home == nil || u.Home.Net <= 0 || f.fails(u, kindNow) {
+	if u.Home == nil || u.Home.Net <= 0 || f.fails(u, Now) {
 		return nil, least
 	}
 	mem := f.leastDemand(u)

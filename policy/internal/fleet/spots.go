@@ -28,7 +28,7 @@ func (f *Fleet) Find(u *books.Task) (now *books.Node, s Spots) {
 		}
 		return nil, Spots{home: atHome(u), away: !stay}
 	}
-	if f.fails(u, kindNow) {
+	if f.fails(u, Now) {
 		return nil, Spots{everywhere: true}
 	}
 	if n := f.nearestInput(u, (*books.Node).Fits); n != nil {
@@ -37,8 +37,19 @@ func (f *Fleet) Find(u *books.Task) (now *books.Node, s Spots) {
 	if n := f.firstFit(u); n != nil {
 		return n, Spots{}
 	}
-	f.failed.note(u, kindNow)
+	f.failed.note(u, Now)
 	return nil, Spots{everywhere: true}
+}
+
+// Spots returns the nodes on which u may wait for room.
+func (f *Fleet) Spots(u *books.Task) Spots {
+	switch {
+	case u.State != headrace.Suspended && !books.Restorable(u.TaskView):
+		return Spots{everywhere: true}
+	case u.Home == nil:
+		return Spots{}
+	}
+	return Spots{home: atHome(u), away: u.State != headrace.Suspended}
 }
 
 func (f *Fleet) local(u *books.Task) (now *books.Node, s Spots) {
@@ -145,7 +156,7 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		return nil
 	}
 	fresh := !books.Begun(u.TaskView)
-	if fresh && f.fails(u, kindLater) {
+	if fresh && f.fails(u, Later) {
 		return nil
 	}
 	if fresh {
@@ -160,7 +171,7 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		}
 	}
 	if fresh {
-		f.failed.note(u, kindLater)
+		f.failed.note(u, Later)
 	}
 	return nil
 }
@@ -176,10 +187,10 @@ func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
 	var best *books.Node
 	var least float64
 	for _, n := range f.List(u, s) {
-		if n.Kept != nil || !n.Possible(u) {
+		if n.Kept != nil && (u.Whole == nil || n.Kept.Whole != u.Whole) || !n.Possible(u) {
 			continue
 		}
-		if m := n.Missing(u); (best == nil || m < least) && n.MayFit(u) {
+		if m := n.Missing(u); (best == nil || m < least) && (u.Whole == nil && n.MayFit(u) || u.Whole != nil && n.MayHold(u)) {
 			best, least = n, m
 		}
 	}

@@ -33,7 +33,7 @@ func (q *Queue) residentFirst(lane []*Waiter) {
 	}
 	from := q.groups.used
 	for i, t := range lane {
-		if t.Job == "" || t.Input.Bytes <= 0 {
+		if t.Job == "" || t.Input.Bytes <= 0 || t.Gang != 0 {
 			continue
 		}
 		g := q.groups.of(groupKey{t.Job, q.Ageing.steps(t.Waiting), t.Aged})

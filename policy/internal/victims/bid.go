@@ -52,8 +52,9 @@ func (c *Chooser) Bid(u *books.Task, n *books.Node) Bid {
 		}
 	default:
 		acts, ok := c.leaving(u, n)
-		b.OK, b.victims = ok, int32(len(acts))
+		b.OK = ok
 		for _, a := range acts {
+			b.victims += int32(a.Task.Heads())
 			b.keys += a.Task.Rank
 			if c.policy != Adaptive {
 				b.urgency += int32(a.Task.Priority)
