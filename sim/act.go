@@ -86,10 +86,35 @@ func (e *engine) comes(t *task) {
 	}
 }
 
-// goOn lets t run until its end.
+// goOn lets t run until its end, as soon as all of its gang can.
 func (e *engine) goOn(t *task) {
+	if t.gang == nil {
+		e.getOn(t)
+		return
+	}
+	if !t.gang.arrives(t) {
+		e.tally.turn(t, stalled)
+		return
+	}
+	for _, m := range t.gang.members {
+		e.getOn(m)
+	}
+}
+
+// getOn lets t run until its end.
+func (e *engine) getOn(t *task) {
 	e.tally.turn(t, running)
 	e.later(t, t.spec.Run-t.done, evEnd)
+}
+
+// stall has all of g stand still, of which one leaves.
+func (e *engine) stall(g *gang) {
+	for _, m := range g.members {
+		if m.phase == running {
+			m.gen++
+			e.tally.turn(m, stalled)
+		}
+	}
 }
 
 // halt ends whatever t was about to do.
@@ -99,6 +124,10 @@ func (e *engine) halt(t *task, to phase) {
 		e.files.stopReading(t)
 	}
 	e.tally.turn(t, to)
+	if t.gang != nil {
+		t.gang.leaves(t)
+		e.stall(t.gang)
+	}
 }
 
 // leaves makes t wait in the queue again.
@@ -132,8 +161,11 @@ func (e *engine) end(t *task) {
 	if t.v.Checkpoint != nil {
 		e.drop(t)
 	}
+	if t.gang != nil {
+		t.gang.ended(t)
+	}
 	e.roster.forget(t)
-	e.stages.ended(t.spec, e.queue)
+	e.stages.ended(t.spec, e.admit)
 }
 
 // drop removes the checkpoints of t from the node it is on.

@@ -15,6 +15,7 @@ import (
 type backlog struct {
 	roster *roster
 	stages *stages
+	gangs  *gangs
 	w      *trace.Workload
 	// show enters a task of the workload in the roster.
 	show func(i int32) *task
@@ -64,7 +65,7 @@ const enough = 64
 // with cost a task that waits may count on what known shares will free.
 func newBacklog(e *engine) backlog {
 	return backlog{
-		roster: &e.roster, stages: e.stages, w: e.w, show: e.enter, lines: map[shape]*line{},
+		roster: &e.roster, stages: e.stages, gangs: e.gangs, w: e.w, show: e.enter, lines: map[shape]*line{},
 		off: e.c.Capacity != nil || e.c.Observe != nil || len(e.w.Files) > 0 || e.c.KnowShare && e.c.Policy.Policy == policy.Cost,
 	}
 }
@@ -76,7 +77,7 @@ func (b *backlog) active() int  { return len(b.roster.order) - b.roster.gone - b
 // add takes in task i of the workload, which was submitted now, and reports whether it
 // did: it is shown at once otherwise.
 func (b *backlog) add(i int32) bool {
-	if b.off {
+	if b.off || b.gangs.gang(&b.w.Tasks[i]) != nil {
 		return false
 	}
 	k := shapeOf(&b.w.Tasks[i])

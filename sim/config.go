@@ -166,10 +166,11 @@ func (c Config) check(w *trace.Workload) error {
 	if len(w.Tasks) == 0 {
 		return errors.New("sim: the workload has no tasks")
 	}
-	big := 0
+	big, ganged := 0, 0
 	var work, longest float64 // core-seconds, seconds
 	var cpus float32
 	var memory int64
+	large := c.TooLarge(w)
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		switch {
@@ -182,8 +183,11 @@ func (c Config) check(w *trace.Workload) error {
 		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
 			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
 		}
-		if !c.Takes(w, t) {
+		if large(t) {
 			big++
+			if t.Gang != 0 {
+				ganged++
+			}
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}
 		work += t.Run.Seconds() * float64(t.CPUs)
@@ -195,8 +199,12 @@ func (c Config) check(w *trace.Workload) error {
 		return fmt.Errorf("sim: the workload would take about %.0f years: the simulator's clock has %.0f", took/year.Seconds(), mostTime.Hours()/year.Hours())
 	}
 	if big > 0 {
-		return fmt.Errorf("sim: %d of %d tasks fit on no node, the largest with %.3g CPUs and %d MiB: a node has %s; give nodes at least as much, or leave these tasks out (--skip-too-large)",
-			big, len(w.Tasks), cpus, memory>>20, c.Sizes())
+		together := ""
+		if ganged > 0 {
+			together = fmt.Sprintf(", or are of a gang (%d) that does not fit on all %d nodes together", ganged, c.Nodes)
+		}
+		return fmt.Errorf("sim: %d of %d tasks fit on no node%s, the largest with %.3g CPUs and %d MiB: a node has %s; give nodes at least as much, or leave these tasks out (--skip-too-large)",
+			big, len(w.Tasks), together, cpus, memory>>20, c.Sizes())
 	}
 	return c.checkReading(w)
 }

@@ -44,6 +44,7 @@ type engine struct {
 	asking    asking
 	roster    roster
 	stages    *stages
+	gangs     *gangs
 	backlog   backlog
 	nodes     []node
 	byNode    map[headrace.NodeID]*node
@@ -87,8 +88,11 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	e := &engine{
 		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(asToday(c.Policy)),
 		asking: asking{interval: c.Interval, last: -c.Interval},
-		roster: roster{byID: map[headrace.TaskID]*task{}}, stages: newStages(w),
+		roster: roster{byID: map[headrace.TaskID]*task{}}, stages: newStages(w), gangs: &gangs{},
 		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
+	}
+	if c.Capacity == nil {
+		e.gangs = newGangs(w)
 	}
 	if c.Capacity != nil {
 		e.scheduler = capacity.New(*c.Capacity, c.Policy, c.Interval, func() time.Duration { return e.now })
@@ -194,9 +198,12 @@ func (e *engine) submit() {
 	i := int32(e.next)
 	e.next++
 	if !e.stages.holds(i, &e.w.Tasks[i]) {
-		e.queue(i)
+		e.admit(i)
 	}
 }
+
+// admit is when task i waits for no other to end.
+func (e *engine) admit(i int32) { e.gangs.come(i, &e.w.Tasks[i], e.queue) }
 
 // queue enters task i, which waits for no other, in the queue.
 func (e *engine) queue(i int32) {
@@ -217,7 +224,12 @@ func (e *engine) enter(i int32) *task {
 	spec := &e.w.Tasks[i]
 	job := e.w.Jobs[spec.Job]
 	seq, at := e.stages.place(i, spec)
-	return e.roster.add(spec, seq, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(int(i)+1)), at)
+	t := e.roster.add(spec, seq, headrace.JobID(job), headrace.TaskID(job+"."+strconv.Itoa(int(i)+1)), at)
+	if g := e.gangs.gang(spec); g != nil {
+		t.gang, g.members = g, append(g.members, t)
+		t.v.Gang, t.v.NoCheckpoint = g.number, "what passes between the tasks of a gang cannot be written to a checkpoint"
+	}
+	return t
 }
 
 // happen handles an event.

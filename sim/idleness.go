@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"headrace"
@@ -39,6 +40,9 @@ func (s *idleness) verify(e *engine, uses []use) error {
 			s.since[i] = e.now
 		}
 	}
+	if waiting := e.gangs.inQueue(); len(waiting) > 0 {
+		return s.verifyGangs(e, uses, waiting)
+	}
 	for i := range e.nodes {
 		if n := &e.nodes[i]; s.since[i] >= 0 && e.now-s.since[i] > patience {
 			if id, found := e.backlog.fits(e.now, n, &uses[i]); found {
@@ -65,6 +69,47 @@ func (s *idleness) verify(e *engine, uses []use) error {
 		}
 	}
 	return nil
+}
+
+// verifyGangs does that while gangs wait, for whom nodes may be kept: not all of them could
+// run on the nodes that are idle, or the first would.
+func (s *idleness) verifyGangs(e *engine, uses []use, waiting []*gang) error {
+	for _, g := range waiting {
+		if waits := e.now - max(0, g.members[0].left+g.members[0].v.Waited); waits <= patience || !s.holds(e, uses, g) {
+			return nil
+		}
+	}
+	return fmt.Errorf("all of %d gangs that wait, the first %d, would fit on nodes that have been idle for long", len(waiting), waiting[0].number)
+}
+
+// holds reports whether g, one of its tasks after the other, fits on the nodes that have been
+// idle for long.
+func (s *idleness) holds(e *engine, uses []use, g *gang) bool {
+	uses = slices.Clone(uses)
+	for i := range uses {
+		uses[i].counted, uses[i].cpus = slices.Clone(uses[i].counted), 0
+	}
+	for _, t := range g.members {
+		found := false
+		for i := range e.nodes {
+			n := &e.nodes[i]
+			if s.since[i] < 0 || e.now-s.since[i] <= patience || t.node != nil && t.node != n && t.v.State == headrace.Suspended {
+				continue
+			}
+			if !t.fits(n, uses[i].memory) || uses[i].cpus+t.v.CPUs > n.v.CPUs || t.v.State != headrace.Suspended && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
+				continue
+			}
+			found = true
+			uses[i].cpus += t.v.CPUs
+			uses[i].memory += max(t.v.MemoryRequest, t.v.Resident+t.v.Swapped)
+			uses[i].take(e.roster.needOf(t.v.Need))
+			break
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
 }
 
 // fits reports whether there is room for t on n, where tasks hold so much memory.

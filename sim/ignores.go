@@ -52,7 +52,7 @@ func Ignores(w *trace.Workload, c *Config) []string {
 	if len(unused) > 0 {
 		out = append(out, fmt.Sprintf("nodes have %s, of which no task needs any", sorted(unused)))
 	}
-	if len(gangs) > 0 {
+	if len(gangs) > 0 && c.Capacity != nil {
 		out = append(out, fmt.Sprintf("the tasks of %d gangs run independently of each other here, not together", len(gangs)))
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/sim/capacity"
 	"headrace/trace"
 )
 
@@ -11,11 +12,14 @@ func TestIgnores(t *testing.T) {
 	w := &trace.Workload{Stages: []trace.Stage{{}, {After: []int32{0}}}, Resources: []string{"gpu"}, Needs: [][]float32{{1}}, Tasks: []trace.Task{
 		{Gang: 1, Stage: 1}, {Gang: 1, Stage: 2}, {Gang: 2, Stage: 2, Need: 1}, {},
 	}}
-	said := strings.Join(Ignores(w, &Config{}), "\n")
+	said := strings.Join(Ignores(w, &Config{Capacity: &capacity.Config{}}), "\n")
 	for _, want := range []string{"2 gangs", "what 1 tasks need of gpu"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q does not say %q", said, want)
 		}
+	}
+	if said := strings.Join(Ignores(w, &Config{}), "\n"); !strings.Contains(said, "what 1 tasks need of gpu is not counted") || strings.Contains(said, "gang") {
+		t.Errorf("without queues: %q", said)
 	}
 	if said := Ignores(&trace.Workload{Tasks: []trace.Task{{}}}, &Config{}); said != nil {
 		t.Errorf("of nothing: %q", said)

@@ -47,32 +47,6 @@ func (c *Config) CPUs() (all float64) {
 	return all
 }
 
-// Takes reports whether t, of w, fits on an empty node.
-func (c *Config) Takes(w *trace.Workload, t *trace.Task) bool {
-	for _, k := range c.AllKinds() {
-		if k.takes(c, w, t) {
-			return true
-		}
-	}
-	return false
-}
-
-// takes reports whether t, of w, fits on an empty node of this kind of c.
-func (k *Kind) takes(c *Config, w *trace.Workload, t *trace.Task) bool {
-	if float64(t.CPUs) > k.CPUs || t.Memory > k.Memory {
-		return false
-	}
-	if t.Need == 0 || c.Capacity != nil {
-		return true
-	}
-	for r, n := range w.Needs[t.Need-1] {
-		if name := w.Resources[r]; float64(n) > k.Counted[name] && c.has(name) {
-			return false
-		}
-	}
-	return true
-}
-
 // has reports whether any node is said to have a counted resource. One that none has is
 // not simulated.
 func (c *Config) has(resource string) bool {

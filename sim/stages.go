@@ -19,8 +19,8 @@ type stages struct {
 	held  [][]int32
 	tasks int
 	// order and at are the place in the queue of each task, and when it came there; tasks
-	// that wait for nobody may come before it that were handed in later. nil where there
-	// are no stages.
+	// that wait for nobody may come before it that were handed in later. nil where all come
+	// when they are submitted.
 	order []int32
 	at    []time.Duration
 	seen  int32
@@ -28,7 +28,7 @@ type stages struct {
 
 func newStages(w *trace.Workload) *stages {
 	n := len(w.Stages)
-	if n == 0 {
+	if n == 0 && !spreadGangs(w) {
 		return &stages{}
 	}
 	s := &stages{
@@ -47,6 +47,21 @@ func newStages(w *trace.Workload) *stages {
 		}
 	}
 	return s
+}
+
+// spreadGangs reports whether tasks of one gang are submitted at different times: they come
+// into the queue together.
+func spreadGangs(w *trace.Workload) bool {
+	first := map[int32]time.Duration{}
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; t.Gang != 0 {
+			if at, ok := first[t.Gang]; ok && at != t.Submit {
+				return true
+			}
+			first[t.Gang] = t.Submit
+		}
+	}
+	return false
 }
 
 // holds reports whether task i, of spec, is to wait for others, and keeps it then.

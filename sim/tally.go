@@ -116,7 +116,7 @@ func (y *tally) spend(t *task) {
 		work.Reading += time
 		y.busy += time
 		return
-	case stopping:
+	case stopping, stalled:
 		work.Stop += time
 	case dumping:
 		work.Dump += time

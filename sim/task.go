@@ -20,6 +20,8 @@ const (
 	// The others stand still: being started, stopped or killed; being dumped; being
 	// restored or waiting for it; having their memory paged in.
 	stopping
+	// stalled: it waits for others of its gang.
+	stalled
 	dumping
 	restoring
 	pagingIn
@@ -56,6 +58,8 @@ type task struct {
 	// time that it reads its input is part of neither.
 	done, saved time.Duration
 	in          *input // nil: it has nothing to read
+	gang        *gang  // nil: it runs by itself
+	ready       bool   // to get on, as soon as all of its gang are
 	// chain is how many checkpoints build on each other.
 	chain int
 	// writes is what the dump under way writes.

@@ -51,7 +51,7 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 	for i := range orders {
 		o := &orders[i]
 		u, v := e.roster.byID[o.For], e.roster.byID[o.Task]
-		if o.Verb != headrace.OrderPreempt || victims[o.For] != 1 || u == nil || v == nil || u.node != nil || v.phase != running {
+		if o.Verb != headrace.OrderPreempt || victims[o.For] != 1 || u == nil || v == nil || u.node != nil || v.phase != running || v.gang != nil || u.gang != nil {
 			continue
 		}
 		// Policies but cost go through the tasks of a node in one order: where one of the less
@@ -61,7 +61,7 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 			if w == nil || w.phase != running || w.v.Priority >= v.v.Priority || busy[w.node] {
 				continue
 			}
-			does := w.freesCounted(u, o.Mechanism) && w.makesRoom(u, o.Mechanism, w.node.v.Memory-uses[w.node.i].memory-missing)
+			does := w.gang == nil && w.freesCounted(u, o.Mechanism) && w.makesRoom(u, o.Mechanism, w.node.v.Memory-uses[w.node.i].memory-missing)
 			if others, met := enough[w.node]; !met || others {
 				enough[w.node] = does
 			}

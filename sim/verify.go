@@ -51,8 +51,15 @@ func (e *engine) invariants() error {
 	}
 	tasks, coming, ended := len(e.w.Tasks), len(e.w.Tasks)-e.next, e.tally.ended
 	alive, waiting = alive+e.backlog.tasks, waiting+e.backlog.tasks
-	if alive+ended+coming+e.stages.tasks != tasks || waiting != e.roster.waiting {
-		return fmt.Errorf("of %d tasks %d are to come, %d are held back, %d are here and %d have ended; %d wait, counted as %d", tasks, coming, e.stages.tasks, alive, ended, waiting, e.roster.waiting)
+	if alive+ended+coming+e.stages.tasks+e.gangs.held != tasks || waiting != e.roster.waiting {
+		return fmt.Errorf("of %d tasks %d are to come, %d are held back, %d are here and %d have ended; %d wait, counted as %d", tasks, coming, e.stages.tasks+e.gangs.held, alive, ended, waiting, e.roster.waiting)
+	}
+	for _, g := range e.gangs.of {
+		if g != nil {
+			if err := g.verify(); err != nil {
+				return err
+			}
+		}
 	}
 	for i := range e.nodes {
 		if err := uses[i].verify(&e.nodes[i]); err != nil {
@@ -107,14 +114,21 @@ func (u *use) leaves(n *node, need []float64) bool {
 	return true
 }
 
+// take enters so much of the counted resources.
+func (u *use) take(need []float64) {
+	if need != nil && u.counted == nil {
+		u.counted = make([]float64, len(need))
+	}
+	for r, n := range need {
+		u.counted[r] += n
+	}
+}
+
 // add enters t, which needs so much of the counted resources.
 func (u *use) add(t *task, need []float64) {
 	v := t.v
-	if need != nil && (t.phase != idle || v.State == headrace.Suspended) {
-		u.counted = append(u.counted, make([]float64, len(need)-len(u.counted))...)
-		for r, n := range need {
-			u.counted[r] += n
-		}
+	if t.phase != idle || v.State == headrace.Suspended {
+		u.take(need)
 	}
 	if t.phase != idle {
 		u.tasks++

@@ -62,14 +62,18 @@ func (f *simFlags) adjust(w *trace.Workload, c *sim.Config) (notes []string, err
 	return append(notes, fmt.Sprintf("the times between submissions are %.3g times as long: the trace asked for %.3g of the CPUs, and asks for %v now", times, had, f.wanted.String())), nil
 }
 
-// skipTooLarge leaves out the tasks that fit on no node.
+// skipTooLarge leaves out the tasks that fit on no node, and gangs that do not fit on all.
 func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	all, n := len(w.Tasks), 0
 	var cpus float32
 	var memory int64
+	large, why := c.TooLarge(w), "fit on no node and are left out"
 	err := w.Drop(func(t *trace.Task) bool {
-		if c.Takes(w, t) {
+		if !large(t) {
 			return false
+		}
+		if t.Gang != 0 {
+			why = "fit on no node, or their gang not on all together, and are left out"
 		}
 		n, cpus, memory = n+1, max(cpus, t.CPUs), max(memory, t.Memory)
 		return true
@@ -80,5 +84,5 @@ func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	case n == all:
 		return nil, fmt.Errorf("none of the %d tasks fits on a node of %s", n, c.Sizes())
 	}
-	return []string{fmt.Sprintf("%s of %s tasks fit on no node and are left out; the largest ask for %.3g CPUs and %d MiB", grouped(n), grouped(all), cpus, memory>>20)}, nil
+	return []string{fmt.Sprintf("%s of %s tasks %s; the largest ask for %.3g CPUs and %d MiB", grouped(n), grouped(all), why, cpus, memory>>20)}, nil
 }

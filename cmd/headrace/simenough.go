@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"headrace/policy"
 	"headrace/report"
 	"headrace/sim"
+	"headrace/trace"
 )
 
 // goal is what a cluster is to be large enough for: the share of the jobs of a band that
@@ -59,20 +61,23 @@ type search struct {
 	try  func(nodes int) (*sim.Result, error)
 	// most is a number of nodes from which on more make no difference: one for each task,
 	// or fewer, once that is seen.
-	most  int
-	tried map[int]*sim.Result
+	most int
+	// fewest is on how many nodes all tasks fit, and all gangs together; fewer are not tried.
+	fewest int
+	tried  map[int]*sim.Result
 }
 
 // least returns how many nodes are enough, 0 if no number is. It begins with a guess. More
 // nodes need not help each time: what it finds is a number that is enough, next to one
 // that is not.
 func (s *search) least(guess int) (int, error) {
-	guess = min(max(guess, 1), s.most)
+	s.fewest = max(s.fewest, 1)
+	guess = min(max(guess, s.fewest), s.most)
 	enough, err := s.enough(guess)
 	if err != nil {
 		return 0, err
 	}
-	short, hi := 0, guess // short is not enough
+	short, hi := s.fewest-1, guess // short is not enough
 	for !enough {
 		if hi == s.most {
 			return 0, nil
@@ -119,6 +124,8 @@ func (s *search) say(run simRun, nodes int) string {
 	text := fmt.Sprintf("%s: enough for %s: %s, with %s", run, s.goal, nodesText(nodes), report.Duration(seconds(s.goal.took(s.tried[nodes]))))
 	if r := s.tried[nodes-1]; r != nil {
 		text += fmt.Sprintf("; not enough: %s, with %s", nodesText(nodes-1), report.Duration(seconds(s.goal.took(r))))
+	} else if nodes > 1 && nodes == s.fewest {
+		text += "; on fewer the largest gang does not fit"
 	}
 	return text
 }
@@ -138,6 +145,25 @@ var (
 	enoughMedia    = []string{"ssd"}
 )
 
+// fewest returns on how many nodes of run all gangs fit.
+func (s *simulation) fewest(run simRun) (int, error) {
+	ganged := func(t trace.Task) bool { return t.Gang != 0 }
+	c, err := s.configure(run)
+	if err != nil || !slices.ContainsFunc(s.workload.Tasks, ganged) {
+		return 1, err
+	}
+	fits := func(nodes int) bool {
+		c.Nodes = nodes
+		large := c.TooLarge(s.workload)
+		return !slices.ContainsFunc(s.workload.Tasks, func(t trace.Task) bool { return ganged(t) && large(&t) })
+	}
+	most := len(s.workload.Tasks)
+	if !fits(most) {
+		return 1, nil // they are too large for any number: the first run says so
+	}
+	return 1 + sort.Search(most-1, func(i int) bool { return fits(i + 1) }), nil
+}
+
 // findNodes looks for the least number of nodes for each run, and returns what was tried.
 func (s *simulation) findNodes(ctx context.Context, g goal, guess int) (tried []*sim.Result, found []string, err error) {
 	var runs []simRun
@@ -145,11 +171,15 @@ func (s *simulation) findNodes(ctx context.Context, g goal, guess int) (tried []
 		runs = append(runs, group[0])
 	}
 	searches, nodes := make([]*search, len(runs)), make([]int, len(runs))
+	fewest, err := s.fewest(runs[0])
+	if err != nil {
+		return nil, nil, err
+	}
 	var mu sync.Mutex
 	pool, ctx := errgroup.WithContext(ctx)
 	pool.SetLimit(s.jobs)
 	for i, run := range runs {
-		searches[i] = &search{goal: g, most: len(s.workload.Tasks), tried: map[int]*sim.Result{}}
+		searches[i] = &search{goal: g, most: len(s.workload.Tasks), fewest: fewest, tried: map[int]*sim.Result{}}
 		searches[i].try = func(nodes int) (*sim.Result, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
