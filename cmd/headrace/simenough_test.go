@@ -72,9 +72,9 @@ func TestLeastNodes(t *testing.T) {
 
 func TestParseKind(t *testing.T) {
 	for text, want := range map[string]sim.Kind{
-		"20x16:64G":     {Nodes: 20, CPUs: 16, Memory: 64 << 30},
-		" 1x0.5:900M ":  {Nodes: 1, CPUs: 0.5, Memory: 900 << 20},
-		"4x64:256000MB": {Nodes: 4, CPUs: 64, Memory: 256e9},
+		"20x16:64G":                      {Nodes: 20, CPUs: 16, Memory: 64 << 30},
+		" 1x0.5:900M ":                   {Nodes: 1, CPUs: 0.5, Memory: 900 << 20},
+		"4x64:256000MB":                  {Nodes: 4, CPUs: 64, Memory: 256e9},
 		"8x64:1G:gpu=8:yarn.io/fpga=0.5": {Nodes: 8, CPUs: 64, Memory: 1 << 30, Counted: map[string]float64{"gpu": 8, "yarn.io/fpga": 0.5}},
 	} {
 		if got, ok := parseKind(text); !ok || !reflect.DeepEqual(got, want) {
