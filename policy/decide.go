@@ -73,12 +73,18 @@ func (p *Planner) Decide(v *headrace.View) []headrace.Order { return p.DecideFir
 // the orders mean nothing.
 func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	queue := p.begin(v)
+	var gangs []*books.Gang
 	for _, u := range queue {
-		if u.Room != "" && u.Whole != nil {
-			u.Served = p.redeemGang(u.Whole)
-		} else if u.Room != "" {
+		switch {
+		case u.Room == "":
+		case u.Whole != nil: // room was made for some of it, the others go anywhere
+			gangs = append(gangs, u.Whole)
+		default:
 			u.Served = p.redeem(u)
 		}
+	}
+	for _, g := range gangs {
+		p.redeemGang(g)
 	}
 	p.marks.load(marks, v, p.ageing)
 	for _, w := range queue {
@@ -241,8 +247,9 @@ func (p *Planner) moveOn(u *books.Task) bool {
 }
 
 // keeping is for whom room is kept already that does not depend on one node: for a task
-// that could go anywhere, and for a suspended one that could be moved.
-type keeping struct{ anywhere, movable bool }
+// that could go anywhere, for a suspended one that could be moved, and for a gang that is bound
+// to its nodes.
+type keeping struct{ anywhere, movable, bound bool }
 
 // keeper returns what of it u counts for; nil: its room depends on one node.
 func (p *Planner) keeper(u *books.Task, s fleet.Spots) *bool {

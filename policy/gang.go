@@ -39,17 +39,16 @@ func (p *Planner) placeGang(g *books.Gang) outcome {
 	return nothing
 }
 
-// redeemGang gives a gang the room that was made for it by earlier orders, and reports
-// whether that room is still there.
-func (p *Planner) redeemGang(g *books.Gang) bool {
+// redeemGang gives a gang the room that was made for it by earlier orders, if that is still
+// there.
+func (p *Planner) redeemGang(g *books.Gang) {
 	if g.Done || g.Unready || slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.Order > 0 }) {
-		return g.Done
+		return
 	}
 	if g.Done = p.bringGang(g, fleet.Now); !g.Done && p.bringGang(g, fleet.Later) {
 		g.Done = true
 		p.noteGang(g, "room is being made for its gang")
 	}
-	return g.Done
 }
 
 // bringGang finds room for all that wait of a gang: at once, when those that are leaving are
@@ -121,12 +120,16 @@ func (p *Planner) seat(u *books.Task, how fleet.Kind) bool {
 }
 
 // keepForGang keeps what is free for all that wait of a gang, on the nodes where the least is
-// missing, if nothing is kept yet for a task or gang that can go anywhere. Those that are
-// suspended come back where they are: for them it is kept there.
+// missing, if nothing is kept yet for a task or gang that can go anywhere. One that is
+// suspended comes back where it is: for the first such it is kept there. For all of them it
+// would leave processors idle on most nodes.
 func (p *Planner) keepForGang(g *books.Gang) {
-	anywhere := slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended })
 	p.noteGang(g, "waits for room for all of its gang")
-	if anywhere && p.keeping.anywhere {
+	kept := &p.keeping.bound
+	if slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended }) {
+		kept = &p.keeping.anywhere
+	}
+	if *kept {
 		return
 	}
 	p.fleet.Try()
@@ -143,7 +146,7 @@ func (p *Planner) keepForGang(g *books.Gang) {
 		p.fleet.Touch(n)
 	}
 	p.fleet.CommitClaims()
-	p.keeping.anywhere = p.keeping.anywhere || anywhere
+	*kept = true
 }
 
 // creditRest enters that the rest of a gang leaves of which a part does by a: what is stalled

@@ -37,6 +37,9 @@ func withGangs(r *rand.Rand, v headrace.View) headrace.View {
 			for _, i := range left[:n] {
 				t := &v.Tasks[i]
 				t.Gang, t.NoCheckpoint, t.Priority, t.Checkpoint = gang, "gang", v.Tasks[left[0]].Priority, nil
+				if k == 2 { // it has kept its memory
+					t.MemoryRequest, t.Swapped, t.PagingOut = min(t.MemoryRequest, t.Resident), 0, 0
+				}
 			}
 			left = left[n:]
 			if r.IntN(3) == 0 && len(left) > 0 {

@@ -64,6 +64,9 @@ func checkDecision(v headrace.View, c Config, seen map[string]int) error {
 			return fmt.Errorf("%s: %w", v.Nodes[i].ID, err)
 		}
 	}
+	if slices.ContainsFunc(orders, func(o headrace.Order) bool { u := find(&v, o.For); return u != nil && u.Gang != 0 }) {
+		return nil // those of a gang for whom nobody had to leave go to any node, also to that of another
+	}
 	if c.resolved().Ageing > 0 {
 		return nil // whom room was made for may let an older task go first
 	}

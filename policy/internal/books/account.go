@@ -50,8 +50,24 @@ type Task struct {
 	Members []*Task
 }
 
-// Pageable says what of a suspended task's memory may still be ordered out.
-func (t *Task) Pageable() int64 { return max(0, t.Resident-t.Paging) }
+// Pageable says what of a suspended task's memory may still be ordered out: of a gang none,
+// see Stays.
+func (t *Task) Pageable() int64 {
+	if t.Gang != 0 {
+		return 0
+	}
+	return max(0, t.Resident-t.Paging)
+}
+
+// Stays says what memory t holds while it is suspended. One of a gang keeps all: if many
+// nodes had to have memory for a gang at the same moment for it to come back, it might never,
+// since it cannot make room as a checkpoint.
+func Stays(t *headrace.TaskView) int64 {
+	if t.Gang != 0 {
+		return Held(t)
+	}
+	return t.Resident
+}
 
 // Guard is the highest aged priority against which a running task is protected.
 type Guard int8
@@ -87,7 +103,7 @@ func Held(t *headrace.TaskView) int64 { return max(t.MemoryRequest, t.Resident) 
 // Residue returns the memory that a leaving task will still hold.
 func Residue(t *headrace.TaskView) int64 {
 	if t.LeavingBy == headrace.Suspend {
-		return t.Resident - t.PagingOut
+		return Stays(t) - t.PagingOut
 	}
 	return 0
 }

@@ -53,11 +53,11 @@ func (b Balance) With(a Act) Balance {
 	}
 	switch {
 	case t.State == headrace.Suspended:
-		b.Mem -= t.Resident - t.Paging
+		b.Mem -= Stays(t.TaskView) - t.Paging
 		b.Pageable -= t.Pageable()
 	case a.By == headrace.Suspend:
 		b.CPUs -= t.CPUs
-		b.Mem -= Held(t.TaskView) - t.Resident
+		b.Mem -= Held(t.TaskView) - Stays(t.TaskView)
 		b.Pageable += t.Pageable()
 		b.Blind = false
 	default:

@@ -147,6 +147,14 @@ func (t *Task) Heads() int {
 	return len(t.Whole.indexes)
 }
 
+// Together returns how many tasks wait for t to run: itself, and those of its gang.
+func (t *Task) Together() int {
+	if t.Whole == nil {
+		return 1
+	}
+	return max(1, len(t.Whole.Waiting))
+}
+
 // Abreast returns how many tasks must find as much room as t for it to run.
 func (t *Task) Abreast() int {
 	if t.Whole == nil || !t.Whole.Alike {

@@ -94,8 +94,8 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		n.Now.take(0, t.Resident)
 		n.Later.take(0, Residue(t))
 	case t.State == headrace.Suspended:
-		n.Now.take(0, t.Resident-n.onTheWay(t))
-		n.Later.take(0, t.Resident-t.PagingOut)
+		n.Now.take(0, Stays(t)-n.onTheWay(t))
+		n.Later.take(0, Stays(t)-t.PagingOut)
 		n.Suspended = append(n.Suspended, &n.of.Tasks[i])
 		n.Pageable += n.of.Tasks[i].Pageable()
 		if !t.Held {
@@ -174,7 +174,7 @@ func (n *Node) own(u *Task) (now, later int64) {
 	if u.State != headrace.Suspended {
 		return 0, 0
 	}
-	return u.Resident - n.onTheWay(u.TaskView), u.Resident - u.Paging
+	return Stays(u.TaskView) - n.onTheWay(u.TaskView), Stays(u.TaskView) - u.Paging
 }
 
 // Possible reports whether u could be on n if n were empty.

@@ -111,7 +111,7 @@ func (n *Node) MayHold(u *Task) bool {
 		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
 			continue
 		}
-		free.Mem -= t.Resident - t.Paging
+		free.Mem -= Stays(t.TaskView) - t.Paging
 		pageable += t.Pageable()
 		subtract(counted, t.Counted)
 	}

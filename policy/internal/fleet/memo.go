@@ -27,7 +27,8 @@ type classKey struct {
 	request, need int64
 	priority, eff headrace.Priority
 	counted       int32 // TaskView.Need
-	abreast       int32 // how many must find room together
+	abreast       int32 // how many must find room together, and how many wait for them
+	together      int32
 }
 
 // classes are the classes of one decision.
@@ -73,7 +74,7 @@ func (f *Fleet) Classify(u *books.Task) {
 	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.LeastMemory {
 		return
 	}
-	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast())})
+	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast()), int32(u.Together())})
 }
 
 // leastDemand says what u needs at least, on whichever node.

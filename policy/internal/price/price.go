@@ -129,6 +129,12 @@ func (m *Model) Weight(p headrace.Priority) float64 {
 	return m.weights[min(p, headrace.MaxPriority)]
 }
 
+// Urgency says what a second counts by which u comes to run later: it delays all of its
+// gang that wait.
+func (m *Model) Urgency(u *books.Task) float64 {
+	return m.Weight(u.Priority) * float64(u.Together())
+}
+
 // Tally adds up a set of options. Acts on different devices overlap; those on one
 // store follow each other.
 type Tally struct {
@@ -189,7 +195,7 @@ func (m *Model) Sum(u *books.Task, n *books.Node, y *Tally, acts []books.Act, pa
 			weighted += w * m.Weight(o.Task.Priority)
 		}
 	}
-	c.Total = c.Delay*m.Weight(u.Priority) + weighted
+	c.Total = c.Delay*m.Urgency(u) + weighted
 	return c
 }
 
@@ -211,5 +217,5 @@ func (m *Model) Floor(u *books.Task, n *books.Node, a books.Act, p Price) float6
 	if a.By == headrace.Checkpoint {
 		delay += n.Stores[a.Store].Queue
 	}
-	return p.Waste*m.Weight(a.Task.Priority) + delay*m.Weight(u.Priority)
+	return p.Waste*m.Weight(a.Task.Priority) + delay*m.Urgency(u)
 }

@@ -135,7 +135,7 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 // that alone costs as much as the best that is known.
 func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	p := &c.pool
-	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Weight(u.Priority), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
+	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
 	c.Rank(n)
 	for _, tasks := range [][]*books.Task{n.Running, n.Suspended} {
 		for _, t := range tasks {
