@@ -74,6 +74,9 @@ func checkGangs(v *headrace.View, orders []headrace.Order) error {
 			gangs[t.Gang] = g
 		}
 		o, any := ordered[t.ID]
+		if any && t.State == headrace.Suspended && o.Verb != headrace.OrderResume {
+			return fmt.Errorf("of gang %d, which is suspended: %s", t.Gang, show(o))
+		}
 		if books.Waiting(t) {
 			g.waiting++
 			if any && o.Verb != headrace.OrderPageOut && o.Verb != headrace.OrderPreempt {

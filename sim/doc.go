@@ -31,6 +31,9 @@
 // With Config.Capacity the scheduler is YARN's, as package capacity tells: it asks
 // policy.GiveWay and policy.MoveOn, as the manager does.
 //
+// Tasks of a gang come into the queue together and get on only while all of them run. They
+// and those that hold counted resources cannot be checkpointed.
+//
 // # Reading
 //
 // A task with an input reads it before it runs, and holds its CPUs meanwhile. See

@@ -91,7 +91,7 @@ func (c *Chooser) ActsOn(u, t *books.Task) []books.Act {
 	case t.State == headrace.Suspended:
 		if Movable(u, t) {
 			c.tryDumps(t)
-			if u.Counted != nil && t.Counted != nil {
+			if u.Counted != nil && t.Counted != nil && t.Gang == 0 {
 				c.tried = append(c.tried, books.By(t, headrace.Kill)) // it holds its devices
 			}
 		}
