@@ -60,12 +60,12 @@ func (p *Planner) bringGang(g *books.Gang, how fleet.Kind) bool {
 		return false
 	}
 	before := slices.Clone(p.orders)
-	p.fleet.Try()
+	trial := p.fleet.Try()
 	for _, u := range g.Waiting {
 		if p.seat(u, how) {
 			continue
 		}
-		p.fleet.Undo()
+		trial.Undo()
 		p.orders = append(p.orders[:0], before...)
 		for _, u := range g.Waiting {
 			u.Settled, u.Order = false, 0
@@ -73,7 +73,7 @@ func (p *Planner) bringGang(g *books.Gang, how fleet.Kind) bool {
 		p.fleet.Failed(lead, how)
 		return false
 	}
-	p.fleet.Commit()
+	trial.Commit()
 	if how == fleet.Planned {
 		p.fleet.RoomMade()
 	}
@@ -132,11 +132,11 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	if *kept {
 		return
 	}
-	p.fleet.Try()
+	trial := p.fleet.Try()
 	for _, u := range g.Waiting {
 		n := p.fleet.NearestFit(u, p.fleet.Spots(u))
 		if n == nil {
-			p.fleet.Undo()
+			trial.Undo()
 			for _, u := range g.Waiting {
 				u.Settled = false
 			}
@@ -145,7 +145,7 @@ func (p *Planner) keepForGang(g *books.Gang) {
 		n.Claim(u)
 		p.fleet.Touch(n)
 	}
-	p.fleet.CommitClaims()
+	trial.CommitClaims()
 	*kept = true
 }
 

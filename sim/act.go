@@ -89,7 +89,7 @@ func (e *engine) comes(t *task) {
 // goOn lets t run until its end, as soon as all of its gang can.
 func (e *engine) goOn(t *task) {
 	if t.gang == nil {
-		e.getOn(t)
+		t.getOn(e.tally)
 		return
 	}
 	if !t.gang.arrives(t) {
@@ -97,24 +97,14 @@ func (e *engine) goOn(t *task) {
 		return
 	}
 	for _, m := range t.gang.members {
-		e.getOn(m)
+		m.getOn(e.tally)
 	}
 }
 
 // getOn lets t run until its end.
-func (e *engine) getOn(t *task) {
-	e.tally.turn(t, running)
-	e.later(t, t.spec.Run-t.done, evEnd)
-}
-
-// stall has all of g stand still, of which one leaves.
-func (e *engine) stall(g *gang) {
-	for _, m := range g.members {
-		if m.phase == running {
-			m.gen++
-			e.tally.turn(m, stalled)
-		}
-	}
+func (t *task) getOn(y *tally) {
+	y.turn(t, running)
+	y.clock.later(t, t.spec.Run-t.done, evEnd)
 }
 
 // halt ends whatever t was about to do.
@@ -126,7 +116,7 @@ func (e *engine) halt(t *task, to phase) {
 	e.tally.turn(t, to)
 	if t.gang != nil {
 		t.gang.leaves(t)
-		e.stall(t.gang)
+		t.gang.stall(e.tally)
 	}
 }
 

@@ -91,6 +91,16 @@ func (g *gang) leaves(t *task) {
 	}
 }
 
+// stall has all of g stand still, of which one leaves.
+func (g *gang) stall(y *tally) {
+	for _, m := range g.members {
+		if m.phase == running {
+			m.gen++
+			y.turn(m, stalled)
+		}
+	}
+}
+
 // ended forgets t.
 func (g *gang) ended(t *task) {
 	g.leaves(t)

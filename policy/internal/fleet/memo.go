@@ -183,28 +183,32 @@ func (f *Fleet) Hopeless(u *books.Task) bool {
 	return f.fails(u, Now) && f.fails(u, Later) && f.fails(u, Planned)
 }
 
-// Try begins something that Undo undoes, or Commit makes last: the start of a gang.
-func (f *Fleet) Try() {
+// A Trial is something that Undo undoes, or Commit makes last: the start of a gang.
+type Trial struct{ f *Fleet }
+
+// Try begins one.
+func (f *Fleet) Try() Trial {
 	f.failed.muted = true
 	f.Ledger.Try()
+	return Trial{f}
 }
 
 // Undo undoes what was tried.
-func (f *Fleet) Undo() {
-	f.Ledger.Undo(f.Touch)
-	f.failed.muted = false
+func (t Trial) Undo() {
+	t.f.Ledger.Undo(t.f.Touch)
+	t.f.failed.muted = false
 }
 
 // Commit makes what was tried last.
-func (f *Fleet) Commit() {
-	f.Ledger.Commit()
-	f.failed.muted = false
+func (t Trial) Commit() {
+	t.f.Ledger.Commit()
+	t.f.failed.muted = false
 }
 
 // CommitClaims makes what was claimed last, as far as it is free.
-func (f *Fleet) CommitClaims() {
-	f.Ledger.CommitClaims(f.Touch)
-	f.failed.muted = false
+func (t Trial) CommitClaims() {
+	t.f.Ledger.CommitClaims(t.f.Touch)
+	t.f.failed.muted = false
 }
 
 // Failed remembers that the gang of u, one of those that wait, fails; Fails reports whether
