@@ -109,8 +109,8 @@
 // A gang that runs leaves as a whole and by one mechanism: what it frees on a node is what all
 // its tasks there hold, what a kill wastes the work of all. It may leave when all of it may,
 // and is as urgent as its most urgent task. It is suspended or killed, never checkpointed.
-// While it is suspended its memory stays (books.Stays). A suspended gang is not killed for the
-// memory or the devices that it holds.
+// While it is suspended its memory stays (books.Stays). Cost also kills one that is
+// suspended, as a whole, for the memory and the devices that it holds.
 //
 // # Memory
 //

@@ -55,6 +55,7 @@ func withGangs(r *rand.Rand, v headrace.View) headrace.View {
 func checkGangs(v *headrace.View, orders []headrace.Order) error {
 	type tally struct {
 		waiting, running, come, leave int
+		suspended, killed             int
 		by                            []headrace.Mechanism
 		forSomebody                   bool
 	}
@@ -74,8 +75,14 @@ func checkGangs(v *headrace.View, orders []headrace.Order) error {
 			gangs[t.Gang] = g
 		}
 		o, any := ordered[t.ID]
-		if any && t.State == headrace.Suspended && o.Verb != headrace.OrderResume {
-			return fmt.Errorf("of gang %d, which is suspended: %s", t.Gang, show(o))
+		if t.State == headrace.Suspended {
+			g.suspended++
+			if any && o.Verb == headrace.OrderPreempt {
+				if o.Mechanism != headrace.Kill {
+					return fmt.Errorf("of gang %d, which is suspended: %s", t.Gang, show(o))
+				}
+				g.killed++
+			}
 		}
 		if books.Waiting(t) {
 			g.waiting++
@@ -96,6 +103,8 @@ func checkGangs(v *headrace.View, orders []headrace.Order) error {
 		switch {
 		case g.come != 0 && g.come != g.waiting:
 			return fmt.Errorf("of gang %d %d of %d come", number, g.come, g.waiting)
+		case g.killed != 0 && g.killed != g.suspended:
+			return fmt.Errorf("of gang %d, which is suspended, %d of %d are killed", number, g.killed, g.suspended)
 		case g.leave != 0 && (g.leave != g.running || !g.forSomebody || len(slices.Compact(g.by)) > 1):
 			return fmt.Errorf("of gang %d %d of %d leave, by %v", number, g.leave, g.running, g.by)
 		}
@@ -107,7 +116,7 @@ func checkGangs(v *headrace.View, orders []headrace.Order) error {
 // holds without them, and all of a gang or none.
 func TestGangInvariants(t *testing.T) {
 	seen := map[string]int{}
-	come, leave := 0, 0
+	come, leave, killed := 0, 0, 0
 	for seed := range uint64(6000) {
 		r := rand.New(rand.NewPCG(seed, 51))
 		v, c := randomView(r), randomConfig(r)
@@ -127,15 +136,17 @@ func TestGangInvariants(t *testing.T) {
 			}
 			switch o.Verb {
 			case headrace.OrderPreempt:
-				leave++
+				if leave++; find(&v, o.Task).State == headrace.Suspended {
+					killed++
+				}
 			case headrace.OrderStart, headrace.OrderResume:
 				come++
 			}
 		}
 	}
-	t.Logf("%d tasks of gangs come, %d leave", come, leave)
-	if come < 1000 || leave < 300 {
-		t.Errorf("only %d tasks of gangs come, %d leave", come, leave)
+	t.Logf("%d tasks of gangs come, %d leave, %d of them are suspended and killed", come, leave, killed)
+	if come < 1000 || leave < 300 || killed < 10 {
+		t.Errorf("only %d tasks of gangs come, %d leave, %d of them are suspended and killed", come, leave, killed)
 	}
 }
 

@@ -140,7 +140,7 @@ func checkOrder(v headrace.View, c Config, o headrace.Order, seen map[string]int
 
 func checkPreempt(v headrace.View, c Config, o headrace.Order, t *headrace.TaskView) error {
 	by := find(&v, o.For)
-	if o.For == "" && t.Gang != 0 && t.State == headrace.Running {
+	if o.For == "" && t.Gang != 0 {
 		return nil // it is as with the part of its gang that makes room: see checkGangs
 	}
 	if o.For != "" && by.Priority <= t.Priority || o.For == "" && t.State == headrace.Running {

@@ -18,7 +18,7 @@ type Gang struct {
 	// Done: this decision has dealt with those that wait.
 	Done bool
 	// Parts are what makes room when the gang leaves: for each node that it runs on its
-	// tasks there as one, none unless all of it runs.
+	// tasks there as one, none unless all of it runs, or all of it is suspended.
 	Parts []*Task
 
 	indexes []int32 // of all in the view
@@ -58,17 +58,23 @@ func (s *gangs) add(number int32, i int) *Gang {
 // settleGangs completes what is known of gangs, once all tasks are entered.
 func (l *Ledger) settleGangs() {
 	for _, g := range l.gangs.all[:l.gangs.used] {
-		running := 0
+		running, suspended := 0, 0
 		for _, i := range g.indexes {
 			t := &l.view.Tasks[i]
 			g.Unready = g.Unready || t.Leaving || t.Held
 			if t.State == headrace.Running && !t.Leaving && !t.Held {
 				running++
 			}
+			if t.State == headrace.Suspended && Waiting(t) {
+				suspended++
+			}
 		}
 		g.lineUp()
-		if running == len(g.indexes) {
-			l.makeParts(g)
+		switch len(g.indexes) {
+		case running:
+			l.makeParts(g, headrace.Running)
+		case suspended:
+			l.makeParts(g, headrace.Suspended)
 		}
 	}
 }
@@ -87,9 +93,9 @@ func (g *Gang) lineUp() {
 	}
 }
 
-// makeParts makes the parts of g, all of which runs.
-func (l *Ledger) makeParts(g *Gang) {
-	whole := headrace.TaskView{State: headrace.Running, NoCheckpoint: "it is one of a gang", Progress: headrace.Progress{Share: 1}}
+// makeParts makes the parts of g, all of which runs, or is suspended.
+func (l *Ledger) makeParts(g *Gang, state headrace.TaskState) {
+	whole := headrace.TaskView{State: state, NoCheckpoint: "it is one of a gang", Progress: headrace.Progress{Share: 1}}
 	for k, i := range g.indexes {
 		t := &l.view.Tasks[i]
 		p := &whole.Progress
@@ -104,7 +110,10 @@ func (l *Ledger) makeParts(g *Gang) {
 			g.Parts = nil
 			return // a part of it is nobody knows where
 		}
-		m := l.Enrol(int(i), n)
+		m := &l.Tasks[i]
+		if state == headrace.Running {
+			m = l.Enrol(int(i), n)
+		}
 		at := slices.IndexFunc(g.Parts, func(part *Task) bool { return part.Home == n })
 		if at < 0 {
 			at = len(g.Parts)
@@ -117,6 +126,10 @@ func (l *Ledger) makeParts(g *Gang) {
 		*part.TaskView = whole
 		part.ID, part.Job, part.Node, part.Gang = v.ID, v.Job, v.Node, v.Gang
 		part.CPUs, part.MemoryRequest, part.Resident, part.Swapped = v.CPUs, v.MemoryRequest, v.Resident, v.Swapped
+		if state == headrace.Suspended {
+			part.Home.Away = append(part.Home.Away, part)
+			continue
+		}
 		part.Home.parts = append(part.Home.parts, part)
 		part.Home.Lowest = min(part.Home.Lowest, whole.Priority)
 	}

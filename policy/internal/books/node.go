@@ -35,7 +35,8 @@ type Node struct {
 	Shares             bool // some of Running say how much of them is done
 	// Kept is a task that nothing can be done for yet: what is free is kept for it.
 	Kept *Task
-	// parts are those of gangs that run here; saved: see trial.
+	// Away are the parts of gangs that are suspended here, parts of those that run; saved: see trial.
+	Away  []*Task
 	parts []*Task
 	saved bool
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
@@ -56,7 +57,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	*n = Node{
 		NodeView: v, of: l, Index: n.Index, name: n.name, Lowest: headrace.MaxPriority + 1, first: -1, last: -1,
 		Now: Room{v.CPUs, v.Memory}, Later: Room{v.CPUs, v.Memory},
-		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted, parts: n.parts[:0], claimed: n.claimed[:0],
+		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted, parts: n.parts[:0], Away: n.Away[:0], claimed: n.claimed[:0],
 	}
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
@@ -313,6 +314,9 @@ func (n *Node) Credit(a Act) {
 		n.Pageable -= t.Pageable()
 	}
 	t.Settled = true
+	for _, m := range t.Members {
+		m.Settled = true
+	}
 	if a.By == headrace.Checkpoint {
 		s := &n.Stores[a.Store]
 		s.Queue += Dump(t.TaskView, s.StoreView)

@@ -58,7 +58,7 @@ func (n *Node) save() {
 	n.saved = true
 	s := saved{n: n, free: n.Free(), swap: n.Swap, pageable: n.Pageable, kept: n.Kept, opened: n.opened}
 	s.stores = append(s.stores, n.Stores...)
-	for _, tasks := range [][]*Task{n.Suspended, n.Running, n.parts} {
+	for _, tasks := range [][]*Task{n.Suspended, n.Running, n.parts, n.Away} {
 		for _, t := range tasks {
 			s.tasks = append(s.tasks, savedTask{t, t.Settled, t.Order, t.Paging})
 		}

@@ -85,9 +85,11 @@ func (c *Chooser) single(u *books.Task, n *books.Node) found {
 	}
 	if start.CPUs <= books.Slack && len(n.Suspended) > 0 {
 		n.LineUp()
-		for _, t := range n.Suspended {
-			for _, a := range c.ActsOn(u, t) {
-				c.weigh(u, n, &f, start, a)
+		for _, tasks := range [][]*books.Task{n.Suspended, n.Away} {
+			for _, t := range tasks {
+				for _, a := range c.ActsOn(u, t) {
+					c.weigh(u, n, &f, start, a)
+				}
 			}
 		}
 	}

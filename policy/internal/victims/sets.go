@@ -99,6 +99,9 @@ func (c *Chooser) conceivable(u *books.Task, n *books.Node) bool {
 			b.Mem -= t.Resident - t.Paging
 		}
 	}
+	for _, t := range n.Away {
+		b.Mem -= books.Stays(t.TaskView)
+	}
 	return b.CPUs <= books.Slack+rounding && b.Short(n.Swap) == 0
 }
 
@@ -122,9 +125,11 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 			return true
 		}
 	}
-	for _, t := range n.Suspended {
-		if count(t); tasks > 1 {
-			return true
+	for _, more := range [][]*books.Task{n.Suspended, n.Away} {
+		for _, t := range more {
+			if count(t); tasks > 1 {
+				return true
+			}
 		}
 	}
 	return false
@@ -137,7 +142,7 @@ func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	p := &c.pool
 	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
 	c.Rank(n)
-	for _, tasks := range [][]*books.Task{n.Running, n.Suspended} {
+	for _, tasks := range [][]*books.Task{n.Running, n.Suspended, n.Away} {
 		for _, t := range tasks {
 			for _, a := range c.ActsOn(u, t) {
 				alone := c.model.Of(n, a)
