@@ -84,23 +84,3 @@ func (n *Node) missingCounted(u *Task) []float64 {
 	subtract(missing, n.counted.later)
 	return missing
 }
-
-// Without returns what is missing of counted resources after t has left.
-func (b *Balance) Without(t *Task) []float64 {
-	if t.Counted == nil {
-		return b.Counted
-	}
-	missing := slices.Clone(b.Counted)
-	subtract(missing, t.Counted)
-	return missing
-}
-
-// Lacking returns how much of the counted resources is missing, all of them together.
-func (b *Balance) Lacking() (sum float64) {
-	for _, m := range b.Counted {
-		if m > Slack {
-			sum += m
-		}
-	}
-	return sum
-}

@@ -239,9 +239,11 @@ func (n *Node) Missing(u *Task) float64 {
 	if mem := Demand(u.TaskView, n.NodeView); mem > 0 {
 		m += float64(b.Short(n.Swap)) / float64(mem)
 	}
-	for r, c := range b.Counted {
-		if c > Slack {
-			m += c / u.Counted[r]
+	if b.Rest != nil {
+		for r, c := range b.Rest.Counted {
+			if c > Slack {
+				m += c / u.Counted[r]
+			}
 		}
 	}
 	return m

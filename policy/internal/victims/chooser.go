@@ -88,7 +88,7 @@ func Movable(u, v *books.Task) bool {
 func (c *Chooser) ActsOn(u, t *books.Task) []books.Act {
 	c.tried = c.tried[:0]
 	switch {
-	case t.Members != nil && t.State == headrace.Suspended:
+	case t.State == headrace.Suspended && t.Members != nil:
 		if Movable(u, t) && t.Whole != u.Whole && !t.Whole.Done {
 			c.tried = append(c.tried, books.By(t, headrace.Kill)) // it holds memory and devices
 		}

@@ -191,9 +191,8 @@ func (it *item) after(b books.Balance) books.Balance {
 	b.CPUs -= it.cpus
 	b.Mem -= it.mem
 	b.Pageable += it.pageable
-	b.Blind = b.Blind && it.By != headrace.Suspend
-	if b.Counted != nil && it.By != headrace.Suspend {
-		b.Counted = b.Without(it.Task)
+	if b.Rest != nil {
+		b.Rest = b.Rest.After(it.Act)
 	}
 	return b
 }
@@ -302,9 +301,9 @@ func gain(b, next, start books.Balance, swap int64) float64 {
 	if start.CPUs > books.Slack {
 		g += (max(0, b.CPUs) - max(0, next.CPUs)) / start.CPUs
 	}
-	if start.Counted != nil {
-		if lacks := start.Lacking(); lacks > 0 {
-			g += (b.Lacking() - next.Lacking()) / lacks
+	if start.Rest != nil {
+		if lacks := start.Rest.Lacking(); lacks > 0 {
+			g += (b.Rest.Lacking() - next.Rest.Lacking()) / lacks
 		}
 	}
 	missing := max(start.Short(swap), b.Short(swap), next.Short(swap))
