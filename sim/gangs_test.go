@@ -90,7 +90,7 @@ func TestGangsRandom(t *testing.T) {
 		}
 	}
 	t.Logf("tasks of gangs had to leave %d times, and came back %d times", left, resumed)
-	if left < 100 || resumed < 100 {
+	if !testing.Short() && (left < 100 || resumed < 100) {
 		t.Errorf("tasks of gangs had to leave %d times, and came back %d times", left, resumed)
 	}
 }
