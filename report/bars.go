@@ -58,7 +58,7 @@ func at(values []float64, i int) float64 {
 }
 
 // Bars compare the same rows (policies) by several measures, each with a scale
-// of its own.
+// of its own unless OneScale is set.
 type Bars struct {
 	Title  string     `json:"title,omitempty"`
 	Note   string     `json:"note,omitempty"`
@@ -66,6 +66,9 @@ type Bars struct {
 	Groups []BarGroup `json:"groups"`
 	// Targets says what the targets of the groups are.
 	Targets string `json:"targets,omitempty"`
+	// OneScale: the measures are one in several places (bands of priorities), so that bars
+	// of one length are to mean the same in all of them.
+	OneScale bool `json:"oneScale,omitempty"`
 }
 
 // target returns a value to compare the row with, and false when there is none.
@@ -187,7 +190,7 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 		b.text("small muted", atStart, left, y+27, string(g.Better)+" is better")
 	}
 	best, hasBest := g.Better.best(g.Values)
-	x := g.scale(left, width, len(c.Rows))
+	x := c.scale(g, left, width)
 	zero := x.at(0)
 	top := y + barHead
 	if drawable(g.Line) && g.Line != 0 {
@@ -221,16 +224,22 @@ func (c *Bars) group(b *svg, g BarGroup, s *styles, left, width, y float64) {
 	b.WriteString("\n")
 }
 
-// scale returns one that has zero in it and leaves room for the label beyond the longest bar.
-func (g BarGroup) scale(left, width float64, rows int) scale {
+// scale returns that of g. It has zero in it and leaves room for the label beyond the longest bar.
+func (c *Bars) scale(g BarGroup, left, width float64) scale {
+	sharing := []BarGroup{g}
+	if c.OneScale {
+		sharing = c.Groups
+	}
 	lo, hi, label := 0.0, 0.0, 0.0
-	for r := range rows {
-		for _, v := range [...]float64{at(g.Values, r), at(g.Min, r), at(g.Max, r), at(g.Targets, r), g.Line} {
-			if drawable(v) {
-				lo, hi = min(lo, v), max(hi, v)
+	for _, g := range sharing {
+		for r := range c.Rows {
+			for _, v := range [...]float64{at(g.Values, r), at(g.Min, r), at(g.Max, r), at(g.Targets, r), g.Line} {
+				if drawable(v) {
+					lo, hi = min(lo, v), max(hi, v)
+				}
 			}
+			label = max(label, pixels(g.Unit.Format(at(g.Values, r)), 12.5))
 		}
-		label = max(label, pixels(g.Unit.Format(at(g.Values, r)), 12.5))
 	}
 	if lo == hi {
 		hi = 1

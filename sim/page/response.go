@@ -29,7 +29,7 @@ func (s set) responseBars() *report.Bars {
 		Title: "Mean response of jobs, against " + s.refName,
 		Note: "A bar that ends left of the dotted line is a band of priorities whose jobs are done sooner than under " + s.refName +
 			"; one that ends right of it pays for the others.",
-		Rows: s.labels, Targets: "published for checkpoint on nvm",
+		Rows: s.labels, Targets: "published for checkpoint on nvm", OneScale: true,
 	}
 	for _, b := range s.bands {
 		g := s.group(column{b, report.UnitRatio, report.Lower, s.toReference(func(r *sim.Result) float64 { return response(r, b) })}, true)
@@ -101,7 +101,7 @@ func (s set) adaptiveSection(p *report.Page) {
 		Title: "How much sooner jobs are done under adaptive than under checkpoint",
 		Note: "Adaptive kills what a checkpoint would cost more than it saves. Each bar is by how much that shortens the mean response, on the same medium; " +
 			"left of the line it makes it longer.",
-		Targets: "published",
+		Targets: "published", OneScale: true,
 	}
 	for _, b := range s.bands {
 		bars.Groups = append(bars.Groups, report.BarGroup{Title: b, Unit: report.UnitPercent, Better: report.Higher})
