@@ -139,6 +139,7 @@ func TestRealKillWithinItsOwnGrace(t *testing.T) {
 				text, _ := os.ReadFile(filepath.Join(m.cfg.StateDir, "tasks", string(id), "stdout"))
 				return len(text) > 0
 			})
+			m.awaitState(id, headrace.Running) // a start under way would be called off
 			tasks, ctx := m.tasks, m.ctx()
 			go tasks.Kill(ctx, &wire.VerbRequest{Id: string(id), Grace: 3600})
 			m.await(id, "killing", func(w *wire.Task) bool { return w.Doing == "killing" })
