@@ -66,6 +66,7 @@ const (
 // found is what paths mean.
 type found struct {
 	files    []master.File
+	seen     map[string]bool // their names
 	bytes    int64
 	blocks   int
 	failed   uint32
@@ -118,7 +119,7 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (*found
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &found{}
+	f := &found{seen: map[string]bool{}}
 	for _, p := range paths {
 		at, err := in.locate(p)
 		if err != nil {
@@ -140,7 +141,11 @@ func (f *found) below(ctx context.Context, client *hdfs.Client, at place) error 
 	var names []string
 	err := client.Find(ctx, []string{at.path}, hdfs.Visitor{
 		File: func(path string, _ hdfs.FileInfo) error {
-			if names = append(names, path); len(names)+len(f.files) > maxFiles {
+			if f.seen[at.root+path] {
+				return nil
+			}
+			f.seen[at.root+path] = true
+			if names = append(names, path); len(f.seen) > maxFiles {
 				return invalid("more than %d files; ask for fewer at a time", maxFiles)
 			}
 			return nil

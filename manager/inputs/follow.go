@@ -60,12 +60,20 @@ func (in *Inputs) interest(app residency.App, q *wire.FollowRequest, now time.Ti
 		if len(f.Hosts) > maxHosts {
 			return invalid("a block on %d machines; name at most %d", len(f.Hosts), maxHosts)
 		}
+		if err := checkNames(append([]string{f.GetBlocks().GetPool()}, f.Hosts...)...); err != nil {
+			return err
+		}
 		for id := range convert.Blocks([]*wire.BlockList{f.Blocks}) {
 			add = append(add, headrace.Block{ID: id, Hosts: f.Hosts})
 		}
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if q.Version != 0 { // what it has registered before it does not name again
+		if _, err := in.memory.Ready(app); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(add) > 0 && q.Version == 0:
 		if err := in.memory.Replace(app, add, now); err != nil {

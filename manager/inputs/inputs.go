@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -75,6 +76,9 @@ func New(c Config) (*Inputs, error) {
 	if c.timing == (timing{}) {
 		c.timing = usualTiming
 	}
+	if c.Residency.Forget == 0 {
+		c.Residency.Forget = time.Minute // as wire says of Follow
+	}
 	now := time.Now()
 	in := &Inputs{
 		cfg: c, log: c.Log, stopping: make(chan struct{}), nodes: map[string]*node{}, holds: uint64(now.Unix()),
@@ -130,6 +134,11 @@ func (in *Inputs) look(now time.Time) {
 	}
 	in.memory.Look(now)
 	in.master.Look(now)
+	known := map[master.Name]bool{}
+	for name := range in.master.Names() {
+		known[name] = true
+	}
+	maps.DeleteFunc(in.paths, func(name master.Name, _ []string) bool { return !known[name] }) // cleaned up by the master
 }
 
 // Running takes in which applications run, as their scheduler tells. Jobs of those that did
@@ -142,7 +151,7 @@ func (in *Inputs) Running(applications map[string]*wire.Application) {
 	for name := range applications {
 		in.running[headrace.JobID(name)] = true
 	}
-	for name := range in.paths {
+	for name := range in.master.Names() { // also those that were adopted
 		if in.running[name.Job] {
 			in.ran[name.Job] = true
 		}

@@ -57,9 +57,10 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if err != nil {
 		return nil, coded(err)
 	}
+	asked := setOf(in.paths[name])
 	for _, p := range q.Paths {
-		if !slices.Contains(in.paths[name], p) && len(in.paths[name]) < maxPaths {
-			in.paths[name] = append(in.paths[name], p)
+		if !asked[p] && len(in.paths[name]) < maxPaths {
+			asked[p], in.paths[name] = true, append(in.paths[name], p)
 		}
 	}
 	st, err := in.master.Status(name, now)
@@ -85,10 +86,11 @@ func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.Cool
 	defer in.mu.Unlock()
 	now := time.Now()
 	res := &wire.CoolInputsResponse{}
+	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
 	for _, st := range in.master.List(now) {
 		mine := st.Owner == q.User || q.User == privileged
-		named := slices.Contains(q.Jobs, string(st.Job))
-		asked := st.Hold && slices.ContainsFunc(in.paths[st.Name], func(p string) bool { return slices.Contains(q.Paths, p) })
+		named := jobs[string(st.Job)]
+		asked := st.Hold && slices.ContainsFunc(in.paths[st.Name], func(p string) bool { return paths[p] })
 		if !mine || !named && !asked {
 			continue
 		}
@@ -112,8 +114,9 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	res := &wire.InputsResponse{}
+	jobs := setOf(q.Jobs)
 	for _, st := range in.master.List(time.Now()) {
-		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || slices.Contains(q.Jobs, string(st.Job))) {
+		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(st.Job)]) {
 			res.Inputs = append(res.Inputs, in.message(&st))
 		}
 	}
@@ -126,10 +129,7 @@ func (in *Inputs) message(st *master.Status) *wire.InputsStatus {
 		Job: string(st.Job), User: st.Owner, State: stateOf(st), SubmittedMs: st.Submitted.UnixMilli(),
 		Files: int64(st.Files), Blocks: uint32(st.Blocks), Bytes: st.Bytes, Resident: st.Resident, Pinned: st.Pinned,
 		Warmed: st.Warmed, Left: st.Left, NotFit: st.NotFit, NotFitReason: st.NotFitReason,
-		Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths[st.Name],
-	}
-	if st.Failed > 0 {
-		m.Failed = uint32(len(st.Failures))
+		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths[st.Name],
 	}
 	for _, f := range st.Failures[:min(len(st.Failures), maxProblems)] {
 		path := f.File
@@ -139,6 +139,14 @@ func (in *Inputs) message(st *master.Status) *wire.InputsStatus {
 		m.Failures = append(m.Failures, &wire.PathProblem{Path: path, Reason: f.Node + ": " + f.Reason})
 	}
 	return m
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
 }
 
 func stateOf(st *master.Status) string {

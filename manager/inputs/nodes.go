@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +22,7 @@ const (
 	maxBlocks = 200_000
 	maxHosts  = 16
 	maxText   = 500
+	maxName   = 500
 	maxWait   = 30 * time.Second
 )
 
@@ -30,7 +32,6 @@ type node struct {
 	theirs, session uint64
 	hosts           []string
 	heard           time.Time
-	refusal         string
 }
 
 var errTellAll = errors.New("this node is not known here; it is to tell everything")
@@ -44,7 +45,7 @@ func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.
 	if err != nil {
 		return nil, coded(err)
 	}
-	over := time.NewTimer(min(convert.Seconds(q.Wait), maxWait))
+	over := time.NewTimer(min(convert.Seconds(q.Wait), in.cfg.timing.away/2)) // who waits is heard of
 	defer over.Stop()
 	for waited := false; ; {
 		answer, watch, orders, err := in.tellNode(q, n)
@@ -93,13 +94,16 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many nodes; no more are taken"))
 	}
 	in.sessions++
-	n := &node{theirs: q.Session, session: in.sessions, hosts: append([]string{q.Node}, q.Hosts...), heard: now, refusal: q.Refusal}
+	n := &node{theirs: q.Session, session: in.sessions, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
 	if q.Refusal != "" {
 		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
 	}
 	err := in.memory.Join(q.Node, n.session, q.Hosts)
 	if err == nil {
 		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), factsOf(q.Jobs), heldOf(q.Kept), now)
+	}
+	if err == nil { // what has been read, or cannot be kept there, is not to be done again
+		err = in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
 	}
 	if err == nil { // what is held there is to be watched by now
 		err = in.memory.Report(q.Node, n.session, true, residentOf(q.Resident))
@@ -155,11 +159,23 @@ func checkExchange(q *wire.ExchangeRequest) error {
 	if q.Session == 0 || len(q.Hosts) > maxHosts || len(q.Jobs) > maxBlocks || len(q.Reads) > maxBlocks {
 		return invalid("a report of node %s with session %d, %d names, %d jobs", q.Node, q.Session, len(q.Hosts), len(q.Jobs))
 	}
+	if err := checkNames(q.Hosts...); err != nil {
+		return err
+	}
+	q.Refusal = short(q.Refusal)
+	for _, j := range q.Jobs {
+		if err := checkNames(j.GetJob().GetUser(), j.GetJob().GetJob()); err != nil {
+			return err
+		}
+	}
 	blocks := 0
 	for _, r := range q.Resident {
 		n := len(r.GetBlocks().GetNumbers())
 		if len(r.Resident) != n || len(r.Bytes) != n {
 			return invalid("a report of %d blocks with %d and %d sizes", n, len(r.Resident), len(r.Bytes))
+		}
+		if err := checkNames(r.GetBlocks().GetPool()); err != nil {
+			return err
 		}
 		blocks += n
 	}
@@ -168,9 +184,10 @@ func checkExchange(q *wire.ExchangeRequest) error {
 		if b := k.GetBlocks(); len(b.GetGenerations()) != n || len(b.GetBytes()) != n || len(b.GetPlaces()) != n {
 			return invalid("a report of %d blocks of which not all is said", n)
 		}
-		if len(k.Reason) > maxText {
-			k.Reason = k.Reason[:maxText]
+		if err := checkNames(k.GetJob().GetUser(), k.GetJob().GetJob(), k.GetBlocks().GetBlocks().GetPool()); err != nil {
+			return err
 		}
+		k.Reason = short(k.Reason)
 		blocks += n
 	}
 	if most := 4 * maxBlocks; blocks > most {
@@ -178,6 +195,19 @@ func checkExchange(q *wire.ExchangeRequest) error {
 	}
 	return nil
 }
+
+// checkNames refuses names that are too long to be kept.
+func checkNames(names ...string) error {
+	for _, n := range names {
+		if len(n) > maxName {
+			return invalid("a name of %d bytes, %.40q...; at most %d are allowed", len(n), n, maxName)
+		}
+	}
+	return nil
+}
+
+// short cuts a text, at a character: what is no text cannot be sent.
+func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
 
 func residentOf(all []*wire.BlocksInMemory) (list []residency.Resident) {
 	for _, m := range all {
@@ -193,13 +223,13 @@ func nameOf(j *wire.JobRef) master.Name {
 }
 
 func loadOf(q *wire.ExchangeRequest) master.Load {
-	return master.Load{Budget: q.Budget, Speed: q.Speed}
+	return master.Load{Budget: convert.Bytes(q.Budget), Speed: convert.Amount(q.Speed)}
 }
 
 func factsOf(all []*wire.JobFacts) (list []master.Facts) {
 	for _, j := range all {
 		list = append(list, master.Facts{
-			Name: nameOf(j.Job), Input: j.Input, Submitted: time.UnixMilli(j.SubmittedMs), Implicit: j.Implicit, Hold: j.Hold, Budget: j.Budget,
+			Name: nameOf(j.Job), Input: max(0, j.Input), Submitted: time.UnixMilli(j.SubmittedMs), Implicit: j.Implicit, Hold: j.Hold, Budget: max(0, j.Budget),
 		})
 	}
 	return list
@@ -226,6 +256,9 @@ func each(all []*wire.KeptBlocks, do func(k *wire.KeptBlocks, s master.State, r 
 			continue
 		}
 		for b, place := range convert.BlocksToKeep(k.Blocks) {
+			if b.Bytes < 0 || b.Bytes > convert.Bytes(b.Bytes) {
+				continue
+			}
 			do(k, s, master.Ref{Name: nameOf(k.Job), Block: b.ID, Generation: b.Generation, Bytes: b.Bytes, At: place})
 		}
 	}

@@ -53,8 +53,12 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	delete(m.ended, q.Name)
 	j.adopted, j.since = false, now
 	at := uint32(0)
+	known := make(map[string]uint32, len(j.files)+len(q.Files))
+	for i, name := range j.files {
+		known[name] = uint32(i)
+	}
 	for _, f := range q.Files {
-		file := j.file(f.Name)
+		file := j.file(f.Name, known)
 		for i := range f.Blocks {
 			m.want(j, &f.Blocks[i], file, at)
 			at++
@@ -142,13 +146,15 @@ func (m *Master) amend(j *job, f Facts) {
 	})
 }
 
-// file returns the number of a file. Of a job that is migrated several times each counts once.
-func (j *job) file(name string) uint32 {
-	if i := slices.Index(j.files, name); i >= 0 {
-		return uint32(i)
+// file returns the number of a file, and enters it in those known. Of a job that is migrated
+// several times each counts once.
+func (j *job) file(name string, known map[string]uint32) uint32 {
+	i, ok := known[name]
+	if !ok {
+		i = uint32(len(j.files))
+		known[name], j.files = i, append(j.files, name)
 	}
-	j.files = append(j.files, name)
-	return uint32(len(j.files) - 1)
+	return i
 }
 
 // want enters a block that a job wants, or what is news of one that it wants already.

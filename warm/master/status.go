@@ -3,6 +3,8 @@ package master
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,8 +28,9 @@ type Status struct {
 	NotFitReason string
 	// Failed is of blocks of which no replica could be read. Failures has the first failures,
 	// also of blocks that another replica was found for.
-	Failed   int64
-	Failures []Failure
+	Failed       int64
+	FailedBlocks int
+	Failures     []Failure
 
 	// Warmed has been pinned for it, also if it was let go since.
 	Warmed int64
@@ -59,6 +62,9 @@ func (m *Master) Status(name Name, now time.Time) (Status, error) {
 	return m.status(j, now), nil
 }
 
+// Names yields the jobs that there are.
+func (m *Master) Names() iter.Seq[Name] { return maps.Keys(m.jobs) }
+
 // List tells how all jobs stand, in the order of their submission.
 func (m *Master) List(now time.Time) []Status {
 	all := make([]Status, 0, len(m.jobs))
@@ -75,7 +81,7 @@ func (m *Master) status(j *job, now time.Time) Status {
 	s := Status{
 		Facts: j.facts(), Adopted: j.adopted, Files: len(j.files), Blocks: len(j.wants),
 		Left: j.bytes[Planned], Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
-		NotFit: j.bytes[NotFit], Failed: j.bytes[Failed], Failures: slices.Clone(j.failures),
+		NotFit: j.bytes[NotFit], Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
 		Warmed: j.warmed, FirstRead: j.read, FromMemory: j.before.memory, FromDisk: j.before.disk,
 	}
 	for _, n := range j.bytes {
