@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	// findAtOnce is how many replicas one Report looks for at most.
+	// findAtOnce is how many replicas one Report looks for at most, of either kind.
 	findAtOnce = 2000
 	// againAfter is how long after a replica was not found it is looked for again, and
 	// checkAfter how often it is looked whether one still is what it was.
@@ -111,7 +112,7 @@ func (b *Blocks) Report(ctx context.Context, all bool) *wire.ExchangeRequest {
 	if b.cfg.Engine != nil {
 		c := b.cfg.Engine.Counters()
 		queued, pinned := b.bytes()
-		q.Budget = max(0, c.Budget-(c.Pinned-pinned)) // files of this machine have their part of it
+		q.Budget = max(0, c.Budget-max(0, c.Pinned-pinned)) // files of this machine have their part of it
 		q.Speed = b.speed.of(c.Migrated, queued > 0, now)
 	}
 	return q
@@ -145,22 +146,23 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {
 	left := findAtOnce
-	for id, w := range b.watched {
-		if left == 0 {
-			return
-		}
-		if w.due(now) {
-			left--
-			b.findWatched(ctx, id, w, now)
-		}
-	}
 	for k, w := range b.wanted {
 		if left == 0 {
-			return
+			break
 		}
 		if w.due(now) {
 			left--
 			b.begin(ctx, k, w, now)
+		}
+	}
+	left = findAtOnce // neither kind keeps the other waiting for ever
+	for id, w := range b.watched {
+		if left == 0 {
+			break
+		}
+		if w.due(now) {
+			left--
+			b.findWatched(ctx, id, w, now)
 		}
 	}
 }
@@ -172,5 +174,8 @@ func reason(err error) string {
 			return kind.Error()
 		}
 	}
-	return err.Error()
+	return text(err.Error())
 }
+
+// text is what can be sent of a text: names of files need not be UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "?") }

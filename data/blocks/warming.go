@@ -86,6 +86,9 @@ func (b *Blocks) readAs(a *wire.BlocksToRead) {
 		}
 	}
 	for _, j := range a.GetKeep() {
+		if j.GetJob().GetJob() == nil {
+			continue // for nobody
+		}
 		for block, place := range convert.BlocksToKeep(j.Blocks...) {
 			b.keep(wantOf(j.Job.GetJob(), block.ID), j.Job, block, place)
 		}
@@ -127,7 +130,7 @@ func (b *Blocks) release(k want, w *warming) {
 func (b *Blocks) begin(ctx context.Context, k want, w *warming, now time.Time) {
 	w.at = now.Add(againAfter)
 	if b.cfg.Engine == nil {
-		w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, b.cfg.Refusal}
+		w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, text(b.cfg.Refusal)}
 		return
 	}
 	r, err := b.cfg.Replicas.Find(ctx, w.block)
@@ -198,11 +201,11 @@ func outcomeOf(st *warm.Status) outcome {
 	case st.FailedFiles > 0:
 		why := "it could not be read"
 		if len(st.Failures) > 0 {
-			why = st.Failures[0].Reason
+			why = text(st.Failures[0].Reason)
 		}
 		return outcome{wire.KeptState_KEPT_STATE_FAILED, why}
 	case st.NotFit > 0:
-		return outcome{wire.KeptState_KEPT_STATE_NOT_FIT, st.NotFitReason}
+		return outcome{wire.KeptState_KEPT_STATE_NOT_FIT, text(st.NotFitReason)}
 	case !st.Done:
 		return planned
 	case st.Read > 0:
