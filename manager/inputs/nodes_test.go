@@ -365,16 +365,18 @@ func TestBadReports(t *testing.T) {
 		change func(*wire.ExchangeRequest)
 		words  string
 	}{
-		"no name":         {func(q *wire.ExchangeRequest) { q.Node = "" }, "name of a node"},
-		"a long name":     {func(q *wire.ExchangeRequest) { q.Node = long }, "name of a node"},
-		"an odd name":     {func(q *wire.ExchangeRequest) { q.Node = "a b" }, "name of a node"},
-		"no session":      {func(q *wire.ExchangeRequest) { q.Session = 0 }, "session 0"},
-		"many hosts":      {func(q *wire.ExchangeRequest) { q.Hosts = make([]string, maxHosts+1) }, "17 names"},
-		"a long host":     {func(q *wire.ExchangeRequest) { q.Hosts = []string{long} }, "1048576 bytes"},
-		"many jobs":       {func(q *wire.ExchangeRequest) { q.Jobs = make([]*wire.JobFacts, maxBlocks+1) }, "jobs"},
-		"a long job":      {func(q *wire.ExchangeRequest) { q.Jobs = []*wire.JobFacts{{Job: &wire.JobRef{Job: long}}} }, "bytes"},
-		"unequal lengths": {func(q *wire.ExchangeRequest) { q.Resident = []*wire.BlocksInMemory{{Blocks: list(2), Resident: []int64{1}, Bytes: []int64{1, 2}}} }, "2 blocks with 1 and 2 sizes"},
-		"sizes of none":   {func(q *wire.ExchangeRequest) { q.Resident = []*wire.BlocksInMemory{{Resident: []int64{1}}} }, "0 blocks"},
+		"no name":     {func(q *wire.ExchangeRequest) { q.Node = "" }, "name of a node"},
+		"a long name": {func(q *wire.ExchangeRequest) { q.Node = long }, "name of a node"},
+		"an odd name": {func(q *wire.ExchangeRequest) { q.Node = "a b" }, "name of a node"},
+		"no session":  {func(q *wire.ExchangeRequest) { q.Session = 0 }, "session 0"},
+		"many hosts":  {func(q *wire.ExchangeRequest) { q.Hosts = make([]string, maxHosts+1) }, "17 names"},
+		"a long host": {func(q *wire.ExchangeRequest) { q.Hosts = []string{long} }, "1048576 bytes"},
+		"many jobs":   {func(q *wire.ExchangeRequest) { q.Jobs = make([]*wire.JobFacts, maxBlocks+1) }, "jobs"},
+		"a long job":  {func(q *wire.ExchangeRequest) { q.Jobs = []*wire.JobFacts{{Job: &wire.JobRef{Job: long}}} }, "bytes"},
+		"unequal lengths": {func(q *wire.ExchangeRequest) {
+			q.Resident = []*wire.BlocksInMemory{{Blocks: list(2), Resident: []int64{1}, Bytes: []int64{1, 2}}}
+		}, "2 blocks with 1 and 2 sizes"},
+		"sizes of none": {func(q *wire.ExchangeRequest) { q.Resident = []*wire.BlocksInMemory{{Resident: []int64{1}}} }, "0 blocks"},
 		"a long pool": {func(q *wire.ExchangeRequest) {
 			q.Resident = []*wire.BlocksInMemory{{Blocks: &wire.BlockList{Pool: long}}}
 		}, "bytes"},

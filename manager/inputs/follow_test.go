@@ -1,0 +1,262 @@
+package inputs
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"headrace/wire"
+)
+
+func followed(first, n int64, hosts ...string) *wire.FollowedBlocks {
+	return &wire.FollowedBlocks{Blocks: numbered(first, n), Hosts: hosts}
+}
+
+func numbered(first, n int64) *wire.BlockList {
+	l := &wire.BlockList{Pool: testPool}
+	for i := range n {
+		l.Numbers = append(l.Numbers, first+i)
+	}
+	return l
+}
+
+// places returns on which machines an answer says that blocks are.
+func places(r *wire.FollowResponse) map[int64]string {
+	on := map[int64]string{}
+	for _, b := range r.Blocks {
+		var hosts []string
+		for i, m := range b.Machines {
+			if b.Resident[i] > 0 {
+				hosts = append(hosts, r.Machines[m].Hosts[0])
+			}
+		}
+		on[b.Number] = strings.Join(hosts, " ")
+	}
+	return on
+}
+
+// TestFollow: an application registers, hears of what changes, lets go, and begins anew.
+func TestFollow(t *testing.T) {
+	in := newInputs(t, Config{})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	version := uint64(0)
+	follow := func(q *wire.FollowRequest) *wire.FollowResponse {
+		t.Helper()
+		q.User, q.Application = "u", "app"
+		r, err := in.Follow(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version = r.Version
+		return r
+	}
+	unknown := func(q *wire.FollowRequest) {
+		t.Helper()
+		q.User, q.Application = "u", "app"
+		_, err := in.Follow(t.Context(), q)
+		wantCode(t, "who is not known", err, connect.CodeNotFound, "register")
+	}
+	unknown(&wire.FollowRequest{})
+	unknown(&wire.FollowRequest{Version: 77})
+	unknown(&wire.FollowRequest{Version: 77, Add: []*wire.FollowedBlocks{followed(1, 1, "a.example")}})
+	unknown(&wire.FollowRequest{Remove: []*wire.BlockList{numbered(1, 1)}})
+
+	if r := follow(&wire.FollowRequest{Add: []*wire.FollowedBlocks{followed(1, 2, "a.example", "b.example"), {}}}); !r.Full || len(r.Blocks) != 0 {
+		t.Errorf("at first: %v", r)
+	}
+	settle(a, b)
+	wantEqual(t, "watched", len(a.watching)+len(b.watching), 4)
+	a.memory[id(1)] = 50
+	settle(a)
+	if r := follow(&wire.FollowRequest{Version: version}); r.Full || places(r)[1] != "a" || len(r.Blocks) != 1 || r.Blocks[0].Bytes != 100 || r.Blocks[0].Resident[0] != 50 {
+		t.Errorf("it comes: %v", r)
+	}
+	if r := follow(&wire.FollowRequest{Version: version, Wait: math.NaN()}); r.Full || len(r.Blocks) != 0 || r.Version != version {
+		t.Errorf("no change: %v", r)
+	}
+	got := make(chan *wire.FollowResponse, 1)
+	go func(q *wire.FollowRequest) {
+		r, _ := in.Follow(t.Context(), q)
+		got <- r
+	}(&wire.FollowRequest{User: "u", Application: "app", Version: version, Wait: 1e9})
+	b.memory[id(1)] = 100
+	settle(b)
+	select {
+	case r := <-got:
+		wantEqual(t, "it comes to another, too", places(r), map[int64]string{1: "a b"})
+		old := version
+		version = r.Version
+		if again := follow(&wire.FollowRequest{Version: old}); places(again)[1] != "a b" { // the answer was lost
+			t.Errorf("given again: %v", again)
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on waiting")
+	}
+	a.memory[id(1)] = 0
+	settle(a)
+	wantEqual(t, "it goes", places(follow(&wire.FollowRequest{Version: version})), map[int64]string{1: "b"})
+	r := follow(&wire.FollowRequest{Version: version, Add: []*wire.FollowedBlocks{followed(3, 1, "b.example")}, Remove: []*wire.BlockList{numbered(2, 1), {}}})
+	settle(a, b)
+	if r.Full || len(a.watching) != 1 || len(b.watching) != 2 {
+		t.Errorf("others: %v; watched %v, %v", r, a.watching, b.watching)
+	}
+	if r := follow(&wire.FollowRequest{}); !r.Full || places(r)[1] != "b" || len(r.Blocks) != 1 {
+		t.Errorf("everything: %v", r)
+	}
+	follow(&wire.FollowRequest{Add: []*wire.FollowedBlocks{followed(3, 1, "b.example")}}) // instead of the others
+	settle(a, b)
+	if len(a.watching) != 0 || len(b.watching) != 1 {
+		t.Errorf("instead: watched %v, %v", a.watching, b.watching)
+	}
+	in.look(time.Now().Add(2 * time.Minute))
+	unknown(&wire.FollowRequest{Version: version})
+}
+
+// TestBadFollow: what cannot be meant is refused, and says why.
+func TestBadFollow(t *testing.T) {
+	in := newInputs(t, Config{})
+	long := strings.Repeat("x", 1<<20)
+	for what, q := range map[string]*wire.FollowRequest{
+		"nobody":         {Application: "a"},
+		"no application": {User: "u"},
+		"an odd one":     {User: "u", Application: "look 1"},
+		"a long one":     {User: "u", Application: long},
+		"many hosts":     {User: "u", Application: "a", Add: []*wire.FollowedBlocks{{Hosts: make([]string, 17)}}},
+		"a long host":    {User: "u", Application: "a", Add: []*wire.FollowedBlocks{followed(1, 1, long)}},
+		"a long pool":    {User: "u", Application: "a", Add: []*wire.FollowedBlocks{{Blocks: &wire.BlockList{Pool: long, Numbers: []int64{1}}}}},
+	} {
+		_, err := in.Follow(t.Context(), q)
+		wantCode(t, what, err, connect.CodeInvalidArgument)
+		if err != nil && len(err.Error()) > 1000 {
+			t.Errorf("%s: the refusal has %d bytes", what, len(err.Error()))
+		}
+	}
+}
+
+// FuzzRequests has nodes and applications say whatever they like: nothing panics, and a
+// well-meant report is taken afterwards.
+func FuzzRequests(f *testing.F) {
+	for seed := range uint64(20) {
+		a, _ := proto.Marshal(randomExchange(rand.New(rand.NewPCG(seed, 1))))
+		b, _ := proto.Marshal(randomFollow(rand.New(rand.NewPCG(seed, 2))))
+		f.Add(a, b)
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		in, err := New(Config{timing: timing{away: time.Millisecond, look: time.Hour, settle: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(in.stopping) // nobody waits
+		var q wire.ExchangeRequest
+		var r wire.FollowRequest
+		if proto.Unmarshal(a, &q) != nil || proto.Unmarshal(b, &r) != nil {
+			return
+		}
+		say(t, in, &q, &r)
+	})
+}
+
+// say has them say it, twice each.
+func say(t *testing.T, in *Inputs, q *wire.ExchangeRequest, r *wire.FollowRequest) {
+	t.Helper()
+	check := func(m proto.Message, err error) {
+		var c *connect.Error
+		switch {
+		case err == nil:
+			if _, err := proto.Marshal(m); err != nil {
+				t.Errorf("an answer that cannot be sent: %v", err)
+			}
+		case !errors.As(err, &c) || c.Code() == connect.CodeInternal:
+			t.Errorf("%v", err)
+		}
+	}
+	for range 2 {
+		check(in.Exchange(t.Context(), q))
+		check(in.Follow(t.Context(), r))
+		in.look(time.Now())
+		q.Full = !q.Full
+	}
+	check(in.Inputs(t.Context(), &wire.InputsRequest{User: privileged}))
+	if _, err := in.Exchange(t.Context(), &wire.ExchangeRequest{Node: "well-meant", Session: 1, Full: true, Budget: 1 << 30}); err != nil && q.Node != "well-meant" {
+		t.Errorf("a well-meant report: %v", err)
+	}
+}
+
+// TestRandomRequests does it with messages that are nearly right, to one Inputs.
+func TestRandomRequests(t *testing.T) {
+	in := newInputs(t, Config{timing: timing{away: 2 * time.Millisecond, look: time.Hour, settle: 1}})
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 500 {
+		say(t, in, randomExchange(r), randomFollow(r))
+	}
+}
+
+func one[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func number(r *rand.Rand) int64 {
+	return one(r, 0, 1, 2, 3, 100, -1, math.MinInt64, math.MaxInt64, 1<<47, r.Int64())
+}
+
+func randomList(r *rand.Rand) *wire.BlockList {
+	if r.IntN(10) == 0 {
+		return nil
+	}
+	return &wire.BlockList{Pool: one(r, testPool, "", "p"), Numbers: randomNumbers(r, r.IntN(4))}
+}
+
+func randomNumbers(r *rand.Rand, n int) (list []int64) {
+	for range n {
+		list = append(list, number(r))
+	}
+	return list
+}
+
+func randomRef(r *rand.Rand) *wire.JobRef {
+	return one(r, nil, &wire.JobRef{}, &wire.JobRef{User: "u", Job: one(r, "j1", "j2", "")}, &wire.JobRef{User: "v", Job: "j1"})
+}
+
+func randomExchange(r *rand.Rand) *wire.ExchangeRequest {
+	q := &wire.ExchangeRequest{
+		Node: one(r, "a", "b", "c", ""), Session: one[uint64](r, 0, 1, 1, 1, 2, math.MaxUint64), Full: r.IntN(2) == 0, Hosts: one(r, nil, []string{"h1"}, []string{"h1", "h2"}, []string{"a", "b", "", ""}),
+		Watched: r.Uint64N(3), Ordered: r.Uint64(), Wait: one(r, 0, math.NaN(), math.Inf(1), -1), Budget: number(r), Speed: one(r, 0, 1e8, math.NaN(), math.Inf(1), -1), Refusal: one(r, "", "no"),
+	}
+	for range r.IntN(4) {
+		l := randomList(r)
+		n := len(l.GetNumbers()) + r.IntN(10)/9
+		q.Resident = append(q.Resident, &wire.BlocksInMemory{Blocks: l, Resident: randomNumbers(r, n), Bytes: randomNumbers(r, n)})
+	}
+	for range r.IntN(4) {
+		l := randomList(r)
+		n := len(l.GetNumbers()) + r.IntN(10)/9
+		places := make([]uint32, n)
+		for i := range places {
+			places[i] = one[uint32](r, 0, 1, 2, math.MaxUint32)
+		}
+		q.Kept = append(q.Kept, &wire.KeptBlocks{
+			Job: randomRef(r), State: wire.KeptState(r.IntN(9)), Reason: one(r, "", "why", strings.Repeat("ü", 600)),
+			Blocks: &wire.BlocksToKeep{Blocks: l, Generations: randomNumbers(r, n), Bytes: randomNumbers(r, n), Places: places},
+		})
+		q.Jobs = append(q.Jobs, &wire.JobFacts{Job: randomRef(r), Input: number(r), SubmittedMs: number(r), Budget: number(r), Hold: r.IntN(2) == 0, Implicit: r.IntN(2) == 0})
+		q.Reads = append(q.Reads, &wire.JobReads{Job: randomRef(r), Memory: number(r), Disk: number(r)})
+	}
+	return q
+}
+
+func randomFollow(r *rand.Rand) *wire.FollowRequest {
+	q := &wire.FollowRequest{User: one(r, "u", "v", ""), Application: one(r, "j1", "j2", "a b"), Version: one(r, 0, 1, r.Uint64()), Wait: one(r, 0, math.NaN(), -1)}
+	for range r.IntN(4) {
+		q.Add = append(q.Add, &wire.FollowedBlocks{Blocks: randomList(r), Hosts: one(r, nil, []string{"a", "h1"}, []string{"h1", "h1", ""})})
+		q.Remove = append(q.Remove, randomList(r))
+		if q.Remove[len(q.Remove)-1] == nil {
+			q.Remove[len(q.Remove)-1] = &wire.BlockList{}
+		}
+	}
+	return q
+}

@@ -1,0 +1,313 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// TestWarmWhat: files are found by their names, directories and patterns, each once, as the
+// user who asks.
+func TestWarmWhat(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{
+		"/d/a": {blocks: blocksOf(1, 2, "a.example")}, "/d/b": {blocks: blocksOf(3, 1, "a.example")},
+		"/d/secret": {blocks: blocksOf(4, 1, "a.example"), readers: []string{"bob"}}, "/empty/x": {},
+	}}
+	fs := f.start(t)
+	in := newInputs(t, Config{FileSystems: []FileSystem{fs}})
+	newNode(t, in, "a").settle()
+	st := warmJob(t, in, "alice", "j", "hdfs://c/d", "hdfs://c/d/*", "hdfs://c/d/a/")
+	if st.Files != 2 || st.Blocks != 3 || st.Bytes != 300 || st.Failed != 1 || len(st.Failures) != 1 || st.Failures[0].Path != "hdfs://c/d/secret" || st.State != "queued" {
+		t.Errorf("%v", st)
+	}
+	if st := warmJob(t, in, "bob", "j", "hdfs://c/d"); st.Files != 3 || st.Failed != 0 {
+		t.Errorf("of bob: %v", st)
+	}
+	again := warmJob(t, in, "alice", "j", "hdfs://c/d/a", "hdfs://c/d")
+	if again.Files != 2 || again.Blocks != 3 {
+		t.Errorf("again: %v", again)
+	}
+	wantEqual(t, "paths", again.Paths, []string{"hdfs://c/d", "hdfs://c/d/*", "hdfs://c/d/a/", "hdfs://c/d/a"})
+	for what, c := range map[string]struct {
+		q     *wire.WarmInputsRequest
+		code  connect.Code
+		words string
+	}{
+		"nobody":            {&wire.WarmInputsRequest{Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "no user"},
+		"somebody long":     {&wire.WarmInputsRequest{User: strings.Repeat("x", 1000), Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "no user"},
+		"an odd job":        {&wire.WarmInputsRequest{User: "u", Job: "a b", Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "name of a job"},
+		"a negative budget": {&wire.WarmInputsRequest{User: "u", Job: "j", Budget: -1, Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "-1 bytes"},
+		"no path":           {&wire.WarmInputsRequest{User: "u"}, connect.CodeInvalidArgument, "no path"},
+		"many paths":        {&wire.WarmInputsRequest{User: "u", Paths: make([]string, maxPaths+1)}, connect.CodeInvalidArgument, "10001 paths"},
+		"no URL":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"/d"}}, connect.CodeInvalidArgument, "hdfs://cluster/data"},
+		"an odd URL":        {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://a@c/d"}}, connect.CodeInvalidArgument, "not the name"},
+		"another one":       {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://other/d"}}, connect.CodeNotFound, "--hdfs other="},
+		"upwards":           {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/../../etc"}}, connect.CodeNotFound, ""},
+		"no file":           {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/none"}}, connect.CodeNotFound, "none"},
+		"no match":          {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/z*"}}, connect.CodeNotFound, "no file matches"},
+		"nothing in it":     {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/empty"}}, connect.CodeNotFound, "nothing in it"},
+		"secret":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/secret"}}, connect.CodeNotFound, "secret"},
+	} {
+		_, err := in.Warm(t.Context(), c.q)
+		wantCode(t, what, err, c.code, c.words)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := in.Warm(ctx, &wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d"}})
+	wantCode(t, "a caller that has gone", err, connect.CodeCanceled)
+	none := newInputs(t, Config{})
+	_, err = none.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d"}})
+	wantCode(t, "no file system", err, connect.CodeFailedPrecondition, "--hdfs")
+	f.mu.Lock()
+	for _, u := range f.users {
+		if u != "alice+" && u != "bob+" && u != "u+" {
+			t.Errorf("asked as %s", u)
+		}
+	}
+	f.users = nil
+	f.mu.Unlock()
+
+	fs.Name, fs.Proxy = "", "headrace"
+	proxy := newInputs(t, Config{FileSystems: []FileSystem{fs}})
+	st = warmJob(t, proxy, "bob", "j", "hdfs://whatever/d/secret")
+	wantEqual(t, "paths", st.Paths, []string{"hdfs://whatever/d/secret"})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, u := range f.users {
+		wantEqual(t, "asked for another", u, "headrace+bob")
+	}
+	for what, list := range map[string][]FileSystem{"twice": {fs, fs}, "no name node": {{Name: "x"}}} {
+		if _, err := New(Config{FileSystems: list}); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+// TestTooManyBlocks: what is beyond the bounds is refused, and nothing stays of it.
+func TestTooManyBlocks(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 20, "a.example")}}}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.PerJob, c.Residency.PerApplication = 10, 10
+	in := newInputs(t, c)
+	_, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/x"}})
+	wantCode(t, "many blocks", err, connect.CodeResourceExhausted, "10")
+	_, err = in.Follow(t.Context(), &wire.FollowRequest{User: "u", Application: "j", Add: []*wire.FollowedBlocks{followed(1, 20, "a.example")}})
+	wantCode(t, "many followed blocks", err, connect.CodeResourceExhausted, "10")
+	if st := standing(t, in, "u", "j"); st != nil || len(in.paths) != 0 || in.memory.Totals().Applications != 0 {
+		t.Errorf("it stays: %v, %v, %+v", st, in.paths, in.memory.Totals())
+	}
+}
+
+// TestCool ends jobs by their names, and what was asked for without a job by its paths.
+func TestCool(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	hold := warmJob(t, in, "alice", "", "hdfs://c/data", "hdfs://c/data/*")
+	if !strings.HasPrefix(hold.Job, "hold-") || hold.User != "alice" {
+		t.Fatalf("%v", hold)
+	}
+	warmJob(t, in, "bob", "j1", "hdfs://c/data")
+	settle(a, b)
+	cool := func(user string, jobs, paths []string) (*wire.CoolInputsResponse, error) {
+		return in.Cool(t.Context(), &wire.CoolInputsRequest{User: user, Jobs: jobs, Paths: paths})
+	}
+	_, err := cool("", []string{"j1"}, nil)
+	wantCode(t, "nobody", err, connect.CodeInvalidArgument)
+	_, err = cool("alice", nil, nil)
+	wantCode(t, "nothing", err, connect.CodeInvalidArgument, "name the jobs")
+	_, err = cool("carol", []string{"j1"}, []string{"hdfs://c/data"})
+	wantCode(t, "of others", err, connect.CodeNotFound, "nothing of yours")
+	_, err = cool("alice", nil, []string{"hdfs://c/data/x"})
+	wantCode(t, "a job by its path", err, connect.CodeNotFound)
+	if res, err := cool("alice", nil, []string{"hdfs://c/data/*"}); err != nil || res.Ended != 1 {
+		t.Errorf("by path: %v, %v", res, err)
+	}
+	if standing(t, in, "alice", hold.Job) != nil || standing(t, in, "alice", "j1") == nil || standing(t, in, "bob", "j1") == nil {
+		t.Error("the wrong ones have ended")
+	}
+	if res, err := cool("alice", []string{"j1"}, nil); err != nil || res.Ended != 1 || res.Released != 400 {
+		t.Errorf("by name: %v, %v", res, err)
+	}
+	settle(a, b)
+	if len(a.kept("alice/j1"))+len(b.kept("alice/j1")) != 0 {
+		t.Error("nodes keep what has ended")
+	}
+	keptByBoth(t, "for bob still", "bob/j1", a, b)
+	if res, err := cool("root", []string{"j1"}, nil); err != nil || res.Ended != 1 {
+		t.Errorf("by root: %v, %v", res, err)
+	}
+	settle(a, b)
+	if len(a.keeping)+len(b.keeping)+len(a.watching)+len(b.watching) != 0 || len(in.paths) != 0 {
+		t.Errorf("something stays: %v %v %v", a.keeping, b.watching, in.paths)
+	}
+}
+
+// TestWhoSees: users see their own, root sees all.
+func TestWhoSees(t *testing.T) {
+	in, _, _, _ := warmTwo(t)
+	warmJob(t, in, "bob", "j2", "hdfs://c/data")
+	for user, want := range map[string][]string{"alice": {"j1"}, "bob": {"j2"}, "root": {"j1", "j2"}, "carol": nil} {
+		res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user})
+		var jobs []string
+		for _, st := range res.GetInputs() {
+			jobs = append(jobs, st.Job)
+		}
+		slices.Sort(jobs)
+		if err != nil || !slices.Equal(jobs, want) {
+			t.Errorf("%s sees %q, %v; want %q", user, jobs, err, want)
+		}
+	}
+	if standing(t, in, "alice", "j2") != nil || standing(t, in, "root", "j2") == nil {
+		t.Error("by name others are seen than without")
+	}
+	_, err := in.Inputs(t.Context(), &wire.InputsRequest{})
+	wantCode(t, "nobody", err, connect.CodeInvalidArgument)
+}
+
+// TestRunning: a job ends with its application, once that has run; what a user holds stays.
+func TestRunning(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	hold := warmJob(t, in, "alice", "", "hdfs://c/data")
+	running := func(names ...string) {
+		m := map[string]*wire.Application{}
+		for _, n := range names {
+			m[n] = &wire.Application{}
+		}
+		in.Running(m)
+	}
+	running("other")
+	if standing(t, in, "alice", "j1") == nil {
+		t.Fatal("it has ended before it began")
+	}
+	running("other", "j1", hold.Job)
+	running("other", "j1")
+	running("other")
+	settle(a, b)
+	if standing(t, in, "alice", "j1") != nil || standing(t, in, "alice", hold.Job) == nil {
+		t.Error("the wrong ones have ended")
+	}
+	keptByBoth(t, "held", "alice/"+hold.Job, a, b)
+	if len(in.ran) != 0 || len(in.paths) != 1 {
+		t.Errorf("remembered: %v, %v", in.ran, in.paths)
+	}
+}
+
+// TestCleanedUp: of what the master ends by itself nothing stays.
+func TestCleanedUp(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{}}
+	for i := range 3 {
+		f.files[fmt.Sprint("/", i)] = nameFile{blocks: blocksOf(int64(100*i), 5, "a.example")}
+	}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.All, c.Master.PerOwner, c.Master.PerJob, c.Master.Grace = 12, 12, 12, time.Nanosecond
+	in := newInputs(t, c)
+	in.Running(map[string]*wire.Application{"other": {}})
+	for i := range 3 { // the third has no room beside the others
+		if _, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: fmt.Sprint("j", i), Paths: []string{fmt.Sprint("hdfs://c/", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.look(time.Now())
+	jobs := 0
+	for range in.master.Names() {
+		jobs++
+	}
+	if jobs >= 3 || len(in.paths) != jobs {
+		t.Errorf("%d jobs, paths of %v", jobs, in.paths)
+	}
+}
+
+// TestManyFiles: the lock is not held for the square of the number of files.
+func TestManyFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a second")
+	}
+	f := &nameNode{files: map[string]nameFile{}}
+	for i := range 5000 {
+		f.files[fmt.Sprintf("/d/%06d", i)] = nameFile{blocks: blocksOf(int64(i), 1, "a.example")}
+	}
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
+	if st := warmJob(t, in, "u", "j", "hdfs://c/d"); st.Files != 5000 || st.Blocks != 5000 {
+		t.Errorf("%v", st)
+	}
+}
+
+// TestCached: it is told file by file what is in memory, and that is not asked for longer.
+func TestCached(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{
+		"/d/a": {blocks: blocksOf(1, 2, "a.example", "b.example")}, "/d/b": {blocks: blocksOf(3, 1, "b.example")},
+		"/d/secret": {blocks: blocksOf(4, 1, "a.example"), readers: []string{"bob"}},
+	}}
+	slow := idle
+	slow.settle = 500 * time.Millisecond
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: slow})
+	mux := http.NewServeMux()
+	mux.Handle(wireconnect.NewInputServiceHandler(in))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	client := wireconnect.NewInputServiceClient(server.Client(), server.URL)
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	ask := func(user, path string) (files map[string]*wire.CachedInput, problems []*wire.PathProblem, err error) {
+		stream, err := client.CachedInputs(t.Context(), &wire.CachedInputsRequest{User: user, Paths: []string{path}})
+		if err != nil {
+			return nil, nil, err
+		}
+		defer stream.Close()
+		files = map[string]*wire.CachedInput{}
+		for stream.Receive() {
+			problems = append(problems, stream.Msg().Problems...)
+			for _, c := range stream.Msg().Files {
+				files[c.Path] = c
+			}
+		}
+		return files, problems, stream.Err()
+	}
+	go func() { // the nodes hear of the question, and tell
+		for range 100 {
+			a.wait, b.wait = 0.01, 0.01
+			for k := range a.watching {
+				a.memory[k] = 60
+			}
+			for k := range b.watching {
+				b.memory[k] = 100 - 20*(k.Number%2)
+			}
+			if _, err := a.exchange(); err != nil {
+				return
+			}
+			if _, err := b.exchange(); err != nil {
+				return
+			}
+		}
+	}()
+	files, problems, err := ask("alice", "hdfs://c/d")
+	if err != nil || len(files) != 2 || len(problems) != 1 || problems[0].Path != "hdfs://c/d/secret" {
+		t.Fatalf("%v, %v, %v", files, problems, err)
+	}
+	one := files["hdfs://c/d/a"]
+	if one.Size != 200 || one.Resident != 180 || len(one.Nodes) != 2 || one.Nodes[0].Node != "b" || one.Nodes[0].Bytes != 180 || one.Nodes[1].Bytes != 120 {
+		t.Errorf("%v", one)
+	}
+	if two := files["hdfs://c/d/b"]; two.Resident != 80 || len(two.Nodes) != 1 {
+		t.Errorf("%v", two)
+	}
+	_, _, err = ask("", "hdfs://c/d")
+	wantCode(t, "nobody", err, connect.CodeInvalidArgument)
+	if _, problems, err = ask("alice", "hdfs://c/none"); err != nil || len(problems) != 1 {
+		t.Errorf("no file: %v, %v", problems, err)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if n := in.memory.Totals(); n.Applications != 0 || n.Blocks != 0 {
+		t.Errorf("it goes on being asked: %+v", n)
+	}
+}
