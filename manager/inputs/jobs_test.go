@@ -226,21 +226,6 @@ func TestCleanedUp(t *testing.T) {
 	}
 }
 
-// TestManyFiles: the lock is not held for the square of the number of files.
-func TestManyFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a second")
-	}
-	f := &nameNode{files: map[string]nameFile{}}
-	for i := range 5000 {
-		f.files[fmt.Sprintf("/d/%06d", i)] = nameFile{blocks: blocksOf(int64(i), 1, "a.example")}
-	}
-	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
-	if st := warmJob(t, in, "u", "j", "hdfs://c/d"); st.Files != 5000 || st.Blocks != 5000 {
-		t.Errorf("%v", st)
-	}
-}
-
 // TestCached: it is told file by file what is in memory, and that is not asked for longer.
 func TestCached(t *testing.T) {
 	f := &nameNode{files: map[string]nameFile{
