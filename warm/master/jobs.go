@@ -187,7 +187,7 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		return r
 	}
 	w := r.want()
-	w.file, w.tried = file, 0
+	w.file, w.tried, w.attempts = file, 0, 0
 	if w.state == Failed {
 		m.move(r, nil, NotFit)
 	}

@@ -103,8 +103,9 @@ type Master struct {
 	ended  map[Name]time.Time
 	// freed: since the last Look there may be room, or replicas, for blocks that do not fit.
 	freed bool
-	// resume is the job that the next Look begins with; nil: the first.
+	// resume is the job that the next Look begins with, at its want from; nil: the first.
 	resume *job
+	from   int
 	tries  int // triedAtOnce, but for tests
 }
 
@@ -185,6 +186,7 @@ type want struct {
 	// at is its place in the job's own order, file an index into the job's files.
 	at, file uint32
 	tried    uint16 // which of the block's hosts could not keep it
+	attempts uint8  // how many nodes those are: one may be among the hosts by several names
 	state    State
 }
 
@@ -195,8 +197,7 @@ const unnamed = ^uint32(0)
 
 // given reports whether no further replica is tried.
 func (w *want) given(attempts int) bool {
-	n := bits.OnesCount16(w.tried)
-	return n >= attempts || n > 0 && n == len(w.block.hosts)
+	return int(w.attempts) >= attempts || w.tried != 0 && bits.OnesCount16(w.tried) == len(w.block.hosts)
 }
 
 // job is one that has been migrated or adopted, and has not ended.
@@ -210,7 +211,6 @@ type job struct {
 	adopted bool
 	gone    bool
 	full    bool // a block does not fit for want of room
-	from    int  // where Look goes on among its wants
 	since   time.Time
 
 	failures []Failure
@@ -305,7 +305,8 @@ func (m *Master) move(r ref, n *node, s State) {
 	if s == Pinned && w.state != Pinned {
 		j.warmed += b.bytes
 	}
-	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned
+	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned ||
+		begins && len(b.refs) > 1 // others that want it can have it there, too
 	w.node, w.state = n, s
 	j.blocks[s]++
 	j.bytes[s] += b.bytes

@@ -198,10 +198,14 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 // cannot notes that a node cannot keep a block.
 func (m *Master) cannot(n *node, r ref, q *Report) {
 	w, j := r.want(), r.job
+	before := w.tried
 	for i, h := range w.block.hosts {
 		if slices.Contains(n.hosts, h) {
 			w.tried |= 1 << i
 		}
+	}
+	if w.tried != before {
+		w.attempts++
 	}
 	to := NotFit
 	if q.State == NotFit {

@@ -200,23 +200,26 @@ func (m *Master) Look(now time.Time) {
 		}
 	}
 	m.sort(order)
-	first := max(0, slices.Index(order, m.resume))
+	first, from := slices.Index(order, m.resume), m.from
 	if m.resume == nil {
 		m.freed = false
+	}
+	if first < 0 {
+		first, from = 0, 0 // all from the beginning
 	}
 	m.resume = nil
 	rest := m.tries
 	for _, j := range order[first:] {
-		if j.from == 0 {
+		if from == 0 {
 			j.full = false
 		}
-		next, tried := m.plan(j, j.from, rest)
+		next, tried := m.plan(j, from, rest)
 		rest -= tried
-		if j.from = next; next < len(j.wants) {
-			m.resume = j
+		if next < len(j.wants) {
+			m.resume, m.from = j, next
 			return
 		}
-		j.from = 0
+		from = 0
 	}
 }
 

@@ -404,26 +404,37 @@ func (w *world) restart() error {
 	return nil
 }
 
-// settle lets everything come to rest.
+// settle lets everything come to rest: until a round, in which everybody is asked, changes nothing. It
+// takes longer than Config.Grace, for after that jobs that nobody knows make room for others.
 func (w *world) settle() error {
-	for range 60 {
+	const grace, most = 61, 1000
+	for round := 1; ; round++ {
 		w.now = w.now.Add(time.Second)
 		w.m.Look(w.now)
+		rests := !w.m.freed && w.m.resume == nil
 		for _, s := range w.slaves {
-			for range 10 {
+			for s.joined {
+				seq := s.seq
 				if err := w.order(s, 8, false); err != nil {
 					return err
 				}
+				if seq == s.seq {
+					break
+				}
+				rests = false
 			}
 			for s.joined && s.work(w) {
+				rests = false
 			}
 			if err := w.report(s, true); err != nil {
 				return err
 			}
 		}
-	}
-	for range 40 {
-		w.m.Look(w.now)
+		if rests && !w.m.freed && round > grace {
+			break
+		} else if round == most {
+			return fmt.Errorf("it does not come to rest in %d rounds", most)
+		}
 	}
 	for name, x := range w.jobs {
 		if x.dead && w.m.jobs[name] == nil {
