@@ -7,7 +7,8 @@
 //
 // Migrate names the files of a job and their blocks as they are then; later changes of the
 // files are not followed. For each block one replica is chosen (prefetch.Place). What finds no
-// room is tried again when some has become free, jobs with the smallest input first. What a job
+// room is tried again when some has become free, or another job begins to keep the block where it can
+// be shared, jobs with the smallest input first. What a job
 // and an owner may have is a share of the memory that all nodes have for warming (Config); within
 // an owner's share smaller jobs take what has not been read yet for larger ones.
 //

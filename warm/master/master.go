@@ -101,7 +101,7 @@ type Master struct {
 	nodes  map[string]*node
 	hosts  map[unique.Handle[string]]*node
 	ended  map[Name]time.Time
-	// freed: since the last Look there may be room, or replicas, for blocks that do not fit.
+	// freed: since the last Look there may be room, replicas, or others that share it, for blocks that do not fit.
 	freed bool
 	// resume is the job that the next Look begins with, at its want from; nil: the first.
 	resume *job
