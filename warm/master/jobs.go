@@ -271,6 +271,6 @@ func (m *Master) end(j *job, now time.Time) {
 	delete(m.jobs, j.Name)
 	m.ended[j.Name] = now
 	if m.resume == j {
-		m.resume = nil
+		m.resume, m.freed = nil, true // those behind it have not been tried yet
 	}
 }
