@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 // MemoryGroup makes a cgroup that may hold so many bytes of memory, page cache
 // included. The removal of the scratch removes it.
 func (s *Scratch) MemoryGroup(limit int64) (string, error) {
-	root, err := memoryHierarchy()
+	root, err := cgroup.MemoryRoot()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("limit memory: %w", err)
 	}
 	group := filepath.Join(root, filepath.Base(s.Dir)+"-memory")
 	if err := makeGroup(group); err != nil {
@@ -24,20 +23,6 @@ func (s *Scratch) MemoryGroup(limit int64) (string, error) {
 		return "", fmt.Errorf("limit the memory of a cgroup to %d bytes: %w", limit, err)
 	}
 	return group, nil
-}
-
-// memoryHierarchy returns where memory cgroups are made.
-func memoryHierarchy() (string, error) {
-	for _, root := range cgroup.Roots("memory") {
-		return root, nil
-	}
-	for _, root := range cgroup.Roots("") {
-		if !cgroup.HasController(root, "memory") {
-			continue
-		}
-		return root, cgroup.Write(filepath.Join(root, "cgroup.subtree_control"), "+memory")
-	}
-	return "", errors.New("limit memory: the kernel has the memory controller mounted neither as cgroup version 1 nor 2")
 }
 
 // enterGroup is cmd as it starts inside a cgroup of either version.

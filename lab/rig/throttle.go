@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -83,19 +82,9 @@ func liftThrottle(number string) error {
 	return errors.Join(errs...)
 }
 
-// dropGroups removes the cgroups of either version that were made for dir: their names
-// begin with its own. Their processes have ended.
-func dropGroups(dir string) error {
-	var errs []error
-	for _, root := range slices.Concat(cgroup.Roots("memory"), cgroup.Roots("cpuacct"), cgroup.Roots("")) {
-		groups, err := filepath.Glob(filepath.Join(root, filepath.Base(dir)+"-*"))
-		errs = append(errs, err)
-		for _, g := range groups {
-			errs = append(errs, removeGroup(g))
-		}
-	}
-	return errors.Join(errs...)
-}
+// dropGroups removes the cgroups that were made for dir: their names begin with its own.
+// Their processes have ended.
+func dropGroups(dir string) error { return cgroup.RemoveNamed(filepath.Base(dir) + "-") }
 
 // removeGroup waits for the kernel, which takes a moment to notice that the last
 // process of a cgroup is gone.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
+	"os"
 	"time"
 )
 
@@ -22,6 +22,8 @@ type Cluster struct {
 	*resourceManager
 	*headraceDaemons
 	*clients
+	// HDFS is nil without the option.
+	HDFS *HDFS
 }
 
 // Start returns when all NodeManagers are registered and, in the mode Headrace, the
@@ -31,10 +33,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("start YARN: %w", err)
 	}
-	c, err := newCluster(o)
+	in, err := newInstallation(o)
 	if err != nil {
 		return nil, fmt.Errorf("start YARN: %w", err)
 	}
+	c := newCluster(in)
 	if err := c.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -44,31 +47,22 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-func newCluster(o Options) (*Cluster, error) {
-	conf, err := newConfig(o)
-	if err != nil {
-		return nil, err
-	}
+func newCluster(in *installation) *Cluster {
+	conf := &config{installation: in}
 	c := &Cluster{config: conf, clients: &clients{config: conf}}
-	for i := range o.Nodes {
-		m, err := newMachine(conf, i)
-		if err != nil {
-			return nil, err
-		}
-		c.machines = append(c.machines, m)
+	for i := range in.o.Nodes {
+		c.machines = append(c.machines, &machine{config: conf, index: i, host: fmt.Sprint(in.network, i+2)})
 	}
 	c.headraceDaemons = &headraceDaemons{config: conf, machines: c.machines}
-	c.resourceManager = &resourceManager{config: conf, machines: c.machines, http: &http.Client{Timeout: 10 * time.Second}}
-	if o.Machines {
-		if err := c.giveNamespaces(filepath.Join(c.Dir, "machine")); err != nil {
-			return nil, err
-		}
+	c.resourceManager = &resourceManager{config: conf, machines: c.machines, http: &http.Client{Timeout: 10 * time.Second, Transport: in.Transport()}}
+	if in.o.HDFS != nil {
+		c.HDFS = &HDFS{config: conf, machines: c.machines, http: c.resourceManager.http}
 	}
-	return c, nil
+	return c
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if err := c.writeAll(c.machines); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return err
 	}
 	if err := c.launchRM(); err != nil {
@@ -79,10 +73,38 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.HDFS != nil {
+		if err := c.HDFS.start(ctx); err != nil {
+			return err
+		}
+	}
 	if c.o.Mode == Headrace && !c.o.NoDaemons {
 		if err := c.startDaemons(ctx); err != nil {
 			return err
 		}
 	}
 	return c.awaitNodes(ctx, len(c.machines))
+}
+
+// prepare makes everything that daemons need: networks, machines, configuration.
+func (c *Cluster) prepare(ctx context.Context) error {
+	if err := c.choose(); err != nil {
+		return err
+	}
+	if c.o.Machines {
+		if err := os.Mkdir(c.homeDir(), 0o755); err != nil {
+			return err
+		}
+	}
+	if c.HDFS != nil {
+		if err := c.HDFS.prepare(); err != nil {
+			return err
+		}
+	}
+	for _, m := range c.machines {
+		if err := m.prepare(ctx); err != nil {
+			return err
+		}
+	}
+	return c.writeAll(c.machines)
 }

@@ -38,34 +38,43 @@ func (p properties) write(path string) error {
 // daemons that there is one of.
 type config struct {
 	*installation
-	ports   properties // of the ResourceManager
-	manager string     // its address
+	ports    properties // of the ResourceManager
+	nameNode properties // its ports; nil without the option HDFS
+	manager  string     // its address
 }
 
-// newConfig chooses addresses, and makes the token of the manager.
-func newConfig(o Options) (*config, error) {
-	in, err := newInstallation(o)
-	if err != nil {
-		return nil, err
+// choose chooses addresses, and makes the token of the manager.
+func (c *config) choose() (err error) {
+	if c.o.HDFS != nil {
+		if c.head, err = newHead(); err != nil {
+			return err
+		}
 	}
-	c := &config{installation: in}
-	if c.ports, err = freePorts(c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
-		"resource-tracker.address", "admin.address", "webapp.address"); err != nil || o.Mode != Headrace {
-		return c, err
+	if c.ports, err = c.head.freePorts(c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
+		"resource-tracker.address", "admin.address", "webapp.address"); err != nil {
+		return err
 	}
-	port, err := freePorts(c.rmHost(), "", "manager")
+	if c.o.HDFS != nil {
+		if c.nameNode, err = c.head.freePorts(c.rmHost(), "dfs.namenode.", "rpc-address", "http-address"); err != nil {
+			return err
+		}
+	}
+	if c.o.Mode != Headrace {
+		return nil
+	}
+	port, err := c.head.freePorts(c.rmHost(), "", "manager")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.manager = port["manager"]
 	token := make([]byte, 24)
 	rand.Read(token)
 	for _, file := range []string{c.tokenFile(), c.yarnTokenFile()} {
 		if err := os.WriteFile(file, []byte(hex.EncodeToString(token)+"\n"), 0o600); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c, c.giveToUser(c.yarnTokenFile())
+	return c.giveToUser(c.yarnTokenFile())
 }
 
 func (c *config) managerURL() string { return "http://" + c.manager }
@@ -84,6 +93,11 @@ func (c *config) writeAll(all machines) error {
 		if err := c.writeDir(m.path("conf"), m.site()); err != nil {
 			return err
 		}
+		if c.o.HDFS != nil {
+			if err := m.writeHDFS(); err != nil {
+				return err
+			}
+		}
 	}
 	return c.capacity().write(filepath.Join(c.confDir(), "capacity-scheduler.xml"))
 }
@@ -93,7 +107,7 @@ func (c *config) writeDir(dir string, site properties) error {
 		return err
 	}
 	core := properties{
-		"fs.defaultFS":   "file:///",
+		"fs.defaultFS":   c.filesystem(),
 		"hadoop.tmp.dir": filepath.Join(c.Dir, "tmp"),
 		// A daemon that was started again is soon found.
 		"ipc.client.connect.retry.interval": "200",
@@ -101,7 +115,12 @@ func (c *config) writeDir(dir string, site properties) error {
 		// Whoever asks over HTTP is who they say: KillApp needs a user.
 		"hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",
 	}
-	for name, p := range map[string]properties{"yarn-site.xml": site, "core-site.xml": core, "mapred-site.xml": c.mapred()} {
+	files := map[string]properties{"yarn-site.xml": site, "core-site.xml": core, "mapred-site.xml": c.mapred()}
+	if c.o.HDFS != nil {
+		maps.Copy(core, c.topology())
+		files["hdfs-site.xml"] = c.hdfsSite()
+	}
+	for name, p := range files {
 		if err := p.write(filepath.Join(dir, name)); err != nil {
 			return err
 		}
@@ -200,7 +219,7 @@ func (m *machine) site() properties {
 	own := properties{
 		"yarn.nodemanager.hostname":                      m.host,
 		"yarn.nodemanager.bind-host":                     m.host,
-		"yarn.nodemanager.local-dirs":                    m.at("local"),
+		"yarn.nodemanager.local-dirs":                    m.localDir(),
 		"yarn.nodemanager.log-dirs":                      m.at("logs"),
 		"yarn.nodemanager.resource.memory-mb":            strconv.Itoa(m.o.Memory),
 		"yarn.nodemanager.resource.cpu-vcores":           strconv.Itoa(m.o.VCores),
@@ -235,8 +254,10 @@ func (c *config) capacity() properties {
 	const scheduler, root = "yarn.scheduler.capacity.", "yarn.scheduler.capacity.root."
 	p := properties{
 		scheduler + "maximum-am-resource-percent": "1.0",
-		scheduler + "node-locality-delay":         "0",
 		scheduler + "resource-calculator":         "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator",
+	}
+	if c.o.HDFS == nil { // else it is worth waiting for a place beside the data
+		p[scheduler+"node-locality-delay"] = "0"
 	}
 	var names []string
 	for _, q := range c.o.Queues {
@@ -253,14 +274,14 @@ func (c *config) capacity() properties {
 // mapred is mapred-site.xml, with small JVMs.
 func (c *config) mapred() properties {
 	jvm := func(heap int) string {
-		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(smallJVM, " "))
+		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(c.jvmFlags(), " "))
 	}
 	return properties{
 		"mapreduce.framework.name":                      "yarn",
 		"mapreduce.shuffle.port":                        "0",
 		"mapreduce.application.classpath":               filepath.Join(c.o.Jars.Lib, "*"),
 		"mapreduce.jobhistory.address":                  "",
-		"yarn.app.mapreduce.am.staging-dir":             filepath.Join(c.Dir, "staging"),
+		"yarn.app.mapreduce.am.staging-dir":             c.staging(),
 		"yarn.app.mapreduce.am.resource.mb":             "512",
 		"yarn.app.mapreduce.am.command-opts":            jvm(256),
 		"mapreduce.map.memory.mb":                       "512",

@@ -249,7 +249,7 @@ func tooMuchMemory(t *testing.T, j *jobs) {
 // Who has another token is told nothing and changes nothing.
 func stranger(t *testing.T, c *Cluster) {
 	for _, token := range []string{"", "wrong"} {
-		client := &http.Client{Timeout: 10 * time.Second, Transport: withToken(token)}
+		client := &http.Client{Timeout: 10 * time.Second, Transport: withToken{token, c.Transport()}}
 		manager := wireconnect.NewManagerServiceClient(client, c.managerURL())
 		_, err := manager.Preempt(t.Context(), &wire.PreemptRequest{Victims: []*wire.Victim{{Container: "container_1_1_01_000001"}}})
 		if e := new(connect.Error); !errors.As(err, &e) || e.Code() != connect.CodeUnauthenticated {

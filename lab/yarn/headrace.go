@@ -67,7 +67,7 @@ func (h *headraceDaemons) StartManager(ctx context.Context) (err error) {
 		args = append(args, "--policy", h.o.Policy)
 	}
 	cmd := h.command(h.o.Binary, append(args, h.o.ManagerFlags...))
-	if h.process, err = startProcess("headrace manager", h.logFile("headrace-manager"), cmd); err != nil {
+	if h.process, err = h.startOnHead("headrace manager", h.logFile("headrace-manager"), cmd); err != nil {
 		return err
 	}
 	return await(ctx, "wait for the manager", startTime, func(ctx context.Context) (bool, error) {
@@ -112,17 +112,18 @@ func (h *headraceDaemons) awaitJoined(ctx context.Context, all ...*machine) erro
 // Manager returns a client of the manager, with the cluster's token.
 func (h *headraceDaemons) Manager() wireconnect.ManagerServiceClient {
 	token, _ := os.ReadFile(h.tokenFile())
-	client := &http.Client{Timeout: 40 * time.Second, Transport: withToken(string(token))}
+	client := &http.Client{Timeout: 40 * time.Second, Transport: withToken{string(token), h.Transport()}}
 	return wireconnect.NewManagerServiceClient(client, h.managerURL())
 }
 
-// withToken is a transport that presents a token. It keeps no connections, so that
-// there is nothing to close.
-type withToken string
+// withToken is a transport that presents a token.
+type withToken struct {
+	token string
+	http.RoundTripper
+}
 
 func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(t)))
-	r.Close = true
-	return http.DefaultTransport.RoundTrip(r)
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(t.token))
+	return t.RoundTripper.RoundTrip(r)
 }

@@ -26,8 +26,9 @@ type installation struct {
 	Dir string
 
 	o        Options
-	lock     *os.File // nil when the directory is kept
-	network  string   // the first three bytes of its addresses
+	lock     *os.File   // nil when the directory is kept
+	network  string     // the first three bytes of its addresses
+	head     *namespace // of what there is one of; nil: this process's
 	javaHome string
 	user     *syscall.Credential // of the option User; nil: that of this process
 }
@@ -53,6 +54,9 @@ func newInstallation(o Options) (*installation, error) {
 	}
 	s := &installation{Dir: dir, o: o, user: user, javaHome: filepath.Dir(filepath.Dir(java)),
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
+	if o.HDFS != nil {
+		s.network = testNetwork
+	}
 	if !o.Keep {
 		if s.lock, err = lockDir(dir, os.O_CREATE); err != nil {
 			return nil, err
@@ -72,20 +76,24 @@ func newInstallation(o Options) (*installation, error) {
 
 // freePorts finds a port for each of the properties. They are free when it returns,
 // nobody else uses the address, and the kernel gives them to nobody.
-func freePorts(host, prefix string, names ...string) (properties, error) {
+func (n *namespace) freePorts(host, prefix string, names ...string) (properties, error) {
 	p := properties{}
-	for _, name := range names {
-		l, err := freeport.Listen(host)
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+	err := n.do(func() error {
+		for _, name := range names {
+			l, err := freeport.Listen(host)
+			if err != nil {
+				return fmt.Errorf("find a free port: %w", err)
+			}
+			defer l.Close()
+			p[prefix+name] = l.Addr().String()
 		}
-		defer l.Close()
-		p[prefix+name] = l.Addr().String()
-	}
-	return p, nil
+		return nil
+	})
+	return p, err
 }
 
 func (s *installation) rmHost() string  { return s.network + "1" }
+func (s *installation) homeDir() string { return filepath.Join(s.Dir, "machine") } // where each machine sees its own directory
 func (s *installation) confDir() string { return filepath.Join(s.Dir, "conf") }
 
 func (s *installation) logFile(name string) string {
@@ -117,24 +125,44 @@ var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-Use
 	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
+// jvmFlags are those of every JVM of the cluster. Where there is HDFS, they have Hadoop's
+// native library, as installations do.
+func (s *installation) jvmFlags() []string {
+	if s.o.HDFS == nil || s.o.Jars.Native == "" {
+		return smallJVM
+	}
+	return append(slices.Clone(smallJVM), "-Djava.library.path="+s.o.Jars.Native)
+}
+
 // java returns a command that runs a class with the given class path, as YARN's user.
 func (s *installation) java(heap int, class string, path []string, args ...string) *exec.Cmd {
-	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, smallJVM, []string{"-Dhadoop.log.dir=" + s.Dir,
+	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, s.jvmFlags(), []string{"-Dhadoop.log.dir=" + s.Dir,
 		"-Djava.io.tmpdir=" + filepath.Join(s.Dir, "tmp"), "-cp", strings.Join(path, ":"), class}, args)
 	cmd := s.command(s.o.Jars.Java, all)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
 	return cmd
 }
 
-// daemon returns a command that runs one of Hadoop's daemons, with the plug-ins if they
-// are asked for.
+// daemonHeap is that of each of Hadoop's daemons, in MB.
+const daemonHeap = 192
+
+// daemon returns a command that runs one of YARN's daemons, with the plug-ins if they are
+// asked for.
 func (s *installation) daemon(class, conf string) *exec.Cmd {
-	const heap = 192 // MB
 	path := []string{conf}
 	if s.o.Mode == Headrace {
 		path = append(path, s.o.Jars.Plugin)
 	}
-	return s.java(heap, class, append(path, filepath.Join(s.o.Jars.Lib, "*")))
+	return s.java(daemonHeap, class, append(path, filepath.Join(s.o.Jars.Lib, "*")))
+}
+
+// startOnHead starts a process of which there is one in the cluster, or a client.
+func (s *installation) startOnHead(name, logFile string, cmd *exec.Cmd) (p *process, err error) {
+	err = s.head.do(func() error {
+		p, err = startProcess(name, logFile, cmd)
+		return err
+	})
+	return p, err
 }
 
 // command returns one of a process of the cluster.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 )
 
 // HadoopEnv names the variable with the directory that holds Hadoop's jars, as
@@ -21,6 +22,10 @@ type Jars struct {
 	// needs, Examples those of MapReduce, Services the framework of YARN services. All
 	// absolute.
 	Lib, Shell, Examples, Services string
+	// HDFS has those of NameNode and DataNode beyond Lib.
+	HDFS string
+	// Native has Hadoop's native library; empty: there is none for this kind of processor.
+	Native string
 	// Cluster is the jar with our own application master.
 	Cluster string
 	// Plugin is the jar of Headrace for YARN; it need not be there.
@@ -43,6 +48,7 @@ func Find() (*Jars, error) {
 		Shell:    filepath.Join(hadoop, "distributedshell"),
 		Examples: filepath.Join(hadoop, "examples"),
 		Services: filepath.Join(hadoop, "services"),
+		HDFS:     filepath.Join(hadoop, "hdfs"),
 		Cluster:  filepath.Join(modules, "cluster", "target", "headrace-cluster.jar"),
 		Plugin:   filepath.Join(modules, "yarn", "target", "headrace-yarn.jar"),
 	}
@@ -50,6 +56,12 @@ func Find() (*Jars, error) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("the jars of YARN are not there (%s): run make java", path)
 		}
+	}
+	// As Java calls them, which has named the directories.
+	arch := map[string]string{"arm64": "aarch64"}
+	native := filepath.Join(hadoop, "nativelib", "Linux-"+orDefault(arch[runtime.GOARCH], runtime.GOARCH))
+	if _, err := os.Stat(filepath.Join(native, "libhadoop.so")); err == nil {
+		j.Native = native
 	}
 	return j, nil
 }

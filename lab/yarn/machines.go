@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace/internal/crash"
+	"headrace/lab/slowdisk"
 	"headrace/wire"
 	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
@@ -22,24 +23,64 @@ type machine struct {
 	*config
 	index int
 	host  string
-	ports properties
-	ns    *namespace // nil without the option Machines
+	ports properties // of the NodeManager
+	// dataPorts are those of the DataNode.
+	dataPorts properties
+	ns        *namespace     // nil without the option Machines
+	disk      *slowdisk.Disk // nil without the option Disk
+	group     string         // its memory cgroup; empty without the option MachineMemory
 
-	nm    *process
-	agent *process // headrace node
-	flags []string // of its command line, as StartDaemons was given them
-	dies  string   // the crash point at which it dies, for tests
+	nm       *process
+	dataNode *process
+	agent    *process // headrace node
+	flags    []string // of its command line, as StartDaemons was given them
+	dies     string   // the crash point at which it dies, for tests
 }
 
-func newMachine(c *config, index int) (*machine, error) {
-	m := &machine{config: c, index: index, host: fmt.Sprint(c.network, index+2)}
-	if err := errors.Join(os.Mkdir(m.path(""), 0o755), c.giveToUser(m.path(""))); err != nil {
-		return nil, err
+// prepare makes the machine, on which nothing runs yet.
+func (m *machine) prepare(ctx context.Context) error {
+	err := m.mkdir("")
+	if err == nil && m.o.Machines {
+		err = m.separate(ctx)
 	}
-	var err error
-	m.ports, err = freePorts(m.host, "yarn.nodemanager.", "address", "localizer.address",
+	if err != nil {
+		return err
+	}
+	m.ports, err = m.ns.freePorts(m.host, "yarn.nodemanager.", "address", "localizer.address",
 		"webapp.address", "collector-service.address")
-	return m, err
+	if err == nil && m.o.HDFS != nil {
+		m.dataPorts, err = m.ns.freePorts(m.host, "dfs.datanode.", "address", "http.address", "ipc.address")
+	}
+	return err
+}
+
+// mkdir makes a directory of the machine, which YARN's user may write.
+func (m *machine) mkdir(name string) error {
+	return errors.Join(os.Mkdir(m.path(name), 0o755), m.giveToUser(m.path(name)))
+}
+
+// separate gives the machine what it is to have for itself: namespaces, memory, a disk.
+func (m *machine) separate(ctx context.Context) (err error) {
+	m.ns = &namespace{}
+	if m.head != nil {
+		if m.ns, err = m.head.newMachine(m.index, m.host); err != nil {
+			return err
+		}
+	}
+	binds := []bind{{m.path(""), m.homeDir()}}
+	if m.o.HDFS != nil && m.o.HDFS.ShortCircuit {
+		if err := m.mkdir(socketName); err != nil {
+			return err
+		}
+		binds = append(binds, bind{m.path(socketName), socketDir(m.Dir)})
+	}
+	if err := m.ns.mount(binds...); err != nil {
+		return err
+	}
+	if err := m.limitMemory(); err != nil {
+		return err
+	}
+	return m.addDisk(ctx)
 }
 
 // stateName is the state directory of a node daemon among its machine's.
@@ -50,7 +91,7 @@ func (m *machine) at(name string) string {
 	if m.ns == nil {
 		return m.path(name)
 	}
-	return filepath.Join(m.ns.home, name)
+	return filepath.Join(m.homeDir(), name)
 }
 
 func (m *machine) path(name string) string {
@@ -62,11 +103,23 @@ func (m *machine) socket() string   { return wire.SocketPath(m.stateDir()) }
 
 // run starts a daemon there.
 func (m *machine) run(name, log string, cmd *exec.Cmd) (p *process, err error) {
-	err = m.ns.do(func() error {
+	err = m.do(cmd, func() error {
 		p, err = startProcess(name, m.logFile(log), cmd)
 		return err
 	})
 	return p, err
+}
+
+// do calls start on the machine, which starts cmd there, within its memory.
+func (m *machine) do(cmd *exec.Cmd, start func() error) error {
+	return m.ns.do(func() error {
+		leave, err := enterMemory(m.group, cmd)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		return start()
+	})
 }
 
 func (m *machine) launchNM() (err error) {
@@ -99,6 +152,14 @@ func (all machines) Nodes() int { return len(all) }
 // Host returns the name under which YARN and Headrace know NodeManager i.
 func (all machines) Host(i int) string { return all[i].host }
 
+// On calls f on machine i: what it opens by absolute paths are files of that machine, and
+// what it connects to is what the machine would. What it has opened works everywhere.
+// Processes that it starts are on the machine but not within its memory.
+func (all machines) On(i int, f func() error) error { return all[i].ns.do(f) }
+
+// Start starts a command on machine i, within its memory.
+func (all machines) Start(i int, cmd *exec.Cmd) error { return all[i].do(cmd, cmd.Start) }
+
 // KillNM ends NodeManager i with SIGKILL; its containers run on.
 func (all machines) KillNM(i int) error { return kill(&all[i].nm) }
 
@@ -120,10 +181,17 @@ func (all machines) StartNM(ctx context.Context, i int) error {
 // KillNode ends the node daemon beside NodeManager i with SIGKILL.
 func (all machines) KillNode(i int) error { return kill(&all[i].agent) }
 
-// nodeManagers and agents are the daemons of all, nil where one was killed.
+// nodeManagers, dataNodes and agents are the daemons of all, nil where one was killed.
 func (all machines) nodeManagers() (list []*process) {
 	for _, m := range all {
 		list = append(list, m.nm)
+	}
+	return list
+}
+
+func (all machines) dataNodes() (list []*process) {
+	for _, m := range all {
+		list = append(list, m.dataNode)
 	}
 	return list
 }
@@ -140,29 +208,18 @@ func (all machines) running() int {
 	return len(slices.DeleteFunc(all.nodeManagers(), func(p *process) bool { return p == nil || p.gone() }))
 }
 
-// giveNamespaces gives each of them one.
-func (all machines) giveNamespaces(home string) error {
-	if err := os.Mkdir(home, 0o755); err != nil {
-		return err
-	}
-	for _, m := range all {
-		var err error
-		if m.ns, err = newNamespace(m.path(""), home); err != nil {
-			return errors.Join(err, all.close())
-		}
-	}
-	return nil
-}
-
-// mounts returns those in dir in namespaces of machines, but for what each has at home.
+// mounts returns those in dir in namespaces of machines, but for what each has there from
+// the start.
 func (all machines) mounts(dir string) (list []string, err error) {
 	for _, m := range all {
 		mounts, e := m.ns.mounts(dir)
+		mounts = slices.DeleteFunc(mounts, func(p string) bool { return m.disk != nil && p == m.disk.Dir() })
 		list, err = append(list, mounts...), errors.Join(err, e)
 	}
 	return list, err
 }
 
+// close ends what the machines are made of. Nothing runs on them any more.
 func (all machines) close() (err error) {
 	for _, m := range all {
 		err = errors.Join(err, m.ns.close())

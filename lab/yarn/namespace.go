@@ -11,54 +11,70 @@ import (
 	"headrace/internal/linux"
 )
 
-// A namespace is the mount namespace that the daemons of a machine have for themselves
-// in a cluster with the option Machines. The nil namespace is that of this process.
+// A namespace is where the daemons of a machine are, for themselves: a mount namespace in
+// a cluster with the option Machines, a network namespace in one with the option HDFS. The
+// nil namespace is that of this process.
 type namespace struct {
-	ns *os.File
+	mnt *os.File // nil: that of this process
+	net *os.File // nil: that of this process
 	// home is what is different on each machine, at the same path.
 	home string
 }
 
-// newNamespace makes one that has a directory of its own at home. What is mounted
-// elsewhere later, is mounted there too; what is mounted there is nowhere else, and
-// gone when its processes are and it was closed.
-func newNamespace(own, home string) (*namespace, error) {
-	n := &namespace{home: home}
-	err := onOwnThread(func() (err error) {
+// A bind is a directory that a machine has at another place too.
+type bind struct{ own, at string }
+
+// mount gives the namespace mounts of its own, with what it alone has, home first. What
+// is mounted elsewhere later, is mounted there too; what is mounted there is nowhere else,
+// and gone when its processes are and it was closed.
+func (n *namespace) mount(binds ...bind) error {
+	n.home = binds[0].at
+	return onOwnThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("make a mount namespace, which takes root: %w", err)
 		}
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("keep mounts of a machine apart: %w", err)
 		}
-		if err := unix.Mount(own, home, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("mount %s at %s: %w", own, home, err)
+		for _, b := range binds {
+			if err := unix.Mount(b.own, b.at, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("mount %s at %s: %w", b.own, b.at, err)
+			}
 		}
-		n.ns, err = os.Open("/proc/thread-self/ns/mnt")
+		n.mnt, err = os.Open("/proc/thread-self/ns/mnt")
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n, nil
 }
 
 // do calls f in the namespace: that is where the files are that it opens by absolute
-// paths, and the processes that it starts.
+// paths, the sockets that it makes, and the processes that it starts.
 func (n *namespace) do(f func() error) error {
 	if n == nil {
 		return f()
 	}
 	return onOwnThread(func() error {
-		// A thread that shares its root with others cannot leave them.
-		if err := unix.Unshare(unix.CLONE_FS); err != nil {
-			return fmt.Errorf("enter the namespace of a machine: %w", err)
-		}
-		if err := unix.Setns(int(n.ns.Fd()), unix.CLONE_NEWNS); err != nil {
+		if err := n.enter(); err != nil {
 			return fmt.Errorf("enter the namespace of a machine: %w", err)
 		}
 		return f()
 	})
+}
+
+// enter takes the thread there for good.
+func (n *namespace) enter() error {
+	if n.net != nil {
+		if err := unix.Setns(int(n.net.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+	}
+	if n.mnt == nil {
+		return nil
+	}
+	// A thread that shares its root with others cannot leave them.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	return unix.Setns(int(n.mnt.Fd()), unix.CLONE_NEWNS)
 }
 
 // mounts returns those in dir there, but not that of home.
@@ -74,11 +90,16 @@ func (n *namespace) mounts(dir string) ([]string, error) {
 	return slices.DeleteFunc(points, func(p string) bool { return p == n.home }), err
 }
 
-func (n *namespace) close() error {
+func (n *namespace) close() (err error) {
 	if n == nil {
 		return nil
 	}
-	return n.ns.Close()
+	for _, f := range []*os.File{n.mnt, n.net} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return nil
 }
 
 // onOwnThread calls f on a thread that ends with it, so that what f does to the thread

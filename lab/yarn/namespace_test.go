@@ -17,7 +17,8 @@ import (
 // testMachine skips the test where there can be none.
 func testMachine(t *testing.T, own, home string) *namespace {
 	t.Helper()
-	m, err := newNamespace(own, home)
+	m := &namespace{}
+	err := m.mount(bind{own, home})
 	if errors.Is(err, unix.EPERM) {
 		t.Skip(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"headrace/lab/slowdisk"
 )
 
 // Mode says what happens when room is needed that others have.
@@ -49,6 +51,23 @@ type Options struct {
 	// their directories are at the same paths everywhere, each has its own, and none
 	// sees those of another. Everything else is common. It takes root.
 	Machines bool
+	// MachineMemory bounds what everything on a machine has in memory together, page cache
+	// included: a cgroup for the daemons, containers and commands of each. It takes
+	// Machines. In bytes; 0: no bound.
+	MachineMemory int64
+	// Disk puts a modelled disk (package slowdisk) into each machine, which holds what HDFS
+	// stores there. It takes Machines. Nil: a directory.
+	Disk *slowdisk.Model
+	// LocalOnDisk has the disk hold the local directories of NodeManagers too, with what
+	// tasks spill and shuffle.
+	LocalOnDisk bool
+	// LabProgram serves the disks; needed for Disk.
+	LabProgram string
+	// HDFS adds one, which becomes the default file system: a NameNode beside the
+	// ResourceManager and a DataNode on each machine, which has a network of its own, too,
+	// so that hosts differ as they do elsewhere. It takes Machines. Nil: none.
+	HDFS *HDFSOptions
+
 	// Memory and VCores of one NodeManager, for YARN to give out; 0: 2048 MB, 8.
 	Memory, VCores int
 	// Heartbeat of the NodeManagers; 0: 200 ms.
@@ -119,10 +138,29 @@ func (o *Options) complete() error {
 	if o.Nodes < 1 || o.Nodes > 200 {
 		return fmt.Errorf("%d NodeManagers: want 1 to 200", o.Nodes)
 	}
+	if err := o.completeMachines(); err != nil {
+		return err
+	}
 	if o.Mode == Headrace {
 		return o.completeHeadrace()
 	}
 	return nil
+}
+
+func (o *Options) completeMachines() error {
+	switch {
+	case !o.Machines && (o.MachineMemory > 0 || o.Disk != nil || o.HDFS != nil):
+		return errors.New("memory, disks and HDFS of machines take the option Machines")
+	case o.LocalOnDisk && o.Disk == nil:
+		return errors.New("no disk is given for the local directories")
+	case o.Disk != nil && o.LabProgram == "":
+		return errors.New("no program is given for the disks")
+	case o.HDFS == nil:
+		return nil
+	}
+	h := *o.HDFS
+	o.HDFS = &h
+	return h.complete(o)
 }
 
 func (o *Options) completeHeadrace() error {

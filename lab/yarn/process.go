@@ -134,6 +134,13 @@ func kill(p **process) error {
 	return err
 }
 
+// stop is stop of one that is known as running no more.
+func stop(p **process) error {
+	err := (*p).stop()
+	*p = nil
+	return err
+}
+
 // died says which of the processes has ended that should run; nil: none.
 func died(all []*process) (err error) {
 	for _, p := range all {

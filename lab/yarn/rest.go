@@ -21,7 +21,7 @@ type resourceManager struct {
 
 func (rm *resourceManager) launchRM() (err error) {
 	const class = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
-	rm.process, err = startProcess("ResourceManager", rm.logFile("rm"), rm.daemon(class, rm.confDir()))
+	rm.process, err = rm.startOnHead("ResourceManager", rm.logFile("rm"), rm.daemon(class, rm.confDir()))
 	return err
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/linux/cgroup"
 	"headrace/lab/belong"
 )
 
@@ -49,7 +52,7 @@ func (c *Cluster) Abandon() error {
 	for _, p := range append(c.hadoop(), c.daemons()...) {
 		errs = append(errs, p.kill())
 	}
-	errs = append(errs, sweep(c.Dir), c.machines.close())
+	errs = append(errs, c.machines.closeDisks(), sweep(c.Dir), c.machines.close(), c.head.close())
 	c.http.CloseIdleConnections()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -71,7 +74,11 @@ func (c *Cluster) stopped() bool {
 func (c *Cluster) hadoop() []*process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Concat(c.clients.all, c.nodeManagers(), []*process{c.resourceManager.process})
+	all := slices.Concat(c.clients.all, c.nodeManagers(), []*process{c.resourceManager.process}, c.dataNodes())
+	if c.HDFS != nil {
+		all = append(all, c.HDFS.process)
+	}
+	return all
 }
 
 // settle kills the applications and returns when no container is left. Without the
@@ -125,6 +132,11 @@ func (c *Cluster) leftovers() ([]string, error) {
 			known[p.cmd.Process.Pid] = true
 		}
 	}
+	for _, m := range c.machines {
+		if m.disk != nil {
+			known[m.disk.PID()] = true
+		}
+	}
 	left, err := linux.ProcFS("").MountedIn("self", c.Dir)
 	mounts, e := c.mounts(c.Dir)
 	left, err = append(left, mounts...), errors.Join(err, e)
@@ -136,7 +148,7 @@ func (c *Cluster) leftovers() ([]string, error) {
 	return left, err
 }
 
-// sweep ends every process of the cluster in dir and undoes every mount.
+// sweep ends every process of the cluster in dir and undoes every mount and cgroup.
 func sweep(dir string) error {
 	if err := belong.End(dir); err != nil {
 		return err
@@ -146,6 +158,10 @@ func sweep(dir string) error {
 		if e := unix.Unmount(m, 0); e != nil {
 			err = errors.Join(err, fmt.Errorf("unmount %s: %w", m, e))
 		}
+	}
+	err = errors.Join(err, cgroup.RemoveNamed(filepath.Base(dir)+"-"))
+	if e := os.Remove(socketDir(dir)); !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e)
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func (c *clients) start(name string, cmd *exec.Cmd) (*Run, error) {
 	}
 	defer out.Close()
 	cmd.Stdout = out
-	if r.client, err = startProcess("client of "+name, c.logFile(base), cmd); err != nil {
+	if r.client, err = c.startOnHead("client of "+name, c.logFile(base), cmd); err != nil {
 		return nil, err
 	}
 	c.all = append(c.all, r.client)

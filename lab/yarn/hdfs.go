@@ -1,0 +1,322 @@
+package yarn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"headrace/hdfs"
+)
+
+// HDFSOptions describes the HDFS of a cluster. The zero value is Hadoop's default: three
+// replicas, blocks of 128 MB, and readers that get them from DataNodes by a socket.
+type HDFSOptions struct {
+	// Replication of files, unless who makes one says otherwise; 0: 3.
+	Replication int
+	// BlockSize of files, unless who makes one says otherwise; 0: 128 MB.
+	BlockSize int64
+	// ShortCircuit lets readers on a DataNode's machine get its open files and read
+	// them themselves.
+	ShortCircuit bool
+	// Racks that the machines are spread over, one after the other; 0: 1.
+	Racks int
+	// Properties are added to hdfs-site.xml, or replace those there.
+	Properties map[string]string
+}
+
+func (h *HDFSOptions) complete(o *Options) error {
+	h.Replication = orDefault(h.Replication, 3)
+	h.BlockSize = orDefault(h.BlockSize, 128<<20)
+	h.Racks = orDefault(h.Racks, 1)
+	if h.ShortCircuit && o.Jars.Native == "" {
+		return errors.New("short-circuit reads take Hadoop's native library, which is not there for this kind of processor")
+	}
+	return nil
+}
+
+// HDFS is that of a cluster with the option.
+type HDFS struct {
+	*config
+	machines machines
+	http     *http.Client
+	process  *process // the NameNode
+}
+
+// socketName is a machine's directory for the socket by which DataNodes give away open
+// files.
+const socketName = "socket"
+
+// socketDir returns where each machine of the cluster in dir sees that directory: Hadoop
+// wants nobody else to be able to write to any of those above it, so /tmp is none of them.
+func socketDir(dir string) string { return filepath.Join("/run", filepath.Base(dir)) }
+
+// prepare makes what must be there before the machines are made.
+func (h *HDFS) prepare() error {
+	if !h.o.HDFS.ShortCircuit {
+		return nil
+	}
+	return os.Mkdir(socketDir(h.Dir), 0o755)
+}
+
+// filesystem is the default one of the cluster.
+func (c *config) filesystem() string {
+	if c.o.HDFS == nil {
+		return "file:///"
+	}
+	return "hdfs://" + c.nameNode["dfs.namenode.rpc-address"]
+}
+
+// staging is where MapReduce puts what jobs need, in the default file system.
+func (c *config) staging() string {
+	if c.o.HDFS == nil {
+		return filepath.Join(c.Dir, "staging")
+	}
+	return "/staging"
+}
+
+// topology tells who is in which rack, for core-site.xml.
+func (c *config) topology() properties {
+	return properties{
+		"net.topology.node.switch.mapping.impl": "org.apache.hadoop.net.TableMapping",
+		"net.topology.table.file.name":          c.rackTable(),
+	}
+}
+
+func (c *config) rackTable() string { return filepath.Join(c.Dir, "racks") }
+
+// hdfsSite is hdfs-site.xml without what is different for each DataNode.
+func (c *config) hdfsSite() properties {
+	o := c.o.HDFS
+	p := properties{
+		"dfs.namenode.name.dir":                 "file://" + filepath.Join(c.Dir, "name"),
+		"dfs.namenode.safemode.extension":       "0",
+		"dfs.namenode.fs-limits.min-block-size": "4096",
+		"dfs.replication":                       strconv.Itoa(o.Replication),
+		"dfs.blocksize":                         strconv.FormatInt(o.BlockSize, 10),
+		"dfs.client.read.shortcircuit":          strconv.FormatBool(o.ShortCircuit),
+		// Nobody can look up the names of the addresses.
+		"dfs.namenode.datanode.registration.ip-hostname-check": "false",
+		// What has died is soon known to be dead, after 14 s, and made up for.
+		"dfs.heartbeat.interval":                   "1",
+		"dfs.namenode.heartbeat.recheck-interval":  "2000",
+		"dfs.namenode.redundancy.interval.seconds": "1",
+		// It would read disks beside what is measured.
+		"dfs.datanode.scan.period.hours": "-1",
+	}
+	if o.ShortCircuit {
+		p["dfs.domain.socket.path"] = filepath.Join(socketDir(c.Dir), "datanode")
+	}
+	maps.Copy(p, c.nameNode)
+	maps.Copy(p, o.Properties)
+	return p
+}
+
+// writeHDFS adds to the machine's configuration what its DataNode needs.
+func (m *machine) writeHDFS() error {
+	p := m.hdfsSite()
+	maps.Copy(p, properties{"dfs.datanode.data.dir": "file://" + m.dataDir(), "dfs.datanode.hostname": m.host})
+	maps.Copy(p, m.dataPorts)
+	maps.Copy(p, m.o.HDFS.Properties)
+	return errors.Join(p.write(filepath.Join(m.path("conf"), "hdfs-site.xml")), makeWebApps(m.path("conf")))
+}
+
+// dataDir is where the machine's DataNode keeps blocks, as the machine sees it.
+func (m *machine) dataDir() string { return m.at(filepath.Join(diskName, "dfs")) }
+
+// makeWebApps makes directories for the pages of the daemons, which are not in the jar:
+// without directories nothing starts.
+func makeWebApps(conf string) error {
+	var errs []error
+	for _, name := range []string{"hdfs", "datanode", "static"} {
+		errs = append(errs, os.MkdirAll(filepath.Join(conf, "webapps", name), 0o755))
+	}
+	return errors.Join(errs...)
+}
+
+// daemonOfHDFS returns a command that runs one of its daemons.
+func (s *installation) daemonOfHDFS(class, conf string, args ...string) *exec.Cmd {
+	path := []string{conf, filepath.Join(s.o.Jars.HDFS, "*"), filepath.Join(s.o.Jars.Lib, "*")}
+	return s.java(daemonHeap, "org.apache.hadoop.hdfs.server."+class, path, args...)
+}
+
+// start makes the file system and returns when it can be used.
+func (h *HDFS) start(ctx context.Context) error {
+	var racks strings.Builder
+	for _, m := range h.machines {
+		fmt.Fprintf(&racks, "%s /rack%d\n", m.host, m.index%h.o.HDFS.Racks)
+	}
+	err := errors.Join(os.WriteFile(h.rackTable(), []byte(racks.String()), 0o644), makeWebApps(h.confDir()))
+	if err != nil {
+		return err
+	}
+	if err := h.format(ctx); err != nil {
+		return err
+	}
+	if err := h.launchNameNode(); err != nil {
+		return err
+	}
+	for _, m := range h.machines {
+		if err := m.launchDataNode(); err != nil {
+			return err
+		}
+	}
+	return h.await(ctx)
+}
+
+func (h *HDFS) format(ctx context.Context) error {
+	format, err := h.startOnHead("format of HDFS", h.logFile("format"), h.daemonOfHDFS("namenode.NameNode", h.confDir(), "-format", "-nonInteractive"))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-format.ended:
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), format.kill())
+	}
+	if format.err != nil {
+		return format.problem()
+	}
+	return nil
+}
+
+func (h *HDFS) launchNameNode() (err error) {
+	h.process, err = h.startOnHead("NameNode", h.logFile("namenode"), h.daemonOfHDFS("namenode.NameNode", h.confDir()))
+	return err
+}
+
+func (m *machine) launchDataNode() (err error) {
+	m.dataNode, err = m.run("DataNode", fmt.Sprint("datanode", m.index), m.daemonOfHDFS("datanode.DataNode", m.path("conf")))
+	return err
+}
+
+// await returns when the NameNode takes changes and all DataNodes that run have told it
+// what they have.
+func (h *HDFS) await(ctx context.Context) error {
+	return await(ctx, "wait for HDFS", startTime, func(ctx context.Context) (bool, error) {
+		all := append(h.machines.dataNodes(), h.process)
+		if err := died(all); err != nil {
+			return false, &fatal{err}
+		}
+		s, err := h.State(ctx)
+		if err != nil {
+			return false, err
+		}
+		want := 0
+		for _, m := range h.machines {
+			if m.dataNode != nil {
+				want++
+			}
+		}
+		if s.FSState != "Operational" || s.NumLiveDataNodes < want || s.NumStaleStorages > 0 {
+			return false, fmt.Errorf("%+v", s)
+		}
+		return true, nil
+	})
+}
+
+// State is what the NameNode counts.
+type State struct {
+	FSState               string // Operational, or safeMode
+	NumLiveDataNodes      int
+	NumDeadDataNodes      int
+	BlocksTotal           int64
+	UnderReplicatedBlocks int64
+	// NumStaleStorages have not told yet what they have since the NameNode started.
+	NumStaleStorages int
+}
+
+// State asks the NameNode.
+func (h *HDFS) State(ctx context.Context) (State, error) {
+	url := h.WebURL() + "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return State{}, err
+	}
+	resp, err := h.http.Do(req)
+	if err != nil {
+		return State{}, err
+	}
+	defer resp.Body.Close()
+	var answer struct{ Beans []State }
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Beans) == 0 {
+		return State{}, fmt.Errorf("ask the NameNode how it is: %s, %w", resp.Status, errors.Join(err))
+	}
+	return answer.Beans[0], nil
+}
+
+// URL returns that of the file system, for Hadoop's own clients.
+func (h *HDFS) URL() string { return h.filesystem() }
+
+// WebURL returns that of the NameNode by HTTP. It can be reached from the machines and
+// with Transport.
+func (h *HDFS) WebURL() string { return "http://" + h.nameNode["dfs.namenode.http-address"] }
+
+// User returns the superuser, who also runs the jobs.
+func (h *HDFS) User() string { return orDefault(h.o.User, userName()) }
+
+// Client returns a client of the file system in this process.
+func (h *HDFS) Client() (*hdfs.Client, error) {
+	return hdfs.New(hdfs.Options{NameNodes: []string{h.WebURL()}, User: h.User(), Client: &http.Client{Transport: h.Transport()}})
+}
+
+// Shell starts Hadoop's own client on machine i, as in "hdfs dfs -put FILE /x"; properties
+// are -Dname=value before the command.
+func (h *HDFS) Shell(ctx context.Context, i int, args ...string) error {
+	m := h.machines[i]
+	path := []string{h.confDir(), filepath.Join(h.o.Jars.Lib, "*")}
+	cmd := h.java(clientHeap, "org.apache.hadoop.fs.FsShell", path, args...)
+	p, err := m.run("client of HDFS", "hdfs-client", cmd)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), p.kill())
+	}
+	if p.err != nil {
+		return p.problem()
+	}
+	return nil
+}
+
+// KillNameNode ends it with SIGKILL; StopNameNode asks it to end.
+func (h *HDFS) KillNameNode() error { return kill(&h.process) }
+
+func (h *HDFS) StopNameNode() error { return stop(&h.process) }
+
+// StartNameNode starts it again and returns when HDFS is as usual.
+func (h *HDFS) StartNameNode(ctx context.Context) error {
+	if err := h.launchNameNode(); err != nil {
+		return err
+	}
+	return h.await(ctx)
+}
+
+// KillDataNode ends that of machine i with SIGKILL; StopDataNode asks it to end.
+func (h *HDFS) KillDataNode(i int) error { return kill(&h.machines[i].dataNode) }
+
+func (h *HDFS) StopDataNode(i int) error { return stop(&h.machines[i].dataNode) }
+
+// StartDataNode starts it again and returns when the NameNode knows of its blocks.
+func (h *HDFS) StartDataNode(ctx context.Context, i int) error {
+	before := logSize(h.logFile(fmt.Sprint("datanode", i)))
+	if err := h.machines[i].launchDataNode(); err != nil {
+		return err
+	}
+	return await(ctx, "wait for the DataNode", startTime, func(ctx context.Context) (bool, error) {
+		p := h.machines[i].dataNode
+		if p.gone() {
+			return false, &fatal{p.problem()}
+		}
+		return logHas(p.log, before, "Successfully sent block report"), nil
+	})
+}
