@@ -128,8 +128,10 @@ func (c *config) writeDir(dir string, site properties) error {
 	return os.WriteFile(filepath.Join(dir, "log4j.properties"), []byte(log4j), 0o644)
 }
 
+// log4j has DataNodes say who has read which block in what way.
 const log4j = `log4j.rootLogger=INFO,stderr
 log4j.logger.http.requests=OFF
+log4j.logger.org.apache.hadoop.hdfs.server.datanode.DataNode.clienttrace=DEBUG
 log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
@@ -256,7 +258,11 @@ func (c *config) capacity() properties {
 		scheduler + "maximum-am-resource-percent": "1.0",
 		scheduler + "resource-calculator":         "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator",
 	}
-	if c.o.HDFS == nil { // else it is worth waiting for a place beside the data
+	// A place beside the data is worth waiting for: by default some tasks would wait for no
+	// rack. More than one round of all nodes cannot be had.
+	if c.o.HDFS != nil {
+		p[scheduler+"rack-locality-additional-delay"] = "40"
+	} else {
 		p[scheduler+"node-locality-delay"] = "0"
 	}
 	var names []string
