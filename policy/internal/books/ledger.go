@@ -25,6 +25,8 @@ type Ledger struct {
 	next        []int32 // see Node.first
 	Waiting     []*Task // those that wait, in the order of the view
 	LeastMemory int64   // of all nodes
+	// MostNet and MostRead are the greatest bandwidths of any node and any store.
+	MostNet, MostRead float64
 
 	outs  []Out   // of Allot
 	fresh []*Task // of Allot
@@ -80,10 +82,14 @@ func (l *Ledger) loadNodes(views []headrace.NodeView) {
 		}
 		l.index()
 	}
-	l.LeastMemory = math.MaxInt64
+	l.LeastMemory, l.MostNet, l.MostRead = math.MaxInt64, 0, 0
 	for i := range l.Nodes {
-		l.Nodes[i].reset(l, &views[i])
-		l.LeastMemory = min(l.LeastMemory, views[i].Memory)
+		v := &views[i]
+		l.Nodes[i].reset(l, v)
+		l.LeastMemory, l.MostNet = min(l.LeastMemory, v.Memory), max(l.MostNet, v.Net)
+		for j := range v.Stores {
+			l.MostRead = max(l.MostRead, v.Stores[j].Read)
+		}
 	}
 }
 

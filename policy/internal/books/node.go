@@ -31,7 +31,8 @@ type Node struct {
 	Running, Suspended []*Task
 	Sorted             int
 	opened, linedUp    bool
-	Shares             bool // some of Running say how much of them is done
+	// Shares: some of those that may be preempted say how much of them is done.
+	Shares bool
 	// Kept is a task that nothing can be done for yet: what is free is kept for it.
 	Kept *Task
 }
@@ -77,6 +78,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		if !t.Held {
 			n.chain(i)
 			n.Lowest = min(n.Lowest, t.Priority)
+			n.Shares = n.Shares || ShareKnown(t)
 		}
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
@@ -91,9 +93,6 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		}
 	}
 }
-
-// Runs reports whether there is a task that may be preempted as far as its state goes.
-func (n *Node) Runs() bool { return n.first >= 0 }
 
 // chain adds task i to those that run on n and may be preempted as far as their
 // state goes.
@@ -127,7 +126,6 @@ func (n *Node) Open() {
 	for i := n.first; i >= 0; i = n.of.next[i] {
 		t := n.of.Enrol(int(i), n)
 		n.of.Meet(t)
-		n.Shares = n.Shares || t.KnowsShare
 		n.Running = append(n.Running, t)
 	}
 }
