@@ -321,12 +321,8 @@ func evicted(r *wire.EvictResponse, paths bool) string {
 		}
 		parts = append(parts, dropped)
 	}
-	switch r.Requests {
-	case 0:
-	case 1:
-		parts = append(parts, "1 request ended")
-	default:
-		parts = append(parts, fmt.Sprintf("%d requests ended", r.Requests))
+	if r.Requests > 0 {
+		parts = append(parts, requests(int64(r.Requests))+" ended")
 	}
 	if r.Released > 0 {
 		parts = append(parts, report.Bytes(r.Released)+" left to the kernel")

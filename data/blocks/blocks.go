@@ -86,9 +86,8 @@ func (b *Blocks) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	for id, w := range b.watched {
-		w.forget()
-		delete(b.watched, id)
+	for id := range b.watched {
+		b.unwatch(id)
 	}
 	for k, w := range b.wanted {
 		b.cool(k, w)
@@ -145,24 +144,21 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 // look finds replicas that were not found yet, and looks whether the others still are what
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {
-	left := findAtOnce
-	for k, w := range b.wanted {
-		if left == 0 {
-			break
+	// Each kind has a bound of its own, so that neither keeps the other waiting for ever.
+	eachDue(b.wanted, now, func(k want, w *warming) { b.begin(ctx, k, w, now) })
+	eachDue(b.watched, now, func(id headrace.BlockID, w *watched) { b.findWatched(ctx, id, w, now) })
+}
+
+// eachDue does something with those that are due, findAtOnce at most.
+func eachDue[K comparable, V interface{ due(time.Time) bool }](all map[K]V, now time.Time, do func(K, V)) {
+	rest := findAtOnce
+	for k, v := range all {
+		if rest == 0 {
+			return
 		}
-		if w.due(now) {
-			left--
-			b.begin(ctx, k, w, now)
-		}
-	}
-	left = findAtOnce // neither kind keeps the other waiting for ever
-	for id, w := range b.watched {
-		if left == 0 {
-			break
-		}
-		if w.due(now) {
-			left--
-			b.findWatched(ctx, id, w, now)
+		if v.due(now) {
+			rest--
+			do(k, v)
 		}
 	}
 }
