@@ -20,6 +20,12 @@ const (
 	// running. Most such sleeps are over by then. A parent inside vfork waits in that
 	// state for its child; if the child is stopped, it is continued for a moment.
 	vforkRetry = 200 * time.Millisecond
+	// vforkTurn is that moment. It doubles with each: on a busy machine the child may
+	// not come to run in the first.
+	vforkTurn = 10 * time.Millisecond
+	// restlessLooks is after how many looks that found new processes everything is
+	// stopped at once: the tree forks faster than it is looked at, level by level.
+	restlessLooks = 10
 	// runnerGrace is what our own runner of a stream's command gets in addition
 	// (package stream/consumer): stopped before it has let go of its connection to
 	// the daemon, the task could not be dumped. It needs milliseconds, unless the
@@ -57,6 +63,12 @@ type halt struct {
 	asked, sent map[int]time.Duration
 	// told are the processes that got a SIGCHLD ahead of those about their children.
 	told map[int]bool
+	// seen are the processes of all looks, and newcomers those that the last one added.
+	seen      map[int]bool
+	newcomers int
+	// turn is the next vforkTurn, and turns are until when children have theirs.
+	turn  time.Duration
+	turns map[int]time.Duration
 	// forced counts the processes whose grace was over before they had stopped.
 	forced int
 	// waiting: in the last look at the tree a process had its grace, or is to get it.
@@ -73,6 +85,7 @@ func newHalt(p *processes, grace time.Duration) *halt {
 	return &halt{
 		processes: p, init: p.init(), begin: linux.Clock(), grace: grace,
 		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, told: map[int]bool{},
+		seen: map[int]bool{}, turn: vforkTurn, turns: map[int]time.Duration{},
 	}
 }
 
@@ -97,17 +110,21 @@ func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 			}
 		} else {
 			clean = 0
-			if restless++; h.waiting {
+			switch {
+			case h.waiting:
 				restless = 0
+			case round > 0 && h.newcomers > 0:
+				restless++
 			}
 			now := linux.Clock()
 			switch {
 			case now >= deadline && !h.waiting:
 				return fmt.Errorf("%w within %v: %s", proc.ErrNotStopped, stopTimeout, h.busy)
 			case now >= vfork && len(h.asleep) > 0:
-				vfork = now + vforkRetry
+				vfork = now + h.turn + vforkRetry
 				err = h.contChildren(tree)
-			case restless > 0 && restless%10 == 0: // forks faster than we look
+			case restless >= restlessLooks:
+				restless = 0
 				err = h.stopAll(tree)
 			}
 			if err != nil {
@@ -124,12 +141,16 @@ func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 // look goes through the tree once, level by level, sends what signals it can, and
 // reports whether everything stood still before it sent any.
 func (h *halt) look(tree []linux.Stat) (still bool, err error) {
-	h.waiting, h.asleep, h.busy = false, nil, ""
+	h.waiting, h.asleep, h.busy, h.newcomers = false, nil, "", 0
 	still = true
 	quiet := map[int]bool{}
 	parents := map[int]bool{}
 	for _, p := range tree {
 		parents[p.PPID] = true
+		if !h.seen[p.PID] {
+			h.seen[p.PID] = true
+			h.newcomers++
+		}
 	}
 	for depth, level := range levels(tree) {
 		var sent []linux.Stat
@@ -184,7 +205,7 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 			h.waiting = true
 		}
 	}
-	if at, sent := h.sent[p.PID]; !parentStands || sent && now < at+stopAgain {
+	if at, sent := h.sent[p.PID]; !parentStands || sent && now < at+stopAgain || now < h.turns[p.PID] {
 		return sent, nil
 	}
 	h.noteStop(p)
@@ -325,8 +346,11 @@ func levels(tree []linux.Stat) [][]linux.Stat {
 // contChildren continues the children of the processes that are asleep, as far as they
 // were stopped here: SIGCONT would take a SIGTSTP from one that has not run since.
 func (h *halt) contChildren(tree []linux.Stat) error {
+	until := linux.Clock() + h.turn
+	h.turn *= 2
 	for _, p := range tree {
 		if _, sent := h.sent[p.PID]; sent && slices.Contains(h.asleep, p.PPID) {
+			h.turns[p.PID] = until
 			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
 				return err
 			}
