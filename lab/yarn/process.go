@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// endTime is how long a process gets to end, after it was asked to or killed.
-const endTime = 20 * time.Second
+// endTime is how long a process gets to end, after it was asked to or killed. Daemons of
+// Hadoop give what they do at their end 30 s.
+const endTime = 45 * time.Second
 
 // A process is a daemon of a cluster, or a client. Its output goes to a file, which
 // is continued when the same daemon is started again.
