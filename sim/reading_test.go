@@ -272,42 +272,6 @@ func TestPageCacheAgainstPlain(t *testing.T) {
 	}
 }
 
-// TestSecondOfTwoJobs: two jobs read the same file one after the other on 12 nodes
-// with 8 slots (quartet, figure 1). Where the file does not fit into memory, the
-// second finds nothing of it in order of submission, and some when what is in memory
-// goes first. Where it fits, a task finds its block in memory if it comes to the
-// one of three nodes that has read it.
-func TestSecondOfTwoJobs(t *testing.T) {
-	hits := func(blocks int, by bool) float64 {
-		w := &trace.Workload{Jobs: []string{"a", "b"}, Files: []trace.File{{Name: "f"}}}
-		for i := range 2 * blocks {
-			w.Tasks = append(w.Tasks, trace.Task{
-				Job: int32(i / blocks), Submit: time.Duration(i/blocks) * time.Hour, Run: 300 * time.Millisecond,
-				File: 1, Offset: int64(i%blocks) * 128 * mb, Input: 128 * mb, CPUs: 1, Memory: mb,
-			})
-		}
-		c := DefaultConfig()
-		c.Nodes, c.Node.CPUs, c.Interval, c.Policy.Policy = 12, 8, 100*time.Millisecond, policy.Wait
-		c.Reading.Cache, c.Reading.Buffer, c.Reading.ByResidency = 50*128*mb, 0, by
-		r := run(t, w, c).Reading
-		return float64(r.FromMemory) / float64(r.Bytes/2)
-	}
-	for _, tt := range []struct {
-		blocks   int // 600 fit into memory
-		by       bool
-		min, max float64
-	}{
-		{400, false, 0.3, 0.5},
-		{800, false, 0, 0.04},
-		{400, true, 0.95, 1},
-		{800, true, 0.7, 0.751},
-	} {
-		if got := hits(tt.blocks, tt.by); got < tt.min || got > tt.max {
-			t.Errorf("%d blocks, what is in memory first: %v: %.3f hits, want %v to %v", tt.blocks, tt.by, got, tt.min, tt.max)
-		}
-	}
-}
-
 // TestReplicas: blocks lie on as many different nodes as they should, evenly.
 func TestReplicas(t *testing.T) {
 	for _, tt := range []struct{ nodes, replicas int }{{1, 3}, {3, 3}, {4, 3}, {20, 3}, {7, 6}} {

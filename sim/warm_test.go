@@ -2,16 +2,12 @@ package sim
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"headrace/policy"
 	"headrace/policy/prefetch"
 	"headrace/trace"
-	"headrace/trace/swim"
 )
 
 // TestReadingAheadGivesWay: 35 of 50 MB are read ahead when another task comes to the
@@ -146,70 +142,6 @@ func TestFacebookDay(t *testing.T) {
 	if r := long.Reading; r.Time > 0.6*cold.Reading.Time || r.Lost > 0 || float64(r.Disks) > 1.02*float64(r.Bytes) {
 		t.Errorf("warmed: %+v\ncold: %+v", *r, *cold.Reading)
 	}
-}
-
-// TestIgnemsWorkload is that of ignem, section IV.B: 200 jobs with 170 GB on 8 servers,
-// that are known 10 s before they start. There jobs took 12 % less time with warming,
-// 21 % with inputs in memory, and 60 % of the blocks came from memory.
-func TestIgnemsWorkload(t *testing.T) {
-	w := ignemsWorkload(t)
-	with := func(buffer int64, lead time.Duration) (response float64, r *ReadingResult) {
-		c := DefaultConfig()
-		c.Nodes, c.Node.CPUs, c.Node.Net, c.Policy.Policy, c.Interval = 8, 12, 1.25e9, policy.Wait, time.Second
-		c.Reading.Block, c.Reading.Cache, c.Reading.Buffer, c.Reading.Lead = 64*mb, 64<<30, buffer, lead
-		got := run(t, w, c)
-		return got.Bands[1].Response.Mean, got.Reading
-	}
-	// All durations have the 10 s in them.
-	cold, was := with(0, -1)
-	warm, is := with(32<<30, 10*time.Second)
-	if less := 1 - (warm+10)/(cold+10); less < 0.08 || less > 0.18 {
-		t.Errorf("jobs take %.1f s, warmed %.1f: %.1f %% less", cold+10, warm+10, 100*less)
-	}
-	if share := float64(is.FromMemory) / float64(is.Bytes); share < 0.5 || share > 0.9 || is.Time > 0.6*was.Time {
-		t.Errorf("warmed: %.2f from memory, %+v; cold: %+v", share, *is, *was)
-	}
-	before := was.Time
-	for _, lead := range []time.Duration{0, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second} {
-		if _, r := with(32<<30, lead); r.Time >= before {
-			t.Errorf("with %v a task reads for %.2f s, with less %.2f", lead, r.Time, before)
-		} else {
-			before = r.Time
-		}
-	}
-	before = was.Time
-	for _, buffer := range []int64{1 << 28, 1 << 29, 1 << 30, 1 << 31} {
-		if _, r := with(buffer, 10*time.Second); r.Time >= before || r.PinnedMost > buffer {
-			t.Errorf("with %d bytes a task reads for %.2f s, with less %.2f; %+v", buffer, r.Time, before, *r)
-		} else {
-			before = r.Time
-		}
-	}
-}
-
-func ignemsWorkload(t *testing.T) *trace.Workload {
-	const jobs, input = 200, 170e9
-	all, err := swim.Collect(swim.First(swim.FacebookDay(), jobs))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sum int64
-	for _, j := range all {
-		sum += j.Input
-	}
-	var tsv strings.Builder
-	for j := range swim.Scaled(swim.First(swim.FacebookDay(), jobs), swim.Scale{Bytes: input / float64(sum), Time: 0.5}) {
-		fmt.Fprintf(&tsv, "%s\t%d\t0\t%d\t%d\t%d\n", j.ID, j.Submit/time.Second, j.Input, j.Shuffle, j.Output)
-	}
-	file := filepath.Join(t.TempDir(), "jobs.tsv")
-	if err := os.WriteFile(file, []byte(tsv.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w, err := trace.Open(t.Context(), "swim:"+file, trace.OpenOptions{Swim: trace.SwimOptions{Block: 64 * mb, Rate: 400e6}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 func BenchmarkFacebookDay(b *testing.B) {

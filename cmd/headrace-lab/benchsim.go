@@ -14,14 +14,16 @@ func benchSimVerb(a *app) *cobra.Command {
 		Short: "The published figures on simulated clusters, and how far to trust them",
 		Long: `Sim runs the policies on clusters that do not exist: a day like that of Google's
 cluster with checkpoints on slow, faster and fast storage, and a day of Facebook's
-with inputs read cold, warmed and in order. It measures
-how far the simulator is off the real daemon. Only calibration needs root.
+with inputs read cold, warmed and in order. It measures how far the simulator is off
+the real daemon. Only calibration needs root.
 
   3            kill, checkpoint, suspend and cost on the day (figure 3)
   5            adaptive against always checkpointing (figure 5)
   cost         what the policy cost wastes, and what it costs urgent jobs
   seeds        all of that for several days
   swim         what warming and order gain
+  ignem        what warming gains with ignem's workload, at its scale
+  quartet      the second of two jobs on the same file, at quartet's scale
   calibration  the same small workload live and simulated`,
 		Example: `  headrace-lab bench sim
   headrace-lab bench sim --quick --html out/sim.html

@@ -7,6 +7,7 @@ import (
 	"headrace/lab/sample"
 	"headrace/lab/trial"
 	"headrace/lab/view"
+	"headrace/paper"
 	"headrace/report"
 )
 
@@ -83,19 +84,6 @@ func (r *Results) Tables() []*report.Table {
 	return []*report.Table{r.table(), view.AimTable(r.aims())}
 }
 
-// papers are quartet, figure 1, without and with it.
-func papers(factor float64, ordered bool) string {
-	switch {
-	case factor < 1 && !ordered:
-		return "42 to 44 %"
-	case factor < 1:
-		return "92 to 98 %"
-	case !ordered:
-		return "below 4 %"
-	}
-	return "25 to 56 %"
-}
-
 func (r *Results) table() *report.Table {
 	t := &report.Table{
 		Title: "The second of two identical jobs (quartet, figures 1 and 2)",
@@ -117,7 +105,7 @@ func (r *Results) table() *report.Table {
 			yes = "yes"
 		}
 		t.Add(report.Str(name), report.Num(p.factor, report.UnitRatio), report.Str(yes), view.Figure(r.at(p, residentShare), report.UnitPercent),
-			view.Figure(r.at(p, hitRate), report.UnitPercent), report.Str(papers(p.factor, p.ordered)), view.Figure(r.at(p, hitsOfResident), report.UnitPercent),
+			view.Figure(r.at(p, hitRate), report.UnitPercent), report.Str(paper.SecondJobHits(p.factor, p.ordered)), view.Figure(r.at(p, hitsOfResident), report.UnitPercent),
 			view.Figure(r.at(p, func(x Run) float64 { return x.First }), report.UnitSeconds),
 			view.Figure(r.at(p, func(x Run) float64 { return x.Second }), report.UnitSeconds),
 			view.Figure(r.at(p, secondOverFirst), report.UnitPercent))

@@ -18,8 +18,15 @@ func (r *Results) Page() *report.Page {
 		Facts:   r.Facts(),
 	}
 	r.daySection(p)
-	if len(r.points()) > 0 {
+	if len(r.points(expSwim)) > 0 {
 		p.Add("Reading", report.Block{Lines: r.warmLines()}, report.Block{Table: r.warmTable()}, report.Block{Table: r.residencyTable()})
+	}
+	var published []report.Block
+	for _, t := range r.publishedTables() {
+		published = append(published, report.Block{Table: t})
+	}
+	if len(published) > 0 {
+		p.Add("The papers' workloads", published...)
 	}
 	r.calibrationSection(p)
 	if len(aims) > 0 {

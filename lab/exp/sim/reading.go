@@ -14,7 +14,7 @@ import (
 	"headrace/trace"
 )
 
-// Point is where on the axes of the experiment swim a run lies. What is not
+// Point is where on the axes of an experiment on reading a run lies. What is not
 // varied is zero.
 type Point struct {
 	// Cache is the page cache of a node, Buffer the part of it that warming may pin; 0:
@@ -28,6 +28,8 @@ type Point struct {
 	InMemory bool `json:"in_memory,omitempty"`
 	// ByResidency: what is in memory goes first, where it is.
 	ByResidency bool `json:"by_residency,omitempty"`
+	// Factor is how many times the page caches of all nodes the data are.
+	Factor float64 `json:"factor,omitempty"`
 }
 
 // String says what it is.
@@ -37,6 +39,10 @@ func (p Point) String() string {
 		return "all in memory"
 	case p.Buffer > 0:
 		return fmt.Sprintf("warm buffer of %s, %s ahead", report.Capacity(p.Buffer), report.Seconds(p.Lead))
+	case p.Factor > 0 && p.ByResidency:
+		return fmt.Sprintf("data of %.2f times the page caches, what is in memory first", p.Factor)
+	case p.Factor > 0:
+		return fmt.Sprintf("data of %.2f times the page caches", p.Factor)
 	case p.ByResidency:
 		return fmt.Sprintf("page cache of %s, what is in memory first", report.Capacity(p.Cache))
 	case p.Cache > 0:
@@ -167,15 +173,21 @@ func (s *runner) swimTask(w *trace.Workload, p Point) (simTask, error) {
 	if w.Cluster.Nodes == 0 {
 		c.Nodes, c.Node.CPUs, c.Node.Memory, c.Node.Net = swimNodes, 12, 128e9, 1.25e9
 	}
+	c.Reading.Cache = warmCache
+	return s.readingTask(expSwim, p, c), nil
+}
+
+// readingTask returns the run of an experiment at a point, in a cluster.
+func (s *runner) readingTask(experiment string, p Point, c sim.Config) simTask {
 	r := &c.Reading
-	r.Cache, r.Buffer, r.Lead, r.ByResidency = warmCache, p.Buffer, time.Duration(p.Lead*float64(time.Second)), p.ByResidency
+	r.Buffer, r.Lead, r.ByResidency = p.Buffer, time.Duration(p.Lead*float64(time.Second)), p.ByResidency
 	if p.Cache > 0 {
 		r.Cache = p.Cache
 	}
 	if p.InMemory {
 		r.Disk, r.Shared = r.Memory, r.Memory
 	}
-	return simTask{Run{Experiment: expSwim, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, c}, nil
+	return simTask{Run{Experiment: experiment, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, c}
 }
 
 // firstTasks returns a workload with the first n tasks of another one.
@@ -185,15 +197,15 @@ func firstTasks(w *trace.Workload, n int) *trace.Workload {
 	return &short
 }
 
-// points returns those that have numbers.
-func (r *Results) points() []Point {
-	return sample.Distinct(sample.Where(r.in(expSwim), func(x Run) bool { return x.Failure == "" }), func(x Run) Point { return x.Point })
+// points returns those of an experiment that have numbers.
+func (r *Results) points(experiment string) []Point {
+	return sample.Distinct(sample.Where(r.in(experiment), func(x Run) bool { return x.Failure == "" }), func(x Run) Point { return x.Point })
 }
 
-// at returns the run at a point, nil if there is none.
-func (r *Results) at(p Point) *Run {
+// at returns the run of an experiment at a point, nil if there is none.
+func (r *Results) at(experiment string, p Point) *Run {
 	for i := range r.Runs {
-		if x := &r.Runs[i]; x.Experiment == expSwim && x.Point == p && x.Failure == "" {
+		if x := &r.Runs[i]; x.Experiment == experiment && x.Point == p && x.Failure == "" {
 			return x
 		}
 	}
@@ -226,11 +238,11 @@ func readingTime(r *Run) float64 {
 // warmTable returns what warming gains (ignem, section IV-D).
 func (r *Results) warmTable() *report.Table {
 	t := &report.Table{Title: "Inputs warmed while jobs wait (ignem, section IV-D)", Columns: swimColumns,
-		Note: "Means. The paper's cluster, with 10 s ahead: jobs -12 % (-21 % with all inputs in memory), reading of blocks -40 %. " + r.Swim.String() + "."}
-	cold := r.at(Point{})
-	for _, p := range r.points() {
+		Note: "Means. " + ofIgnem() + " " + r.Swim.String() + "."}
+	cold := r.at(expSwim, Point{})
+	for _, p := range r.points(expSwim) {
 		if p == (Point{}) || p.InMemory || p.Buffer > 0 {
-			t.Add(swimRow(r.at(p), cold)...)
+			t.Add(swimRow(r.at(expSwim, p), cold)...)
 		}
 	}
 	return t
@@ -242,13 +254,13 @@ func (r *Results) residencyTable() *report.Table {
 		Note: fmt.Sprintf("Means. Every job of the day comes a second time after %s, on the same files, so that at most half of what is read can come from memory. "+
 			"The second row of each pair is compared with the first. The paper compares two identical jobs alone: up to 54 %% more of the reads come from memory.", report.Duration(repeatAfter))}
 	t.Columns[2].Title, t.Columns[4].Title = "over without", "over without"
-	for _, p := range r.points() {
+	for _, p := range r.points(expSwim) {
 		if p.Cache == 0 {
 			continue
 		}
 		without := p
 		without.ByResidency = false
-		t.Add(swimRow(r.at(p), r.at(without))...)
+		t.Add(swimRow(r.at(expSwim, p), r.at(expSwim, without))...)
 	}
 	return t
 }
@@ -257,15 +269,15 @@ func (r *Results) residencyTable() *report.Table {
 func (r *Results) warmLines() *report.Lines {
 	l := &report.Lines{Title: "Response of jobs, of that cold", Better: report.Lower,
 		X: report.Axis{Label: "known ahead", Unit: report.UnitSeconds}, Y: report.Axis{Unit: report.UnitPercent}}
-	cold := r.at(Point{})
+	cold := r.at(expSwim, Point{})
 	if cold == nil || cold.meanResponse() == 0 {
 		return l
 	}
 	for _, b := range warmBuffers {
 		s := report.Series{Name: report.Capacity(b) + " a node"}
-		for _, p := range r.points() {
+		for _, p := range r.points(expSwim) {
 			if p.Buffer == b {
-				s.Points = append(s.Points, report.Point{X: p.Lead, Y: r.at(p).meanResponse() / cold.meanResponse()})
+				s.Points = append(s.Points, report.Point{X: p.Lead, Y: r.at(expSwim, p).meanResponse() / cold.meanResponse()})
 			}
 		}
 		if len(s.Points) > 0 {

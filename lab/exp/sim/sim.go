@@ -34,13 +34,15 @@ type Options struct {
 }
 
 // Experiments are the names that Options.Only takes.
-var Experiments = []string{simFigure3, simFigure5, simCost, simSwim, simSeeds, simCalibration}
+var Experiments = []string{simFigure3, simFigure5, simCost, simSwim, simIgnem, simQuartet, simSeeds, simCalibration}
 
 const (
 	simFigure3     = "3"
 	simFigure5     = "5"
 	simCost        = "cost"
 	simSwim        = "swim"
+	simIgnem       = "ignem"
+	simQuartet     = "quartet"
 	simSeeds       = "seeds"
 	simCalibration = "calibration"
 )
@@ -107,6 +109,8 @@ func (o *Options) measure(ctx context.Context, res *Results, progress *report.Pr
 	}{
 		{"the day", []string{simFigure3, simFigure5, simCost, simSeeds}, 0.35, s.days},
 		{"reading", []string{simSwim}, 0.15, s.swim},
+		{"ignem's workload", []string{simIgnem}, 0.05, s.ignem},
+		{"quartet's workload", []string{simQuartet}, 0.02, s.quartet},
 		{"calibration", []string{simCalibration}, 0.2, s.calibration},
 	} {
 		if slices.ContainsFunc(e.names, o.wants) {

@@ -276,19 +276,19 @@ func TestQuickSwim(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := simResultsOf(t, o)
-	if want := 1 + len(warmPoints(true)) + len(residencyPoints(true)); len(res.points()) != want {
-		t.Fatalf("%d points, want %d; skipped: %v", len(res.points()), want, res.Skipped)
+	if want := 1 + len(warmPoints(true)) + len(residencyPoints(true)); len(res.points(expSwim)) != want {
+		t.Fatalf("%d points, want %d; skipped: %v", len(res.points(expSwim)), want, res.Skipped)
 	}
-	cold := res.at(Point{})
-	for _, p := range res.points() {
+	cold := res.at(expSwim, Point{})
+	for _, p := range res.points(expSwim) {
 		want := cold.Reading.Bytes
 		if p.Cache > 0 {
 			want *= 2
 		}
-		if x := res.at(p); x.Reading.Bytes != want || x.Took <= 0 {
+		if x := res.at(expSwim, p); x.Reading.Bytes != want || x.Took <= 0 {
 			t.Errorf("%v: %d bytes were read, want %d", p, x.Reading.Bytes, want)
 		}
-		if x := res.at(p); (p.InMemory || p.Buffer > 0) && x.Reading.Time >= cold.Reading.Time {
+		if x := res.at(expSwim, p); (p.InMemory || p.Buffer > 0) && x.Reading.Time >= cold.Reading.Time {
 			t.Errorf("%v: reading takes %g s, %g s cold", p, x.Reading.Time, cold.Reading.Time)
 		}
 	}

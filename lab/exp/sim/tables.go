@@ -24,9 +24,10 @@ func (r *Results) Tables() []*report.Table {
 			out = append(out, r.seedTable())
 		}
 	}
-	if len(r.points()) > 0 {
+	if len(r.points(expSwim)) > 0 {
 		out = append(out, r.warmTable(), r.residencyTable())
 	}
+	out = append(out, r.publishedTables()...)
 	if len(r.Calibrated) > 0 {
 		out = append(out, r.calibrationTable(), r.calibratedTaskTable())
 	}
@@ -42,6 +43,8 @@ func (r *Results) aims() []sample.Aim {
 	if slices.Contains(r.figuresShown(), simCost) {
 		out = append(out, r.costAims()...)
 	}
+	out = append(out, r.ignemAims()...)
+	out = append(out, r.quartetAims()...)
 	if len(r.Calibrated) > 0 {
 		out = append(out, r.calibrationAims()...)
 	}
