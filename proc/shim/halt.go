@@ -61,6 +61,8 @@ type halt struct {
 	begin, grace time.Duration
 	// asked and sent are when processes got SIGTSTP and SIGSTOP.
 	asked, sent map[int]time.Duration
+	// before were stopped already when it began.
+	before map[int]bool
 	// told are the processes that got a SIGCHLD ahead of those about their children.
 	told map[int]bool
 	// seen are the processes of all looks, and newcomers those that the last one added.
@@ -84,7 +86,7 @@ type halt struct {
 func newHalt(p *processes, grace time.Duration) *halt {
 	return &halt{
 		processes: p, init: p.init(), begin: linux.Clock(), grace: grace,
-		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, told: map[int]bool{},
+		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, before: map[int]bool{}, told: map[int]bool{},
 		seen: map[int]bool{}, turn: vforkTurn, turns: map[int]time.Duration{},
 	}
 }
@@ -92,6 +94,9 @@ func newHalt(p *processes, grace time.Duration) *halt {
 // run stops everything and confirms it, unless the task is killed meanwhile. It begins
 // with the given look at the tree.
 func (h *halt) run(tree []linux.Stat, killed func() bool) error {
+	for _, p := range tree {
+		h.before[p.PID] = linux.Stopped(p.State)
+	}
 	deadline := h.begin + h.grace + stopTimeout
 	vfork := h.begin + vforkRetry
 	clean, restless := 0, 0
@@ -344,12 +349,14 @@ func levels(tree []linux.Stat) [][]linux.Stat {
 }
 
 // contChildren continues the children of the processes that are asleep, as far as they
-// were stopped here: SIGCONT would take a SIGTSTP from one that has not run since.
+// were stopped here, or by their parents' handlers, as sudo does with the whole group of its
+// command. From others SIGCONT would take a SIGTSTP, if they have not run since.
 func (h *halt) contChildren(tree []linux.Stat) error {
 	until := linux.Clock() + h.turn
 	h.turn *= 2
 	for _, p := range tree {
-		if _, sent := h.sent[p.PID]; sent && slices.Contains(h.asleep, p.PPID) {
+		_, sent := h.sent[p.PID]
+		if (sent || linux.Stopped(p.State) && !h.before[p.PID]) && slices.Contains(h.asleep, p.PPID) {
 			h.turns[p.PID] = until
 			if err := linux.Signal(p.PID, unix.SIGCONT); err != nil {
 				return err
