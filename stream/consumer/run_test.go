@@ -542,7 +542,7 @@ func TestRunWaitsForTheEnd(t *testing.T) {
 func TestRunWaitsForTheDaemon(t *testing.T) {
 	d := newDealer(t, someUnits(32)...)
 	run := start(t, d, "cat")
-	time.Sleep(300 * time.Millisecond)
+	testkit.Await(t, "a word that nobody answers", func() bool { return strings.Contains(run.says(), "does not answer") })
 	d.listen()
 	d.await("the first unit", func() bool { return d.attempts[[2]uint32{0, 1}] != nil })
 	if code := run.wait(); code != 0 || run.output() != string(d.expected(d.all())) {
