@@ -275,7 +275,7 @@ func heldOf(all []*wire.KeptBlocks) (list []master.Held) {
 
 func reportsOf(all []*wire.KeptBlocks) (list []master.Report) {
 	each(all, func(k *wire.KeptBlocks, s master.State, r master.Ref) {
-		list = append(list, master.Report{Name: r.Name, Block: r.Block, State: s, Reason: k.Reason})
+		list = append(list, master.Report{Name: r.Name, Block: r.Block, Generation: r.Generation, State: s, Reason: k.Reason})
 	})
 	return list
 }

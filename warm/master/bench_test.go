@@ -75,7 +75,7 @@ func BenchmarkMaster(b *testing.B) {
 				seqs[name] = o.Seq
 				told += len(o.Add) + len(o.Remove)
 				for _, a := range o.Add {
-					all = append(all, Report{Name: a.Name, Block: a.Block, State: Pinned})
+					all = append(all, Report{Name: a.Name, Block: a.Block, Generation: a.Generation, State: Pinned})
 				}
 			}
 			check(m.Report(name, 1, Load{Budget: 1 << 40, Speed: 100e6}, all, nil, t0))

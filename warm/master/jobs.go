@@ -210,7 +210,8 @@ func (m *Master) found(b *block) {
 	}
 }
 
-// renew changes the size of a block that has been appended to. Whoever keeps it is told.
+// renew changes the size of a block that has been appended to. Whoever keeps it is told, and
+// where it could not be kept it is tried again.
 func (m *Master) renew(b *block, of *headrace.Block) {
 	on := map[*node]bool{}
 	for _, r := range b.refs {
@@ -228,6 +229,12 @@ func (m *Master) renew(b *block, of *headrace.Block) {
 	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
 	for n := range on {
 		m.charge(b, n, 1)
+	}
+	for _, r := range b.refs {
+		w := r.want()
+		if w.tried, w.attempts = 0, 0; w.state == Failed {
+			m.move(r, nil, NotFit)
+		}
 	}
 }
 

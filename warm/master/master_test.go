@@ -110,7 +110,7 @@ func (f *fixture) keeps(node, want string) {
 
 func (f *fixture) report(node string, name Name, block int, s State, reason string) {
 	f.Helper()
-	f.must(f.Report(node, f.sessions[node], hundred, []Report{{name, id(block), s, reason}}, nil, f.now))
+	f.must(f.Report(node, f.sessions[node], hundred, []Report{{name, id(block), 1, s, reason}}, nil, f.now))
 }
 
 func (f *fixture) status(name Name) Status {
@@ -367,6 +367,30 @@ func TestMoreRoom(t *testing.T) {
 		if f.Look(f.now); f.status(Name{"bob", "second"}).NotFit != 0 {
 			t.Errorf("%s: %+v", name, f.status(Name{"bob", "second"}))
 		}
+	}
+}
+
+// TestAppended: a block that has been appended to is another: who could not keep the old one is
+// asked again, for all jobs, and what is still told of the old one does not count.
+func TestAppended(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	bob := Name{"bob", "b"}
+	for _, name := range []Name{anna("a"), bob} {
+		f.migrate(name, nil, file("/f", "1:40@n1"))
+		f.keeps("n1", map[bool]string{true: "b:1", false: "a:1"}[name == bob])
+		f.report("n1", name, 1, Failed, "half of it is there")
+	}
+	if s := f.status(bob); s.Failed != 40 {
+		t.Fatalf("%+v", s)
+	}
+	longer := file("/f", "1:50@n1")
+	longer.Blocks[0].Generation++
+	f.migrate(anna("a"), nil, longer)
+	f.Look(f.now)
+	f.keeps("n1", "a:1 b:1")
+	f.report("n1", bob, 1, Failed, "half of it is there")
+	if s := f.status(bob); s.Left != 50 || s.Failed != 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -145,9 +145,11 @@ func (m *Master) Leave(name string) {
 // NotFit and Failed say that this node cannot keep it, and why.
 type Report struct {
 	Name
-	Block  headrace.BlockID
-	State  State
-	Reason string
+	Block headrace.BlockID
+	// Generation is that of the replica that was looked at.
+	Generation int64
+	State      State
+	Reason     string
 }
 
 // Reads is what a job has read on a node from memory and from disks, in bytes, since the node was started.
@@ -188,6 +190,8 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 		}
 	case w.node != n:
 		// It is to keep it no more, and will hear.
+	case q.Generation < w.block.generation:
+		// It will hear that the block is another one now, and then say how it stands with that.
 	case q.State == Planned, q.State == Pinned, q.State == Resident:
 		m.move(r, n, q.State)
 	case q.State == NotFit, q.State == Failed:
@@ -198,15 +202,16 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 // cannot notes that a node cannot keep a block.
 func (m *Master) cannot(n *node, r ref, q *Report) {
 	w, j := r.want(), r.job
-	before := w.tried
+	var at uint16
 	for i, h := range w.block.hosts {
 		if slices.Contains(n.hosts, h) {
-			w.tried |= 1 << i
+			at |= 1 << i
 		}
 	}
-	if w.tried != before {
+	if w.tried&at == 0 { // else it is the same node by a name that was not known then
 		w.attempts++
 	}
+	w.tried |= at
 	to := NotFit
 	if q.State == NotFit {
 		j.why = q.Reason

@@ -48,8 +48,9 @@ func (s *slave) orders(o Orders) {
 	}
 	for _, r := range o.Add {
 		e := entry{r.Name, r.Block}
-		if s.kept[e] == nil {
+		if h := s.kept[e]; h == nil || h.Generation != r.Generation {
 			s.kept[e] = &Held{State: Planned}
+			delete(s.failed, e)
 		}
 		s.kept[e].Ref = r
 		s.unreported[e] = true
@@ -104,9 +105,9 @@ func (s *slave) work(w *world) bool {
 		case pinned[e.block]:
 			h.State = Pinned
 		case w.broken[at]:
-			s.failed[e] = Report{e.Name, e.block, Failed, "it is broken"}
+			s.failed[e] = Report{e.Name, e.block, h.Generation, Failed, "it is broken"}
 		case h.Bytes > s.load.Budget:
-			s.failed[e] = Report{e.Name, e.block, NotFit, "it is too large"}
+			s.failed[e] = Report{e.Name, e.block, h.Generation, NotFit, "it is too large"}
 		case w.resident[at]:
 			h.State = Resident
 		case used+h.Bytes > s.load.Budget:
@@ -328,7 +329,7 @@ func (w *world) report(s *slave, works bool) error {
 			w.did["failed"]++
 			all = append(all, f)
 		} else {
-			all = append(all, Report{Name: e.Name, Block: e.block, State: s.kept[e].State})
+			all = append(all, Report{Name: e.Name, Block: e.block, Generation: s.kept[e].Generation, State: s.kept[e].State})
 		}
 	}
 	clear(s.unreported)
@@ -530,7 +531,7 @@ func (w *world) job(j *job, x *wish) error {
 		}
 		if v.state == Failed {
 			for _, h := range v.block.hosts {
-				if n := w.m.hosts[h]; n != nil && !w.broken[place{b, n.name}] && w.blocks[b.Number].Bytes <= 9 {
+				if n := w.m.hosts[h]; n != nil && !w.broken[place{b, n.name}] && v.block.bytes <= 9 {
 					return fmt.Errorf("%v has failed, and %s has it", b, n.name)
 				}
 			}
