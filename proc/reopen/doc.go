@@ -15,7 +15,8 @@
 // rewrites a copy of the images: in the place of the path stands the link to its
 // own descriptor, /proc/1/fd/N, which leads to the very file that was looked at,
 // whatever is done to the path from then on. The restored descriptor shows the
-// true path again, so that the next dump records that.
+// true path again, so that the next dump records that. Before the restored tree runs,
+// [Opened.Verify] compares device and inode of what it has with what was opened for it.
 //
 // Deleted files, which CRIU makes anew beside where they were, are made in a
 // directory that only root can enter.

@@ -13,7 +13,8 @@
 // Inside the supervisor, from the bottom: processes are those of the task, and their
 // cgroup; life is what is known of the task, up to the record of its end; an operation
 // is what is done, one at a time, and called off by a kill; the stopper stops and
-// continues; one dump and one restoration run CRIU, and end it when it makes no progress;
+// continues, and a halt is one stop: SIGTSTP and a grace for those that handle it, then
+// SIGSTOP; one dump and one restoration run CRIU, and end it when it makes no progress;
 // task is all of these, and the supervisor itself only answers the daemon.
 //
 // The supervisor takes no decisions. It does one operation on its tree at a
