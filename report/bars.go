@@ -91,21 +91,12 @@ func (c *Bars) hasTargets() bool {
 func (c *Bars) heading() (title, note string) { return c.Title, c.Note }
 
 func (c *Bars) summary() string {
-	s := "Bars"
-	if c.Title != "" {
-		s = c.Title + ": bars"
-	}
-	for i, g := range c.Groups {
-		if i == 0 {
-			s += " of " + g.Title
-		} else {
-			s += ", " + g.Title
-		}
+	return summarise(c.Title, "Bars", "of", c.Groups, func(g BarGroup) string {
 		if best, ok := g.Better.best(g.Values); ok {
-			s += " (best " + g.Unit.Format(best) + ")"
+			return g.Title + " (best " + g.Unit.Format(best) + ")"
 		}
-	}
-	return s
+		return g.Title
+	})
 }
 
 // Data returns a row for each row and a column for each measure.

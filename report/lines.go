@@ -67,19 +67,7 @@ type Lines struct {
 func (c *Lines) heading() (title, note string) { return c.Title, c.Note }
 
 func (c *Lines) summary() string {
-	s := "Lines"
-	if c.Title != "" {
-		s = c.Title + ": lines"
-	}
-	s += " of " + c.Y.Label + " over " + c.X.Label
-	for i, l := range c.Series {
-		if i == 0 {
-			s += " for " + l.Name
-		} else {
-			s += ", " + l.Name
-		}
-	}
-	return s
+	return summarise(c.Title, "Lines of "+c.Y.Label+" over "+c.X.Label, "for", c.Series, func(l Series) string { return l.Name })
 }
 
 // Data returns a row for each X and a column for each series.

@@ -33,19 +33,7 @@ type Panes struct {
 func (c *Panes) heading() (title, note string) { return c.Title, c.Note }
 
 func (c *Panes) summary() string {
-	s := "Small charts"
-	if c.Title != "" {
-		s = c.Title + ": small charts"
-	}
-	s += " of " + c.Y.Label + " over " + c.X.Label
-	for i, p := range c.Panes {
-		if i == 0 {
-			s += " for " + p.Title
-		} else {
-			s += ", " + p.Title
-		}
-	}
-	return s
+	return summarise(c.Title, "Small charts of "+c.Y.Label+" over "+c.X.Label, "for", c.Panes, func(p Pane) string { return p.Title })
 }
 
 // levels are the shares that the data of a distribution is told for.

@@ -93,19 +93,7 @@ func (c *Stacks) wholes() []float64 {
 }
 
 func (c *Stacks) summary() string {
-	s := "Stacked bars"
-	if c.Title != "" {
-		s = c.Title + ": stacked bars"
-	}
-	for i, row := range c.Rows {
-		if i == 0 {
-			s += " of "
-		} else {
-			s += ", "
-		}
-		s += row.Name + " (" + c.Unit.Format(row.whole()) + ")"
-	}
-	return s
+	return summarise(c.Title, "Stacked bars", "of", c.Rows, func(r Stack) string { return r.Name + " (" + c.Unit.Format(r.whole()) + ")" })
 }
 
 // Data returns a row for each stack and a column for each part.

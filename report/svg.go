@@ -20,6 +20,23 @@ type chart interface {
 	draw(width float64, s *styles) drawing
 }
 
+// summarise says what a figure shows: its title, its kind, which begins with a capital,
+// and what is in it, after the word of or for.
+func summarise[T any](title, kind, word string, list []T, name func(T) string) string {
+	if title != "" {
+		kind = title + ": " + strings.ToLower(kind[:1]) + kind[1:]
+	}
+	for i, one := range list {
+		if i == 0 {
+			kind += " " + word + " "
+		} else {
+			kind += ", "
+		}
+		kind += name(one)
+	}
+	return kind
+}
+
 // A drawing is the inside of an SVG element.
 type drawing struct {
 	width, height float64

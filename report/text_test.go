@@ -152,7 +152,7 @@ func TestKindOf(t *testing.T) {
 		}
 	}
 	for k := range kinds {
-		if got, err := ParseKind(Kind(k).String()); err != nil || got != Kind(k) {
+		if got, err := parseKind(Kind(k).String()); err != nil || got != Kind(k) {
 			t.Errorf("%v: %v, %v", Kind(k), got, err)
 		}
 	}

@@ -43,8 +43,8 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// ParseKind returns the inverse of Kind.String.
-func ParseKind(s string) (Kind, error) {
+// parseKind returns the inverse of Kind.String.
+func parseKind(s string) (Kind, error) {
 	for i, n := range kindNames {
 		if n == s {
 			return Kind(i), nil
@@ -61,9 +61,9 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(k.String()), nil
 }
 
-// UnmarshalText does as ParseKind.
+// UnmarshalText does as parseKind.
 func (k *Kind) UnmarshalText(text []byte) (err error) {
-	*k, err = ParseKind(string(text))
+	*k, err = parseKind(string(text))
 	return err
 }
 
@@ -178,21 +178,12 @@ type Timeline struct {
 func (t *Timeline) heading() (title, note string) { return t.Title, t.Note }
 
 func (t *Timeline) summary() string {
-	s := "Timelines"
-	if t.Title != "" {
-		s = t.Title + ": timelines"
-	}
-	for i, p := range t.Panels {
-		if i == 0 {
-			s += " of " + p.Name
-		} else {
-			s += ", " + p.Name
-		}
+	return summarise(t.Title, "Timelines", "of", t.Panels, func(p Panel) string {
 		if p.Note != "" {
-			s += " (" + p.Note + ")"
+			return p.Name + " (" + p.Note + ")"
 		}
-	}
-	return s
+		return p.Name
+	})
 }
 
 // Data lists every segment.
