@@ -108,7 +108,7 @@ func (f *finder) path(path string) error {
 	}
 	clean := filepath.Clean(path)
 	st, err := look(clean, 0)
-	if errors.Is(err, fs.ErrNotExist) && IsPattern(path) {
+	if errors.Is(err, fs.ErrNotExist) && isPattern(path) {
 		return f.pattern(path)
 	}
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *finder) match(path string, parts []string) (any bool, err error) {
 		}
 		return true, f.root(path, st)
 	}
-	if !IsPattern(parts[0]) {
+	if !isPattern(parts[0]) {
 		return f.match(filepath.Join(path, parts[0]), parts[1:])
 	}
 	list, _ := names(path)
@@ -230,11 +230,11 @@ func (f *finder) entry(path string) error {
 	return nil
 }
 
-// IsPattern reports whether a path that does not exist is taken for a pattern.
-func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
+// isPattern reports whether a path that does not exist is taken for a pattern.
+func isPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
-// Escape returns the pattern that matches just s.
-func Escape(s string) string {
+// escape returns the pattern that matches just s.
+func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
@@ -245,11 +245,11 @@ func Absolute(dir, path string) string {
 		return path
 	}
 	plain := filepath.Join(dir, path)
-	if !IsPattern(path) {
+	if !isPattern(path) {
 		return plain
 	}
 	if _, err := os.Lstat(plain); err == nil {
 		return plain
 	}
-	return filepath.Join(Escape(dir), path)
+	return filepath.Join(escape(dir), path)
 }

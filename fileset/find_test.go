@@ -269,10 +269,10 @@ func TestAbsolute(t *testing.T) {
 func FuzzEscape(f *testing.F) {
 	f.Add(`a*b?c[d]e\f`, "x")
 	f.Fuzz(func(t *testing.T, s, other string) {
-		if ok, err := path.Match(Escape(s), s); err != nil || !ok {
+		if ok, err := path.Match(escape(s), s); err != nil || !ok {
 			t.Errorf("%q does not match itself: %v", s, err)
 		}
-		if ok, err := path.Match(Escape(s), other); err != nil || ok != (s == other) {
+		if ok, err := path.Match(escape(s), other); err != nil || ok != (s == other) {
 			t.Errorf("%q matches %q: %v, %v", s, other, ok, err)
 		}
 	})

@@ -24,13 +24,8 @@ func badPattern(format string, args ...any) error {
 	return fmt.Errorf("%w: %w; put \\ before a character that stands for itself", errPattern, fmt.Errorf(format, args...))
 }
 
-// IsPattern reports whether a path stands for what it matches and not for itself.
-func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
-
-// Escape returns the pattern that matches just s.
-func Escape(s string) string {
-	return regexp.MustCompile(`[*?\[\]{},\\^]`).ReplaceAllString(s, `\$0`)
-}
+// isPattern reports whether a path stands for what it matches and not for itself.
+func isPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
 
 // expand returns patterns without slashes in braces that together are the same as one
 // with them.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +150,11 @@ func TestGlobIsHadoops(t *testing.T) {
 	}
 }
 
+// escape returns the pattern that matches just s.
+func escape(s string) string {
+	return regexp.MustCompile(`[*?\[\]{},\\^]`).ReplaceAllString(s, `\$0`)
+}
+
 // FuzzGlob: no pattern is too much, and an escaped name is the pattern of itself alone.
 func FuzzGlob(f *testing.F) {
 	for _, s := range []string{"/a/{b/c,d}/[x-z]*", `\{`, "[^]]", "日?"} {
@@ -162,7 +168,7 @@ func FuzzGlob(f *testing.F) {
 				}
 			}
 		}
-		escaped := Escape(pattern)
+		escaped := escape(pattern)
 		g, err := newGlob(escaped)
 		if err != nil || g.names != nil || g.literal != pattern {
 			t.Errorf("%q escaped is %q: %+v, %v", pattern, escaped, g, err)

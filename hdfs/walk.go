@@ -41,7 +41,7 @@ type Visitor struct {
 // as the input formats of MapReduce do it: a directory means all files below it, those of
 // each directory sorted by name; what begins with _ or . is hidden, below a directory and
 // among what a pattern matches, and found only where a path names it. A path with one of
-// * ? [ { \ is a pattern of Hadoop's (Escape), also if there is a file of that name. A
+// * ? [ { \ is a pattern of Hadoop's, also if there is a file of that name. A
 // file that several paths lead to is found once.
 //
 // What vanishes meanwhile is passed over. A directory that the user may not read is a
@@ -82,7 +82,7 @@ func (f *finder) path(p string) error {
 	if !path.IsAbs(p) {
 		return f.problem(p, errPath)
 	}
-	if !IsPattern(p) {
+	if !isPattern(p) {
 		p = path.Clean(p)
 		info, err := f.c.Stat(f.ctx, p)
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GroupsDenied reports whether the user namespace of this process lets nobody change
+// groupsDenied reports whether the user namespace of this process lets nobody change
 // supplementary groups, as in containers with a single user (user_namespaces(7)).
-func GroupsDenied() bool {
+func groupsDenied() bool {
 	text, err := os.ReadFile("/proc/self/setgroups")
 	return err == nil && strings.TrimSpace(string(text)) == "deny"
 }
@@ -31,7 +31,7 @@ func SetGroups(uid uint32, groups []uint32) error {
 	if !errors.Is(err, unix.EPERM) {
 		return os.NewSyscallError("setgroups", err)
 	}
-	if int(uid) == os.Geteuid() && GroupsDenied() {
+	if int(uid) == os.Geteuid() && groupsDenied() {
 		return nil
 	}
 	have, gerr := os.Getgroups()

@@ -170,19 +170,13 @@ func numbers(dir string) ([]int, error) {
 
 // Status is the part of /proc/PID/status that is used here, in bytes.
 type Status struct {
-	RSSAnon, RSSFile, RSSShmem, Swap, PeakRSS int64
-	// Caught and Ignored are signal masks: bit n-1 stands for signal n.
-	// Pending are those of the process and of its first thread.
-	Caught, Ignored, Pending uint64
+	RSSAnon, RSSShmem, Swap, PeakRSS int64
+	// Pending are the signals that wait, for the process or for its first thread: bit n-1
+	// stands for signal n.
+	Pending uint64
 	// Tracer is the process that traces it, 0 for none that this process can see.
 	Tracer int
 }
-
-// Resident returns the resident set size.
-func (s Status) Resident() int64 { return s.RSSAnon + s.RSSFile + s.RSSShmem }
-
-// Catches reports whether the process has a handler for the signal.
-func (s Status) Catches(sig syscall.Signal) bool { return s.Caught&(1<<(uint(sig)-1)) != 0 }
 
 // ParseStatus reads the text of /proc/PID/status. Fields that are missing (a
 // kernel thread, a zombie) are zero.
@@ -199,22 +193,16 @@ func ParseStatus(b []byte) (Status, error) {
 		switch string(key) {
 		case "RssAnon":
 			s.RSSAnon, err = kilobytes(val)
-		case "RssFile":
-			s.RSSFile, err = kilobytes(val)
 		case "RssShmem":
 			s.RSSShmem, err = kilobytes(val)
 		case "VmSwap":
 			s.Swap, err = kilobytes(val)
 		case "VmHWM":
 			s.PeakRSS, err = kilobytes(val)
-		case "SigCgt":
-			s.Caught, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
 		case "SigPnd", "ShdPnd":
 			var mask uint64
 			mask, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
 			s.Pending |= mask
-		case "SigIgn":
-			s.Ignored, err = strconv.ParseUint(string(bytes.TrimSpace(val)), 16, 64)
 		case "TracerPid":
 			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
 		}

@@ -21,16 +21,6 @@ type Faulty struct {
 	calls map[string]int
 }
 
-// FailNth makes the nth call of one method fail.
-func FailNth(method string, n int, err error) func(string, int) error {
-	return func(m string, k int) error {
-		if m == method && k == n {
-			return err
-		}
-		return nil
-	}
-}
-
 func (f *Faulty) fail(method string) error {
 	f.mu.Lock()
 	if f.calls == nil {

@@ -66,7 +66,12 @@ func TestFaulty(t *testing.T) {
 	for _, method := range []string{"Resident", "Watch", "Refresh", "Pin", "Evict", "Watched.Close", "Pinned.Release", "Close"} {
 		t.Run(method, func(t *testing.T) {
 			m := NewMemory(pagecache.Config{LockResident: true})
-			c := &Faulty{Cache: m, Fail: FailNth(method, 2, broken)}
+			c := &Faulty{Cache: m, Fail: func(called string, n int) error {
+				if called == method && n == 2 {
+					return broken
+				}
+				return nil
+			}}
 			f := makeFile(t, mib)
 			calls := map[string]func() error{
 				"Resident": func() error { _, err := c.Resident(f, pagecache.Range{Len: 1}); return err },
