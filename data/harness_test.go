@@ -16,8 +16,6 @@ import (
 
 	"headrace/data/datatest"
 	"headrace/disk"
-	"headrace/internal/linux"
-	"headrace/pagecache"
 	"headrace/serve"
 	"headrace/wire/wireconnect"
 )
@@ -40,20 +38,11 @@ func newBed(t *testing.T) *bed {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bed{t: t, db: filepath.Join(dir, "state.db"), cfg: Config{
-		Streams: filepath.Join(dir, "streams"), Cache: openCache, Jobs: noJobs{}, Log: slog.New(slog.DiscardHandler), LockResident: true,
+		Streams: filepath.Join(dir, "streams"), Cache: datatest.OpenCache, Jobs: noJobs{}, Log: slog.New(slog.DiscardHandler), LockResident: true,
 		Disks: &disk.Scheduler{}, Meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 	}}
 	t.Cleanup(b.shutdown)
 	return b
-}
-
-// openCache opens the page cache without what takes long: the kernel is asked
-// about each file.
-func openCache(c pagecache.Config) (pagecache.Cache, error) {
-	if c.Method = pagecache.Cachestat; linux.ProbeCachestat() != nil {
-		c.Method = pagecache.None
-	}
-	return pagecache.New(c)
 }
 
 // noJobs is a world in which no job has begun.

@@ -210,7 +210,7 @@ func TestTooManyRequests(t *testing.T) {
 	for i := range 5 {
 		testkit.File(t, dir, fmt.Sprint(i), 1, 0o644)
 	}
-	cache, err := openCache(pagecache.Config{})
+	cache, err := datatest.OpenCache(pagecache.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,7 @@ package proc_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"headrace/internal/testkit"
@@ -50,33 +47,7 @@ func TestShimIgnoresTheEnvironmentOfTheTask(t *testing.T) {
 
 // Without root there are no namespaces; what is possible still works.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("all tests run as an ordinary user already")
-	}
-	dir, err := os.MkdirTemp("", "headrace-user-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "proc.test")
-	b, err := os.ReadFile(os.Args[0])
-	if err == nil {
-		err = os.WriteFile(binary, b, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-test.v", "-test.run", "Exit|CannotStart|Files|Suspend|Kill|Daemons|Usage|Progress|Attach|Resume|Refused|Spec")
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, testkit.ShimEnv + "=" + testkit.Shim(t)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestSuspendResume") {
-		t.Errorf("as an ordinary user: %v\n%s", err, out)
-	}
+	testkit.AsOrdinaryUser(t, "TestSuspendResume", "run=Exit|CannotStart|Files|Suspend|Kill|Daemons|Usage|Progress|Attach|Resume|Refused|Spec")
 }
 
 func TestSpecIsOwnerOnly(t *testing.T) {

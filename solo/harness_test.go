@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/data/datatest"
 	"headrace/disk"
-	"headrace/internal/linux"
 	"headrace/internal/linux/cgroup"
-	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/solo/journal"
 	"headrace/wire"
@@ -109,7 +108,7 @@ func (b *bed) startWith(c *conn) error {
 		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond,
 		journal: func(j recorder) recorder { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
-		cache:   b.openCache,
+		cache:   datatest.OpenCache,
 		cgroups: func(l *loop) (*cgroup.Base, error) { b.loop = l; return nil, nil },
 		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
@@ -144,15 +143,6 @@ func (b *bed) serve(d *Daemon) error {
 	b.node = wireconnect.NewNodeServiceClient(client, wire.BaseURL)
 	b.data = wireconnect.NewDataServiceClient(client, wire.BaseURL)
 	return nil
-}
-
-// openCache opens the page cache without what takes long: the kernel is asked
-// about each file.
-func (b *bed) openCache(c pagecache.Config) (pagecache.Cache, error) {
-	if c.Method = pagecache.Cachestat; linux.ProbeCachestat() != nil {
-		c.Method = pagecache.None
-	}
-	return pagecache.New(c)
 }
 
 // watchView has f see every view that the next daemon's policy gets.

@@ -11,6 +11,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
+	"headrace/pagecache"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -27,6 +28,15 @@ func NeedCachestat(t testing.TB) {
 	if err := linux.ProbeCachestat(); err != nil {
 		t.Skip(err)
 	}
+}
+
+// OpenCache opens the page cache without what takes long: the kernel is asked about each
+// file.
+func OpenCache(c pagecache.Config) (pagecache.Cache, error) {
+	if c.Method = pagecache.Cachestat; linux.ProbeCachestat() != nil {
+		c.Method = pagecache.None
+	}
+	return pagecache.New(c)
 }
 
 // Cache collects all chunks.

@@ -219,31 +219,5 @@ time.sleep(1000)`, ready)
 
 // Without root there are no namespaces, and nothing to checkpoint; the rest works.
 func TestAsOrdinaryUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("all tests run as an ordinary user already")
-	}
-	dir, err := os.MkdirTemp("", "headrace-user-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "attach.test")
-	b, err := os.ReadFile(os.Args[0])
-	if err == nil {
-		err = os.WriteFile(binary, b, 0o755)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-test.v", "-test.short", "-test.timeout", "2m", "-test.run", "ExitCodes|Output|Limits|Signals|Killed|Terminated|Without|TooLate|Crashes|Receive")
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, testkit.ShimEnv + "=" + testkit.Shim(t)}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestKilled") {
-		t.Errorf("as an ordinary user: %v\n%s", err, out)
-	}
+	testkit.AsOrdinaryUser(t, "TestKilled", "short", "timeout=2m", "run=ExitCodes|Output|Limits|Signals|Killed|Terminated|Without|TooLate|Crashes|Receive")
 }

@@ -11,18 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/testkit"
 	"headrace/proc/attach"
 )
-
-// opened counts the descriptors of this process.
-func opened(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
-}
 
 // pair makes a connection: the caller's side and the daemon's.
 func pair(t *testing.T) (caller, daemon *net.UnixConn) {
@@ -155,7 +146,7 @@ func TestReceive(t *testing.T) {
 					}
 				}
 			}()
-			before := opened(t)
+			before := testkit.Descriptors(t)
 			q, files, peer, err := attach.Receive(daemon)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) || files != (attach.Files{}) {
@@ -171,7 +162,7 @@ func TestReceive(t *testing.T) {
 				files.Close()
 			}
 			// The caller's own descriptor may have been closed meanwhile.
-			if after := opened(t); after > before {
+			if after := testkit.Descriptors(t); after > before {
 				t.Errorf("%d descriptors are open, %d were", after, before)
 			}
 		})
@@ -195,7 +186,7 @@ func TestLateDescriptors(t *testing.T) {
 	}
 	defer null.Close()
 	b := frame(t, good())
-	before := opened(t)
+	before := testkit.Descriptors(t)
 	for i := range b {
 		if _, _, err := caller.WriteMsgUnix(b[i:i+1], unix.UnixRights(int(null.Fd()), int(null.Fd())), nil); err != nil {
 			t.Fatal(err)
@@ -205,7 +196,7 @@ func TestLateDescriptors(t *testing.T) {
 		t.Error("it was taken")
 	}
 	caller.Close()
-	if after := opened(t); after >= before {
+	if after := testkit.Descriptors(t); after >= before {
 		t.Errorf("%d descriptors are open, %d were with the caller's", after, before)
 	}
 }

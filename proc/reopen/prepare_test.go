@@ -11,6 +11,7 @@ import (
 
 	img "headrace/internal/criu/image"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 )
 
 // A place has files that belong to the user that the tests run as.
@@ -126,12 +127,12 @@ func TestOtherFilesAreRefused(t *testing.T) {
 		if err := c.change(f); err != nil {
 			t.Fatal(err)
 		}
-		before := openDescriptors(t)
+		before := testkit.Descriptors(t)
 		_, err := Prepare(shown, Options{User: me(), InitPID: testInit, Record: rec, SameBoot: true})
 		if err == nil || !strings.Contains(err.Error(), f+", which the task had open: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}
-		if after := openDescriptors(t); after != before {
+		if after := testkit.Descriptors(t); after != before {
 			t.Errorf("%s: %d descriptors were left open", c.what, after-before)
 		}
 		os.RemoveAll(dir + ".moved")
@@ -172,15 +173,6 @@ func replace(f string, by func() error) error {
 		return err
 	}
 	return by()
-}
-
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
 }
 
 // For another user, every path is opened with that user's rights.

@@ -1,0 +1,54 @@
+package testkit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Descriptors counts the open descriptors of this process.
+func Descriptors(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// AsOrdinaryUser runs tests of this package once more as a user without rights (65534),
+// with flags of go test without their "test.". That one named must is among those that
+// have passed says that they were run at all.
+func AsOrdinaryUser(t testing.TB, must string, flags ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("all tests run as an ordinary user already")
+	}
+	dir := OpenDir(t)
+	binary := filepath.Join(dir, "its.test")
+	b, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(binary, b, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-test.v"}
+	for _, f := range flags {
+		args = append(args, "-test."+f)
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir, ShimEnv + "=" + Shim(t)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+must) {
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
+	}
+}
