@@ -26,7 +26,7 @@ var procFS linux.ProcFS
 // has none.
 func catches(t testing.TB, pid int, sig syscall.Signal) bool {
 	t.Helper()
-	st, err := procFS.Status(pid)
+	st, err := procFS.Stat(pid)
 	if err != nil && !linux.Gone(err) {
 		t.Fatal(err)
 	}
