@@ -124,17 +124,34 @@ func TestReclaimers(t *testing.T) {
 	}).reclaimers()
 	expect(t, f, Warning, "damon_reclaim, kdamond 1", "echo off > /sys/kernel/mm/damon/admin/kdamonds/1/state")
 	expect(t, f, Warning, "", "echo N > /sys/module/damon_reclaim/parameters/enabled")
-	if os.Geteuid() == 0 {
-		return // root may read everything
+}
+
+// What an ordinary user may not read is not reported as good.
+func TestReclaimersThatCannotBeSeen(t *testing.T) {
+	user := linux.Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+	if user.UID == 0 {
+		user = linux.Credentials{UID: 65534, GID: 65534}
 	}
-	const module = "sys/module/damon_reclaim/parameters/enabled"
-	hidden := tree(t, map[string]string{module: "N\n", admin + "nr_kdamonds": "0\n"})
-	hidden.uid = os.Geteuid()
-	for _, file := range []string{module, admin + "nr_kdamonds"} {
-		if err := os.Chmod(hidden.path(file), 0); err != nil {
+	const module, count = "sys/module/damon_reclaim/parameters/enabled", "sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
+	m := tree(t, map[string]string{module: "N\n", count: "0\n"})
+	m.uid = int(user.UID)
+	for _, dir := range []string{m.root, filepath.Dir(m.root)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		expect(t, hidden.reclaimers(), Unknown, "/"+file, "sudo headrace doctor")
+	}
+	reclaimers := func() (f Finding) {
+		if err := linux.AsUser(user, func() error { f = m.reclaimers(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	expect(t, reclaimers(), OK, "no proactive", "")
+	for _, file := range []string{module, count} {
+		if err := os.Chmod(m.path(file), 0); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, reclaimers(), Unknown, "/"+file, "sudo headrace doctor")
 	}
 }
 

@@ -16,6 +16,10 @@ import (
 	"headrace/wire/wireconnect"
 )
 
+// standstillEnv names the variable with how long writers stand still; empty: 16 s, twice
+// what the hasty one's time-outs are. Thirty minutes are what the others bear.
+const standstillEnv = "HEADRACE_TEST_STANDSTILL"
+
 // Containers that write to HDFS, with replication 1, and that read from it stand still
 // for longer than HDFS is patient with them by default, on a scale of one to eight.
 // With the time-outs that the documents name, writers go on; without, most fail. Readers
@@ -25,6 +29,10 @@ func TestClientsOfHDFS(t *testing.T) {
 	needCRIU(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 6144})
 	const quick, patient = 8 * time.Second, 30 * time.Minute
+	standing := 2 * quick
+	if text := os.Getenv(standstillEnv); text != "" {
+		standing = must(time.ParseDuration(text))(t)
+	}
 	hdfs := startHDFS(t, c, "dfs.client.socket-timeout", fmt.Sprint(patient.Milliseconds()),
 		"dfs.datanode.socket.write.timeout", fmt.Sprint(patient.Milliseconds()))
 	j := startJobs(t, c)
@@ -49,7 +57,8 @@ func TestClientsOfHDFS(t *testing.T) {
 		}
 	}
 	for _, s := range still {
-		s.outlast(t, 2*quick)
+		s.outlast(t, standing)
+		t.Logf("%s was %s for %v", s.id, s.state, time.Since(s.since).Round(time.Second))
 		s.goOn(t)
 	}
 	client.release(t)
