@@ -1,17 +1,20 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"headrace/data/datatest"
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
+	"headrace/wire"
 )
 
 // pagesIn returns how many pages of each file of a directory are in memory, found out
@@ -89,6 +92,54 @@ func TestAbsurdCacheRequests(t *testing.T) {
 		if _, err := datatest.Cache(b.ctx(), b.client, paths...); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%s: %v, want invalid_argument", name, err)
 		}
+	}
+}
+
+// A search whose caller has gone ends, and does not keep that user's others waiting.
+func TestSearchEndsWithItsCaller(t *testing.T) {
+	b := newBed(t)
+	b.start()
+	dir, endless := testkit.OpenDir(t), testkit.OpenDir(t)
+	for i := range 10 { // 10 to the 30th ways
+		if err := os.Symlink(".", filepath.Join(endless, fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths := []string{endless + strings.Repeat("/*", 30) + "zzz"}
+	for verb, search := range map[string]func(ctx context.Context) error{
+		"cache": func(ctx context.Context) error { _, err := datatest.Cache(ctx, b.client, paths...); return err },
+		"warm": func(ctx context.Context) error {
+			_, err := b.client.Warm(ctx, &wire.WarmRequest{Paths: paths})
+			return err
+		},
+		"evict": func(ctx context.Context) error {
+			_, err := b.client.Evict(ctx, &wire.EvictRequest{Paths: paths})
+			return err
+		},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			ctx, leave := context.WithCancel(b.ctx())
+			defer leave()
+			ended := make(chan error, maxSearches)
+			for range maxSearches {
+				go func() { ended <- search(ctx) }()
+			}
+			testkit.Await(t, "all of the user's searches", func() bool {
+				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				_, err := datatest.Cache(short, b.client, dir)
+				return connect.CodeOf(err) == connect.CodeDeadlineExceeded
+			})
+			leave()
+			for range maxSearches {
+				if err := <-ended; connect.CodeOf(err) != connect.CodeCanceled {
+					t.Errorf("a search ended with %v", err)
+				}
+			}
+			if _, err := datatest.Cache(b.ctx(), b.client, dir); err != nil {
+				t.Errorf("when the others have gone: %v", err)
+			}
+		})
 	}
 }
 
