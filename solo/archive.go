@@ -52,7 +52,7 @@ func (h *containers) send(t *task, in *journal.Intent, c *call) {
 			}
 			t.rec.Sent = &journal.Sent{ID: p.ID, Done: true}
 			t.trouble = ""
-			t.rec.Note(journal.Event{AtMs: at, State: "archived", Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
+			t.rec.Note(journal.Event{AtMs: at, State: journal.Archived, Took: took, Reason: in.Reason, Bytes: t.rec.Checkpoint.ToRead})
 			h.touch(t)
 			return nil
 		}

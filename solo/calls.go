@@ -155,7 +155,7 @@ func (s *calls) hold(t *task) {
 	}
 	t.rec.Held = true
 	t.rec.Reason = "held by a user; to go on: headrace resume " + string(t.rec.ID)
-	t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: "held", Reason: "a user asked for it"})
+	t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: journal.Held, Reason: "a user asked for it"})
 	s.touch(t)
 }
 
@@ -187,7 +187,7 @@ func (s *calls) bringBackFor(t *task, c *call) {
 	if t.rec.Held {
 		t.rec.Held = false
 		t.rec.Since, t.rec.Waited, t.rec.Boot = s.clk.boot(), 0, s.boot
-		t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: "released", Reason: "a user asked for it"})
+		t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: journal.Released, Reason: "a user asked for it"})
 	}
 	s.succeeded(t)
 	s.schedulerOf(t).release(t, c)

@@ -7,6 +7,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -48,7 +49,7 @@ func TestContinued(t *testing.T) {
 	}
 	events := func(task *wire.Task) (n int) {
 		for _, e := range task.History {
-			if e.State == stoppedAgain {
+			if e.State == journal.StoppedAgain {
 				n++
 			}
 		}

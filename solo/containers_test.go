@@ -25,6 +25,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/serve"
+	"headrace/solo/journal"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -561,7 +562,7 @@ func TestHostedPageOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	history := b.get(id).History
-	if e := history[len(history)-1]; e.State != "paged out" || e.Bytes != 20<<20 {
+	if e := history[len(history)-1]; e.State != journal.PagedOut || e.Bytes != 20<<20 {
 		t.Errorf("the last event is %v", e)
 	}
 	b.is(id, headrace.Suspended)

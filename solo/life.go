@@ -111,7 +111,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 // something else becomes of it.
 func (l *life) troubled(t *task, what string, until time.Duration) {
 	t.trouble, t.troubleUntil = what, until
-	t.rec.Note(journal.Event{AtMs: l.clk.wall().UnixMilli(), State: "trouble", Reason: what})
+	t.rec.Note(journal.Event{AtMs: l.clk.wall().UnixMilli(), State: journal.Trouble, Reason: what})
 	l.touch(t)
 }
 

@@ -127,9 +127,6 @@ func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.
 	}
 }
 
-// stoppedAgain is what the history says when somebody has continued a suspended task.
-const stoppedAgain = "stopped again"
-
 // countContinued takes in how often the task's supervisor has had to stop it again. In
 // the history is only the first time of each suspension: it may be many.
 func (m *measuring) countContinued(t *task, here int) {
@@ -141,9 +138,9 @@ func (m *measuring) countContinued(t *task, here int) {
 	}
 	t.rec.Continued += here - t.rec.ContinuedHere
 	t.rec.ContinuedHere, t.rec.ContinuedMs = here, m.clk.wall().UnixMilli()
-	if n := len(t.rec.History); n == 0 || t.rec.History[n-1].State != stoppedAgain {
+	if n := len(t.rec.History); n == 0 || t.rec.History[n-1].State != journal.StoppedAgain {
 		const reason = "somebody continued it while it was suspended (SIGCONT); without a freezer that cannot be prevented"
-		t.rec.Note(journal.Event{AtMs: t.rec.ContinuedMs, State: stoppedAgain, Reason: reason})
+		t.rec.Note(journal.Event{AtMs: t.rec.ContinuedMs, State: journal.StoppedAgain, Reason: reason})
 		m.log.Warn("a suspended task was continued by somebody and is stopped again", "id", t.rec.ID, "user", t.rec.User)
 	}
 	m.touch(t)

@@ -29,7 +29,7 @@ func TestPageOut(t *testing.T) {
 	b.await(low, "paged out", func(w *wire.Task) bool { return w.Usage.Swapped >= 50<<20 })
 	var paged int64
 	for _, e := range b.get(low).History {
-		if e.State == "paged out" {
+		if e.State == journal.PagedOut {
 			paged += e.Bytes
 		}
 	}
@@ -61,7 +61,7 @@ func TestStartBesidePageOut(t *testing.T) {
 	high := b.run(headrace.High, func(q *wire.RunRequest) { q.Memory = 100 << 20 })
 	b.awaitState(high, headrace.Running)
 	for _, e := range b.get(low).History {
-		if e.State == "paged out" {
+		if e.State == journal.PagedOut {
 			t.Error("the page-out has ended already")
 		}
 	}

@@ -175,7 +175,7 @@ func (o *operations) pageOut(t *task, bytes int64) {
 		return func() error {
 			o.pagedOut(t, out, took, err)
 			if out > 0 {
-				t.rec.Note(journal.Event{AtMs: at, State: "paged out", Took: took, Bytes: out})
+				t.rec.Note(journal.Event{AtMs: at, State: journal.PagedOut, Took: took, Bytes: out})
 				o.touch(t)
 			}
 			return err

@@ -11,6 +11,7 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -303,7 +304,7 @@ func TestTroublePasses(t *testing.T) {
 		if got.NoCheckpoint != "" {
 			t.Errorf("%v: it is said not to be checkpointed although it would be: %s", c.why, got.NoCheckpoint)
 		}
-		if last := got.History[len(got.History)-1]; last.State != "trouble" || last.Reason != "checkpoint failed: "+c.why.Error() {
+		if last := got.History[len(got.History)-1]; last.State != journal.Trouble || last.Reason != "checkpoint failed: "+c.why.Error() {
 			t.Errorf("%v: the history ends with %v", c.why, last)
 		}
 	}

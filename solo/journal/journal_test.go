@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +223,35 @@ func TestReserve(t *testing.T) {
 	}
 	if !j.KeepReserve() {
 		t.Error("no reserve although there is room again")
+	}
+}
+
+// What people find in a history is explained to them, and nothing else.
+func TestHistoryIsDocumented(t *testing.T) {
+	want := []string{Held, Released, PagedOut, Archived, StoppedAgain, Trouble}
+	for s := headrace.Pending; s <= headrace.Lost; s++ {
+		want = append(want, s.String())
+	}
+	for o := headrace.Starting; o <= headrace.TakingBack; o++ { // the others leave no trace
+		want = append(want, o.String())
+	}
+	text, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## What the history says\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got []string
+	for line := range strings.Lines(section) {
+		if words, _, is := strings.Cut(strings.TrimPrefix(line, "| "), " | "); is && strings.HasPrefix(line, "| `") {
+			for word := range strings.SplitSeq(words, ", ") {
+				got = append(got, strings.Trim(word, "`"))
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("explained are %q\nwant          %q", got, want)
 	}
 }

@@ -177,9 +177,21 @@ type Image struct {
 	Restore  time.Duration `json:"restore,omitempty"`
 }
 
+// What the history says beside the states that a task comes to and the operations that
+// begin. docs/commands.md explains all of it to people.
+const (
+	Held         = "held"
+	Released     = "released"
+	PagedOut     = "paged out"
+	Archived     = "archived"
+	StoppedAgain = "stopped again"
+	Trouble      = "trouble"
+)
+
 // Event is one line of a task's history.
 type Event struct {
-	AtMs   int64         `json:"at_ms"`
+	AtMs int64 `json:"at_ms"`
+	// State is the name of a headrace.TaskState or headrace.Operation, or one of the above.
 	State  string        `json:"state"`
 	Reason string        `json:"reason,omitempty"`
 	Delay  time.Duration `json:"delay,omitempty"`
