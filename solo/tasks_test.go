@@ -92,6 +92,22 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// Who waits is told for what, in words of this machine.
+func TestReasonOfWhoWaits(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 2
+	b.start()
+	for _, p := range []headrace.Priority{headrace.Low, headrace.High} {
+		b.awaitState(b.run(p), headrace.Running)
+	}
+	large := b.run(headrace.High, func(q *wire.RunRequest) { q.Cpus = 2 })
+	const want = "waits for room: all that may leave on this machine would not make enough"
+	got := b.await(large, "a reason", func(task *wire.Task) bool { return task.Reason != "" && task.Reason != waitsForSlot })
+	if got.Reason != want {
+		t.Errorf("the reason is %q, want %q", got.Reason, want)
+	}
+}
+
 func TestVanishedIsRestarted(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
