@@ -64,6 +64,7 @@ func TestClientsOfHDFS(t *testing.T) {
 	client.release(t)
 	for _, w := range writers {
 		good := must(j.Await(within(t, patience), w.name, "finished"))(t).Good
+		t.Logf("%s: good %v", w.name, good)
 		if w == fails && !good {
 			// It goes on where what it waits for is there before it looks at the time.
 			if logs := client.logs(t, w); !strings.Contains(logs, "are bad. Aborting") {
