@@ -439,9 +439,10 @@ def main():
         return 11
     look("power", "power failure")
     if with_tests:
-        tests("tests")
-        add_swap()
-        tests("tests with swap", "-test.run=Swap|Memory|Suspend|Page|Checkpoint")
+        tests("tests", "-test.run=" + with_tests)
+        if with_tests == ".":
+            add_swap()
+            tests("tests with swap", "-test.run=Swap|Memory|Suspend|Page|Checkpoint")
     say("finished")
     return 0
 
