@@ -266,6 +266,28 @@ func TestRestoreWithoutCgroup(t *testing.T) {
 	}
 }
 
+// No process of ours in a task has a file of a cgroup open: it may be another when the
+// task comes back, or none.
+func TestNoFileOfACgroup(t *testing.T) {
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
+	w.awaitOutput(task, "ready")
+	command, err := linux.ProcFS("").Stat(w.taskPIDs("t")[0])
+	w.must(err)
+	for _, pid := range []int{command.PID, command.PPID} { // init is above it
+		open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		if err != nil || len(open) == 0 {
+			t.Fatalf("process %d has no descriptors, %v", pid, err)
+		}
+		for _, fd := range open {
+			if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "/cgroup/") {
+				t.Errorf("process %d has %s open", pid, to)
+			}
+		}
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+}
+
 // Where the cgroup cannot be made anew the task goes on without, and its supervisor's
 // log says so.
 func TestRestoreWhereNoCgroupCanBe(t *testing.T) {

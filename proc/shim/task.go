@@ -112,7 +112,8 @@ func (t *task) startInit(spec proc.Spec, files []uintptr) (read chan struct{}, e
 	}
 	read, err = t.life.start(spec, func() error {
 		return t.processes.startIn(spec.Own, self, []string{"headrace-shim", "init", t.home.dir}, &syscall.ProcAttr{
-			Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", progressMark(t.home.dir)}, Files: files,
+			// Go would keep a file of the cgroup open, which a restore would have to find again.
+			Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0", progressMark(t.home.dir)}, Files: files,
 			Sys: &syscall.SysProcAttr{Setsid: true},
 		})
 	})
