@@ -1,15 +1,19 @@
 package proc_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/internal/linux"
@@ -188,6 +192,83 @@ func TestSuspendedStaysSo(t *testing.T) {
 				before = w.cpu(task)
 				w.await("progress", func() bool { return w.cpu(task) > before })
 			}
+		})
+	}
+}
+
+// seize traces a process, as its user may, while then runs, which begins before it returns.
+func seize(t *testing.T, pid int, then func()) {
+	t.Helper()
+	seized, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // which is the tracer; it ends here
+		defer close(ended)
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
+		if errno != 0 {
+			seized <- os.NewSyscallError("ptrace", errno)
+			return
+		}
+		seized <- nil
+		then()
+	}()
+	if err := <-seized; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { <-ended })
+}
+
+// keepStopsAway keeps every signal from a process that does not end it, until it does.
+func keepStopsAway(t *testing.T, pid int) {
+	t.Helper()
+	seize(t, pid, func() {
+		for {
+			var ws unix.WaitStatus
+			if _, err := unix.Wait4(pid, &ws, unix.WALL, nil); err == unix.EINTR {
+				continue
+			} else if err != nil || ws.Exited() || ws.Signaled() {
+				return
+			}
+			unix.PtraceCont(pid, 0)
+		}
+	})
+}
+
+// A tracer keeps SIGSTOP from a task. Where there is a freezer it is suspended all the
+// same; else it runs on, and the reason says so, unless it was looked at in the moments
+// between.
+func TestSuspendOfTraced(t *testing.T) {
+	for _, frozen := range []bool{true, false} {
+		t.Run(fmt.Sprintf("freezer=%v", frozen), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if frozen {
+				w.withCgroups(hasFreezer)
+			}
+			task := w.start(w.spec("t", "/bin/sh", "-c", "echo ready; while :; do :; done"))
+			w.awaitOutput(task, "ready")
+			pids := w.taskPIDs("t")
+			keepStopsAway(t, pids[len(pids)-1])
+			_, err := task.Suspend(w.ctx, 0)
+			if !frozen {
+				for err == nil {
+					w.must(task.Resume(w.ctx))
+					_, err = task.Suspend(w.ctx, 0)
+				}
+				if !errors.Is(err, proc.ErrNotStopped) || !strings.Contains(err.Error(), "a tracer (gdb, strace) keeps it away") {
+					t.Errorf("suspend: %v", err)
+				}
+			} else {
+				w.must(err)
+				before := w.cpu(task)
+				time.Sleep(100 * time.Millisecond) // in which it would run
+				if after := w.cpu(task); after != before {
+					t.Errorf("it has used %v of processor time while it was suspended", after-before)
+				}
+				w.must(task.Resume(w.ctx))
+			}
+			before := w.cpu(task)
+			w.await("progress", func() bool { return w.cpu(task) > before })
+			w.must(task.Kill(w.ctx, time.Millisecond))
 		})
 	}
 }

@@ -209,6 +209,16 @@ func TestKillOfWhatHangs(t *testing.T) {
 			t.Errorf("%d processes are left", n)
 		}
 	})
+	t.Run("task with a tracer that stands still", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		task := w.start(w.spec("traced", "/bin/sh", "-c", "sleep 1000 & echo ready; wait"))
+		w.awaitOutput(task, "ready")
+		for _, pid := range w.taskPIDs("traced") {
+			seize(t, pid, func() { <-t.Context().Done() }) // before the clean-up
+		}
+		w.killWithin(prompt, task)
+	})
 	t.Run("supervisor that stands still", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)

@@ -39,8 +39,14 @@ func (t *Task) awaitEnd() {
 	if t.isClosed() {
 		return // by us: the task goes on
 	}
-	// Who hears of the end may start the task again: nothing of it is to run by then.
-	t.c.AwaitPeer(killPatience) // of one that cannot be seen or does not go, what can be done is done below
+	// Who hears of the end may start the task again: nothing of it is to run by then. When
+	// the end is on record nothing does, but its supervisor, which the kernel keeps for as
+	// long as a tracer has what has ended.
+	patience := killPatience
+	if _, ok, err := readExit(t.dir); ok && err == nil {
+		patience = recordedPatience
+	}
+	t.c.AwaitPeer(patience) // of one that cannot be seen or does not go, what can be done is done below
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -180,6 +186,9 @@ func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointR
 	err := t.verb(ctx, "checkpoint", o, &r)
 	return r, err
 }
+
+// recordedPatience is how long a supervisor may take to go when it has recorded the end.
+const recordedPatience = 5 * time.Second
 
 // killPatience is how long a supervisor may take to answer a kill, beyond the grace.
 // By its own limits it takes less, whatever hangs below it.

@@ -71,7 +71,7 @@ type dump struct {
 func (d dump) attempt() (proc.CheckpointResult, error) {
 	begin := linux.Clock()
 	if d.was == running {
-		if _, err := d.t.stops.stop(0); err != nil {
+		if _, err := d.t.stops.stop(0, false); err != nil {
 			return proc.CheckpointResult{}, err
 		}
 	}

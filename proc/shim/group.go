@@ -107,6 +107,24 @@ func (g *group) lock() {
 	g.frozen.Store(frozen && err == nil)
 }
 
+// freezeLimit bounds the wait for everything in the cgroup to be frozen.
+const freezeLimit = time.Second
+
+// hold is lock for a task on which SIGSTOP has no effect, and reports whether nothing of
+// it runs any more. What is in uninterruptible sleep cannot be frozen either.
+func (g *group) hold() bool {
+	g.lock()
+	for begin := time.Now(); g.frozen.Load(); time.Sleep(time.Millisecond) {
+		if frozen, err := g.is().Frozen(); err == nil && frozen {
+			return true
+		}
+		if time.Since(begin) > freezeLimit {
+			g.unlock()
+		}
+	}
+	return false
+}
+
 // unlock is the end of lock, before signals are to have an effect.
 func (g *group) unlock() {
 	if !g.frozen.Swap(false) {

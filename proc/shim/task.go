@@ -156,7 +156,7 @@ func (t *task) suspend(grace time.Duration) (proc.SuspendResult, error) {
 	if err := t.life.want(running); err != nil {
 		return proc.SuspendResult{}, err
 	}
-	res, err := t.stops.stop(grace)
+	res, err := t.stops.stop(grace, true)
 	if err == nil {
 		t.processes.group.lock()
 	}

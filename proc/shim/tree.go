@@ -104,14 +104,19 @@ func (p *processes) signal(sig syscall.Signal) error {
 	return nil
 }
 
+// heldPatience is how long after its SIGKILLs end waits for what has ended and is not
+// off the list of processes.
+const heldPatience = time.Second
+
 // end ends what is left of the task's processes, without mercy after the grace, and
-// waits until everything is reaped.
+// waits until everything is reaped, but for what a tracer outside of the task keeps from
+// that although it has ended. That goes when the tracer lets it.
 func (p *processes) end(grace time.Duration) {
 	deadline := linux.Clock() + grace
 	asked := false
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		tree, err := p.tree()
-		if err == nil && len(tree) == 0 {
+		if err == nil && (len(tree) == 0 || linux.Clock() >= deadline+heldPatience && allEnded(tree)) {
 			p.reaper.settle() // what the last of them have used counts as well
 			return
 		}
@@ -126,6 +131,11 @@ func (p *processes) end(grace time.Duration) {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// allEnded reports whether no thread of them will ever run again.
+func allEnded(tree []linux.Stat) bool {
+	return !slices.ContainsFunc(tree, func(p linux.Stat) bool { return !linux.Dead(p.State) || p.Threads > 1 })
 }
 
 // endWorkers returns when no process works on the task any more, so that none is taken

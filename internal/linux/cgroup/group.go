@@ -166,6 +166,16 @@ func Add(dir string, pid int) error {
 // SIGKILL. It does not wait. False: there is no freezer.
 func (g Group) Freeze() (bool, error) { return g.freeze("1", "FROZEN") }
 
+// Frozen reports whether Freeze has taken effect on everything in the group.
+func (g Group) Frozen() (bool, error) {
+	if path := filepath.Join(g.Freezer, "cgroup.events"); exists(path) {
+		values, err := readKeys(path)
+		return values["frozen"] == 1, err
+	}
+	b, err := os.ReadFile(filepath.Join(g.Freezer, "freezer.state"))
+	return strings.TrimSpace(string(b)) == "FROZEN", err
+}
+
 // Thaw ends Freeze. Signals that have come meanwhile take effect before anything
 // runs.
 func (g Group) Thaw() error {
