@@ -377,7 +377,7 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 		args = append(args, "-isolated")
 		sys.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	}
-	logFile, err := os.OpenFile(filepath.Join(dir, "shim.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	logFile, err := os.OpenFile(filepath.Join(dir, shimLog), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/proc"
 )
 
@@ -216,6 +218,31 @@ func TestKillOfWhatHangs(t *testing.T) {
 		w.awaitOutput(task, "ready")
 		for _, pid := range w.taskPIDs("traced") {
 			seize(t, pid, func() { <-t.Context().Done() }) // before the clean-up
+		}
+		w.killWithin(prompt, task)
+	})
+	t.Run("tracer that keeps it from ending", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		if os.Geteuid() != 0 {
+			t.Skip("tasks of other users need root")
+		}
+		s := w.spec("kept", "/bin/sh", "-c", "echo ready; exec sleep 1000")
+		s.UID, s.GID = otherUser, otherUser
+		task := w.start(s)
+		w.awaitOutput(task, "ready")
+		tracer := exec.Command("/usr/bin/python3", "-uc", `
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(0x4206, int(sys.argv[1]), None, 0x40) != 0: # PTRACE_SEIZE, PTRACE_O_TRACEEXIT
+    sys.exit("ptrace: error %d" % ctypes.get_errno())
+print("has it")
+time.sleep(1000)`, fmt.Sprint(w.taskPIDs("kept")[0]))
+		tracer.Dir = "/"
+		tracer.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}, Pdeathsig: syscall.SIGKILL}
+		out, _ := testkit.Converse(t, tracer)
+		if said, err := out.ReadString('\n'); err != nil || said != "has it\n" {
+			t.Skipf("users may not trace their processes here: %q, %v", said, err)
 		}
 		w.killWithin(prompt, task)
 	})

@@ -176,6 +176,8 @@ type Status struct {
 	Pending uint64
 	// Tracer is the process that traces it, 0 for none that this process can see.
 	Tracer int
+	// UID is its real user.
+	UID uint32
 }
 
 // ParseStatus reads the text of /proc/PID/status. Fields that are missing (a
@@ -205,12 +207,20 @@ func ParseStatus(b []byte) (Status, error) {
 			s.Pending |= mask
 		case "TracerPid":
 			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
+		case "Uid":
+			s.UID, err = firstUID(val)
 		}
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return s, nil
+}
+
+func firstUID(b []byte) (uint32, error) {
+	real, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\t")
+	n, err := strconv.ParseUint(real, 10, 32)
+	return uint32(n), err
 }
 
 func kilobytes(b []byte) (int64, error) {
@@ -222,7 +232,7 @@ func kilobytes(b []byte) (int64, error) {
 	return v << 10, err
 }
 
-// Status reads one process.
+// Status reads one process, or one thread.
 func (p ProcFS) Status(pid int) (Status, error) {
 	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "status"))
 	if err != nil {

@@ -29,12 +29,12 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	s, err := ParseStatus([]byte("Name:\tx: y\nTracerPid:\t12\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\n"))
-	want := Status{RSSAnon: 100 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Pending: 6, Tracer: 12}
+	s, err := ParseStatus([]byte("Name:\tx: y\nTracerPid:\t12\nUid:\t1000\t0\t0\t0\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\n"))
+	want := Status{RSSAnon: 100 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Pending: 6, Tracer: 12, UID: 1000}
 	if err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigPnd: zz\n", "TracerPid: x\n", "RssAnon: 99999999999999999999 kB\n"} {
+	for _, bad := range []string{"RssAnon: x kB\n", "VmSwap: -1 kB\n", "SigPnd: zz\n", "TracerPid: x\n", "Uid:\t-1\t0\n", "Uid:\n", "RssAnon: 99999999999999999999 kB\n"} {
 		if _, err := ParseStatus([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

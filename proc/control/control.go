@@ -50,6 +50,7 @@ type response struct {
 type Client struct {
 	conn net.Conn
 	peer *os.File // a pidfd of the supervisor; nil if it could not be had
+	pid  int      // its pid; 0 likewise
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -70,24 +71,29 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, SocketName), err)
 	}
-	c := &Client{conn: conn, peer: openPeer(conn.(*net.UnixConn)), done: make(chan struct{}), waiting: make(map[uint64]chan response)}
+	c := &Client{conn: conn, done: make(chan struct{}), waiting: make(map[uint64]chan response)}
+	c.peer, c.pid = openPeer(conn.(*net.UnixConn))
 	go c.read()
 	return c, nil
 }
 
 // openPeer returns nil for a supervisor that has gone already or is in a pid namespace
 // that this process does not see.
-func openPeer(conn *net.UnixConn) *os.File {
+func openPeer(conn *net.UnixConn) (*os.File, int) {
 	peer, err := linux.PeerCredentials(conn)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	pidfd, err := unix.PidfdOpen(int(peer.Pid), 0)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
-	return os.NewFile(uintptr(pidfd), "supervisor")
+	return os.NewFile(uintptr(pidfd), "supervisor"), int(peer.Pid)
 }
+
+// PeerPID returns the supervisor's pid, 0 if it could not be had. Once the supervisor has
+// gone it may be another process's.
+func (c *Client) PeerPID() int { return c.pid }
 
 // withPeer calls use with the supervisor's pidfd, which stays open meanwhile.
 func (c *Client) withPeer(use func(pidfd int) error) error {

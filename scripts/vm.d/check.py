@@ -405,7 +405,8 @@ def tests(label, *flags):
         if verdict == "SKIP":
             say(f"note {label}: skipped {name}")
         elif "/" not in name or verdict == "FAIL":
-            check(verdict == "PASS", f"{label}: {name}")
+            said = text.partition(f"=== RUN   {name}\n")[2].partition(f"--- {verdict}: {name} ")[0]
+            check(verdict == "PASS", f"{label}: {name}", re.findall(r"^ +\w+_test.go:\d+: .*", said, re.M)[:5])
     if p.returncode != 0:
         print(text)
     check(p.returncode == 0, f"{label}: the tests of package proc", f"exit code {p.returncode}")
