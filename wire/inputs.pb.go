@@ -103,7 +103,10 @@ type WarmInputsRequest struct {
 	// Blocks are let go as the job reads them.
 	Implicit bool `protobuf:"varint,5,opt,name=implicit,proto3" json:"implicit,omitempty"`
 	// When the job was submitted; 0: now.
-	SubmittedMs   int64 `protobuf:"varint,6,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	SubmittedMs int64 `protobuf:"varint,6,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
+	// With a job: it is none, but the name that a request without one was given, which is made
+	// once more.
+	Hold          bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +183,13 @@ func (x *WarmInputsRequest) GetSubmittedMs() int64 {
 	return 0
 }
 
+func (x *WarmInputsRequest) GetHold() bool {
+	if x != nil {
+		return x.Hold
+	}
+	return false
+}
+
 // InputsStatus is how the input of a job stands. Sizes are bytes of files, each once,
 // whatever the number of replicas.
 type InputsStatus struct {
@@ -187,7 +197,8 @@ type InputsStatus struct {
 	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	User  string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// queued, warming, full (what fits is in memory), done; adopted: nodes keep it, and the
-	// manager, which was started since, knows no more.
+	// manager, which was started since, knows no more until it is asked for again; ended:
+	// nothing is kept for it any more.
 	State       string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	SubmittedMs int64  `protobuf:"varint,4,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	Files       int64  `protobuf:"varint,5,opt,name=files,proto3" json:"files,omitempty"`
@@ -496,7 +507,8 @@ func (x *CoolInputsResponse) GetReleased() int64 {
 type InputsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// Only these; empty: all.
+	// Only these, also those that have ended in the last hour; one that is missing in the
+	// answer is not known here. Empty: all that have not ended.
 	Jobs          []string `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -548,7 +560,7 @@ func (x *InputsRequest) GetJobs() []string {
 
 type InputsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first.
+	// Oldest first, those that have ended last.
 	Inputs        []*InputsStatus `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2024,14 +2036,15 @@ var File_inputs_proto protoreflect.FileDescriptor
 
 const file_inputs_proto_rawDesc = "" +
 	"\n" +
-	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xa6\x01\n" +
+	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xba\x01\n" +
 	"\x11WarmInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\tR\x03job\x12\x16\n" +
 	"\x06budget\x18\x04 \x01(\x03R\x06budget\x12\x1a\n" +
 	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12!\n" +
-	"\fsubmitted_ms\x18\x06 \x01(\x03R\vsubmittedMs\"\x86\x04\n" +
+	"\fsubmitted_ms\x18\x06 \x01(\x03R\vsubmittedMs\x12\x12\n" +
+	"\x04hold\x18\a \x01(\bR\x04hold\"\x86\x04\n" +
 	"\fInputsStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +

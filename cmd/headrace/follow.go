@@ -49,8 +49,15 @@ func (f *follower) keep(ctx context.Context, once func(alive func()) error) erro
 			return err
 		case lost.IsZero():
 			lost = time.Now()
-			f.say("no answer from the daemon any more; waiting up to %s for it to come back", time.Duration(f.patience))
+			why := "no answer from the daemon any more"
+			if connect.IsWireError(err) { // it is somebody behind the daemon that is away
+				why = err.Error()
+			}
+			f.say("%s; waiting up to %s for it to come back", why, time.Duration(f.patience))
 		case time.Since(lost) > time.Duration(f.patience):
+			if connect.IsWireError(err) {
+				return err
+			}
 			return &wire.NoDaemonError{Socket: f.socket, Err: err}
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -62,8 +63,12 @@ func (c *hdfsCluster) startManager() {
 }
 
 func (c *hdfsCluster) startNode() {
-	c.node, _ = launch(c.t, c.env, "the daemon is up", c.headrace, "node", "--manager", "http://"+c.addr, "--token-file", c.token(),
-		"--name", "here", "--hdfs-site", c.hdfs.Site(), "--hdfs-host", "127.0.0.1", "--warm-budget", "64MB")
+	c.node = c.launchNode(c.env, "--name", "here", "--hdfs-site", c.hdfs.Site(), "--hdfs-host", "127.0.0.1", "--warm-budget", "64MB")
+}
+
+func (c *hdfsCluster) launchNode(env []string, flags ...string) *process {
+	p, _ := launch(c.t, env, "the daemon is up", append([]string{c.headrace, "node", "--manager", "http://" + c.addr, "--token-file", c.token()}, flags...)...)
+	return p
 }
 
 // write makes a file of so many bytes.
@@ -269,4 +274,75 @@ func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {
 		return nil, err
 	}
 	return d.node.Info(ctx, &wire.InfoRequest{})
+}
+
+// TestRealWarmWaits: what waits for files to be in memory outlasts a manager that is killed
+// meanwhile, and hears when its request is ended.
+func TestRealWarmWaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this starts an HDFS and daemons")
+	}
+	c := newHDFSCluster(t)
+	const size = 2*hdfsBlock + 5
+	c.write("/data/a", size, 0o644)
+	c.write("/data/b", size, 0o644)
+	// The way to the manager while the other node stands still.
+	env := append(slices.Clone(c.env), "HEADRACE_STATE_DIR="+filepath.Join(c.dir, "door"))
+	c.launchNode(env, "--name", "door")
+	c.node.cmd.Process.Signal(syscall.SIGSTOP)
+	defer c.node.cmd.Process.Signal(syscall.SIGCONT)
+	type result struct {
+		out, errs string
+		err       error
+	}
+	warm := func(args ...string) chan result {
+		done := make(chan result, 1)
+		go func() {
+			cmd := exec.CommandContext(t.Context(), c.headrace, append([]string{"warm", "--wait"}, args...)...)
+			var o, e bytes.Buffer
+			cmd.Env, cmd.Stdout, cmd.Stderr = env, &o, &e
+			err := cmd.Run()
+			done <- result{o.String(), e.String(), err}
+		}()
+		return done
+	}
+	job, hold, ended := warm("--job", "application_1", "hdfs://test/data/a"), warm("hdfs://test/data/b"), warm("--job", "application_2", "hdfs://test/data/a")
+	asked := func(when string) {
+		testkit.Await(t, "all to be asked for "+when, func() bool {
+			queued := 0
+			for _, s := range c.inputs() {
+				if s.State == "queued" && s.Pinned+s.Resident == 0 {
+					queued++
+				}
+			}
+			return queued == 3
+		})
+	}
+	asked("at first")
+	c.manager.end(t, syscall.SIGKILL)
+	c.startManager()
+	asked("once more")
+	cmd := exec.Command(c.headrace, "warm", "--evict", "--job", "application_2", "hdfs://test/data/a")
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("evict: %v: %s", err, out)
+	}
+	if r := <-ended; r.err == nil || !strings.Contains(r.errs, "the request has ended") {
+		t.Errorf("the one that was ended: %v, %s%s", r.err, r.out, r.errs)
+	}
+	c.node.cmd.Process.Signal(syscall.SIGCONT)
+	for name, done := range map[string]chan result{"application_1": job, "hold-": hold} {
+		if r := <-done; r.err != nil || !strings.HasPrefix(r.out, name) || !strings.Contains(r.out, "1 file, 2.1 MB in 3 blocks: 2.1 MB in memory") {
+			t.Errorf("%s: %v, %s%s", name, r.err, r.out, r.errs)
+		}
+	}
+	all := c.inputs()
+	if len(all) != 2 {
+		t.Errorf("%v", all)
+	}
+	for _, s := range all {
+		if s.State != "done" || s.Pinned+s.Resident != size {
+			t.Errorf("%v", s)
+		}
+	}
 }

@@ -63,12 +63,13 @@ func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string)
 		_, err = fmt.Fprintf(a.out, "%s ended, %s left to the kernel\n", requests(int64(res.Ended)), report.Bytes(res.Released))
 		return err
 	}
-	st, err := d.inputs.Warm(ctx, &wire.WarmInputsRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)})
+	q := &wire.WarmInputsRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)}
+	st, err := d.inputs.Warm(ctx, q)
 	if err != nil {
 		return notInCluster(err)
 	}
 	if f.wait {
-		if st, err = a.awaitInputs(ctx, d, st); err != nil {
+		if st, err = a.awaitInputs(ctx, d, q, st, f.patience); err != nil {
 			return err
 		}
 	}
@@ -104,10 +105,17 @@ func requests(n int64) string {
 	return fmt.Sprintf("%d requests", n)
 }
 
-// awaitInputs follows a job's input until all that fits is in memory.
-func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, st *wire.InputsStatus) (*wire.InputsStatus, error) {
+// awaitInputs follows what was asked for with q until all that fits is in memory. It asks once
+// more when the manager was started again since: then that knows nothing of it, or only what
+// nodes have told.
+func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, q *wire.WarmInputsRequest, st *wire.InputsStatus, patience span) (*wire.InputsStatus, error) {
 	bar := a.bar()
 	defer bar.Done()
+	f := &follower{daemon: d, patience: patience, say: func(format string, args ...any) {
+		bar.Interrupt(func() error { a.say(format, args...); return nil })
+	}}
+	user := st.User
+	q.Job, q.Hold, q.SubmittedMs = st.Job, q.Job == "", st.SubmittedMs
 	for !slices.Contains([]string{"full", "done"}, st.State) {
 		if want := st.Bytes - st.NotFit; want > 0 {
 			bar.Set(float64(want-st.Left)/float64(want), fmt.Sprintf("%s of %s", report.Bytes(want-st.Left), report.Bytes(want)))
@@ -115,18 +123,36 @@ func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, st *wire.InputsSt
 		select {
 		case <-time.After(inputsLook):
 		case <-ctx.Done():
+		}
+		err := f.keep(ctx, func(func()) (err error) {
+			st, err = d.inputNow(ctx, q, user)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
 			return nil, cli.Exit(cli.ExitInterrupted, fmt.Errorf("warming goes on; headrace warm --evict ends it"))
-		}
-		res, err := d.inputs.Inputs(ctx, &wire.InputsRequest{Jobs: []string{st.Job}})
-		if err != nil {
+		case err != nil:
 			return nil, err
-		}
-		if len(res.Inputs) == 0 {
+		case st.State == "ended":
 			return nil, fmt.Errorf("%s: the request has ended: nothing is kept in memory for it any more", st.Job)
 		}
-		st = res.Inputs[0]
 	}
 	return st, nil
+}
+
+// inputNow tells how it stands with what a user has asked for with q, which is asked for once
+// more of a manager that does not know it.
+func (d *daemon) inputNow(ctx context.Context, q *wire.WarmInputsRequest, user string) (*wire.InputsStatus, error) {
+	res, err := d.inputs.Inputs(ctx, &wire.InputsRequest{Jobs: []string{q.Job}})
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range res.Inputs { // root is told of those of others, too
+		if st.User == user && st.State != "adopted" {
+			return st, nil
+		}
+	}
+	return d.inputs.Warm(ctx, q)
 }
 
 // inputsLine tells how the input of a job stands.

@@ -48,6 +48,7 @@ type Inputs struct {
 	log *slog.Logger
 	// stopping ends everything that waits.
 	stopping chan struct{}
+	started  time.Time
 
 	mu     sync.Mutex
 	memory *residency.Map
@@ -81,7 +82,7 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
-		cfg: c, log: c.Log, stopping: make(chan struct{}), nodes: map[string]*node{}, holds: uint64(now.Unix()),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, holds: uint64(now.Unix()),
 		paths: map[master.Name][]string{}, ran: map[headrace.JobID]bool{}, memory: residency.New(c.Residency, now),
 	}
 	m := c.Master

@@ -47,12 +47,12 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		in.holds++
 		name.Job = headrace.JobID(fmt.Sprintf("hold-%d", in.holds))
 	}
-	submitted := now
+	hold, submitted := q.Job == "" || q.Hold, now
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
 	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{
-		Name: name, Input: f.bytes, Submitted: submitted, Implicit: q.Implicit, Hold: q.Job == "", Budget: q.Budget,
+		Name: name, Input: f.bytes, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget,
 	}}, now)
 	if err != nil {
 		return nil, coded(err)
@@ -67,7 +67,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if err != nil {
 		return nil, coded(err)
 	}
-	m := in.message(&st)
+	m := in.message(&st, now)
 	m.Failed += f.failed
 	m.Failures = append(f.problems, m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
@@ -114,19 +114,24 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	res := &wire.InputsResponse{}
-	jobs := setOf(q.Jobs)
-	for _, st := range in.master.List(time.Now()) {
+	jobs, now := setOf(q.Jobs), time.Now()
+	for _, st := range in.master.List(now) {
 		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(st.Job)]) {
-			res.Inputs = append(res.Inputs, in.message(&st))
+			res.Inputs = append(res.Inputs, in.message(&st, now))
+		}
+	}
+	for _, job := range q.Jobs {
+		if name := (master.Name{Owner: q.User, Job: headrace.JobID(job)}); in.master.Ended(name) {
+			res.Inputs = append(res.Inputs, &wire.InputsStatus{Job: job, User: q.User, State: "ended"})
 		}
 	}
 	return res, nil
 }
 
 // message shows how a job stands. in.mu is held.
-func (in *Inputs) message(st *master.Status) *wire.InputsStatus {
+func (in *Inputs) message(st *master.Status, now time.Time) *wire.InputsStatus {
 	m := &wire.InputsStatus{
-		Job: string(st.Job), User: st.Owner, State: stateOf(st), SubmittedMs: st.Submitted.UnixMilli(),
+		Job: string(st.Job), User: st.Owner, State: in.stateOf(st, now), SubmittedMs: st.Submitted.UnixMilli(),
 		Files: int64(st.Files), Blocks: uint32(st.Blocks), Bytes: st.Bytes, Resident: st.Resident, Pinned: st.Pinned,
 		Warmed: st.Warmed, Left: st.Left, NotFit: st.NotFit, NotFitReason: st.NotFitReason,
 		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths[st.Name],
@@ -149,13 +154,15 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-func stateOf(st *master.Status) string {
+func (in *Inputs) stateOf(st *master.Status, now time.Time) string {
+	// A manager that has just been started does not know all nodes yet that may have room.
+	early := st.NotFit > 0 && now.Sub(in.started) < in.cfg.timing.away
 	switch {
 	case st.Adopted:
 		return "adopted"
-	case st.Left > 0 && st.Warmed == 0:
+	case (st.Left > 0 || early) && st.Warmed == 0:
 		return "queued"
-	case st.Left > 0:
+	case st.Left > 0, early:
 		return "warming"
 	case st.NotFit > 0:
 		return "full"

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -38,7 +39,7 @@ func warmJob(t *testing.T, in *Inputs, user, job string, paths ...string) *wire.
 	return st
 }
 
-// standing returns how a job stands; nil: there is none.
+// standing returns how a job stands; nil: there is none, or it has ended.
 func standing(t *testing.T, in *Inputs, user, job string) *wire.InputsStatus {
 	t.Helper()
 	res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{job}})
@@ -46,7 +47,7 @@ func standing(t *testing.T, in *Inputs, user, job string) *wire.InputsStatus {
 		t.Fatal(err)
 	}
 	for _, st := range res.Inputs {
-		if st.User == user || user == privileged {
+		if (st.User == user || user == privileged) && st.State != "ended" {
 			return st
 		}
 	}
@@ -111,6 +112,57 @@ func TestRestarts(t *testing.T) {
 	if st := standing(t, third, "alice", "j1"); st != nil || len(a.keeping)+len(b.keeping) > 0 {
 		t.Errorf("it goes on after its end: %v, %v, %v", st, a.keeping, b.keeping)
 	}
+}
+
+// TestAskedAgain: who waits for something finds out that it has ended, or that the manager was
+// started since and is to be asked once more, by the same name.
+func TestAskedAgain(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	states := func(in *Inputs) (all []string) {
+		t.Helper()
+		res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Jobs: []string{"j1", "j2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range res.Inputs {
+			all = append(all, st.Job+" "+st.State)
+		}
+		return all
+	}
+	hold := warmJob(t, in, "alice", "", "hdfs://c/data")
+	settle(a, b)
+	wantEqual(t, "at first", states(in), []string{"j1 done"})
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Jobs: []string{"j1"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "after its end", states(in), []string{"j1 ended"})
+	for user, in := range map[string]*Inputs{"alice": newInputs(t, Config{}), "bob": in} {
+		if res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{"j1"}}); err != nil || len(res.Inputs) != 0 {
+			t.Errorf("%s hears of what is not known: %v, %v", user, res, err)
+		}
+	}
+
+	// What nodes have no room for may have it on one that has not come back yet.
+	quick := idle
+	quick.away = 300 * time.Millisecond
+	again := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: quick})
+	q := &wire.WarmInputsRequest{User: "alice", Job: hold.Job, Hold: true, SubmittedMs: hold.SubmittedMs, Paths: []string{"hdfs://c/data"}}
+	st, err := again.Warm(t.Context(), q)
+	if err != nil || st.State != "queued" || st.NotFit != 400 || st.SubmittedMs != hold.SubmittedMs {
+		t.Fatalf("before a node has come: %v, %v", st, err)
+	}
+	testkit.Await(t, "nobody to come", func() bool { return standing(t, again, "alice", hold.Job).State == "full" })
+	a.in, b.in = again, again
+	settle(a, b)
+	again.look(time.Now())
+	settle(a, b)
+	if st := standing(t, again, "alice", hold.Job); st.State != "done" || st.Pinned != 400 {
+		t.Errorf("when nodes have come: %v", st)
+	}
+	for _, apps := range []map[string]*wire.Application{{hold.Job: {}}, {"other": {}}} {
+		again.Running(apps)
+	}
+	keptByBoth(t, "a hold that was asked for again", "alice/"+hold.Job, a, b)
 }
 
 // TestLostAnswer: what was not taken in is given again.

@@ -88,8 +88,7 @@ func (m *Master) rename(n *node, names []string) {
 // take enters a block that a node says it keeps for a job, and reports whether it is to. What it is not to
 // keep it lets go when it asks for its orders.
 func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (ref, bool) {
-	_, ended := m.ended[h.Name]
-	if ended || h.Bytes < 0 || h.Job == "" || h.State != Planned && h.State != Pinned && h.State != Resident {
+	if m.Ended(h.Name) || h.Bytes < 0 || h.Job == "" || h.State != Planned && h.State != Pinned && h.State != Resident {
 		return ref{}, false
 	}
 	if j := m.jobs[h.Name]; j == nil || j.adopted {

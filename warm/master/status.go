@@ -62,6 +62,12 @@ func (m *Master) Status(name Name, now time.Time) (Status, error) {
 	return m.status(j, now), nil
 }
 
+// Ended reports whether a job has ended lately.
+func (m *Master) Ended(name Name) bool {
+	_, is := m.ended[name]
+	return is
+}
+
 // Names yields the jobs that there are.
 func (m *Master) Names() iter.Seq[Name] { return maps.Keys(m.jobs) }
 
