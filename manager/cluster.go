@@ -162,12 +162,10 @@ func (c *cluster) forgetAway(name string) error {
 	return err
 }
 
-// enter notes the applications that their scheduler tells of; none: it tells nothing.
+// enter notes the applications that there are, as their scheduler tells.
 func (c *cluster) enter(applications map[string]*wire.Application) {
-	if len(applications) > 0 {
-		defer c.lock()()
-		c.containers.enter(applications)
-	}
+	defer c.lock()()
+	c.containers.enter(applications)
 }
 
 // tell returns what Containers tells now, and what is closed when there is more.

@@ -121,8 +121,10 @@ func TestApplications(t *testing.T) {
 	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: "root.night", Priority: 7}}})
 	expect("c1", "root.night", 7)
 	expect("c2", "low", 7)
-	tell(&wire.ContainersRequest{})
+	tell(&wire.ContainersRequest{}) // says nothing
 	expect("c1", "root.night", 7)
+	tell(&wire.ContainersRequest{AllApplications: true}) // none
+	expect("c1", "", 2)
 }
 
 // What a second of a container counts depends on its priority, and on that of who waits:

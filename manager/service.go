@@ -133,11 +133,11 @@ func refused(container string, err error) error {
 
 // Containers tells what the containers are doing.
 func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
-	applications := applicationsOf(q)
-	if err := checkApplications(applications); err != nil {
-		return nil, err
-	}
-	if s.m.cluster.enter(applications); len(applications) > 0 {
+	if applications := applicationsOf(q); len(applications) > 0 || q.AllApplications {
+		if err := checkApplications(applications); err != nil {
+			return nil, err
+		}
+		s.m.cluster.enter(applications)
 		s.m.inputs.Running(applications)
 	}
 	res, changed := s.m.cluster.tell()

@@ -3964,11 +3964,12 @@ type ContainersRequest struct {
 	Application string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
 	// As applications, without priorities: older plug-ins.
 	Queues map[string]string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// All running applications, by the caller's knowledge; empty: it says nothing about
-	// them.
-	Applications  map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// All applications that wait or run, by the caller's knowledge. Empty: there are none if
+	// all_applications is set, else the caller says nothing about them.
+	Applications    map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	AllApplications bool                    `protobuf:"varint,6,opt,name=all_applications,json=allApplications,proto3" json:"all_applications,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ContainersRequest) Reset() {
@@ -4034,6 +4035,13 @@ func (x *ContainersRequest) GetApplications() map[string]*Application {
 		return x.Applications
 	}
 	return nil
+}
+
+func (x *ContainersRequest) GetAllApplications() bool {
+	if x != nil {
+		return x.AllApplications
+	}
+	return false
 }
 
 // Application is one of a scheduler that asks for containers.
@@ -5994,13 +6002,14 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\x93\x03\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xbe\x03\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
 	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
 	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x12T\n" +
-	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x1a9\n" +
+	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x12)\n" +
+	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x1a9\n" +
 	"\vQueuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aY\n" +

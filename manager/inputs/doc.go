@@ -16,7 +16,7 @@
 // # Jobs
 //
 // A job ends when somebody says so (Cool), or when its scheduler no longer names it among the
-// applications that run (Running), once it has. Nothing is on disk.
+// applications that wait or run (Running), once it has. Nothing is on disk.
 //
 // # Concurrency and trust
 //

@@ -142,8 +142,8 @@ func (in *Inputs) look(now time.Time) {
 	maps.DeleteFunc(in.paths, func(name master.Name, _ []string) bool { return !known[name] }) // cleaned up by the master
 }
 
-// Running takes in which applications run, as their scheduler tells. Jobs of those that did
-// and do not any more end.
+// Running takes in which applications wait or run, as their scheduler tells: all of them. Jobs
+// of those that did and do not any more end.
 func (in *Inputs) Running(applications map[string]*wire.Application) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -125,11 +125,12 @@ public final class ManagerClient {
      *
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
-     * @param applications all that run; null: as before
+     * @param applications all that wait or run; null: as before
      */
     public Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
         ObjectNode request = json.createObjectNode();
-        if (applications != null && !applications.isEmpty()) {
+        if (applications != null) {
+            request.put("allApplications", true); // an empty map says nothing
             ObjectNode map = request.putObject("applications");
             applications.forEach((id, app) -> map.putObject(id).put("queue", app.queue()).put("priority", app.priority()));
         }

@@ -29,6 +29,10 @@ final class Plugin {
     private static final Set<RMContainerState> BEGINS_OR_RUNS =
         Set.of(RMContainerState.ALLOCATED, RMContainerState.ACQUIRED, RMContainerState.RUNNING);
 
+    // Those that wait, too: their input is wanted, and after a restart of this ResourceManager all do until their masters are back.
+    private static final Set<RMAppState> WAITS_OR_RUNS =
+        Set.of(RMAppState.NEW, RMAppState.NEW_SAVING, RMAppState.SUBMITTED, RMAppState.ACCEPTED, RMAppState.RUNNING);
+
     private final HeadraceScheduler scheduler;
     private final SchedulerBooks books;
     private final List<Thread> threads = new ArrayList<>();
@@ -86,7 +90,7 @@ final class Plugin {
 
     private Map<String, ManagerClient.Application> applications() {
         Map<String, ManagerClient.Application> applications = new HashMap<>();
-        scheduler.getRMContext().getRMApps().values().stream().filter(app -> app.getState() == RMAppState.RUNNING)
+        scheduler.getRMContext().getRMApps().values().stream().filter(app -> WAITS_OR_RUNS.contains(app.getState()))
             .forEach(app -> applications.put(app.getApplicationId().toString(),
                 new ManagerClient.Application(app.getQueue(), Headroom.onOurScale(app.getApplicationPriority()))));
         return applications;

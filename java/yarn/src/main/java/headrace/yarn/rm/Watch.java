@@ -30,7 +30,7 @@ final class Watch implements Runnable {
     private Map<ContainerId, RemoteContainer> containers = Map.of();
     private Map<String, ManagerClient.Application> toldApplications = Map.of();
 
-    /** @param applications all that run */
+    /** @param applications all that wait or run */
     Watch(ManagerClient manager, Timing timing, LongSupplier clock, Consumer<ManagerState> listener,
             AtomicBoolean stopping, Supplier<Map<String, ManagerClient.Application>> applications) {
         this.manager = manager;

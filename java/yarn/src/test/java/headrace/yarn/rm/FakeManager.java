@@ -45,7 +45,7 @@ final class FakeManager implements AutoCloseable {
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<String> asked = new ArrayList<>();
     private final List<Integer> claims = new ArrayList<>();
-    private final Map<String, ManagerClient.Application> applications = new HashMap<>();
+    private final List<Map<String, ManagerClient.Application>> applications = new ArrayList<>();
     private final List<String> resumed = new ArrayList<>();
     private final List<String> released = new ArrayList<>();
     private long version = 1000;
@@ -114,7 +114,12 @@ final class FakeManager implements AutoCloseable {
 
     /** The applications, as they were told last. */
     synchronized Map<String, ManagerClient.Application> applications() {
-        return Map.copyOf(applications);
+        return applications.get(applications.size() - 1);
+    }
+
+    /** The applications, as often as they were told. */
+    synchronized List<Map<String, ManagerClient.Application>> allApplications() {
+        return List.copyOf(applications);
     }
 
     synchronized List<String> resumed() {
@@ -216,8 +221,12 @@ final class FakeManager implements AutoCloseable {
     }
 
     private ObjectNode containers(JsonNode request) throws InterruptedException {
-        request.path("applications").properties().forEach(app -> applications.put(app.getKey(),
-            new ManagerClient.Application(app.getValue().path("queue").asText(), app.getValue().path("priority").asInt())));
+        if (request.path("allApplications").asBoolean()) {
+            Map<String, ManagerClient.Application> told = new HashMap<>();
+            request.path("applications").properties().forEach(app -> told.put(app.getKey(),
+                new ManagerClient.Application(app.getValue().path("queue").asText(), app.getValue().path("priority").asInt())));
+            applications.add(told);
+        }
         long known = request.path("version").asLong();
         long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
         while (!closed && !down && known == version && System.nanoTime() < deadline) {

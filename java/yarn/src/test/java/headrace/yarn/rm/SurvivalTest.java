@@ -222,6 +222,23 @@ class SurvivalTest {
     }
 
     @Test
+    void theManagerHearsWhenTheLastApplicationEnds() throws Exception {
+        run(false);
+        String app = am.getApplicationAttemptId().getApplicationId().toString();
+        cluster.await("it is told of one", () -> manager.applications().keySet().equals(Set.of(app)));
+        int before = manager.allApplications().size();
+        TestCluster next = new TestCluster(conf, cluster);
+        cluster.close();
+        cluster = next;
+        cluster.await("a ResourceManager that starts again to tell", () -> manager.allApplications().size() > before);
+        for (Map<String, ?> told : manager.allApplications().subList(before, manager.allApplications().size())) {
+            assertEquals(Set.of(app), told.keySet(), "an application whose master has not come back yet has not ended");
+        }
+        cluster.rm.killApp(am.getApplicationAttemptId().getApplicationId());
+        cluster.await("it is told of none", () -> manager.applications().isEmpty());
+    }
+
+    @Test
     void aContainerOutlivesTheAttemptThatItWasPutAsideIn() throws Exception {
         run(true);
         ContainerId id = ids.get(2);
