@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -149,7 +150,7 @@ func BenchmarkEvents(b *testing.B) {
 				b.SetBytes(size)
 				stats := func() (uint64, time.Duration) { return 0, 0 }
 				if method == pagecache.BPF {
-					stats = startStats(b)
+					stats = startStats(b, "page_added", "page_removed")
 				}
 				before := cpuTime(b)
 				for b.Loop() {
@@ -165,9 +166,46 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
+// BenchmarkReads has another process read in pieces of 4 KiB what is in memory.
+func BenchmarkReads(b *testing.B) {
+	const size = 256 << 20
+	f, err := os.Create(filepath.Join(diskDir(b), "sparse"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		b.Fatal(err)
+	}
+	for _, watched := range []bool{false, true} {
+		b.Run(fmt.Sprintf("watched=%t", watched), func(b *testing.B) {
+			c := open(b, pagecache.Config{Method: pagecache.BPF})
+			w, err := c.Watch(f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w.(pagecache.ReadWatched).TakeReads() // from now on they are seen
+			if !watched {
+				w.Close()
+			}
+			stats := startStats(b, "pages_read")
+			b.SetBytes(size)
+			for b.Loop() {
+				if err := exec.Command("dd", "if="+f.Name(), "of=/dev/null", "bs=4k").Run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if events, took := stats(); events > 0 {
+				b.ReportMetric(float64(took)/float64(events), "ns/event")
+				b.ReportMetric(float64(events)/float64(b.N), "events/op")
+			}
+		})
+	}
+}
+
 // startStats has the kernel measure BPF programs. The function that it returns
-// tells of those that were loaded last, by this process.
-func startStats(b *testing.B) func() (events uint64, took time.Duration) {
+// tells of those of these names that were loaded last, by this process.
+func startStats(b *testing.B, names ...string) func() (events uint64, took time.Duration) {
 	stop, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
 		return func() (uint64, time.Duration) { return 0, 0 }
@@ -188,7 +226,7 @@ func startStats(b *testing.B) func() (events uint64, took time.Duration) {
 		}
 	}
 	return func() (events uint64, took time.Duration) {
-		for _, name := range []string{"page_added", "page_removed"} {
+		for _, name := range names {
 			if s, err := newest[name].Stats(); err == nil {
 				events += s.RunCount
 				took += s.Runtime

@@ -22,6 +22,7 @@ type cache struct {
 	method   Method
 	why      string
 	counters *counters // nil unless the method is BPF
+	seeReads sync.Once // has them see what is read
 	cached   cachedFunc
 	stop     context.Context
 	cancel   context.CancelFunc

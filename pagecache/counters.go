@@ -22,8 +22,8 @@ import (
 //go:embed pagewatch.bpf.o
 var pagewatch []byte
 
-// counterBlocks is how many counters there are: 2 MiB of memory in the kernel,
-// for 4 TiB of watched files or 131,072 small ones. What goes beyond is polled.
+// counterBlocks is how many counters there are: 2 MiB of memory in the kernel, and as
+// much for what is read, for 4 TiB of watched files or 131,072 small ones. What goes beyond is polled.
 const counterBlocks = 1 << 18
 
 // counters are those of pages that enter and leave the page cache.
@@ -31,6 +31,10 @@ type counters struct {
 	// cells are the counters: pages added in the lower half, pages removed in the
 	// upper one, each modulo 2^32. The kernel adds to them at any time.
 	cells []uint64
+	// reads has the parts of blocks that others have read, and nil where that is not to be
+	// known. The kernel sets bits in it at any time, once seeReads was called.
+	reads    []uint64
+	seeReads func() error
 	// follow has the kernel count a file in a span from now on; with a count of 0
 	// it counts it no more.
 	follow func(fd int, s span) error
@@ -48,7 +52,11 @@ func (k *counters) take(count int, now time.Time) (span, bool) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.spans.take(uint32(count), now)
+	s, ok := k.spans.take(uint32(count), now)
+	for i := s.First; k.reads != nil && i < s.First+s.Count; i++ {
+		atomic.StoreUint64(&k.reads[i], 0) // of the file that had it before
+	}
+	return s, ok
 }
 
 func (k *counters) retire(s span, now time.Time) {
@@ -94,6 +102,11 @@ func tryCounters(files, blocks int) (*counters, error) {
 	}
 	spec.Maps["watched"].MaxEntries = uint32(max(files, 1))
 	spec.Maps["counters"].MaxEntries = uint32(blocks)
+	spec.Maps["reads"].MaxEntries = uint32(blocks)
+	const pagesRead = "pages_read"
+	if !SeesReads() {
+		delete(spec.Programs, pagesRead)
+	}
 	shift := uint32(bits.TrailingZeros64(uint64(BlockSize / pageSize)))
 	if err := spec.Variables["block_shift"].Set(shift); err != nil {
 		return nil, err
@@ -102,31 +115,63 @@ func tryCounters(files, blocks int) (*counters, error) {
 	if err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex // of closers; nil: it is closed
 	closers := []func() error{func() error { coll.Close(); return nil }}
 	closeAll := func() error {
+		mu.Lock()
+		defer mu.Unlock()
 		var errs []error
 		for i := len(closers) - 1; i >= 0; i-- {
 			errs = append(errs, closers[i]())
 		}
+		closers = nil
 		return errors.Join(errs...)
 	}
-	for _, name := range []string{"page_added", "page_removed"} {
+	attach := func(name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if closers == nil {
+			return ErrClosed
+		}
 		l, err := link.AttachTracing(link.TracingOptions{Program: coll.Programs[name]})
-		if err != nil {
+		if err == nil {
+			closers = append(closers, l.Close)
+		}
+		return err
+	}
+	for _, name := range []string{"page_added", "page_removed"} {
+		if err := attach(name); err != nil {
 			return nil, errors.Join(err, closeAll())
 		}
-		closers = append(closers, l.Close)
 	}
 	// The kernel's memory, not a file: it cannot shrink and reading it cannot fault.
-	mem, err := unix.Mmap(coll.Maps["counters"].FD(), 0, blocks*8, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, errors.Join(os.NewSyscallError("mmap", err), closeAll())
+	mapped := func(name string, prot int) ([]uint64, error) {
+		mem, err := unix.Mmap(coll.Maps[name].FD(), 0, blocks*8, prot, unix.MAP_SHARED)
+		if err != nil {
+			return nil, os.NewSyscallError("mmap", err)
+		}
+		closers = append(closers, func() error { return unix.Munmap(mem) })
+		return unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), blocks), nil
 	}
-	closers = append(closers, func() error { return unix.Munmap(mem) })
-	return &counters{
-		cells: unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), blocks), follow: follower(coll.Programs["follow"]),
-		close: closeAll, spans: newSpans(uint32(blocks)),
-	}, nil
+	k := &counters{follow: follower(coll.Programs["follow"]), close: closeAll, spans: newSpans(uint32(blocks))}
+	if k.cells, err = mapped("counters", unix.PROT_READ); err == nil && coll.Programs[pagesRead] != nil {
+		k.reads, err = mapped("reads", unix.PROT_READ|unix.PROT_WRITE)
+		k.seeReads = func() error { return attach(pagesRead) }
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	return k, nil
+}
+
+// traced reports whether the kernel has a tracepoint.
+func traced(name string) bool {
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false // what needs it says so
+	}
+	var t *btf.Typedef
+	return kernel.TypeByName("btf_trace_"+name, &t) == nil
 }
 
 // follower calls the program that finds the mapping of a descriptor.

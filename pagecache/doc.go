@@ -20,6 +20,10 @@
 // overlayfs and of FUSE file systems that pass through, whose pages belong to
 // inodes below of which cachestat does not know.
 //
+// A third program notes which parts of watched files other processes read, once somebody
+// asks, where the kernel has the tracepoint (Linux 6.13): about 0.1 µs for each read of any
+// file (BenchmarkReads).
+//
 // # Pinning
 //
 // A range is read in order with pread, then mapped and locked. Nothing here

@@ -1,7 +1,7 @@
 //go:build ignore
 
 // pagewatch counts the pages that enter and leave the page cache of watched
-// files, per block of each file.
+// files, per block of each file, and notes which parts of them others read.
 //
 // A file is known by the address of its mapping (struct address_space), which
 // belongs to one inode as long as somebody has the file open; whoever watches a
@@ -86,6 +86,19 @@ struct {
 	__type(value, struct counter);
 } counters SEC(".maps");
 
+// reads has for each block the parts of it that were read, a bit for each 64th.
+// User space takes them out.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 65536); // set when it is loaded
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} reads SEC(".maps");
+
+// self is the process that watches. What it reads does not count.
+__u32 self;
+
 static __always_inline unsigned int order(struct folio *f)
 {
 	unsigned long flags;
@@ -145,6 +158,37 @@ int BPF_PROG(page_removed, struct folio *f)
 	return count(f, 1);
 }
 
+#define part_shift (block_shift - 6)
+
+// pages_read sees every read(2), pread(2) and sendfile(2) that goes through the page
+// cache, whether the pages were there or came for it. The tracepoint is there since Linux
+// 6.13; with older kernels this program is left out.
+SEC("tp_btf/mm_filemap_get_pages")
+int BPF_PROG(pages_read, struct address_space *m, unsigned long index, unsigned long last)
+{
+	__u64 mapping = (__u64)m;
+	struct span *s = bpf_map_lookup_elem(&watched, &mapping);
+	__u64 block = index >> block_shift;
+
+	if (!s || bpf_get_current_pid_tgid() >> 32 == self)
+		return 0;
+	for (int i = 0; i < max_blocks && index <= last && block < s->count - 1; i++, block++) {
+		__u64 begin = block << block_shift, end = begin + (1ULL << block_shift);
+		__u64 from = (index - begin) >> part_shift;
+		__u64 to = ((last < end ? last : end - 1) - begin) >> part_shift;
+		__u64 parts = (~0ULL << (from & 63)) & (~0ULL >> ((63 - to) & 63));
+		__u32 at = s->first + (__u32)block;
+		__u64 *r = bpf_map_lookup_elem(&reads, &at);
+
+		if (!r)
+			return 0;
+		if ((*r & parts) != parts)
+			__sync_fetch_and_or(r, parts);
+		index = end;
+	}
+	return 0;
+}
+
 void bpf_rcu_read_lock(void) __ksym;
 void bpf_rcu_read_unlock(void) __ksym;
 
@@ -167,6 +211,7 @@ int follow(struct request *r)
 	__u64 mapping;
 	long err;
 
+	self = bpf_get_current_pid_tgid() >> 32;
 	// The table of descriptors may be replaced by a larger one at any time.
 	bpf_rcu_read_lock();
 	table = BPF_CORE_READ(task, files, fdt);

@@ -37,6 +37,8 @@ type file struct {
 	telling      sync.Mutex
 	told         []int64
 	toldResident int64
+	// reads are the parts of each block that others have read, as far as they were seen.
+	reads []uint64
 }
 
 // watched is what one caller has of a file.
@@ -150,6 +152,7 @@ func (f *file) refresh(sizeToo bool) error {
 	if f.fd < 0 {
 		return nil
 	}
+	f.seeReads()
 	if err := f.update(sizeToo); err != nil {
 		return &os.PathError{Op: "refresh", Path: f.name, Err: err}
 	}
