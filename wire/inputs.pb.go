@@ -100,7 +100,8 @@ type WarmInputsRequest struct {
 	Job string `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
 	// Bytes that may be kept in memory for it, over all nodes; 0: as many as a user may.
 	Budget int64 `protobuf:"varint,4,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Blocks are let go as the job reads them.
+	// Blocks are let go when the job has read all of them, where that is seen; see
+	// read_memory.
 	Implicit bool `protobuf:"varint,5,opt,name=implicit,proto3" json:"implicit,omitempty"`
 	// When the job was submitted; 0: now.
 	SubmittedMs int64 `protobuf:"varint,6,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
@@ -219,7 +220,9 @@ type InputsStatus struct {
 	Failures []*PathProblem `protobuf:"bytes,15,rep,name=failures,proto3" json:"failures,omitempty"`
 	// Seconds from the submission until the job first read, or until now.
 	Lead float64 `protobuf:"fixed64,16,opt,name=lead,proto3" json:"lead,omitempty"`
-	// Read by the job so far, as far as is known: from memory, and from disks.
+	// Of the blocks that nodes have for it: read while they were kept in memory, and before
+	// they had come, each byte once. Blocks that several jobs want do not count, since nobody
+	// knows who reads, and nothing does on nodes whose kernel does not tell (Linux 6.13, BPF).
 	ReadMemory    int64    `protobuf:"varint,17,opt,name=read_memory,json=readMemory,proto3" json:"read_memory,omitempty"`
 	ReadDisk      int64    `protobuf:"varint,18,opt,name=read_disk,json=readDisk,proto3" json:"read_disk,omitempty"`
 	Paths         []string `protobuf:"bytes,19,rep,name=paths,proto3" json:"paths,omitempty"`
@@ -1634,7 +1637,8 @@ func (x *BlocksToKeep) GetPlaces() []uint32 {
 	return nil
 }
 
-// JobReads is what a job has read on a node since its daemon was started, in bytes.
+// JobReads is what a job has read on a node since its daemon was started, in bytes of blocks
+// that it keeps for it: while they were in memory, and before that.
 type JobReads struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobRef                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`

@@ -23,6 +23,7 @@ import (
 	"headrace/node"
 	"headrace/pagecache"
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 // hdfsCluster is a real HDFS with a manager and a node of ours, as processes.
@@ -154,6 +155,7 @@ func (c *hdfsCluster) inputs() []*wire.InputsStatus {
 		Inputs []struct {
 			Job, User, State              string
 			Bytes, Pinned, Resident, Left json.Number
+			ReadMemory, ReadDisk          json.Number
 			Failed                        uint32
 		}
 	}
@@ -164,7 +166,8 @@ func (c *hdfsCluster) inputs() []*wire.InputsStatus {
 	number := func(n json.Number) int64 { v, _ := n.Int64(); return v }
 	for _, s := range list.Inputs {
 		all = append(all, &wire.InputsStatus{Job: s.Job, User: s.User, State: s.State, Failed: s.Failed,
-			Bytes: number(s.Bytes), Pinned: number(s.Pinned), Resident: number(s.Resident), Left: number(s.Left)})
+			Bytes: number(s.Bytes), Pinned: number(s.Pinned), Resident: number(s.Resident), Left: number(s.Left),
+			ReadMemory: number(s.ReadMemory), ReadDisk: number(s.ReadDisk)})
 	}
 	return all
 }
@@ -266,6 +269,54 @@ func TestRealHDFS(t *testing.T) {
 		info, err := hostInfo(ctx, c)
 		return err == nil && info.Pinned == 0 && len(c.inputs()) == 0
 	})
+	c.reads(ctx, api)
+}
+
+// reads has files read that are in memory, and looks whether that is noticed.
+func (c *hdfsCluster) reads(ctx context.Context, api wireconnect.InputServiceClient) {
+	t := c.t
+	if method, why := c.cache.Method(); method != pagecache.BPF || !pagecache.SeesReads() {
+		t.Logf("what is read is not seen here: %s %s, %t", method, why, pagecache.SeesReads())
+		return
+	}
+	const size = 2*hdfsBlock + 321
+	before := c.blockFiles()
+	c.write("/data/once", size, 0o644)
+	files := slices.DeleteFunc(c.blockFiles(), func(path string) bool {
+		return slices.Contains(before, path) || strings.HasSuffix(path, ".meta")
+	})
+	c.must("warm", "--wait", "--job", "application_7", "hdfs://test/data/once")
+	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() { // through the data node
+		r, err := fs.Open(ctx, "/data/once")
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+			r.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	c.await("what was read to be counted", func(s *wire.InputsStatus) bool {
+		return s.ReadMemory == size && s.ReadDisk == 0 && s.Pinned+s.Resident == size
+	})
+	c.must("warm", "--evict", "--job", "application_7", "hdfs://test/data/once")
+
+	q := &wire.WarmInputsRequest{User: "root", Job: "application_8", Paths: []string{"hdfs://test/data/once"}, Implicit: true}
+	if _, err := api.Warm(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	c.await("it to be kept", func(s *wire.InputsStatus) bool { return s.State == "done" && s.Pinned+s.Resident == size })
+	for _, path := range files { // as a reader does that a data node has given the file to
+		if out, err := exec.Command("cat", path).Output(); err != nil || len(out) == 0 {
+			t.Fatalf("%v, %d bytes", err, len(out))
+		}
+	}
+	c.await("what was read to be let go", func(s *wire.InputsStatus) bool { return s.ReadMemory == size && s.Pinned+s.Resident == 0 })
 }
 
 func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {

@@ -249,7 +249,7 @@ func inputsTable(all []*wire.InputsStatus) *report.Table {
 	}
 	t := &report.Table{Columns: []report.Column{
 		{Title: "job", Flex: true}, {Title: "user"}, {Title: "state"}, right("files", 3), right("size", 0), right("in memory", 0), right("kept", 0),
-		right("to read", 1), right("does not fit", 2), right("failed", 4), right("lead", 1), right("read warm", 1), right("from disk", 1),
+		right("to read", 1), right("does not fit", 2), right("failed", 4), right("lead", 1), right("read warm", 1), right("read cold", 1),
 	}}
 	for _, s := range all {
 		t.Add(report.Str(s.Job), report.Str(s.User), report.Str(s.State), report.Str(fmt.Sprint(s.Files)), report.Str(report.Bytes(s.Bytes)),
@@ -267,7 +267,9 @@ func jobsVerb(a clusterVerbs) *cobra.Command {
 		Short: "List jobs whose inputs are read into memory ahead",
 		Long: `Jobs lists for which jobs, and by whose request, files of HDFS are read into memory:
 their size, what of it is in memory and kept there, what is still to be read, what does
-not fit, how long the job has been known (its lead time), and what it has read since.`,
+not fit, and how long the job was known before it began to read (its lead time). Of what
+nodes have for it, it shows what was read while it was in memory (read warm) and before
+that (read cold), where the kernel tells that and no other job wants the same blocks.`,
 		Example: `  headrace cluster jobs --token-file /etc/headrace/token
   headrace cluster jobs --format json`,
 		Args:              cli.Takes(0, 0, ""),

@@ -38,6 +38,7 @@ type Engine interface {
 	Remove(warm.RequestID) (warm.Status, error)
 	Brief(warm.RequestID) (warm.Status, error)
 	Counters() warm.Counters
+	Read(headrace.JobID, string, pagecache.Range)
 }
 
 // Config is what Blocks works with. All but Engine must be given.
@@ -64,6 +65,7 @@ type Blocks struct {
 	closed  bool
 	watched map[headrace.BlockID]*watched
 	wanted  map[want]*warming
+	reads   map[want]*reads // of jobs
 	speed   speed
 	// round counts how often the manager has begun to tell everything; whole: it has not
 	// told all of it yet.
@@ -78,7 +80,7 @@ func New(c Config) *Blocks {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, wanted: map[want]*warming{}}
+	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, wanted: map[want]*warming{}, reads: map[want]*reads{}}
 }
 
 // Close lets everything go.
@@ -104,7 +106,10 @@ func (b *Blocks) Report(ctx context.Context, all bool) *wire.ExchangeRequest {
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.look(ctx, now)
-	q := &wire.ExchangeRequest{Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now)}
+	b.countReads()
+	q := &wire.ExchangeRequest{
+		Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now), Reads: b.reportReads(all),
+	}
 	if all {
 		q.Jobs = b.jobs()
 	}
@@ -125,6 +130,7 @@ func (b *Blocks) told() {
 	for _, w := range b.wanted {
 		w.told = w.telling
 	}
+	b.toldReads()
 }
 
 // Answered implements node.Blocks.

@@ -16,6 +16,12 @@
 // gone counts as not in memory. None of that is an error; what a job wants of it is told
 // as failed, with the reason, and taken back when it turns up.
 //
+// # What is read
+//
+// The kernel tells which parts of a watched block others read (pagecache.ReadWatched), not for
+// whom: a data node reads for everybody. What one job alone wants counts as read by that job,
+// and is let go when all of it was read, if the job asked for that.
+//
 // # Order of things
 //
 // Apply and Report are called by one goroutine at a time (they are node.Blocks). Finding

@@ -91,6 +91,15 @@ type fakeFile struct {
 	of       *fakeCache
 	at       inode
 	resident int64
+	reads    []uint64
+}
+
+func (f *fakeFile) TakeReads() []uint64 {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	reads := f.reads
+	f.reads = nil
+	return reads
 }
 
 func (c *fakeCache) Refresh(context.Context) error { return c.err }
@@ -131,6 +140,17 @@ func (f *fakeFile) Close() error {
 // set says how much of a file is in memory.
 func (c *fakeCache) set(t *testing.T, path string, n int64) {
 	t.Helper()
+	c.change(t, path, func(f *fakeFile) { f.resident = n })
+}
+
+// readBy says which parts of a file others read.
+func (c *fakeCache) readBy(t *testing.T, path string, parts ...uint64) {
+	t.Helper()
+	c.change(t, path, func(f *fakeFile) { f.reads = parts })
+}
+
+func (c *fakeCache) change(t *testing.T, path string, do func(*fakeFile)) {
+	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +165,8 @@ func (c *fakeCache) set(t *testing.T, path string, n int64) {
 	found := false
 	for w := range c.open {
 		if w.at == at {
-			w.resident, found = n, true
+			do(w)
+			found = true
 		}
 	}
 	if !found {
@@ -197,6 +218,19 @@ func (e *fakeEngine) Brief(q warm.RequestID) (warm.Status, error) {
 	return *e.requests[q], nil
 }
 
+// Read has what was asked for implicitly read.
+func (e *fakeEngine) Read(job headrace.JobID, path string, part pagecache.Range) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, q := range e.asked {
+		for _, f := range q.Files {
+			if q.Job == job && f.Path == path && part.Off == 0 && part.Len >= f.Size && q.Implicit && e.requests[id] != nil {
+				e.requests[id].Read += f.Size
+			}
+		}
+	}
+}
+
 func (e *fakeEngine) Counters() warm.Counters {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,7 +242,8 @@ func (e *fakeEngine) set(st warm.Status) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for q := range e.requests {
-		e.requests[q] = &st
+		own := st
+		e.requests[q] = &own
 	}
 }
 

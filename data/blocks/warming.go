@@ -43,6 +43,9 @@ type warming struct {
 	// given: the engine has a request for it, of the replica with this inode.
 	given bool
 	inode inode
+	files []warm.File
+	// read are the parts that the job has read; see pagecache.ReadWatched.
+	read []uint64
 	// at is when to look for its replica, or at it, again; asked when the engine was asked
 	// last.
 	at, asked time.Time
@@ -106,7 +109,7 @@ func (b *Blocks) keep(k want, facts *wire.JobFacts, block headrace.Block, place 
 	// What has come to nothing is tried again: that is why it is named again.
 	if w.block.Generation != block.Generation || w.block.Bytes != block.Bytes || w.now.state >= wire.KeptState_KEPT_STATE_READ {
 		b.release(k, w)
-		w.at, w.now = time.Time{}, planned
+		w.at, w.now, w.read = time.Time{}, planned, nil
 	}
 	w.facts, w.block, w.place, w.round, w.told = facts, block, place, b.round, outcome{}
 }
@@ -156,7 +159,7 @@ func (b *Blocks) begin(ctx context.Context, k want, w *warming, now time.Time) {
 		b.fail(k, w, err)
 		return
 	}
-	w.given, w.inode, w.at, w.now = true, found, now.Add(checkAfter), planned
+	w.given, w.inode, w.files, w.at, w.now = true, found, q.Files, now.Add(checkAfter), planned
 }
 
 // fail notes why a block cannot be read. It is tried again, for as long as the manager

@@ -151,7 +151,8 @@ type Report struct {
 	Reason     string
 }
 
-// Reads is what a job has read on a node from memory and from disks, in bytes, since the node was started.
+// Reads is what a job has read of its blocks on a node while they were kept in memory, and before that, in
+// bytes, since the node was started.
 type Reads struct {
 	Name
 	Memory, Disk int64

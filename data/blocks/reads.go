@@ -1,0 +1,106 @@
+package blocks
+
+import (
+	"headrace/pagecache"
+	"headrace/wire"
+)
+
+// reads is what a job has read here, in bytes of its blocks, each once.
+type reads struct {
+	job           *wire.JobRef
+	now           readBytes
+	told, telling readBytes
+}
+
+// ofJob is the same for all blocks of a job.
+func (k want) ofJob() want { return want{user: k.user, job: k.job} }
+
+// readBytes are those that were kept in memory when they were read, and those that were read
+// before that.
+type readBytes struct{ memory, disk int64 }
+
+// countReads takes in which parts of blocks others have read since. Who it was the kernel does
+// not say, nor does HDFS: what one job alone wants, that one has read; of what several want
+// nobody knows. It stands before how it stands with blocks is asked: what was read while a block
+// came into memory counts as from the disk. b.mu is held.
+func (b *Blocks) countReads() {
+	read, wants := map[want][]uint64{}, map[want][]want{} // by block
+	for id, at := range b.watched {
+		if file, ok := at.file.(pagecache.ReadWatched); ok {
+			if parts := file.TakeReads(); parts != nil {
+				read[want{BlockID: id}] = parts
+			}
+		}
+	}
+	if len(read) == 0 {
+		return
+	}
+	for k := range b.wanted {
+		if id := (want{BlockID: k.BlockID}); read[id] != nil {
+			wants[id] = append(wants[id], k)
+		}
+	}
+	for id, by := range wants {
+		if len(by) == 1 {
+			b.hasRead(by[0], read[id])
+		}
+	}
+}
+
+// hasRead notes that a job has read parts of a block. What it has read all of is let go if it
+// asked for that. b.mu is held.
+func (b *Blocks) hasRead(k want, parts []uint64) {
+	w := b.wanted[k]
+	before := pagecache.ReadBytes(w.read, w.block.Bytes)
+	if more := len(parts) - len(w.read); more > 0 {
+		w.read = append(w.read, make([]uint64, more)...)
+	}
+	for i, p := range parts {
+		w.read[i] |= p
+	}
+	read := pagecache.ReadBytes(w.read, w.block.Bytes)
+	r := b.reads[k.ofJob()]
+	if r == nil {
+		r = &reads{job: w.facts.Job}
+		b.reads[k.ofJob()] = r
+	}
+	switch w.now.state {
+	case wire.KeptState_KEPT_STATE_PINNED, wire.KeptState_KEPT_STATE_RESIDENT:
+		r.now.memory += read - before
+	default:
+		r.now.disk += read - before
+	}
+	if read == w.block.Bytes && read > before && w.given && w.facts.Implicit {
+		for _, f := range w.files {
+			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Len: f.Size})
+		}
+		w.asked = w.asked.Add(-settledFor) // it stands otherwise now
+	}
+}
+
+// reportReads tells what jobs have read, where that has changed, or all of it. b.mu is held.
+func (b *Blocks) reportReads(all bool) (list []*wire.JobReads) {
+	for _, r := range b.reads {
+		if r.telling = r.now; r.telling != r.told || all {
+			list = append(list, &wire.JobReads{Job: r.job, Memory: r.now.memory, Disk: r.now.disk})
+		}
+	}
+	return list
+}
+
+// toldReads notes that the last report has arrived. Of jobs for which nothing is kept any more
+// what they have read is forgotten. b.mu is held.
+func (b *Blocks) toldReads() {
+	if len(b.reads) == 0 {
+		return
+	}
+	wanted := map[want]bool{}
+	for k := range b.wanted {
+		wanted[k.ofJob()] = true
+	}
+	for key, r := range b.reads {
+		if r.told = r.telling; r.told == r.now && !wanted[key] {
+			delete(b.reads, key)
+		}
+	}
+}

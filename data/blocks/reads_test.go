@@ -1,0 +1,86 @@
+package blocks
+
+import (
+	"fmt"
+	"testing"
+
+	"headrace/warm"
+	"headrace/wire"
+)
+
+// TestReads: what is read of a block counts for the job that wants it, if that is one alone,
+// once, as from memory if it was kept there; and it is told when it has changed.
+func TestReads(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(5) {
+		r.disk.add(0, n)
+	}
+	read := func(n int64, parts ...uint64) { t.Helper(); r.cache.readBy(t, r.disk.paths(0, n)[0], parts...) }
+	tells := func(what string, all bool, want map[string]string) {
+		t.Helper()
+		r.again()
+		got := map[string]string{}
+		for _, m := range r.Report(t.Context(), all).Reads {
+			got[m.Job.Job] = fmt.Sprint(m.Memory, "+", m.Disk)
+		}
+		wantEqual(t, what, got, want)
+	}
+	type told = map[string]string
+	r.watch(true, []int64{0, 1, 2, 3, 4}, nil)
+	r.report(false)
+	read(1, 1) // before somebody wanted it
+	r.report(false)
+	r.order(true, "j", []int64{0, 1, 2}, nil)
+	r.order(false, "other", []int64{2, 3}, nil)
+	tells("nothing was read", false, nil)
+	read(0, 1)
+	tells("while it is read ahead", false, told{"j": "0+5"})
+	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.report(false)
+	read(1, 1<<63) // a part that it does not have
+	read(2, 1)     // by whom?
+	read(4, 1)     // for nobody
+	tells("that did not arrive", false, told{"j": "0+5"})
+	r.arrived()
+	tells("that has", false, nil)
+	read(1, 1)
+	tells("from memory", false, told{"j": "5+5"})
+	r.arrived()
+	read(1, 1)
+	tells("once more", false, nil)
+	tells("all there is", true, told{"j": "5+5"})
+	r.order(false, "j", nil, []int64{2})
+	read(2, 1)
+	tells("one that is the other's alone by now", false, told{"other": "5+0"})
+	if _, kept := r.report(true); kept["j 1"] != "pinned" {
+		t.Errorf("what is not to be let go: %v", kept)
+	}
+	r.order(false, "other", nil, []int64{2, 3})
+	tells("a job's last, which arrived with that", false, nil)
+	r.arrived()
+	tells("all there is of those that go on", true, told{"j": "5+5"})
+	wantEqual(t, "remembered jobs", len(r.reads), 1)
+}
+
+// TestImplicit: what a job has read all of is let go, if it asked for that.
+func TestImplicit(t *testing.T) {
+	r := newRig(t)
+	r.disk.add(0, 1)
+	r.disk.add(0, 2)
+	r.watch(true, []int64{1, 2}, nil)
+	blocks := jobBlocks("j", []int64{1, 2})
+	blocks.Job.Implicit = true
+	r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: 1, Keep: []*wire.JobBlocks{blocks}}})
+	r.report(false)
+	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.tells("both are there", false, nil, stands{"j 1": "pinned", "j 2": "pinned"})
+	r.arrived()
+	r.cache.readBy(t, r.disk.paths(0, 1)[0], 1)
+	q := r.Report(t.Context(), false) // at once, not when it is looked after next
+	if len(q.Kept) != 1 || q.Kept[0].State != wire.KeptState_KEPT_STATE_READ || q.Kept[0].Blocks.Blocks.Numbers[0] != 1 || len(q.Reads) != 1 || q.Reads[0].Memory != 5 {
+		t.Errorf("after it was read: %v, %v", q.Kept, q.Reads)
+	}
+	r.arrived()
+	r.order(false, "j", nil, []int64{1})
+	r.tells("the other stays", true, nil, stands{"j 2": "pinned"})
+}
