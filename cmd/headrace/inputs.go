@@ -25,7 +25,7 @@ const inputsLook = 500 * time.Millisecond
 func inCluster(paths []string) (bool, error) {
 	n := 0
 	for _, p := range paths {
-		if strings.Contains(p, "://") {
+		if scheme, _, is := strings.Cut(p, "://"); is && !strings.Contains(scheme, "/") {
 			n++
 		}
 	}

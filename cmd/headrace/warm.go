@@ -53,11 +53,18 @@ ended. headrace cluster jobs lists these.`,
   headrace warm hdfs://cluster/data/day1 --wait --job application_1700000000000_0042`,
 		Args: cli.Takes(0, -1, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.validate(args); err != nil {
+			cluster, err := inCluster(args)
+			if err == nil {
+				err = f.validate(args, cluster)
+			}
+			if err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("budget") && f.budget == 0 {
 				return cli.UsageErrorf("--budget 0 would keep nothing; leave it out for as much as the daemon's budget allows")
+			}
+			if cluster {
+				return a.warmInputs(cmd.Context(), &f, args)
 			}
 			return a.warm(cmd.Context(), &f, args)
 		},
@@ -77,7 +84,8 @@ ended. headrace cluster jobs lists these.`,
 	return cmd
 }
 
-func (f *warmFlags) validate(paths []string) error {
+// validate checks what goes together; cluster: the paths are of a file system of the cluster.
+func (f *warmFlags) validate(paths []string, cluster bool) error {
 	modes := 0
 	for _, on := range []bool{f.check, f.evict, f.wait} {
 		if on {
@@ -87,8 +95,7 @@ func (f *warmFlags) validate(paths []string) error {
 	switch {
 	case modes > 1:
 		return cli.UsageErrorf("--check, --evict and --wait exclude each other")
-	case f.evict && f.job != "" && len(paths) > 0 && strings.HasPrefix(paths[0], "hdfs://"): // whose request ends
-	case (f.check || f.evict) && (f.budget > 0 || f.job != ""):
+	case (f.check || f.evict) && (f.budget > 0 || f.job != "" && !(f.evict && cluster)): // in a cluster it says whose request ends
 		return cli.UsageErrorf("--budget and --job are for a new request, not for --check or --evict")
 	case f.all && (modes > 0 || len(paths)+len(f.ids) > 0):
 		return cli.UsageErrorf("--all is for the list of requests")
@@ -107,11 +114,6 @@ func (f *warmFlags) validate(paths []string) error {
 }
 
 func (a fileVerbs) warm(ctx context.Context, f *warmFlags, paths []string) error {
-	if is, err := inCluster(paths); err != nil {
-		return err
-	} else if is {
-		return a.warmInputs(ctx, f, paths)
-	}
 	abs, err := absolutePaths(paths)
 	if err != nil {
 		return err
