@@ -14,7 +14,8 @@ import (
 // All methods are called by one goroutine at a time.
 type Blocks interface {
 	// Report tells what has changed since the report before the last Answered, or all
-	// there is. It looks first; the request is the caller's.
+	// there is. It looks first; the request is the caller's, who sends it in parts if it is
+	// large.
 	Report(ctx context.Context, all bool) *wire.ExchangeRequest
 	// Answered takes in what is to be done from now on, and that the last report has
 	// arrived. It does not wait until it is done.
@@ -31,9 +32,7 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 		q := blocks.Report(ctx, all)
 		q.Node, q.Session, q.Watched, q.Ordered = a.cfg.Name, session, watched, ordered
 		q.Wait, q.Full = a.cfg.timing.every.Seconds(), all
-		call, cancel := context.WithTimeout(ctx, a.cfg.timing.call+a.cfg.timing.every)
-		answer, err := a.inputs.Exchange(call, q)
-		cancel()
+		answer, err := a.exchange(ctx, inParts(q, mostBlocks))
 		if err == nil {
 			blocks.Answered(answer)
 			watched, ordered = cmp.Or(answer.Watch.GetNumber(), watched), cmp.Or(answer.Read.GetNumber(), ordered)
@@ -51,4 +50,17 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// exchange sends the parts of a report, and returns the answer to the last.
+func (a *Agent) exchange(ctx context.Context, parts []*wire.ExchangeRequest) (answer *wire.ExchangeResponse, err error) {
+	for _, q := range parts {
+		call, cancel := context.WithTimeout(ctx, a.cfg.timing.call+a.cfg.timing.every)
+		answer, err = a.inputs.Exchange(call, q)
+		cancel()
+		if err != nil {
+			break
+		}
+	}
+	return answer, err
 }

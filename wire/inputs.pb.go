@@ -1311,7 +1311,12 @@ type ExchangeRequest struct {
 	// How fast the disks have been read ahead lately, in bytes per second; 0: not known.
 	Speed float64 `protobuf:"fixed64,13,opt,name=speed,proto3" json:"speed,omitempty"`
 	// Why nothing can be kept here; empty: it can.
-	Refusal       string `protobuf:"bytes,14,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal string `protobuf:"bytes,14,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Of many blocks is told in parts, numbered from 0; more: this is not the last, and has an
+	// answer without news at once. With full, all parts together are everything, and one that
+	// does not follow on that before it is refused as if the session were not known.
+	Part          uint32 `protobuf:"varint,15,opt,name=part,proto3" json:"part,omitempty"`
+	More          bool   `protobuf:"varint,16,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1442,6 +1447,20 @@ func (x *ExchangeRequest) GetRefusal() string {
 		return x.Refusal
 	}
 	return ""
+}
+
+func (x *ExchangeRequest) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *ExchangeRequest) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // JobRef names a job. Users do not see or hinder each other's, even of the same name.
@@ -2126,7 +2145,7 @@ const file_inputs_proto_rawDesc = "" +
 	"\x0eBlocksInMemory\x12.\n" +
 	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x1a\n" +
 	"\bresident\x18\x02 \x03(\x03R\bresident\x12\x14\n" +
-	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xb7\x03\n" +
+	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xdf\x03\n" +
 	"\x0fExchangeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
@@ -2142,7 +2161,9 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05reads\x18\v \x03(\v2\x15.headrace.v1.JobReadsR\x05reads\x12\x16\n" +
 	"\x06budget\x18\f \x01(\x03R\x06budget\x12\x14\n" +
 	"\x05speed\x18\r \x01(\x01R\x05speed\x12\x18\n" +
-	"\arefusal\x18\x0e \x01(\tR\arefusal\".\n" +
+	"\arefusal\x18\x0e \x01(\tR\arefusal\x12\x12\n" +
+	"\x04part\x18\x0f \x01(\rR\x04part\x12\x12\n" +
+	"\x04more\x18\x10 \x01(\bR\x04more\".\n" +
 	"\x06JobRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"\xac\x01\n" +

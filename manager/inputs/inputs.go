@@ -54,6 +54,7 @@ type Inputs struct {
 	memory *residency.Map
 	master *master.Master
 	nodes  map[string]*node
+	parts  map[string]*parts // of nodes that are about to join
 	// sessions counts those of nodes, holds the requests of users without a job, looks those
 	// of CachedInputs.
 	sessions, holds, looks uint64
@@ -82,7 +83,7 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
-		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, holds: uint64(now.Unix()),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, holds: uint64(now.Unix()),
 		paths: map[master.Name][]string{}, ran: map[headrace.JobID]bool{}, memory: residency.New(c.Residency, now),
 	}
 	m := c.Master
@@ -133,6 +134,7 @@ func (in *Inputs) look(now time.Time) {
 			in.lose(name)
 		}
 	}
+	maps.DeleteFunc(in.parts, func(_ string, p *parts) bool { return now.Sub(p.heard) > in.cfg.timing.away })
 	in.memory.Look(now)
 	in.master.Look(now)
 	known := map[master.Name]bool{}

@@ -18,6 +18,8 @@ import (
 
 const (
 	maxNodes = 10_000
+	// maxParts is in how many requests a node may tell everything.
+	maxParts = 20
 	// maxBlocks bounds what a node reports at once, and what it is told.
 	maxBlocks = 200_000
 	maxHosts  = 16
@@ -34,7 +36,10 @@ type node struct {
 	heard           time.Time
 }
 
-var errTellAll = errors.New("this node is not known here; it is to tell everything")
+var (
+	errTellAll   = errors.New("this node is not known here; it is to tell everything")
+	errManyNodes = connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many nodes; no more are taken"))
+)
 
 // Exchange takes in what is true on a node and tells what is to be done there.
 func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.ExchangeResponse, error) {
@@ -44,6 +49,9 @@ func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.
 	n, err := in.take(q, time.Now())
 	if err != nil {
 		return nil, coded(err)
+	}
+	if q.More {
+		return &wire.ExchangeResponse{}, nil
 	}
 	over := time.NewTimer(min(convert.Seconds(q.Wait), in.cfg.timing.away/2)) // who waits is heard of
 	defer over.Stop()
@@ -77,7 +85,11 @@ func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	case n != nil && q.Session < n.theirs:
 		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("another node has come with the name %s; give each node a name of its own with --name", q.Node))
 	case q.Full:
-		return in.join(q, now)
+		whole, err := in.gather(q, now)
+		if err != nil || q.More {
+			return nil, err
+		}
+		return in.join(whole, now)
 	case n == nil, q.Session != n.theirs:
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
 	}
@@ -88,10 +100,41 @@ func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	return n, in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
 }
 
+// parts is what has come so far of everything that a node tells.
+type parts struct {
+	*wire.ExchangeRequest // the first, with what the others add
+	last                  uint32
+	heard                 time.Time
+}
+
+// gather puts together what a node tells in parts. in.mu is held.
+func (in *Inputs) gather(q *wire.ExchangeRequest, now time.Time) (*wire.ExchangeRequest, error) {
+	if q.Part == 0 {
+		delete(in.parts, q.Node)
+		if q.More {
+			if len(in.parts) >= maxNodes {
+				return nil, errManyNodes
+			}
+			in.parts[q.Node] = &parts{q, 0, now}
+		}
+		return q, nil
+	}
+	p := in.parts[q.Node]
+	if p == nil || p.Session != q.Session || q.Part != p.last+1 || q.Part >= maxParts {
+		delete(in.parts, q.Node)
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
+	}
+	p.Resident, p.Kept, p.Jobs, p.Reads = append(p.Resident, q.Resident...), append(p.Kept, q.Kept...), append(p.Jobs, q.Jobs...), append(p.Reads, q.Reads...)
+	if p.last, p.heard = q.Part, now; !q.More {
+		delete(in.parts, q.Node)
+	}
+	return p.ExchangeRequest, nil
+}
+
 // join begins with a node anew. in.mu is held.
 func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	if in.nodes[q.Node] == nil && len(in.nodes) >= maxNodes {
-		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there are too many nodes; no more are taken"))
+		return nil, errManyNodes
 	}
 	in.sessions++
 	n := &node{theirs: q.Session, session: in.sessions, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
