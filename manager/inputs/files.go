@@ -71,10 +71,13 @@ type found struct {
 	blocks   int
 	failed   uint32
 	problems []*wire.PathProblem
+	err      error // of the first of them
 }
 
 func (f *found) problem(path string, err error) {
-	f.failed++
+	if f.failed++; f.err == nil {
+		f.err = err
+	}
 	if len(f.problems) < maxProblems {
 		f.problems = append(f.problems, &wire.PathProblem{Path: path, Reason: err.Error()})
 	}

@@ -35,7 +35,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	}
 	if f.blocks == 0 {
 		if len(f.problems) > 0 {
-			return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: %s", f.problems[0].Path, f.problems[0].Reason))
+			return nil, asked(f.problems[0].Path, f.err)
 		}
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: there is nothing in it", q.Paths[0]))
 	}

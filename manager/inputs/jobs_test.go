@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -56,7 +57,7 @@ func TestWarmWhat(t *testing.T) {
 		"no file":           {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/none"}}, connect.CodeNotFound, "none"},
 		"no match":          {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/z*"}}, connect.CodeNotFound, "no file matches"},
 		"nothing in it":     {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/empty"}}, connect.CodeNotFound, "nothing in it"},
-		"secret":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/secret"}}, connect.CodeNotFound, "secret"},
+		"secret":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/secret"}}, connect.CodePermissionDenied, "secret"},
 	} {
 		_, err := in.Warm(t.Context(), c.q)
 		wantCode(t, what, err, c.code, c.words)
@@ -149,6 +150,57 @@ func TestCool(t *testing.T) {
 	if len(a.keeping)+len(b.keeping)+len(a.watching)+len(b.watching) != 0 || len(in.paths) != 0 {
 		t.Errorf("something stays: %v %v %v", a.keeping, b.watching, in.paths)
 	}
+}
+
+// TestAskedAgain: who waits for something finds out that it has ended, or that the manager was
+// started since and is to be asked once more, by the same name.
+func TestAskedAgain(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	states := func(in *Inputs) (all []string) {
+		t.Helper()
+		res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Jobs: []string{"j1", "j2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, st := range res.Inputs {
+			all = append(all, st.Job+" "+st.State)
+		}
+		return all
+	}
+	hold := warmJob(t, in, "alice", "", "hdfs://c/data")
+	settle(a, b)
+	wantEqual(t, "at first", states(in), []string{"j1 done"})
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Jobs: []string{"j1"}}); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "after its end", states(in), []string{"j1 ended"})
+	for user, in := range map[string]*Inputs{"alice": newInputs(t, Config{}), "bob": in} {
+		if res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{"j1"}}); err != nil || len(res.Inputs) != 0 {
+			t.Errorf("%s hears of what is not known: %v, %v", user, res, err)
+		}
+	}
+
+	// What nodes have no room for may have it on one that has not come back yet.
+	quick := idle
+	quick.away = 300 * time.Millisecond
+	again := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: quick})
+	q := &wire.WarmInputsRequest{User: "alice", Job: hold.Job, Hold: true, SubmittedMs: hold.SubmittedMs, Paths: []string{"hdfs://c/data"}}
+	st, err := again.Warm(t.Context(), q)
+	if err != nil || st.State != "queued" || st.NotFit != 400 || st.SubmittedMs != hold.SubmittedMs {
+		t.Fatalf("before a node has come: %v, %v", st, err)
+	}
+	testkit.Await(t, "nobody to come", func() bool { return standing(t, again, "alice", hold.Job).State == "full" })
+	a.in, b.in = again, again
+	settle(a, b)
+	again.look(time.Now())
+	settle(a, b)
+	if st := standing(t, again, "alice", hold.Job); st.State != "done" || st.Pinned != 400 {
+		t.Errorf("when nodes have come: %v", st)
+	}
+	for _, apps := range []map[string]*wire.Application{{hold.Job: {}}, {"other": {}}} {
+		again.Running(apps)
+	}
+	keptByBoth(t, "a hold that was asked for again", "alice/"+hold.Job, a, b)
 }
 
 // TestWhoSees: users see their own, root sees all.

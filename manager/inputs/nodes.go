@@ -18,8 +18,6 @@ import (
 
 const (
 	maxNodes = 10_000
-	// maxParts is in how many requests a node may tell everything.
-	maxParts = 20
 	// maxBlocks bounds what a node reports at once, and what it is told.
 	maxBlocks = 200_000
 	maxHosts  = 16
@@ -98,37 +96,6 @@ func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, err
 	}
 	return n, in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
-}
-
-// parts is what has come so far of everything that a node tells.
-type parts struct {
-	*wire.ExchangeRequest // the first, with what the others add
-	last                  uint32
-	heard                 time.Time
-}
-
-// gather puts together what a node tells in parts. in.mu is held.
-func (in *Inputs) gather(q *wire.ExchangeRequest, now time.Time) (*wire.ExchangeRequest, error) {
-	if q.Part == 0 {
-		delete(in.parts, q.Node)
-		if q.More {
-			if len(in.parts) >= maxNodes {
-				return nil, errManyNodes
-			}
-			in.parts[q.Node] = &parts{q, 0, now}
-		}
-		return q, nil
-	}
-	p := in.parts[q.Node]
-	if p == nil || p.Session != q.Session || q.Part != p.last+1 || q.Part >= maxParts {
-		delete(in.parts, q.Node)
-		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
-	}
-	p.Resident, p.Kept, p.Jobs, p.Reads = append(p.Resident, q.Resident...), append(p.Kept, q.Kept...), append(p.Jobs, q.Jobs...), append(p.Reads, q.Reads...)
-	if p.last, p.heard = q.Part, now; !q.More {
-		delete(in.parts, q.Node)
-	}
-	return p.ExchangeRequest, nil
 }
 
 // join begins with a node anew. in.mu is held.

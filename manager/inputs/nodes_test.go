@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -14,10 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"headrace"
-	"headrace/internal/testkit"
 	"headrace/wire"
-	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -114,110 +110,6 @@ func TestRestarts(t *testing.T) {
 	settle(a, b)
 	if st := standing(t, third, "alice", "j1"); st != nil || len(a.keeping)+len(b.keeping) > 0 {
 		t.Errorf("it goes on after its end: %v, %v, %v", st, a.keeping, b.keeping)
-	}
-}
-
-// TestAskedAgain: who waits for something finds out that it has ended, or that the manager was
-// started since and is to be asked once more, by the same name.
-func TestAskedAgain(t *testing.T) {
-	in, f, a, b := warmTwo(t)
-	states := func(in *Inputs) (all []string) {
-		t.Helper()
-		res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Jobs: []string{"j1", "j2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, st := range res.Inputs {
-			all = append(all, st.Job+" "+st.State)
-		}
-		return all
-	}
-	hold := warmJob(t, in, "alice", "", "hdfs://c/data")
-	settle(a, b)
-	wantEqual(t, "at first", states(in), []string{"j1 done"})
-	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Jobs: []string{"j1"}}); err != nil {
-		t.Fatal(err)
-	}
-	wantEqual(t, "after its end", states(in), []string{"j1 ended"})
-	for user, in := range map[string]*Inputs{"alice": newInputs(t, Config{}), "bob": in} {
-		if res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{"j1"}}); err != nil || len(res.Inputs) != 0 {
-			t.Errorf("%s hears of what is not known: %v, %v", user, res, err)
-		}
-	}
-
-	// What nodes have no room for may have it on one that has not come back yet.
-	quick := idle
-	quick.away = 300 * time.Millisecond
-	again := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: quick})
-	q := &wire.WarmInputsRequest{User: "alice", Job: hold.Job, Hold: true, SubmittedMs: hold.SubmittedMs, Paths: []string{"hdfs://c/data"}}
-	st, err := again.Warm(t.Context(), q)
-	if err != nil || st.State != "queued" || st.NotFit != 400 || st.SubmittedMs != hold.SubmittedMs {
-		t.Fatalf("before a node has come: %v, %v", st, err)
-	}
-	testkit.Await(t, "nobody to come", func() bool { return standing(t, again, "alice", hold.Job).State == "full" })
-	a.in, b.in = again, again
-	settle(a, b)
-	again.look(time.Now())
-	settle(a, b)
-	if st := standing(t, again, "alice", hold.Job); st.State != "done" || st.Pinned != 400 {
-		t.Errorf("when nodes have come: %v", st)
-	}
-	for _, apps := range []map[string]*wire.Application{{hold.Job: {}}, {"other": {}}} {
-		again.Running(apps)
-	}
-	keptByBoth(t, "a hold that was asked for again", "alice/"+hold.Job, a, b)
-}
-
-// TestParts: a node with more blocks than fit into a request tells them in parts, which count
-// when all have come, in their order.
-func TestParts(t *testing.T) {
-	in := newInputs(t, Config{})
-	const each, count = 50, 5
-	part := func(i uint32) *wire.ExchangeRequest {
-		q := &wire.ExchangeRequest{Node: "a", Session: 7, Full: true, Budget: 1 << 40, Part: i, More: i < count-1}
-		l := &wire.BlocksToKeep{}
-		for k := range int64(each) {
-			convert.AddToKeep(l, headrace.Block{ID: id(int64(i)*each + k), Generation: 1, Bytes: 100}, uint32(k))
-		}
-		q.Kept = []*wire.KeptBlocks{{Job: refOf(fmt.Sprint("u", i, "/j")), Blocks: l, State: wire.KeptState_KEPT_STATE_PINNED}}
-		return q
-	}
-	tell := func(q *wire.ExchangeRequest) error {
-		a, err := in.Exchange(t.Context(), q)
-		if err == nil && q.More && (a.Watch != nil || a.Read != nil) {
-			t.Errorf("part %d has an answer: %v", q.Part, a)
-		}
-		return err
-	}
-	for what, order := range map[string][]uint32{"not the first": {1}, "one is missing": {0, 2}, "one twice": {0, 1, 1}} {
-		for i, n := range order {
-			err := tell(part(n))
-			if i == len(order)-1 {
-				wantCode(t, what, err, connect.CodeFailedPrecondition, "everything")
-			} else if err != nil {
-				t.Fatal(err)
-			}
-		}
-		wantCode(t, what+", and the next", tell(part(order[len(order)-1]+1)), connect.CodeFailedPrecondition)
-	}
-	for i := range uint32(count) {
-		if st := standing(t, in, "u0", "j"); st != nil {
-			t.Fatalf("before all have come: %v", st)
-		}
-		if err := tell(part(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := range count {
-		if st := standing(t, in, fmt.Sprint("u", i), "j"); st == nil || st.Pinned != 100*each {
-			t.Errorf("job %d: %v", i, st)
-		}
-	}
-	if err := tell(&wire.ExchangeRequest{Node: "b", Session: 1, Full: true, More: true}); err != nil || len(in.parts) != 1 {
-		t.Errorf("%v, %v", err, in.parts)
-	}
-	if in.look(time.Now().Add(2 * in.cfg.timing.away)); len(in.parts) != 0 {
-		t.Errorf("of a node that has gone away meanwhile there is still %v", in.parts)
 	}
 }
 
