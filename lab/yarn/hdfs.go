@@ -125,8 +125,10 @@ func (m *machine) writeHDFS() error {
 	maps.Copy(p, properties{"dfs.datanode.data.dir": "file://" + m.dataDir(), "dfs.datanode.hostname": m.host})
 	maps.Copy(p, m.dataPorts)
 	maps.Copy(p, m.o.HDFS.Properties)
-	return errors.Join(p.write(filepath.Join(m.path("conf"), "hdfs-site.xml")), makeWebApps(m.path("conf")))
+	return errors.Join(p.write(m.hdfsSiteFile()), makeWebApps(m.path("conf")))
 }
+
+func (m *machine) hdfsSiteFile() string { return filepath.Join(m.path("conf"), "hdfs-site.xml") }
 
 // dataDir is where the machine's DataNode keeps blocks, as the machine sees it.
 func (m *machine) dataDir() string { return m.at(filepath.Join(diskName, "dfs")) }
@@ -257,7 +259,9 @@ func (h *HDFS) URL() string { return h.filesystem() }
 
 // WebURL returns that of the NameNode by HTTP. It can be reached from the machines and
 // with Transport.
-func (h *HDFS) WebURL() string { return "http://" + h.nameNode["dfs.namenode.http-address"] }
+func (h *HDFS) WebURL() string { return h.nameNodeURL() }
+
+func (c *config) nameNodeURL() string { return "http://" + c.nameNode["dfs.namenode.http-address"] }
 
 // User returns the superuser, who also runs the jobs.
 func (h *HDFS) User() string { return orDefault(h.o.User, userName()) }

@@ -66,6 +66,9 @@ func (h *headraceDaemons) StartManager(ctx context.Context) (err error) {
 	if h.o.Policy != "" {
 		args = append(args, "--policy", h.o.Policy)
 	}
+	if h.o.HDFS != nil {
+		args = append(args, "--hdfs", h.nameNodeURL())
+	}
 	cmd := h.command(h.o.Binary, append(args, h.o.ManagerFlags...))
 	if h.process, err = h.startOnHead("headrace manager", h.logFile("headrace-manager"), cmd); err != nil {
 		return err
@@ -111,9 +114,17 @@ func (h *headraceDaemons) awaitJoined(ctx context.Context, all ...*machine) erro
 
 // Manager returns a client of the manager, with the cluster's token.
 func (h *headraceDaemons) Manager() wireconnect.ManagerServiceClient {
+	return wireconnect.NewManagerServiceClient(h.client(), h.managerURL())
+}
+
+// Inputs returns a client of what the manager knows of files, with the cluster's token.
+func (h *headraceDaemons) Inputs() wireconnect.InputServiceClient {
+	return wireconnect.NewInputServiceClient(h.client(), h.managerURL())
+}
+
+func (h *headraceDaemons) client() *http.Client {
 	token, _ := os.ReadFile(h.tokenFile())
-	client := &http.Client{Timeout: 40 * time.Second, Transport: withToken{string(token), h.Transport()}}
-	return wireconnect.NewManagerServiceClient(client, h.managerURL())
+	return &http.Client{Timeout: 40 * time.Second, Transport: withToken{string(token), h.Transport()}}
 }
 
 // withToken is a transport that presents a token.

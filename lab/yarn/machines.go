@@ -134,6 +134,9 @@ func (m *machine) launchAgent() (err error) {
 	if m.o.User != "" {
 		args = append(args, "--operator", m.o.User)
 	}
+	if m.o.HDFS != nil {
+		args = append(args, "--hdfs-site", m.hdfsSiteFile())
+	}
 	cmd := m.command(m.o.Binary, slices.Concat(args, m.o.NodeFlags, m.flags))
 	if m.dies != "" {
 		cmd.Env = append(cmd.Env, crash.Env+"="+m.dies)
