@@ -1,2 +1,2 @@
-/** Plug-ins of MapReduce's application master. */
+/** Plug-ins of MapReduce: of the application master, and of whoever submits a job. */
 package headrace.mapreduce;

@@ -1,0 +1,246 @@
+package headrace.client;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Has the input of jobs of this process read into memory before they read it. What takes time is done by one daemon
+ * thread of its own, and goes on there when a job does not wait for it any longer. Whatever fails is counted and logged
+ * once, until it works again, and the job goes on as it would without.
+ *
+ * <p>Safe for use by several threads.
+ */
+public final class Warming {
+    /** Files in a request, and characters of their names: less than daemon and manager take. */
+    private static final int MOST_FILES = 10_000;
+    private static final int MOST_CHARACTERS = 2 << 20;
+    /** For an answer that no job waits for. */
+    private static final Duration UNHURRIED = Duration.ofMinutes(1);
+    /** Between questions how it stands. */
+    private static final Duration PAUSE = Duration.ofMillis(100);
+    /** Requests that wait for the thread. */
+    private static final int QUEUE = 1000;
+
+    private static final Logger LOG = LoggerFactory.getLogger(Warming.class);
+
+    /**
+     * A job.
+     *
+     * @param socket of the daemon of this machine
+     * @param id as the job's scheduler writes it: application_...
+     * @param patience how long the job waits for an answer; more than zero
+     * @param lead how long it waits until its input is in memory, if there are answers meanwhile; zero: not at all
+     * @param implicit each block is let go as the job reads it
+     */
+    public record Job(Path socket, String id, Duration patience, Duration lead, boolean implicit) { }
+
+    /** Finds out which files a job reads, as {@link InputsClient#name} names them. Called by the thread. */
+    public interface Inputs {
+        Collection<String> files() throws Exception;
+    }
+
+    private final ThreadPoolExecutor thread =
+        new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new ArrayBlockingQueue<>(QUEUE), Warming::daemon);
+    private final AtomicLong asked = new AtomicLong();
+    private final AtomicLong late = new AtomicLong();
+    private final AtomicLong failed = new AtomicLong();
+    private boolean failing;
+
+    public Warming() {
+        thread.allowCoreThreadTimeOut(true);
+    }
+
+    private static Thread daemon(Runnable work) {
+        Thread thread = new Thread(work, "headrace warming");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    /** How often input was asked for. */
+    public long asked() {
+        return asked.get();
+    }
+
+    /** How often a job did not wait for the answer. */
+    public long late() {
+        return late.get();
+    }
+
+    /** How often it failed. */
+    public long failed() {
+        return failed.get();
+    }
+
+    /**
+     * Asks for the input of a job, and returns at the latest when the job's patience is over, or its lead.
+     *
+     * @throws InterruptedException when the thread is interrupted; asking goes on
+     */
+    public void before(Job job, Inputs inputs) throws InterruptedException {
+        long began = System.nanoTime();
+        CompletableFuture<Long> left = ask(job, inputs);
+        try {
+            left.get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            late.incrementAndGet();
+            LOG.info("{} does not wait longer than {} ms for Headrace's answer; its input may be warmed all the same",
+                job.id, job.patience.toMillis());
+        } catch (ExecutionException e) {
+            return; // it has been told
+        }
+        if (!job.lead.isZero()) {
+            lead(job, left, began);
+        }
+    }
+
+    /** Asks for the input of a job, and does not wait. */
+    public void beside(Job job, Inputs inputs) {
+        ask(job, inputs);
+    }
+
+    /** Lets go what is kept for a job. Waits no longer than its patience. */
+    public void end(Job job) throws InterruptedException {
+        try {
+            run(() -> {
+                client(job, UNHURRIED).cool(job.id);
+                return null;
+            }).get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            LOG.debug("Headrace has not answered yet at the end of {}", job.id);
+        } catch (ExecutionException e) {
+            // Others let it go, too: the scheduler when the job has ended, the manager when memory is short.
+            LOG.debug("At the end of {}: {}", job.id, e.getCause().getMessage());
+        }
+    }
+
+    /** Returns what was left to be read when it was asked for. */
+    private CompletableFuture<Long> ask(Job job, Inputs inputs) {
+        long submitted = System.currentTimeMillis();
+        CompletableFuture<Long> left = run(() -> {
+            long rest = 0;
+            for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
+                InputsClient.Status status = client(job, UNHURRIED).warm(job.id, part, job.implicit, submitted);
+                LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
+                asked.incrementAndGet();
+                works();
+                rest = status.left();
+            }
+            return rest;
+        });
+        left.whenComplete((rest, e) -> {
+            if (e != null) {
+                fails(job, e);
+            }
+        });
+        return left;
+    }
+
+    private static List<List<String>> parts(Collection<String> files) {
+        List<List<String>> parts = new ArrayList<>();
+        List<String> part = new ArrayList<>();
+        int characters = 0;
+        for (String file : files) {
+            if (!part.isEmpty() && (part.size() == MOST_FILES || characters + file.length() > MOST_CHARACTERS)) {
+                parts.add(part);
+                part = new ArrayList<>();
+                characters = 0;
+            }
+            part.add(file);
+            characters += file.length();
+        }
+        if (!part.isEmpty()) {
+            parts.add(part);
+        }
+        return parts;
+    }
+
+    /**
+     * Waits until everything is in memory, or the lead is over, or nothing is heard. While the files are looked up,
+     * which may take long, questions are answered.
+     */
+    private void lead(Job job, CompletableFuture<Long> asked, long began) throws InterruptedException {
+        InputsClient client = client(job, job.patience);
+        try {
+            while (System.nanoTime() - began < job.lead.toNanos()) {
+                if (asked.isDone() && (asked.join() == 0 || client.status(job.id).map(s -> s.left() == 0).orElse(true))) {
+                    return;
+                }
+                if (!asked.isDone()) {
+                    client.status(job.id);
+                }
+                Thread.sleep(PAUSE.toMillis());
+            }
+        } catch (RuntimeException e) {
+            LOG.debug("{} does not wait for its input", job.id, e); // asking has failed, which has been told
+        } catch (IOException e) {
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+            fails(job, e);
+        }
+    }
+
+    private static InputsClient client(Job job, Duration timeout) {
+        return new InputsClient(job.socket, timeout);
+    }
+
+    private interface Work<T> {
+        T call() throws Exception;
+    }
+
+    private <T> CompletableFuture<T> run(Work<T> work) {
+        CompletableFuture<T> result = new CompletableFuture<>();
+        ClassLoader classes = Thread.currentThread().getContextClassLoader();
+        try {
+            thread.execute(() -> {
+                Thread.currentThread().setContextClassLoader(classes);
+                try {
+                    result.complete(work.call());
+                } catch (Throwable e) { // a job must not fail because of this
+                    result.completeExceptionally(e);
+                }
+            });
+        } catch (RejectedExecutionException e) {
+            result.completeExceptionally(new IOException(QUEUE + " requests wait for Headrace's answer already"));
+        }
+        return result;
+    }
+
+    private synchronized void works() {
+        if (failing) {
+            LOG.info("The input of jobs is warmed again; it has failed {} times so far", failed);
+        }
+        failing = false;
+    }
+
+    private synchronized void fails(Job job, Throwable e) {
+        failed.incrementAndGet();
+        if (failing) {
+            LOG.debug("The input of {} is not warmed", job.id, e);
+            return;
+        }
+        failing = true;
+        if (e instanceof IOException) {
+            LOG.warn("The input of {} is not read into memory before it starts ({}); while this lasts, only this is"
+                + " written of it", job.id, e.getMessage());
+        } else {
+            LOG.warn("The input of {} is not read into memory before it starts; while this lasts, only this is written"
+                + " of it", job.id, e);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+package headrace.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** With a made-up node. */
+@Timeout(60)
+class WarmingTest {
+    private static final Duration PATIENCE = Duration.ofMillis(200);
+    private static final Duration LONG = Duration.ofSeconds(30);
+    private static final List<String> FILES = List.of("hdfs://c/a", "hdfs://c/b", "hdfs://c/a");
+
+    @TempDir
+    Path dir;
+    private Path socket;
+    private final Warming warming = new Warming();
+    private final BlockingQueue<String> requests = new LinkedBlockingQueue<>();
+    private final CountDownLatch over = new CountDownLatch(1);
+
+    @BeforeEach
+    void setUp() {
+        socket = dir.resolve("s");
+    }
+
+    private Warming.Job job(Duration patience, Duration lead) {
+        return new Warming.Job(socket, "application_1_0001", patience, lead, false);
+    }
+
+    /** A node that answers everything with the same, and remembers what it was asked. */
+    private UnixServer node(String status, String json) throws IOException {
+        return UnixServer.answering(socket, request -> {
+            requests.add(request);
+            return UnixServer.http(status, json);
+        });
+    }
+
+    private UnixServer silentNode() throws IOException {
+        return new UnixServer(socket, (in, out) -> over.await());
+    }
+
+    /** Returns how many milliseconds it has taken. */
+    private long before(Warming.Job job, Warming.Inputs inputs) throws InterruptedException {
+        long began = System.nanoTime();
+        warming.before(job, inputs);
+        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+    }
+
+    private static void await(LongSupplier count, long want) throws InterruptedException {
+        while (count.getAsLong() != want) { // else the test's time is over
+            Thread.sleep(1);
+        }
+    }
+
+    @Test
+    void asksForTheFilesOfAJobOnce() throws Exception {
+        try (UnixServer node = node("200 OK", "{\"job\":\"application_1_0001\",\"bytes\":\"12\",\"left\":\"12\"}")) {
+            warming.before(job(LONG, Duration.ZERO), () -> FILES);
+            String[] request = requests.take().split("\r\n\r\n", 2);
+            assertTrue(request[0].startsWith("POST /headrace.v1.InputService/Warm HTTP/1.0\r\n"), request[0]);
+            assertTrue(request[1].matches("\\{\"job\":\"application_1_0001\",\"implicit\":false,\"submittedMs\":[0-9]{13},"
+                + "\"paths\":\\[\"hdfs://c/a\",\"hdfs://c/b\"]}"), request[1]);
+        }
+        assertNull(requests.poll());
+        assertEquals(1, warming.asked());
+        assertEquals(0, warming.late() + warming.failed());
+    }
+
+    @Test
+    void asksInSeveralRequestsForMany() throws Exception {
+        List<String> many = IntStream.range(0, 25_000).mapToObj(i -> "hdfs://c/" + i).toList();
+        try (UnixServer node = node("200 OK", "{}")) {
+            warming.before(job(LONG, Duration.ZERO), () -> many);
+            warming.before(job(LONG, Duration.ZERO), () -> List.of("x".repeat(3 << 20), "y".repeat(3 << 20)));
+        }
+        assertEquals(5, warming.asked());
+        assertEquals(5, requests.size());
+        for (int part : new int[] {10_000, 10_000, 5_000, 1, 1}) {
+            assertEquals(part, requests.take().split("\"paths\":")[1].split(",").length);
+        }
+    }
+
+    @Test
+    void asksForNothingWhereThereIsNothing() throws Exception {
+        try (UnixServer node = node("200 OK", "{}")) {
+            warming.before(job(LONG, LONG), List::of);
+        }
+        assertEquals(0, requests.size() + warming.asked() + warming.failed());
+    }
+
+    @Test
+    void doesNotWaitWhenItIsToWorkBeside() throws Exception {
+        try (UnixServer node = silentNode()) {
+            warming.beside(job(LONG, LONG), () -> FILES);
+            over.countDown();
+            await(warming::failed, 1); // the connection was closed
+        }
+    }
+
+    @Test
+    void aSilentNodeDelaysNoJobBeyondItsPatience() throws Exception {
+        CountDownLatch answer = new CountDownLatch(1);
+        try (UnixServer node = new UnixServer(socket, (in, out) -> {
+            answer.await();
+            UnixServer.readRequest(in);
+            out.write(UnixServer.http("200 OK", "{}").getBytes());
+        })) {
+            long took = before(job(PATIENCE, Duration.ZERO), () -> FILES);
+            assertTrue(took >= PATIENCE.toMillis() && took < 2_000, "took " + took + " ms");
+            assertEquals(1, warming.late());
+            assertEquals(0, warming.asked());
+            answer.countDown(); // it goes on without the job
+            await(warming::asked, 1);
+        }
+    }
+
+    @Test
+    void findingTheFilesDelaysNoJobBeyondItsPatience() throws Exception {
+        long took = before(job(PATIENCE, LONG), () -> {
+            over.await();
+            return FILES;
+        });
+        over.countDown();
+        assertTrue(took < 2_000, "took " + took + " ms");
+        assertEquals(1, warming.late());
+        await(warming::failed, 2); // nobody was there to be asked how it stands, and to be asked for it
+    }
+
+    @Test
+    void whatFailsIsCountedAndDelaysNothing() throws Exception {
+        assertTrue(before(job(LONG, LONG), () -> FILES) < 20_000); // nobody listens
+        assertEquals(1, warming.failed());
+        int failures = 1;
+        for (String answer : List.of("SSH-2.0-OpenSSH_9.2\r\n\r\n", "", "HTTP/1.0 200 OK\r\n\r\n[1]",
+            UnixServer.http("403 Forbidden", "{\"code\":\"permission_denied\"}"))) {
+            try (UnixServer node = UnixServer.answering(socket, request -> answer)) {
+                assertTrue(before(job(LONG, LONG), () -> FILES) < 20_000, answer);
+            }
+            assertEquals(++failures, warming.failed(), answer);
+        }
+        try (UnixServer node = node("200 OK", "{}")) {
+            warming.before(job(LONG, Duration.ZERO), () -> {
+                throw new NoClassDefFoundError("of another Hadoop");
+            });
+            assertEquals(++failures, warming.failed());
+            assertNull(requests.poll());
+            warming.before(job(LONG, Duration.ZERO), () -> FILES);
+        }
+        assertEquals(failures, warming.failed());
+        assertEquals(1, warming.asked());
+        assertEquals(0, warming.late());
+    }
+
+    @Test
+    void waitsForItsLead() throws Exception {
+        AtomicInteger questions = new AtomicInteger();
+        try (UnixServer node = UnixServer.answering(socket, request -> {
+            requests.add(request);
+            int left = Math.max(0, 3 - questions.getAndIncrement());
+            String status = left == 0 ? "{\"job\":\"application_1_0001\"}" : "{\"left\":\"" + left + "\"}";
+            return UnixServer.http("200 OK", request.contains("/Warm ") ? status : "{\"inputs\":[" + status + "]}");
+        })) {
+            warming.before(job(LONG, LONG), () -> FILES);
+        }
+        assertEquals(4, questions.get());
+        requests.take();
+        assertTrue(requests.take().contains("/headrace.v1.InputService/Inputs HTTP"));
+        assertEquals(0, warming.late() + warming.failed());
+    }
+
+    @Test
+    void itsLeadEnds() throws Exception {
+        try (UnixServer node = node("200 OK", "{\"left\":\"5\",\"inputs\":[{\"left\":\"5\"}]}")) {
+            long took = before(job(LONG, Duration.ofMillis(300)), () -> FILES);
+            assertTrue(took >= 300 && took < 20_000, "took " + took + " ms");
+        }
+        assertEquals(0, warming.failed());
+    }
+
+    @Test
+    void aNodeThatFallsSilentEndsTheLead() throws Exception {
+        AtomicInteger questions = new AtomicInteger();
+        try (UnixServer node = new UnixServer(socket, (in, out) -> {
+            UnixServer.readRequest(in);
+            if (questions.getAndIncrement() > 0) {
+                over.await();
+            }
+            out.write(UnixServer.http("200 OK", "{\"left\":\"5\"}").getBytes());
+        })) {
+            long took = before(job(Duration.ofSeconds(1), Duration.ofHours(1)), () -> FILES);
+            assertTrue(took < 20_000, "took " + took + " ms");
+            over.countDown();
+        }
+        assertEquals(1, warming.failed());
+    }
+
+    @Test
+    void letsGo() throws Exception {
+        try (UnixServer node = node("404 Not Found", "{\"code\":\"not_found\"}")) {
+            warming.end(job(LONG, LONG));
+        }
+        String request = requests.take();
+        assertTrue(request.startsWith("POST /headrace.v1.InputService/Cool HTTP"), request);
+        assertTrue(request.endsWith("{\"jobs\":[\"application_1_0001\"]}"), request);
+        assertEquals(0, warming.failed());
+    }
+
+    @Test
+    void anInterruptionEndsTheWait() throws Exception {
+        try (UnixServer node = silentNode()) {
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedException.class, () -> warming.before(job(LONG, LONG), () -> FILES));
+            over.countDown();
+        }
+    }
+
+    @Test
+    void namesFilesOfHdfsOnly() {
+        assertEquals(Optional.of("hdfs://c:8020/a b%/\u00e9,]"), InputsClient.name(URI.create("hdfs://c:8020/a%20b%25/\u00e9,%5D")));
+        assertEquals(Optional.of("hdfs://c/\\*\\{a\\,b\\}\\?\\[x\\]\\\\"), InputsClient.name(URI.create("hdfs://c/*%7Ba,b%7D%3F%5Bx%5D%5C")));
+        for (String other : List.of("file:///a", "s3a://b/c", "/a", "hdfs:/a", "hdfs:a")) {
+            assertEquals(Optional.empty(), InputsClient.name(URI.create(other)), other);
+        }
+    }
+}
