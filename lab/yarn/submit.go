@@ -40,6 +40,8 @@ type MapReduceJob struct {
 	Args  []string
 	// Properties of the job.
 	Properties map[string]string
+	// ClassPath is what the client has before Hadoop.
+	ClassPath []string
 }
 
 const exampleDriver = "org.apache.hadoop.examples.ExampleDriver"
@@ -107,7 +109,7 @@ func (c *clients) MapReduce(job MapReduceJob) (*Run, error) {
 		flags = append([]string{args[0]}, flags...)
 		args = args[1:]
 	}
-	path := []string{c.confDir(), filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Examples, "*")}
+	path := append(slices.Clone(job.ClassPath), c.confDir(), filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Examples, "*"))
 	return c.start(job.Name, c.java(clientHeap, class, path, append(flags, args...)...))
 }
 

@@ -1,0 +1,159 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"headrace/internal/testkit"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// TestCollection: the input of MapReduce's own jobs is in memory before they start, on the
+// disks of machines, and let go when they have ended; whatever becomes of the client.
+func TestCollection(t *testing.T) {
+	t.Parallel()
+	needMachines(t)
+	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 2, Disk: quickDisk(), LabProgram: testkit.Lab(t),
+		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2}})
+	d := &collection{c: c, jar: frameworkJar(t, c, "mapreduce"), size: int64(2 * len(dataText()))}
+	d.write(t)
+
+	// It has declared a lead, so it is submitted when all is in memory.
+	words := d.start(t, "words", map[string]string{"headrace.warm.lead": "8m", "headrace.warm.patience": "1m"})
+	id := words.submitted(t)
+	all := d.inputs(t)
+	if len(all) != 1 || all[0].Job != id || all[0].User != userName() || all[0].Files != 2 || all[0].Bytes != d.size || all[0].Pinned != d.size || all[0].Left+all[0].NotFit != 0 {
+		t.Errorf("before %s starts: %v", id, all)
+	}
+	if n := d.pinned(t); n < d.size {
+		t.Errorf("%d bytes are locked on all machines, want %d", n, d.size)
+	}
+	d.succeed(t, words)
+	d.awaitNothing(t)
+
+	// Nobody waits for the end of this one, so that YARN tells it: when it names others.
+	lost := d.start(t, "lost", nil)
+	id = lost.submitted(t)
+	d.await(t, "the input of "+id+" to be asked for", func(all []*wire.InputsStatus) bool { return len(all) == 1 && all[0].Job == id })
+	must(0, lost.Kill())(t)
+	must(0, await(within(t, patience), "wait for the end of "+id, patience, func(ctx context.Context) (bool, error) {
+		app, err := c.App(ctx, id)
+		return app.Ended(), err
+	}))(t)
+
+	// One that does without, and one on a machine without Headrace.
+	stock := d.start(t, "stock", map[string]string{"headrace.warm": "false"})
+	absent := d.start(t, "absent", map[string]string{"headrace.node.socket": filepath.Join(c.Dir, "nobody")})
+	d.awaitNothing(t)
+	d.succeed(t, stock)
+	d.succeed(t, absent)
+	for r, want := range map[*submission]int{stock: 0, absent: 1} {
+		log := string(must(os.ReadFile(r.client.log))(t))
+		if n := strings.Count(log, "is not read into memory before it starts"); n != want || strings.Contains(log, "is warmed") {
+			t.Errorf("the client of %s has warned %d times, want %d:\n%s", r.name, n, want, log)
+		}
+	}
+	d.awaitNothing(t)
+	idle(t, c)
+}
+
+// collection is what jobs have in common: their input, files of two machines.
+type collection struct {
+	c    *Cluster
+	jar  string
+	size int64
+}
+
+func (d *collection) write(t *testing.T) {
+	t.Helper()
+	local := filepath.Join(d.c.Dir, "text")
+	if err := os.WriteFile(local, dataText(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a", "b"} {
+		if err := d.c.HDFS.Shell(within(t, patience), i, "-put", "file://"+local, "/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range d.c.Nodes() {
+		must(0, d.c.DropDisk(i))(t)
+	}
+}
+
+// submission is a job that counts words, in its application master so that it is quick.
+type submission struct {
+	*Run
+	name string
+}
+
+func (d *collection) start(t *testing.T, name string, properties map[string]string) *submission {
+	t.Helper()
+	given := map[string]string{"mapreduce.job.ubertask.enable": "true", "mapreduce.job.ubertask.maxbytes": "1000000000",
+		"headrace.node.socket": d.c.machines[0].socket()}
+	maps.Copy(given, properties)
+	return &submission{must(d.c.MapReduce(MapReduceJob{Name: name, Queue: "low", ClassPath: []string{d.jar}, Properties: given,
+		Args: []string{"wordcount", "/[ab]", "/" + name}}))(t), name}
+}
+
+// submitted returns the application's name when YARN has it.
+func (s *submission) submitted(t *testing.T) string {
+	t.Helper()
+	const says = "Submitted application "
+	err := await(within(t, patience), "wait for the submission of "+s.name, patience, func(context.Context) (bool, error) {
+		if s.Ended() {
+			return false, &fatal{s.client.problem()}
+		}
+		return logHas(s.client.log, 0, says), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(must(os.ReadFile(s.client.log))(t)), says)
+	return applicationID.FindString(rest)
+}
+
+func (d *collection) succeed(t *testing.T, s *submission) {
+	t.Helper()
+	if err := s.Succeed(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	result := testkit.Content(must(d.c.HDFS.Client())(t).Open(t.Context(), "/"+s.name+"/part-r-00000"))(t)
+	if lines := 2 * strings.Count(string(dataText()), "\n"); !strings.Contains(result, fmt.Sprintf("\nline\t%d\n", lines)) {
+		t.Errorf("%s has not counted %d lines", s.name, lines)
+	}
+}
+
+// inputs returns what is kept for whom, as the manager knows it.
+func (d *collection) inputs(t *testing.T) []*wire.InputsStatus {
+	t.Helper()
+	return must(d.c.Inputs().Inputs(t.Context(), &wire.InputsRequest{User: "root"}))(t).Inputs
+}
+
+// pinned returns how many bytes are locked on all machines.
+func (d *collection) pinned(t *testing.T) (n int64) {
+	t.Helper()
+	for _, m := range d.c.machines {
+		client := wire.NewHTTPClient(m.socket())
+		defer client.CloseIdleConnections()
+		n += must(wireconnect.NewNodeServiceClient(client, wire.BaseURL).Info(t.Context(), &wire.InfoRequest{}))(t).Pinned
+	}
+	return n
+}
+
+func (d *collection) await(t *testing.T, what string, is func([]*wire.InputsStatus) bool) {
+	t.Helper()
+	var last []*wire.InputsStatus
+	testkit.Await(t, what, func() bool { last = d.inputs(t); return is(last) }, &last)
+}
+
+// awaitNothing waits until nothing is kept for anybody.
+func (d *collection) awaitNothing(t *testing.T) {
+	t.Helper()
+	d.await(t, "everything to be let go", func(all []*wire.InputsStatus) bool { return len(all) == 0 && d.pinned(t) == 0 })
+}
