@@ -52,6 +52,9 @@ public final class Warming {
     /** Finds out which files a job reads, as {@link InputsClient#name} names them. Called by the thread. */
     public interface Inputs {
         Collection<String> files() throws Exception;
+
+        /** These were asked for. Called by the thread. */
+        default void accepted(List<String> files) { }
     }
 
     private final ThreadPoolExecutor thread =
@@ -137,6 +140,7 @@ public final class Warming {
                 InputsClient.Status status = client(job, UNHURRIED).warm(job.id, part, job.implicit, submitted);
                 LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
                 asked.incrementAndGet();
+                inputs.accepted(part);
                 works();
                 rest = status.left();
             }

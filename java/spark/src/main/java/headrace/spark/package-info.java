@@ -1,2 +1,2 @@
-/** Plug-ins of Spark. */
+/** Plug-ins of Spark's driver. */
 package headrace.spark;

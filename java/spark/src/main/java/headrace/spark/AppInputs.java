@@ -1,0 +1,115 @@
+package headrace.spark;
+
+import headrace.client.Warming;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import org.apache.spark.SparkContext;
+import org.apache.spark.scheduler.ActiveJob;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+
+/**
+ * What an application reads. Queries tell it when they are planned, before anything of them runs; for everything else
+ * there is Spark's listener bus, which tells of each job when it starts. The scheduler and queries without a lead never
+ * wait for any of that.
+ *
+ * <p>A file is asked for once, however often it is read: it is kept until the application ends.
+ */
+final class AppInputs extends SparkListener {
+    /** Bounds what is remembered; what is forgotten is asked for again, which does no harm. */
+    private static final int MOST_FILES = 200_000;
+    private static final int MOST_QUERIES = 1000;
+    private static final Logger LOG = LoggerFactory.getLogger(AppInputs.class);
+
+    private final SparkContext spark;
+    private final Warming warming;
+    private final Warming.Job job;
+    /** Only the thread of warming uses it. */
+    private final Set<String> known = new HashSet<>();
+    /** When each query's lead is over, by System.nanoTime. */
+    private final Map<String, Long> deadlines = new LinkedHashMap<>() {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, Long> eldest) {
+            return size() > MOST_QUERIES;
+        }
+    };
+
+    AppInputs(SparkContext spark, Warming warming, Warming.Job job) {
+        this.spark = spark;
+        this.warming = warming;
+        this.job = job;
+    }
+
+    /** Files that were not asked for yet. */
+    private final class New implements Warming.Inputs {
+        private final Callable<Collection<String>> all;
+
+        New(Callable<Collection<String>> all) {
+            this.all = all;
+        }
+
+        @Override
+        public Collection<String> files() throws Exception {
+            return all.call().stream().filter(file -> !known.contains(file)).toList();
+        }
+
+        @Override
+        public void accepted(List<String> files) {
+            if (known.size() + files.size() > MOST_FILES) {
+                known.clear();
+            }
+            known.addAll(files);
+        }
+    }
+
+    /** Returns a property of what this thread does; null: it has none. */
+    String property(String name) {
+        return spark.getLocalProperty(name);
+    }
+
+    /** A query reads files. It is called more than once when it is planned again while it runs. */
+    void query(String query, Callable<Collection<String>> files) {
+        Duration left = leadOf(query);
+        if (left.isNegative() || left.isZero()) {
+            warming.beside(job, new New(files));
+            return;
+        }
+        try {
+            warming.before(new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit()), new New(files));
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt(); // the query is cancelled, and finds it out itself
+        }
+    }
+
+    private Duration leadOf(String query) {
+        if (job.lead().isZero()) {
+            return Duration.ZERO;
+        }
+        synchronized (deadlines) {
+            long now = System.nanoTime();
+            long deadline = deadlines.computeIfAbsent(query, q -> now + job.lead().toNanos());
+            return Duration.ofNanos(deadline - now);
+        }
+    }
+
+    @Override
+    public void onJobStart(SparkListenerJobStart event) {
+        try {
+            Option<ActiveJob> active = spark.dagScheduler().jobIdToActiveJob().get(event.jobId());
+            if (active.isDefined()) {
+                warming.beside(job, new New(() -> JobFiles.of(active.get())));
+            }
+        } catch (RuntimeException | LinkageError e) {
+            LOG.debug("It is not known what job {} reads", event.jobId(), e);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+package headrace.spark;
+
+import headrace.client.InputsClient;
+import java.util.BitSet;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.lib.input.CombineFileSplit;
+import org.apache.spark.Dependency;
+import org.apache.spark.NarrowDependency;
+import org.apache.spark.Partition;
+import org.apache.spark.rdd.HadoopPartition;
+import org.apache.spark.rdd.NewHadoopPartition;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.scheduler.ActiveJob;
+import org.apache.spark.scheduler.ResultStage;
+import org.apache.spark.scheduler.Stage;
+
+/**
+ * Walks from the partitions that a job computes to those that it reads from files: through narrow dependencies to the
+ * partitions that these need, through others to all. So a job that takes a few lines of a large file, as {@code take}
+ * does, is not taken for one that reads the file.
+ */
+final class JobFiles {
+    private final Set<String> files = new LinkedHashSet<>();
+    /** By RDD, the partitions that were seen. */
+    private final Map<Integer, BitSet> seen = new HashMap<>();
+
+    private JobFiles() { }
+
+    /** Returns the files of HDFS, as requests name them. */
+    static Collection<String> of(ActiveJob job) {
+        JobFiles found = new JobFiles();
+        Stage last = job.finalStage();
+        BitSet wanted = new BitSet();
+        if (last instanceof ResultStage) {
+            for (int partition : ((ResultStage) last).partitions()) {
+                wanted.set(partition);
+            }
+        } else {
+            wanted.set(0, last.rdd().partitions().length);
+        }
+        found.walk(last.rdd(), wanted);
+        return found.files;
+    }
+
+    private void walk(RDD<?> rdd, BitSet wanted) {
+        BitSet fresh = (BitSet) wanted.clone();
+        BitSet before = seen.computeIfAbsent(rdd.id(), id -> new BitSet());
+        fresh.andNot(before);
+        if (fresh.isEmpty()) {
+            return;
+        }
+        before.or(fresh);
+        if (rdd.dependencies().isEmpty()) {
+            Partition[] partitions = rdd.partitions();
+            fresh.stream().forEach(i -> add(partitions[i]));
+        }
+        scala.collection.Iterator<? extends Dependency<?>> dependencies = rdd.dependencies().iterator();
+        while (dependencies.hasNext()) {
+            Dependency<?> dependency = dependencies.next();
+            walk(dependency.rdd(), parents(dependency, fresh));
+        }
+    }
+
+    private static BitSet parents(Dependency<?> dependency, BitSet children) {
+        BitSet parents = new BitSet();
+        if (dependency instanceof NarrowDependency) {
+            children.stream().forEach(child -> {
+                scala.collection.Iterator<?> of = ((NarrowDependency<?>) dependency).getParents(child).iterator();
+                while (of.hasNext()) {
+                    parents.set((Integer) of.next());
+                }
+            });
+        } else {
+            parents.set(0, dependency.rdd().partitions().length);
+        }
+        return parents;
+    }
+
+    private void add(Partition partition) {
+        if (partition instanceof HadoopPartition) {
+            add(((HadoopPartition) partition).inputSplit().value());
+        } else if (partition instanceof NewHadoopPartition) {
+            add(((NewHadoopPartition) partition).serializableHadoopSplit().value());
+        } else if (partition.getClass().getName().startsWith("org.apache.spark.sql.")) { // which need not be there
+            PlanFiles.of(partition, this::add);
+        }
+    }
+
+    private void add(Object split) {
+        if (split instanceof org.apache.hadoop.mapred.FileSplit) {
+            add(((org.apache.hadoop.mapred.FileSplit) split).getPath());
+        } else if (split instanceof org.apache.hadoop.mapreduce.lib.input.FileSplit) {
+            add(((org.apache.hadoop.mapreduce.lib.input.FileSplit) split).getPath());
+        } else if (split instanceof CombineFileSplit) {
+            for (Path path : ((CombineFileSplit) split).getPaths()) {
+                add(path);
+            }
+        }
+    }
+
+    private void add(Path path) {
+        InputsClient.name(path.toUri()).ifPresent(files::add);
+    }
+}

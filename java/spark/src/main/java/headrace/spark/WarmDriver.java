@@ -1,0 +1,98 @@
+package headrace.spark;
+
+import com.codahale.metrics.Gauge;
+import headrace.client.NodeSocket;
+import headrace.client.Warming;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The part of the plug-in that is in the driver. Its settings are in Hadoop's configuration, which {@code
+ * spark.hadoop.headrace...} sets as well.
+ */
+final class WarmDriver implements DriverPlugin {
+    /** Whether input is to be read into memory before. */
+    static final String WANTED = "headrace.warm";
+    /** How long a query waits for an answer; milliseconds, or with a unit. */
+    static final String PATIENCE = "headrace.warm.patience";
+    /** How long a query waits until its input is in memory; seconds, or with a unit. */
+    static final String LEAD = "headrace.warm.lead";
+    /** Whether each block is let go as it is read. */
+    static final String IMPLICIT = "headrace.warm.implicit";
+
+    private static final long USUAL_PATIENCE = 200;
+    private static final Logger LOG = LoggerFactory.getLogger(WarmDriver.class);
+
+    /** That of the application of this process, where Spark SQL finds it; null: there is none. */
+    private static volatile AppInputs current;
+
+    private final Warming warming = new Warming();
+    private SparkContext spark;
+    private Warming.Job job;
+
+    static AppInputs current() {
+        return current;
+    }
+
+    @Override
+    public Map<String, String> init(SparkContext spark, PluginContext context) {
+        this.spark = spark;
+        return Map.of();
+    }
+
+    /** Called as soon as the application has an id. */
+    @Override
+    public void registerMetrics(String application, PluginContext context) {
+        try {
+            Configuration conf = spark.hadoopConfiguration();
+            if (!conf.getBoolean(WANTED, true)) {
+                return;
+            }
+            job = job(application, conf);
+            AppInputs inputs = new AppInputs(spark, warming, job);
+            spark.addSparkListener(inputs);
+            current = inputs;
+            gauge(context, "warm.asked", warming::asked);
+            gauge(context, "warm.late", warming::late);
+            gauge(context, "warm.failed", warming::failed);
+        } catch (RuntimeException | LinkageError e) {
+            LOG.warn("The input of {} is not read into memory before", application, e);
+        }
+    }
+
+    private static void gauge(PluginContext context, String name, Gauge<Long> value) {
+        context.metricRegistry().register(name, value);
+    }
+
+    private static Warming.Job job(String application, Configuration conf) {
+        Path socket = Path.of(conf.getTrimmed(KeepAliveDriver.SOCKET, NodeSocket.DEFAULT_PATH));
+        Duration patience = Duration.ofMillis(conf.getTimeDuration(PATIENCE, USUAL_PATIENCE, TimeUnit.MILLISECONDS));
+        Duration lead = Duration.ofMillis(conf.getTimeDuration(LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS));
+        if (patience.isNegative() || lead.isNegative()) {
+            throw new IllegalArgumentException(PATIENCE + " or " + LEAD + " is negative");
+        }
+        return new Warming.Job(socket, application, patience.isZero() ? Duration.ofNanos(1) : patience, lead,
+            conf.getBoolean(IMPLICIT, false));
+    }
+
+    @Override
+    public void shutdown() {
+        if (current == null) {
+            return;
+        }
+        current = null;
+        try {
+            warming.end(job);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

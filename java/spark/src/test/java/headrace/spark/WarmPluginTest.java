@@ -1,0 +1,245 @@
+package headrace.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.client.UnixServer;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Applications with a made-up node, and local files that claim to be in HDFS. */
+@Timeout(120)
+class WarmPluginTest {
+    private static final Pattern FILE = Pattern.compile("\"(hdfs://c[^\"]*)\"");
+
+    /** Local files as hdfs://c/.... */
+    public static final class Claimed extends RawLocalFileSystem {
+        @Override
+        public URI getUri() {
+            return URI.create("hdfs://c");
+        }
+
+        @Override
+        public String getScheme() {
+            return "hdfs";
+        }
+
+        @Override
+        protected void checkPath(org.apache.hadoop.fs.Path path) { }
+
+        @Override
+        public FileStatus getFileStatus(org.apache.hadoop.fs.Path path) throws IOException {
+            return claim(super.getFileStatus(path));
+        }
+
+        @Override
+        public FileStatus[] listStatus(org.apache.hadoop.fs.Path path) throws IOException {
+            return Arrays.stream(super.listStatus(path)).map(Claimed::claim).toArray(FileStatus[]::new);
+        }
+
+        private static FileStatus claim(FileStatus s) {
+            return new FileStatus(s.getLen(), s.isDirectory(), 1, 1 << 20, s.getModificationTime(),
+                new org.apache.hadoop.fs.Path("hdfs://c" + s.getPath().toUri().getPath()));
+        }
+    }
+
+    @TempDir
+    Path dir;
+    private final List<String> requests = new CopyOnWriteArrayList<>();
+    private final Set<String> asked = new ConcurrentSkipListSet<>();
+    private final AtomicReference<String> answer = new AtomicReference<>("{}");
+    private UnixServer node;
+    private SparkSession session;
+
+    @BeforeEach
+    void setUp() throws IOException {
+        node = UnixServer.answering(dir.resolve("s"), request -> {
+            Matcher file = FILE.matcher(request);
+            while (file.find()) {
+                asked.add(file.group(1).substring(("hdfs://c" + dir + "/").length()));
+            }
+            requests.add(request);
+            return UnixServer.http("200 OK", answer.get());
+        });
+    }
+
+    @AfterEach
+    void tearDown() throws IOException {
+        if (session != null) {
+            session.stop();
+        }
+        node.close();
+    }
+
+    private SparkSession start(String... properties) {
+        SparkSession.Builder builder = SparkSession.builder().master("local[1]").appName("test")
+            .config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", dir.resolve("warehouse").toString())
+            .config("spark.hadoop.fs.hdfs.impl", Claimed.class.getName())
+            .config("spark.hadoop.headrace.node.socket", dir.resolve("s").toString())
+            .config("spark.plugins", WarmPlugin.class.getName());
+        for (int i = 0; i < properties.length; i += 2) {
+            builder = builder.config(properties[i], properties[i + 1]);
+        }
+        session = builder.getOrCreate();
+        return session;
+    }
+
+    private String write(String name, String text) throws IOException {
+        Path file = dir.resolve(name);
+        Files.createDirectories(file.getParent());
+        Files.writeString(file, text);
+        return at(name);
+    }
+
+    private String at(String name) {
+        return "hdfs://c" + dir + "/" + name;
+    }
+
+    /** What has been asked for up to the end of the application. */
+    private Set<String> askedInAll() {
+        session.stop(); // which lets everything go, after all that was asked for
+        session = null;
+        return new TreeSet<>(asked);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"true, text", "true, ''", "false, text", "false, ''"})
+    void asksForWhatAQueryReadsBeforeItRuns(boolean adaptive, String firstVersion) throws Exception {
+        write("t/day=1/a", "x\ny\n");
+        write("t/day=2/b", "x\n");
+        write("u/c", "x\nz\n");
+        SparkSession spark = start("spark.sql.adaptive.enabled", "" + adaptive,
+            "spark.sql.sources.useV1SourceList", firstVersion, "spark.hadoop.headrace.warm.lead", "60",
+            "spark.hadoop.headrace.warm.patience", "60s");
+        Dataset<Row> t = spark.read().text(at("t")).where("day = 2");
+        Dataset<Row> joined = t.join(spark.read().text(at("u")), "value").groupBy("value").count();
+        asked.clear(); // what Spark itself reads to know the tables
+        requests.clear();
+        joined.explain();
+        assertEquals(Set.of(), asked);
+        CountDownLatch over = new CountDownLatch(1);
+        Set<String> before = new TreeSet<>();
+        spark.sparkContext().addSparkListener(new org.apache.spark.scheduler.SparkListener() {
+            @Override
+            public void onTaskStart(org.apache.spark.scheduler.SparkListenerTaskStart event) {
+                if (over.getCount() > 0) {
+                    before.addAll(asked);
+                    over.countDown();
+                }
+            }
+        });
+        assertEquals(1, joined.groupBy().count().collectAsList().get(0).getLong(0));
+        over.await();
+        assertEquals(Set.of("t/day=2/b", "u/c"), before);
+        assertEquals(before, askedInAll());
+        assertEquals(1, requests.stream().filter(r -> r.contains("day=2/b")).count());
+        assertTrue(requests.get(requests.size() - 1).startsWith("POST /headrace.v1.InputService/Cool HTTP"));
+    }
+
+    @Test
+    void asksForWhatDynamicPruningLeaves() throws Exception {
+        write("t/day=1/a", "x\n");
+        write("t/day=2/b", "x\n");
+        write("u/c", "2\n");
+        SparkSession spark = start("spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio", "1000",
+            "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", "false",
+            "spark.sql.autoBroadcastJoinThreshold", "-1");
+        spark.read().text(at("t")).createOrReplaceTempView("t");
+        spark.read().text(at("u")).createOrReplaceTempView("u");
+        Dataset<Row> pruned = spark.sql("select t.value from t join u on t.day = cast(u.value as int) where u.value like '2%'");
+        assertTrue(pruned.queryExecution().toString().contains("dynamicpruning"), pruned.queryExecution()::toString);
+        asked.clear();
+        assertEquals(1, pruned.collectAsList().size());
+        assertEquals(Set.of("t/day=2/b", "u/c"), askedInAll());
+    }
+
+    @Test
+    void asksForWhatALimitReads() throws Exception {
+        write("t/a", "x\n");
+        write("t/b", "y\n");
+        SparkSession spark = start("spark.sql.files.openCostInBytes", "1000000", "spark.sql.files.maxPartitionBytes", "1000000");
+        assertEquals(1, spark.read().text(at("t")).limit(1).collectAsList().size());
+        assertEquals(1, askedInAll().size());
+    }
+
+    @Test
+    void asksForWhatJobsOfRddsRead() throws Exception {
+        write("old/a", "x\n");
+        write("new/b", "x\n");
+        write("whole/c", "x\n");
+        write("taken/d", "x\n");
+        write("taken/e", "x\n");
+        JavaSparkContext spark = new JavaSparkContext(start().sparkContext());
+        assertEquals(1, spark.textFile(at("taken"), 2).take(1).size());
+        long n = spark.textFile(at("old")).union(spark.newAPIHadoopFile(at("new"),
+            org.apache.hadoop.mapreduce.lib.input.TextInputFormat.class, org.apache.hadoop.io.LongWritable.class,
+            org.apache.hadoop.io.Text.class, spark.hadoopConfiguration()).map(pair -> pair._2().toString()))
+            .union(spark.wholeTextFiles(at("whole")).map(pair -> pair._2().trim())).distinct().count();
+        assertEquals(1, n);
+        Set<String> all = askedInAll();
+        assertEquals(1, (all.remove("taken/d") ? 1 : 0) + (all.remove("taken/e") ? 1 : 0));
+        assertEquals(Set.of("old/a", "new/b", "whole/c"), all);
+    }
+
+    @Test
+    void anApplicationDoesWithoutOrHasNoNode() throws Exception {
+        String file = write("a", "x\n");
+        for (String[] properties : new String[][] {
+            {"spark.hadoop.headrace.warm", "false"}, {"spark.hadoop.headrace.node.socket", dir.resolve("nobody").toString()},
+            {"spark.hadoop.headrace.warm.lead", "soon"}, {"spark.hadoop.headrace.warm.patience", "-1"}}) {
+            assertEquals(1, start(properties).read().text(file).count());
+            assertEquals(Set.of(), askedInAll(), properties[0]);
+        }
+        assertEquals(List.of(), requests);
+    }
+
+    @Test
+    void aSilentNodeDelaysNoQueryWithoutALead() throws Exception {
+        node.close();
+        CountDownLatch over = new CountDownLatch(1);
+        node = new UnixServer(dir.resolve("s"), (in, out) -> over.await());
+        String file = write("a", "x\n");
+        SparkSession spark = start("spark.hadoop.headrace.warm.patience", "5m");
+        for (int i = 0; i < 3; i++) {
+            assertEquals(1, spark.read().text(file).count());
+        }
+        over.countDown();
+    }
+
+    @Test
+    void theDaemonIsToldTheApplication() throws Exception {
+        String file = write("a", "x\n");
+        SparkContext spark = start("spark.hadoop.headrace.warm.implicit", "true").sparkContext();
+        String application = spark.applicationId();
+        assertEquals(1, session.read().text(file).count());
+        askedInAll();
+        assertTrue(requests.get(0).contains("{\"job\":\"" + application + "\",\"implicit\":true,"), requests.get(0));
+    }
+}
