@@ -43,8 +43,8 @@ public final class Warming {
      *
      * @param socket of the daemon of this machine
      * @param id as the job's scheduler writes it: application_...
-     * @param patience how long the job waits for an answer; more than zero
-     * @param lead how long it waits until its input is in memory, if there are answers meanwhile; zero: not at all
+     * @param patience for an answer; more than zero
+     * @param lead until its input is in memory, if there are answers meanwhile; zero: it has none
      * @param implicit each block is let go as the job reads it
      */
     public record Job(Path socket, String id, Duration patience, Duration lead, boolean implicit) { }
@@ -89,50 +89,76 @@ public final class Warming {
         return failed.get();
     }
 
+    /** What was asked for. It comes whether anybody waits for it or not. */
+    public final class Asked {
+        private final Job job;
+        private final long began;
+        private final CompletableFuture<Long> left;
+
+        private Asked(Job job, long began, CompletableFuture<Long> left) {
+            this.job = job;
+            this.began = began;
+            this.left = left;
+        }
+
+        /**
+         * Waits until there is an answer, or the job's patience is over.
+         *
+         * @throws InterruptedException when the thread is interrupted
+         */
+        public void answered() throws InterruptedException {
+            try {
+                left.get(job.patience.toNanos() - (System.nanoTime() - began), TimeUnit.NANOSECONDS);
+            } catch (TimeoutException e) {
+                late.incrementAndGet();
+                LOG.info("{} does not wait longer than {} ms for Headrace's answer; its input may be warmed all the same",
+                    job.id, job.patience.toMillis());
+            } catch (ExecutionException e) {
+                LOG.debug("{} goes on without", job.id); // why has been told
+            }
+        }
+
+        /**
+         * Waits until everything is in memory, or the job's lead is over, or nothing is heard within its patience. While
+         * the files are looked up, which may take long, questions are answered.
+         *
+         * @throws InterruptedException when the thread is interrupted
+         */
+        public void warm() throws InterruptedException {
+            if (job.lead.isZero()) {
+                return;
+            }
+            answered();
+            InputsClient client = client(job, job.patience);
+            try {
+                while (System.nanoTime() - began < job.lead.toNanos()) {
+                    boolean done = left.isDone();
+                    if (done && left.join() == 0) {
+                        return;
+                    }
+                    boolean warm = client.status(job.id).map(s -> s.left() == 0).orElse(true);
+                    if (done && warm) {
+                        return;
+                    }
+                    Thread.sleep(PAUSE.toMillis());
+                }
+            } catch (RuntimeException e) {
+                LOG.debug("{} goes on without", job.id); // why has been told
+            } catch (IOException e) {
+                if (Thread.interrupted()) {
+                    throw new InterruptedException();
+                }
+                fails(job, e);
+            }
+        }
+    }
+
     /**
-     * Asks for the input of a job, and returns at the latest when the job's patience is over, or its lead.
+     * Asks for the input of a job, and does not wait.
      *
-     * @throws InterruptedException when the thread is interrupted; asking goes on
+     * @param began since when the job waits, by System.nanoTime
      */
-    public void before(Job job, Inputs inputs) throws InterruptedException {
-        long began = System.nanoTime();
-        CompletableFuture<Long> left = ask(job, inputs);
-        try {
-            left.get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            late.incrementAndGet();
-            LOG.info("{} does not wait longer than {} ms for Headrace's answer; its input may be warmed all the same",
-                job.id, job.patience.toMillis());
-        } catch (ExecutionException e) {
-            return; // it has been told
-        }
-        if (!job.lead.isZero()) {
-            lead(job, left, began);
-        }
-    }
-
-    /** Asks for the input of a job, and does not wait. */
-    public void beside(Job job, Inputs inputs) {
-        ask(job, inputs);
-    }
-
-    /** Lets go what is kept for a job. Waits no longer than its patience. */
-    public void end(Job job) throws InterruptedException {
-        try {
-            run(() -> {
-                client(job, UNHURRIED).cool(job.id);
-                return null;
-            }).get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
-        } catch (TimeoutException e) {
-            LOG.debug("Headrace has not answered yet at the end of {}", job.id);
-        } catch (ExecutionException e) {
-            // Others let it go, too: the scheduler when the job has ended, the manager when memory is short.
-            LOG.debug("At the end of {}: {}", job.id, e.getCause().getMessage());
-        }
-    }
-
-    /** Returns what was left to be read when it was asked for. */
-    private CompletableFuture<Long> ask(Job job, Inputs inputs) {
+    public Asked ask(Job job, long began, Inputs inputs) {
         long submitted = System.currentTimeMillis();
         CompletableFuture<Long> left = run(() -> {
             long rest = 0;
@@ -151,7 +177,22 @@ public final class Warming {
                 fails(job, e);
             }
         });
-        return left;
+        return new Asked(job, began, left);
+    }
+
+    /** Lets go what is kept for a job. Waits no longer than its patience. */
+    public void end(Job job) throws InterruptedException {
+        try {
+            run(() -> {
+                client(job, UNHURRIED).cool(job.id);
+                return null;
+            }).get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException e) {
+            LOG.debug("Headrace has not answered yet at the end of {}", job.id);
+        } catch (ExecutionException e) {
+            // Others let it go, too: the scheduler when the job has ended, the manager when memory is short.
+            LOG.debug("At the end of {}: {}", job.id, e.getCause().getMessage());
+        }
     }
 
     private static List<List<String>> parts(Collection<String> files) {
@@ -171,32 +212,6 @@ public final class Warming {
             parts.add(part);
         }
         return parts;
-    }
-
-    /**
-     * Waits until everything is in memory, or the lead is over, or nothing is heard. While the files are looked up,
-     * which may take long, questions are answered.
-     */
-    private void lead(Job job, CompletableFuture<Long> asked, long began) throws InterruptedException {
-        InputsClient client = client(job, job.patience);
-        try {
-            while (System.nanoTime() - began < job.lead.toNanos()) {
-                if (asked.isDone() && (asked.join() == 0 || client.status(job.id).map(s -> s.left() == 0).orElse(true))) {
-                    return;
-                }
-                if (!asked.isDone()) {
-                    client.status(job.id);
-                }
-                Thread.sleep(PAUSE.toMillis());
-            }
-        } catch (RuntimeException e) {
-            LOG.debug("{} does not wait for its input", job.id, e); // asking has failed, which has been told
-        } catch (IOException e) {
-            if (Thread.interrupted()) {
-                throw new InterruptedException();
-            }
-            fails(job, e);
-        }
     }
 
     private static InputsClient client(Job job, Duration timeout) {

@@ -61,7 +61,12 @@ class WarmingTest {
     /** Returns how many milliseconds it has taken. */
     private long before(Warming.Job job, Warming.Inputs inputs) throws InterruptedException {
         long began = System.nanoTime();
-        warming.before(job, inputs);
+        Warming.Asked asked = warming.ask(job, began, inputs);
+        if (job.lead().isZero()) {
+            asked.answered();
+        } else {
+            asked.warm();
+        }
         return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
     }
 
@@ -74,7 +79,7 @@ class WarmingTest {
     @Test
     void asksForTheFilesOfAJobOnce() throws Exception {
         try (UnixServer node = node("200 OK", "{\"job\":\"application_1_0001\",\"bytes\":\"12\",\"left\":\"12\"}")) {
-            warming.before(job(LONG, Duration.ZERO), () -> FILES);
+            before(job(LONG, Duration.ZERO), () -> FILES);
             String[] request = requests.take().split("\r\n\r\n", 2);
             assertTrue(request[0].startsWith("POST /headrace.v1.InputService/Warm HTTP/1.0\r\n"), request[0]);
             assertTrue(request[1].matches("\\{\"job\":\"application_1_0001\",\"implicit\":false,\"submittedMs\":[0-9]{13},"
@@ -89,8 +94,8 @@ class WarmingTest {
     void asksInSeveralRequestsForMany() throws Exception {
         List<String> many = IntStream.range(0, 25_000).mapToObj(i -> "hdfs://c/" + i).toList();
         try (UnixServer node = node("200 OK", "{}")) {
-            warming.before(job(LONG, Duration.ZERO), () -> many);
-            warming.before(job(LONG, Duration.ZERO), () -> List.of("x".repeat(3 << 20), "y".repeat(3 << 20)));
+            before(job(LONG, Duration.ZERO), () -> many);
+            before(job(LONG, Duration.ZERO), () -> List.of("x".repeat(3 << 20), "y".repeat(3 << 20)));
         }
         assertEquals(5, warming.asked());
         assertEquals(5, requests.size());
@@ -102,7 +107,7 @@ class WarmingTest {
     @Test
     void asksForNothingWhereThereIsNothing() throws Exception {
         try (UnixServer node = node("200 OK", "{}")) {
-            warming.before(job(LONG, LONG), List::of);
+            before(job(LONG, LONG), List::of);
         }
         assertEquals(0, requests.size() + warming.asked() + warming.failed());
     }
@@ -110,7 +115,7 @@ class WarmingTest {
     @Test
     void doesNotWaitWhenItIsToWorkBeside() throws Exception {
         try (UnixServer node = silentNode()) {
-            warming.beside(job(LONG, LONG), () -> FILES);
+            warming.ask(job(LONG, LONG), System.nanoTime(), () -> FILES);
             over.countDown();
             await(warming::failed, 1); // the connection was closed
         }
@@ -131,6 +136,15 @@ class WarmingTest {
             answer.countDown(); // it goes on without the job
             await(warming::asked, 1);
         }
+    }
+
+    @Test
+    void whatAJobHasWaitedBeforeCounts() throws Exception {
+        try (UnixServer node = silentNode()) {
+            warming.ask(job(LONG, Duration.ZERO), System.nanoTime() - LONG.toNanos(), () -> FILES).answered();
+            over.countDown();
+        }
+        assertEquals(1, warming.late());
     }
 
     @Test
@@ -158,12 +172,12 @@ class WarmingTest {
             assertEquals(++failures, warming.failed(), answer);
         }
         try (UnixServer node = node("200 OK", "{}")) {
-            warming.before(job(LONG, Duration.ZERO), () -> {
+            before(job(LONG, Duration.ZERO), () -> {
                 throw new NoClassDefFoundError("of another Hadoop");
             });
             assertEquals(++failures, warming.failed());
             assertNull(requests.poll());
-            warming.before(job(LONG, Duration.ZERO), () -> FILES);
+            before(job(LONG, Duration.ZERO), () -> FILES);
         }
         assertEquals(failures, warming.failed());
         assertEquals(1, warming.asked());
@@ -179,7 +193,7 @@ class WarmingTest {
             String status = left == 0 ? "{\"job\":\"application_1_0001\"}" : "{\"left\":\"" + left + "\"}";
             return UnixServer.http("200 OK", request.contains("/Warm ") ? status : "{\"inputs\":[" + status + "]}");
         })) {
-            warming.before(job(LONG, LONG), () -> FILES);
+            before(job(LONG, LONG), () -> FILES);
         }
         assertEquals(4, questions.get());
         requests.take();
@@ -228,7 +242,7 @@ class WarmingTest {
     void anInterruptionEndsTheWait() throws Exception {
         try (UnixServer node = silentNode()) {
             Thread.currentThread().interrupt();
-            assertThrows(InterruptedException.class, () -> warming.before(job(LONG, LONG), () -> FILES));
+            assertThrows(InterruptedException.class, () -> before(job(LONG, LONG), () -> FILES));
             over.countDown();
         }
     }

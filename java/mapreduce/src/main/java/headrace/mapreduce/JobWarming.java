@@ -15,15 +15,11 @@ import org.apache.hadoop.security.UserGroupInformation;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/**
- * What was asked for, for one job.
- *
- * @param job of which that is the input
- */
-record JobWarming(JobID job, Warming.Job asked) {
+/** What was asked for, for one job. */
+final class JobWarming {
     /** Whether a job's input is to be read into memory before it starts. */
     static final String WANTED = "headrace.warm";
-    /** How long submission waits for an answer; milliseconds, or with a unit. */
+    /** How long who submits waits for an answer, beside the submission and after it; milliseconds, or with a unit. */
     static final String PATIENCE = "headrace.warm.patience";
     /** How long submission waits until the input is in memory; seconds, or with a unit. */
     static final String LEAD = "headrace.warm.lead";
@@ -32,35 +28,73 @@ record JobWarming(JobID job, Warming.Job asked) {
 
     private static final long USUAL_PATIENCE = 200;
     private static final Logger LOG = LoggerFactory.getLogger(JobWarming.class);
-    /** Of all jobs that this process submits. */
-    private static final Warming WARMING = new Warming();
+
+    /** That of all jobs that this process submits. */
+    private static final class Of {
+        private static final Warming PROCESS = new Warming();
+    }
+
+    private final JobID id;
+    private final Warming.Job job;
+    private final Warming.Asked asked;
+
+    private JobWarming(JobID id, Warming.Job job, Warming.Asked asked) {
+        this.id = id;
+        this.job = job;
+        this.asked = asked;
+    }
 
     static boolean wanted(Configuration conf) {
         return conf.getBoolean(WANTED, true);
     }
 
     /**
-     * Asks for the input of a job.
+     * Asks for the input of a job, and waits for as much of its lead as is needed, if it has declared one.
      *
      * @param dir with the job's splits
      * @return null when that is not possible
      */
-    static JobWarming before(JobID job, String dir, Configuration conf) throws InterruptedException {
+    static JobWarming start(JobID id, String dir, Configuration conf) throws InterruptedException {
+        long began = System.nanoTime();
         try {
-            JobWarming warming = new JobWarming(job, asked(job, conf));
+            Warming.Job job = job(id, conf);
             UserGroupInformation user = UserGroupInformation.getCurrentUser();
-            PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(job, new org.apache.hadoop.fs.Path(dir), conf);
-            WARMING.before(warming.asked, () -> user.doAs(read));
+            PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(id, new org.apache.hadoop.fs.Path(dir), conf);
+            JobWarming warming = new JobWarming(id, job, Of.PROCESS.ask(job, began, () -> user.doAs(read)));
+            warming.asked.warm();
             return warming;
         } catch (IOException | RuntimeException | LinkageError e) {
-            LOG.warn("The input of {} is not read into memory before it starts", job, e);
+            LOG.warn("The input of {} is not read into memory before it starts", id, e);
             return null;
         }
     }
 
-    private static Warming.Job asked(JobID job, Configuration conf) {
+    boolean of(JobID job) {
+        return id.equals(job);
+    }
+
+    /**
+     * Waits for the answer, so that a process which ends now has it, for no longer than the job's patience since start. With
+     * a lead it has waited.
+     */
+    void answered() {
+        try {
+            if (job.lead().isZero()) {
+                asked.answered();
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt(); // the job is submitted all the same
+        }
+    }
+
+    /** Lets go what is kept for it. */
+    void end() throws InterruptedException {
+        Of.PROCESS.end(job);
+    }
+
+    private static Warming.Job job(JobID id, Configuration conf) {
         Path socket = Path.of(conf.getTrimmed(KeepAlivePolicy.SOCKET, NodeSocket.DEFAULT_PATH));
-        String application = TypeConverter.toYarn(job).getAppId().toString();
+        String application = TypeConverter.toYarn(id).getAppId().toString();
         Duration patience = duration(conf, PATIENCE, USUAL_PATIENCE, TimeUnit.MILLISECONDS);
         return new Warming.Job(socket, application, patience.isZero() ? Duration.ofNanos(1) : patience,
             duration(conf, LEAD, 0, TimeUnit.SECONDS), conf.getBoolean(IMPLICIT, false));
@@ -72,9 +106,5 @@ record JobWarming(JobID job, Warming.Job asked) {
             throw new IllegalArgumentException(name + " is negative");
         }
         return given;
-    }
-
-    void end() throws InterruptedException {
-        WARMING.end(asked);
     }
 }

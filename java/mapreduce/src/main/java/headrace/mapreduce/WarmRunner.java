@@ -7,7 +7,7 @@ import org.apache.hadoop.mapreduce.JobID;
 import org.apache.hadoop.mapreduce.JobStatus;
 import org.apache.hadoop.security.Credentials;
 
-/** Hadoop's own client of YARN; a job's input is asked for when its splits are written and it is to be submitted. */
+/** Hadoop's own client of YARN; a job's input is asked for when its splits are written, beside its submission. */
 final class WarmRunner extends YARNRunner {
     private final Configuration conf;
     private volatile JobWarming warming;
@@ -20,11 +20,14 @@ final class WarmRunner extends YARNRunner {
 
     @Override
     public JobStatus submitJob(JobID job, String dir, Credentials credentials) throws IOException, InterruptedException {
-        JobWarming warming = JobWarming.before(job, dir, conf);
+        JobWarming warming = JobWarming.start(job, dir, conf);
         JobStatus status = null;
         try {
             status = super.submitJob(job, dir, credentials);
             this.warming = warming;
+            if (warming != null) {
+                warming.answered();
+            }
             return status;
         } finally {
             if (status == null && warming != null) {
@@ -38,7 +41,7 @@ final class WarmRunner extends YARNRunner {
     public JobStatus getJobStatus(JobID job) throws IOException, InterruptedException {
         JobStatus status = super.getJobStatus(job);
         JobWarming warming = this.warming;
-        if (warming != null && warming.job().equals(job) && status != null && status.isJobComplete()) {
+        if (warming != null && warming.of(job) && status != null && status.isJobComplete()) {
             this.warming = null;
             warming.end();
         }

@@ -65,7 +65,7 @@ class WarmProviderTest {
             requests.add(request);
             return UnixServer.http("200 OK", "{}");
         })) {
-            JobWarming warming = JobWarming.before(JOB, staging.toString(), conf);
+            JobWarming warming = JobWarming.start(JOB, staging.toString(), conf);
             assertNotNull(warming);
             String request = requests.take();
             assertTrue(request.contains("{\"job\":\"application_1700000000000_0042\",\"implicit\":true,"), request);
@@ -78,12 +78,12 @@ class WarmProviderTest {
     @Test
     void aJobGoesOnWithoutTheNodeAndWithSettingsThatMakeNoSense() throws Exception {
         conf.set("headrace.node.socket", dir.resolve("nobody").toString());
-        assertNotNull(JobWarming.before(JOB, dir.toString(), conf));
+        assertNotNull(JobWarming.start(JOB, dir.toString(), conf));
         for (String name : new String[] {"headrace.warm.patience", "headrace.warm.lead"}) {
             for (String value : new String[] {"-1", "soon"}) {
                 Configuration wrong = new Configuration(conf);
                 wrong.set(name, value);
-                assertNull(JobWarming.before(JOB, dir.toString(), wrong), name + " " + value);
+                assertNull(JobWarming.start(JOB, dir.toString(), wrong), name + " " + value);
             }
         }
         assertEquals(0, requests.size());

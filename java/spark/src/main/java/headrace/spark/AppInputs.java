@@ -80,11 +80,12 @@ final class AppInputs extends SparkListener {
     void query(String query, Callable<Collection<String>> files) {
         Duration left = leadOf(query);
         if (left.isNegative() || left.isZero()) {
-            warming.beside(job, new New(files));
+            warming.ask(job, System.nanoTime(), new New(files));
             return;
         }
         try {
-            warming.before(new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit()), new New(files));
+            Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
+            warming.ask(waiting, System.nanoTime(), new New(files)).warm();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the query is cancelled, and finds it out itself
         }
@@ -106,7 +107,7 @@ final class AppInputs extends SparkListener {
         try {
             Option<ActiveJob> active = spark.dagScheduler().jobIdToActiveJob().get(event.jobId());
             if (active.isDefined()) {
-                warming.beside(job, new New(() -> JobFiles.of(active.get())));
+                warming.ask(job, System.nanoTime(), new New(() -> JobFiles.of(active.get())));
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);
