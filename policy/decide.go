@@ -61,7 +61,7 @@ func NewPlanner(c Config) *Planner {
 
 // meet fills in what is to be known of a task that runs.
 func (p *Planner) meet(t *books.Task) {
-	t.Rank, t.KnowsShare, t.Guard = p.chooser.RankOf(t), price.ShareKnown(t.TaskView), p.ageing.GuardOf(t.TaskView)
+	t.Rank, t.KnowsShare, t.Guard = p.chooser.RankOf(t), books.ShareKnown(t.TaskView), p.ageing.GuardOf(t.TaskView)
 }
 
 // Decide decides about v, as the function Decide does. v is not changed, nor read after

@@ -16,6 +16,9 @@ type asking struct {
 	last     time.Duration
 	next     time.Duration // when the next one is due though nothing has happened
 	changed  bool          // something has happened since
+	// always: it is asked though nobody waits, because it acts at times of its own. Other
+	// schedulers have nothing to say then: what they could page out waits as well.
+	always bool
 	// vain counts decisions in a row that ordered nothing while nothing was under way.
 	vain int
 }
@@ -23,7 +26,7 @@ type asking struct {
 // due returns when the next decision is due, if at all, while so many tasks wait.
 func (a *asking) due(now time.Duration, waiting int) (time.Duration, bool) {
 	switch {
-	case a.changed:
+	case a.changed && (waiting > 0 || a.always):
 		return max(now, a.last+a.interval), true
 	case waiting > 0 && a.vain < mostStuck:
 		return max(now, a.last+a.interval, a.next), true

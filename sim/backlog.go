@@ -48,11 +48,45 @@ type line struct {
 	// waiting are indexes into the tasks of the workload, those before head shown.
 	waiting []int32
 	head    int
-	// newest is the last that was shown, of number seq.
-	newest *task
-	seq    int32
+	// shown are those that were shown and wait, the newest last; pace is the most of them
+	// that were served between two decisions.
+	shown []shownTask
+	pace  int
 	// more is how many are shown next in this decision.
 	more int
+}
+
+// shownTask is a task with its number, by which one that has ended is told from the next in
+// its place.
+type shownTask struct {
+	*task
+	seq int32
+}
+
+// waits reports whether it was never started.
+func (t shownTask) waits() bool { return t.task.seq == t.seq && !t.started }
+
+// newest returns the last that was shown.
+func (l *line) newest() shownTask { return l.shown[len(l.shown)-1] }
+
+// mostAhead is up to how many of a line are shown at the beginning of a decision. Each time
+// that they are not enough the decision is made again.
+const mostAhead = 8
+
+// ahead returns how many are to be shown at the beginning of a decision: as many as may be
+// served, and one for which nothing can be done.
+func (l *line) ahead() int {
+	served := 0
+	for served < len(l.shown) && !l.shown[served].waits() {
+		served++
+	}
+	l.pace = max(l.pace, min(served, mostAhead-1))
+	if len(l.shown) == 0 || !l.newest().waits() {
+		l.shown = l.shown[:0]
+	} else {
+		l.shown = append(l.shown[:0], l.shown[served:]...)
+	}
+	return 1 + l.pace - len(l.shown)
 }
 
 // enough waiting tasks, and a quarter of those that do not wait, are shown whatever may be
@@ -99,10 +133,10 @@ func (b *backlog) add(i int32) bool {
 // decide if it saw all.
 func (b *backlog) decide(p *policy.Planner, now time.Duration) []headrace.Order {
 	for _, l := range b.order {
-		l.more = 1
-		if t := l.newest; t == nil || t.seq != l.seq || t.started {
+		if l.more = l.ahead(); l.more > 0 {
 			b.take(l)
 		}
+		l.more = 1
 	}
 	for {
 		b.showBatch(now)
@@ -132,7 +166,7 @@ func (b *backlog) mark(l *line, now time.Duration) policy.Mark {
 		}
 		return i == len(order) || order[i].seq > seq
 	})
-	return policy.Mark{Task: l.newest.at, Before: before, Waiting: now - at}
+	return policy.Mark{Task: l.newest().at, Before: before, Waiting: now - at}
 }
 
 // place returns the place in the queue of task i, and when it came there.
@@ -163,7 +197,7 @@ func (b *backlog) showBatch(now time.Duration) {
 			first = t
 		}
 		l := b.lines[shapeOf(t.spec)]
-		l.newest, l.seq = t, t.seq
+		l.shown = append(l.shown, shownTask{t, t.seq})
 		t.refresh(now, false)
 	}
 	b.batch = b.batch[:0]

@@ -87,7 +87,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	}
 	e := &engine{
 		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(asToday(c.Policy)),
-		asking: asking{interval: c.Interval, last: -c.Interval},
+		asking: asking{interval: c.Interval, last: -c.Interval, always: c.Capacity != nil},
 		roster: roster{byID: map[headrace.TaskID]*task{}}, stages: newStages(w), gangs: &gangs{},
 		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
 	}

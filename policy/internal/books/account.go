@@ -97,6 +97,11 @@ func Restorable(t *headrace.TaskView) bool {
 	return t.Checkpoint != nil && (t.State == headrace.Pending || t.State == headrace.Checkpointed)
 }
 
+// ShareKnown reports whether t says how much of it is done.
+func ShareKnown(t *headrace.TaskView) bool {
+	return t.Progress.Share > 0 && t.Progress.Share <= 1 && t.Progress.TotalWall > 0
+}
+
 // Held says what a task that runs, or is about to, holds.
 func Held(t *headrace.TaskView) int64 { return max(t.MemoryRequest, t.Resident) }
 

@@ -132,6 +132,7 @@ func (l *Ledger) makeParts(g *Gang, state headrace.TaskState) {
 		}
 		part.Home.parts = append(part.Home.parts, part)
 		part.Home.Lowest = min(part.Home.Lowest, whole.Priority)
+		part.Home.Shares = part.Home.Shares || ShareKnown(part.TaskView)
 	}
 }
 

@@ -27,6 +27,8 @@ type Ledger struct {
 	LeastMemory int64   // of all nodes
 	gangs       gangs
 	trial       trial
+	// MostNet and MostRead are the greatest bandwidths of any node and any store.
+	MostNet, MostRead float64
 
 	outs  []Out   // of Allot
 	fresh []*Task // of Allot
@@ -90,10 +92,14 @@ func (l *Ledger) loadNodes(views []headrace.NodeView) {
 		}
 		l.index()
 	}
-	l.LeastMemory = math.MaxInt64
+	l.LeastMemory, l.MostNet, l.MostRead = math.MaxInt64, 0, 0
 	for i := range l.Nodes {
-		l.Nodes[i].reset(l, &views[i])
-		l.LeastMemory = min(l.LeastMemory, views[i].Memory)
+		v := &views[i]
+		l.Nodes[i].reset(l, v)
+		l.LeastMemory, l.MostNet = min(l.LeastMemory, v.Memory), max(l.MostNet, v.Net)
+		for j := range v.Stores {
+			l.MostRead = max(l.MostRead, v.Stores[j].Read)
+		}
 	}
 }
 

@@ -32,7 +32,8 @@ type Node struct {
 	Running, Suspended []*Task
 	Sorted             int
 	opened, linedUp    bool
-	Shares             bool // some of Running say how much of them is done
+	// Shares: some of those that may be preempted say how much of them is done.
+	Shares bool
 	// Kept is a task that nothing can be done for yet: what is free is kept for it.
 	Kept *Task
 	// Away are the parts of gangs that are suspended here, parts of those that run; saved: see trial.
@@ -90,6 +91,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		if !t.Held && t.Gang == 0 {
 			n.chain(i)
 			n.Lowest = min(n.Lowest, t.Priority)
+			n.Shares = n.Shares || ShareKnown(t)
 		}
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
@@ -140,12 +142,10 @@ func (n *Node) Open() {
 	for i := n.first; i >= 0; i = n.of.next[i] {
 		t := n.of.Enrol(int(i), n)
 		n.of.Meet(t)
-		n.Shares = n.Shares || t.KnowsShare
 		n.Running = append(n.Running, t)
 	}
 	for _, t := range n.parts {
 		n.of.Meet(t)
-		n.Shares = n.Shares || t.KnowsShare
 		n.Running = append(n.Running, t)
 	}
 }

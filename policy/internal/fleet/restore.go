@@ -29,7 +29,7 @@ func (f *Fleet) algorithm2(u *books.Task) (n *books.Node, stay bool) {
 	}
 	s := local.StoreNamed(u.Checkpoint.Store)
 	if s == nil || s.Read <= 0 {
-		return f.unmeasured(u)
+		return unmeasured(u)
 	}
 	near := float64(u.Checkpoint.Bytes)/s.Read + s.Queue
 	if local.Fits(u) {
@@ -75,19 +75,24 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 		held := float64(books.Held(v.TaskView))
 		cpus, mem = cpus+ended*v.CPUs, mem+ended*held
 		most, mostMem = max(most, v.CPUs), max(mostMem, held)
+		// The median of how many have ended is half a task above where the mean crosses it.
+		half := 0.0
+		if cpus > 0 {
+			half = 0.5
+		}
+		then := b
+		then.CPUs -= cpus + half*most
+		then.Mem -= int64(mem + half*mostMem)
+		if then.Fits(n.Swap) {
+			return true // more can only end
+		}
 	}
-	// The median of how many have ended is half a task above where the mean crosses it.
-	if cpus > 0 {
-		cpus, mem = cpus+most/2, mem+mostMem/2
-	}
-	b.CPUs -= cpus
-	b.Mem -= int64(mem)
-	return b.Fits(n.Swap)
+	return false
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
 // not known, or waits for room there.
-func (f *Fleet) unmeasured(u *books.Task) (n *books.Node, stay bool) {
+func unmeasured(u *books.Task) (n *books.Node, stay bool) {
 	if u.Home.Fits(u) {
 		return u.Home, false
 	}
@@ -95,18 +100,25 @@ func (f *Fleet) unmeasured(u *books.Task) (n *books.Node, stay bool) {
 }
 
 func (f *Fleet) bestRemote(u *books.Task) (best *books.Node, least float64) {
-	least = math.Inf(1)
 	if u.Home == nil || u.Home.Net <= 0 || f.fails(u, Now) {
-		return nil, least
+		return nil, math.Inf(1)
 	}
-	mem := f.leastDemand(u)
-	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
+	return f.soonest(u, f.leastDemand(u), u.Checkpoint.Store, u.Checkpoint.Bytes)
+}
+
+// soonest returns the node on which u fits, which needs so much memory at least, and where a
+// checkpoint of so many bytes in a store of its own node is brought back first, and how long
+// that takes.
+func (f *Fleet) soonest(u *books.Task, mem int64, store string, size int64) (best *books.Node, least float64) {
+	least = math.Inf(1)
+	atLeast := float64(size)/min(u.Home.Net, f.MostNet) + float64(size)/f.MostRead
+	for i := f.free.next(0, u.CPUs, mem); i >= 0 && least > atLeast; i = f.free.next(i+1, u.CPUs, mem) {
 		n := &f.Nodes[i]
 		if n == u.Home || !n.Fits(u) {
 			continue
 		}
-		if far, ok := remoteOverhead(u, n); ok && far < least {
-			best, least = n, far
+		if took, ok := remoteFrom(u.Home, n, store, size); ok && took < least {
+			best, least = n, took
 		}
 	}
 	return best, least
@@ -172,17 +184,8 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 	if c := u.Checkpoint; c != nil && c.Store == from.Name {
 		size += c.Bytes
 	}
-	read := math.Inf(1)
-	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
-		n := &f.Nodes[i]
-		if n == u.Home || !n.Fits(u) {
-			continue
-		}
-		if far, ok := remoteFrom(u.Home, n, from.Name, size); ok && far < read {
-			m.To, read = n, far
-		}
-	}
-	if m.To == nil {
+	var read float64
+	if m.To, read = f.soonest(u, mem, from.Name, size); m.To == nil {
 		return m, false
 	}
 	takes := read + from.Queue + books.Dump(u.TaskView, from.StoreView)

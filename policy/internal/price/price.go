@@ -58,16 +58,11 @@ type Option struct {
 	Bytes    int64
 }
 
-// ShareKnown reports whether t says how much of it is done.
-func ShareKnown(t *headrace.TaskView) bool {
-	return t.Progress.Share > 0 && t.Progress.Share <= 1 && t.Progress.TotalWall > 0
-}
-
 // Remaining returns the expected time until the running task t ends by itself: by its
 // share where it is known, else as long as it has run so far. The latter is the
 // median of a lifetime with a tail like 1/t (Harchol-Balter and Downey 1997).
 func Remaining(t *headrace.TaskView) time.Duration {
-	if ShareKnown(t) {
+	if books.ShareKnown(t) {
 		left := t.Progress.TotalWall.Seconds() * (1 - t.Progress.Share) / t.Progress.Share
 		return words.Seconds(left)
 	}

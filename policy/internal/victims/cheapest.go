@@ -70,10 +70,10 @@ func (c *Chooser) single(u *books.Task, n *books.Node) found {
 	start := n.Balance(u)
 	f := found{acts: c.best[:0]}
 	c.consider(u, n, &f, nil, start, &price.Tally{}) // nothing but page-outs
-	n.Open()
-	running := n.Running
-	if !yields(n, u) {
-		running = nil
+	var running []*books.Task
+	if yields(n, u) {
+		n.Open()
+		running = n.Running
 	}
 	for _, t := range running {
 		if start.CPUs-t.CPUs > books.Slack {

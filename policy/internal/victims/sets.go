@@ -83,10 +83,10 @@ func (c *Chooser) greedySets(p *pool, f *found) {
 // set of acts that makes room.
 func (c *Chooser) conceivable(u *books.Task, n *books.Node) bool {
 	b := n.Balance(u)
-	n.Open()
 	if !yields(n, u) && b.CPUs > books.Slack+rounding {
 		return false
 	}
+	n.Open()
 	for _, t := range n.Running {
 		if !t.Settled && (t.KnowsShare || eligible(u, t)) {
 			b.CPUs -= t.CPUs

@@ -65,7 +65,7 @@ func (c *Chooser) RankOf(t *books.Task) float64 {
 	case CheapestCheckpoint:
 		return cheapestDump(t)
 	case ClosestToCompletion:
-		if !price.ShareKnown(t.TaskView) {
+		if !books.ShareKnown(t.TaskView) {
 			return math.Inf(1)
 		}
 		return price.Remaining(t.TaskView).Seconds()
