@@ -31,7 +31,8 @@ type Config struct {
 	// Capacity has YARN's CapacityScheduler decide who runs, and Policy only how who has
 	// to make room gives way; nil: the scheduler of the daemon decides.
 	Capacity *capacity.Config `json:"capacity,omitempty"`
-	// Interval is the least time from one decision to the next.
+	// Interval is the least time from one decision to the next; 0: the daemon of one machine,
+	// which decides as soon as something has happened.
 	Interval time.Duration `json:"interval"`
 	// KnowShare: tasks say how much of them is done (headrace.Progress.Share).
 	KnowShare bool `json:"know_share"`
@@ -107,7 +108,7 @@ func DefaultConfig() Config {
 		Nodes:    1,
 		Node:     Node{CPUs: 16, Memory: 96 * gib, Swap: 96 * gib, Net: 125e6, Store: 2048 * gib},
 		Power:    Power{Idle: 100, Peak: 250},
-		Interval: 5 * time.Second,
+		Interval: time.Second,
 		Reading:  defaultReading(),
 	}
 	m := DefaultMeasurements()
