@@ -195,6 +195,28 @@ func TestMoves(t *testing.T) {
 	near(t, "response", r.Bands[0].Response.Mean, 62+10+12+50)
 }
 
+// TestSuspendedForLong: what was suspended for a service goes on where there is room, though its own
+// node has none for a day.
+func TestSuspendedForLong(t *testing.T) {
+	for _, p := range []policy.Name{policy.Cost, policy.Suspend} {
+		c := easy(2, p)
+		c.Node.Net = 60 * mb
+		r := run(t, workload(
+			job{run: 600, priority: 1, memory: 600 * mb},
+			job{run: 660, priority: 4, memory: 600 * mb},
+			job{submit: 300, run: 86400, priority: 9, memory: 600 * mb},
+		), c)
+		// It has run 299 s when it is stopped for the service. The other node is free at 661: 11 s to
+		// dump, 10 over the network, 12 to restore, and the rest.
+		near(t, "low", r.Bands[0].Response.Mean, 661+11+10+12+301)
+		near(t, "other", r.Bands[1].Response.Mean, 661)
+		near(t, "service", r.Bands[2].Response.Mean, 3+1+86400)
+		if r.Counts.Suspends != 1 || r.Counts.Remote != 1 {
+			t.Errorf("%s: %+v, want one suspend and a restore on the other node", p, r.Counts)
+		}
+	}
+}
+
 // TestGrows: a task that has not grown yet has less to write.
 func TestGrows(t *testing.T) {
 	r := run(t, workload(
