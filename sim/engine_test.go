@@ -217,6 +217,21 @@ func TestSuspendedForLong(t *testing.T) {
 	}
 }
 
+// TestIdleWhileMemoryIsWritten: a node may be idle, and others wait, as long as the memory is
+// written that the next one needs.
+func TestIdleWhileMemoryIsWritten(t *testing.T) {
+	c := easy(1, policy.Cost)
+	c.Node.Swap, c.Medium.Write = 0, 5*mb
+	r := run(t, workload(
+		job{run: 1000, priority: 1, memory: 600 * mb},
+		job{submit: 100, run: 250, priority: 9, memory: 300 * mb},
+		job{submit: 110, run: 10, priority: 0, memory: 100 * mb},
+		job{submit: 120, run: 10, priority: 4, memory: 500 * mb},
+	), c)
+	// Stopped at 100, the first is written from 354 on: 5 s and 120 s.
+	near(t, "middle", r.Bands[1].Response.Mean, 354+125+1+10-120)
+}
+
 // TestGrows: a task that has not grown yet has less to write.
 func TestGrows(t *testing.T) {
 	r := run(t, workload(

@@ -45,8 +45,14 @@ func (e *engine) invariants() error {
 		if t.node != nil {
 			uses[t.node.i].add(t, e.roster.needOf(t.v.Need))
 		}
-		if t.v.Leaving && t.v.Room != "" {
-			uses[e.byNode[t.v.Room].i].expected = true
+		if t.v.Leaving && t.node != nil {
+			uses[t.node.i].leaving = true
+		}
+	}
+	for _, t := range e.roster.order {
+		if t != nil && t.v.Room != "" {
+			u := &uses[e.byNode[t.v.Room].i]
+			u.expected = u.expected || t.v.Leaving || u.leaving
 		}
 	}
 	tasks, coming, ended := len(e.w.Tasks), len(e.w.Tasks)-e.next, e.tally.ended
@@ -98,7 +104,8 @@ type use struct {
 	cpus                    float64
 	memory, swapped, stored int64
 	counted                 []float64
-	expected                bool // a task is on its way from another node
+	leaving                 bool // some are on their way out
+	expected                bool // a task is on its way from another node, or to what those who leave have made room for
 }
 
 // leaves reports whether so much of the counted resources of n is left.
