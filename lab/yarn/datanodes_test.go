@@ -2,6 +2,7 @@ package yarn
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -180,13 +181,19 @@ func killDaemons(t *testing.T, d *dataTest) {
 	h := d.c.HDFS
 	check := func(when string) {
 		t.Helper()
-		r, err := d.client.Open(t.Context(), dataPath(3))
-		if err != nil {
-			t.Fatalf("%s: %v", when, err)
-		}
-		defer r.Close()
-		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, d.text) {
-			t.Errorf("%s: %d bytes of something else, %v", when, len(got), err)
+		var got []byte
+		// A DataNode asks the NameNode for us, first by a connection that its death has ended.
+		err := await(within(t, patience), "read "+when, patience, func(ctx context.Context) (bool, error) {
+			r, err := d.client.Open(ctx, dataPath(3))
+			if err != nil {
+				return false, err
+			}
+			defer r.Close()
+			got, err = io.ReadAll(r)
+			return err == nil, err
+		})
+		if err != nil || !bytes.Equal(got, d.text) {
+			t.Fatalf("%s: %d bytes of something else, %v", when, len(got), err)
 		}
 	}
 	// Not the one with the only replicas of a file: without them HDFS stays in safe mode.
