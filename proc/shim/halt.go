@@ -26,6 +26,9 @@ const (
 	// restlessLooks is after how many looks that found new processes everything is
 	// stopped at once: the tree forks faster than it is looked at, level by level.
 	restlessLooks = 10
+	// maxUseless is how many SIGSTOPs may have no effect on one process. To go on would
+	// be to hope for a look in the moments between.
+	maxUseless = 20
 	// runnerGrace is what our own runner of a stream's command gets in addition
 	// (package stream/consumer): stopped before it has let go of its connection to
 	// the daemon, the task could not be dumped. It needs milliseconds, unless the
@@ -61,6 +64,8 @@ type halt struct {
 	begin, grace time.Duration
 	// asked and sent are when processes got SIGTSTP and SIGSTOP.
 	asked, sent map[int]time.Duration
+	// useless counts SIGSTOPs that processes have taken, and after which they ran again.
+	useless map[int]int
 	// before were stopped already when it began.
 	before map[int]bool
 	// told are the processes that got a SIGCHLD ahead of those about their children.
@@ -86,7 +91,7 @@ type halt struct {
 func newHalt(p *processes, grace time.Duration) *halt {
 	return &halt{
 		processes: p, init: p.init(), begin: linux.Clock(), grace: grace,
-		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, before: map[int]bool{}, told: map[int]bool{},
+		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, useless: map[int]int{}, before: map[int]bool{}, told: map[int]bool{},
 		seen: map[int]bool{}, turn: vforkTurn, turns: map[int]time.Duration{},
 	}
 }
@@ -213,16 +218,32 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 	if at, sent := h.sent[p.PID]; !parentStands || sent && now < at+stopAgain || now < h.turns[p.PID] {
 		return sent, nil
 	}
-	h.noteStop(p)
+	if err := h.noteStop(p); err != nil {
+		return false, err
+	}
 	return true, linux.Signal(p.PID, unix.SIGSTOP)
 }
 
-// noteStop notes that a process gets SIGSTOP now.
-func (h *halt) noteStop(p linux.Stat) {
-	if _, sent := h.sent[p.PID]; !sent && h.grace > 0 && p.PID != h.init && p.Catches(unix.SIGTSTP) {
-		h.forced++
-	}
+// noteStop notes that a process gets SIGSTOP now. It fails with ErrNotStopped when that
+// has been of no use often enough.
+func (h *halt) noteStop(p linux.Stat) error {
+	_, sent := h.sent[p.PID]
 	h.sent[p.PID] = linux.Clock()
+	if !sent {
+		if h.grace > 0 && p.PID != h.init && p.Catches(unix.SIGTSTP) {
+			h.forced++
+		}
+		return nil
+	}
+	st, err := procs.Status(p.PID)
+	if err != nil || st.Pending&(1<<(unix.SIGSTOP-1)) != 0 { // it has ended, or has not come to run since
+		return nil
+	}
+	if h.useless[p.PID]++; h.useless[p.PID] <= maxUseless {
+		return nil
+	}
+	return fmt.Errorf("%w: SIGSTOP has no effect on process %d (%s): a tracer (gdb, strace) keeps it away, or somebody continues the process",
+		proc.ErrNotStopped, p.PID, p.Comm)
 }
 
 // stopAll sends SIGSTOP to everything at once, whatever the parents do.
@@ -231,7 +252,9 @@ func (h *halt) stopAll(tree []linux.Stat) error {
 		if stands, err := h.stands(p); err != nil {
 			return err
 		} else if !stands {
-			h.noteStop(p)
+			if err := h.noteStop(p); err != nil {
+				return err
+			}
 		}
 	}
 	return h.processes.signal(unix.SIGSTOP)

@@ -47,7 +47,7 @@ func (s *stopper) stop(grace time.Duration, mayFreeze bool) (proc.SuspendResult,
 	}
 	own := s.ownStops(tree)
 	h := newHalt(s.processes, grace)
-	if err := s.halt(h, tree); err != nil && !(mayFreeze && errors.Is(err, proc.ErrNotStopped) && s.processes.group.hold()) {
+	if err := h.run(tree, s.op.isKilled); err != nil && !(mayFreeze && errors.Is(err, proc.ErrNotStopped) && s.processes.group.hold()) {
 		return res, errors.Join(err, s.contAllBut(own))
 	}
 	if err := s.life.stand(); err != nil {
@@ -56,16 +56,6 @@ func (s *stopper) stop(grace time.Duration, mayFreeze bool) (proc.SuspendResult,
 	s.own = own
 	res.Forced, res.Processes, res.Took = h.forced, len(tree)-1, linux.Clock()-begin
 	return res, nil
-}
-
-// halt runs h while that is of use, and the task is not killed.
-func (s *stopper) halt(h *halt, tree []linux.Stat) error {
-	u := newUseless(h)
-	err := h.run(tree, func() bool { return s.op.isKilled() || u.enough() })
-	if err != nil && u.pid != 0 && !s.op.isKilled() {
-		return u.err()
-	}
-	return err
 }
 
 // ownStops returns the processes that the task has stopped itself, and that stay
@@ -128,7 +118,7 @@ func (s *stopper) stopAgainIfContinued() {
 	if left, err := h.moving(tree); err == nil && len(left) == 0 {
 		return
 	}
-	if err := s.halt(h, tree); err != nil {
+	if err := h.run(tree, s.op.isKilled); err != nil {
 		fmt.Fprintf(os.Stderr, "stop a suspended task again: %v\n", err)
 		return
 	}
@@ -186,7 +176,7 @@ func (s *stopper) settle() error {
 		if err != nil {
 			return err
 		}
-		if err := s.halt(newHalt(s.processes, 0), tree); err != nil {
+		if err := newHalt(s.processes, 0).run(tree, s.op.isKilled); err != nil {
 			return err
 		}
 		unsettled := pendingStops(tree)
