@@ -197,8 +197,8 @@ const killPatience = time.Minute
 
 var errNoAnswer = errors.New("its supervisor does not answer")
 
-// defaultGrace is that of a kill for which none is given.
-const defaultGrace = 5 * time.Second
+// DefaultKillGrace is that of a kill for which none is given.
+const DefaultKillGrace = 5 * time.Second
 
 // Kill sends TERM to the task's processes and after the grace (0: 5 s) KILL to
 // all that is left. It returns when nothing is left. It gives up whatever is being
@@ -213,7 +213,7 @@ func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
 func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) error {
 	limited, cancel := context.WithTimeoutCause(ctx, grace+patience, errNoAnswer)
 	defer cancel()
-	go t.endTracers(limited, cmp.Or(grace, defaultGrace)+tracerPatience)
+	go t.endTracers(limited, cmp.Or(grace, DefaultKillGrace)+tracerPatience)
 	err := t.verb(limited, "kill", graceArgs{grace}, nil)
 	switch {
 	case errors.Is(err, ErrGone):

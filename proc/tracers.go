@@ -22,8 +22,7 @@ const tracerPatience = 3 * time.Second
 // still keeps the task, its memory and its slot for ever, whoever wants the room. Only
 // those of the task's own user are ended, and none of root's.
 func (t *Task) endTracers(ctx context.Context, after time.Duration) {
-	spec, err := ReadSpec(t.dir)
-	if err != nil || spec.UID == 0 || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		return
 	}
 	for ; ; after = tracerPatience {
@@ -31,6 +30,10 @@ func (t *Task) endTracers(ctx context.Context, after time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-time.After(after):
+		}
+		spec, err := ReadSpec(t.dir)
+		if err != nil || spec.UID == 0 {
+			return
 		}
 		for _, pid := range t.tracers(spec.UID) {
 			t.note(fmt.Sprintf("the daemon ends process %d: a tracer that keeps the task from ending", pid))

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	defaultKillGrace = 5 * time.Second
 	// leftoverGrace is what processes get that the command left behind.
 	leftoverGrace = 2 * time.Second
 	// opPatience is how long a kill waits for an operation that it has called off to
@@ -85,7 +84,7 @@ func (m *mercy) left() (time.Duration, <-chan struct{}) {
 // ends first counts. An error says what cannot be ended.
 func (t *task) kill(grace time.Duration) error {
 	if grace <= 0 {
-		grace = defaultKillGrace
+		grace = proc.DefaultKillGrace
 	}
 	if t.mercy.begin(linux.Clock() + grace) {
 		return t.awaitEnd(grace + killLimit)

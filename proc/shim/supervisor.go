@@ -153,7 +153,7 @@ func (s *supervisor) handleSignals() {
 	go func() {
 		for sig := range ch {
 			if sig == syscall.SIGTERM {
-				go s.task.kill(defaultKillGrace)
+				go s.task.kill(proc.DefaultKillGrace)
 			}
 		}
 	}()
