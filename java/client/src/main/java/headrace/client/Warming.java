@@ -26,6 +26,17 @@ import org.slf4j.LoggerFactory;
  * <p>Safe for use by several threads.
  */
 public final class Warming {
+    /** Setting: whether input is to be read into memory before. */
+    public static final String WANTED = "headrace.warm";
+    /** Setting: how long to wait for an answer; milliseconds, or with a unit. */
+    public static final String PATIENCE = "headrace.warm.patience";
+    /** Setting: how long to wait until the input is in memory; seconds, or with a unit. */
+    public static final String LEAD = "headrace.warm.lead";
+    /** Setting: whether each block is let go as it is read. */
+    public static final String IMPLICIT = "headrace.warm.implicit";
+    /** The patience where none is set, in milliseconds. */
+    public static final long USUAL_PATIENCE = 200;
+
     /** Files in a request, and characters of their names: less than daemon and manager take. */
     private static final int MOST_FILES = 10_000;
     private static final int MOST_CHARACTERS = 2 << 20;
@@ -43,11 +54,26 @@ public final class Warming {
      *
      * @param socket of the daemon of this machine
      * @param id as the job's scheduler writes it: application_...
-     * @param patience for an answer; more than zero
+     * @param patience for an answer
      * @param lead until its input is in memory, if there are answers meanwhile; zero: it has none
      * @param implicit each block is let go as the job reads it
      */
-    public record Job(Path socket, String id, Duration patience, Duration lead, boolean implicit) { }
+    public record Job(Path socket, String id, Duration patience, Duration lead, boolean implicit) {
+        /** Refuses what is negative. */
+        public Job {
+            check(PATIENCE, patience);
+            check(LEAD, lead);
+            if (patience.isZero()) {
+                patience = Duration.ofNanos(1); // a time-out of zero would be none
+            }
+        }
+
+        private static void check(String name, Duration given) {
+            if (given.isNegative()) {
+                throw new IllegalArgumentException(name + " is negative");
+            }
+        }
+    }
 
     /** Finds out which files a job reads, as {@link InputsClient#name} names them. Called by the thread. */
     public interface Inputs {

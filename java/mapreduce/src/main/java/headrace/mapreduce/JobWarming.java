@@ -17,16 +17,6 @@ import org.slf4j.LoggerFactory;
 
 /** What was asked for, for one job. */
 final class JobWarming {
-    /** Whether a job's input is to be read into memory before it starts. */
-    static final String WANTED = "headrace.warm";
-    /** How long who submits waits for an answer, beside the submission and after it; milliseconds, or with a unit. */
-    static final String PATIENCE = "headrace.warm.patience";
-    /** How long submission waits until the input is in memory; seconds, or with a unit. */
-    static final String LEAD = "headrace.warm.lead";
-    /** Whether each block is let go as the job reads it. */
-    static final String IMPLICIT = "headrace.warm.implicit";
-
-    private static final long USUAL_PATIENCE = 200;
     private static final Logger LOG = LoggerFactory.getLogger(JobWarming.class);
 
     /** That of all jobs that this process submits. */
@@ -45,7 +35,7 @@ final class JobWarming {
     }
 
     static boolean wanted(Configuration conf) {
-        return conf.getBoolean(WANTED, true);
+        return conf.getBoolean(Warming.WANTED, true);
     }
 
     /**
@@ -95,16 +85,9 @@ final class JobWarming {
     private static Warming.Job job(JobID id, Configuration conf) {
         Path socket = Path.of(conf.getTrimmed(KeepAlivePolicy.SOCKET, NodeSocket.DEFAULT_PATH));
         String application = TypeConverter.toYarn(id).getAppId().toString();
-        Duration patience = duration(conf, PATIENCE, USUAL_PATIENCE, TimeUnit.MILLISECONDS);
-        return new Warming.Job(socket, application, patience.isZero() ? Duration.ofNanos(1) : patience,
-            duration(conf, LEAD, 0, TimeUnit.SECONDS), conf.getBoolean(IMPLICIT, false));
-    }
-
-    private static Duration duration(Configuration conf, String name, long otherwise, TimeUnit unit) {
-        Duration given = Duration.ofMillis(conf.getTimeDuration(name, otherwise, unit, TimeUnit.MILLISECONDS));
-        if (given.isNegative()) {
-            throw new IllegalArgumentException(name + " is negative");
-        }
-        return given;
+        return new Warming.Job(socket, application,
+            Duration.ofMillis(conf.getTimeDuration(Warming.PATIENCE, Warming.USUAL_PATIENCE, TimeUnit.MILLISECONDS)),
+            Duration.ofMillis(conf.getTimeDuration(Warming.LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS)),
+            conf.getBoolean(Warming.IMPLICIT, false));
     }
 }

@@ -19,16 +19,6 @@ import org.slf4j.LoggerFactory;
  * spark.hadoop.headrace...} sets as well.
  */
 final class WarmDriver implements DriverPlugin {
-    /** Whether input is to be read into memory before. */
-    static final String WANTED = "headrace.warm";
-    /** How long a query waits for an answer; milliseconds, or with a unit. */
-    static final String PATIENCE = "headrace.warm.patience";
-    /** How long a query waits until its input is in memory; seconds, or with a unit. */
-    static final String LEAD = "headrace.warm.lead";
-    /** Whether each block is let go as it is read. */
-    static final String IMPLICIT = "headrace.warm.implicit";
-
-    private static final long USUAL_PATIENCE = 200;
     private static final Logger LOG = LoggerFactory.getLogger(WarmDriver.class);
 
     /** That of the application of this process, where Spark SQL finds it; null: there is none. */
@@ -53,7 +43,7 @@ final class WarmDriver implements DriverPlugin {
     public void registerMetrics(String application, PluginContext context) {
         try {
             Configuration conf = spark.hadoopConfiguration();
-            if (!conf.getBoolean(WANTED, true)) {
+            if (!conf.getBoolean(Warming.WANTED, true)) {
                 return;
             }
             job = job(application, conf);
@@ -74,13 +64,10 @@ final class WarmDriver implements DriverPlugin {
 
     private static Warming.Job job(String application, Configuration conf) {
         Path socket = Path.of(conf.getTrimmed(KeepAliveDriver.SOCKET, NodeSocket.DEFAULT_PATH));
-        Duration patience = Duration.ofMillis(conf.getTimeDuration(PATIENCE, USUAL_PATIENCE, TimeUnit.MILLISECONDS));
-        Duration lead = Duration.ofMillis(conf.getTimeDuration(LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS));
-        if (patience.isNegative() || lead.isNegative()) {
-            throw new IllegalArgumentException(PATIENCE + " or " + LEAD + " is negative");
-        }
-        return new Warming.Job(socket, application, patience.isZero() ? Duration.ofNanos(1) : patience, lead,
-            conf.getBoolean(IMPLICIT, false));
+        return new Warming.Job(socket, application,
+            Duration.ofMillis(conf.getTimeDuration(Warming.PATIENCE, Warming.USUAL_PATIENCE, TimeUnit.MILLISECONDS)),
+            Duration.ofMillis(conf.getTimeDuration(Warming.LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS)),
+            conf.getBoolean(Warming.IMPLICIT, false));
     }
 
     @Override
