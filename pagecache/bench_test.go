@@ -102,20 +102,27 @@ func BenchmarkWatch10000(b *testing.B) {
 	}
 }
 
+// sparse makes a file without data.
+func sparse(b *testing.B, size int64) *os.File {
+	b.Helper()
+	f, err := os.Create(filepath.Join(diskDir(b), "sparse"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { f.Close() })
+	if err := f.Truncate(size); err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
 // BenchmarkEvents reads a file without data in order, so that nothing but the
 // page cache is at work, and drops it again: without programs, with them while
 // the file is not watched, and while it is. What they took by themselves is told
 // by the kernel's own measurement, which makes the passes somewhat slower.
 func BenchmarkEvents(b *testing.B) {
 	const size = 256 << 20
-	f, err := os.Create(filepath.Join(diskDir(b), "sparse"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Truncate(size); err != nil {
-		b.Fatal(err)
-	}
+	f := sparse(b, size)
 	buf := make([]byte, 1<<20)
 	pass := func(b *testing.B, c pagecache.Cache, random bool) {
 		advice := unix.FADV_NORMAL
@@ -169,14 +176,7 @@ func BenchmarkEvents(b *testing.B) {
 // BenchmarkReads has another process read in pieces of 4 KiB what is in memory.
 func BenchmarkReads(b *testing.B) {
 	const size = 256 << 20
-	f, err := os.Create(filepath.Join(diskDir(b), "sparse"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer f.Close()
-	if err := f.Truncate(size); err != nil {
-		b.Fatal(err)
-	}
+	f := sparse(b, size)
 	for _, watched := range []bool{false, true} {
 		b.Run(fmt.Sprintf("watched=%t", watched), func(b *testing.B) {
 			c := open(b, pagecache.Config{Method: pagecache.BPF})

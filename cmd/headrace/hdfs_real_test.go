@@ -39,6 +39,10 @@ type hdfsCluster struct {
 const hdfsBlock = 1 << 20
 
 func newHDFSCluster(t *testing.T) *hdfsCluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this starts an HDFS and daemons")
+	}
 	shared := &hdfstest.Shared{Properties: []string{
 		"dfs.blocksize", fmt.Sprint(hdfsBlock),
 		"hadoop.proxyuser." + hdfstest.User + ".hosts", "*", "hadoop.proxyuser." + hdfstest.User + ".users", "*",
@@ -185,9 +189,6 @@ func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
 // TestRealHDFS has files of a real HDFS warmed, followed and let go, while manager, node
 // and a block come to an end.
 func TestRealHDFS(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this starts an HDFS and daemons")
-	}
 	c := newHDFSCluster(t)
 	const day = 3*hdfsBlock + 123_456
 	c.write("/data/day1/a", day, 0o644)
@@ -329,9 +330,6 @@ func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {
 // TestRealWarmWaits: what waits for files to be in memory outlasts a manager that is killed
 // meanwhile, and hears when its request is ended.
 func TestRealWarmWaits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this starts an HDFS and daemons")
-	}
 	c := newHDFSCluster(t)
 	const size = 2*hdfsBlock + 5
 	c.write("/data/a", size, 0o644)
