@@ -219,7 +219,7 @@ func TestResidentBlocksFirst(t *testing.T) {
 	}
 	turn.End(0)
 	for {
-		if err := c.next(nil); err == io.EOF {
+		if err := c.next(nil); err == errEnd {
 			break
 		} else if err != nil {
 			t.Fatal(err)

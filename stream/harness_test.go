@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -196,7 +195,8 @@ func (c *client) disconnect() {
 	clear(c.files)
 }
 
-// next takes one unit, stopping in the middle when told to; io.EOF at the end.
+// next takes one unit, stopping in the middle when told to; errEnd when nothing is left: io.EOF is a
+// connection that has ended, and who finishes after that leaves the rest to others.
 func (c *client) next(stop func() bool) error {
 	if c.hello.Whole {
 		if err := c.conn.Send(&protocol.Next{}); err != nil {
@@ -211,7 +211,7 @@ func (c *client) next(stop func() bool) error {
 		last := len(c.got) - 1
 		switch m := m.(type) {
 		case *protocol.EOF:
-			return io.EOF
+			return errEnd
 		case *protocol.Unit:
 			if c.hello.Whole {
 				c.hello.Units = append(c.hello.Units, m.ID)
@@ -255,7 +255,10 @@ func (c *client) next(stop func() bool) error {
 	}
 }
 
-var errStopped = errors.New("stopped in the middle")
+var (
+	errStopped = errors.New("stopped in the middle")
+	errEnd     = errors.New("nothing is left")
+)
 
 func (c *client) finish(code int32) error {
 	if err := c.conn.Send(&protocol.Finish{Code: code}); err != nil {
@@ -278,7 +281,7 @@ func (c *client) drain(code int32) error {
 	}
 	defer c.disconnect()
 	for {
-		if err := c.next(nil); err == io.EOF {
+		if err := c.next(nil); err == errEnd {
 			return c.finish(code)
 		} else if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -78,7 +77,7 @@ func (c *chaos) attempt(cl *client, rng *rand.Rand) bool {
 			}
 			err = cl.next(func() bool { return rng.IntN(20) == 0 })
 		}
-		if err == io.EOF && cl.hello.Whole && cl.welcome != nil {
+		if err == errEnd {
 			err = cl.finish(0)
 			if err == nil {
 				cl.disconnect()

@@ -161,7 +161,9 @@ func (c *Client) Next(ctx context.Context) (*Unit, error) {
 	last := c.unit
 	c.mu.Unlock()
 	if last != nil && last.taken {
-		if err := last.pass(ctx); err != nil {
+		// What an earlier Next has asked for, which gave up, may come at any time: then there is
+		// nothing left to pass.
+		if err := last.pass(ctx); err != nil && !(err == ErrStale && c.left(last)) {
 			return nil, err
 		}
 	}
@@ -187,6 +189,13 @@ func (c *Client) Next(ctx context.Context) (*Unit, error) {
 			return nil, err
 		}
 	}
+}
+
+// left reports whether another unit has come.
+func (c *Client) left(u *Unit) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unit != u && c.finish == nil
 }
 
 // Finish ends the attempt with an exit code and, for people, a reason. When it

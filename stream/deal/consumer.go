@@ -86,8 +86,8 @@ func (d *Dealer) Admit(h *protocol.Hello) error {
 		return d.err
 	case h.Attempt < c.attempt, h.Attempt == c.attempt && (c.phase == over || c.fenced):
 		return fmt.Errorf("attempt %d of consumer %d was given up", h.Attempt, c.index)
-	case c.finishing:
-		return ErrLater // an earlier connection of it is finishing
+	case c.finishing, c.fenced:
+		return ErrLater // an earlier connection of it is finishing, or an earlier attempt is being given up
 	}
 	return nil
 }
@@ -253,15 +253,22 @@ func (d *Dealer) Replay(e *Entry) error {
 		}
 	}
 	c := d.consumers[e.Consumer]
-	if c.attempt < e.Attempt {
+	switch {
+	case c.attempt < e.Attempt:
 		c.supersede(e.Attempt)
+	case c.attempt > e.Attempt: // the next one had come already, and had to come again
+		if e.Kind == Finished && e.Code == 0 {
+			c.commit(e.Units)
+			c.committedUnits = e.Units
+		}
+		return nil
 	}
 	if c.phase >= committed && (e.Kind == Attached || e.Kind == Left) {
 		return nil // a connection that came while the end was being written
 	}
 	switch e.Kind {
 	case Attached:
-		c.phase = unknown
+		c.phase, c.units, c.bytes = unknown, nil, 0 // it says itself what it has
 	case Left:
 		c.phase, c.units, c.bytes = away, e.Units, d.plan.TotalBytes(e.Units)
 	case Finished:
@@ -312,9 +319,7 @@ func (c *consumer) close(units []uint32, commit bool) {
 	c.unlink()
 	c.known()
 	if commit {
-		for _, id := range units {
-			c.d.set(id, done)
-		}
+		c.commit(units)
 		c.bytes = c.d.plan.TotalBytes(units)
 		c.units, c.phase = units, committed
 		return
@@ -323,6 +328,12 @@ func (c *consumer) close(units []uint32, commit bool) {
 		c.d.reclaim(c.units)
 	}
 	c.units, c.bytes, c.phase = nil, 0, over
+}
+
+func (c *consumer) commit(units []uint32) {
+	for _, id := range units {
+		c.d.set(id, done)
+	}
 }
 
 // unlink ends the connection's part.
