@@ -1,0 +1,209 @@
+package block
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Create begins a new block of a file, of at most capacity bytes. A temporary one is a
+// copy from another node: it may be made while there is an older or damaged replica, and
+// takes that one's place when it is final.
+func (s *Store) Create(b Block, file uint64, capacity int64, temporary bool) (*Writer, error) {
+	if capacity < 0 || capacity > maxCapacity {
+		return nil, refused(ErrState, b.ID, "a capacity of %d bytes", capacity)
+	}
+	for {
+		c, err := s.fileFor(b, file, capacity, temporary)
+		if err != nil {
+			return nil, err
+		}
+		w, err := s.createIn(c, b, capacity, temporary)
+		if err != errMoved {
+			return w, err
+		}
+	}
+}
+
+// errMoved: the combined file is not in use any more.
+var errMoved = errors.New("the file was removed meanwhile")
+
+// mayCreate says why a block cannot be created, with Store.mu held.
+func (s *table) mayCreate(b Block, temporary bool) error {
+	r, err := s.find(b.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case errors.Is(err, ErrOut):
+		return nil // what is on that disk is lost to us
+	case err != nil:
+		return err
+	case temporary && r.state == Final && (r.damaged || r.head.stamp < b.Stamp):
+		return nil
+	case b.Stamp < max(r.head.stamp, r.head.fence):
+		return refused(ErrFenced, b.ID, "generation %d is here", r.head.stamp)
+	}
+	return refused(ErrExists, b.ID, "%v", r.state)
+}
+
+// fileFor chooses the combined file for a new block: the one of its file that is there,
+// if its disk has room, else one on the disk that Place chooses.
+func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*combined, error) {
+	volumes := s.Volumes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mayCreate(b, temporary); err != nil {
+		return nil, err
+	}
+	rooms := make([]Room, len(volumes))
+	for i, v := range volumes {
+		rooms[i] = v.Room
+		if c := s.volumes[i].files[file]; c != nil && c.broken {
+			rooms[i].Out = true
+		} else if c != nil && Place([]Room{v.Room}, capacity, s.KeepFree) == 0 {
+			return c, nil
+		}
+	}
+	i := Place(rooms, capacity, s.KeepFree)
+	if i < 0 {
+		return nil, refused(ErrFull, b.ID, "%d bytes on none of %d disks", capacity, len(rooms))
+	}
+	v := s.volumes[i]
+	if v.files[file] == nil {
+		v.files[file] = &combined{v: v, id: file}
+	}
+	return v.files[file], nil
+}
+
+// createIn adds a region to a combined file.
+func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (*Writer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := writing
+	if temporary {
+		k = copying
+	}
+	r := &replica{file: c, state: Writing, promised: capacity,
+		head: header{disk: c.v.id, file: c.id, block: b.ID, stamp: b.Stamp, capacity: capacity, kind: k}}
+	if temporary {
+		r.state = Temporary
+	}
+	r.io.Lock()
+	defer r.io.Unlock()
+	s.mu.Lock()
+	err := s.mayCreate(b, temporary)
+	if err == nil && c.v.files[c.id] != c {
+		err = errMoved
+	}
+	if err == nil && temporary && s.copies[b.ID] != nil {
+		err = refused(ErrExists, b.ID, "%v", Temporary)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	r.head.offset = c.end
+	c.end += c.v.size(capacity)
+	c.regions = append(c.regions, r)
+	c.v.promised += capacity
+	c.v.writers++
+	s.enter(r)
+	s.mu.Unlock()
+	w, err := s.begin(r)
+	if err != nil {
+		s.mu.Lock()
+		s.leave(r)
+		s.settleUp(r)
+		// The region has no header, or one that nobody was told of. Another may begin there.
+		if n := len(c.regions) - 1; c.regions[n] == r {
+			c.regions, c.end = c.regions[:n], r.head.offset
+		}
+		s.mu.Unlock()
+		return nil, err
+	}
+	return w, nil
+}
+
+// enter makes a replica known under its block, a copy apart while there is another.
+func (s *table) enter(r *replica) {
+	if s.blocks[r.head.block] != nil && r.state == Temporary && s.blocks[r.head.block].file.v.err() == nil {
+		s.copies[r.head.block] = r
+	} else {
+		s.blocks[r.head.block] = r
+	}
+}
+
+// leave is the end of a replica; Store.mu is held.
+func (s *table) leave(r *replica) {
+	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
+		if m[r.head.block] == r {
+			delete(m, r.head.block)
+		}
+	}
+	r.state, r.writer = 0, nil
+	r.cuts++
+}
+
+// settleUp takes back what a writer was promised.
+func (s *table) settleUp(r *replica) {
+	v := r.file.v
+	v.promised -= r.promised
+	r.promised = 0
+	v.writers--
+}
+
+// begin writes the header of a new region; combined.mu is held.
+func (s *Store) begin(r *replica) (*Writer, error) {
+	c := r.file
+	dir := filepath.Dir(c.v.path(c.id))
+	h, err := c.use(os.O_CREATE)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = c.v.makeDir(dir); err == nil {
+			h, err = c.use(os.O_CREATE)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.changeLocked(); err != nil {
+		h.release()
+		return nil, err
+	}
+	s.at("create.opened")
+	r.head.seq = 2
+	b := make([]byte, page)
+	copy(b, r.head.append(nil))
+	if err := h.write(b, r.head.offset); err != nil {
+		c.busy--
+		h.release()
+		return nil, err
+	}
+	s.at("create.header")
+	return s.newWriter(r, h), nil
+}
+
+// put writes a new header of a region.
+func (s *table) put(r *replica, h *handle, change func(*header)) error {
+	next := r.head
+	next.seq++
+	change(&next)
+	if err := h.write(next.append(nil), next.offset+next.slot()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	r.head = next
+	s.mu.Unlock()
+	return nil
+}
+
+// cutOff takes the writer off a replica; io is held. Its next call fails.
+func (s *table) cutOff(r *replica) {
+	if w := r.writer; w != nil {
+		s.mu.Lock()
+		r.writer = nil
+		s.settleUp(r)
+		s.mu.Unlock()
+		w.handle.release()
+		r.file.changed()
+	}
+}

@@ -1,0 +1,359 @@
+package block
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/vfs"
+)
+
+// faulty is a store in memory whose operations fail as told.
+type faulty struct {
+	*Store
+	mem *vfs.Mem
+
+	mu   sync.Mutex
+	fail func(vfs.Op) error
+	bad  chan Info
+	out  chan string
+}
+
+func (f *faulty) when(fail func(vfs.Op) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
+}
+
+func openFaulty(t *testing.T, capacity, piece int64, dirs ...string) *faulty {
+	t.Helper()
+	f := &faulty{mem: vfs.NewMem(capacity, 1), bad: make(chan Info, 100), out: make(chan string, 100)}
+	fs := &vfs.Faulty{FS: f.mem, Fail: func(op vfs.Op) error {
+		f.mu.Lock()
+		fail := f.fail
+		f.mu.Unlock()
+		if fail == nil {
+			return nil
+		}
+		return fail(op)
+	}}
+	s, err := Open(Config{Dirs: dirs, FS: fs, Patience: 200 * time.Millisecond, piece: piece,
+		Damaged: func(i Info, _ error) { f.bad <- i }, Out: func(dir string, _ error) { f.out <- dir }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Store = s
+	t.Cleanup(func() { f.when(nil); s.Close() })
+	return f
+}
+
+// on fails operations of a kind on the files of blocks below a directory.
+func on(dir, kind string, err error) func(vfs.Op) error {
+	return func(op vfs.Op) error {
+		if op.Kind == kind && strings.HasPrefix(op.Name, dir+"/files/") {
+			return err
+		}
+		return nil
+	}
+}
+
+func mustCreate(t testing.TB, s *Store, b Block, file uint64, capacity int64) *Writer {
+	t.Helper()
+	w, err := s.Create(b, file, capacity, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func mustWrite(t testing.TB, s *Store, b Block, file uint64, content []byte) {
+	t.Helper()
+	w := mustCreate(t, s, b, file, int64(len(content)))
+	if err := errors.Join(w.Write(content, 0), w.Finalize(int64(len(content)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pattern(n int) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		p[i] = byte(i*i>>7 + i)
+	}
+	return p
+}
+
+func TestReadErrorsAreTheReplicas(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a")
+	content := pattern(5 * page)
+	mustWrite(t, f.Store, Block{1, 1}, 1, content)
+	f.when(on("/a", "read", unix.EIO))
+	if _, err := readAll(f.Store, Block{1, 1}, 0, 5*page); !errors.Is(err, ErrDamaged) || !errors.Is(err, unix.EIO) {
+		t.Errorf("reading where the disk cannot: %v", err)
+	}
+	if got := <-f.bad; got.ID != 1 || !got.Damaged {
+		t.Errorf("told of %+v", got)
+	}
+	f.when(nil)
+	if got, err := readAll(f.Store, Block{1, 1}, 0, 5*page); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("once the disk can again: %v", err)
+	}
+	mustWrite(t, f.Store, Block{2, 1}, 1, content) // the disk is still in use
+	if err := f.Scrub(context.Background(), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if i, _ := f.Stat(1); i.Damaged {
+		t.Error("what was read well counts as damaged")
+	}
+}
+
+func TestNothingIsAcknowledgedAfterAFailedSync(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	a, b := mustCreate(t, f.Store, Block{1, 1}, 1, page), mustCreate(t, f.Store, Block{2, 1}, 1, page)
+	dir := func(id int64) string { i, _ := f.Stat(id); return i.Dir }
+	gone := dir(1)
+	if dir(2) != gone {
+		t.Fatal("one file lies on two disks")
+	}
+	if err := errors.Join(a.Write(pattern(1000), 0), b.Write(pattern(1000), 0)); err != nil {
+		t.Fatal(err)
+	}
+	f.when(on(gone, "sync", unix.EIO))
+	if err := a.Sync(); !errors.Is(err, ErrOut) || !errors.Is(err, unix.EIO) {
+		t.Errorf("sync that failed: %v", err)
+	}
+	f.when(nil) // the kernel reports an error once, and then says that all is well
+	for _, err := range []error{a.Sync(), b.Sync(), b.Flush(), b.Finalize(1000), a.Write([]byte{1}, 1000)} {
+		if !errors.Is(err, ErrOut) && !errors.Is(err, ErrFenced) {
+			t.Errorf("after a failed sync: %v", err)
+		}
+	}
+	if _, err := readAll(f.Store, Block{1, 1}, 0, 0); !errors.Is(err, ErrOut) {
+		t.Errorf("reading from a disk that is out: %v", err)
+	}
+	if got := <-f.out; got != gone {
+		t.Errorf("told of %s", got)
+	}
+	mustWrite(t, f.Store, Block{3, 1}, 1, pattern(100))
+	if dir(3) == gone || len(f.Blocks()) != 1 {
+		t.Errorf("a new block went to %s, and there are %v", dir(3), f.Blocks())
+	}
+	mustWrite(t, f.Store, Block{1, 2}, 1, pattern(100)) // fetched from another node
+}
+
+func TestWriteErrorTakesTheDiskOut(t *testing.T) {
+	for _, kind := range []string{"write", "allocate"} {
+		f := openFaulty(t, 1<<24, 2*page, "/a")
+		w := mustCreate(t, f.Store, Block{1, 1}, 1, 4*page)
+		f.when(on("/a", kind, unix.EIO))
+		if err := errors.Join(w.Write(pattern(4*page), 0), w.Flush()); !errors.Is(err, ErrOut) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if _, err := f.Create(Block{2, 1}, 2, 1, false); !errors.Is(err, ErrFull) {
+			t.Errorf("a new block without a disk: %v", err)
+		}
+		w.Close()
+	}
+}
+
+// TestFullDisk: whatever is refused for want of room, what was acknowledged stays, and
+// another block may be written once there is room again.
+func TestFullDisk(t *testing.T) {
+	for _, kind := range []string{"write", "allocate", "short", "header"} {
+		f := openFaulty(t, 1<<24, 2*page, "/a")
+		content := pattern(5 * page)
+		w := mustCreate(t, f.Store, Block{1, 1}, 1, 5*page)
+		if err := errors.Join(w.Write(content[:1000], 0), w.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		switch kind {
+		case "short":
+			f.when(on("/a", "write", &vfs.Short{N: 700, Err: unix.ENOSPC}))
+		case "header":
+			f.when(on("/a", "write", unix.ENOSPC))
+			if _, err := f.Create(Block{2, 1}, 1, page, false); !errors.Is(err, ErrFull) {
+				t.Errorf("a block without room for its header: %v", err)
+			}
+			f.when(nil)
+		default:
+			f.when(on("/a", kind, unix.ENOSPC))
+		}
+		if kind != "header" {
+			if err := errors.Join(w.Write(content[1000:], 1000), w.Flush()); !errors.Is(err, ErrFull) || errors.Is(err, ErrOut) {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		w.Close()
+		f.when(nil)
+		if got, err := readAll(f.Store, Block{1, 1}, 0, 1000); err != nil || !bytes.Equal(got, content[:1000]) {
+			t.Errorf("%s: what was acknowledged: %v", kind, err)
+		}
+		mustWrite(t, f.Store, Block{2, 1}, 1, content)
+		w, err := f.Recover(Block{1, 1}, 2, 1000, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(content[1000:], 1000), w.Finalize(5*page)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readAll(f.Store, Block{1, 2}, 0, 5*page); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("%s: after going on: %v", kind, err)
+		}
+	}
+}
+
+func TestReserve(t *testing.T) {
+	const capacity = 1 << 24
+	f := openFaulty(t, capacity, 64*page, "/a")
+	w := mustCreate(t, f.Store, Block{1, 1}, 1, capacity*80/100)
+	if _, err := f.Create(Block{2, 1}, 2, capacity*16/100, false); !errors.Is(err, ErrFull) {
+		t.Errorf("what was promised to a writer was promised again: %v", err)
+	}
+	content := pattern(capacity * 80 / 100)
+	if err := errors.Join(w.Write(content, 0), w.Finalize(int64(len(content)))); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, f.Store, Block{3, 1}, 2, pattern(capacity*12/100))
+	if _, err := f.Create(Block{4, 1}, 2, capacity*3/100, false); !errors.Is(err, ErrFull) {
+		t.Errorf("a new block in what is to stay free: %v", err)
+	}
+	if _, err := f.Append(Block{3, 1}, 2, capacity*12/100); err != nil {
+		t.Errorf("an old block in what is to stay free for it: %v", err)
+	}
+	if err := f.Delete(Block{1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, f.Store, Block{5, 1}, 1, content)
+	for _, v := range f.Volumes() {
+		if v.Writers != 1 || f.volumes[0].promised != 0 {
+			t.Errorf("with one writer that has all it needs: %+v, promised %d", v, f.volumes[0].promised)
+		}
+	}
+}
+
+func TestHangingDisk(t *testing.T) {
+	for _, kind := range []string{"read", "write", "sync", "open"} {
+		f := openFaulty(t, 1<<24, 2*page, "/a")
+		mustWrite(t, f.Store, Block{1, 1}, 1, pattern(100))
+		w := mustCreate(t, f.Store, Block{2, 1}, 2, 100)
+		release := make(chan struct{})
+		f.when(func(op vfs.Op) error {
+			if op.Kind == kind {
+				<-release
+			}
+			return nil
+		})
+		var err error
+		if kind == "read" || kind == "open" {
+			_, err = readAll(f.Store, Block{1, 1}, 0, 100)
+		} else {
+			err = errors.Join(w.Write(pattern(100), 0), w.Sync())
+		}
+		if !errors.Is(err, ErrOut) {
+			t.Errorf("%s that hangs: %v", kind, err)
+		}
+		close(release)
+		w.Close()
+	}
+}
+
+// TestBitFlips: no bit of a file can change without being found, and never does a wrong
+// byte come out.
+func TestBitFlips(t *testing.T) {
+	f := openFaulty(t, 1<<26, 2*page, "/a")
+	content := pattern(3*page + 700)
+	mustWrite(t, f.Store, Block{1, 1}, 7, content)
+	path := f.volumes[0].path(7)
+	l := f.volumes[0].layout
+	for off := int64(0); off < int64(len(content)); off += 97 {
+		for _, at := range []int64{l.dataAt(off), l.sumAt(off)} {
+			f.mem.Flip(path, at, uint(off))
+			got, err := readAll(f.Store, Block{1, 1}, 0, int64(len(content)))
+			partial := at != l.dataAt(off) && off >= int64(len(content))/Chunk*Chunk // its checksum is in the header
+			if !errors.Is(err, ErrDamaged) && !partial || err == nil && !bytes.Equal(got, content) {
+				t.Fatalf("bit at %d: %v", at, err)
+			}
+			f.mem.Flip(path, at, uint(off))
+		}
+	}
+	<-f.bad
+	if i, err := f.Stat(1); err != nil || !i.Damaged {
+		t.Errorf("%+v, %v", i, err)
+	}
+	// A copy from another node takes its place.
+	w, err := f.Create(Block{1, 1}, 7, int64(len(content)), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(content, 0), w.Finalize(int64(len(content)))); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := f.Stat(1); err != nil || i.Damaged {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
+
+func TestScrubFindsDamage(t *testing.T) {
+	f := openFaulty(t, 1<<26, 2*page, "/a")
+	for id := int64(1); id <= 20; id++ {
+		mustWrite(t, f.Store, Block{id, 1}, uint64(id%3), pattern(page))
+	}
+	f.mem.Flip(f.volumes[0].path(1), f.blocks[7].head.offset+f.volumes[0].dataAt(2000), 3)
+	if err := f.Scrub(context.Background(), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-f.bad; got.ID != 7 || len(f.bad) != 0 {
+		t.Errorf("told of %+v and %d more", got, len(f.bad))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	if err := f.Scrub(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a byte a second: %v", err)
+	}
+}
+
+func TestFences(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a")
+	w := mustCreate(t, f.Store, Block{1, 5}, 1, page)
+	w.Write(pattern(10), 0)
+	w.Flush()
+	for what, err := range map[string]error{
+		"create again":          second(f.Create(Block{1, 5}, 1, page, false)),
+		"create an older":       second(f.Create(Block{1, 4}, 1, page, false)),
+		"recover as an older":   second(f.Recover(Block{1, 5}, 4, 0, 10)),
+		"recover a newer":       second(f.Recover(Block{1, 6}, 7, 0, 10)),
+		"recover with more":     second(f.Recover(Block{1, 5}, 6, 11, 20)),
+		"append elsewhere":      second(f.Append(Block{1, 5}, 6, 9)),
+		"complete elsewhere":    f.Complete(Block{1, 5}, 6, 11),
+		"delete an older":       f.Delete(Block{1, 4}),
+		"finish no recovery":    f.FinishRecovery(Block{1, 5}, 6, 10),
+		"write with a gap":      w.Write([]byte{1}, 11),
+		"write too much":        w.Write(pattern(page), 10),
+		"close at another end":  w.Finalize(9),
+		"read behind the end":   second(f.Open(Block{1, 5}, 5, 6)),
+		"read a newer":          second(f.Open(Block{1, 6}, 0, 1)),
+		"read what is not here": second(f.Open(Block{2, 1}, 0, 1)),
+	} {
+		if !errors.Is(err, ErrExists) && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrState) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	again, err := f.Recover(Block{1, 5}, 6, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); !errors.Is(err, ErrFenced) {
+		t.Errorf("a writer that was replaced: %v", err)
+	}
+	w.Close()
+	if err := errors.Join(again.Write(pattern(20), 0), again.Finalize(20)); err != nil {
+		t.Errorf("the other writer: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,139 @@
+package block
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"headrace/internal/vfs"
+)
+
+// combined is all blocks of one user's file on one disk: one file, one region after the
+// other in the order in which the blocks came.
+type combined struct {
+	v    *volume
+	id   uint64
+	lane lane
+
+	// mu orders what changes the file as a whole. It is taken before Store.mu.
+	mu sync.Mutex
+	// changes counts changes that have begun, and busy those of them that have not ended.
+	changes, busy int
+	// named: the file's name is durable.
+	named bool
+	// broken: not all headers could be read, so nobody knows where another region may be.
+	broken bool
+	// sync is held during an fsync: of two at once on one descriptor the kernel tells
+	// only one of an error.
+	sync sync.Mutex
+
+	opening sync.Mutex
+	open    *handle
+
+	// Guarded by Store.mu. Regions are in order; those of deleted blocks are among them.
+	regions []*replica
+	end     int64
+}
+
+// handle is an open combined file, closed with its last user.
+type handle struct {
+	vfs.File
+	c    *combined
+	uses int
+}
+
+// use opens the file, or joins those who have it open.
+func (c *combined) use(flags int) (*handle, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	if c.open == nil {
+		got := make(chan vfs.File, 1)
+		err := c.v.do(changing, func() error {
+			f, err := c.v.fs.Open(c.v.path(c.id), os.O_RDWR|flags)
+			if err == nil {
+				got <- f
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.open = &handle{File: <-got, c: c}
+	}
+	c.open.uses++
+	return c.open, nil
+}
+
+// release ends the use of a handle.
+func (h *handle) release() {
+	h.c.opening.Lock()
+	defer h.c.opening.Unlock()
+	if h.uses--; h.uses > 0 {
+		return
+	}
+	if h.c.open == h {
+		h.c.open = nil
+	}
+	h.c.v.do(reading, h.Close) // closing writes nothing back
+}
+
+// change begins a change of the file. The index forgets the file first, durably, so that
+// after a crash its headers are read again.
+func (c *combined) change() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changeLocked()
+}
+
+func (c *combined) changeLocked() error {
+	if err := c.v.index.forget(c.v, c.id); err != nil {
+		return err
+	}
+	c.changes++
+	c.busy++
+	return nil
+}
+
+// changed ends a change.
+func (c *combined) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy--
+}
+
+// write writes at a place in the file.
+func (h *handle) write(p []byte, off int64) error {
+	return h.c.v.do(changing, func() error {
+		_, err := h.WriteAt(p, off)
+		return err
+	})
+}
+
+// sync makes the file durable with its name.
+func (h *handle) sync() error {
+	c := h.c
+	c.sync.Lock()
+	defer c.sync.Unlock()
+	if err := c.v.do(syncing, h.Sync); err != nil || c.named {
+		return err
+	}
+	if err := c.v.do(syncing, func() error { return c.v.fs.SyncDir(filepath.Dir(c.v.path(c.id))) }); err != nil {
+		return err
+	}
+	c.named = true
+	return nil
+}
+
+// unlink removes the file. Who has it open keeps it.
+func (c *combined) unlink() error {
+	c.opening.Lock()
+	c.open = nil
+	c.opening.Unlock()
+	err := c.v.do(changing, func() error { return c.v.fs.Remove(c.v.path(c.id)) })
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	c.named = false
+	return err
+}

@@ -1,0 +1,314 @@
+package block
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"headrace/disk"
+	"headrace/internal/vfs"
+)
+
+func (c *Config) newVolume(dir string) *volume {
+	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}),
+		files: map[uint64]*combined{}, layout: layout{c.piece}}
+}
+
+const versionFormat = "headrace blocks 1\ndisk %s\npiece %d\n"
+
+// load finds out what is on a disk.
+func (s *Store) load(v *volume) error {
+	if err := v.makeDir(v.dir); err != nil {
+		return err
+	}
+	lock, err := v.fs.Lock(filepath.Join(v.dir, "LOCK"))
+	if err != nil {
+		return err
+	}
+	v.lock = lock
+	if f, ok := lock.(*os.File); ok {
+		if v.device, err = s.Devices.Of(f); err != nil {
+			return err
+		}
+	} else {
+		v.device = disk.Device{Memory: true}
+	}
+	if err := v.identify(); err != nil {
+		return err
+	}
+	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
+		return err
+	}
+	known, err := v.readIndex()
+	if err != nil {
+		return err
+	}
+	files, err := v.list()
+	if err != nil {
+		return err
+	}
+	for _, id := range files {
+		if err := s.loadFile(v, id, known[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify reads what the disk says that it is, or makes it a new one.
+func (v *volume) identify() error {
+	b, err := v.readFile("VERSION")
+	if errors.Is(err, os.ErrNotExist) {
+		rand.Read(v.id[:])
+		return v.replaceFile("VERSION", fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece))
+	}
+	if err != nil {
+		return err
+	}
+	var id string
+	_, err = fmt.Sscanf(string(b), versionFormat, &id, &v.piece)
+	raw, herr := hex.DecodeString(id)
+	if err != nil || herr != nil || len(raw) != len(v.id) || v.piece <= 0 || v.piece%page != 0 {
+		return fmt.Errorf("%s: not a store of this version: %q", v.dir, b)
+	}
+	copy(v.id[:], raw)
+	return nil
+}
+
+// readIndex reads the index. One that is not right is removed, so that it cannot be
+// right another time, when it is old.
+func (v *volume) readIndex() (map[uint64][]header, error) {
+	b, err := v.readFile(indexName)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if v.err() != nil {
+		return nil, v.err()
+	}
+	var known map[uint64][]header
+	if err == nil {
+		known, v.scrubbed, err = parseIndex(b, v.id)
+	}
+	name := filepath.Join(v.dir, indexName)
+	if err != nil {
+		v.log.Warn("the index of a disk is made again", "disk", v.dir, "cause", err)
+		if err := v.do(changing, func() error { return v.fs.Remove(name) }); err != nil {
+			return nil, err
+		}
+		return nil, v.do(syncing, func() error { return v.fs.SyncDir(v.dir) })
+	}
+	v.index.has = map[uint64]struct{}{}
+	for id := range known {
+		v.index.has[id] = struct{}{}
+	}
+	v.index.size = int64(len(b))
+	err = v.do(reading, func() (err error) {
+		v.index.file, err = v.fs.Open(name, os.O_RDWR)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// What it says it forgot must stay forgotten: the process may have died before that was
+	// durable.
+	return known, v.do(syncing, v.index.file.Sync)
+}
+
+// list returns the files that have blocks here.
+func (v *volume) list() (files []uint64, err error) {
+	got := make(chan []uint64, 1)
+	err = v.do(reading, func() error {
+		var files []uint64
+		dirs, err := v.fs.List(filepath.Join(v.dir, "files"))
+		if err != nil {
+			return err
+		}
+		for _, d := range dirs {
+			names, err := v.fs.List(filepath.Join(v.dir, "files", d))
+			if err != nil {
+				return err
+			}
+			for _, n := range names {
+				if id, ok := parsePath(n); ok {
+					files = append(files, id)
+				}
+			}
+		}
+		got <- files
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-got, nil
+}
+
+// loadFile takes a combined file in, from the index if that has it, else from the headers
+// in it. A file that cannot be read is left alone: its blocks are missing.
+func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
+	c := &combined{v: v, id: id, named: headers != nil}
+	indexed := headers != nil
+	if !indexed {
+		var err error
+		if headers, c.end, err = c.scan(); err != nil {
+			if v.err() != nil {
+				return v.err()
+			}
+			v.log.Error("a file of blocks cannot be read", "file", v.path(id), "cause", err)
+			c.broken = true
+		}
+		if err == nil && len(headers) == 0 {
+			return c.unlink() // made, and nothing more, before the power failed
+		}
+	}
+	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.offset, b.offset) })
+	s.mu.Lock()
+	v.files[id] = c
+	for _, h := range headers {
+		r := &replica{file: c, head: h, visible: h.mark, spilled: h.capacity, confirmed: h.settled}
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
+		c.regions = append(c.regions, r)
+		c.end = max(c.end, h.offset+v.size(h.capacity))
+	}
+	s.mu.Unlock()
+	for _, r := range slices.Clone(c.regions) {
+		if err := s.adopt(r); err != nil {
+			return err
+		}
+	}
+	return s.tidy(c) // the last deletion may not have come that far
+}
+
+// adopt takes in a replica that was found at the start.
+func (s *Store) adopt(r *replica) error {
+	r.io.Lock()
+	defer r.io.Unlock()
+	switch r.head.kind {
+	case gone:
+		return nil
+	case final:
+		r.state = Final
+	case writing:
+		r.state = Waiting
+		err := s.salvage(r)
+		if v := r.file.v; err != nil && v.err() == nil {
+			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
+			r.damaged, r.visible = true, r.head.settled
+		} else if err != nil {
+			return err
+		}
+	case copying:
+		r.state = Temporary
+		return s.drop(r)
+	}
+	s.mu.Lock()
+	old := s.blocks[r.head.block]
+	if old == nil || better(r, old) {
+		s.blocks[r.head.block] = r
+	}
+	s.mu.Unlock()
+	switch {
+	case old == nil:
+		return nil
+	case better(r, old):
+		old.io.Lock()
+		defer old.io.Unlock()
+		return s.drop(old)
+	}
+	return s.drop(r)
+}
+
+// better says which of two replicas of a block is kept: two are there when the process
+// ended while one was to replace the other.
+func better(a, b *replica) bool {
+	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.state, b.state),
+		cmp.Compare(a.visible.length, b.visible.length), 1) > 0
+}
+
+// scan finds the headers in a file, and where the next region may begin. Where a header
+// is damaged it goes on with the next good one.
+func (c *combined) scan() (headers []header, end int64, err error) {
+	h, err := c.use(0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer h.release()
+	size, err := c.size(h)
+	if err != nil {
+		return nil, 0, err
+	}
+	end = up(size, page)
+	for pos := int64(0); pos < size; {
+		found, next, err := c.nextHeader(h, pos, size)
+		if err != nil {
+			return headers, end, err
+		}
+		if found != nil {
+			headers = append(headers, *found)
+		}
+		pos = next
+	}
+	return headers, end, nil
+}
+
+func (c *combined) size(h *handle) (int64, error) {
+	got := make(chan int64, 1)
+	err := c.v.do(reading, func() error {
+		n, err := h.Size()
+		got <- n
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return <-got, nil
+}
+
+// nextHeader looks for a header from pos on, at first in the page there, then in ever
+// more at once. It returns where to go on.
+func (c *combined) nextHeader(h *handle, pos, size int64) (*header, int64, error) {
+	for n := int64(page); pos < size; n = min(2*n, 1<<20) {
+		b, err := h.read(pos, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		for at := int64(0); at+page <= int64(len(b)); at += page {
+			found, err := newest(b[at : at+page])
+			if err == nil && found.disk == c.v.id && found.file == c.id && found.offset == pos+at {
+				return &found, pos + at + c.v.size(found.capacity), nil
+			}
+		}
+		pos += n
+	}
+	return nil, size, nil
+}
+
+// read returns n bytes of the file; behind its end there are zeros.
+func (h *handle) read(off, n int64) ([]byte, error) {
+	b := make([]byte, n)
+	err := h.c.v.do(reading, func() error { return readFull(h, b, off) })
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// readFull fills b, with zeros behind the end of the file.
+func readFull(f vfs.File, b []byte, off int64) error {
+	n, err := f.ReadAt(b, off)
+	if err == io.EOF {
+		clear(b[n:])
+		err = nil
+	}
+	return err
+}
+
+// sorted returns the files of a volume by their number; Store.mu is held.
+func (v *volume) sorted() []uint64 { return slices.Sorted(maps.Keys(v.files)) }

@@ -1,0 +1,173 @@
+package block
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
+
+// salvage brings a replica that was being written when its process ended to its last good
+// byte, durably.
+func (s *Store) salvage(r *replica) error {
+	return s.withFile(r, func(h *handle) error {
+		good, err := r.lastGood(h)
+		if err != nil {
+			return err
+		}
+		if err := s.erase(r, h, good); err != nil {
+			return err
+		}
+		s.at("salvage.erased")
+		err = s.put(r, h, func(next *header) {
+			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
+		})
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		r.visible = good
+		s.mu.Unlock()
+		if err := h.sync(); err != nil {
+			return err
+		}
+		r.confirmed = good
+		return nil
+	})
+}
+
+// lastGood finds the end of what can be trusted: from what is known to be durable on,
+// chunk by chunk, as far as they agree with their checksums.
+//
+// Where the end of the last chunk lies nobody has noted: it is where the bytes have the
+// checksum. (That one of the 511 ends fits by chance has a probability of one in eight
+// million, and takes a damaged chunk.) If the power failed while the chunk was written,
+// bytes and checksum may be of different times; then what was made durable of it is known
+// by the marks.
+func (r *replica) lastGood(h *handle) (mark, error) {
+	l, hd := r.file.v.layout, &r.head
+	for at := down(hd.settled.length, Chunk); at < hd.capacity; {
+		n := min(hd.capacity-at, l.pieceEnd(at)-at, 1<<20)
+		data, err := h.read(hd.offset+l.dataAt(at), n)
+		if err != nil {
+			return mark{}, err
+		}
+		sums, err := h.read(hd.offset+l.sumAt(at), up(n, Chunk)/Chunk*SumSize)
+		if err != nil {
+			return mark{}, err
+		}
+		for ; len(data) > 0; sums = sums[SumSize:] {
+			chunk := data[:min(Chunk, len(data))]
+			if sum(chunk) != be32(sums) {
+				return r.goodPart(at, chunk, be32(sums)), nil
+			}
+			if len(chunk) < Chunk { // the end of the capacity
+				return mark{at + int64(len(chunk)), be32(sums)}, nil
+			}
+			at += Chunk
+			data = data[Chunk:]
+		}
+	}
+	return mark{length: down(max(hd.capacity, 0), Chunk)}, nil
+}
+
+// goodPart returns the end of what is good in a chunk that does not agree with its checksum
+// as a whole.
+func (r *replica) goodPart(at int64, chunk []byte, want uint32) mark {
+	best := mark{length: at}
+	if want != 0 {
+		var c uint32
+		for i := range len(chunk) - 1 {
+			if c = update(c, chunk[i:i+1]); c == want {
+				best = mark{at + int64(i) + 1, want}
+			}
+		}
+	}
+	for _, m := range []mark{r.head.durable, r.head.settled} {
+		n := m.length - at
+		if n > 0 && n < int64(len(chunk)) && m.length > best.length && sum(chunk[:n]) == m.tail {
+			best = m
+		}
+	}
+	return best
+}
+
+// erase removes the checksums behind a mark durably, so that bytes of an earlier life,
+// or of a writer that was fenced off, never count as those of a later one.
+func (s *Store) erase(r *replica, h *handle, to mark) error {
+	l, off := r.file.v.layout, r.head.offset
+	if to.length%Chunk != 0 {
+		if err := h.write(binary.BigEndian.AppendUint32(nil, to.tail), off+l.sumAt(to.length)); err != nil {
+			return err
+		}
+	}
+	size, err := r.file.size(h)
+	if err != nil {
+		return err
+	}
+	for at := up(to.length, Chunk); at < r.head.capacity; at = l.pieceEnd(at) {
+		from := off + l.sumAt(at)
+		if from >= size {
+			break
+		}
+		n := (l.pieceEnd(at) - at) / Chunk * SumSize
+		old, err := h.read(from, n)
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimLeft(old, "\x00")) == 0 {
+			continue
+		}
+		if err := h.write(make([]byte, n), from); err != nil {
+			return err
+		}
+	}
+	if err := h.sync(); err != nil {
+		return err
+	}
+	r.spilled = to.length
+	return nil
+}
+
+// report tells of a replica that cannot be read as it was written, once.
+func (s *Store) report(r *replica, cause error) {
+	if r.file.v.err() != nil {
+		return // that is told of the disk
+	}
+	s.mu.Lock()
+	first := !r.damaged
+	r.damaged = true
+	info := r.info()
+	s.mu.Unlock()
+	if first {
+		s.Log.Error("a replica is damaged", "block", info.ID, "disk", info.Dir, "cause", cause)
+		if s.Damaged != nil {
+			go s.Damaged(info, cause)
+		}
+	}
+}
+
+// examine looks at a replica in which a bad chunk was found. If it was closed shortly
+// before the machine ended, only the end may be missing: then what is good becomes a
+// block that waits to be recovered, as if it had not been closed.
+func (s *Store) examine(r *replica, cuts int, cause error) error {
+	r.io.Lock()
+	defer r.io.Unlock()
+	if r.cuts != cuts {
+		return refused(ErrChanged, r.head.block, "while it was read")
+	}
+	s.report(r, cause)
+	if !r.suspect || r.state != Final {
+		return cause
+	}
+	length := r.visible.length
+	if err := s.salvage(r); err != nil {
+		return cause
+	}
+	s.mu.Lock()
+	r.suspect, r.state = false, Waiting
+	r.cuts++
+	s.mu.Unlock()
+	s.Log.Warn("a block lost its end with the power", "block", r.head.block, "length", length, "left", r.visible.length)
+	return cause
+}

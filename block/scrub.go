@@ -1,0 +1,115 @@
+package block
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"headrace/disk"
+)
+
+// Scrub reads every closed block once and compares it with its checksums, each disk for
+// itself, behind everybody else who wants the disk and at most at that many bytes a second
+// for each. What is damaged goes to Config.Damaged. It begins with what the end of the
+// machine may have damaged, then goes on where the last pass was when it ended.
+func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64) error {
+	return errors.Join(s.each(func(v *volume) error { return s.scrubVolume(ctx, v, bytesPerSecond) })...)
+}
+
+func (s *Store) scrubVolume(ctx context.Context, v *volume, rate int64) error {
+	if v.err() != nil {
+		return nil
+	}
+	var l lane
+	l.enter(s.Turns, v.device, disk.Warming, "looking through blocks")
+	defer l.leave()
+	for _, r := range s.scrubOrder(v) {
+		if err := s.scrubBlock(ctx, r, &l, rate); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.scrubbed = 0
+	return nil
+}
+
+// scrubOrder lists the closed blocks of a volume in the order in which they are read.
+func (s *table) scrubOrder(v *volume) (order []*replica) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files := v.sorted()
+	i, found := slices.BinarySearch(files, v.scrubbed)
+	if found {
+		i++
+	}
+	for _, id := range slices.Concat(files[i:], files[:i]) {
+		for _, r := range v.files[id].regions {
+			if r.state == Final {
+				order = append(order, r)
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *replica) int { return cmp.Compare(first(a), first(b)) })
+	return order
+}
+
+func first(r *replica) int {
+	if r.suspect {
+		return 0
+	}
+	return 1
+}
+
+// scrubBlock reads a block. That it is damaged is told of elsewhere; the error is that of
+// ctx or the disk.
+func (s *Store) scrubBlock(ctx context.Context, r *replica, l *lane, rate int64) error {
+	s.mu.Lock()
+	b, n, state := Block{r.head.block, r.head.stamp}, r.visible.length, r.state
+	cuts := r.cuts
+	current := s.blocks[b.ID] == r
+	s.mu.Unlock()
+	if state != Final || !current {
+		return nil
+	}
+	reader, err := s.open(b, 0, n, l)
+	if err != nil {
+		return r.file.v.err() // or it was deleted
+	}
+	defer reader.Close()
+	reader.whole = false // nobody will ask for the next block
+	for {
+		began := time.Now()
+		var p Part
+		if p, err = reader.Next(ctx); err != nil {
+			break
+		}
+		if wait := time.Duration(float64(len(p.Data))/float64(rate)*1e9) - time.Since(began); wait > 0 {
+			t := time.NewTimer(wait)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return ctx.Err()
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := r.file.v.err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(err, io.EOF) && r.cuts == cuts && r.visible.length == n && r.state == Final {
+		r.suspect, r.damaged = false, false
+	}
+	if !r.suspect {
+		r.file.v.scrubbed = r.file.id
+	}
+	return nil
+}

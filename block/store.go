@@ -1,0 +1,380 @@
+package block
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace/disk"
+	"headrace/internal/crash"
+	"headrace/internal/vfs"
+)
+
+// Config says where and how blocks are kept. The zero value of all but Dirs works.
+type Config struct {
+	// Dirs are the directories of the disks, one for each.
+	Dirs []string
+	// FS is the file system that they are in: vfs.OS, if it is nil.
+	FS vfs.FS
+	// Turns deals out the disks to readers; nil: everybody reads at once. Devices finds
+	// out what is below a directory.
+	Turns   *disk.Scheduler
+	Devices *disk.Devices
+	// KeepFree is the share of a disk at which it takes no more new blocks (default
+	// 0.05), Reserve the share that is left to nobody but the recovery of blocks that
+	// are there (default 0.01).
+	KeepFree, Reserve float64
+	// Memory is about how many bytes readers may hold in extents (default 256 MB).
+	Memory int64
+	// Patience is how long an operation of a disk may take before the disk counts as
+	// broken (default 30 s).
+	Patience time.Duration
+	// SyncOnClose makes each block durable when it is closed. Otherwise, as in HDFS, a
+	// power failure may take what nobody has synced.
+	SyncOnClose bool
+	// Damaged hears once of each replica that cannot be read as it was written, Out of
+	// each disk that is taken out of use; in goroutines of their own.
+	Damaged func(Info, error)
+	Out     func(dir string, cause error)
+	Log     *slog.Logger
+
+	piece int64        // of new disks, for tests
+	point func(string) // hears of crash points, for tests
+}
+
+// Block names a generation of a block.
+type Block struct {
+	ID    int64
+	Stamp uint64
+}
+
+// State is that of a replica, as HDFS has them.
+type State uint8
+
+const (
+	// Temporary: a copy from another node that is not complete. A restart drops it.
+	Temporary State = iota + 1
+	// Writing: a client writes it, or has been cut off and may come back.
+	Writing
+	// Waiting: it was being written when this process, or the machine, ended. It has what
+	// survived, and waits for its writer or for recovery.
+	Waiting
+	// Recovering: somebody was promised that no older generation writes to it.
+	Recovering
+	// Final: closed.
+	Final
+)
+
+// String returns the name for people.
+func (s State) String() string {
+	return [...]string{"deleted", "temporary", "being written", "waiting to be recovered", "under recovery", "final"}[s]
+}
+
+// Info is what is known of a replica.
+type Info struct {
+	Block
+	// File is the user's file, Dir the disk.
+	File uint64
+	Dir  string
+	// Length is what readers see, and Capacity the most that the block may have.
+	Length, Capacity int64
+	State            State
+	// Damaged: some of it cannot be read.
+	Damaged bool
+}
+
+// Store is the blocks on the disks of this machine. Its methods may be called from any
+// goroutine.
+type Store struct {
+	Config
+	volumes []*volume
+	table
+}
+
+// table is what is known of the blocks, and who uses them.
+type table struct {
+	mu      sync.Mutex
+	blocks  map[int64]*replica
+	copies  map[int64]*replica // temporary ones of blocks that have another replica
+	readers int64
+	closed  bool
+}
+
+// replica is one block in its region.
+type replica struct {
+	file *combined
+	// io is held by whoever changes the replica, one at a time, before combined.mu and
+	// Store.mu.
+	io sync.Mutex
+	// spilled is the end of what may have been written, confirmed what is durable for
+	// certain; both are guarded by io.
+	spilled   int64
+	confirmed mark
+
+	// What follows changes with io and Store.mu held, and is read with either.
+
+	head   header
+	state  State // 0: deleted
+	writer *Writer
+	// visible is what readers see.
+	visible mark
+	// recovery is the generation for which it is Recovering.
+	recovery uint64
+	// cuts counts how often bytes were taken away from under readers.
+	cuts int
+
+	// What follows is guarded by Store.mu.
+
+	readers int
+	damaged bool
+	// suspect: it was closed shortly before the end of a process. If the machine ended,
+	// too, bytes may be missing that nobody had made durable.
+	suspect bool
+	// promised is what its volume counts as promised to it.
+	promised int64
+}
+
+func (r *replica) info() Info {
+	return Info{Block: Block{r.head.block, r.head.stamp}, File: r.head.file, Dir: r.file.v.dir, Length: r.visible.length,
+		Capacity: r.head.capacity, State: r.state, Damaged: r.damaged}
+}
+
+// at is a point at which a test may end the process.
+func (s *Store) at(point string) {
+	crash.Here("block." + point)
+	if s.point != nil {
+		s.point(point)
+	}
+}
+
+// Open opens the stores in all directories, making those that are not there, and finds
+// out what they have. A disk that cannot be used is left out and told of, unless it is
+// the last.
+func Open(c Config) (*Store, error) {
+	c.FS = cmp.Or[vfs.FS](c.FS, vfs.OS{})
+	c.KeepFree, c.Reserve = cmp.Or(c.KeepFree, 0.05), cmp.Or(c.Reserve, 0.01)
+	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 30*time.Second)
+	c.Log, c.piece = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.piece, Piece)
+	if c.Devices == nil {
+		c.Devices = &disk.Devices{}
+	}
+	s := &Store{Config: c, table: table{blocks: map[int64]*replica{}, copies: map[int64]*replica{}}}
+	for _, dir := range c.Dirs {
+		s.volumes = append(s.volumes, s.newVolume(dir))
+	}
+	errs := s.each(s.load)
+	usable := false
+	for i, v := range s.volumes {
+		if errs[i] == nil {
+			usable = true
+		} else if v.lock == nil && errors.Is(errs[i], vfs.ErrLocked) {
+			s.Close()
+			return nil, errs[i] // a mistake, not a broken disk
+		} else {
+			v.takeOut(errs[i])
+		}
+	}
+	if !usable {
+		s.Close()
+		return nil, errors.Join(append(errs, ErrOut)...)
+	}
+	return s, nil
+}
+
+// each does the same to all disks at once; in a simulation, where nothing is left to
+// chance, to one after the other.
+func (s *Store) each(do func(*volume) error) []error {
+	errs := make([]error, len(s.volumes))
+	var all sync.WaitGroup
+	for i, v := range s.volumes {
+		all.Go(func() { errs[i] = do(v) })
+		if s.point != nil {
+			all.Wait()
+		}
+	}
+	all.Wait()
+	return errs
+}
+
+// Close notes what is where, so that the next Open is quick, and gives the disks up.
+// Writers and readers must have been closed.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	err := s.Snapshot()
+	for _, v := range s.volumes {
+		if v.index.file != nil && v.err() == nil {
+			v.index.file.Close()
+		}
+		if v.lock != nil {
+			err = errors.Join(err, v.lock.Close())
+		}
+	}
+	return err
+}
+
+// Snapshot writes a new index of each disk. What has changed since the last one is read
+// again after a crash; who calls it every few minutes keeps that short. Files that are
+// not being written are made durable for it.
+func (s *Store) Snapshot() error {
+	var errs []error
+	for _, v := range s.volumes {
+		if v.lock != nil && v.err() == nil {
+			errs = append(errs, s.snapshot(v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) snapshot(v *volume) error {
+	s.mu.Lock()
+	scrubbed := v.scrubbed
+	var files []*combined
+	for _, c := range v.files {
+		files = append(files, c)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(files, func(a, b *combined) int { return cmp.Compare(a.id, b.id) })
+	return v.index.renew(v, scrubbed, s.at, func(put func([]header) error) error {
+		for _, c := range files {
+			if err := s.snapshotFile(c, put); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// snapshotFile hands over the headers of a file, if nothing changes it.
+func (s *Store) snapshotFile(c *combined, put func([]header) error) error {
+	c.mu.Lock()
+	busy, changes := c.busy > 0, c.changes
+	c.mu.Unlock()
+	if busy {
+		return nil
+	}
+	if !c.v.index.knows(c.id) {
+		h, err := c.use(0)
+		if err == nil {
+			err = h.sync()
+			h.release()
+		}
+		if err != nil {
+			return c.v.err() // else it was removed meanwhile
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy > 0 || c.changes != changes {
+		return nil
+	}
+	if headers := s.quiet(c); len(headers) > 0 {
+		return put(headers)
+	}
+	return nil
+}
+
+// quiet returns the headers of a file all of whose blocks are closed and durable.
+func (s *table) quiet(c *combined) (headers []header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.v.files[c.id] != c {
+		return nil
+	}
+	for _, r := range c.regions {
+		if r.suspect || r.state != Final && r.state != 0 {
+			return nil
+		}
+	}
+	for _, r := range c.regions {
+		h := r.head
+		h.durable, h.settled = h.mark, h.mark
+		headers = append(headers, h)
+	}
+	return headers
+}
+
+// Stat tells of the replica of a block.
+func (s *Store) Stat(id int64) (Info, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(id)
+	if err != nil {
+		return Info{}, err
+	}
+	return r.info(), nil
+}
+
+// find looks a block up with Store.mu held.
+func (s *table) find(id int64) (*replica, error) {
+	r := s.blocks[id]
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case r == nil:
+		return nil, refused(ErrNotFound, id, "not on this node")
+	}
+	if err := r.file.v.err(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// hold finds a block and locks it for a change.
+func (s *table) hold(id int64) (*replica, error) {
+	for {
+		s.mu.Lock()
+		r, err := s.find(id)
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		r.io.Lock()
+		if r.state != 0 {
+			return r, nil
+		}
+		r.io.Unlock() // deleted meanwhile, and perhaps made again
+	}
+}
+
+// Blocks lists the replicas by block, without those of disks that are out of use.
+func (s *Store) Blocks() []Info {
+	s.mu.Lock()
+	all := make([]Info, 0, len(s.blocks))
+	for _, r := range s.blocks {
+		if r.file.v.err() == nil {
+			all = append(all, r.info())
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Volume is what is known of a disk.
+type Volume struct {
+	Dir string
+	Room
+	// Cause is why it is out of use, nil if it is not.
+	Cause error
+}
+
+// Volumes tells of the disks, in the order of Dirs.
+func (s *Store) Volumes() []Volume {
+	all := make([]Volume, len(s.volumes))
+	for i, v := range s.volumes {
+		free, total, err := v.space()
+		s.mu.Lock()
+		all[i] = Volume{Dir: v.dir, Cause: err, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
+		s.mu.Unlock()
+	}
+	return all
+}

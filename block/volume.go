@@ -1,0 +1,222 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/disk"
+	"headrace/internal/vfs"
+)
+
+// volume is one disk of a store.
+type volume struct {
+	dir string
+	fs  vfs.FS
+	layout
+	id       [16]byte
+	lock     io.Closer
+	device   disk.Device
+	patience time.Duration
+	log      *slog.Logger
+	index    index
+	// onOut hears of the end, once.
+	onOut func(dir string, err error)
+
+	// trusted is for how many extents nobody needs a turn.
+	trusted atomic.Int64
+
+	endOnce sync.Once
+	out     chan struct{} // closed when the disk is taken out
+	cause   error         // why, set before
+
+	// Guarded by Store.mu.
+	files    map[uint64]*combined
+	promised int64 // bytes that writers may still need
+	writers  int
+	scrubbed uint64 // the last file that was looked through
+}
+
+// access is what an operation on a disk means if it fails.
+type access uint8
+
+const (
+	reading access = iota
+	changing
+	syncing
+)
+
+// do runs an operation on the disk and waits for it, at most for the disk's patience. A
+// disk that hangs, that fails to write, or that cannot say that bytes are durable is
+// taken out: after a failed fsync the kernel takes pages for clean that never reached the
+// device, so that a second one succeeds (Rebello et al., Can Applications Recover from
+// fsync Failures?, USENIX ATC 2020). What f uses must not be used again by the caller
+// when the error is ErrOut: f may still be running.
+func (v *volume) do(what access, f func() error) error {
+	if err := v.err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	timer := time.NewTimer(v.patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		if err != nil && fatal(what, err) {
+			return v.takeOut(err)
+		}
+		if err != nil && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+		if err == nil && what != reading {
+			err = v.err() // somebody else's bytes may be lost with ours
+		}
+		return err
+	case <-v.out:
+		return v.err()
+	case <-timer.C:
+		return v.takeOut(fmt.Errorf("no answer within %v", v.patience))
+	}
+}
+
+// fatal tells errors of a disk that cannot be trusted with bytes any more from those of
+// one request: no room, no such file, too many open ones.
+func fatal(what access, err error) bool {
+	switch {
+	case what == syncing:
+		return true
+	case errors.Is(err, unix.EIO):
+		return what == changing
+	}
+	for _, e := range []error{unix.EROFS, unix.EUCLEAN, unix.ENODEV, unix.ENXIO, unix.ESTALE, vfs.ErrDead} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeOut ends the use of the disk.
+func (v *volume) takeOut(cause error) error {
+	v.endOnce.Do(func() {
+		v.cause = cause
+		close(v.out)
+		v.log.Error("a disk is taken out of use", "disk", v.dir, "cause", cause)
+		if v.onOut != nil {
+			go v.onOut(v.dir, cause)
+		}
+	})
+	return v.err()
+}
+
+// err tells whether the disk is out of use.
+func (v *volume) err() error {
+	select {
+	case <-v.out:
+		return fmt.Errorf("%s: %w: %w", v.dir, ErrOut, v.cause)
+	default:
+		return nil
+	}
+}
+
+// space returns what is free for new bytes, and all that there is.
+func (v *volume) space() (free, total int64, err error) {
+	type space struct{ free, total int64 }
+	c := make(chan space, 1)
+	err = v.do(reading, func() error {
+		free, total, err := v.fs.Space(v.dir)
+		c <- space{free, total}
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	got := <-c
+	return got.free, got.total, nil
+}
+
+// path is where the combined file of a user's file lies.
+func (v *volume) path(file uint64) string {
+	return filepath.Join(v.dir, "files", fmt.Sprintf("%02x", uint8(file)), fmt.Sprintf("%016x.blocks", file))
+}
+
+// parsePath is the way back from the last part of path.
+func parsePath(name string) (file uint64, ok bool) {
+	if _, err := fmt.Sscanf(name, "%016x.blocks", &file); err != nil {
+		return 0, false
+	}
+	return file, fmt.Sprintf("%016x.blocks", file) == name
+}
+
+// makeDir makes a directory durably. Only who makes the first block of a directory's
+// first file waits for it.
+func (v *volume) makeDir(dir string) error {
+	if err := v.do(changing, func() error { return v.fs.MkdirAll(dir) }); err != nil {
+		return err
+	}
+	return v.do(syncing, func() error { return v.fs.SyncDir(filepath.Dir(dir)) })
+}
+
+// replaceFile writes a file durably, all of it or nothing.
+func (v *volume) replaceFile(name string, content []byte) error {
+	path := filepath.Join(v.dir, name)
+	err := v.do(changing, func() error {
+		f, err := v.fs.Open(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteAt(content, 0)
+		return errors.Join(err, f.Close())
+	})
+	if err != nil {
+		return err
+	}
+	return v.do(syncing, func() error {
+		f, err := v.fs.Open(path+".new", os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+		if err := v.fs.Rename(path+".new", path); err != nil {
+			return err
+		}
+		return v.fs.SyncDir(v.dir)
+	})
+}
+
+// readFile reads a small file.
+func (v *volume) readFile(name string) ([]byte, error) {
+	c := make(chan []byte, 1)
+	err := v.do(reading, func() error {
+		f, err := v.fs.Open(filepath.Join(v.dir, name), os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		b := make([]byte, size)
+		_, err = f.ReadAt(b, 0)
+		if err == io.EOF {
+			err = nil
+		}
+		c <- b
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-c, nil
+}

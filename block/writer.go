@@ -1,0 +1,290 @@
+package block
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+func update(c uint32, p []byte) uint32 { return crc32.Update(c, castagnoli, p) }
+
+// bufferSize is how many bytes a writer collects at most before they go to the kernel.
+const bufferSize = 128 << 10
+
+// Writer writes a block. It may be used by one goroutine at a time; what fences it may
+// come from others. The caller closes it.
+type Writer struct {
+	s      *Store
+	r      *replica
+	handle *handle
+	err    error // after which nothing works but Close
+
+	// buf is what the kernel does not have yet, from base on.
+	buf  []byte
+	base int64
+	// sums are of the whole chunks that were filled since the last spill, the first of
+	// them at sumsAt, and crc is of the chunk being filled.
+	sums   []byte
+	sumsAt int64
+	crc    uint32
+	// reserved is the end of the last piece that has been allocated.
+	reserved int64
+}
+
+// newWriter makes a writer that goes on behind what readers see; it owns h. io is held.
+func (s *Store) newWriter(r *replica, h *handle) *Writer {
+	w := &Writer{s: s, r: r, handle: h, base: r.visible.length, sumsAt: down(r.visible.length, Chunk), crc: r.visible.tail}
+	s.mu.Lock()
+	r.writer = w
+	s.mu.Unlock()
+	return w
+}
+
+// enter locks the replica for an operation of the writer.
+func (w *Writer) enter() error {
+	w.r.io.Lock()
+	err := w.err
+	if err == nil && w.r.writer != w {
+		err = refused(ErrFenced, w.r.head.block, "the writer was taken off")
+	}
+	if err == nil {
+		err = w.r.file.v.err()
+	}
+	if err != nil {
+		w.r.io.Unlock()
+	}
+	return err
+}
+
+// Length returns the end of what was written.
+func (w *Writer) Length() int64 { return w.base + int64(len(w.buf)) }
+
+// Write takes the bytes at off, which must not be behind the end of what was written. What
+// is there already is left as it is: clients send the bytes of a chunk again when they go
+// on in it. After an error the block has what was flushed.
+func (w *Writer) Write(p []byte, off int64) error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	defer w.r.io.Unlock()
+	end := w.Length()
+	if off < 0 || off > end || off+int64(len(p)) > w.r.head.capacity {
+		return refused(ErrState, w.r.head.block, "%d bytes at %d of a block of %d, at most %d", len(p), off, end, w.r.head.capacity)
+	}
+	p = p[min(int64(len(p)), end-off):]
+	for len(p) > 0 {
+		if w.buf == nil {
+			w.buf = make([]byte, 0, bufferSize)
+		}
+		room := min(int64(cap(w.buf)-len(w.buf)), w.r.file.v.pieceEnd(end)-end)
+		n := int(min(int64(len(p)), room))
+		w.add(p[:n], end)
+		p, end = p[n:], end+int64(n)
+		if len(w.buf) == cap(w.buf) || end%w.r.file.v.piece == 0 {
+			if err := w.spill(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add takes bytes into the buffer, with their checksums.
+func (w *Writer) add(p []byte, at int64) {
+	w.buf = append(w.buf, p...)
+	for len(p) > 0 {
+		n := min(int64(len(p)), Chunk-at%Chunk)
+		w.crc = update(w.crc, p[:n])
+		p, at = p[n:], at+n
+		if at%Chunk == 0 {
+			w.sums = binary.BigEndian.AppendUint32(w.sums, w.crc)
+			w.crc = 0
+		}
+	}
+}
+
+// spill hands what was collected to the kernel: the bytes, then their checksums. A chunk
+// that is cut short by the end of the process has the checksum from before.
+func (w *Writer) spill() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	v, hd := w.r.file.v, &w.r.head
+	end := w.Length()
+	err := w.reserve(end)
+	if err == nil {
+		w.r.spilled = max(w.r.spilled, end)
+		err = w.handle.write(w.buf, hd.offset+v.dataAt(w.base))
+	}
+	if err == nil {
+		w.s.at("spill.data")
+		sums := w.sums
+		if end%Chunk != 0 {
+			sums = binary.BigEndian.AppendUint32(sums, w.crc)
+		}
+		err = w.handle.write(sums, hd.offset+v.sumAt(w.sumsAt))
+	}
+	if err != nil {
+		w.err, w.buf = err, nil // the buffer may be in use by a write that hangs
+		w.base = end
+		return err
+	}
+	w.s.at("spill.sums")
+	if end%v.piece == 0 {
+		from := hd.offset + v.sumAt(end-v.piece)
+		v.do(reading, func() error { w.handle.Writeback(from, v.sums()+v.piece); return nil })
+	}
+	w.base, w.buf = end, w.buf[:0]
+	w.sums, w.sumsAt = w.sums[:0], down(end, Chunk)
+	return nil
+}
+
+// reserve allocates the piece that ends at or behind end, once the block is not small any
+// more, so that pieces lie in one place and a full disk is found before bytes are taken.
+func (w *Writer) reserve(end int64) error {
+	v, hd := w.r.file.v, &w.r.head
+	if end <= w.reserved || end <= v.piece/8 {
+		return nil
+	}
+	start := down(end-1, v.piece)
+	to := min(start+v.piece, hd.capacity)
+	from := hd.offset + v.sumAt(start)
+	n := v.sums() + to - start
+	if err := v.do(changing, func() error { return w.handle.Allocate(from, n) }); err != nil {
+		return err
+	}
+	w.reserved = to
+	w.s.mu.Lock()
+	got := min(w.r.promised, to-start)
+	w.r.promised -= got
+	v.promised -= got
+	w.s.mu.Unlock()
+	return nil
+}
+
+// Flush lets readers see what was written. It then survives the end of the process.
+func (w *Writer) Flush() error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	defer w.r.io.Unlock()
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	if err := w.spill(); err != nil {
+		return err
+	}
+	w.s.mu.Lock()
+	w.r.visible = mark{w.base, w.crc}
+	w.s.mu.Unlock()
+	return nil
+}
+
+// Sync does as Flush; what was written then survives the end of the machine, too.
+func (w *Writer) Sync() error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	defer w.r.io.Unlock()
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.fail(w.sync(w.r.head.kind))
+}
+
+// sync makes what is visible durable, with a header of that kind.
+func (w *Writer) sync(k kind) error {
+	r := w.r
+	err := w.s.put(r, w.handle, func(next *header) {
+		next.kind, next.mark, next.durable, next.settled = k, r.visible, r.visible, r.confirmed
+	})
+	if err != nil {
+		return err
+	}
+	w.s.at("sync.header")
+	if err := w.handle.sync(); err != nil {
+		return err
+	}
+	w.s.at("sync.durable")
+	r.confirmed = r.visible
+	return nil
+}
+
+func (w *Writer) fail(err error) error {
+	if err != nil {
+		w.err = err
+	}
+	return err
+}
+
+// Finalize closes the block, which must have that length. A copy takes the place of the
+// replica that was there.
+func (w *Writer) Finalize(length int64) error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	r, s := w.r, w.s
+	defer r.io.Unlock()
+	if length != w.Length() {
+		return refused(ErrState, r.head.block, "%d bytes were written: no closing at %d", w.Length(), length)
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if r.state == Temporary || s.SyncOnClose {
+		// The bytes first: a closed block that has lost its end is worse than an open one.
+		if err := w.fail(w.sync(r.head.kind)); err != nil {
+			return err
+		}
+		if err := w.fail(w.sync(final)); err != nil {
+			return err
+		}
+	} else if err := w.fail(s.put(r, w.handle, func(next *header) { next.kind, next.mark = final, r.visible })); err != nil {
+		return err
+	}
+	s.at("final.header")
+	r.giveBack(w.handle)
+	s.mu.Lock()
+	old := s.blocks[r.head.block]
+	if s.copies[r.head.block] == r {
+		delete(s.copies, r.head.block)
+		s.blocks[r.head.block] = r
+	}
+	r.state = Final
+	s.mu.Unlock()
+	s.cutOff(r)
+	if old != nil && old != r && old.file.v.err() == nil {
+		return s.replaced(old)
+	}
+	return nil
+}
+
+// replaced removes the replica in whose place another has come.
+func (s *Store) replaced(old *replica) error {
+	old.io.Lock()
+	defer old.io.Unlock()
+	if old.state == 0 {
+		return nil
+	}
+	s.cutOff(old)
+	return s.drop(old)
+}
+
+// Close ends the writing. What was not flushed is lost; the block waits for whoever goes
+// on with it. A copy that is not final is removed.
+func (w *Writer) Close() error {
+	r := w.r
+	r.io.Lock()
+	defer r.io.Unlock()
+	if w.err == nil {
+		w.err = ErrClosed
+	}
+	if r.writer != w {
+		return nil
+	}
+	w.s.cutOff(r)
+	if r.state == Temporary && r.file.v.err() == nil {
+		return w.s.drop(r)
+	}
+	return nil
+}
