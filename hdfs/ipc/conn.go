@@ -1,0 +1,339 @@
+package ipc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"headrace/hdfs/pb"
+	"headrace/internal/accept"
+)
+
+// conn is a connection of a client. One goroutine reads it, one more runs each call.
+type conn struct {
+	s   *Server
+	net *accept.Member
+	r   *bufio.Reader
+	ctx context.Context
+
+	user       User // set once introduced
+	introduced bool
+	negotiated bool // the client has begun to negotiate
+
+	calls    chan struct{} // one for each call that is being served
+	serving  sync.WaitGroup
+	draining atomic.Bool
+	active   atomic.Int64 // when it last did something: Unix time, in ns
+
+	write sync.Mutex
+}
+
+func newConn(s *Server) *conn {
+	c := &conn{s: s, r: bufio.NewReader(nil), calls: make(chan struct{}, s.Limits.Calls)}
+	c.touch()
+	return c
+}
+
+func (c *conn) touch() { c.active.Store(time.Now().UnixNano()) }
+
+// idleSince returns since when nothing has happened, and whether nothing is under way.
+func (c *conn) idleSince() (time.Time, bool) { return time.Unix(0, c.active.Load()), len(c.calls) == 0 }
+
+// drain has the connection end once its calls are answered.
+func (c *conn) drain() {
+	c.draining.Store(true)
+	c.net.SetReadDeadline(time.Unix(1, 0))
+}
+
+// deadline bounds the next reads, unless the connection is draining.
+func (c *conn) deadline(d time.Duration) error {
+	if err := c.net.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	if c.draining.Load() { // it may have begun just before
+		return errDraining
+	}
+	return nil
+}
+
+var errDraining = errors.New("the server is closing")
+
+// serve reads the connection to its end, and returns when all calls have ended.
+func (c *conn) serve() {
+	ctx, cancel := context.WithCancel(c.s.ctx)
+	c.ctx = ctx
+	defer c.net.Close()
+	err := c.read()
+	if !c.draining.Load() {
+		cancel()
+	}
+	if e := (*Exception)(nil); errors.As(err, &e) {
+		c.answer(&pb.RpcRequestHeaderProto{CallId: proto.Int32(callUnknown)}, nil, e)
+		c.linger()
+	}
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		c.s.Log.Debug("a connection ends", "from", c.net.Remote, "err", err)
+	}
+	c.serving.Wait()
+	cancel()
+}
+
+// read reads frames until the connection ends, or is of no more use; it returns why.
+func (c *conn) read() error {
+	until := time.Now().Add(c.s.Limits.Handshake)
+	if err := c.deadline(time.Until(until)); err != nil {
+		return err
+	}
+	if err := c.readHeader(); err != nil {
+		return err
+	}
+	for !c.introduced {
+		if err := c.deadline(time.Until(until)); err != nil {
+			return err
+		}
+		if err := c.readFrame(strangerFrame, time.Until(until)); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := c.wait(); err != nil {
+			return err
+		}
+		if err := c.readFrame(c.s.Limits.Frame, c.s.Limits.Request); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits for the next frame to begin. A connection that serves calls is not idle.
+func (c *conn) wait() error {
+	for {
+		if err := c.deadline(c.s.Limits.Idle); err != nil {
+			return err
+		}
+		_, err := c.r.Peek(1)
+		if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() && len(c.calls) > 0 && !c.draining.Load() {
+			continue
+		}
+		return err
+	}
+}
+
+// readHeader reads the header of the connection.
+func (c *conn) readHeader() error {
+	var h [7]byte
+	if _, err := io.ReadFull(c.r, h[:4]); err != nil {
+		return err
+	}
+	switch string(h[:4]) {
+	case "hrpc":
+	case "GET ", "POST", "PUT ", "HEAD":
+		c.send([]byte("HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n" +
+			"This is a port of Hadoop RPC. Web pages and WebHDFS have another port.\r\n"))
+		return errors.New("a request of HTTP")
+	default:
+		return errors.New("not a client of Hadoop RPC")
+	}
+	if _, err := io.ReadFull(c.r, h[4:]); err != nil {
+		return err
+	}
+	if h[4] != version {
+		return fatal(ClassVersion, pb.RpcResponseHeaderProto_FATAL_VERSION_MISMATCH,
+			"Server IPC version %d cannot communicate with client version %d", version, h[4])
+	}
+	if h[6] != authNone && h[6] != authSASL {
+		return fatal(ClassIO, pb.RpcResponseHeaderProto_FATAL_INVALID_RPC_HEADER, "Unknown auth protocol: %d", h[6])
+	}
+	return nil
+}
+
+// readFrame reads a frame and does what it asks for. An error ends the connection.
+func (c *conn) readFrame(most int, within time.Duration) error {
+	if err := c.deadline(within); err != nil {
+		return err
+	}
+	n, err := readLength(c.r, most)
+	if err != nil {
+		return err
+	}
+	var took int
+	give := func() { c.s.memory.give(c.net.Remote.Addr(), took) }
+	frame, err := readBody(c.r, n, func(bytes int) error {
+		err := c.s.memory.take(c.net.Remote.Addr(), bytes)
+		if err == nil {
+			took += bytes
+		}
+		return err
+	})
+	c.touch()
+	var q request
+	if err == nil {
+		q, err = parseRequest(frame)
+	}
+	if err != nil {
+		give()
+		return err
+	}
+	if q.header.GetCallId() >= 0 {
+		return c.begin(q, give)
+	}
+	defer give()
+	return c.special(q)
+}
+
+// special serves what is no call.
+func (c *conn) special(q request) error {
+	switch id := q.header.GetCallId(); id {
+	case callPing:
+		return nil
+	case callSASL:
+		return c.negotiate(q)
+	case callContext:
+		return c.introduce(q)
+	default:
+		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_INVALID_RPC_HEADER, "Unknown out of band call #%d", id)
+	}
+}
+
+// negotiate answers a client that wants to negotiate: with success, by which a server
+// with simple authentication alone says that there is no need to (Server.buildNegotiateResponse).
+func (c *conn) negotiate(q request) error {
+	var m pb.RpcSaslProto
+	if _, err := decode(q.rest, &m); err != nil {
+		return fmt.Errorf("a message of SASL: %w", err)
+	}
+	if c.negotiated || c.introduced {
+		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "Client already attempted negotiation")
+	}
+	c.negotiated = true
+	if m.GetState() != pb.RpcSaslProto_NEGOTIATE {
+		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED,
+			"this server has simple authentication only, and no state %v of SASL", m.GetState())
+	}
+	c.answer(q.header, &pb.RpcSaslProto{State: pb.RpcSaslProto_SUCCESS.Enum()}, nil)
+	return nil
+}
+
+// introduce takes the connection context: who calls.
+func (c *conn) introduce(q request) error {
+	if c.introduced {
+		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_INVALID_RPC_HEADER, "Connection context already processed")
+	}
+	var m pb.IpcConnectionContextProto
+	if _, err := decode(q.rest, &m); err != nil {
+		return fmt.Errorf("the connection context: %w", err)
+	}
+	u := User{Name: m.GetUserInfo().GetEffectiveUser(), Real: m.GetUserInfo().GetRealUser()}
+	if u.Name == "" {
+		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "the connection context names no user")
+	}
+	if u.Real == u.Name {
+		u.Real = ""
+	}
+	if u.Real != "" {
+		err := error(fmt.Errorf("User: %s is not allowed to impersonate %s", u.Real, u.Name))
+		if c.s.Impersonate != nil {
+			err = c.s.Impersonate(c.ctx, u, c.net.Remote.Addr())
+		}
+		if err != nil {
+			return fatal(ClassUnauthorized, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "%s", err)
+		}
+	}
+	c.user, c.introduced = u, true
+	return nil
+}
+
+// begin has a call served, beside the others of the connection; done is called afterwards. It
+// waits while the connection has too many.
+func (c *conn) begin(q request, done func()) error {
+	if !c.introduced {
+		done()
+		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "a call before the connection context")
+	}
+	call, err := parseCall(q)
+	if err != nil {
+		done()
+		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
+	}
+	call.User, call.Remote = c.user, c.net.Remote
+	select {
+	case c.calls <- struct{}{}:
+	case <-c.ctx.Done():
+		done()
+		return c.ctx.Err()
+	}
+	c.serving.Go(func() {
+		defer func() { c.touch(); <-c.calls; done() }()
+		m, err := c.call(call)
+		c.answer(q.header, m, err)
+	})
+	return nil
+}
+
+// call runs a handler. A panic of it is an error of the call.
+func (c *conn) call(call *Call) (m proto.Message, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.s.Log.Error("a handler has panicked", "protocol", call.Protocol, "method", call.Method, "panic", p, "stack", string(debug.Stack()))
+			err = Throw("java.lang.RuntimeException", "internal error in %s", call.Method)
+		}
+	}()
+	h := c.s.Protocols[call.Protocol]
+	if h == nil {
+		return nil, &Exception{Class: ClassNoProtocol, Message: "Unknown protocol: " + call.Protocol, Code: pb.RpcResponseHeaderProto_ERROR_NO_SUCH_PROTOCOL}
+	}
+	return h.Serve(c.ctx, call)
+}
+
+// answer sends the answer of a call. One that cannot be sent ends the connection.
+func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error) {
+	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
+	if err != nil {
+		h, m = exception(err).response(), nil
+	}
+	h.CallId = proto.Uint32(uint32(to.GetCallId()))
+	h.ClientId, h.RetryCount = to.ClientId, to.RetryCount
+	h.ServerIpcVersionNum = proto.Uint32(version)
+	b, encodeErr := encode(h, m)
+	if encodeErr != nil && err == nil {
+		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr))
+		return
+	}
+	c.send(b)
+	if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
+		c.net.Close()
+	}
+}
+
+// How long, and how many bytes, a client that was refused may go on sending.
+const (
+	lingerTime  = 2 * time.Second
+	lingerBytes = 1 << 20
+)
+
+// linger waits until the client has read why it was refused: closed at once, the connection
+// would be reset while it sends, and it would not.
+func (c *conn) linger() {
+	if t, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && t.CloseWrite() == nil && c.deadline(lingerTime) == nil {
+		_, _ = io.CopyN(io.Discard, c.r, lingerBytes)
+	}
+}
+
+// send writes bytes, in one piece among those of other calls.
+func (c *conn) send(b []byte) {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.net.SetWriteDeadline(time.Now().Add(c.s.Limits.Answer))
+	if _, err := c.net.Write(b); err != nil {
+		c.net.Close()
+	}
+}

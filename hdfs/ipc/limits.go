@@ -1,0 +1,74 @@
+package ipc
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"headrace/internal/budget"
+)
+
+// Limits bound what clients may take of a server. 0: the default.
+type Limits struct {
+	// Frame is the largest request, in bytes (64 MB, as Hadoop's ipc.maximum.data.length was);
+	// before a client has said who it is, it may send 64 KB.
+	Frame int
+	// Connections are those of all addresses (8,192) and of one (1,024). One too many takes the
+	// place of the address's, or else of everybody's, that is idle for longest.
+	Connections, AddressConnections int
+	// Memory is for requests that are being read or served, in bytes: of all (512 MB), and of
+	// one address (128 MB). Who would have more is disconnected.
+	Memory, AddressMemory int64
+	// Calls of one connection at a time (128); it is not read while it has more.
+	Calls int
+	// Handshake is how long a client may take until it has said who it is (20 s), Request how long one
+	// request may take to arrive (60 s), Answer to be taken (60 s), and Idle how long a
+	// connection without calls is kept (10 min).
+	Handshake, Request, Answer, Idle time.Duration
+}
+
+// strangerFrame is the largest frame of a client that has not said who it is.
+const strangerFrame = 64 << 10
+
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (l Limits) filled() Limits {
+	orDefault(&l.Frame, 64<<20)
+	orDefault(&l.Connections, 8192)
+	orDefault(&l.AddressConnections, 1024)
+	orDefault(&l.Memory, 512<<20)
+	orDefault(&l.AddressMemory, 128<<20)
+	orDefault(&l.Calls, 128)
+	orDefault(&l.Handshake, 20*time.Second)
+	orDefault(&l.Request, time.Minute)
+	orDefault(&l.Answer, time.Minute)
+	orDefault(&l.Idle, 10*time.Minute)
+	return l
+}
+
+// memory is what requests take. It is safe for concurrent use.
+type memory struct {
+	mu    sync.Mutex
+	tiers budget.Tiers
+}
+
+// take takes some for a request.
+func (m *memory) take(from netip.Addr, bytes int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.tiers.Take(from.String(), 0, int64(bytes)); err != nil {
+		return fmt.Errorf("requests: %w", err)
+	}
+	return nil
+}
+
+func (m *memory) give(from netip.Addr, bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tiers.Give(from.String(), int64(bytes))
+}

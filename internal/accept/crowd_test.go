@@ -1,0 +1,54 @@
+package accept
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// addressed is a connection from somewhere.
+type addressed struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (a *addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 7} }
+func (a *addressed) Close() error         { a.closed = true; return nil }
+
+func TestCrowd(t *testing.T) {
+	c := &Crowd{Most: 3, MostOfAddress: 2}
+	enter := func(from string, since int64) (*addressed, *Member) {
+		conn := &addressed{from: from}
+		return conn, c.Enter(conn, func() (time.Time, bool) { return time.Unix(since, 0), since > 0 })
+	}
+	const busy = 0
+	a1, _ := enter("10.0.0.1", 5)
+	a2, m2 := enter("10.0.0.1", 3)
+	b1, mb := enter("10.0.0.2", 1)
+	// One more of an address takes the place of the idlest of that address.
+	a3, _ := enter("10.0.0.1", busy)
+	if a1.closed || !a2.closed || b1.closed || a3.closed {
+		t.Errorf("closed: %v %v %v %v", a1.closed, a2.closed, b1.closed, a3.closed)
+	}
+	c.Leave(m2) // which has left already
+	// One more of all takes that of the idlest of all.
+	c1, m := enter("10.0.0.3", busy)
+	if !b1.closed || c1.closed || m == nil || m.Remote.String() != "10.0.0.3:7" {
+		t.Errorf("closed: %v %v; %v", b1.closed, c1.closed, m)
+	}
+	c.Leave(mb)
+	if _, m := enter("10.0.0.4", busy); m == nil || !a1.closed {
+		t.Error("the last idle one does not give way")
+	}
+	if conn, m := enter("10.0.0.5", busy); m != nil || conn.closed {
+		t.Error("entered where all are busy")
+	}
+	if n := c.Members(); n != 3 || len(c.address) != 3 {
+		t.Errorf("%d members of %d addresses", n, len(c.address))
+	}
+	c.Each(c.Leave)
+	if n := c.Members(); n != 0 || len(c.address) != 0 {
+		t.Errorf("%d members of %d addresses are left", n, len(c.address))
+	}
+}
