@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,6 +34,8 @@ type Client struct {
 	as   string // whom User acts for; empty: for itself
 	http *http.Client
 	most int64 // bytes of a name node's answer
+	// active is which name node has answered last, for all clients that were made of this one.
+	active *atomic.Int64
 }
 
 // requestTime bounds a request that moves no data.
@@ -51,7 +54,7 @@ func New(o Options) (*Client, error) {
 			return nil, fmt.Errorf("HDFS: %q is not the HTTP address of a name node", n)
 		}
 	}
-	c := &Client{o: o, http: o.Client, most: maxAnswer}
+	c := &Client{o: o, http: o.Client, most: maxAnswer, active: new(atomic.Int64)}
 	if c.http == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.Proxy = nil
@@ -74,6 +77,17 @@ func (c *Client) As(user string) (*Client, error) {
 	as := *c
 	as.as = user
 	return &as, nil
+}
+
+// Of returns a client that is another user, for a cluster without security. It shares
+// connections, and what is known of the name nodes.
+func (c *Client) Of(user string) (*Client, error) {
+	if user == "" || c.o.Delegation != "" {
+		return nil, errors.New("HDFS: only a user can be replaced by another")
+	}
+	of := *c
+	of.o.User, of.as = user, ""
+	return &of, nil
 }
 
 // String names the HDFS by its first name node.
@@ -177,6 +191,15 @@ func (c *Client) entries(ctx context.Context, path string) iter.Seq2[FileInfo, e
 
 // Open returns the contents of a file. The caller closes them; reading ends with ctx.
 func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	r, err := c.open(ctx, path)
+	var remote *RemoteError
+	if errors.As(err, &remote) && remote.stale() {
+		return c.open(ctx, path)
+	}
+	return r, err
+}
+
+func (c *Client) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	from, err := c.redirect(ctx, http.MethodGet, path, query("OPEN", "noredirect", "true"))
 	if err != nil {
 		return nil, err

@@ -50,6 +50,12 @@ func (e *RemoteError) elsewhere() bool {
 	return e.Exception == "StandbyException" || e.Exception == "RetriableException" || e.Exception == "SafeModeException"
 }
 
+// stale: a data node has asked over a connection to a name node that has been started anew
+// since. It makes a new one when it is asked again.
+func (e *RemoteError) stale() bool {
+	return e.Exception == "EOFException" || e.Exception == "ConnectException"
+}
+
 // advise adds to an error what can be done about it.
 func (c *Client) advise(err error) error {
 	var remote *RemoteError

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,6 +146,26 @@ func TestStandby(t *testing.T) {
 	if got := read(t, c, dir+"/x"); got != "hello" {
 		t.Errorf("read %q", got)
 	}
+	// One that stands still costs its part of the time, once.
+	hangs := make(chan struct{})
+	var asked atomic.Int32
+	still := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1); <-hangs }))
+	defer still.Close()
+	defer close(hangs)
+	o.NameNodes = []string{still.URL, real.o.NameNodes[0]}
+	c = newClient(t, o)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		if of, err := c.Of(o.User); err != nil {
+			t.Fatal(err)
+		} else if _, err := of.Stat(ctx, dir+"/x"); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("a name node that stands still was asked %d times", n)
+	}
 	o.NameNodes = []string{down.URL, standby.URL}
 	if err := newClient(t, o).MkdirAll(t.Context(), dir, 0o700); err == nil || !strings.Contains(err.Error(), "StandbyException") {
 		t.Errorf("without an active one: %v", err)
@@ -204,5 +225,34 @@ func TestToken(t *testing.T) {
 	want := []string{"MKDIRS SECRET", "GETFILESTATUS SECRET", "DELETE SECRET"}
 	if strings.Join(seen, ",") != strings.Join(want, ",") {
 		t.Errorf("requests %q, want %q", seen, want)
+	}
+}
+
+// TestOpenAgain: a data node that answers once over its connection to a name node that was
+// started anew is asked again, once.
+func TestOpenAgain(t *testing.T) {
+	refusals := 1
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"Location":"%s/data"}`, server.URL)
+	})
+	mux.HandleFunc("/data", func(w http.ResponseWriter, _ *http.Request) {
+		if refusals--; refusals >= 0 {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"RemoteException":{"exception":"EOFException","message":"End of File Exception between local host is: a; destination host is: b"}}`)
+			return
+		}
+		fmt.Fprint(w, "hello")
+	})
+	c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+	if got := read(t, c, "/x"); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	refusals = 2
+	var remote *RemoteError
+	if _, err := c.Open(t.Context(), "/x"); !errors.As(err, &remote) {
+		t.Errorf("after two refusals: %v", err)
 	}
 }

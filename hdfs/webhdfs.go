@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 )
 
 // maxAnswer bounds a name node's answer: the places of some twenty thousand blocks.
@@ -36,16 +37,30 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	defer cancel()
 	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath() + "?" + q.Encode()
 	var errs []error
-	for _, node := range c.o.NameNodes {
-		head, err := c.ask(ctx, method, strings.TrimSuffix(node, "/")+at, out)
+	first, all := int(c.active.Load()), len(c.o.NameNodes)
+	for i := range all {
+		n := (first + i) % all
+		head, err := c.askInTime(ctx, all-i, method, strings.TrimSuffix(c.o.NameNodes[n], "/")+at, out)
 		var remote *RemoteError
 		switch {
 		case err == nil, errors.Is(err, errAnswer), ctx.Err() != nil, errors.As(err, &remote) && !remote.elsewhere():
+			c.active.Store(int64(n))
 			return head, c.advise(err)
 		}
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
+}
+
+// askInTime leaves their part of the time to the name nodes after this one, so many with it:
+// one whose process or machine stands still takes connections and does not answer.
+func (c *Client) askInTime(ctx context.Context, left int, method, url string, out any) (http.Header, error) {
+	if by, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(by)/time.Duration(left))
+		defer cancel()
+	}
+	return c.ask(ctx, method, url, out)
 }
 
 var errPath = errors.New("not a clean absolute path")

@@ -1,0 +1,242 @@
+package xfer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"headrace/hdfs/pb"
+)
+
+func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReader(r) }
+
+func message(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := appendMessage(nil, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRefused: what is not supported is said so, in the way of the operation, and the connection goes on.
+func TestRefused(t *testing.T) {
+	a := start(t, &Server{}, nil)
+	put(t, block(1), []byte("abc"), a)
+	nc := a.dial(t)
+	r := newBuffered(nc)
+	h := Header(block(1), "client", nil)
+	for op, m := range map[Op]proto.Message{
+		OpRequestFDs:   &pb.OpRequestShortCircuitAccessProto{Header: h.BaseHeader, MaxVersion: pbUint32(1)},
+		OpCopyBlock:    &pb.OpCopyBlockProto{Header: h.BaseHeader},
+		OpReplaceBlock: &pb.OpReplaceBlockProto{Header: h.BaseHeader, DelHint: proto.String(""), Source: a.info},
+		OpGroupChecksum: &pb.OpBlockGroupChecksumProto{Header: h.BaseHeader, Datanodes: &pb.DatanodeInfosProto{}, EcPolicy: &pb.ErasureCodingPolicyProto{Id: pbUint32(1)},
+			BlockIndices: []uint32{}, RequestedNumBytes: proto.Uint64(1)},
+	} {
+		if err := writeOp(nc, op, m); err != nil {
+			t.Fatal(err)
+		}
+		_, err := readResponse(r)
+		wantStatus(t, err, pb.Status_ERROR_UNSUPPORTED, op.String())
+	}
+	writeOp(nc, OpReleaseFDs, &pb.ReleaseShortCircuitAccessRequestProto{SlotId: &pb.ShortCircuitShmSlotProto{ShmId: &pb.ShortCircuitShmIdProto{Hi: proto.Int64(1), Lo: proto.Int64(1)}, SlotIdx: proto.Int32(1)}})
+	var released pb.ReleaseShortCircuitAccessResponseProto
+	if err := readMessage(r, &released); err != nil || released.GetStatus() != pb.Status_ERROR_UNSUPPORTED {
+		t.Errorf("%v, %v", &released, err)
+	}
+	writeOp(nc, OpRequestSegment, &pb.ShortCircuitShmRequestProto{ClientName: proto.String("c")})
+	var segment pb.ShortCircuitShmResponseProto
+	if err := readMessage(r, &segment); err != nil || segment.GetStatus() != pb.Status_ERROR_UNSUPPORTED {
+		t.Errorf("%v, %v", &segment, err)
+	}
+	if b, err := Read(nc, h, 0, 3); err != nil {
+		t.Error(err)
+	} else if got, err := io.ReadAll(b); string(got) != "abc" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestSASL: a client that wants a handshake hears that there is none.
+func TestSASL(t *testing.T) {
+	nc := start(t, &Server{}, nil).dial(t)
+	nc.Write(append([]byte{0xde, 0xad, 0xbe, 0xef}, message(t, &pb.DataTransferEncryptorMessageProto{Status: pb.DataTransferEncryptorMessageProto_SUCCESS.Enum()})...))
+	var m pb.DataTransferEncryptorMessageProto
+	if err := readMessage(newBuffered(nc), &m); err != nil || m.GetStatus() != pb.DataTransferEncryptorMessageProto_ERROR {
+		t.Errorf("%v, %v", &m, err)
+	}
+}
+
+// TestStrangers sends what is no client's, or a bad one's: the connection ends, and nothing else does.
+func TestStrangers(t *testing.T) {
+	a := start(t, &Server{Limits: Limits{Operation: 100 * time.Millisecond, Receive: 100 * time.Millisecond}}, nil)
+	put(t, block(1), []byte("abc"), a)
+	op := append([]byte{0, version, byte(OpWriteBlock)}, message(t, setup0(block(7)))...)
+	for name, b := range map[string][]byte{
+		"http": []byte("GET / HTTP/1.1\r\n\r\n"), "version": {0, 27, 81}, "unknown": {0, version, 12}, "no message": {0, version, 81}, "long message": append([]byte{0, version, 81}, binary.AppendUvarint(nil, 1<<40)...),
+		"rubbish": {0, version, 81, 2, 0xff, 0xff}, "nothing": {}, "silent pipeline": op,
+		"negative packet": append(slices.Clone(op), 0, 0, 0, 3, 0, 0), "2 GB packet": append(slices.Clone(op), 0x7f, 0xff, 0xff, 0xff, 0, 1), "half a packet": append(slices.Clone(op), 0, 0, 9, 0, 0, 20, 1, 2),
+		"no header": append(slices.Clone(op), 0, 0, 0, 4, 0, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc := a.dial(t)
+			nc.Write(b)
+			if _, err := io.Copy(io.Discard, nc); isTimeout(err) {
+				t.Error("the connection goes on")
+			}
+		})
+		a.memory.mu.Lock()
+		delete(a.memory.replicas, 7)
+		a.memory.mu.Unlock()
+	}
+	if r, err := Read(a.dial(t), Header(block(1), "c", nil), 0, 3); err != nil {
+		t.Error(err)
+	} else if got, err := io.ReadAll(r); string(got) != "abc" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func isTimeout(err error) bool {
+	t, ok := err.(net.Error)
+	return ok && t.Timeout()
+}
+
+func setup0(b Block) *pb.OpWriteBlockProto {
+	q := setup(b, pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, nil)
+	q.RequestedChecksum = ours()
+	return q
+}
+
+// TestManyConnections: idle connections keep nobody out.
+func TestManyConnections(t *testing.T) {
+	a := start(t, &Server{Limits: Limits{AddressConnections: 20}}, nil)
+	put(t, block(1), []byte("abc"), a)
+	for range 500 {
+		a.dial(t)
+	}
+	r, err := Read(a.dial(t), Header(block(1), "c", nil), 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); string(got) != "abc" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if n := a.crowd.Members(); n > 20 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// FuzzPacket reads any bytes as packets: what is read has what its header says, and comes again when it is written.
+func FuzzPacket(f *testing.F) {
+	p := packet{offset: 512, seqno: 3, data: []byte("hello"), sums: []byte{1, 2, 3, 4}, sync: true}
+	head, _ := p.head(nil)
+	f.Add(bytes.Join([][]byte{head, p.sums, p.data}, nil))
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 1})
+	f.Add([]byte{0, 0, 0, 4, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := packetReader{r: newBuffered(bytes.NewReader(b))}
+		for {
+			p, err := r.next()
+			if err != nil {
+				return
+			}
+			head, err := p.head(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := parsePacket(bytes.Join([][]byte{head, p.sums, p.data}, nil), new(pb.PacketHeaderProto))
+			if err != nil || again.offset != p.offset || again.seqno != p.seqno || again.last != p.last || again.sync != p.sync || !bytes.Equal(again.data, p.data) || !bytes.Equal(again.sums, p.sums) {
+				t.Errorf("%+v, then %+v, %v", p, again, err)
+			}
+		}
+	})
+}
+
+// FuzzMessages reads any bytes as operations, answers and acknowledgements.
+func FuzzMessages(f *testing.F) {
+	f.Add(append([]byte{0, version, byte(OpWriteBlock)}, message(f, setup0(block(7)))...))
+	f.Add(message(f, &pb.PipelineAckProto{Seqno: proto.Int64(1), Reply: []pb.Status{0}}))
+	f.Add(message(f, response(io.EOF)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := func() *bufio.Reader { return newBuffered(bytes.NewReader(b)) }
+		if a, err := readAck(r()); err == nil && len(a.Reply) == 0 {
+			t.Error("an acknowledgement without a status")
+		}
+		readResponse(r())
+		in := r()
+		if op, err := readOp(in); err == nil && op == OpWriteBlock {
+			q := new(pb.OpWriteBlockProto)
+			if readMessage(in, q) == nil {
+				writeRequest(q)
+				if len(q.Targets) > 0 {
+					onward(q)
+				}
+				checksumOf(q.GetRequestedChecksum())
+			}
+		}
+	})
+}
+
+// FuzzSplice sends a block in any packets that a client may send: parts that come again, that begin in a chunk, of
+// any kind of checksum. The store gets each byte once, and the right checksums.
+func FuzzSplice(f *testing.F) {
+	f.Add([]byte{10, 20, 30, 200, 3, 1, 255}, uint16(512), uint8(0))
+	f.Add([]byte{1, 0, 1, 0, 255, 255, 255, 7}, uint16(100), uint8(1))
+	f.Fuzz(func(t *testing.T, steps []byte, chunk uint16, kind uint8) {
+		kinds := []pb.ChecksumTypeProto{pb.ChecksumTypeProto_CHECKSUM_CRC32C, pb.ChecksumTypeProto_CHECKSUM_CRC32, pb.ChecksumTypeProto_CHECKSUM_NULL}
+		sum, err := checksumOf(&pb.ChecksumProto{Type: &kinds[int(kind)%3], BytesPerChecksum: pbUint32(uint32(chunk))})
+		if err != nil || len(steps) > 100 {
+			return
+		}
+		data := random(uint32(chunk), 100*3*255)
+		s, m := splicer{client: sum}, newMemory()
+		w, _ := m.Write(context.Background(), WriteRequest{Block: block(1), Stage: pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE})
+		for _, step := range steps {
+			from := int(s.length) - int(s.length)%max(int(step%8)*100, 1)
+			to := int(s.length) + int(step)*3
+			if step == 255 {
+				from, to = int(s.length)+1, int(s.length)+2
+			}
+			p := packet{offset: int64(from), data: data[from:min(to, len(data))]}
+			if sum.table != nil {
+				p.sums = sum.append(nil, p.data)
+			}
+			if err := sum.verify(p.data, p.sums); err != nil {
+				t.Fatal(err)
+			}
+			offset, part, sums, err := s.splice(&p)
+			if (err != nil) != (step == 255) {
+				t.Fatal(err)
+			}
+			if len(part) > 0 {
+				if err := w.Write(context.Background(), offset, part, sums); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		m.want(t, 1, data[:s.length], false)
+	})
+}
+
+// FuzzConnection sends any bytes to a server.
+func FuzzConnection(f *testing.F) {
+	a := start(f, &Server{Limits: Limits{Operation: time.Second, Receive: time.Second, Connect: 10 * time.Millisecond}}, nil)
+	put(f, block(1), []byte("abc"), a)
+	f.Add(append([]byte{0, version, byte(OpWriteBlock)}, message(f, setup0(block(7)))...))
+	f.Add(append([]byte{0, version, byte(OpReadBlock)}, message(f, &pb.OpReadBlockProto{Header: Header(block(1), "c", nil), Offset: proto.Uint64(0), Len: proto.Uint64(3)})...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		nc := a.dial(t)
+		nc.Write(b)
+		nc.(*net.TCPConn).CloseWrite()
+		if _, err := io.Copy(io.Discard, nc); isTimeout(err) {
+			t.Error("the connection goes on")
+		}
+	})
+}
