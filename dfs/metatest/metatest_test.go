@@ -1,0 +1,126 @@
+package metatest
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"headrace/hdfs/hdfstest"
+	"headrace/meta"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "repeat the operations of a run; 0 takes new ones")
+	count = flag.Int("ops", 1500, "how many operations")
+)
+
+var shared = hdfstest.Shared{Properties: []string{
+	"dfs.namenode.fs-limits.min-block-size", "0", "dfs.namenode.accesstime.precision", "0", "dfs.bytes-per-checksum", "512",
+	"dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER",
+	"hadoop.user.group.static.mapping.overrides", "headrace=supergroup;alice=users,staff;bob=users;carol=",
+}}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	shared.Stop()
+	os.Exit(code)
+}
+
+// TestAsHDFS gives a real HDFS and package meta the same operations, and compares each
+// answer, and all of the tree from time to time.
+func TestAsHDFS(t *testing.T) {
+	h := shared.Get(t)
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("go test ./dfs/metatest -run TestAsHDFS -seed %d -ops %d", *seed, *count)
+	r := &remote{h.URL()}
+	if _, err := r.do(op{user: hdfstest.User, name: "DELETE", path: "/probe"}); err != nil {
+		t.Fatal(err)
+	}
+	l := &local{view: meta.NewMemory(), now: 1_700_000_000_000, super: hdfstest.User,
+		groups: map[string][]string{hdfstest.User: {"supergroup"}, "alice": {"users", "staff"}, "bob": {"users"}}}
+	o := meta.DefaultConfig()
+	o.MinBlockSize = 0
+	meta.Format(l.view, o, hdfstest.User, "supergroup", 0)
+	both := func(o op) (failed bool) {
+		t.Helper()
+		want, got := outcome(r.do(o)), outcome(l.do(o))
+		if want != got {
+			t.Errorf("%v\nHDFS: %s\nmeta: %s", o, want, got)
+		}
+		return strings.HasPrefix(want, "error")
+	}
+	both(op{user: hdfstest.User, name: "SETPERMISSION", path: "/", q: map[string]string{"permission": "1777"}})
+	g := &generator{rand.New(rand.NewPCG(*seed, 1))}
+	outcomes := map[string][2]int{}
+	for i := range *count {
+		o := g.next()
+		n := outcomes[o.name]
+		if both(o) {
+			n[1]++
+		} else {
+			n[0]++
+		}
+		outcomes[o.name] = n
+		if i%50 == 49 {
+			compareTrees(t, both, l, "/")
+		}
+		if t.Failed() && i > 0 && os.Getenv("METATEST_GO_ON") == "" {
+			t.Fatalf("after %d operations", i+1)
+		}
+	}
+	for _, name := range slices.Sorted(keysOf(outcomes)) {
+		t.Logf("%-20s %4d succeeded, %4d failed", name, outcomes[name][0], outcomes[name][1])
+	}
+}
+
+func keysOf(m map[string][2]int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func outcome(text string, err error) string {
+	var e *meta.Error
+	if errors.As(err, &e) {
+		message, _, _ := strings.Cut(e.Message, " for operation ") // what WebHDFS calls it
+		return fmt.Sprintf("error %s: %s", e.Class, message)
+	}
+	if err != nil {
+		return "error " + err.Error()
+	}
+	return text
+}
+
+// compareTrees compares all that is to be known of a directory and of what is below it.
+func compareTrees(t *testing.T, both func(op) bool, l *local, dir string) {
+	q := meta.Query{Reader: l.view, Caller: l.caller(hdfstest.User)}
+	for _, name := range []string{"LISTSTATUS", "GETACLSTATUS", "GETXATTRS", "GETCONTENTSUMMARY"} {
+		both(op{user: hdfstest.User, name: name, path: dir})
+	}
+	list, err := q.List(dir, "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Entries {
+		path := strings.TrimSuffix(dir, "/") + "/" + e.Name
+		if e.Directory {
+			compareTrees(t, both, l, path)
+			continue
+		}
+		for _, name := range []string{"GETACLSTATUS", "GETXATTRS", "GET_BLOCK_LOCATIONS"} {
+			both(op{user: hdfstest.User, name: name, path: path})
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package meta
+
+// tailLength is how many blocks lie in a file's own record: the last ones.
+const tailLength = 8
+
+func (f *file) count() int { return f.Spilled + len(f.Tail) }
+
+// lastBlock returns the last block, or nil.
+func (f *file) lastBlock() *block { return f.fromEnd(1) }
+
+// fromEnd returns the i-th block from the end, or nil: only the last two are asked for,
+// and a long file has eight in its record.
+func (f *file) fromEnd(i int) *block {
+	if len(f.Tail) < i {
+		return nil
+	}
+	return &f.Tail[len(f.Tail)-i]
+}
+
+// size is the length as far as it is known; settled is that without a last block that is
+// still written.
+func (f *file) size() int64 {
+	n := f.SpilledSize
+	for i := range f.Tail {
+		n += f.Tail[i].Size
+	}
+	return n
+}
+
+func (f *file) settled() int64 {
+	if b := f.lastBlock(); b != nil && b.State != complete {
+		return f.size() - b.Size
+	}
+	return f.size()
+}
+
+// addBlock puts a block at the end of a file. Of those in the record the first goes apart
+// when they become too many.
+func (s *records) addBlock(n *inode, b block) {
+	f := n.File
+	f.Tail = append(f.Tail, b)
+	for len(f.Tail) > tailLength {
+		first := f.Tail[0]
+		s.store(key(keyBlock, n.ID, uint64(f.Spilled)), &first)
+		f.Spilled++
+		f.SpilledSize += first.Size
+		f.Tail = f.Tail[1:]
+	}
+}
+
+// dropLast takes the last block off a file, and refills its record from those apart, so
+// that the last two are always there.
+func (s *records) dropLast(n *inode) {
+	f := n.File
+	f.Tail = f.Tail[:len(f.Tail)-1]
+	if len(f.Tail) < 2 && f.Spilled > 0 {
+		f.Spilled--
+		k := key(keyBlock, n.ID, uint64(f.Spilled))
+		var b block
+		s.load(k, &b)
+		s.v.Delete(k)
+		f.SpilledSize -= b.Size
+		f.Tail = append([]block{b}, f.Tail...)
+	}
+}
+
+// blocks calls each for all blocks of a file, until it returns false.
+func (s *records) blocks(n *inode, each func(*block) bool) {
+	for i := range n.File.Spilled {
+		var b block
+		s.load(key(keyBlock, n.ID, uint64(i)), &b)
+		if !each(&b) {
+			return
+		}
+	}
+	for i := range n.File.Tail {
+		if !each(&n.File.Tail[i]) {
+			return
+		}
+	}
+}
+
+// owned enters a block into the indexes of blocks: to which file it belongs, and in which
+// segment its copies are to be. Segments keep what a node needs to compare with its disks.
+func (s *records) owned(b *block, by uint64) {
+	s.store(key(keyOwner, b.ID), &owner{by, b.Segment})
+	s.placed(b)
+}
+
+func (s *records) placed(b *block) {
+	s.store(key(keySegment, uint64(b.Segment), b.ID), &stampedSize{b.Stamp, b.Size})
+}
+
+// stampedSize is what a copy of a block is to be like.
+type stampedSize struct {
+	Stamp uint64
+	Size  int64
+}
+
+func (v *stampedSize) code(c *coder) { number(c, &v.Stamp); number(c, &v.Size) }
+
+// discard takes a block out of the indexes; its copies are garbage.
+func (s *records) discard(b *block) {
+	s.v.Delete(key(keyOwner, b.ID))
+	s.v.Delete(key(keySegment, uint64(b.Segment), b.ID))
+	s.store(key(keyGarbage, s.take(&s.next.Garbage)), b)
+}
+
+// fileOf returns the file of a block and its place from the end, if it is one of the last
+// two: no other block changes.
+func (s *records) fileOf(id uint64) (*inode, *block) {
+	var o owner
+	if !s.load(key(keyOwner, id), &o) {
+		return nil, nil
+	}
+	n := s.byNumber(o.File)
+	if n == nil {
+		return nil, nil
+	}
+	for i := 1; i <= 2; i++ {
+		if b := n.File.fromEnd(i); b != nil && b.ID == id {
+			return n, b
+		}
+	}
+	return n, nil
+}
+
+// commit notes the length that a client gives for the last block of its file, and that the
+// block is complete if enough copies are known (BlockManager.commitOrCompleteLastBlock).
+func (s *records) commit(n *inode, given *Block, copies uint16) error {
+	b := n.File.lastBlock()
+	if given == nil || b == nil || b.State == complete {
+		return nil
+	}
+	if b.State == underRecovery {
+		return fail(classIO, "Commit or complete block %v, whereas it is under recovery.", given)
+	}
+	if b.State == building {
+		if b.Stamp != given.Stamp {
+			return fail(classIO, "Commit block with mismatching GS. NN has %v, client submits %v", b.public(), given)
+		}
+		b.State, b.Size = committed, given.Size
+	}
+	b.Copies = max(b.Copies, copies)
+	s.completeBlock(b)
+	return nil
+}
+
+// completeBlock makes a committed block with enough copies complete.
+func (s *records) completeBlock(b *block) {
+	if b.State == committed && b.Copies >= s.config.MinReplication {
+		b.State = complete
+	}
+	s.placed(b)
+}
+
+// A Block names a block as clients do.
+type Block struct {
+	ID    uint64
+	Stamp uint64
+	Size  int64
+}
+
+func (b *Block) code(c *coder) { number(c, &b.ID); number(c, &b.Stamp); number(c, &b.Size) }
+
+func codePublic(c *coder, b *Block) { b.code(c) }
+
+func (b *Block) String() string { return blockName(b.ID, b.Stamp) }
+
+func (b *block) public() *Block { return &Block{b.ID, b.Stamp, b.Size} }
+
+// same reports whether two blocks, or none, are the same with the same stamp.
+func same(given *Block, b *block) bool {
+	if given == nil || b == nil {
+		return given == nil && b == nil
+	}
+	return given.ID == b.ID && given.Stamp == b.Stamp
+}
+
+// A LocatedBlock is a block, where in its file it begins, and where it is being written.
+// Blocks that are not written any more have no nodes here: their places follow from the
+// segment.
+type LocatedBlock struct {
+	Block
+	Offset  int64
+	Segment uint16
+	Nodes   []string
+}
+
+func codeLocated(c *coder, l *LocatedBlock) {
+	l.Block.code(c)
+	c.signed(&l.Offset)
+	number(c, &l.Segment)
+	texts(c, &l.Nodes)
+}
+
+func located(b *block, offset int64) *LocatedBlock {
+	return &LocatedBlock{*b.public(), offset, b.Segment, b.Nodes}
+}

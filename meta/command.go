@@ -1,0 +1,171 @@
+package meta
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// A Command is what is written to a log and applied to a state. It holds all that its
+// effect depends on.
+type Command struct {
+	Time   int64  // ms since 1970, the proposer's
+	Client string // who calls, to know a call that is repeated; empty: nobody will
+	Call   int64
+	Caller Caller
+	Op     Op
+}
+
+// An Op is one of the operations of this package.
+type Op interface {
+	coded
+	// apply checks everything in HDFS's order, and writes.
+	apply(*state) (Result, error)
+}
+
+// A Result is what an operation returns: nil when there is nothing to say, else *Flag,
+// *Status, *Allocated or *Appended.
+type Result interface{ coded }
+
+// Flag is the result of operations that say whether they did anything.
+type Flag bool
+
+func (f *Flag) code(c *coder) { c.flag((*bool)(f)) }
+
+func flag(b bool) *Flag { return (*Flag)(&b) }
+
+// ops are all operations. Their places are in logs: add at the end.
+var ops = []Op{
+	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
+	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
+	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
+	&Confirm{}, &CommitRecovery{}, &ExpireLeases{}, &Settle{}, &Sweep{}, &Collected{},
+}
+
+var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
+
+// indexOf finds the type of a value among others, counted from 1; 0 is nil.
+func indexOf[T any](among []T, v T) int {
+	if any(v) == nil {
+		return 0
+	}
+	for i := range among {
+		if reflect.TypeOf(among[i]) == reflect.TypeOf(v) {
+			return i + 1
+		}
+	}
+	panic(fmt.Sprintf("meta: %T has no number", v))
+}
+
+// oneOf codes a value of one of several types.
+func oneOf[T coded](c *coder, among []T, v *T) {
+	i := 0
+	if !c.reading {
+		i = indexOf(among, *v)
+	}
+	number(c, &i)
+	if c.reading {
+		if i < 0 || i > len(among) {
+			c.fail()
+		}
+		if c.err != nil || i == 0 {
+			return
+		}
+		*v = reflect.New(reflect.TypeOf(among[i-1]).Elem()).Interface().(T)
+	}
+	if i > 0 {
+		(*v).code(c)
+	}
+}
+
+func (m *Command) code(c *coder) {
+	c.signed(&m.Time)
+	text(c, &m.Client)
+	c.signed(&m.Call)
+	m.Caller.code(c)
+	oneOf(c, ops, &m.Op)
+}
+
+const commandVersion = 1
+
+// Encode returns a command for a log.
+func (m Command) Encode() []byte { return encode(commandVersion, &m) }
+
+// DecodeCommand reads what Encode has written.
+func DecodeCommand(b []byte) (Command, error) {
+	var m Command
+	err := decode(commandVersion, b, &m)
+	if err == nil && m.Op == nil {
+		err = errCode
+	}
+	if err != nil {
+		return Command{}, err
+	}
+	return m, nil
+}
+
+// Apply does what a command says. It is a function of state and command: no clock, no
+// chance. An error is what HDFS answers, an *Error; then nothing is written, but for a
+// lease that is being recovered. A call that has succeeded and is repeated gets the answer
+// of the first time.
+func Apply(v View, m Command) (Result, error) {
+	if r, ok := answered(v, m); ok {
+		return r, nil
+	}
+	d := newDraft(v)
+	s := open(d, m.Time, m.Caller)
+	r, err := m.Op.apply(s)
+	var begun *recoveryBegun
+	switch {
+	case errors.As(err, &begun):
+		err = begun.error
+	case err != nil:
+		return nil, err
+	default:
+		s.remember(m, r)
+	}
+	d.keep(v)
+	return r, err
+}
+
+// recoveryBegun is an error after which what was written stays.
+type recoveryBegun struct{ error }
+
+// A Query asks a state, as a caller.
+type Query struct {
+	Reader Reader
+	Caller Caller
+	Time   int64 // ms
+}
+
+// state is one that a query reads; it has nowhere to write to.
+func (q Query) state() *state { return open(newDraft(q.Reader), q.Time, q.Caller) }
+
+// awake refuses changes in safe mode.
+func (s *state) awake(format string, args ...any) error {
+	if s.v.Get(key(keyConfig, 2)) == nil {
+		return nil
+	}
+	return fail(classSafeMode, "%s. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode leave\" to turn safe mode off.",
+		fmt.Sprintf(format, args...))
+}
+
+// SetSafeMode turns safe mode, in which nothing is changed, on or off. Only who may do all may.
+type SetSafeMode struct{ On bool }
+
+func (o *SetSafeMode) code(c *coder) { c.flag(&o.On) }
+
+func (o *SetSafeMode) apply(s *state) (Result, error) {
+	if err := s.privileged(); err != nil {
+		return nil, err
+	}
+	if o.On {
+		s.v.Set(key(keyConfig, 2), nothing)
+	} else {
+		s.v.Delete(key(keyConfig, 2))
+	}
+	return flag(o.On), nil
+}
+
+// SafeMode reports whether the file system is in safe mode.
+func (q Query) SafeMode() bool { return q.Reader.Get(key(keyConfig, 2)) != nil }

@@ -1,0 +1,48 @@
+// Package meta is the namespace of a distributed file system as a deterministic state
+// machine: commands in, answers out, over a state of keys and values. Clients of HDFS are
+// to take it for HDFS's NameNode: operations, the order of their checks, exceptions by
+// Java class and message, permissions, ACLs, attributes, leases and the life of blocks are
+// those of Hadoop 3.5.0. Names of its source are given where a rule comes from there.
+//
+// # Commands and queries
+//
+// [Apply] applies a [Command]. All that its effect depends on is in the state or in the
+// command: who proposes it adds the time, the caller, and the nodes and segment of a new
+// block. There is no clock, no chance, no I/O; maps are never walked in their own order.
+// So all who hold the state and apply the same commands hold the same bytes. A command
+// that fails changes nothing, but for a lease whose recovery it has begun.
+//
+// A [Query] reads. It has no way to write.
+//
+// Clients that lost an answer ask again, with the same client and call. They get the
+// answer of the first time: answers are part of the state, for a time and up to a number.
+// HDFS's RetryCache does so for a third of the operations.
+//
+// Who proposes commands also has to propose, from time to time: [ExpireLeases], [Sweep]
+// (directories that were deleted are out of reach at once and are taken apart in small
+// steps), and [Collected] once the copies of blocks from [Query.Garbage] are gone. It tells
+// of finished copies in [AddBlock], [Complete] and [Confirm], makes the nodes of blocks
+// from [Query.Recoveries] agree on a length and says so in [CommitRecovery].
+//
+// # State
+//
+// See keys.go for the keys. A directory is a record; a file lies in its entry in the
+// directory, with its last eight blocks, and blocks before those have keys of their own.
+// So what most operations touch is one directory and one entry, and a block added to a
+// long file costs as much as one added to a short one. A path costs two reads a level.
+//
+// Numbers of inodes and blocks have that of a shard in their upper bits, and belong to the
+// shard for ever. One shard is in use so far.
+//
+// Where the copies of a block are is not stored: a block has a segment, and a table
+// elsewhere says which nodes have copies of a segment (VeloxDFS, III.C, computes places as
+// well). Only the nodes of a block that is being written are kept, until [Settle].
+//
+// # What is not here
+//
+// Snapshots, erasure coding, encryption zones, storage policies, symbolic links (HDFS, too,
+// refuses them by default), quotas that are enforced, truncate. Times of access are set by
+// SetTimes alone, as with dfs.namenode.accesstime.precision=0.
+//
+// dfs/metatest compares this package with a real HDFS, operation by operation.
+package meta

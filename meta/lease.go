@@ -1,0 +1,234 @@
+package meta
+
+import "fmt"
+
+// A client holds one lease for all the files it has open.
+
+// hold gives a client a file, which is open in its name.
+func (s *state) hold(holder string, n *inode) {
+	var l lease
+	s.load(leaseKey(holder), &l)
+	if s.v.Get(heldKey(holder, n.ID)) == nil {
+		l.Files++
+	}
+	l.Renewed = s.now
+	s.store(leaseKey(holder), &l)
+	s.v.Set(heldKey(holder, n.ID), nothing)
+	s.v.Set(key(keyOpen, n.ID), nothing)
+}
+
+// release takes a file from its holder; it is not open any more.
+func (s *records) release(n *inode) {
+	if w := n.File.Writer; w != nil {
+		s.letGo(w.Holder, n)
+		s.v.Delete(key(keyOpen, n.ID))
+		n.File.Writer = nil
+	}
+}
+
+func (s *records) letGo(holder string, n *inode) {
+	s.v.Delete(heldKey(holder, n.ID))
+	var l lease
+	if !s.load(leaseKey(holder), &l) {
+		return
+	}
+	if l.Files--; l.Files == 0 {
+		s.v.Delete(leaseKey(holder))
+		return
+	}
+	s.store(leaseKey(holder), &l)
+}
+
+// leaseText is how HDFS shows a lease in messages about one.
+func (s *records) leaseText(path string, id uint64, holder string) string {
+	var l lease
+	about := "Holder " + holder + " does not have any open files."
+	if s.load(leaseKey(holder), &l) {
+		about = fmt.Sprintf("[Lease.  Holder: %s, pending creates: %d]", holder, l.Files)
+	}
+	return fmt.Sprintf("%s (inode %d) %s", path, id, about)
+}
+
+// leased returns the file at the end of a trail, if the holder has it open.
+func (s *state) leased(t *trail, id uint64, holder string) (*inode, error) {
+	n := t.last()
+	about := func() string { return s.leaseText(t.path(), id, holder) }
+	switch {
+	case n == nil:
+		return nil, fail(classNotFound, "File does not exist: %s", about())
+	case n.Directory:
+		return nil, fail(classLeaseExpired, "INode is not a regular file: %s", about())
+	case n.File.Writer == nil:
+		return nil, fail(classLeaseExpired, "File is not open for writing: %s", about())
+	case n.File.Writer.Holder != holder:
+		return nil, fail(classLeaseExpired, "Client (=%s) is not the lease owner (=%s: %s", holder, n.File.Writer.Holder, about())
+	}
+	return n, nil
+}
+
+// RenewLease keeps what a client has open. It is not worth an answer kept: leave Client empty.
+type RenewLease struct{ Holder string }
+
+func (o *RenewLease) code(c *coder) { text(c, &o.Holder) }
+
+func (o *RenewLease) apply(s *state) (Result, error) {
+	if err := s.awake("Cannot renew lease for %s", o.Holder); err != nil {
+		return nil, err
+	}
+	var l lease
+	if s.load(leaseKey(o.Holder), &l) {
+		l.Renewed = s.now
+		s.store(leaseKey(o.Holder), &l)
+	}
+	return nil, nil
+}
+
+// reclaim takes a file from its writer for another operation, if the writer has not
+// renewed its lease in the soft limit (FSNamesystem.recoverLeaseInternal without force).
+// It reports whether nobody has the file open now.
+func (s *state) reclaim(op string, n *inode, path, holder, machine string) (bool, error) {
+	w := n.File.Writer
+	if w == nil {
+		return true, nil
+	}
+	because := func(class, format string, args ...any) error {
+		return fail(class, "Failed to %s %s for %s on %s because %s", op, path, holder, machine, fmt.Sprintf(format, args...))
+	}
+	if w.Holder == holder {
+		return false, because(classBeingCreated, "%s is already the current lease holder.", holder)
+	}
+	var l lease
+	if !s.load(leaseKey(w.Holder), &l) {
+		return false, because(classBeingCreated, "the file is under construction but no leases found.")
+	}
+	if s.now-l.Renewed > s.config.SoftLimit {
+		closed, err := s.recover(n, path, "")
+		if err != nil || closed {
+			return closed, err
+		}
+		return false, &recoveryBegun{because(classRecovering, "lease recovery is in progress. Try again later.")}
+	}
+	if b := n.File.lastBlock(); b != nil && b.State == underRecovery {
+		return false, because(classRecovering, "another recovery is in progress by %s on %s", w.Holder, w.Machine)
+	}
+	return false, because(classBeingCreated, "this file lease is currently owned by %s on %s", w.Holder, w.Machine)
+}
+
+// RecoverLease takes a file from its writer, whoever that is, and closes it. The result is
+// whether it is closed; if not, ask again.
+type RecoverLease struct{ Path, Holder string }
+
+func (o *RecoverLease) code(c *coder) { text(c, &o.Path); text(c, &o.Holder) }
+
+func (o *RecoverLease) apply(s *state) (Result, error) {
+	if err := s.awake("Cannot recover the lease of %s", o.Path); err != nil {
+		return nil, err
+	}
+	t, err := s.resolve(o.Path, toWrite)
+	if err != nil {
+		return nil, err
+	}
+	n, err := t.file(t.path())
+	if err != nil || n.File.Writer == nil {
+		return flag(err == nil), err
+	}
+	if err := s.permit(t, demands{last: Write}); err != nil {
+		return nil, err
+	}
+	closed, err := s.recover(n, t.path(), o.Holder)
+	return flag(closed), err
+}
+
+// system holds files whose writers have gone.
+const system = "HDFS_NameNode"
+
+// ExpireLeases begins to close the files of clients that have not renewed their lease in
+// the hard limit. Propose it from time to time.
+type ExpireLeases struct{ Most int } // files at once
+
+func (o *ExpireLeases) code(c *coder) { number(c, &o.Most) }
+
+func (o *ExpireLeases) apply(s *state) (Result, error) {
+	if s.awake("") != nil {
+		return nil, nil
+	}
+	var files []*inode
+	for k, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
+		var l lease
+		if err := decode(recordVersion, v, &l); err != nil {
+			panic("meta: a lease cannot be read: " + err.Error())
+		}
+		if s.now-l.Renewed <= s.config.HardLimit {
+			continue
+		}
+		prefix := heldKey(string(k[1:]))
+		for h := range s.v.Scan(prefix, after(prefix)) {
+			if len(files) == o.Most {
+				break
+			}
+			if n := s.byNumber(heldFile(h)); n != nil {
+				files = append(files, n)
+			}
+		}
+	}
+	for _, n := range files {
+		s.expire(n)
+	}
+	return nil, nil
+}
+
+// expire closes a file, or begins to; one that cannot be recovered is let go.
+func (s *state) expire(n *inode) {
+	path := ""
+	if t := s.upwards(n); t != nil {
+		path = t.path()
+	}
+	if _, err := s.recover(n, path, system); err != nil {
+		s.release(n)
+		s.save(n)
+	}
+}
+
+// OpenFile is a file that somebody writes.
+type OpenFile struct {
+	ID                    uint64
+	Path, Holder, Machine string
+}
+
+// OpenFiles returns those after a number, whose path is the given one or below it. Only
+// who may do all may ask. More says whether there are more.
+func (q Query) OpenFiles(after uint64, path string) (files []OpenFile, more bool, err error) {
+	s := q.state()
+	names, err := split(path)
+	if err == nil {
+		err = s.privileged()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for k := range s.v.Scan(key(keyOpen, after+1), []byte{keyOpen + 1}) {
+		n := s.byNumber(numberAt(k, 0))
+		t := s.upwards(n)
+		if t == nil || !t.below(names) {
+			continue
+		}
+		if len(files) == s.config.ListLimit {
+			return files, true, nil
+		}
+		files = append(files, OpenFile{n.ID, t.path(), n.File.Writer.Holder, n.File.Writer.Machine})
+	}
+	return files, false, nil
+}
+
+// below reports whether a trail begins with names.
+func (t *trail) below(names []string) bool {
+	if len(t.names) < len(names) {
+		return false
+	}
+	for i := range names {
+		if t.names[i] != names[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,159 @@
+package meta
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+func TestBlocksOfAFile(t *testing.T) {
+	b := newBench(t)
+	v := b.open(alice2(b), "/f")
+	add := func(previous *Block) *Allocated {
+		t.Helper()
+		return b.must(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "alice", Previous: previous, Nodes: []string{"n"}}).(*Allocated)
+	}
+	first := add(nil)
+	if again := add(nil); again.Block != first.Block {
+		t.Errorf("asked again: %v, not %v", again, first)
+	}
+	b.refused(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "alice", Previous: &Block{ID: 7, Stamp: 8}}, "IOException", "Cannot allocate block in /f: passed 'previous' block")
+	b.refused(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "bob"}, "LeaseExpiredException", "Client (=bob) is not the lease owner (=alice: /f (inode ")
+	b.refused(alice, &AddBlock{Path: "/g", ID: 99, Holder: "alice"}, "FileNotFoundException", "File does not exist: /g (inode 99) [Lease.  Holder: alice, pending creates: 1]")
+	full := first.Block
+	full.Size = 100
+	second := add(&full) // the first is committed, no copy is known
+	b.refused(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "alice", Previous: &second.Block}, "NotReplicatedYetException", "Not replicated yet: /f")
+	last := second.Block
+	last.Size = 50
+	done := &Complete{Path: "/f", ID: v.ID, Holder: "alice", Last: &last, Copies: 1}
+	b.says(alice, done, false)
+	b.must(alice, &Confirm{full.ID, full.Stamp, 1})
+	b.says(alice, done, true)
+	b.says(alice, done, true) // asked again
+	if got := b.layout("/f"); got != "0+100 100+50" {
+		t.Error(got)
+	}
+	check(t, b.v)
+}
+
+// alice2 is alice, who may write to the root of a bench.
+func alice2(b *bench) Caller {
+	b.must(root, &SetPermission{"/", 0o777})
+	return alice
+}
+
+func TestPipelineIsBuiltAnew(t *testing.T) {
+	b := newBench(t)
+	v := b.open(root, "/f")
+	a := b.must(root, &AddBlock{Path: "/f", ID: v.ID, Holder: "root", Nodes: []string{"n1"}}).(*Allocated)
+	b.refused(root, &NewStamp{a.Block, "bob"}, "LeaseExpiredException", "Lease mismatch: ")
+	b.refused(root, &NewStamp{Block{ID: 1}, "root"}, "IOException", "blk_1_0 does not exist.")
+	next := b.must(root, &NewStamp{a.Block, "root"}).(*Allocated).Block
+	b.refused(root, &UpdatePipeline{"root", a.Block, a.Block, nil}, "IOException", "Update ")
+	next.Size = 10
+	b.must(root, &UpdatePipeline{"root", a.Block, next, []string{"n2"}})
+	b.refused(root, &Complete{Path: "/f", ID: v.ID, Holder: "root", Last: &a.Block, Copies: 1}, "IOException", "Commit block with mismatching GS.")
+	if l := b.stat("/f").Located; !slices.Equal(l.Last.Nodes, []string{"n2"}) || l.Last.Stamp != next.Stamp {
+		t.Errorf("%+v", l.Last)
+	}
+	b.must(root, &AbandonBlock{"/f", v.ID, "root", next})
+	b.says(root, &Complete{Path: "/f", ID: v.ID, Holder: "root"}, true)
+	check(t, b.v)
+}
+
+func TestWriterGone(t *testing.T) {
+	b := newBench(t)
+	v := b.open(root, "/f")
+	a := b.must(root, &AddBlock{Path: "/f", ID: v.ID, Holder: "root", Nodes: []string{"n1"}}).(*Allocated)
+	other := &Append{Path: "/f", Holder: "h2", Machine: "m2", Nodes: []string{"n1"}}
+	b.refused(root, other, "AlreadyBeingCreatedException", "Failed to APPEND_FILE /f for h2 on m2 because this file lease is currently owned by root on m")
+	b.now += 60_000
+	_, err := b.try(root, other)
+	b.isError(err, "RecoveryInProgressException", "Failed to APPEND_FILE /f for h2 on m2 because lease recovery is in progress.")
+	rs := b.as(root).Recoveries()
+	if len(rs) != 1 || rs[0].Block.ID != a.ID || rs[0].Stamp <= a.Stamp {
+		t.Fatalf("%+v", rs)
+	}
+	b.refused(root, &CommitRecovery{Block: a.ID, Stamp: a.Stamp}, "IOException", "The recovery id ")
+	b.must(root, &CommitRecovery{Block: a.ID, Stamp: rs[0].Stamp, Size: 42, Close: true, Nodes: []string{"n1"}})
+	if closed, err := b.as(root).Closed("/f"); !closed || err != nil || b.stat("/f").Size != 42 {
+		t.Error(closed, err, b.stat("/f").Size)
+	}
+	b.must(root, other)
+	b.now += 21 * 60_000
+	b.must(root, &ExpireLeases{10})
+	if rs := b.as(root).Recoveries(); len(rs) != 1 {
+		t.Errorf("%+v", rs)
+	}
+	check(t, b.v)
+}
+
+func TestAnswersAreKept(t *testing.T) {
+	b := newBench(t, func(o *Config) { o.MaxAnswers = 3 })
+	b.mkdir("/a")
+	call := func(n int64, o Op) string {
+		b.now++
+		return class(Apply(b.v, Command{Time: b.now, Client: "c", Call: n, Caller: root, Op: o}))
+	}
+	move := &Rename{From: "/a", To: "/b", Old: true}
+	if got := call(1, move) + call(1, move) + call(2, move); got != "truetruefalse" {
+		t.Error(got)
+	}
+	for i := range int64(5) {
+		call(10+i, &Mkdirs{Path: "/x", Parents: true})
+	}
+	if got := call(1, move); got != "false" {
+		t.Errorf("an answer was kept beyond their number: %s", got)
+	}
+	b.now += 11 * 60_000
+	call(20, &Mkdirs{Path: "/x", Parents: true})
+	if n := len(dumpKind(b.v, keyAnswered)); n == 0 || bytes.Count([]byte(dumpKind(b.v, keyAnswer)), []byte("\n")) != 1 {
+		t.Errorf("old answers are kept:\n%s", dumpKind(b.v, keyAnswer))
+	}
+}
+
+func TestSafeMode(t *testing.T) {
+	b := newBench(t)
+	b.refused(alice, &SetSafeMode{true}, "AccessControlException", "Access denied for user alice.")
+	b.says(root, &SetSafeMode{true}, true)
+	b.refused(root, &Mkdirs{Path: "/a", Parents: true}, "SafeModeException", "Cannot create directory /a. Name node is in safe mode.")
+	b.says(root, &SetSafeMode{false}, false)
+	b.mkdir("/a")
+}
+
+// FuzzCommand: whatever comes out of a log is refused, or is a command that goes back.
+func FuzzCommand(f *testing.F) {
+	for _, o := range ops {
+		f.Add(Command{Time: 5, Client: "c", Call: 7, Caller: alice, Op: o}.Encode())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := DecodeCommand(data)
+		if err != nil {
+			return
+		}
+		again, err := DecodeCommand(c.Encode())
+		if err != nil || !bytes.Equal(again.Encode(), c.Encode()) {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		b := newBench(t)
+		b.mkdir("/a")
+		Apply(b.v, c)
+		check(t, b.v)
+	})
+}
+
+func FuzzInode(f *testing.F) {
+	f.Add(encode(recordVersion, &inode{ID: 3, Directory: true, Name: "d"}))
+	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Nodes: []string{"n"}}}, Writer: &writer{"h", "m"}}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var n, m inode
+		if decode(recordVersion, data, &n) != nil {
+			return
+		}
+		b := encode(recordVersion, &n)
+		if err := decode(recordVersion, b, &m); err != nil || !bytes.Equal(b, encode(recordVersion, &m)) {
+			t.Fatalf("%+v: %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package meta
+
+// Mkdirs makes a directory, and those above it that are missing.
+type Mkdirs struct {
+	Path    string
+	Mode    uint16  // with the client's umask applied
+	Asked   *uint16 // without it, for default ACLs; nil from clients that do not say
+	Parents bool    // whether directories above it are made
+}
+
+func codeMode(c *coder, m *uint16) { number(c, m) }
+
+func (o *Mkdirs) code(c *coder) {
+	text(c, &o.Path)
+	number(c, &o.Mode)
+	optional(c, &o.Asked, codeMode)
+	c.flag(&o.Parents)
+}
+
+func (o *Mkdirs) apply(s *state) (Result, error) {
+	if err := shortEnough("mkdirs", o.Path); err != nil {
+		return nil, err
+	}
+	if err := s.awake("Cannot create directory %s", o.Path); err != nil {
+		return nil, err
+	}
+	t, err := s.resolve(o.Path, toCreate)
+	if err != nil {
+		return nil, err
+	}
+	if n := t.last(); n != nil {
+		if !n.Directory {
+			return nil, fail(classExists, "Path is not a directory: %s", o.Path)
+		}
+		return flag(true), nil
+	}
+	if err := s.permit(t, demands{ancestor: Write}); err != nil {
+		return nil, err
+	}
+	if !o.Parents {
+		if err := hasParent(t); err != nil {
+			return nil, err
+		}
+	}
+	m := modes{o.Mode, o.Asked}
+	if err := s.makeParents(t, m.passable()); err != nil {
+		return nil, err
+	}
+	if _, err := s.add(t, len(t.names)-1, &inode{Directory: true}, m); err != nil {
+		return nil, err
+	}
+	return flag(true), nil
+}
+
+// modes are those of a new inode: what it gets, and what was asked for before the umask,
+// if the client has said so.
+type modes struct {
+	mode  uint16
+	asked *uint16
+}
+
+// passable are the modes of directories made on the way: their owner may go on.
+func (m modes) passable() modes { return modes{m.mode&0o777 | 0o300, m.asked} }
+
+// hasParent refuses paths whose directory does not exist.
+func hasParent(t *trail) error {
+	if len(t.names) > 2 && t.parent() == nil {
+		return fail(classNotFound, "Parent directory doesn't exist: %s", t.parentPath())
+	}
+	return nil
+}
+
+// makeParents makes the directories that are missing above the last name of a trail.
+func (s *state) makeParents(t *trail, m modes) error {
+	for i := t.existing(); i < len(t.names)-1; i++ {
+		if _, err := s.add(t, i, &inode{Directory: true}, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes the i-th inode of a trail. It belongs to the caller, and to the group of its
+// directory.
+func (s *state) add(t *trail, i int, n *inode, m modes) (*inode, error) {
+	dir, name := t.nodes[i-1], t.names[i]
+	if err := s.mayAdd(dir, t.upTo(i-1), name); err != nil {
+		return nil, err
+	}
+	n.ID = s.take(&s.next.Inode)
+	n.Owner, n.Group, n.Modified = s.caller.User, dir.Group, s.now
+	n.NameQuota, n.SpaceQuota = -1, -1
+	n.Mode = m.mode & (sticky | 0o777)
+	if m.asked != nil {
+		n.Mode = *m.asked & (sticky | 0o777)
+	}
+	if !n.inherit(dir) {
+		n.Mode = m.mode & (sticky | 0o777)
+	}
+	s.link(dir, n, name)
+	if n.Directory {
+		s.save(n)
+	}
+	s.touch(dir, s.now)
+	t.nodes[i] = n
+	return n, nil
+}
+
+// mayAdd refuses a name in a directory by HDFS's limits and reserved names.
+func (s *state) mayAdd(dir *inode, dirPath, name string) error {
+	if dir.ID == rootID && name == reserved {
+		return notReserved(dir, name)
+	}
+	if err := s.fits(dir, dirPath, name); err != nil {
+		return err
+	}
+	return notReserved(dir, name)
+}

@@ -1,0 +1,155 @@
+package meta
+
+// Versions of what is stored. A record of another version is not read; a version that
+// follows one reads both.
+const recordVersion = 1
+
+// inode is a directory or a file. A directory is a record of its own; a file lies in its
+// entry in the directory.
+type inode struct {
+	ID         uint64
+	Parent     uint64 // its directory; 0 for the root, and for what is cut off from it
+	Name       string
+	Directory  bool
+	Mode       uint16 // nine bits, and the sticky one
+	Owner      string
+	Group      string
+	Modified   int64 // ms
+	Accessed   int64 // ms
+	ACL        []ACLEntry
+	XAttrs     []XAttr
+	Children   uint64 // of a directory
+	NameQuota  int64  // of a directory; -1 is none
+	SpaceQuota int64
+	File       *file
+}
+
+// file is what only files have. All blocks but the last few lie under keys of their own,
+// so that a block added to a long file costs as little as one to a short file.
+type file struct {
+	Replication uint16
+	BlockSize   int64
+	Spilled     int     // how many blocks lie apart
+	SpilledSize int64   // their bytes
+	Tail        []block // those after them
+	Writer      *writer
+}
+
+// writer is who has a file open.
+type writer struct{ Holder, Machine string }
+
+// blockState is how far a block has come.
+type blockState uint8
+
+const (
+	complete      blockState = iota // enough copies are known
+	building                        // a client writes it
+	committed                       // the client has said its length
+	underRecovery                   // its writer has gone, its nodes agree on a length
+)
+
+func (s blockState) String() string {
+	return [...]string{"COMPLETE", "UNDER_CONSTRUCTION", "COMMITTED", "UNDER_RECOVERY"}[s]
+}
+
+// block is a block of a file.
+type block struct {
+	ID      uint64
+	Stamp   uint64 // generation stamp
+	Size    int64
+	Segment uint16 // where its copies belong, see package comment
+	State   blockState
+	Copies  uint16   // finished ones with this stamp, as far as was told
+	Nodes   []string // where it is written, or was until that is settled
+	// Of a recovery: the stamp it gives, and until when no other begins, in ms.
+	Recovery      uint64
+	RecoveryUntil int64
+}
+
+func (n *inode) code(c *coder) {
+	number(c, &n.ID)
+	c.flag(&n.Directory)
+	if n.Directory { // of a file its key says it
+		number(c, &n.Parent)
+		text(c, &n.Name)
+	}
+	number(c, &n.Mode)
+	text(c, &n.Owner)
+	text(c, &n.Group)
+	c.signed(&n.Modified)
+	c.signed(&n.Accessed)
+	list(c, &n.ACL, codeACLEntry)
+	list(c, &n.XAttrs, codeXAttr)
+	if n.Directory {
+		number(c, &n.Children)
+		c.signed(&n.NameQuota)
+		c.signed(&n.SpaceQuota)
+		return
+	}
+	if c.reading {
+		n.File = &file{}
+	}
+	n.File.code(c)
+}
+
+func (f *file) code(c *coder) {
+	number(c, &f.Replication)
+	number(c, &f.BlockSize)
+	number(c, &f.Spilled)
+	number(c, &f.SpilledSize)
+	list(c, &f.Tail, codeBlock)
+	optional(c, &f.Writer, func(c *coder, w *writer) { text(c, &w.Holder); text(c, &w.Machine) })
+}
+
+func (b *block) code(c *coder) { codeBlock(c, b) }
+
+func codeBlock(c *coder, b *block) {
+	number(c, &b.ID)
+	number(c, &b.Stamp)
+	number(c, &b.Size)
+	number(c, &b.Segment)
+	number(c, &b.State)
+	if b.State > underRecovery {
+		c.fail()
+		b.State = complete
+	}
+	number(c, &b.Copies)
+	texts(c, &b.Nodes)
+	number(c, &b.Recovery)
+	number(c, &b.RecoveryUntil)
+}
+
+// place says where a file's entry is, or in which file a block is.
+type place struct {
+	Parent uint64
+	Name   string
+}
+
+func (p *place) code(c *coder) { number(c, &p.Parent); text(c, &p.Name) }
+
+// owner says to which file and segment a block belongs.
+type owner struct {
+	File    uint64
+	Segment uint16
+}
+
+func (o *owner) code(c *coder) { number(c, &o.File); number(c, &o.Segment) }
+
+// lease is that of a client.
+type lease struct {
+	Renewed int64 // ms
+	Files   uint64
+}
+
+func (l *lease) code(c *coder) { c.signed(&l.Renewed); number(c, &l.Files) }
+
+// counters are the next numbers of the shard.
+type counters struct {
+	Inode, Block, Stamp, Garbage, Answer uint64
+}
+
+func (n *counters) code(c *coder) {
+	for _, v := range []*uint64{&n.Inode, &n.Block, &n.Stamp, &n.Garbage, &n.Answer} {
+		number(c, v)
+	}
+}

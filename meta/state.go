@@ -1,0 +1,176 @@
+package meta
+
+import "fmt"
+
+// records are a state as one command or query reads and writes it, whoever asks.
+type records struct {
+	v      View
+	config Config
+	next   counters
+	// Every inode is in memory once, however it was reached.
+	loaded map[uint64]*inode
+}
+
+// state is a state as somebody sees it at some time.
+type state struct {
+	*records
+	now    int64 // ms
+	caller Caller
+}
+
+// A Caller is who asks.
+type Caller struct {
+	User   string
+	Groups []string
+	Super  bool // may do all
+}
+
+func (a *Caller) code(c *coder) { text(c, &a.User); texts(c, &a.Groups); c.flag(&a.Super) }
+
+// load reads a record, if there is one. A record that cannot be read is the end: whoever
+// went on would make a state that differs from that of others.
+func (s *records) load(k []byte, v coded) bool {
+	b := s.v.Get(k)
+	if b == nil {
+		return false
+	}
+	if err := decode(recordVersion, b, v); err != nil {
+		panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
+	}
+	return true
+}
+
+func (s *records) store(k []byte, v coded) { s.v.Set(k, encode(recordVersion, v)) }
+
+// open reads what commands and queries need first.
+func open(v View, now int64, by Caller) *state {
+	s := &state{&records{v: v, loaded: map[uint64]*inode{}}, now, by}
+	if !s.load(key(keyConfig, 0), &s.config) || !s.load(key(keyConfig, 1), &s.next) {
+		panic("meta: there is no file system in this state: see Format")
+	}
+	return s
+}
+
+// take returns the next of a counter's numbers.
+func (s *records) take(counter *uint64) uint64 {
+	n := *counter
+	*counter++
+	s.store(key(keyConfig, 1), &s.next)
+	return n
+}
+
+// entry is what a directory has under a name.
+type entry struct {
+	Directory uint64 // 0 for a file
+	File      inode
+}
+
+func (e *entry) code(c *coder) {
+	number(c, &e.Directory)
+	if e.Directory == 0 {
+		e.File.code(c)
+	}
+}
+
+// child returns what a directory has under a name, or nil.
+func (s *records) child(dir *inode, name string) *inode {
+	var e entry
+	if !s.load(entryKey(dir.ID, name), &e) {
+		return nil
+	}
+	return s.entered(&e, dir.ID, name)
+}
+
+func (s *records) entered(e *entry, dir uint64, name string) *inode {
+	if e.Directory != 0 {
+		return s.directory(e.Directory)
+	}
+	if n := s.loaded[e.File.ID]; n != nil {
+		return n
+	}
+	n := &e.File
+	n.Parent, n.Name = dir, name
+	s.loaded[n.ID] = n
+	return n
+}
+
+// children calls each for what is in a directory, in HDFS's order, after a name, until it
+// returns false.
+func (s *records) children(dir *inode, startAfter string, each func(*inode) bool) {
+	from := key(keyEntry, dir.ID)
+	if startAfter != "" {
+		from = append(entryKey(dir.ID, startAfter), 0)
+	}
+	for k, v := range s.v.Scan(from, after(key(keyEntry, dir.ID))) {
+		var e entry
+		if err := decode(recordVersion, v, &e); err != nil {
+			panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
+		}
+		if !each(s.entered(&e, dir.ID, nameOf(k))) {
+			return
+		}
+	}
+}
+
+// directory returns the one with a number, or nil.
+func (s *records) directory(id uint64) *inode {
+	if n := s.loaded[id]; n != nil {
+		return n
+	}
+	n := &inode{}
+	if !s.load(key(keyDirectory, id), n) {
+		return nil
+	}
+	s.loaded[id] = n
+	return n
+}
+
+// byNumber returns a file or directory, or nil.
+func (s *records) byNumber(id uint64) *inode {
+	if n := s.directory(id); n != nil {
+		return n
+	}
+	var p place
+	if !s.load(key(keyFile, id), &p) {
+		return nil
+	}
+	return s.child(&inode{ID: p.Parent}, p.Name)
+}
+
+// save writes an inode where it is.
+func (s *records) save(n *inode) {
+	if n.Directory {
+		s.store(key(keyDirectory, n.ID), n)
+		return
+	}
+	s.store(entryKey(n.Parent, n.Name), &entry{File: *n})
+}
+
+// link enters an inode into a directory.
+func (s *records) link(dir, n *inode, name string) {
+	n.Parent, n.Name = dir.ID, name
+	s.loaded[n.ID] = n
+	s.save(n)
+	if n.Directory {
+		s.store(entryKey(dir.ID, name), &entry{Directory: n.ID})
+	} else {
+		s.store(key(keyFile, n.ID), &place{dir.ID, name})
+	}
+	dir.Children++
+	s.save(dir)
+}
+
+// unlink takes an inode out of its directory.
+func (s *records) unlink(dir, n *inode) {
+	s.v.Delete(entryKey(dir.ID, n.Name))
+	dir.Children--
+	s.save(dir)
+}
+
+// touch sets the time when a directory was modified, which does not go back.
+func (s *records) touch(dir *inode, at int64) {
+	if at > dir.Modified {
+		dir.Modified = at
+	}
+	s.save(dir)
+}

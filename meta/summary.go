@@ -1,0 +1,76 @@
+package meta
+
+// Summary counts what is in a tree.
+type Summary struct {
+	Size        int64 // bytes of files
+	Files       int64
+	Directories int64
+	Space       int64 // bytes of all copies
+	NameQuota   int64 // -1 is none
+	SpaceQuota  int64
+}
+
+// Summary returns that of a file or of a directory with all below it (getContentSummary,
+// getQuotaUsage). The caller must be able to list all directories.
+func (q Query) Summary(path string) (*Summary, error) {
+	s := q.state()
+	t, err := s.resolve(path, toRead)
+	if err != nil {
+		return nil, err
+	}
+	n := t.last()
+	if n == nil {
+		return nil, fail(classNotFound, "File does not exist: %s", t.path())
+	}
+	sum := &Summary{NameQuota: -1, SpaceQuota: -1}
+	if n.Directory {
+		sum.NameQuota, sum.SpaceQuota = n.NameQuota, n.SpaceQuota
+	}
+	return sum, s.sum(n, t.path(), sum)
+}
+
+// QuotaUsage is Summary, for whom the caller must be able to list all directories first.
+func (q Query) QuotaUsage(path string) (*Summary, error) {
+	s := q.state()
+	t, err := s.resolve(path, toRead)
+	if err == nil {
+		err = s.permit(t, demands{below: Read | Execute})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.Summary(path)
+}
+
+func (s *state) sum(n *inode, path string, to *Summary) error {
+	if !n.Directory {
+		to.Files++
+		to.Size += n.File.size()
+		to.Space += n.File.space()
+		return nil
+	}
+	to.Directories++
+	if !s.allows(n, Read|Execute) {
+		return s.denied(n, path, Read|Execute)
+	}
+	var err error
+	s.children(n, "", func(c *inode) bool {
+		err = s.sum(c, join(path, c.Name), to)
+		return err == nil
+	})
+	return err
+}
+
+// space is the bytes of all copies; a block that is written counts as a full one.
+func (f *file) space() int64 {
+	n := f.settled()
+	for i := range f.Tail {
+		if b := &f.Tail[i]; b.State != complete {
+			n += f.BlockSize
+			if i < len(f.Tail)-1 {
+				n -= b.Size
+			}
+		}
+	}
+	return n * int64(f.Replication)
+}
