@@ -33,6 +33,9 @@ type NodeView struct {
 	Stores []StoreView
 	// Net is the bandwidth to other nodes; zero when there are none.
 	Net float64
+	// Disk is the bandwidth at which tasks read their inputs from its disks; zero: not known.
+	// Where it is known of no node, what is in memory changes no price.
+	Disk float64
 }
 
 // StoreView is one directory that holds checkpoints.
@@ -130,6 +133,10 @@ type InputView struct {
 	// At is where its files are, when there are several nodes to choose from: one
 	// entry for each node that has any of them, in any order.
 	At []InputAt
+	// FromDisk and Cold are for a task that has begun, of what it has read since its start or
+	// its last checkpoint: how much had to come from a disk, the time for which is part of
+	// Progress.Wall, and how much of all of it is not in the page cache of its node now.
+	FromDisk, Cold int64
 }
 
 // InputAt is what a node has of a task's input, in bytes, as it was last measured.

@@ -13,8 +13,8 @@ import (
 
 // Limits is what bounds the memory that this process may lock, in bytes.
 type Limits struct {
-	// Memory is that of the machine.
-	Memory int64
+	// Memory is that of the machine, Available what can still be used of it without swapping.
+	Memory, Available int64
 	// Cgroup is the tightest memory limit over this process.
 	Cgroup linux.CgroupMemory
 	// Lock is how much the kernel lets this process lock: RLIMIT_MEMLOCK, or
@@ -33,7 +33,7 @@ func ReadLimits() (Limits, error) {
 	if err != nil {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	}
-	l := Limits{Memory: mem.Total, Lock: Unlimited}
+	l := Limits{Memory: mem.Total, Available: mem.Available, Lock: Unlimited}
 	if l.Cgroup, err = linux.OwnCgroupMemory("/"); err != nil {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	}
@@ -85,6 +85,20 @@ func SafeBudget(l Limits) (usual, most int64, bound string) {
 	most -= most % pageSize
 	return min(usual-usual%pageSize, most), most, bound
 }
+
+// Spare returns how much more may be locked now, whatever the budget: what others have taken
+// since it was chosen counts, and a sixteenth stays for what they take next. If it is negative,
+// so much is to be released, or somebody will soon be killed for lack of memory.
+func Spare(l Limits) int64 {
+	spare := l.Available - reserve(l.Memory)
+	if c := l.Cgroup; c.Dir != "" {
+		spare = min(spare, c.Free-reserve(c.Limit))
+	}
+	return spare
+}
+
+// reserve is a sixteenth, but in little memory more of it.
+func reserve(memory int64) int64 { return max(memory/16, min(memory/4, 64<<20)) }
 
 // chooseBudget checks the budget that was asked for.
 func chooseBudget(asked int64, l Limits) (int64, error) {

@@ -38,6 +38,26 @@ func TestSafeBudget(t *testing.T) {
 	}
 }
 
+func TestSpare(t *testing.T) {
+	const gb = 1 << 30
+	cg := linux.CgroupMemory{Dir: "/cg", Limit: 4 * gb, Free: gb}
+	for name, c := range map[string]struct {
+		l    Limits
+		want int64
+	}{
+		"much":        {Limits{Memory: 16 * gb, Available: 8 * gb}, 7 * gb},
+		"too little":  {Limits{Memory: 16 * gb, Available: gb / 2}, -gb / 2},
+		"cgroup":      {Limits{Memory: 16 * gb, Available: 8 * gb, Cgroup: cg}, gb * 3 / 4},
+		"the machine": {Limits{Memory: 16 * gb, Available: gb, Cgroup: cg}, 0},
+		"small":       {Limits{Memory: 512 << 20, Available: 512 << 20}, 448 << 20},
+		"tiny":        {Limits{Memory: 64 << 20, Available: 64 << 20}, 48 << 20},
+	} {
+		if got := Spare(c.l); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
 func TestBudgetThatIsAskedFor(t *testing.T) {
 	l := &Limits{Memory: 1 << 30, Lock: 64 << 20}
 	for asked, want := range map[int64]int64{0: 64 << 20, 5: 5, 64 << 20: 64 << 20, 64<<20 + 1: -1, Unlimited: -1, -1: -1} {

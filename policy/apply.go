@@ -55,6 +55,9 @@ func (p *Planner) preempt(u *books.Task, way *victims.Plan, a books.Act, outs []
 		}
 	}
 	o.Reason = why + p.because(way, a)
+	if p.fleet.Slots.Gains(way.Node) {
+		o.Reason += p.fleet.Attraction(u, way.Node) + " there"
+	}
 	return o
 }
 

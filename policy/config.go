@@ -47,7 +47,8 @@ const (
 	// through os-assisted-preemption, section V.A). Those whose share is not
 	// known come last.
 	ClosestToCompletion = victims.ClosestToCompletion
-	// LeastWork takes the victim that a kill would cost the least running time.
+	// LeastWork takes the victim that a kill would cost the least time, with
+	// what it has to read again.
 	LeastWork = victims.LeastWork
 )
 

@@ -232,7 +232,7 @@ func (p *Planner) moveOn(u *books.Task) bool {
 	o := headrace.Order{Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, To: m.To.ID, Delay: m.Takes}
 	if m.Again {
 		act = books.By(u, headrace.Kill)
-		o.Waste, o.Reason = u.Progress.Wall, "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
+		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
 	} else {
 		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
 	}

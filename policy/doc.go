@@ -63,7 +63,7 @@
 // disks, then to the first (quartet, section 4.2: memory-local, else node-local, else
 // anywhere). It does not wait for such a node while it fits on another. With
 // Config.NoResidencyOrder what is in memory does not count, what is on disk does.
-// Nodes on which others must leave are chosen by what that costs alone.
+// Nodes on which others must leave are chosen by what that costs (see the cost model).
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it. Room that was made for a task by preemption is its
@@ -160,7 +160,7 @@
 // urgent leaves, on whichever node.
 //
 //	mechanism   delay                                   waste
-//	kill        200 ms                                  Progress.Wall + restore of the last checkpoint
+//	kill        200 ms                                  Progress.Wall + reread + restore of the last checkpoint
 //	suspend     100 ms + out/SwapOut / 2                out/SwapOut + out/SwapIn
 //	checkpoint  queue + dump                            dump + RestoreOverhead + (old + new)/Read
 //	wait        remaining                               0
@@ -173,9 +173,21 @@
 //	old       bytes of the last checkpoint if it is in the same store
 //	queue     StoreView.Queue and dumps ordered in the same decision
 //	restore   RestoreOverhead + bytes/Read, zero without a checkpoint
+//	reread    (Cold - FromDisk)/Disk of its input, zero where Disk is not known: what a task
+//	          found in memory and would have to read now is lost besides, what it had to read
+//	          and would find now is not lost. Progress.Wall + reread is at least zero
 //	remaining TotalWall * (1-Share)/Share when the share done is known, else the
 //	          time it has run (the residual life of heavy-tailed lifetimes,
 //	          Harchol-Balter and Downey 1997), at least one second
+//
+// Where it is known where the input of the urgent task is in memory (InputView.At), and how
+// fast nodes read (NodeView.Disk), a plan on a node costs besides what the urgent task will
+// have to read there:
+//
+//	cost + (Bytes - Resident)/Disk * W(urgent)
+//
+// so that a victim's slot is worth more where the newcomer's input is warm. That decides between
+// nodes; on one node it is the same for all plans. With Config.NoResidencyOrder it counts for nothing.
 //
 // In a set, delays overlap except that dumps to one store and page-outs follow
 // each other; wastes add up. Waiting is weighed for less urgent tasks that may

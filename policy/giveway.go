@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	"headrace"
@@ -25,6 +26,9 @@ type Verdict struct {
 	// Delay is how long it is expected to take until the room is there, Waste the work
 	// thrown away, in task time.
 	Delay, Waste time.Duration
+	// Cost is what Cost weighs: both, weighted by priorities, in seconds. Infinite where there is
+	// no way.
+	Cost float64
 	// Reason is one line for a person.
 	Reason string
 }
@@ -51,7 +55,7 @@ type Verdict struct {
 // A victim that does not run, or is leaving already, is to wait. c must be valid.
 func GiveWay(victim headrace.TaskView, n headrace.NodeView, others []headrace.TaskView, urgent headrace.Priority, c Config) Verdict {
 	if victim.State != headrace.Running || victim.Leaving || victim.Starting {
-		return Verdict{Reason: "it does not run, or is leaving already"}
+		return Verdict{Cost: math.Inf(1), Reason: "it does not run, or is leaving already"}
 	}
 	victim, u := opponents(victim, urgent)
 	victim.Node = n.ID
@@ -118,12 +122,12 @@ func (p *Planner) giveWay() Verdict {
 	way := p.chooser.Choose(u, n)
 	switch {
 	case way == nil:
-		return Verdict{Reason: p.whyNot(u, v)}
+		return Verdict{Cost: math.Inf(1), Reason: p.whyNot(u, v)}
 	case way.Waits():
 		left := price.Remaining(v.TaskView)
-		return Verdict{Delay: left, Reason: "to wait is cheapest: it is expected to end in about " + words.Short(left.Seconds())}
+		return Verdict{Delay: left, Cost: way.Cost.Total, Reason: "to wait is cheapest: it is expected to end in about " + words.Short(left.Seconds())}
 	}
-	verdict := Verdict{Delay: words.Seconds(way.Cost.Delay), Waste: words.Seconds(way.Cost.Waste)}
+	verdict := Verdict{Delay: words.Seconds(way.Cost.Delay), Waste: words.Seconds(way.Cost.Waste), Cost: way.Cost.Total}
 	for _, a := range way.Acts {
 		if a.By == headrace.Checkpoint {
 			s := n.Stores[a.Store].StoreView

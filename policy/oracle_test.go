@@ -84,6 +84,9 @@ func (o *oracle) cost() (float64, bool) {
 		case ch.mech == headrace.Kill:
 			delay = max(delay, 0.2)
 			lost := t.Progress.Wall.Seconds()
+			if o.n.Disk > 0 {
+				lost = max(0, lost+float64(t.Input.Cold)/o.n.Disk-float64(t.Input.FromDisk)/o.n.Disk)
+			}
 			if t.Checkpoint != nil {
 				for _, s := range o.n.Stores {
 					if s.Name == t.Checkpoint.Store {

@@ -27,6 +27,9 @@ var rewrite = flag.Bool("rewrite", false, "write what is decided now into the sc
 //	set a running=1m leaving=true            changes a task
 //	                                         task gang=1: runs only together with others
 //	                                         node gpu=4, task gpu=2: of a counted resource
+//	                                         node disk=100M, task input=0/1G at=n1:1G: where
+//	                                         what of an input is in memory; task fromdisk=1G
+//	                                         cold=1G: of what it has read
 //	decide                                   decides, and lists orders and notes
 //	choose u n1                              lists what is considered for task u
 //	giveway a high                           lists how task a leaves for something urgent
@@ -199,6 +202,8 @@ func (s *scenario) node(id string, pairs []string) error {
 			n.SwapIn, err = parseBandwidth(value)
 		case "net":
 			n.Net, err = parseBandwidth(value)
+		case "disk":
+			n.Disk, err = parseBandwidth(value)
 		case "gpu":
 			n.Counted = make([]float64, 1)
 			n.Counted[0], err = strconv.ParseFloat(value, 64)
@@ -313,6 +318,12 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			t.Job = headrace.JobID(value)
 		case "input":
 			err = setInput(t, value)
+		case "at":
+			err = setAt(t, value)
+		case "fromdisk":
+			t.Input.FromDisk, err = parseSize(value)
+		case "cold":
+			t.Input.Cold, err = parseSize(value)
 		default:
 			return setTimes(t, key, value)
 		}
@@ -357,6 +368,18 @@ func setInput(t *headrace.TaskView, value string) (err error) {
 	if t.Input.Resident, err = parseSize(resident); err == nil {
 		t.Input.Bytes, err = parseSize(bytes)
 	}
+	return err
+}
+
+// setAt adds what is in memory on a node.
+func setAt(t *headrace.TaskView, value string) (err error) {
+	node, resident, ok := strings.Cut(value, ":")
+	if !ok {
+		return errors.New("want node:resident")
+	}
+	at := headrace.InputAt{Node: headrace.NodeID(node)}
+	at.Resident, err = parseSize(resident)
+	t.Input.At = append(t.Input.At, at)
 	return err
 }
 

@@ -34,11 +34,7 @@ func (s *Scene) Task(id headrace.TaskID) *headrace.TaskView { return &s.Tasks[s.
 // enters what that changes. urgent is 0 when it is not known who needs the room: then it
 // is somebody of high priority.
 func (s *Scene) GiveWay(id headrace.TaskID, urgent headrace.Priority, c Config) Verdict {
-	if urgent == 0 {
-		urgent = headrace.High
-	}
-	t := s.Task(id)
-	v := GiveWay(*t, s.Node, s.Tasks, urgent, c)
+	t, v := s.Task(id), s.Would(id, urgent, c)
 	if v.Mechanism == headrace.Wait {
 		return v
 	}
@@ -48,6 +44,14 @@ func (s *Scene) GiveWay(id headrace.TaskID, urgent headrace.Priority, c Config) 
 		s.Task(o.Task).PagingOut += o.PageOut
 	}
 	return v
+}
+
+// Would says what GiveWay would decide now, and enters nothing.
+func (s *Scene) Would(id headrace.TaskID, urgent headrace.Priority, c Config) Verdict {
+	if urgent == 0 {
+		urgent = headrace.High
+	}
+	return GiveWay(*s.Task(id), s.Node, s.Tasks, urgent, c)
 }
 
 // Dump enters a dump that the node does not know of yet.

@@ -145,6 +145,9 @@ type Stats struct {
 	// Dirty is an upper bound of what a full dump has to write.
 	Dirty     int64 `json:"dirty"`
 	Processes int   `json:"processes"`
+	// Asked is how many bytes those of its processes that live, and those that they have waited
+	// for, have read by system calls, from wherever.
+	Asked int64 `json:"asked,omitempty"`
 	// Continued counts how often the task, while it was suspended, was continued by
 	// somebody and stopped again.
 	Continued int `json:"continued,omitempty"`

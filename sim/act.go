@@ -168,7 +168,7 @@ func (e *engine) drop(t *task) {
 func (e *engine) disown(t *task) {
 	t.saved = 0
 	if t.in != nil {
-		t.in.saved = place{}
+		t.in.saved = place{at: t.in.first}
 	}
 	if t.v.Checkpoint != nil {
 		e.drop(t)
@@ -303,7 +303,7 @@ func (e *engine) dumped(t *task) {
 	suspended := v.State == headrace.Suspended
 	t.done = t.progress(e.now)
 	t.saved = t.done
-	t.in.save()
+	e.files.save(t)
 	t.node.pager.swapped -= v.Swapped
 	v.Checkpoint = c
 	e.gone(t, headrace.Checkpointed)

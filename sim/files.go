@@ -45,6 +45,10 @@ func (e *engine) openFiles() error {
 		how := e.c.Policy
 		how.NoResidencyOrder = true
 		e.scheduler = policy.NewPlanner(how)
+	} else {
+		for i := range e.roster.view.Nodes {
+			e.roster.view.Nodes[i].Disk = e.c.Reading.Disk
+		}
 	}
 	d := &files{c: e.c.Reading, tally: e.tally, goOn: e.goOn, jobs: jobs}
 	d.storage = newStorage(e.clock, p, &e.c, d)
@@ -112,6 +116,7 @@ func (d *files) ended(t *task, response float64, jobEnded bool) {
 	if t.in != nil {
 		s.Tasks++
 		s.Time += t.in.took.Seconds()
+		d.view.forget(t)
 	}
 }
 
@@ -187,6 +192,17 @@ func (d *files) verifyTask(t *task) error {
 		}
 		if at.Node != d.view.roster.view.Nodes[r.nodes[i]].ID || at.Local != local || at.Resident != resident {
 			return fmt.Errorf("%s: %+v, but %d bytes are there and %d in memory", t.v.ID, at, local, resident)
+		}
+	}
+	if d.c.ByResidency {
+		var cold int64
+		for p := r.saved.at; p < r.at; p++ {
+			if d.nodes[t.node.i].cache.get(p) == nil {
+				cold += d.all[p].bytes
+			}
+		}
+		if in := &t.v.Input; in.Cold != cold || in.FromDisk < 0 || in.FromDisk+r.slow > r.done-r.saved.done {
+			return fmt.Errorf("%s: %+v, but it would have to read %d bytes again, of %d", t.v.ID, *in, cold, r.done-r.saved.done)
 		}
 	}
 	if r.fetch != nil && r.parts&onDisk != 0 && r.fetch.flow.place < 0 {

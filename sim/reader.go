@@ -22,6 +22,10 @@ type input struct {
 	there int64
 
 	nodes []int32 // those that the policy is told about
+	// The policy is told of the pieces from known to before knownTo that it has read them, and
+	// not yet of slow bytes from a disk.
+	known, knownTo int32
+	slow           int64
 }
 
 // place is how far a task has read.
@@ -249,6 +253,7 @@ func (d *files) account(t *task, bytes int64) {
 		d.r.Network += bytes
 	}
 	r.done += bytes
+	from, slow := r.at, bytes-memory
 	for bytes += r.had; r.at < r.to && bytes >= d.all[r.at].bytes; r.at++ {
 		bytes -= d.all[r.at].bytes
 		if r.from.memory {
@@ -256,6 +261,7 @@ func (d *files) account(t *task, bytes int64) {
 		}
 	}
 	r.had = bytes
+	d.view.passed(t, from, r.at, slow)
 	if !r.from.memory {
 		for i := r.at; i < r.to; i++ {
 			d.warm.wantAgain(t.spec.Job, i)
@@ -264,10 +270,11 @@ func (d *files) account(t *task, bytes int64) {
 	r.from, r.there, r.fetch, r.netNode = source{}, 0, nil, nil
 }
 
-// save notes that what has been read is in a checkpoint.
-func (r *input) save() {
-	if r != nil {
+// save notes that what t has read is in a checkpoint.
+func (d *files) save(t *task) {
+	if r := t.in; r != nil {
 		r.saved = r.place
+		d.view.forget(t)
 	}
 }
 
@@ -278,6 +285,7 @@ func (d *files) loseReading(t *task) time.Duration {
 	if r == nil {
 		return 0
 	}
+	d.view.forget(t)
 	d.lost += r.done - r.saved.done
 	lost := r.took - r.saved.took
 	for i := r.saved.at; i < r.at; i++ {

@@ -38,7 +38,7 @@ type Reading struct {
 	// warmed.
 	Lead time.Duration `json:"lead"`
 	// ByResidency: tasks go where their input is in memory, those first for which it
-	// is (quartet, section 4.2).
+	// is (quartet, section 4.2), and what is in memory counts in what it costs to make room.
 	ByResidency bool `json:"by_residency"`
 }
 

@@ -7,13 +7,15 @@ import (
 )
 
 // residency keeps up to date what the policy may know of where the inputs are of
-// tasks that wait to be started. A change in some memory is told to those only whom
-// it concerns: each piece has the list of the tasks that wait to read it. When
+// tasks that wait to be started, and what others would have to read again. A change in some
+// memory is told to those only whom it concerns: each piece has the list of the tasks that wait
+// to read it, and of those that have read it since their last checkpoint. When
 // nobody goes by what is in memory, there are no such lists.
 type residency struct {
 	*storage
 	roster *roster
 	slots  map[int32][]int32 // by piece: of the tasks that wait to read it
+	had    map[int32][]int32 // by piece: of the tasks that have read it
 
 	local []int64 // buffer: bytes on the disk of each node
 }
@@ -21,7 +23,7 @@ type residency struct {
 func newResidency(d *storage, r *roster, byResidency bool) residency {
 	v := residency{storage: d, roster: r, local: make([]int64, len(d.nodes))}
 	if byResidency {
-		v.slots = map[int32][]int32{}
+		v.slots, v.had = map[int32][]int32{}, map[int32][]int32{}
 	}
 	return v
 }
@@ -71,18 +73,62 @@ func (v *residency) leave(t *task) {
 		return
 	}
 	for p := t.in.first; p < t.in.last; p++ {
-		if i := slices.Index(v.slots[p], t.slot); len(v.slots[p]) == 1 {
-			delete(v.slots, p)
-		} else {
-			v.slots[p] = slices.Delete(v.slots[p], i, i+1)
-		}
+		unlist(v.slots, p, t.slot)
 	}
 }
 
-// changed tells those who wait for a piece that it is in the memory of n, or no more.
+// unlist takes a slot out of the list of a piece.
+func unlist(of map[int32][]int32, piece, slot int32) {
+	if i := slices.Index(of[piece], slot); len(of[piece]) == 1 {
+		delete(of, piece)
+	} else {
+		of[piece] = slices.Delete(of[piece], i, i+1)
+	}
+}
+
+// passed notes that t has read the pieces from from to before to, and slow bytes of what it has
+// read from a disk.
+func (v *residency) passed(t *task, from, to int32, slow int64) {
+	r, in := t.in, &t.v.Input
+	if v.had == nil {
+		return
+	}
+	if r.knownTo == 0 {
+		r.known = from
+	}
+	for p := from; p < to; p++ {
+		v.had[p] = append(v.had[p], t.slot)
+		if v.nodes[t.node.i].cache.get(p) == nil {
+			in.Cold += v.all[p].bytes
+		}
+	}
+	r.knownTo = to
+	// What is read of a piece that is not read whole is not known yet.
+	r.slow += slow
+	rest := min(r.slow, r.had)
+	in.FromDisk, r.slow = in.FromDisk+r.slow-rest, rest
+}
+
+// forget notes that t does not have to read again what it has read so far, or begins anew.
+func (v *residency) forget(t *task) {
+	r := t.in
+	for p := r.known; p < r.knownTo; p++ {
+		unlist(v.had, p, t.slot)
+	}
+	r.known, r.knownTo, r.slow = 0, 0, 0
+	t.v.Input.FromDisk, t.v.Input.Cold = 0, 0
+}
+
+// changed tells those who wait for a piece, or have read it, that it is in the memory of n, or
+// no more.
 func (v *residency) changed(n *dataNode, piece int32, bytes int64) {
 	for _, slot := range v.slots[piece] {
 		v.roster.slots[slot].inputAt(n.i).Resident += bytes
+	}
+	for _, slot := range v.had[piece] {
+		if t := v.roster.slots[slot]; t.node.i == n.i {
+			t.v.Input.Cold -= bytes
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/solo/journal"
 )
@@ -18,12 +19,14 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
-	m := st.dumping(t.rec.ID, t.dirty())
+	m, reads := st.dumping(t.rec.ID, t.dirty()), t.opensItself()
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
+		var positions map[linux.FileID]int64
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
 		err := m.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			res, err = live.Checkpoint(ctx, opts)
 			took, at = watch()
@@ -34,6 +37,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 				o.checkpointFailed(t, st, err)
 				return err
 			}
+			o.inputs.expectRest(t, positions)
 			o.checkpointed(t, in, st, res, took, at)
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -40,6 +41,7 @@ type thing struct {
 	noDump    error
 	noRestore error
 	restores  int // attempts
+	positions map[linux.FileID]int64
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -445,6 +447,11 @@ func (f *fakeTask) PageIn(context.Context) (n int64, err error) {
 		return nil
 	})
 	return n, err
+}
+
+func (f *fakeTask) Positions() (at map[linux.FileID]int64, err error) {
+	err = f.do("positions", func(t *thing) error { at = t.positions; return nil })
+	return at, err
 }
 
 func (f *fakeTask) Start(context.Context) error {

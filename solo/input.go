@@ -37,7 +37,12 @@ func (t *task) inputView() headrace.InputView {
 	if !t.opensItself() {
 		return headrace.InputView{}
 	}
-	return headrace.InputView{Bytes: t.rec.Input.Bytes, Resident: t.resident}
+	in := headrace.InputView{Bytes: t.rec.Input.Bytes, Resident: t.resident}
+	// Where it was when it was last saved is not known.
+	if t.known && t.rec.State == headrace.Running && t.rec.Checkpoint == nil {
+		in.FromDisk, in.Cold = min(t.stats.Usage.ReadBytes, t.had), t.cold
+	}
+	return in
 }
 
 // runInput accepts the tasks of a job that reads.

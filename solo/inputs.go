@@ -4,21 +4,29 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"headrace"
 	"headrace/data"
+	"headrace/internal/linux"
 	"headrace/serve"
+	"headrace/solo/journal"
 )
 
 // inputs tells package data what tasks read: which inputs are kept in memory and
-// followed while their tasks wait, and when nobody reads a stream any more. Only
-// the loop calls it.
+// followed while their tasks wait, which images are to be before tasks are restored, and
+// when nobody reads a stream any more. Only the loop calls it.
 type inputs struct {
 	files    *data.Files
 	follower *data.Follower
 	board    *board
 	turn     *turn
 	log      *slog.Logger
+	// images have the keys under which those are kept that will be restored next.
+	images    map[*journal.Image]string
+	lastImage int
+	// disk is how fast inputs are read from disks.
+	disk readSpeed
 }
 
 func newInputs(files *data.Files, l *loop) *inputs {
@@ -33,18 +41,26 @@ func (s *inputs) expect(t *task) {
 	}
 }
 
+// expectRest does so for a task that has been made to leave, with where it is in its files;
+// nil: that is not known.
+func (s *inputs) expectRest(t *task, positions map[linux.FileID]int64) {
+	if t.positions = positions; positions != nil {
+		s.expect(t)
+	}
+}
+
 // keep has the inputs of those kept that wait after the decision. A task that opens
 // its files itself has an input of its own, which is let go with it. The tasks of a
 // stream have one together: the first has the paths, and once one has started the
 // stream reads by itself.
 func (s *inputs) keep(active []*task) {
 	for _, t := range s.turn.fresh {
-		if t.rec.State != headrace.Pending || t.op != nil || len(t.rec.Input.Paths) == 0 || begun(t.streamOf(), active) {
+		if !t.waitsToRead() || begun(t.streamOf(), active) {
 			continue
 		}
 		in := data.Input{
 			Key: t.inputKey(), Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
-			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Bytes: t.rec.Input.Bytes, Seq: t.rec.Order,
+			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Positions: t.positions, Bytes: t.rec.Input.Bytes, Seq: t.rec.Order,
 		}
 		if id := t.streamOf(); id != "" {
 			in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)
@@ -52,6 +68,49 @@ func (s *inputs) keep(active []*task) {
 		s.turn.later(func() { s.files.Keep(in) }) // the board has to show the task first: see Alive
 	}
 	s.turn.fresh = nil
+}
+
+// waitsToRead tells whether the task waits and it is known what it will read.
+func (t *task) waitsToRead() bool {
+	if len(t.rec.Input.Paths) == 0 || t.op != nil && t.op.kind != headrace.PagingOut {
+		return false
+	}
+	left := t.rec.State == headrace.Suspended || t.rec.State == headrace.Checkpointed
+	return t.rec.State == headrace.Pending || left && !t.rec.Held && t.positions != nil
+}
+
+// ready has the images of the tasks kept in memory that will be restored next, and those
+// of all others let go: once a task is being restored, it reads its image itself.
+func (s *inputs) ready(all map[headrace.TaskID]*task, next []headrace.TaskID) {
+	wanted := make(map[*journal.Image]string, len(next))
+	for _, id := range next {
+		t := all[id]
+		if t.op != nil {
+			continue // it is being restored by now
+		}
+		im := t.rec.Checkpoint
+		if wanted[im] = s.images[im]; wanted[im] == "" {
+			wanted[im] = s.keepImage(t, im)
+		}
+	}
+	for im, key := range s.images {
+		if wanted[im] == "" {
+			s.turn.later(func() { s.files.LetGo(key) })
+		}
+	}
+	s.images = wanted
+}
+
+// keepImage has the image of a task kept, and returns the key to let it go. Images are
+// read with the rights of the daemon: nobody else may look into a store.
+func (s *inputs) keepImage(t *task, im *journal.Image) (key string) {
+	s.lastImage++
+	in := data.Input{
+		Key: fmt.Sprintf("image:%d", s.lastImage), Name: "the restore of task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
+		Owner: linux.Self(), Paths: []string{filepath.Join(im.Dir, string(t.rec.ID))}, Bytes: im.ToRead, Seq: t.rec.Order,
+	}
+	s.turn.later(func() { s.files.Keep(in) })
+	return in.Key
 }
 
 // begun tells whether a task of the stream has started.
@@ -83,13 +142,13 @@ func (s *inputs) release(t *task, active []*task) {
 	s.turn.later(func() { s.files.LetGo(key) })
 }
 
-// follow brings what is known of the inputs of waiting tasks up to date; changed is
+// follow brings what is known of the inputs of tasks that wait or run up to date; changed is
 // called when something has become of it.
 func (s *inputs) follow(tasks func() []*task, changed func()) {
 	for _, t := range tasks() {
 		switch {
 		case !t.opensItself():
-		case t.rec.State != headrace.Pending:
+		case t.rec.State != headrace.Pending && t.rec.State != headrace.Running:
 			s.unfollow(t)
 		case !t.followed:
 			t.followed = s.follower.Follow(string(t.rec.ID), t.spec.Credentials(), t.rec.Input.Paths)
@@ -105,7 +164,7 @@ func (s *inputs) follow(tasks func() []*task, changed func()) {
 		}
 		return func() {
 			for _, t := range tasks() {
-				if now, known := resident[string(t.rec.ID)]; known && now != t.resident {
+				if now, known := resident[string(t.rec.ID)]; known && now != t.resident && t.rec.State == headrace.Pending {
 					t.resident = now
 					changed()
 				}
@@ -118,7 +177,19 @@ func (s *inputs) follow(tasks func() []*task, changed func()) {
 func (s *inputs) unfollow(t *task) {
 	if t.followed {
 		s.follower.Drop(string(t.rec.ID))
+		t.followed = false
 	}
+}
+
+// had returns how much of its input a task has read that opens its files itself, and how much of
+// that is not in memory; nothing where that is not known. It may be called from anywhere.
+func (s *inputs) had(live Task, id headrace.TaskID, asked int64) (read, cold int64) {
+	positions, err := live.Positions()
+	if err != nil {
+		return 0, 0 // it may have ended
+	}
+	read, cold, _ = s.follower.Had(string(id), positions, asked)
+	return read, cold
 }
 
 // giveUpLease returns what the task's attempt was dealt to the others, unless

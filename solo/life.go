@@ -171,6 +171,7 @@ func shortened(argv []string) []string {
 // startOver makes the task pending again.
 func (l *life) startOver(t *task, reason string) {
 	l.inputs.giveUpLease(t)
+	t.positions, t.had, t.cold = nil, 0, 0
 	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	t.rec.Base = t.rec.Base.Plus(t.rec.Last)

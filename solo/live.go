@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -55,6 +56,7 @@ type Task interface {
 	Kill(ctx context.Context, grace time.Duration) error
 	Dismiss(ctx context.Context) error
 	Stats(ctx context.Context) (proc.Stats, error)
+	Positions() (map[linux.FileID]int64, error)
 	Exited() <-chan struct{}
 	Exit() proc.Exit
 	Close()

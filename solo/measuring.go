@@ -96,13 +96,30 @@ func (m *measuring) poll(t *task) {
 		return
 	}
 	t.polling = true
-	live, id := t.live, t.rec.ID
+	live, id, reads := t.live, t.rec.ID, t.opensItself() && m.round.open
 	m.background(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 		defer cancel()
 		stats, err := live.Stats(ctx)
-		return func() { m.measured(t, id, live, stats, err) }
+		had, cold := int64(0), int64(0)
+		if reads && err == nil {
+			had, cold = m.inputs.had(live, id, stats.Asked)
+		}
+		return func() {
+			if reads && err == nil {
+				t.had, t.cold = had, cold
+			}
+			m.measured(t, id, live, stats, err)
+		}
 	})
+}
+
+// usageBefore returns what the task had used when it was last measured, since its start.
+func (t *task) usageBefore() proc.Usage {
+	if !t.known {
+		return proc.Usage{}
+	}
+	return t.stats.Usage
 }
 
 func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.Stats, err error) {
@@ -111,6 +128,9 @@ func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.
 	if t.live == live {
 		switch {
 		case err == nil:
+			if t.opensItself() {
+				m.inputs.disk.learn(t.usageBefore(), stats.Usage)
+			}
 			t.stats, t.statsAt, t.known = stats, m.clk.boot(), true
 			m.countContinued(t, stats.Continued)
 			m.show(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/migrate"
 	"headrace/proc"
 	"headrace/proc/attach"
@@ -123,7 +124,7 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 	if in.Grace == 0 {
 		in.Grace = o.cfg.SuspendGrace
 	}
-	grace := in.Grace
+	grace, reads := in.Grace, t.opensItself()
 	o.begin(t, headrace.Suspending, in, c, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
 		res, err := live.Suspend(ctx, grace)
@@ -131,6 +132,7 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 			err = nil
 		}
 		took, at := watch()
+		positions := o.positions(live, reads)
 		return func() error {
 			if err != nil {
 				o.suspendFailed(t, err)
@@ -140,6 +142,7 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 			o.succeeded(t)
 			t.rec.NoSuspend, t.noSuspendUntil = "", 0
 			o.left(t, in, headrace.Suspend)
+			o.inputs.expectRest(t, positions)
 			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
 			if in.PageOut > 0 {
 				o.pageOuts = append(o.pageOuts, pageOut{task: t, bytes: in.PageOut})
@@ -147,6 +150,19 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 			return nil
 		}
 	})
+}
+
+// positions returns where a task is in its files, if it opens them itself. It may be called
+// from anywhere.
+func (o *operations) positions(live Task, reads bool) map[linux.FileID]int64 {
+	if !reads {
+		return nil
+	}
+	at, err := live.Positions()
+	if err != nil {
+		o.log.Warn("what a task has left to read is not known, and not read ahead", "err", err)
+	}
+	return at
 }
 
 func (o *operations) suspendFailed(t *task, err error) {

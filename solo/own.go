@@ -27,7 +27,8 @@ type own struct {
 // decide asks the policy and carries out what it says. Before somebody has to
 // leave, everybody is measured again.
 func (s *own) decide() {
-	orders, notes := s.policy(s.view(), len(s.tasks.active) <= maxExplained)
+	v := s.view()
+	orders, notes := s.policy(v, len(s.tasks.active) <= maxExplained)
 	s.explain(notes)
 	fresh := s.measuring.fresh()
 	for _, o := range orders {
@@ -37,9 +38,10 @@ func (s *own) decide() {
 		}
 		s.carryOut(o)
 	}
+	s.inputs.ready(s.tasks.all, policy.Ahead(&v, orders, notes))
 }
 
-// maxExplained is up to how many tasks the policy says why they wait.
+// maxExplained is up to how many tasks the policy says why they wait, and in which order.
 const maxExplained = 1000
 
 // explain shows why tasks wait.
@@ -155,6 +157,7 @@ func (s *own) release(t *task, c *call) {
 	t.rec.Reason = waitsForSlot
 	s.touch(t)
 	s.redecide = true
+	s.inputs.expect(t)
 	s.released = append(s.released, release{task: t, call: c})
 }
 

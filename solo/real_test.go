@@ -133,6 +133,7 @@ func (m *machine) launch(env ...string) {
 	client := wire.NewHTTPClient(wire.SocketPath(m.cfg.StateDir))
 	m.tasks = wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 	m.node = wireconnect.NewNodeServiceClient(client, wire.BaseURL)
+	m.data = wireconnect.NewDataServiceClient(client, wire.BaseURL)
 	for deadline := time.Now().Add(patience); ; {
 		info, err := m.node.Info(m.ctx(), &wire.InfoRequest{})
 		if err == nil && int(info.Pid) == cmd.Process.Pid {

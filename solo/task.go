@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/solo/journal"
@@ -18,9 +19,14 @@ type task struct {
 	// may wait.
 	stored bool
 	// resident is how much of the files that it will open itself was in memory when
-	// last measured, while it waited; followed: they have been looked at.
+	// last measured, while it waited; followed: they are being looked at.
 	resident int64
 	followed bool
+	// had is how much of these files it had read when last measured, cold how much of that
+	// was not in memory.
+	had, cold int64
+	// positions are where it was in these files when it was made to leave; nil: not known.
+	positions map[linux.FileID]int64
 
 	// files are the descriptors that a hosted task came with, until it is started.
 	files attach.Files

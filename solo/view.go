@@ -21,7 +21,7 @@ func (s *own) view() headrace.View {
 		Nodes: []headrace.NodeView{{
 			ID: node, CPUs: s.cfg.Slots, Memory: s.cfg.Memory,
 			SwapFree: s.memory.swapRoom(now), SwapOut: s.memory.SwapOut, SwapIn: s.memory.SwapIn,
-			Stores: stores,
+			Stores: stores, Disk: float64(s.inputs.disk),
 		}},
 		Tasks: make([]headrace.TaskView, 0, len(s.tasks.active)),
 	}

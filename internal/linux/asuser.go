@@ -15,6 +15,9 @@ type Credentials struct {
 	Groups   []uint32
 }
 
+// Self returns what the process itself has.
+func Self() Credentials { return Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())} }
+
 // AsUser runs f with the file-system identity of a user: whatever f opens,
 // lists or looks up is checked against that user's rights. It needs root,
 // except for the identity that the process has anyway.

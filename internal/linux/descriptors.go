@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// FileID names a file of this machine.
+type FileID struct{ Dev, Ino uint64 }
+
 // A Descriptor is an open descriptor of a process.
 type Descriptor struct {
 	PID int `json:"pid"`

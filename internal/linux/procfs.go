@@ -278,26 +278,32 @@ func parseRollup(text []byte) (resident, swapped int64, err error) {
 	return resident, swapped, nil
 }
 
+// IO is what a process has had moved, in bytes: Asked by system calls that read, from wherever;
+// Read from disks and Written to them.
+type IO struct{ Asked, Read, Written int64 }
+
 // IO reads the bytes that a process, its threads and the children it has waited
 // for have read from and written to storage.
-func (p ProcFS) IO(pid int) (read, written int64, err error) {
+func (p ProcFS) IO(pid int) (io IO, err error) {
 	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "io"))
 	if err != nil {
-		return 0, 0, err
+		return io, err
 	}
 	for _, line := range strings.Split(string(b), "\n") {
 		key, val, _ := strings.Cut(line, ": ")
 		switch key {
+		case "rchar":
+			io.Asked, err = strconv.ParseInt(val, 10, 64)
 		case "read_bytes":
-			read, err = strconv.ParseInt(val, 10, 64)
+			io.Read, err = strconv.ParseInt(val, 10, 64)
 		case "write_bytes":
-			written, err = strconv.ParseInt(val, 10, 64)
+			io.Written, err = strconv.ParseInt(val, 10, 64)
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", key, err)
+			return IO{}, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return read, written, nil
+	return io, nil
 }
 
 // Transferred returns how many bytes a process, its threads and the children it has

@@ -250,9 +250,10 @@ func (t *task) stats() (proc.Stats, error) {
 		live.User += u.User + u.ChildUser
 		live.System += u.System + u.ChildSystem
 		live.MaxResident = max(live.MaxResident, u.status.PeakRSS)
-		if r, w, err := procs.IO(u.PID); err == nil {
-			live.ReadBytes += r
-			live.WrittenBytes += w
+		if io, err := procs.IO(u.PID); err == nil {
+			live.ReadBytes += io.Read
+			live.WrittenBytes += io.Written
+			st.Asked += io.Asked
 		}
 		st.Dirty += u.status.RSSAnon + u.status.RSSShmem + u.status.Swap
 		if u.PID != init {

@@ -47,6 +47,7 @@ var requests = map[protoreflect.FullName]func(a *attacker) proto.Message{
 	"headrace.v1.ManagerService.Join":       func(a *attacker) proto.Message { return &wire.JoinRequest{} },
 	"headrace.v1.ManagerService.Report":     func(a *attacker) proto.Message { return &wire.NodeReport{} },
 	"headrace.v1.ManagerService.Preempt":    func(a *attacker) proto.Message { return &wire.PreemptRequest{} },
+	"headrace.v1.ManagerService.Price":      func(a *attacker) proto.Message { return &wire.PriceRequest{} },
 	"headrace.v1.ManagerService.Resume":     func(a *attacker) proto.Message { return &wire.ResumeRequest{} },
 	"headrace.v1.ManagerService.Release":    func(a *attacker) proto.Message { return &wire.ReleaseRequest{} },
 	"headrace.v1.ManagerService.Containers": func(a *attacker) proto.Message { return &wire.ContainersRequest{} },

@@ -29,6 +29,8 @@ type Ledger struct {
 	trial       trial
 	// MostNet and MostRead are the greatest bandwidths of any node and any store.
 	MostNet, MostRead float64
+	// leastDisk is the least bandwidth of reading inputs that is known of a node; 0: none is.
+	leastDisk float64
 
 	outs  []Out   // of Allot
 	fresh []*Task // of Allot
@@ -92,11 +94,14 @@ func (l *Ledger) loadNodes(views []headrace.NodeView) {
 		}
 		l.index()
 	}
-	l.LeastMemory, l.MostNet, l.MostRead = math.MaxInt64, 0, 0
+	l.LeastMemory, l.MostNet, l.MostRead, l.leastDisk = math.MaxInt64, 0, 0, 0
 	for i := range l.Nodes {
 		v := &views[i]
 		l.Nodes[i].reset(l, v)
 		l.LeastMemory, l.MostNet = min(l.LeastMemory, v.Memory), max(l.MostNet, v.Net)
+		if v.Disk > 0 && (l.leastDisk == 0 || v.Disk < l.leastDisk) {
+			l.leastDisk = v.Disk
+		}
 		for j := range v.Stores {
 			l.MostRead = max(l.MostRead, v.Stores[j].Read)
 		}

@@ -363,3 +363,16 @@ func (n *Node) Forgo(before Free) {
 		n.counted.now[r], n.counted.later[r] = before.counted.now[r]+less, was+less
 	}
 }
+
+// Reads returns how many seconds it takes to read so much from the disks of n: at the least
+// bandwidth of any node where that of n is not known, and none where it is of no node.
+func (n *Node) Reads(bytes int64) float64 {
+	disk := n.Disk
+	if !(disk > 0) {
+		disk = n.of.leastDisk
+	}
+	if disk == 0 {
+		return 0
+	}
+	return float64(bytes) / disk
+}

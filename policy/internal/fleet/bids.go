@@ -30,6 +30,7 @@ func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
 
 func (f *Fleet) plan(u *books.Task, s Spots) *victims.Plan {
 	bids := f.bids(u, s)
+	f.Slots.weigh(f, u, s)
 	n := f.lowestBid(u, s, bids)
 	switch {
 	case f.chooser.Weighs():
@@ -55,7 +56,7 @@ func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 		if b.version != f.versions[i] {
 			b = f.ask(u, n, bids)
 		}
-		if b.OK && n != s.home && (best == nil || b.Sooner(&bids[best.Index].Bid)) && f.isSpot(u, s, n) {
+		if b.OK && n != s.home && (best == nil || b.Sooner(&bids[best.Index].Bid, f.Slots.of(n)-f.Slots.of(best))) && f.isSpot(u, s, n) {
 			best = n
 		}
 	}
@@ -105,23 +106,26 @@ func (f *Fleet) ask(u *books.Task, n *books.Node, bids []asked) *asked {
 func (f *Fleet) cheapest(u *books.Task, s Spots, bids []asked, n *books.Node) *victims.Plan {
 	f.chooser.Forget()
 	if n != nil {
-		f.chooser.ImproveAlone(u, n)
+		f.chooser.ImproveAlone(u, n, f.Slots.of(n))
 	}
 	for _, n := range f.nearest(u, s, bids) {
-		f.chooser.Improve(u, n)
+		f.chooser.Improve(u, n, f.Slots.of(n))
 	}
 	return f.chooser.Chosen()
 }
 
-// nearest returns those of the spots where u comes nearest to fitting, as far as sets of
-// several are looked for; all promising ones where they are few. All of them must
+// nearest returns those of the spots where u comes nearest to fitting, of these where it finds
+// more of its input in memory, as far as sets of several are looked for; all promising ones where they are few. All of them must
 // have been asked. It is valid until the next call.
 func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
 	near := f.near[:0]
 	few := true
+	order := func(a, b *books.Node) int {
+		return cmp.Or(cmp.Compare(bids[a.Index].Missing, bids[b.Index].Missing), cmp.Compare(f.Slots.of(a), f.Slots.of(b)))
+	}
 	add := func(n *books.Node) {
 		if few && len(near) == wideNodes {
-			slices.SortStableFunc(near, func(a, b *books.Node) int { return cmp.Compare(bids[a.Index].Missing, bids[b.Index].Missing) })
+			slices.SortStableFunc(near, order)
 			few = false
 		}
 		if few {
@@ -129,7 +133,7 @@ func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
 			return
 		}
 		i := len(near)
-		for i > 0 && bids[n.Index].Missing < bids[near[i-1].Index].Missing {
+		for i > 0 && order(n, near[i-1]) < 0 {
 			i--
 		}
 		if i < wideNodes {
@@ -141,7 +145,7 @@ func (f *Fleet) nearest(u *books.Task, s Spots, bids []asked) []*books.Node {
 	}
 	if s.several() {
 		for i, n := range f.Every {
-			if !bids[i].Promising || n == s.home || !few && bids[i].Missing >= bids[near[wideNodes-1].Index].Missing {
+			if !bids[i].Promising || n == s.home || !few && order(n, near[wideNodes-1]) >= 0 {
 				continue
 			}
 			if f.isSpot(u, s, n) {

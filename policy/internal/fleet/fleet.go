@@ -26,6 +26,8 @@ type Fleet struct {
 	scratch []asked
 
 	far, near []*books.Node
+
+	Slots Slots // of the task that was planned for last
 }
 
 // New returns a fleet whose books are in l.
@@ -36,6 +38,7 @@ func New(l *books.Ledger, c *victims.Chooser, bySubmission bool) *Fleet {
 // Load takes in a view: it enters what all tasks hold in the accounts of their nodes.
 func (f *Fleet) Load(v *headrace.View) {
 	f.failed.forget()
+	f.Slots = f.Slots[:0]
 	f.classes.forget()
 	f.Ledger.Load(v)
 	if len(f.versions) != len(f.Nodes) {

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"slices"
+
 	"headrace/policy/internal/books"
 	"headrace/policy/internal/queue"
 	"headrace/policy/internal/words"
@@ -56,6 +58,38 @@ func (f *Fleet) inputAt(u *books.Task, i int) input {
 	}
 	return in
 }
+
+// Slots is what each node costs a task for what it has of its input, in the order of the nodes;
+// empty where that makes no difference to the policy or is not known. Bids are without it: other
+// tasks of the class have their input elsewhere.
+type Slots []float64
+
+// weigh fills in what the nodes of f cost u.
+func (w *Slots) weigh(f *Fleet, u *books.Task, s Spots) {
+	*w = (*w)[:0]
+	if len(u.Input.At) == 0 || !s.everywhere || f.bySubmission || !f.chooser.Weighs() {
+		return
+	}
+	for _, n := range f.Every {
+		*w = append(*w, f.chooser.Slot(u, n, 0))
+	}
+	for i := range u.Input.At {
+		if n := f.NodeOf(u.Input.At[i].Node); n != nil {
+			(*w)[n.Index] = min((*w)[n.Index], f.chooser.Slot(u, n, u.Input.At[i].Resident))
+		}
+	}
+}
+
+// of returns what n costs.
+func (w Slots) of(n *books.Node) float64 {
+	if len(w) == 0 {
+		return 0
+	}
+	return w[n.Index]
+}
+
+// Gains reports whether the task that was weighed last reads less on n than on others.
+func (w Slots) Gains(n *books.Node) bool { return len(w) > 0 && w[n.Index] < slices.Max(w) }
 
 // Attraction says in words what n has of u's input, as far as that counts in the
 // choice of a node; empty when it has nothing.

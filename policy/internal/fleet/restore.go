@@ -193,7 +193,7 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 		return m, false
 	}
 	m.Takes = words.Seconds(takes)
-	if mayKill && u.Checkpoint == nil && u.Progress.Wall.Seconds() < read {
+	if mayKill && u.Checkpoint == nil && price.Redo(u.TaskView, u.Home) < read {
 		m.Again, m.Takes = true, price.KillTime
 	}
 	return m, true

@@ -85,12 +85,26 @@ func BestStore(t *books.Task, acts []books.Act) int {
 	return best
 }
 
+// Redo says how long t takes to get again to where it is from its start or its last checkpoint,
+// in seconds: as long as it took, with what it found in memory and would have to read from
+// the disks of n now, and without what it had to read from there and would find in memory.
+func Redo(t *headrace.TaskView, n *books.Node) float64 {
+	return max(0, t.Progress.Wall.Seconds()+n.Reads(t.Input.Cold-t.Input.FromDisk))
+}
+
+// Slot says what it costs that u runs on n, which has so much of its input in memory, rather
+// than on one that has all of it: the time that it reads the rest, weighted.
+func (m *Model) Slot(u *books.Task, n *books.Node, resident int64) float64 {
+	all := max(0, u.Input.Bytes)
+	return n.Reads(all-max(0, min(resident, all))) * m.Urgency(u)
+}
+
 // Of returns the price of a on n, alone and without queues.
 func (m *Model) Of(n *books.Node, a books.Act) Price {
 	t := a.Task.TaskView
 	switch a.By {
 	case headrace.Kill:
-		return Price{KillTime.Seconds(), t.Progress.Wall.Seconds() + books.Restore(t, n)}
+		return Price{KillTime.Seconds(), Redo(t, n) + books.Restore(t, n)}
 	case headrace.Suspend:
 		return Price{stopTime.Seconds(), 0}
 	case headrace.Checkpoint:

@@ -25,16 +25,16 @@ type Bid struct {
 
 // Sooner reports whether the policy prefers a to b: fewer victims, then less urgent
 // ones, then those that the victim order puts first. Cost prefers what costs less, then
-// the less urgent.
-func (a *Bid) Sooner(b *Bid) bool {
+// the less urgent; more is by how much the node of a costs more for other reasons.
+func (a *Bid) Sooner(b *Bid, more float64) bool {
 	if a.victims != b.victims {
 		return a.victims < b.victims
 	}
 	if a.urgency != b.urgency {
 		return a.urgency < b.urgency
 	}
-	if a.keys != b.keys {
-		return a.keys < b.keys
+	if keys := a.keys + more; keys != b.keys {
+		return keys < b.keys
 	}
 	return a.lowest < b.lowest
 }

@@ -33,25 +33,30 @@ func (c *Chooser) consider(u *books.Task, n *books.Node, f *found, acts []books.
 // Forget forgets the plan, before one is looked for on several nodes.
 func (c *Chooser) Forget() { c.plan.Node = nil }
 
-// ImproveAlone makes the plan what costs least on n by at most one act, if that is less.
-func (c *Chooser) ImproveAlone(u *books.Task, n *books.Node) {
+// ImproveAlone makes the plan what costs least on n by at most one act, if that is less. slot
+// is what n costs besides (Slot).
+func (c *Chooser) ImproveAlone(u *books.Task, n *books.Node, slot float64) {
 	f := c.single(u, n)
-	c.better(n, &f)
+	c.better(n, &f, slot)
 }
 
-// Improve makes the plan what costs least on n by several acts, if that is less.
-func (c *Chooser) Improve(u *books.Task, n *books.Node) {
+// Improve makes the plan what costs least on n by several acts, if that is less. slot is what
+// n costs besides (Slot).
+func (c *Chooser) Improve(u *books.Task, n *books.Node, slot float64) {
 	var f found
 	if c.plan.Node != nil {
 		f.cost, f.ok = c.plan.Cost, true
+		f.cost.Total += c.plan.slot - slot
 	}
 	c.several(u, n, &f)
-	c.better(n, &f)
+	if len(f.acts) > 0 {
+		c.better(n, &f, slot)
+	}
 }
 
-func (c *Chooser) better(n *books.Node, f *found) {
-	if f.ok && (c.plan.Node == nil || f.cost.Total < c.plan.Cost.Total) {
-		c.plan = Plan{Node: n, Acts: append(c.plan.Acts[:0], f.acts...), Page: f.page, Cost: f.cost}
+func (c *Chooser) better(n *books.Node, f *found, slot float64) {
+	if f.ok && (c.plan.Node == nil || f.cost.Total+slot < c.plan.Cost.Total+c.plan.slot) {
+		c.plan = Plan{Node: n, Acts: append(c.plan.Acts[:0], f.acts...), Page: f.page, Cost: f.cost, slot: slot}
 	}
 }
 

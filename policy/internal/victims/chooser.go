@@ -13,6 +13,8 @@ type Plan struct {
 	// Page is how much memory must go to swap besides.
 	Page int64
 	Cost price.Cost
+	// slot is what the node costs for what it has of the input of the task that comes.
+	slot float64
 }
 
 // Waits reports whether a part of the plan is to wait, so that nothing is to be
@@ -50,6 +52,11 @@ func New(p Policy, by Order, m *price.Model) *Chooser {
 // node than that of the lowest bid may cost less.
 func (c *Chooser) Weighs() bool { return c.policy == Cost }
 
+// Slot says what it costs that u runs on n, which has so much of its input in memory.
+func (c *Chooser) Slot(u *books.Task, n *books.Node, resident int64) float64 {
+	return c.model.Slot(u, n, resident)
+}
+
 // Choose returns the policy's plan for u on n, or nil. It is valid until the next call.
 func (c *Chooser) Choose(u *books.Task, n *books.Node) *Plan {
 	switch {
@@ -57,8 +64,8 @@ func (c *Chooser) Choose(u *books.Task, n *books.Node) *Plan {
 		return nil
 	case c.Weighs():
 		c.Forget()
-		c.ImproveAlone(u, n)
-		c.Improve(u, n)
+		c.ImproveAlone(u, n, 0)
+		c.Improve(u, n, 0)
 		return c.Chosen()
 	}
 	return c.Named(u, n)

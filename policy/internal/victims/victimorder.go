@@ -70,7 +70,7 @@ func (c *Chooser) RankOf(t *books.Task) float64 {
 		}
 		return price.Remaining(t.TaskView).Seconds()
 	case LeastWork:
-		return t.Progress.Wall.Seconds()
+		return price.Redo(t.TaskView, t.Home)
 	}
 	if mem := t.Resident + t.Swapped; mem > 0 {
 		return float64(mem)

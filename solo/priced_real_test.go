@@ -1,0 +1,51 @@
+package solo
+
+import (
+	"testing"
+
+	"headrace"
+	"headrace/data/datatest"
+	"headrace/internal/testkit"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// TestRealKillIsPricedWithInput: of two tasks that have read as much that one is killed which
+// will find it in memory, although it has run for longer; the file of the other, which found it
+// in memory, is gone from there.
+func TestRealKillIsPricedWithInput(t *testing.T) {
+	datatest.NeedCachestat(t)
+	m := newMachine(t, policy.Kill)
+	const size = 64 << 20
+	dir := testkit.OpenDir(t)
+	stays, goes := testkit.File(t, dir, "stays", size, 0o644), testkit.File(t, dir, "goes", size, 0o644)
+	testkit.DropFile(t, stays)
+	m.launch()
+	load := func(path string) headrace.TaskID {
+		id := m.run(headrace.Low, func(q *wire.RunRequest) {
+			q.Argv = []string{"/bin/sh", "-c", `cat "$0" >/dev/null; touch "$0.read"; exec sleep 1000`, path}
+			q.Env, q.Cpus, q.Input = []string{"PATH=/usr/bin:/bin"}, 0.5, &wire.Input{Paths: []string{path}, NoWarm: true}
+		})
+		m.awaitFile(path + ".read")
+		return id
+	}
+	cheap, dear := load(stays), load(goes)
+	if m.measured(cheap); m.get(cheap).Usage.ReadBytes < size {
+		t.Skip("what a task reads from this file system is not counted in /proc/PID/io")
+	}
+	testkit.DropFile(t, goes)
+	m.measured(dear)
+	urgent := m.run(headrace.High, func(q *wire.RunRequest) { q.Argv, q.Cpus = []string{"/bin/true"}, 0.5 })
+	m.awaitState(urgent, headrace.Done)
+	if c, d := m.get(cheap), m.get(dear); c.Preemptions != 1 || d.Preemptions != 0 {
+		t.Errorf("the one whose input is in memory left %d times, the other %d times", c.Preemptions, d.Preemptions)
+	}
+}
+
+// measured waits until a task, and what is in memory, has been measured anew: that is done each
+// second.
+func (m *machine) measured(id headrace.TaskID) {
+	m.t.Helper()
+	from := m.get(id).Usage.GetRunning()
+	m.await(id, "measured", func(t *wire.Task) bool { return t.Usage.GetRunning() > from+2.5 })
+}
