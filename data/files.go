@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"headrace/data/blocks"
 	"headrace/disk"
@@ -115,7 +114,7 @@ func openReading(c *Config) (*reading, error) {
 func (f *Files) Blocks(r blocks.Replicas, hosts []string) *blocks.Blocks {
 	c := blocks.Config{
 		Replicas: r, Cache: f.cache, Hosts: hosts, Refusal: errNoWarming.Error(), Log: f.log,
-		Owner: linux.Credentials{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		Owner: linux.Self(),
 	}
 	if f.warming != nil {
 		c.Engine, c.Refusal = f.warming.engine, ""

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -39,7 +41,12 @@ type followed struct {
 	watched watched
 }
 
-type watched []pagecache.Watched
+type watched []watchedFile
+
+type watchedFile struct {
+	pagecache.Watched
+	fileAt
+}
 
 func (files watched) close() {
 	for _, w := range files {
@@ -111,6 +118,41 @@ func (f *Follower) Measure(ctx context.Context) (map[string]int64, error) {
 	return resident, err
 }
 
+// Had returns how much of a set somebody has read who is at the given positions and has asked
+// for so many bytes in all, and how much of that is not in memory, as of the last Measure. Who
+// has none of the files open has read all of them, or none: all, if as much was asked for. It
+// reports false when the set is not followed, or none of it was measured.
+func (f *Follower) Had(key string, positions map[linux.FileID]int64, asked int64) (read, cold int64, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.sets[key]
+	if s == nil || len(s.watched) == 0 {
+		return 0, 0, false
+	}
+	files, size := make([]fileAt, len(s.watched)), int64(0)
+	for i, w := range s.watched {
+		files[i], size = w.fileAt, size+w.size
+	}
+	at, open := reached(files, positions)
+	if !open && asked < size {
+		return 0, 0, true
+	}
+	for i, w := range s.watched {
+		read += at[i]
+		cold += coldBefore(at[i], w.Blocks(nil))
+	}
+	return read, cold, true
+}
+
+// coldBefore returns how much of a file before a position is not in memory, at least.
+func coldBefore(at int64, resident []int64) (cold int64) {
+	for i, n := range resident {
+		part := min(at-int64(i)*pagecache.BlockSize, pagecache.BlockSize)
+		cold += max(0, part-n)
+	}
+	return cold
+}
+
 // took takes in the files of a set.
 func (f *Follower) took(s *followed, files watched) {
 	f.mu.Lock()
@@ -137,8 +179,12 @@ func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []st
 			return nil
 		}
 		defer f.Close()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			return nil
+		}
 		if w, err := r.cache.Watch(f); err == nil {
-			files = append(files, w)
+			files = append(files, watchedFile{w, fileAt{linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, st.Size}})
 		}
 		return nil
 	}})

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/data/datatest"
+	"headrace/internal/linux"
 	"headrace/internal/testkit"
 )
 
@@ -60,5 +63,61 @@ func TestFollower(t *testing.T) {
 	f.Drop("both")
 	if f.files != 0 || f.Begin() {
 		t.Errorf("%d files are followed for nobody", f.files)
+	}
+}
+
+// What somebody has read of a set, and what of that is in memory.
+func TestFollowerTellsWhatWasRead(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.start()
+	dir := testkit.OpenDir(t)
+	const size = datatest.FileSize
+	var ids []linux.FileID
+	for _, name := range []string{"a", "b", "c"} {
+		var st unix.Stat_t
+		if err := unix.Stat(testkit.File(t, dir, name, size, 0o644), &st); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino})
+	}
+	testkit.DropFile(t, dir+"/b")
+	cred, err := me().Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := b.files.NewFollower()
+	if _, _, known := f.Had("x", nil, 0); known {
+		t.Error("something is known of a set that is not followed")
+	}
+	f.Follow("x", cred, []string{dir})
+	if _, _, known := f.Had("x", nil, 0); known {
+		t.Error("something is known of a set that was never looked at")
+	}
+	if !f.Begin() {
+		t.Fatal("there is nothing to measure")
+	}
+	if _, err := f.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Drop("x")
+	for _, x := range []struct {
+		at         map[linux.FileID]int64
+		asked      int64
+		read, cold int64
+	}{
+		{nil, 0, 0, 0},                                                          // it has not begun
+		{nil, 3*size - 1, 0, 0},                                                 // it has opened none of them yet, or reads them by mapping
+		{nil, 3 * size, 3 * size, size},                                         // all of it
+		{map[linux.FileID]int64{ids[0]: 1000}, 1000, 1000, 0},                   // in the first, which is in memory
+		{map[linux.FileID]int64{ids[1]: 1000}, 0, size + 1000, 1000},            // in the second, which is not
+		{map[linux.FileID]int64{ids[2]: 10}, 0, 2*size + 10, size},              // in the third
+		{map[linux.FileID]int64{ids[0]: 7 * size}, 0, size, 0},                  // beyond its end
+		{map[linux.FileID]int64{{Dev: 1, Ino: 1}: 7}, 5 * size, 3 * size, size}, // something else is open
+	} {
+		read, cold, known := f.Had("x", x.at, x.asked)
+		if !known || read != x.read || cold != x.cold {
+			t.Errorf("%+v: %d, %d cold, %v", x, read, cold, known)
+		}
 	}
 }

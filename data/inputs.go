@@ -3,6 +3,8 @@ package data
 import (
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"headrace"
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -20,6 +22,9 @@ type Input struct {
 	Alive func() bool
 	Owner linux.Credentials
 	Paths []string
+	// Positions, for who has read some of it before, are where that is in the files that it
+	// has open.
+	Positions map[linux.FileID]int64
 	// Bytes is the size of all of the job's input, Order its place in the sequence of
 	// submission: the smallest goes first.
 	Bytes int64
@@ -57,13 +62,71 @@ func (f *Files) Keep(in Input) {
 
 func (w *warming) keep(key headrace.JobID, in Input) error {
 	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, maxWarmFiles)
-	if err != nil || len(found.files) == 0 {
+	if err != nil {
 		return err
 	}
-	return w.engine.Add(warm.Request{
-		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: found.files,
-		Bytes: in.Bytes, Seq: in.Seq, Implicit: strings.HasPrefix(in.Key, streamPrefix),
+	files, begun := found.files, in.Positions != nil
+	var read []int64
+	if begun {
+		files, read = unread(files, in.Positions)
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	err = w.engine.Add(warm.Request{
+		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: files,
+		Bytes: in.Bytes, Seq: in.Seq, Implicit: begun || strings.HasPrefix(in.Key, streamPrefix),
 	})
+	for i, n := range read {
+		w.engine.Read(key, files[i].Path, pagecache.Range{Len: n})
+	}
+	return err
+}
+
+// unread returns which files are left to be read, and how much of each has been: of those
+// that are open what is before the position, of the others those before the last that is
+// open, for files are read in their order. Where none is open nothing is known to be left.
+func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.File, read []int64) {
+	ids := make([]fileAt, len(files))
+	for i, f := range files {
+		var st unix.Stat_t
+		ids[i].size = f.Size
+		if unix.Stat(f.Path, &st) == nil { // else it is gone, or nobody but its owner may look
+			ids[i].id = linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+		}
+	}
+	at, _ := reached(ids, positions)
+	for i, f := range files {
+		if at[i] < f.Size {
+			rest, read = append(rest, f), append(read, at[i])
+		}
+	}
+	return rest, read
+}
+
+// fileAt is a file of an input, and its size.
+type fileAt struct {
+	id   linux.FileID
+	size int64
+}
+
+// reached returns how much of each file has been read by who has the given positions, as unread
+// tells; open: it has any of them open.
+func reached(files []fileAt, positions map[linux.FileID]int64) (at []int64, open bool) {
+	at = make([]int64, len(files))
+	last := -1
+	for i, f := range files {
+		at[i] = f.size
+		if pos, open := positions[f.id]; open {
+			at[i], last = min(pos, f.size), i
+		}
+	}
+	for i := range files {
+		if i > last && last >= 0 {
+			at[i] = 0
+		}
+	}
+	return at, last >= 0
 }
 
 // LetGo ends the keeping of an input, if it is kept. It does not wait for that.

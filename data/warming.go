@@ -89,7 +89,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]Input{},
 	}
 	w.engine, err = warm.New(warm.Config{
-		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Log: c.Log,
+		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Spare: spare, Log: c.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -414,4 +414,10 @@ func (w *warming) change(e *warmEntry, do func(*record)) error {
 	}
 	do(&e.rec)
 	return w.records.put(&e.rec)
+}
+
+// spare tells how much more may be locked now.
+func spare() (int64, error) {
+	l, err := pagecache.ReadLimits()
+	return pagecache.Spare(l), err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"headrace"
@@ -40,12 +41,7 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	if d := k.settled(now); d != nil {
 		return d
 	}
-	n := k.node
-	s := scenes[n]
-	if s == nil {
-		s = c.containers.scene(n, now)
-		scenes[n] = s
-	}
+	s := c.sceneOf(k.node, scenes, now)
 	if d := s.answers[k.id]; d != nil {
 		return d
 	}
@@ -57,6 +53,38 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 		c.order(k, &verdict, d)
 	}
 	return d
+}
+
+// sceneOf returns the scene of a node, which is made once for a list of victims.
+func (c *cluster) sceneOf(n *node, scenes map[*node]*scene, now time.Time) *scene {
+	s := scenes[n]
+	if s == nil {
+		s = c.containers.scene(n, now)
+		scenes[n] = s
+	}
+	return s
+}
+
+// prices says what it would cost that victims give way, each alone, as the policy would have
+// them. Nothing is ordered, noted or logged.
+func (c *cluster) prices(victims []*wire.Victim) []*wire.ContainerPrice {
+	defer c.lock()()
+	now := time.Now()
+	scenes := map[*node]*scene{}
+	prices := make([]*wire.ContainerPrice, 0, len(victims))
+	for _, v := range victims {
+		p := &wire.ContainerPrice{Container: v.Container}
+		prices = append(prices, p)
+		st, k := c.standing(v.Container, now)
+		if st != present || c.draining || k.settled(now) != nil {
+			continue
+		}
+		would := c.sceneOf(k.node, scenes, now).Would(headrace.TaskID(k.id), convert.Priority(v.ForPriority), c.cfg.Policy)
+		if !math.IsInf(would.Cost, 0) {
+			p.Cost = &would.Cost
+		}
+	}
+	return prices
 }
 
 // order gives the node what the verdict takes.

@@ -96,15 +96,31 @@ func (s *service) Report(ctx context.Context, q *wire.NodeReport) (*wire.NodeRep
 	return &wire.NodeReportResponse{}, nil
 }
 
+// checkVictims refuses victims that cannot be.
+func checkVictims(victims []*wire.Victim) error {
+	if len(victims) > maxVictims {
+		return invalid("%d victims; name at most %d at once", len(victims), maxVictims)
+	}
+	for _, v := range victims {
+		if v.ForPriority > uint32(headrace.MaxPriority) {
+			return invalid("priority %d; give a number from 0 to %d", v.ForPriority, headrace.MaxPriority)
+		}
+	}
+	return nil
+}
+
+// Price says what it would cost that containers give way.
+func (s *service) Price(_ context.Context, q *wire.PriceRequest) (*wire.PriceResponse, error) {
+	if err := checkVictims(q.Victims); err != nil {
+		return nil, err
+	}
+	return &wire.PriceResponse{Prices: s.m.cluster.prices(q.Victims)}, nil
+}
+
 // Preempt decides how containers give way.
 func (s *service) Preempt(_ context.Context, q *wire.PreemptRequest) (*wire.PreemptResponse, error) {
-	if len(q.Victims) > maxVictims {
-		return nil, invalid("%d victims; name at most %d at once", len(q.Victims), maxVictims)
-	}
-	for _, v := range q.Victims {
-		if v.ForPriority > uint32(headrace.MaxPriority) {
-			return nil, invalid("priority %d; give a number from 0 to %d", v.ForPriority, headrace.MaxPriority)
-		}
+	if err := checkVictims(q.Victims); err != nil {
+		return nil, err
 	}
 	return &wire.PreemptResponse{Decisions: s.m.cluster.preempt(q.Victims, q.Observe)}, nil
 }

@@ -55,6 +55,13 @@ func (f forward) Inputs(ctx context.Context, q *wire.InputsRequest) (*wire.Input
 	return res, away(err)
 }
 
+// Places passes on.
+func (f forward) Places(ctx context.Context, q *wire.PlacesRequest) (*wire.PlacesResponse, error) {
+	q.User = as(ctx)
+	res, err := f.to.Places(ctx, q)
+	return res, away(err)
+}
+
 // CachedInputs passes on.
 func (f forward) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, out *connect.ServerStream[wire.CachedInputsChunk]) error {
 	q.User = as(ctx)

@@ -104,21 +104,19 @@ func (m *Map) Drop(id App, blocks []headrace.BlockID, now time.Time) error {
 	return nil
 }
 
-// Replace registers blocks instead of those that an application has registered. It fails with
-// budget.ErrOver; then those it had before are gone that are not among them.
-func (m *Map) Replace(id App, blocks []headrace.Block, now time.Time) error {
-	if a := m.apps[id]; a != nil {
-		stay := make(map[*block]struct{}, len(blocks))
-		for i := range blocks {
-			stay[m.blocks[keyOf(blocks[i].ID)]] = struct{}{}
-		}
-		for b := range a.blocks {
-			if _, ok := stay[b]; !ok {
-				m.leave(id, a, b)
-			}
-		}
+// Registered returns the blocks of an application, as a list of the caller's. Who registers anew
+// drops those of them that are not wanted any more: both may be long lists, and are dealt with in
+// parts.
+func (m *Map) Registered(id App) []headrace.BlockID {
+	a := m.apps[id]
+	if a == nil {
+		return nil
 	}
-	return m.Add(id, blocks, now)
+	all := make([]headrace.BlockID, 0, len(a.blocks))
+	for b := range a.blocks {
+		all = append(all, b.id())
+	}
+	return all
 }
 
 // leave ends the interest of an application in a block.
@@ -128,17 +126,36 @@ func (m *Map) leave(id App, a *app, b *block) {
 	m.quota.Give(id.Owner, 1)
 }
 
-// Forget takes an application out that has ended. It does nothing if it is not known.
+// Forget takes an application out that has ended. It is not known from now on; its blocks are
+// forgotten by Tidy. It does nothing if it is not known.
 func (m *Map) Forget(id App) {
-	a := m.apps[id]
-	if a == nil {
-		return
+	if a := m.apps[id]; a != nil {
+		delete(m.apps, id)
+		m.ended = append(m.ended, ended{id, a})
 	}
-	for b := range a.blocks {
-		m.leave(id, a, b)
+}
+
+// ended is an application that is not known any more, and has blocks yet.
+type ended struct {
+	id  App
+	app *app
+}
+
+// Tidy forgets so many blocks of applications that have ended, and reports whether there are more.
+// Until then they count as their owner's.
+func (m *Map) Tidy(blocks int) (more bool) {
+	for ; len(m.ended) > 0; m.ended = m.ended[1:] {
+		e := m.ended[0]
+		for b := range e.app.blocks {
+			if blocks--; blocks < 0 {
+				return true
+			}
+			m.leave(e.id, e.app, b)
+		}
+		m.quota.Give(e.id.Owner, 1)
 	}
-	m.quota.Give(id.Owner, 1)
-	delete(m.apps, id)
+	m.ended = nil
+	return false
 }
 
 // Look forgets the applications that have stayed away, and returns them.

@@ -37,6 +37,7 @@ type Map struct {
 	quota  budget.Tiers
 	blocks map[key]*block
 	apps   map[App]*app
+	ended  []ended
 	hosts  map[string]*host
 	nodes  map[string]*node
 	passed int64

@@ -145,7 +145,7 @@ func TestBounds(t *testing.T) {
 	if _, err := m.Changes(bob, 0, 1, t0); !errors.Is(err, ErrUnknown) {
 		t.Errorf("an application that was refused: %v", err)
 	}
-	must(t, m.Replace(anna1, blocks(20, 24), t0))
+	must(t, register(m, anna1, blocks(20, 24), t0))
 	must(t, m.Add(bob, blocks(0, 8), t0))
 	if gone := m.Look(t0.Add(time.Minute)); len(gone) != 0 {
 		t.Errorf("forgotten too early: %v", gone)
@@ -154,12 +154,34 @@ func TestBounds(t *testing.T) {
 	if gone := m.Look(t0.Add(time.Minute + time.Second)); len(gone) != 2 {
 		t.Errorf("forgotten: %v", gone)
 	}
+	if got := m.Totals(); got.Interests != 18 || got.Owners != 2 {
+		t.Errorf("%+v is there before anything is tidied", got)
+	}
+	for n := 1; m.Tidy(1); n++ {
+		if got := m.Totals(); got.Interests > int64(18-n) {
+			t.Errorf("%+v is left when %d blocks are tidied", got, n)
+		}
+	}
 	if got := m.Totals(); got.Interests != 8 || got.Owners != 1 || got.Blocks != 7 {
 		t.Errorf("%+v is left", got)
 	}
 	if err := m.Drop(anna1, nil, t0); !errors.Is(err, ErrUnknown) {
 		t.Errorf("an application that was forgotten: %v", err)
 	}
+}
+
+// register registers blocks instead of those that the application had.
+func register(m *Map, app App, blocks []headrace.Block, now time.Time) error {
+	stay := map[headrace.BlockID]bool{}
+	for _, b := range blocks {
+		stay[b.ID] = true
+	}
+	if others := slices.DeleteFunc(m.Registered(app), func(id headrace.BlockID) bool { return stay[id] }); len(others) > 0 {
+		if err := m.Drop(app, others, now); err != nil {
+			return err
+		}
+	}
+	return m.Add(app, blocks, now)
 }
 
 // agent is a node that does what the comment of the package says.
@@ -315,6 +337,7 @@ func (w *world) step() error {
 		if w.r.IntN(3) == 0 && c.wants != nil {
 			w.did["forget"]++
 			w.m.Forget(c.app)
+			w.m.Tidy(w.r.IntN(4))
 			c.wants = nil
 		}
 	case 12:
@@ -340,7 +363,7 @@ func (w *world) register(c *client) error {
 	maps.DeleteFunc(c.knows, func(b headrace.BlockID, _ []At) bool { _, ok := c.wants[b]; return !ok })
 	if replace {
 		w.did["replace"]++
-		return w.m.Replace(c.app, blocks, w.now)
+		return register(w.m, c.app, blocks, w.now)
 	}
 	w.did["add"]++
 	return w.m.Add(c.app, blocks, w.now)
@@ -460,6 +483,8 @@ func TestAgainstTruth(t *testing.T) {
 		for step := range 400 {
 			err := w.step()
 			if err == nil && step%50 == 49 {
+				for w.m.Tidy(10) {
+				}
 				if err = w.settle(); err == nil {
 					err = w.check()
 				}
@@ -470,6 +495,8 @@ func TestAgainstTruth(t *testing.T) {
 		}
 		for _, c := range w.clients {
 			w.m.Forget(c.app)
+		}
+		for w.m.Tidy(10) {
 		}
 		for name, blocks := range w.held {
 			for b, n := range blocks {

@@ -160,20 +160,25 @@ func (e *Engine) letGo(blocks []*block) {
 		if e.inherit(b) {
 			continue
 		}
-		if err := b.pin.Release(); err != nil {
-			e.cfg.Log.Warn("warm: a block could not be released", "err", err)
-		}
-		e.mu.Lock()
-		e.counters.Released += b.bytes
-		if !b.used {
-			e.counters.Wasted += b.bytes
-		}
-		e.blocks.remove(b)
-		for _, l := range e.lanes {
-			l.refused = ""
-			l.kick()
-		}
-		e.mu.Unlock()
+		e.release(b)
+	}
+}
+
+// release unlocks a block that is leaving.
+func (e *Engine) release(b *block) {
+	if err := b.pin.Release(); err != nil {
+		e.cfg.Log.Warn("warm: a block could not be released", "err", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counters.Released += b.bytes
+	if !b.used {
+		e.counters.Wasted += b.bytes
+	}
+	e.blocks.remove(b)
+	for _, l := range e.lanes {
+		l.refused = ""
+		l.kick()
 	}
 }
 

@@ -22,7 +22,8 @@
 // it, and is released when the list is empty: when a job has ended (Release), when
 // it has read the block and asked for that (Read, Request.Implicit), when a user
 // lets it go (Evict, Remove), and when it turns out that a job has gone without a
-// word (Config.Alive). Room that is wanted for other blocks releases nothing.
+// word (Config.Alive). Room that is wanted for other blocks releases nothing; memory that
+// others need does (Config.Spare), and what was released waits for room again.
 //
 // A block that is in memory without being locked by the engine is left as it is
 // and looked at again from time to time (Config.FollowUp); when it has gone it is

@@ -45,6 +45,9 @@ type Config struct {
 	// Alive reports whether a job has not ended. It is asked when the budget is
 	// nearly used up, from any goroutine, without locks. Nil: all are.
 	Alive func(headrace.JobID) bool
+	// Spare tells how much more memory may be locked now, whatever the budget; negative: so much
+	// is to be let go (pagecache.Spare). Nil: all of the budget is to be had.
+	Spare func() (int64, error)
 	// Open opens a file with somebody's rights. It must not block on pipes. Default
 	// linux.AsUser with fileset.Open.
 	Open func(owner linux.Credentials, path string) (*os.File, error)
@@ -71,6 +74,7 @@ type Engine struct {
 	blocks   blockIndex
 	cleanAt  time.Time
 	counters Counters
+	lacking  int64 // of the budget, because others have the memory
 }
 
 // New makes an engine. The caller closes it, and what it was given after that.
@@ -81,6 +85,10 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{},
 		blocks: blockIndex{all: map[blockKey]*block{}, known: map[alias]*block{}}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if c.Spare != nil {
+		e.wg.Add(1)
+		go yielder{e}.mind()
+	}
 	return e, nil
 }
 
@@ -242,7 +250,7 @@ func (e *Engine) room() prefetch.Room {
 		waiting = waiting || l.full
 	}
 	return prefetch.Room{
-		Budget: e.cfg.Cache.Budget(), Pinned: max(e.blocks.locked, e.cfg.Cache.Pinned()),
+		Budget: e.cfg.Cache.Budget(), Pinned: max(e.blocks.locked, e.cfg.Cache.Pinned()) + e.lacking,
 		MaxBlocks: e.cfg.MaxBlocks, Blocks: len(e.blocks.all), Waiting: waiting,
 	}
 }

@@ -260,7 +260,7 @@ func (e *Engine) Pins() []Pin {
 // sizes are bytes.
 type Counters struct {
 	// Budget, Pinned, MaxBlocks, PinnedBlocks and Requests are of now; what is being
-	// read counts as pinned.
+	// read counts as pinned. The budget is less while others have the memory.
 	Budget, Pinned          int64
 	MaxBlocks, PinnedBlocks int
 	Requests                int
@@ -285,7 +285,7 @@ func (e *Engine) Counters() Counters {
 	defer e.mu.Unlock()
 	c := e.counters
 	room := e.room()
-	c.Budget, c.Pinned = room.Budget, e.blocks.locked
+	c.Budget, c.Pinned = room.Budget-e.lacking, e.blocks.locked
 	c.MaxBlocks, c.PinnedBlocks = room.MaxBlocks, room.Blocks
 	c.Requests = len(e.requests)
 	return c

@@ -3750,6 +3750,149 @@ func (x *PreemptDecision) GetBy() Mechanism {
 	return Mechanism_MECHANISM_UNSPECIFIED
 }
 
+type PriceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Victims       []*Victim              `protobuf:"bytes,1,rep,name=victims,proto3" json:"victims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceRequest) Reset() {
+	*x = PriceRequest{}
+	mi := &file_headrace_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceRequest) ProtoMessage() {}
+
+func (x *PriceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceRequest.ProtoReflect.Descriptor instead.
+func (*PriceRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PriceRequest) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+type PriceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each victim, in the same order.
+	Prices        []*ContainerPrice `protobuf:"bytes,1,rep,name=prices,proto3" json:"prices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PriceResponse) Reset() {
+	*x = PriceResponse{}
+	mi := &file_headrace_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceResponse) ProtoMessage() {}
+
+func (x *PriceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceResponse.ProtoReflect.Descriptor instead.
+func (*PriceResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *PriceResponse) GetPrices() []*ContainerPrice {
+	if x != nil {
+		return x.Prices
+	}
+	return nil
+}
+
+type ContainerPrice struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// What is lost, in seconds of a task of priority 0: less is better. Absent: it cannot give
+	// way now, or is not known here.
+	Cost          *float64 `protobuf:"fixed64,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerPrice) Reset() {
+	*x = ContainerPrice{}
+	mi := &file_headrace_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerPrice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerPrice) ProtoMessage() {}
+
+func (x *ContainerPrice) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerPrice.ProtoReflect.Descriptor instead.
+func (*ContainerPrice) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ContainerPrice) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerPrice) GetCost() float64 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
 type ResumeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
@@ -3759,7 +3902,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3914,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3927,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResumeRequest) GetContainer() string {
@@ -3802,7 +3945,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3814,7 +3957,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3827,7 +3970,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{41}
 }
 
 type ReleaseRequest struct {
@@ -3841,7 +3984,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3853,7 +3996,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3866,7 +4009,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReleaseRequest) GetContainer() string {
@@ -3897,7 +4040,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4052,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4065,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReleaseResponse) GetOrdered() bool {
@@ -3974,7 +4117,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3986,7 +4129,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3999,7 +4142,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ContainersRequest) GetVersion() uint64 {
@@ -4056,7 +4199,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4068,7 +4211,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4081,7 +4224,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Application) GetQueue() string {
@@ -4113,7 +4256,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4268,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4281,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -4170,7 +4313,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4182,7 +4325,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4195,7 +4338,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 type NodesResponse struct {
@@ -4213,7 +4356,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4368,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4381,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -4293,7 +4436,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4305,7 +4448,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4318,7 +4461,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DrainRequest) GetEnd() bool {
@@ -4341,7 +4484,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4353,7 +4496,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4366,7 +4509,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DrainResponse) GetLeft() uint32 {
@@ -4399,7 +4542,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4554,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4567,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -4442,7 +4585,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4454,7 +4597,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4467,7 +4610,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 type ManagedNode struct {
@@ -4482,7 +4625,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4494,7 +4637,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4507,7 +4650,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -4546,7 +4689,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4701,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4714,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -4604,7 +4747,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4616,7 +4759,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4629,7 +4772,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -4647,7 +4790,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4659,7 +4802,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4672,7 +4815,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 type ListWarmResponse struct {
@@ -4685,7 +4828,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4697,7 +4840,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4710,7 +4853,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -4767,7 +4910,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4779,7 +4922,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4792,7 +4935,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -4954,7 +5097,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4966,7 +5109,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4979,7 +5122,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -5007,7 +5150,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5019,7 +5162,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5032,7 +5175,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -5068,7 +5211,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5080,7 +5223,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5093,7 +5236,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -5154,7 +5297,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5166,7 +5309,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5179,7 +5322,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -5204,7 +5347,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5216,7 +5359,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5229,7 +5372,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -5278,7 +5421,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5290,7 +5433,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5303,7 +5446,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -5351,7 +5494,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5363,7 +5506,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5376,7 +5519,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -5398,7 +5541,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5410,7 +5553,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5423,7 +5566,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -5477,7 +5620,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5489,7 +5632,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5502,7 +5645,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
+	return file_headrace_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Disk) GetName() string {
@@ -5613,7 +5756,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5625,7 +5768,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5638,7 +5781,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{65}
+	return file_headrace_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DiskReader) GetName() string {
@@ -5991,7 +6134,15 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05delay\x18\x04 \x01(\x01R\x05delay\x12\x14\n" +
 	"\x05waste\x18\x05 \x01(\x01R\x05waste\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12&\n" +
-	"\x02by\x18\a \x01(\x0e2\x16.headrace.v1.MechanismR\x02by\"-\n" +
+	"\x02by\x18\a \x01(\x0e2\x16.headrace.v1.MechanismR\x02by\"=\n" +
+	"\fPriceRequest\x12-\n" +
+	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\"D\n" +
+	"\rPriceResponse\x123\n" +
+	"\x06prices\x18\x01 \x03(\v2\x1b.headrace.v1.ContainerPriceR\x06prices\"P\n" +
+	"\x0eContainerPrice\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x17\n" +
+	"\x04cost\x18\x02 \x01(\x01H\x00R\x04cost\x88\x01\x01B\a\n" +
+	"\x05_cost\"-\n" +
 	"\rResumeRequest\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\"\x10\n" +
 	"\x0eResumeResponse\"B\n" +
@@ -6219,11 +6370,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05Disks\x12\x19.headrace.v1.DisksRequest\x1a\x18.headrace.v1.DisksSample0\x012\xa5\x01\n" +
 	"\vHostService\x12D\n" +
 	"\aPrepare\x12\x1b.headrace.v1.PrepareRequest\x1a\x1c.headrace.v1.PrepareResponse\x12P\n" +
-	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xf9\x04\n" +
+	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xb9\x05\n" +
 	"\x0eManagerService\x12:\n" +
 	"\x04Join\x12\x18.headrace.v1.JoinRequest\x1a\x16.headrace.v1.NodeOrder0\x01\x12B\n" +
 	"\x06Report\x12\x17.headrace.v1.NodeReport\x1a\x1f.headrace.v1.NodeReportResponse\x12D\n" +
-	"\aPreempt\x12\x1b.headrace.v1.PreemptRequest\x1a\x1c.headrace.v1.PreemptResponse\x12A\n" +
+	"\aPreempt\x12\x1b.headrace.v1.PreemptRequest\x1a\x1c.headrace.v1.PreemptResponse\x12>\n" +
+	"\x05Price\x12\x19.headrace.v1.PriceRequest\x1a\x1a.headrace.v1.PriceResponse\x12A\n" +
 	"\x06Resume\x12\x1a.headrace.v1.ResumeRequest\x1a\x1b.headrace.v1.ResumeResponse\x12D\n" +
 	"\aRelease\x12\x1b.headrace.v1.ReleaseRequest\x1a\x1c.headrace.v1.ReleaseResponse\x12M\n" +
 	"\n" +
@@ -6247,7 +6399,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6293,38 +6445,41 @@ var file_headrace_proto_goTypes = []any{
 	(*Victim)(nil),              // 41: headrace.v1.Victim
 	(*PreemptResponse)(nil),     // 42: headrace.v1.PreemptResponse
 	(*PreemptDecision)(nil),     // 43: headrace.v1.PreemptDecision
-	(*ResumeRequest)(nil),       // 44: headrace.v1.ResumeRequest
-	(*ResumeResponse)(nil),      // 45: headrace.v1.ResumeResponse
-	(*ReleaseRequest)(nil),      // 46: headrace.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 47: headrace.v1.ReleaseResponse
-	(*ContainersRequest)(nil),   // 48: headrace.v1.ContainersRequest
-	(*Application)(nil),         // 49: headrace.v1.Application
-	(*ContainersResponse)(nil),  // 50: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 51: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 52: headrace.v1.NodesResponse
-	(*DrainRequest)(nil),        // 53: headrace.v1.DrainRequest
-	(*DrainResponse)(nil),       // 54: headrace.v1.DrainResponse
-	(*ForgetNodeRequest)(nil),   // 55: headrace.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),  // 56: headrace.v1.ForgetNodeResponse
-	(*ManagedNode)(nil),         // 57: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 58: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 59: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 60: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 61: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 62: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 63: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 64: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 65: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 66: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 67: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 68: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 69: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 70: headrace.v1.DisksSample
-	(*Disk)(nil),                // 71: headrace.v1.Disk
-	(*DiskReader)(nil),          // 72: headrace.v1.DiskReader
-	nil,                         // 73: headrace.v1.ApplicationRequest.ProgressEntry
-	nil,                         // 74: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 75: headrace.v1.ContainersRequest.ApplicationsEntry
+	(*PriceRequest)(nil),        // 44: headrace.v1.PriceRequest
+	(*PriceResponse)(nil),       // 45: headrace.v1.PriceResponse
+	(*ContainerPrice)(nil),      // 46: headrace.v1.ContainerPrice
+	(*ResumeRequest)(nil),       // 47: headrace.v1.ResumeRequest
+	(*ResumeResponse)(nil),      // 48: headrace.v1.ResumeResponse
+	(*ReleaseRequest)(nil),      // 49: headrace.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 50: headrace.v1.ReleaseResponse
+	(*ContainersRequest)(nil),   // 51: headrace.v1.ContainersRequest
+	(*Application)(nil),         // 52: headrace.v1.Application
+	(*ContainersResponse)(nil),  // 53: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 54: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 55: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 56: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 57: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 58: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 59: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 60: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 61: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 62: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 63: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 64: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 65: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 66: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 67: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 68: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 69: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 70: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 71: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 72: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 73: headrace.v1.DisksSample
+	(*Disk)(nil),                // 74: headrace.v1.Disk
+	(*DiskReader)(nil),          // 75: headrace.v1.DiskReader
+	nil,                         // 76: headrace.v1.ApplicationRequest.ProgressEntry
+	nil,                         // 77: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 78: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6348,7 +6503,7 @@ var file_headrace_proto_depIdxs = []int32{
 	3,  // 18: headrace.v1.Event.operation:type_name -> headrace.v1.Operation
 	28, // 19: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
 	21, // 20: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
-	73, // 21: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
+	76, // 21: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
 	33, // 22: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
 	21, // 23: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
 	2,  // 24: headrace.v1.Container.task_state:type_name -> headrace.v1.TaskState
@@ -6362,83 +6517,87 @@ var file_headrace_proto_depIdxs = []int32{
 	41, // 32: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
 	43, // 33: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
 	5,  // 34: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
-	74, // 35: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	75, // 36: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	33, // 37: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	57, // 38: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	33, // 39: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	27, // 40: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	62, // 41: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	63, // 42: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	63, // 43: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	68, // 44: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	63, // 45: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	71, // 46: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	72, // 47: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	49, // 48: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	7,  // 49: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	11, // 50: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	12, // 51: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	14, // 52: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	16, // 53: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	18, // 54: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	18, // 55: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	18, // 56: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	18, // 57: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	18, // 58: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	18, // 59: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	58, // 60: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	59, // 61: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	60, // 62: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	64, // 63: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	66, // 64: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	69, // 65: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	29, // 66: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	31, // 67: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	34, // 68: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	36, // 69: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	40, // 70: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	44, // 71: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	46, // 72: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	48, // 73: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	51, // 74: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	53, // 75: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	55, // 76: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 77: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 78: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 79: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 80: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 81: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 82: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 83: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 84: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 85: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 86: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 87: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 88: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	62, // 89: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	62, // 90: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	61, // 91: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	65, // 92: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	67, // 93: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	70, // 94: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	30, // 95: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	32, // 96: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	35, // 97: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	39, // 98: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	42, // 99: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	45, // 100: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	47, // 101: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	50, // 102: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	52, // 103: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	54, // 104: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	56, // 105: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 106: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	78, // [78:107] is the sub-list for method output_type
-	49, // [49:78] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	41, // 35: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
+	46, // 36: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
+	77, // 37: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	78, // 38: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	33, // 39: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	60, // 40: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	33, // 41: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	27, // 42: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	65, // 43: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	66, // 44: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	66, // 45: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	71, // 46: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	66, // 47: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	74, // 48: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	75, // 49: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	52, // 50: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	7,  // 51: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	11, // 52: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	12, // 53: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	14, // 54: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	16, // 55: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	18, // 56: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	18, // 57: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	18, // 58: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	18, // 59: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	18, // 60: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	18, // 61: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	61, // 62: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	62, // 63: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	63, // 64: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	67, // 65: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	69, // 66: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	72, // 67: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	29, // 68: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	31, // 69: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	34, // 70: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	36, // 71: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	40, // 72: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	44, // 73: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
+	47, // 74: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	49, // 75: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	51, // 76: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	54, // 77: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	56, // 78: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	58, // 79: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 80: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 81: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 82: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 83: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 84: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 85: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 86: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 87: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 88: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 89: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 90: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 91: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	65, // 92: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	65, // 93: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	64, // 94: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	68, // 95: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	70, // 96: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	73, // 97: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	30, // 98: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	32, // 99: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	35, // 100: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	39, // 101: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	42, // 102: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	45, // 103: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	48, // 104: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	50, // 105: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	53, // 106: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	55, // 107: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	57, // 108: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	59, // 109: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 110: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	81, // [81:111] is the sub-list for method output_type
+	51, // [51:81] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -6448,13 +6607,14 @@ func file_headrace_proto_init() {
 	}
 	file_headrace_proto_msgTypes[0].OneofWrappers = []any{}
 	file_headrace_proto_msgTypes[9].OneofWrappers = []any{}
+	file_headrace_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   69,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -107,7 +107,10 @@ type WarmInputsRequest struct {
 	SubmittedMs int64 `protobuf:"varint,6,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	// With a job: it is none, but the name that a request without one was given, which is made
 	// once more.
-	Hold          bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Of a job that no scheduler names, seconds: it ends unless it is asked for again before they are over,
+	// here or by Inputs with a lease. 0: it is ended otherwise.
+	Lease         float64 `protobuf:"fixed64,8,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,6 +192,13 @@ func (x *WarmInputsRequest) GetHold() bool {
 		return x.Hold
 	}
 	return false
+}
+
+func (x *WarmInputsRequest) GetLease() float64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
 }
 
 // InputsStatus is how the input of a job stands. Sizes are bytes of files, each once,
@@ -512,7 +522,10 @@ type InputsRequest struct {
 	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// Only these, also those that have ended in the last hour; one that is missing in the
 	// answer is not known here. Empty: all that have not ended.
-	Jobs          []string `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Jobs []string `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Seconds that jobs of the caller's which are named go on for at least, if nobody ends them; those
+	// that had no lease have one then. 0: nothing changes.
+	Lease         float64 `protobuf:"fixed64,3,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,6 +574,13 @@ func (x *InputsRequest) GetJobs() []string {
 	return nil
 }
 
+func (x *InputsRequest) GetLease() float64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
 type InputsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Oldest first, those that have ended last.
@@ -606,6 +626,173 @@ func (x *InputsResponse) GetInputs() []*InputsStatus {
 	return nil
 }
 
+type PlacesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Job   string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	// Files of it, as Inputs lists them; others are left out in the answer.
+	Paths         []string `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacesRequest) Reset() {
+	*x = PlacesRequest{}
+	mi := &file_inputs_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacesRequest) ProtoMessage() {}
+
+func (x *PlacesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacesRequest.ProtoReflect.Descriptor instead.
+func (*PlacesRequest) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PlacesRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *PlacesRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *PlacesRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+type PlacesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*FilePlaces          `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacesResponse) Reset() {
+	*x = PlacesResponse{}
+	mi := &file_inputs_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacesResponse) ProtoMessage() {}
+
+func (x *PlacesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacesResponse.ProtoReflect.Descriptor instead.
+func (*PlacesResponse) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PlacesResponse) GetFiles() []*FilePlaces {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// FilePlaces are the blocks of a file in their order, with the same place in both lists.
+type FilePlaces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Sizes []int64                `protobuf:"varint,2,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
+	// As the file system names the machine; empty: it is kept nowhere.
+	Hosts         []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FilePlaces) Reset() {
+	*x = FilePlaces{}
+	mi := &file_inputs_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FilePlaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FilePlaces) ProtoMessage() {}
+
+func (x *FilePlaces) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FilePlaces.ProtoReflect.Descriptor instead.
+func (*FilePlaces) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FilePlaces) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FilePlaces) GetSizes() []int64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *FilePlaces) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
 type CachedInputsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -616,7 +803,7 @@ type CachedInputsRequest struct {
 
 func (x *CachedInputsRequest) Reset() {
 	*x = CachedInputsRequest{}
-	mi := &file_inputs_proto_msgTypes[6]
+	mi := &file_inputs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +815,7 @@ func (x *CachedInputsRequest) String() string {
 func (*CachedInputsRequest) ProtoMessage() {}
 
 func (x *CachedInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[6]
+	mi := &file_inputs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +828,7 @@ func (x *CachedInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInputsRequest.ProtoReflect.Descriptor instead.
 func (*CachedInputsRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{6}
+	return file_inputs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CachedInputsRequest) GetUser() string {
@@ -668,7 +855,7 @@ type CachedInputsChunk struct {
 
 func (x *CachedInputsChunk) Reset() {
 	*x = CachedInputsChunk{}
-	mi := &file_inputs_proto_msgTypes[7]
+	mi := &file_inputs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +867,7 @@ func (x *CachedInputsChunk) String() string {
 func (*CachedInputsChunk) ProtoMessage() {}
 
 func (x *CachedInputsChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[7]
+	mi := &file_inputs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +880,7 @@ func (x *CachedInputsChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInputsChunk.ProtoReflect.Descriptor instead.
 func (*CachedInputsChunk) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{7}
+	return file_inputs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CachedInputsChunk) GetFiles() []*CachedInput {
@@ -724,7 +911,7 @@ type CachedInput struct {
 
 func (x *CachedInput) Reset() {
 	*x = CachedInput{}
-	mi := &file_inputs_proto_msgTypes[8]
+	mi := &file_inputs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +923,7 @@ func (x *CachedInput) String() string {
 func (*CachedInput) ProtoMessage() {}
 
 func (x *CachedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[8]
+	mi := &file_inputs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +936,7 @@ func (x *CachedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInput.ProtoReflect.Descriptor instead.
 func (*CachedInput) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{8}
+	return file_inputs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CachedInput) GetPath() string {
@@ -790,7 +977,7 @@ type NodeBytes struct {
 
 func (x *NodeBytes) Reset() {
 	*x = NodeBytes{}
-	mi := &file_inputs_proto_msgTypes[9]
+	mi := &file_inputs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +989,7 @@ func (x *NodeBytes) String() string {
 func (*NodeBytes) ProtoMessage() {}
 
 func (x *NodeBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[9]
+	mi := &file_inputs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +1002,7 @@ func (x *NodeBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBytes.ProtoReflect.Descriptor instead.
 func (*NodeBytes) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{9}
+	return file_inputs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *NodeBytes) GetNode() string {
@@ -844,7 +1031,7 @@ type BlockList struct {
 
 func (x *BlockList) Reset() {
 	*x = BlockList{}
-	mi := &file_inputs_proto_msgTypes[10]
+	mi := &file_inputs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1043,7 @@ func (x *BlockList) String() string {
 func (*BlockList) ProtoMessage() {}
 
 func (x *BlockList) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[10]
+	mi := &file_inputs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1056,7 @@ func (x *BlockList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockList.ProtoReflect.Descriptor instead.
 func (*BlockList) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{10}
+	return file_inputs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BlockList) GetPool() string {
@@ -905,7 +1092,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_inputs_proto_msgTypes[11]
+	mi := &file_inputs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1104,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[11]
+	mi := &file_inputs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1117,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{11}
+	return file_inputs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FollowRequest) GetUser() string {
@@ -987,7 +1174,7 @@ type FollowedBlocks struct {
 
 func (x *FollowedBlocks) Reset() {
 	*x = FollowedBlocks{}
-	mi := &file_inputs_proto_msgTypes[12]
+	mi := &file_inputs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1186,7 @@ func (x *FollowedBlocks) String() string {
 func (*FollowedBlocks) ProtoMessage() {}
 
 func (x *FollowedBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[12]
+	mi := &file_inputs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1199,7 @@ func (x *FollowedBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedBlocks.ProtoReflect.Descriptor instead.
 func (*FollowedBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{12}
+	return file_inputs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowedBlocks) GetBlocks() *BlockList {
@@ -1044,7 +1231,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_inputs_proto_msgTypes[13]
+	mi := &file_inputs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1243,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[13]
+	mi := &file_inputs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1256,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{13}
+	return file_inputs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowResponse) GetVersion() uint64 {
@@ -1110,7 +1297,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1309,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1322,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{14}
+	return file_inputs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Machine) GetHosts() []string {
@@ -1160,7 +1347,7 @@ type BlockInMemory struct {
 
 func (x *BlockInMemory) Reset() {
 	*x = BlockInMemory{}
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1359,7 @@ func (x *BlockInMemory) String() string {
 func (*BlockInMemory) ProtoMessage() {}
 
 func (x *BlockInMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1372,7 @@ func (x *BlockInMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockInMemory.ProtoReflect.Descriptor instead.
 func (*BlockInMemory) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{15}
+	return file_inputs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BlockInMemory) GetPool() string {
@@ -1236,7 +1423,7 @@ type BlocksInMemory struct {
 
 func (x *BlocksInMemory) Reset() {
 	*x = BlocksInMemory{}
-	mi := &file_inputs_proto_msgTypes[16]
+	mi := &file_inputs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1435,7 @@ func (x *BlocksInMemory) String() string {
 func (*BlocksInMemory) ProtoMessage() {}
 
 func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[16]
+	mi := &file_inputs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1448,7 @@ func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksInMemory.ProtoReflect.Descriptor instead.
 func (*BlocksInMemory) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{16}
+	return file_inputs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BlocksInMemory) GetBlocks() *BlockList {
@@ -1323,7 +1510,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1522,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1535,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{17}
+	return file_inputs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeRequest) GetNode() string {
@@ -1474,7 +1661,7 @@ type JobRef struct {
 
 func (x *JobRef) Reset() {
 	*x = JobRef{}
-	mi := &file_inputs_proto_msgTypes[18]
+	mi := &file_inputs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1673,7 @@ func (x *JobRef) String() string {
 func (*JobRef) ProtoMessage() {}
 
 func (x *JobRef) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[18]
+	mi := &file_inputs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1686,7 @@ func (x *JobRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRef.ProtoReflect.Descriptor instead.
 func (*JobRef) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{18}
+	return file_inputs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobRef) GetUser() string {
@@ -1530,7 +1717,7 @@ type KeptBlocks struct {
 
 func (x *KeptBlocks) Reset() {
 	*x = KeptBlocks{}
-	mi := &file_inputs_proto_msgTypes[19]
+	mi := &file_inputs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1729,7 @@ func (x *KeptBlocks) String() string {
 func (*KeptBlocks) ProtoMessage() {}
 
 func (x *KeptBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[19]
+	mi := &file_inputs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1742,7 @@ func (x *KeptBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptBlocks.ProtoReflect.Descriptor instead.
 func (*KeptBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{19}
+	return file_inputs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *KeptBlocks) GetJob() *JobRef {
@@ -1600,7 +1787,7 @@ type BlocksToKeep struct {
 
 func (x *BlocksToKeep) Reset() {
 	*x = BlocksToKeep{}
-	mi := &file_inputs_proto_msgTypes[20]
+	mi := &file_inputs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1799,7 @@ func (x *BlocksToKeep) String() string {
 func (*BlocksToKeep) ProtoMessage() {}
 
 func (x *BlocksToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[20]
+	mi := &file_inputs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1812,7 @@ func (x *BlocksToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToKeep.ProtoReflect.Descriptor instead.
 func (*BlocksToKeep) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{20}
+	return file_inputs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BlocksToKeep) GetBlocks() *BlockList {
@@ -1669,7 +1856,7 @@ type JobReads struct {
 
 func (x *JobReads) Reset() {
 	*x = JobReads{}
-	mi := &file_inputs_proto_msgTypes[21]
+	mi := &file_inputs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1868,7 @@ func (x *JobReads) String() string {
 func (*JobReads) ProtoMessage() {}
 
 func (x *JobReads) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[21]
+	mi := &file_inputs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1881,7 @@ func (x *JobReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReads.ProtoReflect.Descriptor instead.
 func (*JobReads) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{21}
+	return file_inputs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobReads) GetJob() *JobRef {
@@ -1728,7 +1915,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_inputs_proto_msgTypes[22]
+	mi := &file_inputs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1927,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[22]
+	mi := &file_inputs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1940,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{22}
+	return file_inputs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExchangeResponse) GetWatch() *BlocksToWatch {
@@ -1787,7 +1974,7 @@ type BlocksToWatch struct {
 
 func (x *BlocksToWatch) Reset() {
 	*x = BlocksToWatch{}
-	mi := &file_inputs_proto_msgTypes[23]
+	mi := &file_inputs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1986,7 @@ func (x *BlocksToWatch) String() string {
 func (*BlocksToWatch) ProtoMessage() {}
 
 func (x *BlocksToWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[23]
+	mi := &file_inputs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1999,7 @@ func (x *BlocksToWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToWatch.ProtoReflect.Descriptor instead.
 func (*BlocksToWatch) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{23}
+	return file_inputs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BlocksToWatch) GetNumber() uint64 {
@@ -1859,7 +2046,7 @@ type BlocksToRead struct {
 
 func (x *BlocksToRead) Reset() {
 	*x = BlocksToRead{}
-	mi := &file_inputs_proto_msgTypes[24]
+	mi := &file_inputs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +2058,7 @@ func (x *BlocksToRead) String() string {
 func (*BlocksToRead) ProtoMessage() {}
 
 func (x *BlocksToRead) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[24]
+	mi := &file_inputs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2071,7 @@ func (x *BlocksToRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToRead.ProtoReflect.Descriptor instead.
 func (*BlocksToRead) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{24}
+	return file_inputs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BlocksToRead) GetNumber() uint64 {
@@ -1926,7 +2113,7 @@ type JobBlocks struct {
 
 func (x *JobBlocks) Reset() {
 	*x = JobBlocks{}
-	mi := &file_inputs_proto_msgTypes[25]
+	mi := &file_inputs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2125,7 @@ func (x *JobBlocks) String() string {
 func (*JobBlocks) ProtoMessage() {}
 
 func (x *JobBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[25]
+	mi := &file_inputs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2138,7 @@ func (x *JobBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBlocks.ProtoReflect.Descriptor instead.
 func (*JobBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{25}
+	return file_inputs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobBlocks) GetJob() *JobFacts {
@@ -1985,7 +2172,7 @@ type JobFacts struct {
 
 func (x *JobFacts) Reset() {
 	*x = JobFacts{}
-	mi := &file_inputs_proto_msgTypes[26]
+	mi := &file_inputs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2184,7 @@ func (x *JobFacts) String() string {
 func (*JobFacts) ProtoMessage() {}
 
 func (x *JobFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[26]
+	mi := &file_inputs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2197,7 @@ func (x *JobFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFacts.ProtoReflect.Descriptor instead.
 func (*JobFacts) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{26}
+	return file_inputs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobFacts) GetJob() *JobRef {
@@ -2059,7 +2246,7 @@ var File_inputs_proto protoreflect.FileDescriptor
 
 const file_inputs_proto_rawDesc = "" +
 	"\n" +
-	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xba\x01\n" +
+	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xd0\x01\n" +
 	"\x11WarmInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x10\n" +
@@ -2067,7 +2254,8 @@ const file_inputs_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\x03R\x06budget\x12\x1a\n" +
 	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12!\n" +
 	"\fsubmitted_ms\x18\x06 \x01(\x03R\vsubmittedMs\x12\x12\n" +
-	"\x04hold\x18\a \x01(\bR\x04hold\"\x86\x04\n" +
+	"\x04hold\x18\a \x01(\bR\x04hold\x12\x14\n" +
+	"\x05lease\x18\b \x01(\x01R\x05lease\"\x86\x04\n" +
 	"\fInputsStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -2096,12 +2284,24 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05paths\x18\x03 \x03(\tR\x05paths\"F\n" +
 	"\x12CoolInputsResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\rR\x05ended\x12\x1a\n" +
-	"\breleased\x18\x02 \x01(\x03R\breleased\"7\n" +
+	"\breleased\x18\x02 \x01(\x03R\breleased\"M\n" +
 	"\rInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
-	"\x04jobs\x18\x02 \x03(\tR\x04jobs\"C\n" +
+	"\x04jobs\x18\x02 \x03(\tR\x04jobs\x12\x14\n" +
+	"\x05lease\x18\x03 \x01(\x01R\x05lease\"C\n" +
 	"\x0eInputsResponse\x121\n" +
-	"\x06inputs\x18\x01 \x03(\v2\x19.headrace.v1.InputsStatusR\x06inputs\"?\n" +
+	"\x06inputs\x18\x01 \x03(\v2\x19.headrace.v1.InputsStatusR\x06inputs\"K\n" +
+	"\rPlacesRequest\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
+	"\x05paths\x18\x03 \x03(\tR\x05paths\"?\n" +
+	"\x0ePlacesResponse\x12-\n" +
+	"\x05files\x18\x01 \x03(\v2\x17.headrace.v1.FilePlacesR\x05files\"L\n" +
+	"\n" +
+	"FilePlaces\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05sizes\x18\x02 \x03(\x03R\x05sizes\x12\x14\n" +
+	"\x05hosts\x18\x03 \x03(\tR\x05hosts\"?\n" +
 	"\x13CachedInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\"y\n" +
@@ -2212,11 +2412,12 @@ const file_inputs_proto_rawDesc = "" +
 	"\x13KEPT_STATE_RESIDENT\x10\x03\x12\x13\n" +
 	"\x0fKEPT_STATE_READ\x10\x04\x12\x16\n" +
 	"\x12KEPT_STATE_NOT_FIT\x10\x05\x12\x15\n" +
-	"\x11KEPT_STATE_FAILED\x10\x062\xbd\x03\n" +
+	"\x11KEPT_STATE_FAILED\x10\x062\x80\x04\n" +
 	"\fInputService\x12A\n" +
 	"\x04Warm\x12\x1e.headrace.v1.WarmInputsRequest\x1a\x19.headrace.v1.InputsStatus\x12G\n" +
 	"\x04Cool\x12\x1e.headrace.v1.CoolInputsRequest\x1a\x1f.headrace.v1.CoolInputsResponse\x12A\n" +
-	"\x06Inputs\x12\x1a.headrace.v1.InputsRequest\x1a\x1b.headrace.v1.InputsResponse\x12R\n" +
+	"\x06Inputs\x12\x1a.headrace.v1.InputsRequest\x1a\x1b.headrace.v1.InputsResponse\x12A\n" +
+	"\x06Places\x12\x1a.headrace.v1.PlacesRequest\x1a\x1b.headrace.v1.PlacesResponse\x12R\n" +
 	"\fCachedInputs\x12 .headrace.v1.CachedInputsRequest\x1a\x1e.headrace.v1.CachedInputsChunk0\x01\x12A\n" +
 	"\x06Follow\x12\x1a.headrace.v1.FollowRequest\x1a\x1b.headrace.v1.FollowResponse\x12G\n" +
 	"\bExchange\x12\x1c.headrace.v1.ExchangeRequest\x1a\x1d.headrace.v1.ExchangeResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
@@ -2234,7 +2435,7 @@ func file_inputs_proto_rawDescGZIP() []byte {
 }
 
 var file_inputs_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_inputs_proto_goTypes = []any{
 	(KeptState)(0),              // 0: headrace.v1.KeptState
 	(*WarmInputsRequest)(nil),   // 1: headrace.v1.WarmInputsRequest
@@ -2243,76 +2444,82 @@ var file_inputs_proto_goTypes = []any{
 	(*CoolInputsResponse)(nil),  // 4: headrace.v1.CoolInputsResponse
 	(*InputsRequest)(nil),       // 5: headrace.v1.InputsRequest
 	(*InputsResponse)(nil),      // 6: headrace.v1.InputsResponse
-	(*CachedInputsRequest)(nil), // 7: headrace.v1.CachedInputsRequest
-	(*CachedInputsChunk)(nil),   // 8: headrace.v1.CachedInputsChunk
-	(*CachedInput)(nil),         // 9: headrace.v1.CachedInput
-	(*NodeBytes)(nil),           // 10: headrace.v1.NodeBytes
-	(*BlockList)(nil),           // 11: headrace.v1.BlockList
-	(*FollowRequest)(nil),       // 12: headrace.v1.FollowRequest
-	(*FollowedBlocks)(nil),      // 13: headrace.v1.FollowedBlocks
-	(*FollowResponse)(nil),      // 14: headrace.v1.FollowResponse
-	(*Machine)(nil),             // 15: headrace.v1.Machine
-	(*BlockInMemory)(nil),       // 16: headrace.v1.BlockInMemory
-	(*BlocksInMemory)(nil),      // 17: headrace.v1.BlocksInMemory
-	(*ExchangeRequest)(nil),     // 18: headrace.v1.ExchangeRequest
-	(*JobRef)(nil),              // 19: headrace.v1.JobRef
-	(*KeptBlocks)(nil),          // 20: headrace.v1.KeptBlocks
-	(*BlocksToKeep)(nil),        // 21: headrace.v1.BlocksToKeep
-	(*JobReads)(nil),            // 22: headrace.v1.JobReads
-	(*ExchangeResponse)(nil),    // 23: headrace.v1.ExchangeResponse
-	(*BlocksToWatch)(nil),       // 24: headrace.v1.BlocksToWatch
-	(*BlocksToRead)(nil),        // 25: headrace.v1.BlocksToRead
-	(*JobBlocks)(nil),           // 26: headrace.v1.JobBlocks
-	(*JobFacts)(nil),            // 27: headrace.v1.JobFacts
-	(*PathProblem)(nil),         // 28: headrace.v1.PathProblem
+	(*PlacesRequest)(nil),       // 7: headrace.v1.PlacesRequest
+	(*PlacesResponse)(nil),      // 8: headrace.v1.PlacesResponse
+	(*FilePlaces)(nil),          // 9: headrace.v1.FilePlaces
+	(*CachedInputsRequest)(nil), // 10: headrace.v1.CachedInputsRequest
+	(*CachedInputsChunk)(nil),   // 11: headrace.v1.CachedInputsChunk
+	(*CachedInput)(nil),         // 12: headrace.v1.CachedInput
+	(*NodeBytes)(nil),           // 13: headrace.v1.NodeBytes
+	(*BlockList)(nil),           // 14: headrace.v1.BlockList
+	(*FollowRequest)(nil),       // 15: headrace.v1.FollowRequest
+	(*FollowedBlocks)(nil),      // 16: headrace.v1.FollowedBlocks
+	(*FollowResponse)(nil),      // 17: headrace.v1.FollowResponse
+	(*Machine)(nil),             // 18: headrace.v1.Machine
+	(*BlockInMemory)(nil),       // 19: headrace.v1.BlockInMemory
+	(*BlocksInMemory)(nil),      // 20: headrace.v1.BlocksInMemory
+	(*ExchangeRequest)(nil),     // 21: headrace.v1.ExchangeRequest
+	(*JobRef)(nil),              // 22: headrace.v1.JobRef
+	(*KeptBlocks)(nil),          // 23: headrace.v1.KeptBlocks
+	(*BlocksToKeep)(nil),        // 24: headrace.v1.BlocksToKeep
+	(*JobReads)(nil),            // 25: headrace.v1.JobReads
+	(*ExchangeResponse)(nil),    // 26: headrace.v1.ExchangeResponse
+	(*BlocksToWatch)(nil),       // 27: headrace.v1.BlocksToWatch
+	(*BlocksToRead)(nil),        // 28: headrace.v1.BlocksToRead
+	(*JobBlocks)(nil),           // 29: headrace.v1.JobBlocks
+	(*JobFacts)(nil),            // 30: headrace.v1.JobFacts
+	(*PathProblem)(nil),         // 31: headrace.v1.PathProblem
 }
 var file_inputs_proto_depIdxs = []int32{
-	28, // 0: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
+	31, // 0: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
 	2,  // 1: headrace.v1.InputsResponse.inputs:type_name -> headrace.v1.InputsStatus
-	9,  // 2: headrace.v1.CachedInputsChunk.files:type_name -> headrace.v1.CachedInput
-	28, // 3: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
-	10, // 4: headrace.v1.CachedInput.nodes:type_name -> headrace.v1.NodeBytes
-	13, // 5: headrace.v1.FollowRequest.add:type_name -> headrace.v1.FollowedBlocks
-	11, // 6: headrace.v1.FollowRequest.remove:type_name -> headrace.v1.BlockList
-	11, // 7: headrace.v1.FollowedBlocks.blocks:type_name -> headrace.v1.BlockList
-	15, // 8: headrace.v1.FollowResponse.machines:type_name -> headrace.v1.Machine
-	16, // 9: headrace.v1.FollowResponse.blocks:type_name -> headrace.v1.BlockInMemory
-	11, // 10: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
-	17, // 11: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
-	20, // 12: headrace.v1.ExchangeRequest.kept:type_name -> headrace.v1.KeptBlocks
-	27, // 13: headrace.v1.ExchangeRequest.jobs:type_name -> headrace.v1.JobFacts
-	22, // 14: headrace.v1.ExchangeRequest.reads:type_name -> headrace.v1.JobReads
-	19, // 15: headrace.v1.KeptBlocks.job:type_name -> headrace.v1.JobRef
-	21, // 16: headrace.v1.KeptBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
-	0,  // 17: headrace.v1.KeptBlocks.state:type_name -> headrace.v1.KeptState
-	11, // 18: headrace.v1.BlocksToKeep.blocks:type_name -> headrace.v1.BlockList
-	19, // 19: headrace.v1.JobReads.job:type_name -> headrace.v1.JobRef
-	24, // 20: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlocksToWatch
-	25, // 21: headrace.v1.ExchangeResponse.read:type_name -> headrace.v1.BlocksToRead
-	11, // 22: headrace.v1.BlocksToWatch.add:type_name -> headrace.v1.BlockList
-	11, // 23: headrace.v1.BlocksToWatch.remove:type_name -> headrace.v1.BlockList
-	26, // 24: headrace.v1.BlocksToRead.keep:type_name -> headrace.v1.JobBlocks
-	26, // 25: headrace.v1.BlocksToRead.let_go:type_name -> headrace.v1.JobBlocks
-	27, // 26: headrace.v1.JobBlocks.job:type_name -> headrace.v1.JobFacts
-	21, // 27: headrace.v1.JobBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
-	19, // 28: headrace.v1.JobFacts.job:type_name -> headrace.v1.JobRef
-	1,  // 29: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
-	3,  // 30: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
-	5,  // 31: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
-	7,  // 32: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
-	12, // 33: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
-	18, // 34: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
-	2,  // 35: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
-	4,  // 36: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
-	6,  // 37: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
-	8,  // 38: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
-	14, // 39: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
-	23, // 40: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
-	35, // [35:41] is the sub-list for method output_type
-	29, // [29:35] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	9,  // 2: headrace.v1.PlacesResponse.files:type_name -> headrace.v1.FilePlaces
+	12, // 3: headrace.v1.CachedInputsChunk.files:type_name -> headrace.v1.CachedInput
+	31, // 4: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
+	13, // 5: headrace.v1.CachedInput.nodes:type_name -> headrace.v1.NodeBytes
+	16, // 6: headrace.v1.FollowRequest.add:type_name -> headrace.v1.FollowedBlocks
+	14, // 7: headrace.v1.FollowRequest.remove:type_name -> headrace.v1.BlockList
+	14, // 8: headrace.v1.FollowedBlocks.blocks:type_name -> headrace.v1.BlockList
+	18, // 9: headrace.v1.FollowResponse.machines:type_name -> headrace.v1.Machine
+	19, // 10: headrace.v1.FollowResponse.blocks:type_name -> headrace.v1.BlockInMemory
+	14, // 11: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
+	20, // 12: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
+	23, // 13: headrace.v1.ExchangeRequest.kept:type_name -> headrace.v1.KeptBlocks
+	30, // 14: headrace.v1.ExchangeRequest.jobs:type_name -> headrace.v1.JobFacts
+	25, // 15: headrace.v1.ExchangeRequest.reads:type_name -> headrace.v1.JobReads
+	22, // 16: headrace.v1.KeptBlocks.job:type_name -> headrace.v1.JobRef
+	24, // 17: headrace.v1.KeptBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	0,  // 18: headrace.v1.KeptBlocks.state:type_name -> headrace.v1.KeptState
+	14, // 19: headrace.v1.BlocksToKeep.blocks:type_name -> headrace.v1.BlockList
+	22, // 20: headrace.v1.JobReads.job:type_name -> headrace.v1.JobRef
+	27, // 21: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlocksToWatch
+	28, // 22: headrace.v1.ExchangeResponse.read:type_name -> headrace.v1.BlocksToRead
+	14, // 23: headrace.v1.BlocksToWatch.add:type_name -> headrace.v1.BlockList
+	14, // 24: headrace.v1.BlocksToWatch.remove:type_name -> headrace.v1.BlockList
+	29, // 25: headrace.v1.BlocksToRead.keep:type_name -> headrace.v1.JobBlocks
+	29, // 26: headrace.v1.BlocksToRead.let_go:type_name -> headrace.v1.JobBlocks
+	30, // 27: headrace.v1.JobBlocks.job:type_name -> headrace.v1.JobFacts
+	24, // 28: headrace.v1.JobBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	22, // 29: headrace.v1.JobFacts.job:type_name -> headrace.v1.JobRef
+	1,  // 30: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
+	3,  // 31: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
+	5,  // 32: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
+	7,  // 33: headrace.v1.InputService.Places:input_type -> headrace.v1.PlacesRequest
+	10, // 34: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
+	15, // 35: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
+	21, // 36: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
+	2,  // 37: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
+	4,  // 38: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
+	6,  // 39: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
+	8,  // 40: headrace.v1.InputService.Places:output_type -> headrace.v1.PlacesResponse
+	11, // 41: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
+	17, // 42: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
+	26, // 43: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
+	37, // [37:44] is the sub-list for method output_type
+	30, // [30:37] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_inputs_proto_init() }
@@ -2327,7 +2534,7 @@ func file_inputs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_inputs_proto_rawDesc), len(file_inputs_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,11 +1,13 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,32 +28,34 @@ type FileSystem struct {
 	// Proxy is a user who may act for others there; empty: the file system takes whoever comes
 	// for who they say they are.
 	Proxy string
+
+	client *hdfs.Client // of Proxy, or nobody
 }
 
-func checkFileSystems(all []FileSystem) error {
+// openFileSystems returns those that can be asked.
+func openFileSystems(given []FileSystem) ([]FileSystem, error) {
+	all := slices.Clone(given)
 	seen := map[string]bool{}
-	for _, f := range all {
+	for i := range all {
+		f := &all[i]
 		if seen[f.Name] {
-			return fmt.Errorf("the file system hdfs://%s is given twice", f.Name)
+			return nil, fmt.Errorf("the file system hdfs://%s is given twice", f.Name)
 		}
 		seen[f.Name] = true
-		if _, err := hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: "nobody"}); err != nil {
-			return err
+		var err error
+		if f.client, err = hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: cmp.Or(f.Proxy, "nobody")}); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // as returns a client that has the rights of user.
 func (f *FileSystem) as(user string) (*hdfs.Client, error) {
 	if f.Proxy == "" || f.Proxy == user {
-		return hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: user})
+		return f.client.Of(user)
 	}
-	c, err := hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: f.Proxy})
-	if err != nil {
-		return nil, err
-	}
-	return c.As(user)
+	return f.client.As(user)
 }
 
 const (
@@ -109,7 +113,7 @@ func (in *Inputs) locate(at string) (place, error) {
 	if len(in.cfg.FileSystems) == 0 {
 		return place{}, connect.NewError(connect.CodeFailedPrecondition, errors.New("the manager knows no file system; start it with --hdfs"))
 	}
-	return place{}, connect.NewError(connect.CodeNotFound, fmt.Errorf("the manager knows no file system hdfs://%s; start it with --hdfs %[1]s=http://NAMENODE:9870", name))
+	return place{}, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("the manager knows no file system hdfs://%s; start it with --hdfs %[1]s=http://NAMENODE:9870", name))
 }
 
 // find looks paths up with a user's rights, and with their blocks if blocks is set.

@@ -16,8 +16,8 @@ import (
 	"headrace/wire/convert"
 )
 
-// maxTold is of how many blocks one answer to an application tells.
-const maxTold = 100_000
+// maxTold is of how many blocks one answer to an application tells: as JSON a few MB.
+const maxTold = 20_000
 
 // Follow tells an application what is in memory where.
 func (in *Inputs) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.FollowResponse, error) {
@@ -30,6 +30,9 @@ func (in *Inputs) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.Foll
 	app := residency.App{Owner: q.User, Name: q.Application}
 	if err := in.interest(app, q, time.Now()); err != nil {
 		return nil, coded(err)
+	}
+	if len(q.Add) > 0 { // the first tasks of who asks now begin with the answer
+		in.awaitNodes(ctx)
 	}
 	over := time.NewTimer(min(convert.Seconds(q.Wait), maxWait))
 	defer over.Stop()
@@ -67,30 +70,68 @@ func (in *Inputs) interest(app residency.App, q *wire.FollowRequest, now time.Ti
 			add = append(add, headrace.Block{ID: id, Hosts: f.Hosts})
 		}
 	}
+	if err := in.replaced(app, q.Version, add, now); err != nil {
+		return err
+	}
+	if err := in.add(app, add, now); err != nil {
+		return err
+	}
+	return in.drop(app, slices.Collect(convert.Blocks(q.Remove)), now)
+}
+
+// atOnce is with how many blocks the map is busy while others wait for it: a few milliseconds.
+const atOnce = 2_000
+
+// replaced ends the interest of an application in what it does not name, if it begins anew.
+func (in *Inputs) replaced(app residency.App, version uint64, names []headrace.Block, now time.Time) error {
+	if version != 0 { // what it has registered before it does not name again
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		_, err := in.memory.Ready(app)
+		return err
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	stay := make(map[headrace.BlockID]bool, len(names))
+	for i := range names {
+		stay[names[i].ID] = true
+	}
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if q.Version != 0 { // what it has registered before it does not name again
-		if _, err := in.memory.Ready(app); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(add) > 0 && q.Version == 0:
-		if err := in.memory.Replace(app, add, now); err != nil {
-			return err
-		}
-	case len(add) > 0:
-		if err := in.memory.Add(app, add, now); err != nil {
-			return err
-		}
-	}
-	for _, l := range q.Remove {
-		ids := slices.Collect(convert.Blocks([]*wire.BlockList{l}))
-		if err := in.memory.Drop(app, ids, now); err != nil {
+	had := in.memory.Registered(app)
+	in.mu.Unlock()
+	return in.drop(app, slices.DeleteFunc(had, func(id headrace.BlockID) bool { return stay[id] }), now)
+}
+
+// add registers blocks. If they are too many, some are registered.
+func (in *Inputs) add(app residency.App, blocks []headrace.Block, now time.Time) error {
+	return inParts(in, blocks, func(part []headrace.Block) error { return in.memory.Add(app, part, now) })
+}
+
+func (in *Inputs) drop(app residency.App, blocks []headrace.BlockID, now time.Time) error {
+	return inParts(in, blocks, func(part []headrace.BlockID) error { return in.memory.Drop(app, part, now) })
+}
+
+// inParts does something with many blocks, and lets others go between.
+func inParts[B any](in *Inputs, blocks []B, do func(part []B) error) error {
+	for part := range slices.Chunk(blocks, atOnce) {
+		in.mu.Lock()
+		err := do(part)
+		in.mu.Unlock()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tidy forgets the blocks of applications that have ended.
+func (in *Inputs) tidy() {
+	for more := true; more; {
+		in.mu.Lock()
+		more = in.memory.Tidy(atOnce)
+		in.mu.Unlock()
+	}
 }
 
 func (in *Inputs) tellApplication(app residency.App, version uint64) (*wire.FollowResponse, <-chan struct{}, error) {
@@ -168,16 +209,21 @@ func (in *Inputs) ask(user string, files []master.File) (residency.App, error) {
 		blocks = append(blocks, f.Blocks...)
 	}
 	in.mu.Lock()
-	defer in.mu.Unlock()
 	in.looks++
 	app := residency.App{Owner: user, Name: fmt.Sprintf("look %d", in.looks)} // no application has a name with a space
-	return app, in.memory.Add(app, blocks, time.Now())
+	in.mu.Unlock()
+	err := in.add(app, blocks, time.Now())
+	if err != nil {
+		in.forget(app)
+	}
+	return app, err
 }
 
 func (in *Inputs) forget(app residency.App) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
 	in.memory.Forget(app)
+	in.mu.Unlock()
+	in.tidy()
 }
 
 func (in *Inputs) cached(files []master.File) (list []*wire.CachedInput) {

@@ -41,6 +41,53 @@ func places(r *wire.FollowResponse) map[int64]string {
 	return on
 }
 
+// TestFollowAwaitsNodes: the answer to who follows further blocks has what nodes have of them,
+// once they have told it, but not that of one that says nothing for too long.
+func TestFollowAwaitsNodes(t *testing.T) {
+	soon := idle
+	soon.soon = patience
+	in := newInputs(t, Config{timing: soon})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	a.memory[id(1)] = 50
+	version := uint64(0)
+	follow := func(first int64) <-chan *wire.FollowResponse {
+		got := make(chan *wire.FollowResponse, 1)
+		q := &wire.FollowRequest{User: "u", Application: "app", Version: version, Add: []*wire.FollowedBlocks{followed(first, 1, "a.example", "b.example")}}
+		go func() {
+			r, err := in.Follow(t.Context(), q)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- r
+		}()
+		return got
+	}
+	for first, want := range []map[int64]string{1: {1: "a"}, 2: {}} {
+		if want == nil {
+			continue
+		}
+		got := follow(int64(first))
+		for _, n := range []*madeUp{b, a} {
+			for !n.watching[id(int64(first))] { // until it is told of the block
+				n.exchange()
+			}
+			select {
+			case r := <-got:
+				t.Fatalf("block %d: answered before node %s has told: %v", first, n.name, r)
+			default:
+			}
+		}
+		settle(b)
+		settle(a)
+		r := <-got
+		version = r.Version
+		wantEqual(t, "answer", places(r), want)
+	}
+	in.cfg.timing.soon = time.Millisecond
+	wantEqual(t, "of nodes that say nothing", places(<-follow(3)), map[int64]string{})
+}
+
 // TestFollow: an application registers, hears of what changes, lets go, and begins anew.
 func TestFollow(t *testing.T) {
 	in := newInputs(t, Config{})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,9 +39,18 @@ type timing struct {
 	look time.Duration
 	// settle is how long after blocks are wanted nodes have told what they have of them.
 	settle time.Duration
+	// soon is how long who follows further blocks is kept waiting until nodes have told what
+	// they have of them.
+	soon time.Duration
+	// unnamed is how long nobody may have asked for or about an application that its scheduler
+	// does not name: its client has died before it was submitted, or it had ended before.
+	unnamed time.Duration
 }
 
-var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond}
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute}
+
+// yarnPrefix begins the names of applications of YARN, which tells of all of them.
+const yarnPrefix = "application_"
 
 // Inputs answers for the files of a cluster. Safe for concurrent use.
 type Inputs struct {
@@ -55,21 +65,27 @@ type Inputs struct {
 	master *master.Master
 	nodes  map[string]*node
 	parts  map[string]*parts // of nodes that are about to join
+	// caughtUp is closed, and made anew, when a node has told all that it was asked for.
+	caughtUp chan struct{}
 	// sessions counts those of nodes, holds the requests of users without a job, looks those
 	// of CachedInputs.
 	sessions, holds, looks uint64
 	// paths are what jobs were asked for with. running are the applications that run as far as
 	// is known, ran those that have been named as such and have a job here.
 	paths   map[master.Name][]string
+	leases  leases
 	running map[headrace.JobID]bool
 	ran     map[headrace.JobID]bool
+	// asked is when somebody has asked for or about a job last.
+	asked map[master.Name]time.Time
 }
 
 var _ wireconnect.InputServiceHandler = (*Inputs)(nil)
 
 // New returns one that knows nothing yet. Watch must run.
 func New(c Config) (*Inputs, error) {
-	if err := checkFileSystems(c.FileSystems); err != nil {
+	var err error
+	if c.FileSystems, err = openFileSystems(c.FileSystems); err != nil {
 		return nil, err
 	}
 	if c.Log == nil {
@@ -83,8 +99,9 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
-		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, holds: uint64(now.Unix()),
-		paths: map[master.Name][]string{}, ran: map[headrace.JobID]bool{}, memory: residency.New(c.Residency, now),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(chan struct{}), holds: uint64(now.Unix()),
+		paths: map[master.Name][]string{}, leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
+		memory: residency.New(c.Residency, now),
 	}
 	m := c.Master
 	m.Alive, m.Resident, m.Keep = in.alive, in.resident, in.keep
@@ -94,7 +111,9 @@ func New(c Config) (*Inputs, error) {
 
 // alive, resident and keep are called by the master, so in.mu is held.
 
-func (in *Inputs) alive(job headrace.JobID) bool { return in.running == nil || in.running[job] }
+func (in *Inputs) alive(job headrace.JobID) bool {
+	return in.running == nil || in.running[job] || in.leases.alive(job)
+}
 
 func (in *Inputs) resident(id headrace.BlockID, yield func(string, int64)) {
 	for _, at := range in.memory.Where(id) {
@@ -121,6 +140,7 @@ func (in *Inputs) Watch(stop <-chan struct{}) {
 			return
 		case now := <-tick.C:
 			in.look(now)
+			in.tidy()
 		}
 	}
 }
@@ -136,12 +156,16 @@ func (in *Inputs) look(now time.Time) {
 	}
 	maps.DeleteFunc(in.parts, func(_ string, p *parts) bool { return now.Sub(p.heard) > in.cfg.timing.away })
 	in.memory.Look(now)
+	in.expire(now)
 	in.master.Look(now)
 	known := map[master.Name]bool{}
 	for name := range in.master.Names() {
 		known[name] = true
 	}
-	maps.DeleteFunc(in.paths, func(name master.Name, _ []string) bool { return !known[name] }) // cleaned up by the master
+	// Cleaned up by the master, or evicted.
+	maps.DeleteFunc(in.paths, func(name master.Name, _ []string) bool { return !known[name] })
+	maps.DeleteFunc(in.leases, func(name master.Name, _ time.Time) bool { return !known[name] })
+	maps.DeleteFunc(in.asked, func(name master.Name, _ time.Time) bool { return !known[name] })
 }
 
 // Running takes in which applications wait or run, as their scheduler tells: all of them. Jobs
@@ -155,8 +179,14 @@ func (in *Inputs) Running(applications map[string]*wire.Application) {
 		in.running[headrace.JobID(name)] = true
 	}
 	for name := range in.master.Names() { // also those that were adopted
-		if in.running[name.Job] {
+		at, known := in.asked[name]
+		switch {
+		case in.running[name.Job]:
 			in.ran[name.Job] = true
+		case !known:
+			in.asked[name] = now
+		case strings.HasPrefix(string(name.Job), yarnPrefix) && now.Sub(at) > in.cfg.timing.unnamed:
+			in.ran[name.Job] = true // it has by now, if it ever will
 		}
 	}
 	for job := range in.ran {

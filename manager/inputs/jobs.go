@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,10 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	}
 	if q.Budget < 0 {
 		return nil, invalid("a budget of %d bytes; give a number, or 0 for as much as there is", q.Budget)
+	}
+	lease, err := leaseOf(q.Lease)
+	if err != nil {
+		return nil, err
 	}
 	f, err := in.find(ctx, q.User, q.Paths)
 	if err != nil {
@@ -57,6 +62,8 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if err != nil {
 		return nil, coded(err)
 	}
+	in.leases.renew(name, lease, now)
+	in.asked[name] = now
 	asked := setOf(in.paths[name])
 	for _, p := range q.Paths {
 		if !asked[p] && len(in.paths[name]) < maxPaths {
@@ -106,9 +113,13 @@ func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.Cool
 	return res, nil
 }
 
-// Inputs lists what was asked for.
+// Inputs lists what was asked for, and lets it last.
 func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.InputsResponse, error) {
 	if err := checkUser(q.User); err != nil {
+		return nil, err
+	}
+	lease, err := leaseOf(q.Lease)
+	if err != nil {
 		return nil, err
 	}
 	in.mu.Lock()
@@ -116,14 +127,46 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	res := &wire.InputsResponse{}
 	jobs, now := setOf(q.Jobs), time.Now()
 	for _, st := range in.master.List(now) {
+		if st.Owner == q.User && jobs[string(st.Job)] {
+			in.leases.renew(st.Name, lease, now)
+		}
 		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(st.Job)]) {
 			res.Inputs = append(res.Inputs, in.message(&st, now))
 		}
 	}
 	for _, job := range q.Jobs {
-		if name := (master.Name{Owner: q.User, Job: headrace.JobID(job)}); in.master.Ended(name) {
+		name := master.Name{Owner: q.User, Job: headrace.JobID(job)}
+		if _, known := in.asked[name]; known {
+			in.asked[name] = now
+		}
+		if in.master.Ended(name) {
 			res.Inputs = append(res.Inputs, &wire.InputsStatus{Job: job, User: q.User, State: "ended"})
 		}
+	}
+	return res, nil
+}
+
+// Places tells where the blocks of a job's files are kept, or will be.
+func (in *Inputs) Places(_ context.Context, q *wire.PlacesRequest) (*wire.PlacesResponse, error) {
+	if err := checkUser(q.User); err != nil {
+		return nil, err
+	}
+	if len(q.Paths) > maxPaths {
+		return nil, invalid("%d paths; at most %d are allowed", len(q.Paths), maxPaths)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	files, err := in.master.Places(master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}, q.Paths)
+	if err != nil {
+		return nil, coded(err)
+	}
+	res := &wire.PlacesResponse{}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f := &wire.FilePlaces{Path: path}
+		for _, p := range files[path] {
+			f.Sizes, f.Hosts = append(f.Sizes, p.Bytes), append(f.Hosts, p.Host)
+		}
+		res.Files = append(res.Files, f)
 	}
 	return res, nil
 }

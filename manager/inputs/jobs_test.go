@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/internal/testkit"
+	"headrace/warm/master"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -48,11 +50,12 @@ func TestWarmWhat(t *testing.T) {
 		"somebody long":     {&wire.WarmInputsRequest{User: strings.Repeat("x", 1000), Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "no user"},
 		"an odd job":        {&wire.WarmInputsRequest{User: "u", Job: "a b", Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "name of a job"},
 		"a negative budget": {&wire.WarmInputsRequest{User: "u", Job: "j", Budget: -1, Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "-1 bytes"},
+		"an endless lease":  {&wire.WarmInputsRequest{User: "u", Job: "j", Lease: math.Inf(1), Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "lease"},
 		"no path":           {&wire.WarmInputsRequest{User: "u"}, connect.CodeInvalidArgument, "no path"},
 		"many paths":        {&wire.WarmInputsRequest{User: "u", Paths: make([]string, maxPaths+1)}, connect.CodeInvalidArgument, "10001 paths"},
 		"no URL":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"/d"}}, connect.CodeInvalidArgument, "hdfs://cluster/data"},
 		"an odd URL":        {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://a@c/d"}}, connect.CodeInvalidArgument, "not the name"},
-		"another one":       {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://other/d"}}, connect.CodeNotFound, "--hdfs other="},
+		"another one":       {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://other/d"}}, connect.CodeFailedPrecondition, "--hdfs other="},
 		"upwards":           {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/../../etc"}}, connect.CodeNotFound, ""},
 		"no file":           {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/none"}}, connect.CodeNotFound, "none"},
 		"no match":          {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d/z*"}}, connect.CodeNotFound, "no file matches"},
@@ -253,6 +256,35 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestNeverSubmitted: an application that YARN never names, because its client has died before,
+// ends some time after anybody has asked for it or about it; jobs that are none of YARN's stay.
+func TestNeverSubmitted(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	const app = "application_1_0001"
+	warmJob(t, in, "alice", app, "hdfs://c/data")
+	others := map[string]*wire.Application{"application_1_0002": {}}
+	in.cfg.timing.unnamed = time.Hour
+	in.Running(others)
+	in.cfg.timing.unnamed = -1 // it is over
+	in.asked[master.Name{Owner: "alice", Job: app}] = time.Now().Add(time.Minute)
+	in.Running(others)
+	if standing(t, in, "alice", app) == nil {
+		t.Fatal("it has ended while its client waits")
+	}
+	if at := in.asked[master.Name{Owner: "alice", Job: app}]; time.Until(at) > 0 {
+		t.Errorf("it was asked about just now, which is noted for %v", at)
+	}
+	in.Running(others)
+	settle(a, b)
+	if standing(t, in, "alice", app) != nil || standing(t, in, "alice", "j1") == nil {
+		t.Error("the wrong ones have ended")
+	}
+	in.look(time.Now())
+	if len(in.asked) != 1 {
+		t.Errorf("remembered: %v", in.asked)
+	}
+}
+
 // TestCleanedUp: of what the master ends by itself nothing stays.
 func TestCleanedUp(t *testing.T) {
 	f := &nameNode{files: map[string]nameFile{}}
@@ -346,5 +378,33 @@ func TestCached(t *testing.T) {
 	defer in.mu.Unlock()
 	if n := in.memory.Totals(); n.Applications != 0 || n.Blocks != 0 {
 		t.Errorf("it goes on being asked: %+v", n)
+	}
+}
+
+// TestPlaces: whoever has asked for files is told where their blocks will be, and nobody else.
+func TestPlaces(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/d/a": {blocks: blocksOf(1, 2, "a.example")}, "/d/b": {blocks: blocksOf(3, 1, "z.example")}}}
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
+	newNode(t, in, "a").settle()
+	warmJob(t, in, "alice", "j", "hdfs://c/d")
+	ask := func(user string, paths ...string) (string, error) {
+		res, err := in.Places(t.Context(), &wire.PlacesRequest{User: user, Job: "j", Paths: paths})
+		var all []string
+		for _, f := range res.GetFiles() {
+			all = append(all, fmt.Sprint(f.Path, f.Sizes, f.Hosts))
+		}
+		return strings.Join(all, " "), err
+	}
+	if got, err := ask("alice", "hdfs://c/d/b", "hdfs://c/d/a", "hdfs://c/d"); err != nil || got != "hdfs://c/d/a[100 100] [a.example a.example] hdfs://c/d/b[100] []" {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := ask("bob", "hdfs://c/d/a"); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("to bob: %s, %v", got, err)
+	}
+	if _, err := ask(""); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("to nobody: %v", err)
+	}
+	if _, err := ask("alice", make([]string, maxPaths+1)...); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("of too many: %v", err)
 	}
 }

@@ -32,6 +32,8 @@ type node struct {
 	theirs, session uint64
 	hosts           []string
 	heard           time.Time
+	// behind: it was told of blocks to watch, and has not said since what it has of them.
+	behind bool
 }
 
 var (
@@ -147,7 +149,11 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	}
 	if w.Full || len(w.Add)+len(w.Remove) > 0 {
 		answer.Watch = &wire.BlocksToWatch{Number: w.Seq, Full: w.Full, Add: convert.BlockLists(w.Add), Remove: convert.BlockLists(w.Remove)}
+	} else if n.behind {
+		close(in.caughtUp)
+		in.caughtUp = make(chan struct{})
 	}
+	n.behind = answer.Watch != nil
 	o, err := in.master.Orders(q.Node, n.session, q.Ordered, maxBlocks)
 	if err != nil {
 		return nil, nil, nil, err
@@ -159,6 +165,47 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 		orders, err = in.master.Ready(q.Node, n.session)
 	}
 	return answer, watch, orders, err
+}
+
+// awaitNodes returns when all nodes have told what they have in memory of all that they are
+// to watch by now, or soon.
+func (in *Inputs) awaitNodes(ctx context.Context) {
+	over := time.NewTimer(in.cfg.timing.soon)
+	defer over.Stop()
+	for {
+		in.mu.Lock()
+		all, change := in.nodesHaveTold(), in.caughtUp
+		in.mu.Unlock()
+		if all {
+			return
+		}
+		select {
+		case <-change:
+		case <-over.C:
+			return
+		case <-in.stopping:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// nodesHaveTold reports whether there is nothing that a node has yet to hear or to tell of
+// what it is to watch. in.mu is held.
+func (in *Inputs) nodesHaveTold() bool {
+	for name, n := range in.nodes {
+		if n.behind {
+			return false
+		}
+		ready, _ := in.memory.WatchReady(name, n.session) // an error: it joins anew
+		select {
+		case <-ready:
+			return false
+		default:
+		}
+	}
+	return true
 }
 
 // checkExchange refuses what cannot be meant.

@@ -479,3 +479,16 @@ func TestBadJobs(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestPlaces: where the blocks of files are, under the names that the file system has for nodes.
+func TestPlaces(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1", "n2")
+	if _, err := f.Places(anna("j"), []string{"a"}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("of no job: %v", err)
+	}
+	f.must(f.Migrate(Job{Files: []File{file("a", "1:40@n1", "2:40@n2", "3:40@n9"), file("b", "4:30@n2")}, Facts: Facts{Name: anna("j")}}, f.now))
+	all, err := f.Places(anna("j"), []string{"a", "c"})
+	if err != nil || len(all) != 1 || !slices.Equal(all["a"], []Place{{40, "n1"}, {40, "n2"}, {40, ""}}) {
+		t.Errorf("%v, %v", all, err)
+	}
+}

@@ -132,3 +132,49 @@ func (m *Master) Totals() Totals {
 	}
 	return t
 }
+
+// Place is a block of a file, and the host, as the file system names it, on which it is kept
+// for a job or will be; empty: on none.
+type Place struct {
+	Bytes int64
+	Host  string
+}
+
+// Places returns where the blocks of a job's files are, in their order, of those files that are
+// asked for. It fails with ErrUnknown. It takes time in proportion to the job's blocks.
+func (m *Master) Places(name Name, files []string) (map[string][]Place, error) {
+	j := m.jobs[name]
+	if j == nil {
+		return nil, fmt.Errorf("job %s of %s: %w", name.Job, name.Owner, ErrUnknown)
+	}
+	wanted := make(map[string]bool, len(files))
+	for _, f := range files {
+		wanted[f] = true
+	}
+	blocks := map[uint32][]*want{}
+	for i := range j.wants {
+		if w := &j.wants[i]; w.file != unnamed && wanted[j.files[w.file]] {
+			blocks[w.file] = append(blocks[w.file], w)
+		}
+	}
+	all := make(map[string][]Place, len(blocks))
+	for file, wants := range blocks {
+		slices.SortFunc(wants, func(a, b *want) int { return cmp.Compare(a.at, b.at) })
+		places := make([]Place, 0, len(wants))
+		for _, w := range wants {
+			places = append(places, Place{w.block.bytes, w.host(m)})
+		}
+		all[j.files[file]] = places
+	}
+	return all, nil
+}
+
+// host returns the host of the replica that is kept for w.
+func (w *want) host(m *Master) string {
+	for _, h := range w.block.hosts {
+		if w.node != nil && m.hosts[h] == w.node {
+			return h.Value()
+		}
+	}
+	return ""
+}

@@ -98,6 +98,8 @@ const (
 	ManagerServiceReportProcedure = "/headrace.v1.ManagerService/Report"
 	// ManagerServicePreemptProcedure is the fully-qualified name of the ManagerService's Preempt RPC.
 	ManagerServicePreemptProcedure = "/headrace.v1.ManagerService/Preempt"
+	// ManagerServicePriceProcedure is the fully-qualified name of the ManagerService's Price RPC.
+	ManagerServicePriceProcedure = "/headrace.v1.ManagerService/Price"
 	// ManagerServiceResumeProcedure is the fully-qualified name of the ManagerService's Resume RPC.
 	ManagerServiceResumeProcedure = "/headrace.v1.ManagerService/Resume"
 	// ManagerServiceReleaseProcedure is the fully-qualified name of the ManagerService's Release RPC.
@@ -861,6 +863,9 @@ type ManagerServiceClient interface {
 	// give way. It decides how each of them does, gives the nodes the orders, and
 	// answers without waiting until they are carried out: see Containers.
 	Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error)
+	// Price tells what it would cost that containers give way, each of them alone. It
+	// orders nothing.
+	Price(context.Context, *wire.PriceRequest) (*wire.PriceResponse, error)
 	// Resume has a suspended or checkpointed container go on, for which its
 	// scheduler has found room again.
 	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
@@ -912,6 +917,12 @@ func NewManagerServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(managerServiceMethods.ByName("Preempt")),
 			connect.WithClientOptions(opts...),
 		),
+		price: connect.NewClient[wire.PriceRequest, wire.PriceResponse](
+			httpClient,
+			baseURL+ManagerServicePriceProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Price")),
+			connect.WithClientOptions(opts...),
+		),
 		resume: connect.NewClient[wire.ResumeRequest, wire.ResumeResponse](
 			httpClient,
 			baseURL+ManagerServiceResumeProcedure,
@@ -956,6 +967,7 @@ type managerServiceClient struct {
 	join       *connect.Client[wire.JoinRequest, wire.NodeOrder]
 	report     *connect.Client[wire.NodeReport, wire.NodeReportResponse]
 	preempt    *connect.Client[wire.PreemptRequest, wire.PreemptResponse]
+	price      *connect.Client[wire.PriceRequest, wire.PriceResponse]
 	resume     *connect.Client[wire.ResumeRequest, wire.ResumeResponse]
 	release    *connect.Client[wire.ReleaseRequest, wire.ReleaseResponse]
 	containers *connect.Client[wire.ContainersRequest, wire.ContainersResponse]
@@ -981,6 +993,15 @@ func (c *managerServiceClient) Report(ctx context.Context, req *wire.NodeReport)
 // Preempt calls headrace.v1.ManagerService.Preempt.
 func (c *managerServiceClient) Preempt(ctx context.Context, req *wire.PreemptRequest) (*wire.PreemptResponse, error) {
 	response, err := c.preempt.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Price calls headrace.v1.ManagerService.Price.
+func (c *managerServiceClient) Price(ctx context.Context, req *wire.PriceRequest) (*wire.PriceResponse, error) {
+	response, err := c.price.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1053,6 +1074,9 @@ type ManagerServiceHandler interface {
 	// give way. It decides how each of them does, gives the nodes the orders, and
 	// answers without waiting until they are carried out: see Containers.
 	Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error)
+	// Price tells what it would cost that containers give way, each of them alone. It
+	// orders nothing.
+	Price(context.Context, *wire.PriceRequest) (*wire.PriceResponse, error)
 	// Resume has a suspended or checkpointed container go on, for which its
 	// scheduler has found room again.
 	Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error)
@@ -1100,6 +1124,12 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 		connect.WithSchema(managerServiceMethods.ByName("Preempt")),
 		connect.WithHandlerOptions(opts...),
 	)
+	managerServicePriceHandler := connect.NewUnaryHandlerSimple(
+		ManagerServicePriceProcedure,
+		svc.Price,
+		connect.WithSchema(managerServiceMethods.ByName("Price")),
+		connect.WithHandlerOptions(opts...),
+	)
 	managerServiceResumeHandler := connect.NewUnaryHandlerSimple(
 		ManagerServiceResumeProcedure,
 		svc.Resume,
@@ -1144,6 +1174,8 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 			managerServiceReportHandler.ServeHTTP(w, r)
 		case ManagerServicePreemptProcedure:
 			managerServicePreemptHandler.ServeHTTP(w, r)
+		case ManagerServicePriceProcedure:
+			managerServicePriceHandler.ServeHTTP(w, r)
 		case ManagerServiceResumeProcedure:
 			managerServiceResumeHandler.ServeHTTP(w, r)
 		case ManagerServiceReleaseProcedure:
@@ -1175,6 +1207,10 @@ func (UnimplementedManagerServiceHandler) Report(context.Context, *wire.NodeRepo
 
 func (UnimplementedManagerServiceHandler) Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Preempt is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Price(context.Context, *wire.PriceRequest) (*wire.PriceResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Price is not implemented"))
 }
 
 func (UnimplementedManagerServiceHandler) Resume(context.Context, *wire.ResumeRequest) (*wire.ResumeResponse, error) {

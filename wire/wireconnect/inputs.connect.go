@@ -42,6 +42,8 @@ const (
 	InputServiceCoolProcedure = "/headrace.v1.InputService/Cool"
 	// InputServiceInputsProcedure is the fully-qualified name of the InputService's Inputs RPC.
 	InputServiceInputsProcedure = "/headrace.v1.InputService/Inputs"
+	// InputServicePlacesProcedure is the fully-qualified name of the InputService's Places RPC.
+	InputServicePlacesProcedure = "/headrace.v1.InputService/Places"
 	// InputServiceCachedInputsProcedure is the fully-qualified name of the InputService's CachedInputs
 	// RPC.
 	InputServiceCachedInputsProcedure = "/headrace.v1.InputService/CachedInputs"
@@ -61,6 +63,8 @@ type InputServiceClient interface {
 	Cool(context.Context, *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error)
 	// Inputs lists what was asked for and how it stands: the caller's, root's all.
 	Inputs(context.Context, *wire.InputsRequest) (*wire.InputsResponse, error)
+	// Places tells on which machine the blocks of files are kept in memory for a job, or will be.
+	Places(context.Context, *wire.PlacesRequest) (*wire.PlacesResponse, error)
 	// CachedInputs tells file by file what is in memory where.
 	CachedInputs(context.Context, *wire.CachedInputsRequest) (*connect.ServerStreamForClient[wire.CachedInputsChunk], error)
 	// Follow tells an application what of the blocks that it reads is in memory where, and
@@ -102,6 +106,12 @@ func NewInputServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(inputServiceMethods.ByName("Inputs")),
 			connect.WithClientOptions(opts...),
 		),
+		places: connect.NewClient[wire.PlacesRequest, wire.PlacesResponse](
+			httpClient,
+			baseURL+InputServicePlacesProcedure,
+			connect.WithSchema(inputServiceMethods.ByName("Places")),
+			connect.WithClientOptions(opts...),
+		),
 		cachedInputs: connect.NewClient[wire.CachedInputsRequest, wire.CachedInputsChunk](
 			httpClient,
 			baseURL+InputServiceCachedInputsProcedure,
@@ -128,6 +138,7 @@ type inputServiceClient struct {
 	warm         *connect.Client[wire.WarmInputsRequest, wire.InputsStatus]
 	cool         *connect.Client[wire.CoolInputsRequest, wire.CoolInputsResponse]
 	inputs       *connect.Client[wire.InputsRequest, wire.InputsResponse]
+	places       *connect.Client[wire.PlacesRequest, wire.PlacesResponse]
 	cachedInputs *connect.Client[wire.CachedInputsRequest, wire.CachedInputsChunk]
 	follow       *connect.Client[wire.FollowRequest, wire.FollowResponse]
 	exchange     *connect.Client[wire.ExchangeRequest, wire.ExchangeResponse]
@@ -154,6 +165,15 @@ func (c *inputServiceClient) Cool(ctx context.Context, req *wire.CoolInputsReque
 // Inputs calls headrace.v1.InputService.Inputs.
 func (c *inputServiceClient) Inputs(ctx context.Context, req *wire.InputsRequest) (*wire.InputsResponse, error) {
 	response, err := c.inputs.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Places calls headrace.v1.InputService.Places.
+func (c *inputServiceClient) Places(ctx context.Context, req *wire.PlacesRequest) (*wire.PlacesResponse, error) {
+	response, err := c.places.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -193,6 +213,8 @@ type InputServiceHandler interface {
 	Cool(context.Context, *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error)
 	// Inputs lists what was asked for and how it stands: the caller's, root's all.
 	Inputs(context.Context, *wire.InputsRequest) (*wire.InputsResponse, error)
+	// Places tells on which machine the blocks of files are kept in memory for a job, or will be.
+	Places(context.Context, *wire.PlacesRequest) (*wire.PlacesResponse, error)
 	// CachedInputs tells file by file what is in memory where.
 	CachedInputs(context.Context, *wire.CachedInputsRequest, *connect.ServerStream[wire.CachedInputsChunk]) error
 	// Follow tells an application what of the blocks that it reads is in memory where, and
@@ -230,6 +252,12 @@ func NewInputServiceHandler(svc InputServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(inputServiceMethods.ByName("Inputs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	inputServicePlacesHandler := connect.NewUnaryHandlerSimple(
+		InputServicePlacesProcedure,
+		svc.Places,
+		connect.WithSchema(inputServiceMethods.ByName("Places")),
+		connect.WithHandlerOptions(opts...),
+	)
 	inputServiceCachedInputsHandler := connect.NewServerStreamHandlerSimple(
 		InputServiceCachedInputsProcedure,
 		svc.CachedInputs,
@@ -256,6 +284,8 @@ func NewInputServiceHandler(svc InputServiceHandler, opts ...connect.HandlerOpti
 			inputServiceCoolHandler.ServeHTTP(w, r)
 		case InputServiceInputsProcedure:
 			inputServiceInputsHandler.ServeHTTP(w, r)
+		case InputServicePlacesProcedure:
+			inputServicePlacesHandler.ServeHTTP(w, r)
 		case InputServiceCachedInputsProcedure:
 			inputServiceCachedInputsHandler.ServeHTTP(w, r)
 		case InputServiceFollowProcedure:
@@ -281,6 +311,10 @@ func (UnimplementedInputServiceHandler) Cool(context.Context, *wire.CoolInputsRe
 
 func (UnimplementedInputServiceHandler) Inputs(context.Context, *wire.InputsRequest) (*wire.InputsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.InputService.Inputs is not implemented"))
+}
+
+func (UnimplementedInputServiceHandler) Places(context.Context, *wire.PlacesRequest) (*wire.PlacesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.InputService.Places is not implemented"))
 }
 
 func (UnimplementedInputServiceHandler) CachedInputs(context.Context, *wire.CachedInputsRequest, *connect.ServerStream[wire.CachedInputsChunk]) error {

@@ -1,0 +1,55 @@
+package inputs
+
+import (
+	"time"
+
+	"headrace"
+	"headrace/warm/master"
+)
+
+// maxLease bounds how long the input of a job may stay that nobody speaks of any more.
+const maxLease = 24 * time.Hour
+
+// leases are until when jobs go on that no scheduler names: whoever runs them says again and again
+// that they are there, and when that process has died nobody does.
+type leases map[master.Name]time.Time
+
+// leaseOf returns how long one is; 0: there is none.
+func leaseOf(seconds float64) (time.Duration, error) {
+	if !(seconds >= 0 && seconds <= maxLease.Seconds()) { // nor NaN
+		return 0, invalid("a lease of %v seconds; give a number up to %v", seconds, maxLease.Seconds())
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// renew extends the lease of a job; an earlier one that is longer stays.
+func (l leases) renew(name master.Name, lease time.Duration, now time.Time) {
+	if until := now.Add(lease); lease > 0 && until.After(l[name]) {
+		l[name] = until
+	}
+}
+
+// alive reports whether somebody's job of that name has a lease.
+func (l leases) alive(job headrace.JobID) bool {
+	for name := range l {
+		if name.Job == job {
+			return true
+		}
+	}
+	return false
+}
+
+// expire ends the jobs whose lease is over. in.mu is held.
+func (in *Inputs) expire(now time.Time) {
+	for name, until := range in.leases {
+		if now.Before(until) {
+			continue
+		}
+		delete(in.leases, name)
+		if s, err := in.master.Evict(name, now); err == nil {
+			delete(in.paths, name)
+			in.log.Info("nobody has spoken of the job for as long as it asked for, its input is not kept in memory any more",
+				"job", name.Job, "user", name.Owner, "bytes", s.Pinned)
+		}
+	}
+}
