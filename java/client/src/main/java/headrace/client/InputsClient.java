@@ -3,11 +3,16 @@ package headrace.client;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import headrace.client.BlockCopies.Block;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 
 /**
@@ -16,6 +21,8 @@ import java.util.Optional;
  */
 public final class InputsClient {
     private static final String SERVICE = "headrace.v1.InputService/";
+    /** Of a block; the manager takes no more. */
+    private static final int MOST_HOSTS = 16;
 
     private final NodeSocket node;
 
@@ -59,9 +66,14 @@ public final class InputsClient {
      * @param job as its scheduler names it
      * @param implicit each block is let go as the job reads it
      * @param submitted milliseconds since 1970
+     * @param lease of a job that no scheduler names: how long it goes on unless it is renewed; zero: it has none
      */
-    public Status warm(String job, List<String> files, boolean implicit, long submitted) throws IOException {
+    public Status warm(String job, List<String> files, boolean implicit, long submitted, Duration lease)
+            throws IOException {
         ObjectNode request = NodeSocket.message().put("job", job).put("implicit", implicit).put("submittedMs", submitted);
+        if (!lease.isZero()) {
+            request.put("lease", seconds(lease));
+        }
         ArrayNode paths = request.putArray("paths");
         files.forEach(paths::add);
         return Status.of(node.call(SERVICE + "Warm", request));
@@ -69,18 +81,83 @@ public final class InputsClient {
 
     /** Returns how it stands; empty: nothing is known of it. */
     public Optional<Status> status(String job) throws IOException {
-        JsonNode inputs = node.call(SERVICE + "Inputs", naming(job)).path("inputs");
+        JsonNode inputs = node.call(SERVICE + "Inputs", naming(List.of(job))).path("inputs");
         return inputs.isEmpty() ? Optional.empty() : Optional.of(Status.of(inputs.get(0)));
+    }
+
+    /**
+     * A block of a file.
+     *
+     * @param host where it is in memory, or will be, as the file system names it; empty: nowhere
+     */
+    public record Place(long bytes, String host) { }
+
+    /** Returns where the blocks of files are kept for a job, in their order, of the files that were asked for. */
+    public Map<String, List<Place>> places(String job, Collection<String> files) throws IOException {
+        ObjectNode request = NodeSocket.message().put("job", job);
+        ArrayNode paths = request.putArray("paths");
+        Map<String, String> names = new HashMap<>(); // as requests name them, by what they are called
+        files.forEach(file -> names.put(file.replaceAll("\\\\(.)", "$1"), file));
+        names.keySet().forEach(paths::add);
+        Map<String, List<Place>> all = new HashMap<>();
+        for (JsonNode file : node.call(SERVICE + "Places", request).path("files")) {
+            List<Place> blocks = new ArrayList<>();
+            for (int i = 0; i < file.path("sizes").size(); i++) {
+                blocks.add(new Place(file.path("sizes").get(i).asLong(), file.path("hosts").path(i).asText()));
+            }
+            all.put(names.get(file.path("path").asText()), blocks);
+        }
+        return all;
+    }
+
+    /** Says that jobs go on for as long as their lease from now on. Of those that have ended it says nothing. */
+    public void renew(Collection<String> jobs, Duration lease) throws IOException {
+        node.call(SERVICE + "Inputs", naming(jobs).put("lease", seconds(lease)));
     }
 
     /** Lets go what is kept for a job. */
     public void cool(String job) throws IOException {
-        node.call(SERVICE + "Cool", naming(job));
+        node.call(SERVICE + "Cool", naming(List.of(job)));
     }
 
-    private static ObjectNode naming(String job) {
+    private static double seconds(Duration time) {
+        return time.toMillis() / 1e3;
+    }
+
+    private static ObjectNode naming(Collection<String> jobs) {
         ObjectNode request = NodeSocket.message();
-        request.putArray("jobs").add(job);
+        ArrayNode names = request.putArray("jobs");
+        jobs.forEach(names::add);
         return request;
+    }
+
+    /**
+     * Tells what of an application's blocks is in memory where, and has changed. It waits for a change at most so long.
+     *
+     * @param application as its scheduler names it
+     * @param add blocks that it will read, and the hosts that have replicas, as the file system names them; with version
+     *     0 they are all that it reads so far
+     * @param remove blocks that it does not read any more
+     * @param version that of the last answer; 0: tell everything
+     */
+    MemoryChanges follow(String application, Map<Block, List<String>> add, Collection<Block> remove, long version,
+            Duration wait) throws IOException {
+        ObjectNode request = NodeSocket.message().put("application", application).put("version", version)
+            .put("wait", seconds(wait));
+        ArrayNode adding = request.putArray("add");
+        Map<List<Object>, ArrayNode> alike = new HashMap<>();
+        add.forEach((block, hosts) -> alike.computeIfAbsent(List.of(block.pool(), hosts), key -> {
+            ObjectNode group = adding.addObject();
+            ArrayNode names = group.putArray("hosts");
+            hosts.stream().limit(MOST_HOSTS).forEach(names::add);
+            return group.putObject("blocks").put("pool", block.pool()).putArray("numbers");
+        }).add(block.number()));
+        ArrayNode removing = request.putArray("remove");
+        Map<String, ArrayNode> pools = new HashMap<>();
+        for (Block block : remove) {
+            pools.computeIfAbsent(block.pool(), pool ->
+                removing.addObject().put("pool", pool).putArray("numbers")).add(block.number());
+        }
+        return MemoryChanges.of(node.call(SERVICE + "Follow", request));
     }
 }

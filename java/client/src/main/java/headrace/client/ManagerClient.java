@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.Set;
 
 /**
@@ -104,6 +105,28 @@ public final class ManagerClient {
                 answer.path("reason").asText()));
         }
         return decisions;
+    }
+
+    /**
+     * Tells what it would cost that containers give way, each of them alone; less is better. Orders nothing.
+     *
+     * @return a price for each, in the same order; none for one that cannot give way now, or is not known
+     */
+    public List<OptionalDouble> price(List<Victim> victims) throws IOException {
+        ObjectNode request = json.createObjectNode();
+        ArrayNode list = request.putArray("victims");
+        victims.forEach(v -> list.addObject().put("container", v.id()).put("forPriority", v.forPriority()));
+        JsonNode answers = call("Price", request, timeout).path("prices");
+        List<OptionalDouble> prices = new ArrayList<>();
+        for (int i = 0; i < victims.size(); i++) {
+            JsonNode answer = answers.path(i);
+            if (!answer.path("container").asText().equals(victims.get(i).id())) {
+                throw new IOException("the manager's answer to Price does not fit the question");
+            }
+            JsonNode cost = answer.path("cost");
+            prices.add(cost.isNumber() ? OptionalDouble.of(cost.asDouble()) : OptionalDouble.empty());
+        }
+        return prices;
     }
 
     /** Orders that a container goes on. */

@@ -27,15 +27,17 @@ import org.slf4j.LoggerFactory;
  */
 public final class Warming {
     /** Setting: whether input is to be read into memory before. */
-    public static final String WANTED = "headrace.warm";
+    static final String WANTED = "headrace.warm";
     /** Setting: how long to wait for an answer; milliseconds, or with a unit. */
-    public static final String PATIENCE = "headrace.warm.patience";
+    static final String PATIENCE = "headrace.warm.patience";
     /** Setting: how long to wait until the input is in memory; seconds, or with a unit. */
-    public static final String LEAD = "headrace.warm.lead";
+    static final String LEAD = "headrace.warm.lead";
     /** Setting: whether each block is let go as it is read. */
-    public static final String IMPLICIT = "headrace.warm.implicit";
+    static final String IMPLICIT = "headrace.warm.implicit";
+    /** Setting: whether a job with a lead names the machines on which its input is in memory, and no others. */
+    public static final String HOSTS = "headrace.warm.hosts";
     /** The patience where none is set, in milliseconds. */
-    public static final long USUAL_PATIENCE = 200;
+    static final long USUAL_PATIENCE = 200;
 
     /** Files in a request, and characters of their names: less than daemon and manager take. */
     private static final int MOST_FILES = 10_000;
@@ -88,10 +90,17 @@ public final class Warming {
     private final AtomicLong asked = new AtomicLong();
     private final AtomicLong late = new AtomicLong();
     private final AtomicLong failed = new AtomicLong();
+    private final Leases leases;
     private boolean failing;
 
     public Warming() {
+        this(Leases.USUAL_BEAT);
+    }
+
+    /** @param beat between renewals of leases */
+    Warming(Duration beat) {
         thread.allowCoreThreadTimeOut(true);
+        leases = new Leases(beat, Warming::daemon);
     }
 
     private static Thread daemon(Runnable work) {
@@ -115,6 +124,11 @@ public final class Warming {
         return failed.get();
     }
 
+    /** How many jobs have a lease. */
+    int leased() {
+        return leases.size();
+    }
+
     /** What was asked for. It comes whether anybody waits for it or not. */
     public final class Asked {
         private final Job job;
@@ -133,15 +147,26 @@ public final class Warming {
          * @throws InterruptedException when the thread is interrupted
          */
         public void answered() throws InterruptedException {
+            if (!answered(job.patience)) {
+                tooLate();
+            }
+        }
+
+        private boolean answered(Duration patience) throws InterruptedException {
             try {
-                left.get(job.patience.toNanos() - (System.nanoTime() - began), TimeUnit.NANOSECONDS);
+                left.get(patience.toNanos() - (System.nanoTime() - began), TimeUnit.NANOSECONDS);
             } catch (TimeoutException e) {
-                late.incrementAndGet();
-                LOG.info("{} does not wait longer than {} ms for Headrace's answer; its input may be warmed all the same",
-                    job.id, job.patience.toMillis());
+                return false;
             } catch (ExecutionException e) {
                 LOG.debug("{} goes on without", job.id); // why has been told
             }
+            return true;
+        }
+
+        private void tooLate() {
+            late.incrementAndGet();
+            LOG.info("{} does not wait longer than {} ms for Headrace's answer; its input may be warmed all the same",
+                job.id, job.patience.toMillis());
         }
 
         /**
@@ -154,18 +179,20 @@ public final class Warming {
             if (job.lead.isZero()) {
                 return;
             }
-            answered();
-            InputsClient client = client(job, job.patience);
+            // One patience for the answer and the first question together.
+            Duration patience = job.patience.minus(job.patience.dividedBy(2));
+            answered(job.patience.dividedBy(2));
             try {
                 while (System.nanoTime() - began < job.lead.toNanos()) {
                     boolean done = left.isDone();
                     if (done && left.join() == 0) {
                         return;
                     }
-                    boolean warm = client.status(job.id).map(s -> s.left() == 0).orElse(true);
+                    boolean warm = client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
                     if (done && warm) {
                         return;
                     }
+                    patience = job.patience;
                     Thread.sleep(PAUSE.toMillis());
                 }
             } catch (RuntimeException e) {
@@ -173,6 +200,9 @@ public final class Warming {
             } catch (IOException e) {
                 if (Thread.interrupted()) {
                     throw new InterruptedException();
+                }
+                if (!left.isDone()) {
+                    tooLate();
                 }
                 fails(job, e);
             }
@@ -185,16 +215,30 @@ public final class Warming {
      * @param began since when the job waits, by System.nanoTime
      */
     public Asked ask(Job job, long began, Inputs inputs) {
+        return ask(job, Duration.ZERO, began, inputs);
+    }
+
+    /**
+     * Asks for the input of a job that no scheduler names, and does not wait. It is let go some minutes after this
+     * process has died, or nobody refers to its owner any more, if it is not ended before.
+     *
+     * @param owner whoever runs the job
+     * @param began since when the job waits, by System.nanoTime
+     */
+    public Asked ask(Job job, Object owner, long began, Inputs inputs) {
+        leases.add(job, owner);
+        return ask(job, Leases.LENGTH, began, inputs);
+    }
+
+    private Asked ask(Job job, Duration lease, long began, Inputs inputs) {
         long submitted = System.currentTimeMillis();
         CompletableFuture<Long> left = run(() -> {
             long rest = 0;
             for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
-                InputsClient.Status status = client(job, UNHURRIED).warm(job.id, part, job.implicit, submitted);
-                LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
+                rest = request(job, part, submitted, lease);
                 asked.incrementAndGet();
                 inputs.accepted(part);
                 works();
-                rest = status.left();
             }
             return rest;
         });
@@ -206,13 +250,39 @@ public final class Warming {
         return new Asked(job, began, left);
     }
 
+    /** Returns how many bytes are still to be read. */
+    private static long request(Job job, List<String> files, long submitted, Duration lease) throws IOException {
+        try {
+            InputsClient.Status status = client(job, UNHURRIED).warm(job.id, files, job.implicit, submitted, lease);
+            LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
+            return status.left();
+        } catch (RefusedException e) {
+            if (!e.code().equals("not_found")) {
+                throw e;
+            }
+            LOG.info("There is nothing to be read for {}: {}", job.id, e.getMessage());
+            return 0;
+        }
+    }
+
+    /** Lets go what is kept for a job when its lease is over, which is not renewed any more. */
+    public void leave(Job job) {
+        leases.remove(job);
+    }
+
     /** Lets go what is kept for a job. Waits no longer than its patience. */
     public void end(Job job) throws InterruptedException {
+        end(job, job.patience);
+    }
+
+    /** @param patience how long to wait until that is done; zero: not at all */
+    public void end(Job job, Duration patience) throws InterruptedException {
+        leases.remove(job);
         try {
             run(() -> {
                 client(job, UNHURRIED).cool(job.id);
                 return null;
-            }).get(job.patience.toNanos(), TimeUnit.NANOSECONDS);
+            }).get(patience.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
             LOG.debug("Headrace has not answered yet at the end of {}", job.id);
         } catch (ExecutionException e) {

@@ -10,6 +10,7 @@ import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
@@ -88,6 +89,18 @@ class WarmingTest {
         assertNull(requests.poll());
         assertEquals(1, warming.asked());
         assertEquals(0, warming.late() + warming.failed());
+    }
+
+    @Test
+    void asksWhereBlocksAreByWhatFilesAreCalled() throws Exception {
+        String answer = "{\"files\":[{\"path\":\"hdfs://c/a*\",\"sizes\":[\"7\",\"3\"],\"hosts\":[\"x\",\"\"]}]}";
+        try (UnixServer node = node("200 OK", answer)) {
+            assertEquals(Map.of("hdfs://c/a\\*", List.of(new InputsClient.Place(7, "x"), new InputsClient.Place(3, ""))),
+                new InputsClient(socket, LONG).places("application_1_0001", List.of("hdfs://c/a\\*")));
+            String[] request = requests.take().split("\r\n\r\n", 2);
+            assertTrue(request[0].startsWith("POST /headrace.v1.InputService/Places HTTP/1.0\r\n"), request[0]);
+            assertEquals("{\"job\":\"application_1_0001\",\"paths\":[\"hdfs://c/a*\"]}", request[1]);
+        }
     }
 
     @Test
@@ -225,6 +238,64 @@ class WarmingTest {
             over.countDown();
         }
         assertEquals(1, warming.failed());
+    }
+
+    @Test
+    void aSilentNodeDelaysNoJobWithALeadBeyondItsPatience() throws Exception {
+        try (UnixServer node = silentNode()) {
+            long took = before(job(Duration.ofSeconds(4), LONG), () -> FILES);
+            assertTrue(took >= 3_900 && took < 7_900, "took " + took + " ms");
+            assertEquals(1, warming.late());
+            assertEquals(1, warming.failed());
+            over.countDown();
+        }
+    }
+
+    @Test
+    void whereThereIsNothingNothingHasFailed() throws Exception {
+        try (UnixServer node = node("404 Not Found", "{\"code\":\"not_found\",\"message\":\"it is empty\"}")) {
+            before(job(LONG, LONG), () -> FILES);
+        }
+        assertEquals(1, requests.size());
+        assertEquals(1, warming.asked());
+        assertEquals(0, warming.late() + warming.failed());
+    }
+
+    @Test
+    void saysThatJobsWithALeaseGoOn() throws Exception {
+        Warming leasing = new Warming(Duration.ofMillis(20));
+        Object[] owner = {new Object()};
+        Warming.Job other = new Warming.Job(socket, "other", LONG, Duration.ZERO, true);
+        try (UnixServer node = node("200 OK", "{}")) {
+            leasing.ask(job(LONG, Duration.ZERO), owner[0], System.nanoTime(), () -> FILES).answered();
+            leasing.ask(other, this, System.nanoTime(), () -> FILES).answered();
+            requests.removeIf(request -> request.contains("/Inputs "));
+            for (String request : List.copyOf(requests)) {
+                assertTrue(request.contains("\"lease\":120.0,\"paths\":"), request);
+            }
+            awaitRenewal("application_1_0001", "other");
+            leasing.leave(other);
+            awaitRenewal("application_1_0001");
+            leasing.end(job(LONG, Duration.ZERO));
+            assertEquals(0, leasing.leased());
+            leasing.ask(other, owner[0], System.nanoTime(), () -> FILES).answered();
+            owner[0] = null;
+            while (leasing.leased() > 0) { // else the test's time is over
+                System.gc();
+                Thread.sleep(1);
+            }
+        }
+        assertEquals(3, leasing.asked());
+        assertEquals(0, leasing.failed());
+    }
+
+    /** Waits for one of just these jobs. */
+    private void awaitRenewal(String... jobs) throws InterruptedException {
+        String request;
+        do {
+            request = requests.take();
+        } while (!request.matches("(?s)POST /headrace.v1.InputService/Inputs .*,\"lease\":120.0}")
+            || request.split("\"").length != 2 * jobs.length + 5 || !List.of(jobs).stream().allMatch(request::contains));
     }
 
     @Test

@@ -32,7 +32,7 @@ final class Attempts implements KeepAlive.Framework {
     }
 
     /** The master that the context is an inner object of: nothing public leads there. */
-    private static MRAppMaster master(AppContext context) {
+    static MRAppMaster master(AppContext context) {
         for (Class<?> c = context.getClass(); c != null; c = c.getSuperclass()) {
             for (Field field : c.getDeclaredFields()) {
                 if (MRAppMaster.class.isAssignableFrom(field.getType())) {

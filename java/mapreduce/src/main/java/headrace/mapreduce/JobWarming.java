@@ -1,13 +1,12 @@
 package headrace.mapreduce;
 
-import headrace.client.NodeSocket;
+import headrace.client.InputsClient;
+import headrace.client.Settings;
 import headrace.client.Warming;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.security.PrivilegedExceptionAction;
-import java.time.Duration;
+import java.util.List;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.JobID;
 import org.apache.hadoop.mapreduce.TypeConverter;
@@ -34,10 +33,6 @@ final class JobWarming {
         this.asked = asked;
     }
 
-    static boolean wanted(Configuration conf) {
-        return conf.getBoolean(Warming.WANTED, true);
-    }
-
     /**
      * Asks for the input of a job, and waits for as much of its lead as is needed, if it has declared one.
      *
@@ -47,15 +42,30 @@ final class JobWarming {
     static JobWarming start(JobID id, String dir, Configuration conf) throws InterruptedException {
         long began = System.nanoTime();
         try {
-            Warming.Job job = job(id, conf);
+            Warming.Job job = Settings.job(TypeConverter.toYarn(id).getAppId().toString(), conf);
             UserGroupInformation user = UserGroupInformation.getCurrentUser();
             PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(id, new org.apache.hadoop.fs.Path(dir), conf);
             JobWarming warming = new JobWarming(id, job, Of.PROCESS.ask(job, began, () -> user.doAs(read)));
             warming.asked.warm();
+            if (!job.lead().isZero() && conf.getBoolean(Warming.HOSTS, true)) {
+                warming.nameHosts(new org.apache.hadoop.fs.Path(dir), conf);
+            }
             return warming;
         } catch (IOException | RuntimeException | LinkageError e) {
             LOG.warn("The input of {} is not read into memory before it starts", id, e);
             return null;
+        }
+    }
+
+    /** Has its tasks run where their input is in memory, as far as that is known and possible. */
+    private void nameHosts(org.apache.hadoop.fs.Path dir, Configuration conf) {
+        try {
+            InputsClient client = new InputsClient(job.socket(), job.patience());
+            List<List<SplitFiles.Part>> parts = SplitFiles.parts(id, dir, conf);
+            int changed = SplitHosts.name(id, dir, conf, parts, client.places(job.id(), SplitFiles.of(parts)));
+            LOG.info("{} splits of {} name the machine that has them in memory", changed, id);
+        } catch (IOException | RuntimeException e) {
+            LOG.info("The splits of {} name all machines that have a replica: {}", id, e.getMessage());
         }
     }
 
@@ -80,14 +90,5 @@ final class JobWarming {
     /** Lets go what is kept for it. */
     void end() throws InterruptedException {
         Of.PROCESS.end(job);
-    }
-
-    private static Warming.Job job(JobID id, Configuration conf) {
-        Path socket = Path.of(conf.getTrimmed(KeepAlivePolicy.SOCKET, NodeSocket.DEFAULT_PATH));
-        String application = TypeConverter.toYarn(id).getAppId().toString();
-        return new Warming.Job(socket, application,
-            Duration.ofMillis(conf.getTimeDuration(Warming.PATIENCE, Warming.USUAL_PATIENCE, TimeUnit.MILLISECONDS)),
-            Duration.ofMillis(conf.getTimeDuration(Warming.LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS)),
-            conf.getBoolean(Warming.IMPLICIT, false));
     }
 }

@@ -1,7 +1,7 @@
 package headrace.mapreduce;
 
 import headrace.client.KeepAlive;
-import headrace.client.NodeSocket;
+import headrace.client.Settings;
 import java.nio.file.Path;
 import org.apache.hadoop.conf.Configurable;
 import org.apache.hadoop.conf.Configuration;
@@ -20,10 +20,9 @@ import org.slf4j.LoggerFactory;
  * Set as {@code yarn.app.mapreduce.am.preemption.policy}, it keeps the application master from taking suspended tasks
  * for dead. Preemption itself it leaves to another policy, by default the one that would be there without it.
  */
-public final class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
+public class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
     /** The class of the policy that it leaves preemption to. */
     static final String INNER = "headrace.mapreduce.preemption.policy";
-    static final String SOCKET = "headrace.node.socket";
 
     private static final Logger LOG = LoggerFactory.getLogger(KeepAlivePolicy.class);
 
@@ -34,8 +33,12 @@ public final class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
     @Override
     public void setConf(Configuration conf) {
         this.conf = conf;
-        inner = ReflectionUtils.newInstance(
-            conf.getClass(INNER, NoopAMPreemptionPolicy.class, AMPreemptionPolicy.class), conf);
+        Class<? extends AMPreemptionPolicy> named =
+            conf.getClass(INNER, NoopAMPreemptionPolicy.class, AMPreemptionPolicy.class);
+        if (KeepAlivePolicy.class.isAssignableFrom(named)) { // was set before; it would wrap itself without end
+            named = NoopAMPreemptionPolicy.class;
+        }
+        inner = ReflectionUtils.newInstance(named, conf);
     }
 
     @Override
@@ -47,7 +50,7 @@ public final class KeepAlivePolicy implements AMPreemptionPolicy, Configurable {
     public void init(AppContext context) {
         inner.init(context);
         try {
-            Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            Path socket = Settings.socket(conf);
             KeepAlive.start(socket, context.getApplicationID().toString(), new Attempts(context));
         } catch (RuntimeException | LinkageError e) {
             LOG.warn("Tasks that are suspended for longer than mapreduce.task.timeout are taken for dead", e);

@@ -3,7 +3,9 @@ package headrace.mapreduce;
 import headrace.client.InputsClient;
 import java.io.IOException;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -24,25 +26,54 @@ import org.apache.hadoop.mapreduce.split.SplitMetaInfoReader;
  */
 final class SplitFiles {
     private final Configuration conf;
-    private final Set<String> files = new LinkedHashSet<>();
+    private List<Part> parts;
 
     private SplitFiles(Configuration conf) {
         this.conf = conf;
     }
 
+    /**
+     * What a split has of a file.
+     *
+     * @param file as requests name it
+     */
+    record Part(String file, long start, long length) {
+        /** The file as file systems name it. */
+        Path path() {
+            return new Path(file.replaceAll("\\\\(.)", "$1"));
+        }
+    }
+
     /** Returns the files of HDFS, as requests name them, those of the largest splits first. */
     static Set<String> of(JobID job, Path dir, Configuration conf) throws IOException {
+        return of(parts(job, dir, conf));
+    }
+
+    /** Returns the files of splits. */
+    static Set<String> of(List<List<Part>> splits) {
+        Set<String> files = new LinkedHashSet<>();
+        for (List<Part> split : splits) {
+            split.forEach(part -> files.add(part.file));
+        }
+        return files;
+    }
+
+    /** Returns what each split has of files of HDFS, in the order of the splits. */
+    static List<List<Part>> parts(JobID job, Path dir, Configuration conf) throws IOException {
         FileSystem fs = dir.getFileSystem(conf);
         SplitFiles found = new SplitFiles(conf);
+        List<List<Part>> splits = new ArrayList<>();
         try (FSDataInputStream in = fs.open(JobSubmissionFiles.getJobSplitFile(dir))) {
             for (TaskSplitMetaInfo split : SplitMetaInfoReader.readSplitMetaInfo(job, fs, conf, dir)) {
                 in.seek(split.getStartOffset());
+                found.parts = new ArrayList<>();
                 found.add(found.read(in, Text.readString(in)));
+                splits.add(found.parts);
             }
         } catch (ReflectiveOperationException e) {
             throw new IOException("a split cannot be read: " + e, e);
         }
-        return found.files;
+        return splits;
     }
 
     @SuppressWarnings("unchecked")
@@ -55,12 +86,15 @@ final class SplitFiles {
 
     private void add(Object split) throws ReflectiveOperationException {
         if (split instanceof org.apache.hadoop.mapred.FileSplit) {
-            add(((org.apache.hadoop.mapred.FileSplit) split).getPath());
+            org.apache.hadoop.mapred.FileSplit file = (org.apache.hadoop.mapred.FileSplit) split;
+            add(file.getPath(), file.getStart(), file.getLength());
         } else if (split instanceof org.apache.hadoop.mapreduce.lib.input.FileSplit) {
-            add(((org.apache.hadoop.mapreduce.lib.input.FileSplit) split).getPath());
+            org.apache.hadoop.mapreduce.lib.input.FileSplit file = (org.apache.hadoop.mapreduce.lib.input.FileSplit) split;
+            add(file.getPath(), file.getStart(), file.getLength());
         } else if (split instanceof CombineFileSplit) {
-            for (Path path : ((CombineFileSplit) split).getPaths()) {
-                add(path);
+            CombineFileSplit files = (CombineFileSplit) split;
+            for (int i = 0; i < files.getNumPaths(); i++) {
+                add(files.getPath(i), files.getOffset(i), files.getLength(i));
             }
         } else if (split.getClass().getSimpleName().equals("TaggedInputSplit")) { // of MultipleInputs; not public
             Method inner = split.getClass().getMethod("getInputSplit");
@@ -69,8 +103,8 @@ final class SplitFiles {
         }
     }
 
-    private void add(Path path) {
+    private void add(Path path, long start, long length) {
         Path whole = path.makeQualified(FileSystem.getDefaultUri(conf), new Path("/"));
-        InputsClient.name(whole.toUri()).ifPresent(files::add);
+        InputsClient.name(whole.toUri()).ifPresent(file -> parts.add(new Part(file, start, length)));
     }
 }

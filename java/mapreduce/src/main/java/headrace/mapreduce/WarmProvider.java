@@ -1,5 +1,6 @@
 package headrace.mapreduce;
 
+import headrace.client.Settings;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.URL;
@@ -38,7 +39,7 @@ public final class WarmProvider extends ClientProtocolProvider {
     @Override
     public ClientProtocol create(Configuration conf) throws IOException {
         try {
-            if (MRConfig.YARN_FRAMEWORK_NAME.equals(conf.get(MRConfig.FRAMEWORK_NAME)) && JobWarming.wanted(conf)) {
+            if (MRConfig.YARN_FRAMEWORK_NAME.equals(conf.get(MRConfig.FRAMEWORK_NAME)) && Settings.warm(conf)) {
                 return new WarmRunner(conf);
             }
         } catch (LinkageError e) {

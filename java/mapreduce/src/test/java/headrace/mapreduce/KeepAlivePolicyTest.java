@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +18,8 @@ import org.apache.hadoop.util.ReflectionUtils;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.PreemptionMessage;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class KeepAlivePolicyTest {
     private static final List<String> CALLS = new ArrayList<>();
@@ -39,13 +42,19 @@ class KeepAlivePolicyTest {
         }
     }
 
+    /** Of both policies of ours. */
+    @Retention(RetentionPolicy.RUNTIME)
+    @ParameterizedTest
+    @ValueSource(classes = {KeepAlivePolicy.class, MemoryLocalityPolicy.class})
+    private @interface Both { }
+
     @BeforeEach
     void setUp() {
         CALLS.clear();
     }
 
-    private static AMPreemptionPolicy policy(Configuration conf) {
-        return ReflectionUtils.newInstance(KeepAlivePolicy.class, conf);
+    private static AMPreemptionPolicy policy(Class<? extends AMPreemptionPolicy> type, Configuration conf) {
+        return ReflectionUtils.newInstance(type, conf);
     }
 
     /** Of no application master that could be told anything. */
@@ -55,35 +64,42 @@ class KeepAlivePolicyTest {
             (proxy, method, args) -> method.getName().equals("getApplicationID") ? ApplicationId.newInstance(1, 1) : null);
     }
 
-    @Test
-    void leavesPreemptionToTheConfiguredPolicy() {
+    @Both
+    void leavesPreemptionToTheConfiguredPolicy(Class<? extends AMPreemptionPolicy> type) {
         Configuration conf = new Configuration(false);
         conf.setClass(KeepAlivePolicy.INNER, Inner.class, AMPreemptionPolicy.class);
-        AMPreemptionPolicy policy = policy(conf);
+        AMPreemptionPolicy policy = policy(type, conf);
         policy.init(context());
         policy.preempt(null, null);
         assertTrue(policy.isPreempted(null));
         assertEquals(List.of("init", "preempt"), CALLS);
     }
 
-    @Test
-    void leavesPreemptionToTheStockPolicy() {
-        AMPreemptionPolicy policy = policy(new Configuration(false));
+    @Both
+    void leavesPreemptionToTheStockPolicy(Class<? extends AMPreemptionPolicy> type) {
+        AMPreemptionPolicy policy = policy(type, new Configuration(false));
         policy.init(context());
         policy.preempt(null, null);
         assertEquals(false, policy.isPreempted(null));
     }
 
-    @Test
-    void doesNotDisturbAMasterThatItDoesNotKnow() {
-        policy(new Configuration(false)).init(context());
+    @Both
+    void doesNotWrapItself(Class<? extends AMPreemptionPolicy> type) {
+        Configuration conf = new Configuration(false);
+        conf.setClass(KeepAlivePolicy.INNER, KeepAlivePolicy.class, AMPreemptionPolicy.class);
+        assertEquals(false, policy(type, conf).isPreempted(null));
     }
 
-    @Test
-    void refusesAPolicyThatDoesNotExist() {
+    @Both
+    void doesNotDisturbAMasterThatItDoesNotKnow(Class<? extends AMPreemptionPolicy> type) {
+        policy(type, new Configuration(false)).init(context());
+    }
+
+    @Both
+    void refusesAPolicyThatDoesNotExist(Class<? extends AMPreemptionPolicy> type) {
         Configuration conf = new Configuration(false);
         conf.set(KeepAlivePolicy.INNER, "no.such.Policy");
-        RuntimeException e = assertThrows(RuntimeException.class, () -> policy(conf));
+        RuntimeException e = assertThrows(RuntimeException.class, () -> policy(type, conf));
         assertTrue(e.getMessage().contains("no.such.Policy"), e.getMessage());
     }
 }

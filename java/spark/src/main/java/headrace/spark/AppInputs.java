@@ -71,11 +71,6 @@ final class AppInputs extends SparkListener {
         }
     }
 
-    /** Returns a property of what this thread does; null: it has none. */
-    String property(String name) {
-        return spark.getLocalProperty(name);
-    }
-
     /** A query reads files. It is called more than once when it is planned again while it runs. */
     void query(String query, Callable<Collection<String>> files) {
         Duration left = leadOf(query);

@@ -8,12 +8,9 @@ import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.mapreduce.lib.input.CombineFileSplit;
 import org.apache.spark.Dependency;
 import org.apache.spark.NarrowDependency;
 import org.apache.spark.Partition;
-import org.apache.spark.rdd.HadoopPartition;
-import org.apache.spark.rdd.NewHadoopPartition;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.scheduler.ActiveJob;
 import org.apache.spark.scheduler.ResultStage;
@@ -57,7 +54,7 @@ final class JobFiles {
         before.or(fresh);
         if (rdd.dependencies().isEmpty()) {
             Partition[] partitions = rdd.partitions();
-            fresh.stream().forEach(i -> add(partitions[i]));
+            fresh.stream().forEach(i -> InputRanges.of(partitions[i], (file, start, length) -> add(file)));
         }
         scala.collection.Iterator<? extends Dependency<?>> dependencies = rdd.dependencies().iterator();
         while (dependencies.hasNext()) {
@@ -79,28 +76,6 @@ final class JobFiles {
             parents.set(0, dependency.rdd().partitions().length);
         }
         return parents;
-    }
-
-    private void add(Partition partition) {
-        if (partition instanceof HadoopPartition) {
-            add(((HadoopPartition) partition).inputSplit().value());
-        } else if (partition instanceof NewHadoopPartition) {
-            add(((NewHadoopPartition) partition).serializableHadoopSplit().value());
-        } else if (partition.getClass().getName().startsWith("org.apache.spark.sql.")) { // which need not be there
-            PlanFiles.of(partition, this::add);
-        }
-    }
-
-    private void add(Object split) {
-        if (split instanceof org.apache.hadoop.mapred.FileSplit) {
-            add(((org.apache.hadoop.mapred.FileSplit) split).getPath());
-        } else if (split instanceof org.apache.hadoop.mapreduce.lib.input.FileSplit) {
-            add(((org.apache.hadoop.mapreduce.lib.input.FileSplit) split).getPath());
-        } else if (split instanceof CombineFileSplit) {
-            for (Path path : ((CombineFileSplit) split).getPaths()) {
-                add(path);
-            }
-        }
     }
 
     private void add(Path path) {

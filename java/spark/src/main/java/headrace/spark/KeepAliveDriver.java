@@ -1,7 +1,7 @@
 package headrace.spark;
 
 import headrace.client.KeepAlive;
-import headrace.client.NodeSocket;
+import headrace.client.Settings;
 import java.nio.file.Path;
 import java.util.Map;
 import org.apache.spark.SparkContext;
@@ -12,8 +12,6 @@ import org.slf4j.LoggerFactory;
 
 /** The part of the plug-in that is in the driver. Without YARN it does nothing. */
 final class KeepAliveDriver implements DriverPlugin {
-    /** In Hadoop's configuration, which {@code spark.hadoop.headrace.node.socket} sets as well. */
-    static final String SOCKET = "headrace.node.socket";
 
     private static final Logger LOG = LoggerFactory.getLogger(KeepAliveDriver.class);
 
@@ -56,7 +54,7 @@ final class KeepAliveDriver implements DriverPlugin {
             return;
         }
         try {
-            Path socket = Path.of(spark.hadoopConfiguration().getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            Path socket = Settings.socket(spark.hadoopConfiguration());
             keepAlive = KeepAlive.start(socket, application, executors);
         } catch (RuntimeException | LinkageError e) {
             failed(e);

@@ -1,12 +1,11 @@
 package headrace.spark;
 
-import headrace.client.InputsClient;
+import headrace.locality.StageInputs;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.function.Consumer;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.Partition;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
@@ -77,28 +76,28 @@ final class PlanFiles {
             || CollectionConverters.asJava(condition.children()).stream().anyMatch(PlanFiles::dynamic);
     }
 
-    /** Returns their files of HDFS, as requests name them. */
-    static Collection<String> of(List<Object> scans) {
-        Set<String> files = new LinkedHashSet<>();
+    /** Returns their files. */
+    static Collection<Path> of(List<Object> scans) {
+        Set<Path> files = new LinkedHashSet<>();
         for (Object each : scans) {
             Scan scan = (Scan) each;
             for (PartitionDirectory directory : CollectionConverters.asJava(scan.files.listFiles(scan.partitions, scan.data))) {
                 for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
-                    InputsClient.name(file.getPath().toUri()).ifPresent(files::add);
+                    files.add(file.getPath());
                 }
             }
         }
         return files;
     }
 
-    /** Finds the files of a partition of an RDD of a query. */
-    static void of(Object partition, Consumer<Path> files) {
+    /** Finds the parts of files of a partition of an RDD of a query. */
+    static void of(Object partition, StageInputs.Taker ranges) {
         if (partition instanceof FilePartition) {
             for (PartitionedFile file : ((FilePartition) partition).files()) {
-                files.accept(file.toPath());
+                ranges.take(file.toPath(), file.start(), file.length());
             }
         } else if (partition instanceof Partition && partition.getClass().getSimpleName().equals("DataSourceRDDPartition")) {
-            parts(partition).forEach(part -> of(part, files));
+            parts(partition).forEach(part -> of(part, ranges));
         }
     }
 

@@ -1,12 +1,9 @@
 package headrace.spark;
 
 import com.codahale.metrics.Gauge;
-import headrace.client.NodeSocket;
+import headrace.client.Settings;
 import headrace.client.Warming;
-import java.nio.file.Path;
-import java.time.Duration;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -43,10 +40,10 @@ final class WarmDriver implements DriverPlugin {
     public void registerMetrics(String application, PluginContext context) {
         try {
             Configuration conf = spark.hadoopConfiguration();
-            if (!conf.getBoolean(Warming.WANTED, true)) {
+            if (!Settings.warm(conf)) {
                 return;
             }
-            job = job(application, conf);
+            job = Settings.job(application, conf);
             AppInputs inputs = new AppInputs(spark, warming, job);
             spark.addSparkListener(inputs);
             current = inputs;
@@ -60,14 +57,6 @@ final class WarmDriver implements DriverPlugin {
 
     private static void gauge(PluginContext context, String name, Gauge<Long> value) {
         context.metricRegistry().register(name, value);
-    }
-
-    private static Warming.Job job(String application, Configuration conf) {
-        Path socket = Path.of(conf.getTrimmed(KeepAliveDriver.SOCKET, NodeSocket.DEFAULT_PATH));
-        return new Warming.Job(socket, application,
-            Duration.ofMillis(conf.getTimeDuration(Warming.PATIENCE, Warming.USUAL_PATIENCE, TimeUnit.MILLISECONDS)),
-            Duration.ofMillis(conf.getTimeDuration(Warming.LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS)),
-            conf.getBoolean(Warming.IMPLICIT, false));
     }
 
     @Override

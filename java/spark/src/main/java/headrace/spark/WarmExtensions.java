@@ -1,7 +1,13 @@
 package headrace.spark;
 
+import headrace.client.InputsClient;
+import headrace.locality.LocalityInputs;
+import java.util.Collection;
 import java.util.List;
 import java.util.function.Function;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.SparkSessionExtensionsProvider;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -10,12 +16,13 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Option;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
 
 /**
  * Sees the plans of queries before they run, and changes none. Spark SQL finds it by itself; without {@link WarmPlugin}
- * it does nothing. With adaptive execution it sees the plan as a whole among the rules that prepare stages, without
+ * and {@link MemoryLocalityPlugin} it does nothing. With adaptive execution it sees the plan as a whole among the rules that prepare stages, without
  * among those for columns, each of which is not there in the other case or comes too late.
  */
 public final class WarmExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit>
@@ -56,15 +63,28 @@ public final class WarmExtensions extends AbstractFunction1<SparkSessionExtensio
         }
 
         private static void look(SparkPlan plan) {
-            AppInputs inputs = WarmDriver.current();
-            String query = inputs == null ? null : inputs.property(SQLExecution.EXECUTION_ID_KEY());
-            if (query == null) { // it is only explained, and does not run
+            AppInputs warm = WarmDriver.current();
+            LocalityInputs locality = MemoryLocalityDriver.current();
+            Option<SparkContext> spark = SparkContext$.MODULE$.getActive();
+            if (warm == null && locality == null || spark.isEmpty()) {
                 return;
             }
-            List<Object> scans = PlanFiles.scans(plan);
-            if (!scans.isEmpty()) {
-                inputs.query(query, () -> PlanFiles.of(scans));
+            String query = spark.get().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+            List<Object> scans = query == null ? List.of() : PlanFiles.scans(plan); // else it is only explained
+            if (scans.isEmpty()) {
+                return;
             }
+            if (locality != null) {
+                locality.query(() -> PlanFiles.of(scans));
+            }
+            if (warm != null) {
+                warm.query(query, () -> names(PlanFiles.of(scans)));
+            }
+        }
+
+        /** Those in HDFS, as requests name them. */
+        private static Collection<String> names(Collection<Path> files) {
+            return files.stream().flatMap(file -> InputsClient.name(file.toUri()).stream()).toList();
         }
     }
 }

@@ -31,7 +31,7 @@ class KeepAlivePluginTest {
     private SparkConf conf() {
         return new SparkConf().setMaster("local[1]").setAppName("test")
             .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1")
-            .set("spark.hadoop." + KeepAliveDriver.SOCKET, dir.resolve("s").toString());
+            .set("spark.hadoop.headrace.node.socket", dir.resolve("s").toString());
     }
 
     @Test

@@ -3,12 +3,11 @@ package headrace.spark;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.ClaimedFiles;
 import headrace.client.UnixServer;
 import java.io.IOException;
-import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
@@ -18,8 +17,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
@@ -37,37 +34,6 @@ import org.junit.jupiter.params.provider.CsvSource;
 @Timeout(120)
 class WarmPluginTest {
     private static final Pattern FILE = Pattern.compile("\"(hdfs://c[^\"]*)\"");
-
-    /** Local files as hdfs://c/.... */
-    public static final class Claimed extends RawLocalFileSystem {
-        @Override
-        public URI getUri() {
-            return URI.create("hdfs://c");
-        }
-
-        @Override
-        public String getScheme() {
-            return "hdfs";
-        }
-
-        @Override
-        protected void checkPath(org.apache.hadoop.fs.Path path) { }
-
-        @Override
-        public FileStatus getFileStatus(org.apache.hadoop.fs.Path path) throws IOException {
-            return claim(super.getFileStatus(path));
-        }
-
-        @Override
-        public FileStatus[] listStatus(org.apache.hadoop.fs.Path path) throws IOException {
-            return Arrays.stream(super.listStatus(path)).map(Claimed::claim).toArray(FileStatus[]::new);
-        }
-
-        private static FileStatus claim(FileStatus s) {
-            return new FileStatus(s.getLen(), s.isDirectory(), 1, 1 << 20, s.getModificationTime(),
-                new org.apache.hadoop.fs.Path("hdfs://c" + s.getPath().toUri().getPath()));
-        }
-    }
 
     @TempDir
     Path dir;
@@ -101,7 +67,7 @@ class WarmPluginTest {
         SparkSession.Builder builder = SparkSession.builder().master("local[1]").appName("test")
             .config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", dir.resolve("warehouse").toString())
-            .config("spark.hadoop.fs.hdfs.impl", Claimed.class.getName())
+            .config("spark.hadoop.fs.hdfs.impl", ClaimedFiles.class.getName())
             .config("spark.hadoop.headrace.node.socket", dir.resolve("s").toString())
             .config("spark.plugins", WarmPlugin.class.getName());
         for (int i = 0; i < properties.length; i += 2) {

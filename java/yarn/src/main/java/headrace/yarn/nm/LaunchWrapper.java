@@ -2,7 +2,7 @@ package headrace.yarn.nm;
 
 import headrace.client.Announcement;
 import headrace.client.NodeClient;
-import headrace.client.NodeSocket;
+import headrace.client.Settings;
 import headrace.client.SilentException;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -34,7 +34,6 @@ import org.slf4j.LoggerFactory;
  * it once, until it works again. May be used by several threads at once.
  */
 final class LaunchWrapper {
-    static final String SOCKET = "headrace.node.socket";
     static final String TIMEOUT_MS = "headrace.node.timeout-ms";
     static final int DEFAULT_TIMEOUT_MS = 1000;
     /** For how long a daemon that was silent is not asked again: every start of a container would wait for it. */
@@ -76,7 +75,7 @@ final class LaunchWrapper {
             return null;
         }
         try {
-            Path socket = Path.of(conf.getTrimmed(SOCKET, NodeSocket.DEFAULT_PATH));
+            Path socket = Settings.socket(conf);
             Duration timeout = Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS));
             NodeClient node = new NodeClient(socket, timeout);
             LOG.info("Containers are started under Headrace, whose daemon is asked at {} for {} ms at most",
@@ -84,7 +83,7 @@ final class LaunchWrapper {
             return node;
         } catch (IllegalArgumentException e) {
             LOG.warn("All containers are started without Headrace, because {} or {} cannot be used: {}",
-                SOCKET, TIMEOUT_MS, e.getMessage());
+                Settings.SOCKET, TIMEOUT_MS, e.getMessage());
             return null;
         }
     }

@@ -36,6 +36,7 @@ public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPoli
     @Override
     public synchronized void editSchedule() {
         if (scheduler != null) {
+            scheduler.roundBegins();
             getToPreemptContainers().keySet().removeIf(c -> scheduler.reconsiders(c.getContainerId()));
         }
         super.editSchedule();

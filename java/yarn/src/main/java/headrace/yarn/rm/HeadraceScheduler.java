@@ -60,7 +60,7 @@ public class HeadraceScheduler extends CapacityScheduler {
     @Override
     public void markContainerForPreemption(ApplicationAttemptId attempt, RMContainer container) {
         Runnable stock = () -> super.markContainerForPreemption(attempt, container);
-        if (!guarded(() -> plugin.takes(container, stock), false)) {
+        if (!guarded(() -> plugin.takes(container, false, stock), false)) {
             stock.run();
         }
     }
@@ -68,7 +68,7 @@ public class HeadraceScheduler extends CapacityScheduler {
     @Override
     public void markContainerForKillable(RMContainer container) {
         Runnable stock = () -> super.markContainerForKillable(container);
-        if (!guarded(() -> plugin.takes(container, stock), false)) {
+        if (!guarded(() -> plugin.takes(container, true, stock), false)) {
             stock.run();
         }
     }
@@ -170,9 +170,27 @@ public class HeadraceScheduler extends CapacityScheduler {
         }
     }
 
+    /** Tells the application of a container that it will be killed, as YARN does. */
+    void warn(RMContainer container) {
+        super.markContainerForPreemption(container.getContainerId().getApplicationAttemptId(), container);
+    }
+
+    /** Kills a container whose application has been warned for long, as YARN does. */
+    void kill(RMContainer container) {
+        super.markContainerForKillable(container);
+    }
+
     /** The containers that {@link HeadracePreemptionPolicy} must not choose, because they use nothing. */
     Set<ContainerId> demoted() {
         return books.demoted();
+    }
+
+    /** Called by {@link HeadracePreemptionPolicy} before it chooses. */
+    void roundBegins() {
+        guarded(() -> {
+            plugin.roundBegins();
+            return null;
+        }, null);
     }
 
     /** Whether {@link HeadracePreemptionPolicy} must not choose a container although it uses resources. */

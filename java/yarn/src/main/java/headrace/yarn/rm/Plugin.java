@@ -1,6 +1,7 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -16,6 +17,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -26,6 +28,7 @@ import org.slf4j.LoggerFactory;
 final class Plugin {
     private static final Logger LOG = LoggerFactory.getLogger(Plugin.class);
     private static final long STOP_MS = 2000;
+    private static final Duration PRICE_TIMEOUT = Duration.ofMillis(500);
     private static final Set<RMContainerState> BEGINS_OR_RUNS =
         Set.of(RMContainerState.ALLOCATED, RMContainerState.ACQUIRED, RMContainerState.RUNNING);
 
@@ -76,7 +79,7 @@ final class Plugin {
         Timing timing = scheduler.timing();
         ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
         Reconciler newReconciler = new Reconciler(scheduler, books, manager, settings.elsewhere(), timing, stopping);
-        Victims newVictims = new Victims(manager, scheduler, settings, timing, newReconciler, stopping);
+        Victims newVictims = new Victims(manager, scheduler, settings, timing, newReconciler, cheapest(newReconciler), stopping);
         run("headrace-victims", newVictims);
         if (active()) {
             run("headrace-reconciler", newReconciler);
@@ -86,6 +89,18 @@ final class Plugin {
         }
         victims = newVictims;
         LOG.info("Preemption asks the manager at {}, mode {}", settings.manager(), settings.mode());
+    }
+
+    private Cheapest cheapest(Reconciler newReconciler) {
+        if (settings.order() == Settings.Order.YARN || !active()) {
+            return null;
+        }
+        Configuration conf = scheduler.getConfiguration();
+        ManagerClient prompt = new ManagerClient(settings.manager(), settings.tokenFile(), PRICE_TIMEOUT);
+        return new Cheapest(scheduler, books, prompt, newReconciler::phase, newReconciler,
+            conf.getBoolean(CapacitySchedulerConfiguration.PREEMPTION_SELECT_CANDIDATES_FOR_RESERVED_CONTAINERS, false),
+            conf.getLong(CapacitySchedulerConfiguration.PREEMPTION_WAIT_TIME_BEFORE_KILL,
+                CapacitySchedulerConfiguration.DEFAULT_PREEMPTION_WAIT_TIME_BEFORE_KILL));
     }
 
     private Map<String, ManagerClient.Application> applications() {
@@ -119,17 +134,18 @@ final class Plugin {
     /**
      * Called by the dispatcher for a container that YARN preempts. Never blocks.
      *
+     * @param kill it is to be killed, else its application to be told that it will be
      * @param stock what YARN does with it
      * @return whether it is taken over; stock is then run later, or not at all
      */
-    boolean takes(RMContainer container, Runnable stock) {
+    boolean takes(RMContainer container, boolean kill, Runnable stock) {
         Victims to = victims;
         if (to == null) {
             return false;
         }
         ContainerId id = container.getContainerId();
         if (settings.mode() == Settings.Mode.OBSERVE_ONLY) {
-            to.offer(id, stock);
+            to.offer(id, kill, stock);
             return false;
         }
         Reconciler by = reconciler;
@@ -149,7 +165,7 @@ final class Plugin {
         }
         String why = unsuitable(container);
         if (why == null) {
-            to.offer(id, stock);
+            to.offer(id, kill, stock);
         } else {
             LOG.info("{} is preempted by YARN: {}", id, why);
         }
@@ -173,6 +189,14 @@ final class Plugin {
         boolean released = active() && ofNode == ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
             && settings.elsewhere().asksAgain(app);
         return released ? ContainerExitStatus.ABORTED : ofNode;
+    }
+
+    /** @see HeadraceScheduler#roundBegins */
+    void roundBegins() {
+        Victims to = victims;
+        if (to != null) {
+            to.roundBegins();
+        }
     }
 
     /** @see HeadraceScheduler#passesOver */

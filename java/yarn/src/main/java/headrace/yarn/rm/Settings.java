@@ -17,12 +17,13 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
  * @param timeout of a call to the manager that is not meant to wait
  * @param elsewhere which containers may go on on another machine
  */
-record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallback fallback, Elsewhere elsewhere) {
+record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallback fallback, Order order, Elsewhere elsewhere) {
     static final String MODE = "headrace.preemption.mode";
     static final String URL = "headrace.manager.url";
     static final String TOKEN_FILE = "headrace.manager.token-file";
     static final String TIMEOUT_MS = "headrace.manager.timeout-ms";
     static final String FALLBACK = "headrace.preemption.fallback";
+    static final String ORDER = "headrace.preemption.order";
     static final String TYPES = "headrace.elsewhere.application-types";
     static final String AFTER_MS = "headrace.elsewhere.after-ms";
     private static final long DEFAULT_AFTER_MS = 30_000;
@@ -31,6 +32,9 @@ record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallba
 
     /** What becomes of a container when the manager does not say. */
     enum Fallback { KILL, WAIT }
+
+    /** In which order containers give way: as YARN has it, or those first that cost least. */
+    enum Order { YARN, COST }
 
     /**
      * @param types of applications that ask again for a container that was taken from them, and whose command may go on
@@ -47,15 +51,16 @@ record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallba
     static Settings from(Configuration conf) {
         Mode mode = choice(conf, MODE, Mode.ON);
         Fallback fallback = choice(conf, FALLBACK, Fallback.KILL);
+        Order order = choice(conf, ORDER, Order.YARN);
         Duration timeout = Duration.ofMillis(conf.getLong(TIMEOUT_MS, 2000));
         if (timeout.toMillis() <= 0) {
             throw new IllegalArgumentException(TIMEOUT_MS + " must be more than 0 milliseconds");
         }
         Elsewhere elsewhere = elsewhere(conf);
         if (mode == Mode.OFF) {
-            return new Settings(mode, null, null, timeout, fallback, elsewhere);
+            return new Settings(mode, null, null, timeout, fallback, order, elsewhere);
         }
-        return new Settings(mode, url(conf), Path.of(required(conf, TOKEN_FILE)), timeout, fallback, elsewhere);
+        return new Settings(mode, url(conf), Path.of(required(conf, TOKEN_FILE)), timeout, fallback, order, elsewhere);
     }
 
     private static Elsewhere elsewhere(Configuration conf) {

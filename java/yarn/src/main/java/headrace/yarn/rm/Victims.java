@@ -5,12 +5,13 @@ import headrace.client.ManagerClient.Mechanism;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.slf4j.Logger;
@@ -30,7 +31,13 @@ final class Victims implements Runnable {
         void left(ContainerId id);
     }
 
-    private record Victim(ContainerId id, Runnable stock) {
+    /**
+     * One that is to give way.
+     *
+     * @param round in which YARN has chosen it
+     * @param stock what YARN does with it
+     */
+    record Victim(ContainerId id, int round, Runnable stock) {
     }
 
     private final ManagerClient manager;
@@ -38,18 +45,24 @@ final class Victims implements Runnable {
     private final Settings settings;
     private final Timing timing;
     private final Outcome outcome;
+    private final Cheapest cheapest;
     private final AtomicBoolean stopping;
     private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
-    private final Set<ContainerId> asking = ConcurrentHashMap.newKeySet();
+    /** Those that are being asked about, and what YARN would do with them by now. */
+    private final Map<ContainerId, Runnable> asking = new ConcurrentHashMap<>();
     private final Warnings warnings;
+    private final AtomicInteger round = new AtomicInteger();
     private boolean patient;
 
-    Victims(ManagerClient manager, HeadraceScheduler scheduler, Settings settings, Timing timing, Outcome outcome, AtomicBoolean stopping) {
+    /** @param cheapest exchanges those that YARN has chosen; null: they stay */
+    Victims(ManagerClient manager, HeadraceScheduler scheduler, Settings settings, Timing timing, Outcome outcome, Cheapest cheapest,
+            AtomicBoolean stopping) {
         this.manager = manager;
         this.scheduler = scheduler;
         this.settings = settings;
         this.timing = timing;
         this.outcome = outcome;
+        this.cheapest = cheapest;
         this.stopping = stopping;
         boolean kill = settings.fallback() == Settings.Fallback.KILL;
         this.warnings = new Warnings(LOG, observing() ? "What would be done is not known"
@@ -60,14 +73,25 @@ final class Victims implements Runnable {
         return settings.mode() == Settings.Mode.OBSERVE_ONLY;
     }
 
+    /** Called by the thread of YARN's policy, before it looks at who uses what. Never blocks. */
+    void roundBegins() {
+        int next = round.incrementAndGet();
+        if (cheapest != null) {
+            cheapest.roundBegins(next);
+        }
+    }
+
     /**
      * Takes a container on; never blocks. One that is being asked about already is not asked about again.
      *
+     * @param kill its application has been told before; YARN says so once
      * @param stock what YARN would do with it; run later if the answer is so
      */
-    void offer(ContainerId id, Runnable stock) {
-        if (asking.add(id)) {
-            waiting.add(new Victim(id, stock));
+    void offer(ContainerId id, boolean kill, Runnable stock) {
+        if (asking.putIfAbsent(id, stock) == null) {
+            waiting.add(new Victim(id, round.get(), stock));
+        } else if (kill) {
+            asking.computeIfPresent(id, (same, warning) -> stock);
         }
     }
 
@@ -77,13 +101,28 @@ final class Victims implements Runnable {
             while (!stopping.get()) {
                 List<Victim> batch = gather();
                 try {
-                    decide(batch);
+                    List<Victim> victims = exchanged(batch);
+                    if (!victims.isEmpty()) {
+                        decide(victims);
+                    }
+                    if (cheapest != null) {
+                        cheapest.decided();
+                    }
                 } finally {
                     batch.forEach(victim -> asking.remove(victim.id()));
                 }
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
+        }
+    }
+
+    private List<Victim> exchanged(List<Victim> batch) {
+        try {
+            return cheapest == null ? batch : cheapest.instead(batch);
+        } catch (RuntimeException e) {
+            LOG.error("Containers give way in YARN's own order", e);
+            return batch;
         }
     }
 
@@ -173,10 +212,10 @@ final class Victims implements Runnable {
         }
     }
 
-    private static void stock(Victim victim, String why) {
+    private void stock(Victim victim, String why) {
         LOG.info("{} is preempted by YARN: {}", victim.id(), why);
         try {
-            victim.stock().run();
+            asking.getOrDefault(victim.id(), victim.stock()).run(); // a substitute is not asked about
         } catch (RuntimeException e) {
             LOG.warn("{} could not be preempted", victim.id(), e);
         }

@@ -6,6 +6,8 @@
  * ({@link headrace.yarn.rm.Watch}) is the truth that the ResourceManager is brought in line with
  * ({@link headrace.yarn.rm.Reconciler}). Resources are freed and taken again in the scheduler's books only
  * ({@link headrace.yarn.rm.SchedulerBooks}): for the NodeManager, and for the application master, the container just runs.
+ * Where the operator asks for it, victims are exchanged for containers that are alike to YARN and cost less
+ * ({@link headrace.yarn.rm.Cheapest}).
  *
  * <p>One container in the ResourceManager, with the execution type that the scheduler has for it:
  *

@@ -48,6 +48,9 @@ final class FakeManager implements AutoCloseable {
     private final List<Map<String, ManagerClient.Application>> applications = new ArrayList<>();
     private final List<String> resumed = new ArrayList<>();
     private final List<String> released = new ArrayList<>();
+    private final Map<String, Double> costs = new HashMap<>();
+    private boolean prices = true;
+    private int priced;
     private long version = 1000;
     private int preempts;
     private int refused;
@@ -78,6 +81,21 @@ final class FakeManager implements AutoCloseable {
     /** Whether orders are carried out at once; else they stay ordered until {@link #set}. */
     synchronized void carriesOut(boolean atOnce) {
         prompt = atOnce;
+    }
+
+    /** What Price says of a container, 100 of others; from 1e9 on: that it cannot give way. */
+    synchronized void costs(ContainerId id, double cost) {
+        costs.put(id.toString(), cost);
+    }
+
+    /** Whether Price answers. */
+    synchronized void tellsPrices(boolean does) {
+        prices = does;
+    }
+
+    /** How often it was asked for prices. */
+    synchronized int priced() {
+        return priced;
     }
 
     /** Whether every call fails. */
@@ -166,6 +184,7 @@ final class FakeManager implements AutoCloseable {
         }
         return switch (method) {
             case "Preempt" -> preempt(request);
+            case "Price" -> price(request);
             case "Resume" -> resume(request.path("container").asText());
             case "Release" -> release(request.path("container").asText());
             case "Containers" -> containers(request);
@@ -186,6 +205,23 @@ final class FakeManager implements AutoCloseable {
             decisions.addObject().put("container", id).put("by", word("MECHANISM_", mechanism)).put("reason", "a test");
             if (!observe && (mechanism.equals("suspend") || mechanism.equals("checkpoint"))) {
                 order(id, mechanism, mechanism + "ed");
+            }
+        }
+        return answer;
+    }
+
+    private ObjectNode price(JsonNode request) {
+        priced++;
+        if (!prices) {
+            return null;
+        }
+        ObjectNode answer = json.createObjectNode();
+        ArrayNode list = answer.putArray("prices");
+        for (JsonNode victim : request.path("victims")) {
+            String id = victim.path("container").asText();
+            ObjectNode price = list.addObject().put("container", id);
+            if (!costs.containsKey(id) || costs.get(id) < 1e9) {
+                price.put("cost", costs.getOrDefault(id, 100.0));
             }
         }
         return answer;

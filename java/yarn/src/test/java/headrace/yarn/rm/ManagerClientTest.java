@@ -117,7 +117,8 @@ class ManagerClientTest {
         assertTrue(refused(conf).contains(Settings.TOKEN_FILE));
         conf.set(Settings.TOKEN_FILE, "/etc/headrace/token");
         assertEquals(new Settings(Settings.Mode.ON, URI.create("http://manager:7411"), Path.of("/etc/headrace/token"),
-            Duration.ofSeconds(2), Settings.Fallback.KILL, new Settings.Elsewhere(Set.of(), 30_000)), Settings.from(conf));
+            Duration.ofSeconds(2), Settings.Fallback.KILL, Settings.Order.YARN,
+            new Settings.Elsewhere(Set.of(), 30_000)), Settings.from(conf));
         conf.set(Settings.TYPES, " YARN, yarn-service ");
         conf.set(Settings.AFTER_MS, "5");
         assertEquals(new Settings.Elsewhere(Set.of("YARN", "yarn-service"), 5), Settings.from(conf).elsewhere());

@@ -248,6 +248,19 @@ class PreemptionTest {
     }
 
     @Test
+    void whatYarnKillsWhileTheManagerIsAskedIsKilled() throws Exception {
+        start();
+        cluster.preempt(low, ids.get(6));
+        cluster.awaitPhase(ids.get(6), Phase.PARKED); // from now on there is time for a manager that is being started again
+        manager.down(true);
+        cluster.preempt(low, ids.get(5));
+        cluster.await("asked in vain", () -> manager.refused() >= 1);
+        cluster.scheduler().markContainerForKillable(cluster.container(ids.get(5)));
+        cluster.preempt(low, ids.get(5));
+        cluster.await("killed", () -> cluster.container(ids.get(5)) == null || cluster.container(ids.get(5)).completed());
+    }
+
+    @Test
     void whatTheManagerLeavesAloneIsAskedAboutAgain() throws Exception {
         manager.decides("wait");
         start();

@@ -207,9 +207,13 @@ class SuspensionTest {
         cluster.awaitPhase(id, Phase.PARKED);
         manager.carriesOut(false);
         manager.set(id, s -> s.held = false);
+        long refused = 0;
         for (int i = 1; i <= 5; i++) {
             int attempt = i;
             cluster.await("resume " + i, () -> manager.resumed().size() == attempt);
+            long pause = i == 1 ? 0 : TestScheduler.HURRIED.again() << i - 2;
+            assertTrue(System.nanoTime() / 1_000_000 - refused >= pause, "attempt " + i + " comes before its pause is over");
+            refused = System.nanoTime() / 1_000_000;
             manager.set(id, s -> {
                 s.ordered = "";
                 s.reason = "the checkpoint is damaged";
@@ -225,6 +229,12 @@ class SuspensionTest {
         cluster.finish(am, node, id);
         cluster.await("freed", () -> free() == 5);
         assertEquals(null, cluster.scheduler().plugin().phase(id));
+    }
+
+    /** What is missing is given minutes to come back: 20, 40, 80 and 160 seconds between five attempts. */
+    @Test
+    void attemptsAreSpreadOverMinutes() {
+        assertEquals(300_000, Timing.STANDARD.again() * (1 + 2 + 4 + 8));
     }
 
     @Test

@@ -1,0 +1,367 @@
+package headrace.client;
+
+import headrace.client.BlockCopies.Block;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A copy of what is in memory where, of the blocks that an application reads (quartet, section 4.1). A daemon thread of
+ * its own tells the daemon of this machine which blocks these are, and waits there for changes; to one that was started
+ * anew, or a manager that was, it tells them again.
+ *
+ * <p>While nothing is heard, or what is heard makes no sense, nothing is known to be in memory; that is logged once,
+ * until it works again. Memory is bounded by what is followed: what is told of other blocks is passed over.
+ *
+ * <p>Safe for use by several threads. {@link #of} waits for nobody.
+ */
+public final class Residency implements AutoCloseable {
+    /**
+     * How often to ask.
+     *
+     * @param patience for an answer, beside the time that it may wait for a change
+     * @param poll to wait for a change
+     * @param pause at least, between questions; what is to be followed is told at once
+     * @param retry after a failure; twice as long after each further one, up to twenty times
+     */
+    record Timing(Duration patience, Duration poll, Duration pause, Duration retry) { }
+
+    /** Changes a few times a second, and a dead daemon noticed within ten seconds. */
+    static final Timing USUAL =
+        new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500));
+    /** Blocks in a request: what is told of them fits into an answer. */
+    static final int PART = 20_000;
+
+    private static final int MOST_NAMES = 10_000;
+
+    private static final Logger LOG = LoggerFactory.getLogger(Residency.class);
+
+    private final InputsClient client;
+    private final String application;
+    private final Timing timing;
+    private final Runnable changed;
+    private final Thread thread;
+    private final Map<Block, BlockCopies> known = new ConcurrentHashMap<>();
+    private final AtomicLong failed = new AtomicLong();
+    private volatile boolean closed;
+
+    // All that follows is guarded by this.
+    private final Map<Block, List<String>> followed = new HashMap<>();
+    private final Map<Block, List<String>> adding = new LinkedHashMap<>();
+    private final Set<Block> removing = new LinkedHashSet<>();
+    /** That of the last answer; 0: the other end knows nothing of this application. */
+    private long version;
+    /** So that equal names are one list in most places. */
+    private final Map<List<String>, List<String>> names = new HashMap<>();
+    private boolean polling;
+    /** Blocks were asked for of which nothing was answered yet. */
+    private boolean asking;
+    private boolean failing;
+
+    private Residency(Path socket, String application, Timing timing, Runnable changed) {
+        this.client = new InputsClient(socket, timing.poll.plus(timing.patience));
+        this.application = application;
+        this.timing = timing;
+        this.changed = changed;
+        this.thread = new Thread(this::run, "headrace residency");
+        thread.setDaemon(true);
+    }
+
+    /**
+     * @param socket of the daemon
+     * @param application as its scheduler names it
+     * @param changed called by the thread when something has changed; whatever it throws is logged
+     */
+    public static Residency start(Path socket, String application, Runnable changed) {
+        return start(socket, application, USUAL, changed);
+    }
+
+    static Residency start(Path socket, String application, Timing timing, Runnable changed) {
+        Residency residency = new Residency(socket, application, timing, changed);
+        residency.thread.start();
+        return residency;
+    }
+
+    /** Where a block is in memory; null: nothing is known of that, or it is not. */
+    public BlockCopies of(Block block) {
+        return known.get(block);
+    }
+
+    /** Whether everything that is followed was answered, or nothing is heard at all: there is no use in waiting. */
+    public synchronized boolean answered() {
+        return failing || adding.isEmpty() && !asking;
+    }
+
+    /** How many blocks are followed. */
+    public synchronized int followed() {
+        return followed.size();
+    }
+
+    /** How many of them are in memory somewhere. */
+    public int resident() {
+        return known.size();
+    }
+
+    /** How often the daemon was asked in vain. */
+    public long failed() {
+        return failed.get();
+    }
+
+    /**
+     * Follows further blocks.
+     *
+     * @param blocks with the hosts that have replicas, as the file system names them
+     */
+    public synchronized void follow(Map<Block, List<String>> blocks) {
+        blocks.forEach((block, named) -> {
+            List<String> hosts = same(named);
+            if (!hosts.equals(followed.put(block, hosts))) {
+                adding.put(block, hosts);
+                removing.remove(block);
+            }
+        });
+        if (!adding.isEmpty()) {
+            wake();
+        }
+    }
+
+    /** Ends that. */
+    public synchronized void unfollow(Collection<Block> blocks) {
+        for (Block block : blocks) {
+            if (followed.remove(block) != null) {
+                adding.remove(block);
+                removing.add(block);
+                known.remove(block);
+            }
+        }
+    }
+
+    /** Has what is to be told told now. */
+    private void wake() {
+        notifyAll();
+        if (polling) {
+            thread.interrupt();
+        }
+    }
+
+    /** What the next request says. */
+    private record Question(Map<Block, List<String>> add, List<Block> remove, long version, Duration poll) { }
+
+    private void run() {
+        long retry = timing.retry.toMillis();
+        while (!closed) {
+            Question question = null;
+            try {
+                question = next();
+                if (question == null) {
+                    return;
+                }
+                take(question, ask(question));
+                retry = timing.retry.toMillis();
+                if (!question.poll.isZero()) { // else there may be more to hear already
+                    pause(timing.pause.toMillis(), true);
+                }
+            } catch (InterruptedException e) {
+                again(question);
+            } catch (Throwable e) { // in some frameworks an error that leaves a thread ends the whole process
+                if (fails(e)) {
+                    pause(retry, false);
+                    retry = Math.min(2 * retry, 20 * timing.retry.toMillis());
+                }
+            }
+        }
+    }
+
+    /** Waits until something is followed. Returns null when there is nothing more to do. */
+    private synchronized Question next() {
+        while (!closed && followed.isEmpty() && (version == 0 || removing.isEmpty())) {
+            await(0);
+        }
+        if (closed) {
+            return null;
+        }
+        Map<Block, List<String>> add = new HashMap<>();
+        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator(); i.hasNext() && add.size() < PART;) {
+            Map.Entry<Block, List<String>> entry = i.next();
+            add.put(entry.getKey(), entry.getValue());
+            i.remove();
+        }
+        List<Block> remove = new ArrayList<>();
+        for (Iterator<Block> i = removing.iterator(); i.hasNext() && remove.size() < PART;) {
+            Block block = i.next();
+            if (version != 0) { // else it is not known there
+                remove.add(block);
+            }
+            i.remove();
+        }
+        boolean more = !adding.isEmpty() || !removing.isEmpty() || version == 0;
+        Thread.interrupted(); // what was to be told until now is
+        polling = true;
+        asking = !add.isEmpty();
+        return new Question(add, remove, version, more ? Duration.ZERO : timing.poll);
+    }
+
+    private MemoryChanges ask(Question q) throws IOException, InterruptedException {
+        try {
+            return client.follow(application, q.add, q.remove, q.version, q.poll);
+        } catch (IOException e) {
+            if (over()) {
+                throw new InterruptedException();
+            }
+            throw e;
+        } finally {
+            over();
+        }
+    }
+
+    /** The question is over. Returns whether it was interrupted. */
+    private synchronized boolean over() {
+        polling = false;
+        return Thread.interrupted();
+    }
+
+    /** A question may not have arrived. */
+    private synchronized void again(Question q) {
+        asking = false;
+        q.add.forEach((block, hosts) -> {
+            if (followed.containsKey(block)) {
+                adding.putIfAbsent(block, followed.get(block));
+            }
+        });
+        for (Block block : q.remove) {
+            if (!followed.containsKey(block)) {
+                removing.add(block);
+            }
+        }
+    }
+
+    private void take(Question q, MemoryChanges changes) throws IOException {
+        boolean news;
+        synchronized (this) {
+            if (changes.version() == 0 || q.version == 0 && !changes.full()) {
+                throw new IOException("the answer makes no sense: it has no version, or not everything");
+            }
+            version = changes.version();
+            if (changes.full()) {
+                known.keySet().retainAll(changes.blocks().keySet());
+            }
+            changes.blocks().forEach(this::set);
+            if (failing) {
+                LOG.info("It is known again what is in memory where; it was not {} times so far", failed);
+            }
+            failing = false;
+            asking = false;
+            news = changes.full() || !changes.blocks().isEmpty() || !q.add.isEmpty();
+        }
+        if (news) {
+            tell();
+        }
+    }
+
+    /** Catches everything: the thread has to go on. */
+    private void tell() {
+        try {
+            changed.run();
+        } catch (Throwable e) {
+            LOG.warn("What is in memory has changed, and that was not used", e);
+        }
+    }
+
+    private void set(Block block, BlockCopies copies) {
+        if (!followed.containsKey(block)) {
+            return;
+        }
+        if (copies.machines().isEmpty()) {
+            known.remove(block);
+            return;
+        }
+        List<List<String>> on = copies.machines().stream().map(this::same).toList();
+        known.put(block, new BlockCopies(on, copies.resident(), copies.bytes()));
+    }
+
+    private List<String> same(List<String> hosts) {
+        if (names.size() > MOST_NAMES) {
+            names.clear();
+        }
+        return names.computeIfAbsent(hosts, list -> list);
+    }
+
+    /** Returns whether to wait before the next question. */
+    private boolean fails(Throwable e) {
+        boolean unknown = e instanceof RefusedException && ((RefusedException) e).code().equals("not_found");
+        synchronized (this) {
+            boolean again = unknown && version != 0; // the manager was started anew, and is told everything again
+            version = 0;
+            asking = false;
+            adding.clear();
+            adding.putAll(followed);
+            removing.clear();
+            if (again) {
+                return false;
+            }
+            known.clear();
+            failed.incrementAndGet();
+            if (!failing && !closed) {
+                warn(e);
+            }
+            failing = true;
+        }
+        tell();
+        return true;
+    }
+
+    private static void warn(Throwable e) {
+        String text = "It is not known what is in memory where; while this lasts, nothing is ordered by it, and only this"
+            + " is written of it";
+        if (e instanceof IOException) {
+            LOG.warn(text + ": {}", e.getMessage());
+        } else {
+            LOG.warn(text, e);
+        }
+    }
+
+    /** @param unless there is something to tell */
+    private synchronized void pause(long millis, boolean unless) {
+        long deadline = System.nanoTime() + millis * 1_000_000;
+        long left;
+        while (!closed && (left = deadline - System.nanoTime()) > 0 && !(unless && !adding.isEmpty())) {
+            await(left / 1_000_000 + 1);
+        }
+    }
+
+    /** @param millis 0: without end */
+    private void await(long millis) {
+        try {
+            wait(millis);
+        } catch (InterruptedException e) {
+            LOG.debug("interrupted; whoever waits looks whether that means something");
+        }
+    }
+
+    /** Ends the thread, without waiting for it. The manager forgets who does not ask. */
+    @Override
+    public synchronized void close() {
+        closed = true;
+        notifyAll();
+        thread.interrupt();
+    }
+
+    /** Whether the thread ends in that time. */
+    boolean ends(Duration limit) throws InterruptedException {
+        thread.join(limit.toMillis());
+        return !thread.isAlive();
+    }
+}

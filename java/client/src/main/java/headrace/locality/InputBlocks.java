@@ -1,0 +1,184 @@
+package headrace.locality;
+
+import headrace.client.BlockCopies.Block;
+import headrace.client.Residency;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BlockLocation;
+import org.apache.hadoop.fs.HdfsBlockLocation;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The blocks of files that an application reads. The file system is asked with the application's own rights, once for
+ * each file, and what is found is followed ({@link Residency}) until the file was not used for a while, or others need
+ * its place. Not safe for use by several threads.
+ */
+final class InputBlocks {
+    /** Where a block lies in its file. */
+    record Located(Block block, long offset, long length) {
+        long end() {
+            return offset + length;
+        }
+    }
+
+    private static final class Known {
+        final List<Located> blocks;
+        final long asked;
+        long used;
+
+        Known(List<Located> blocks, long now) {
+            this.blocks = blocks;
+            this.asked = now;
+            this.used = now;
+        }
+
+        long end() {
+            return blocks.isEmpty() ? 0 : blocks.get(blocks.size() - 1).end();
+        }
+    }
+
+    /** Where blocks have numbers. */
+    private static final Set<String> SCHEMES = Set.of("hdfs", "viewfs");
+    private static final long SECOND = 1_000_000_000L;
+    /** A file may have been replaced. */
+    private static final long FRESH = 300 * SECOND;
+    private static final long UNUSED = 600 * SECOND;
+    private static final Logger LOG = LoggerFactory.getLogger(InputBlocks.class);
+
+    private final Configuration conf;
+    private final Residency residency;
+    private final int most;
+    /** Used last at the end. A file counts as a block itself. */
+    private final LinkedHashMap<Path, Known> files = new LinkedHashMap<>(16, 0.75f, true);
+    private int size;
+    private final Map<Block, List<String>> found = new HashMap<>();
+    private long failed;
+
+    /** @param most blocks to follow */
+    InputBlocks(Configuration conf, Residency residency, int most) {
+        this.conf = conf;
+        this.residency = residency;
+        this.most = most;
+    }
+
+    /** How many files could not be looked up. */
+    long failed() {
+        return failed;
+    }
+
+    /**
+     * Returns the blocks of a file that a part of it is in; none when it is in no file system with blocks, or cannot be
+     * looked up. What was not known before is followed with the next {@link #follow}.
+     *
+     * @param length negative: up to the end
+     */
+    List<Located> of(Path file, long start, long length, long now) {
+        long end = length < 0 || start + length < 0 ? Long.MAX_VALUE : start + length;
+        Known known = files.get(file);
+        if (known == null || now - known.asked > FRESH || length > 0 && end > known.end() && now - known.asked > SECOND) {
+            known = lookUp(file, known, now);
+        }
+        known.used = now;
+        List<Located> within = new ArrayList<>();
+        for (Located block : known.blocks) {
+            if (block.offset < end && block.end() > start) {
+                within.add(block);
+            }
+        }
+        return within;
+    }
+
+    private Known lookUp(Path file, Known before, long now) {
+        Known known = new Known(ask(file), now);
+        if (before != null) {
+            files.remove(file);
+            size -= before.blocks.size() + 1;
+            Set<Block> gone = new LinkedHashSet<>();
+            before.blocks.forEach(located -> gone.add(located.block));
+            known.blocks.forEach(located -> gone.remove(located.block()));
+            drop(List.copyOf(gone));
+        }
+        files.put(file, known);
+        size += known.blocks.size() + 1;
+        Iterator<Map.Entry<Path, Known>> eldest = files.entrySet().iterator();
+        while (size > most && files.size() > 1) {
+            Known old = eldest.next().getValue();
+            eldest.remove();
+            forget(old);
+        }
+        return known;
+    }
+
+    static boolean hasBlocks(Path file) {
+        String scheme = file.toUri().getScheme();
+        return scheme != null && SCHEMES.contains(scheme);
+    }
+
+    private List<Located> ask(Path file) {
+        List<Located> blocks = new ArrayList<>();
+        if (!hasBlocks(file)) {
+            return blocks;
+        }
+        try {
+            for (BlockLocation at : file.getFileSystem(conf).getFileBlockLocations(file, 0, Long.MAX_VALUE)) {
+                if (at instanceof HdfsBlockLocation && !((HdfsBlockLocation) at).isStriped()) {
+                    ExtendedBlock block = ((HdfsBlockLocation) at).getLocatedBlock().getBlock();
+                    Block id = new Block(block.getBlockPoolId(), block.getBlockId());
+                    blocks.add(new Located(id, at.getOffset(), at.getLength()));
+                    found.put(id, List.of(at.getHosts()));
+                }
+            }
+        } catch (IOException | RuntimeException e) { // the tasks that read it will tell
+            failed++;
+            LOG.debug("The blocks of {} are not known", file, e);
+        }
+        return blocks;
+    }
+
+    /** Follows what was found since the last call. */
+    void follow() {
+        if (!found.isEmpty()) {
+            residency.follow(found);
+            found.clear();
+        }
+    }
+
+    /** How many blocks wait for that. */
+    int found() {
+        return found.size();
+    }
+
+    /** Does not follow any longer what was not used for a while. */
+    void tidy(long now) {
+        Iterator<Known> eldest = files.values().iterator();
+        while (eldest.hasNext()) {
+            Known old = eldest.next();
+            if (now - old.used <= UNUSED) {
+                return;
+            }
+            eldest.remove();
+            forget(old);
+        }
+    }
+
+    private void forget(Known old) {
+        size -= old.blocks.size() + 1;
+        drop(old.blocks.stream().map(Located::block).toList());
+    }
+
+    private void drop(List<Block> blocks) {
+        blocks.forEach(found::remove);
+        residency.unfollow(blocks);
+    }
+}

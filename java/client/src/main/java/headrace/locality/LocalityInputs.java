@@ -1,0 +1,178 @@
+package headrace.locality;
+
+import headrace.client.Residency;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Finds out, for stages that run and queries that will, which blocks they read and what of these is in memory. A daemon
+ * thread of its own asks the file system; what is in memory comes from that of {@link Residency}. Nobody waits for
+ * either: until something is known a stage runs in its framework's own order.
+ *
+ * <p>What fails is counted and logged once. Safe for use by several threads.
+ */
+public final class LocalityInputs implements AutoCloseable {
+    /** Setting: whether tasks are to be ordered by what is in memory. */
+    public static final String WANTED = "headrace.locality";
+
+    /** Stages and queries that wait for the thread; more are left in their framework's own order. */
+    private static final int QUEUE = 10_000;
+    /** About 50 MB. */
+    private static final int MOST_BLOCKS = 200_000;
+    /** What was found in between is followed, and ordered by. */
+    private static final int BATCH = 1000;
+    private static final long BATCH_NANOS = 100_000_000;
+    private static final Logger LOG = LoggerFactory.getLogger(LocalityInputs.class);
+
+    private final Residency residency;
+    private final InputBlocks blocks;
+    private final BlockingQueue<Callable<Void>> queue = new ArrayBlockingQueue<>(QUEUE);
+    private final List<StageInputs> stages = new ArrayList<>();
+    private final Thread thread = new Thread(this::run, "headrace locality");
+    private final AtomicLong doubts = new AtomicLong();
+
+    /** @param start a Residency that calls it when something has changed */
+    public LocalityInputs(Configuration conf, Function<Runnable, Residency> start) {
+        residency = start.apply(this::score);
+        blocks = new InputBlocks(conf, residency, MOST_BLOCKS);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    public Residency residency() {
+        return residency;
+    }
+
+    /** Whether a file is in a file system whose blocks have numbers. */
+    public static boolean hasBlocks(Path file) {
+        return InputBlocks.hasBlocks(file);
+    }
+
+    /** How often something was not found out, beside what is counted elsewhere. */
+    public long doubts() {
+        return doubts.get();
+    }
+
+    /** Finds out what a stage reads. Does not wait. */
+    public void add(StageInputs.Stage stage) {
+        enqueue(() -> {
+            lookUp(new StageInputs(stage));
+            return null;
+        });
+    }
+
+    /** A query will read files. Does not wait. */
+    public void query(Callable<Collection<Path>> files) {
+        enqueue(() -> {
+            for (Path file : files.call()) {
+                blocks.of(file, 0, 0, System.nanoTime());
+                if (blocks.found() >= BATCH) {
+                    blocks.follow();
+                }
+            }
+            blocks.follow();
+            return null;
+        });
+    }
+
+    private void enqueue(Callable<Void> work) {
+        if (!queue.offer(work)) {
+            doubts.incrementAndGet();
+        }
+    }
+
+    private void run() {
+        try {
+            while (true) {
+                Callable<Void> work = queue.poll(60, TimeUnit.SECONDS);
+                try {
+                    if (work != null) {
+                        work.call();
+                    }
+                    blocks.tidy(System.nanoTime());
+                    synchronized (stages) {
+                        stages.removeIf(StageInputs::over);
+                    }
+                } catch (InterruptedException e) {
+                    throw e;
+                } catch (Throwable e) { // in some frameworks an error that leaves a thread ends the whole process
+                    doubt(e);
+                }
+            }
+        } catch (InterruptedException e) {
+            // Closed.
+            return;
+        }
+    }
+
+    private void lookUp(StageInputs stage) throws ReflectiveOperationException, IOException, InterruptedException {
+        synchronized (stages) {
+            stages.add(stage);
+        }
+        long told = System.nanoTime();
+        for (int task = 0; task < stage.tasks() && !stage.over(); task++) {
+            long now = System.nanoTime();
+            Object[] found = stage.lookUp(task, blocks, now);
+            synchronized (stages) {
+                stage.set(task, found);
+            }
+            if (blocks.found() >= BATCH || now - told > BATCH_NANOS) {
+                blocks.follow();
+                score(stage);
+                told = now;
+            }
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+        }
+        blocks.follow();
+        synchronized (stages) {
+            stage.complete();
+        }
+        score(stage);
+    }
+
+    private void score(StageInputs stage) {
+        synchronized (stages) {
+            stage.score(residency);
+        }
+    }
+
+    /** Something has changed in memory. */
+    private void score() {
+        synchronized (stages) {
+            stages.removeIf(StageInputs::over);
+            for (StageInputs stage : stages) {
+                stage.score(residency);
+            }
+        }
+    }
+
+    /** Something is not ordered. Does not wait, and has the thread write it. */
+    public void doubt(Throwable e) {
+        if (doubts.getAndIncrement() == 0) {
+            queue.offer(() -> {
+                LOG.warn("Some tasks run in their framework's own order, whatever is in memory; only this is written of that", e);
+                return null;
+            });
+        }
+    }
+
+    @Override
+    public void close() {
+        thread.interrupt();
+        residency.close();
+    }
+}

@@ -1,0 +1,2 @@
+/** A hook of Hive's driver. */
+package headrace.hive;

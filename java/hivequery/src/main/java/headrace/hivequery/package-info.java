@@ -1,0 +1,2 @@
+/** Queries of Hive, as tests start them. */
+package headrace.hivequery;

@@ -1,0 +1,69 @@
+package headrace.mapreduce;
+
+import headrace.locality.ResidentShares;
+import headrace.locality.StageInputs;
+import java.io.IOException;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.JobID;
+
+/** What the maps of a job read: its splits. One thread reads them and asks for them; what is published all threads see. */
+final class MapInputs implements StageInputs.Stage {
+    private final JobID job;
+    private final Path dir;
+    private final Configuration conf;
+    private List<List<SplitFiles.Part>> splits;
+    private volatile ResidentShares shares;
+    private volatile boolean over;
+
+    /** @param dir with the job's splits */
+    MapInputs(JobID job, Path dir, Configuration conf) {
+        this.job = job;
+        this.dir = dir;
+        this.conf = conf;
+    }
+
+    /** Reads the splits, and returns the files that they are of. */
+    Collection<Path> files() throws IOException {
+        splits = SplitFiles.parts(job, dir, conf);
+        Set<Path> files = new LinkedHashSet<>();
+        splits.forEach(parts -> parts.forEach(part -> files.add(part.path())));
+        return files;
+    }
+
+    @Override
+    public int tasks() {
+        if (splits == null) {
+            throw new IllegalStateException("the splits were not read");
+        }
+        return splits.size();
+    }
+
+    @Override
+    public void ranges(int map, StageInputs.Taker taker) {
+        splits.get(map).forEach(part -> taker.take(part.path(), part.start(), part.length()));
+    }
+
+    @Override
+    public void publish(ResidentShares now) {
+        shares = now;
+    }
+
+    /** What is in memory of each map's input; null: that is not known yet. */
+    ResidentShares shares() {
+        return shares;
+    }
+
+    @Override
+    public boolean over() {
+        return over;
+    }
+
+    void end() {
+        over = true;
+    }
+}

@@ -1,0 +1,232 @@
+package headrace.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
+import org.apache.spark.scheduler.ExecutorLossReason;
+import org.apache.spark.scheduler.Pool;
+import org.apache.spark.scheduler.Schedulable;
+import org.apache.spark.scheduler.SchedulingMode;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.apache.spark.scheduler.TaskSetManager;
+import scala.Enumeration;
+import scala.collection.mutable.ArrayBuffer;
+
+/**
+ * Stands in Spark's root pool and has no tasks. Whenever Spark has executors to offer it asks all that stand there for
+ * theirs, before it chooses any, holding the scheduler's lock; that is when tasks that wait are put into order (quartet,
+ * section 4.2). Nothing is asked or waited for there: what is in memory others have published before.
+ *
+ * <p>Whatever fails is counted, and leaves the stage in Spark's own order from then on.
+ */
+final class MemoryLocality implements Schedulable {
+    /** No pool that a user names. */
+    private static final String NAME = "headrace: memory locality, no pool";
+
+    /** Counts. Read by other threads. */
+    static final class Counts {
+        volatile long stages;
+        volatile long lists;
+        volatile long nanos;
+        volatile long longestNanos;
+    }
+
+    private final TaskSchedulerImpl scheduler;
+    private final Consumer<TaskSetOrder> begin;
+    private final Consumer<Throwable> doubt;
+    private final Counts counts = new Counts();
+    private final ConcurrentLinkedQueue<Schedulable> none = new ConcurrentLinkedQueue<>();
+    private volatile Pool parent;
+    private final Admission admission;
+
+    // The rest is guarded by the scheduler's lock.
+    private final Map<TaskSetManager, TaskSetOrder> stages = new IdentityHashMap<>();
+    private final Map<String, Boolean> alive = new HashMap<>();
+
+    /**
+     * @param admission has stages that are not in a pool yet; null: there are none
+     * @param begin is told a stage that begins, under the lock; whoever takes it publishes what it is to be ordered by
+     * @param doubt is told what has failed, under the lock
+     */
+    MemoryLocality(TaskSchedulerImpl scheduler, Admission admission, Consumer<TaskSetOrder> begin, Consumer<Throwable> doubt) {
+        this.scheduler = scheduler;
+        this.admission = admission;
+        this.begin = begin;
+        this.doubt = doubt;
+    }
+
+    Counts counts() {
+        return counts;
+    }
+
+    @Override
+    public ArrayBuffer<TaskSetManager> getSortedTaskSetQueue() {
+        if (Thread.holdsLock(scheduler)) {
+            look();
+        }
+        return new ArrayBuffer<>();
+    }
+
+    /** Begins with stages that are new, and orders what waits. The caller has the scheduler's lock. */
+    void look() {
+        long began = System.nanoTime();
+        try {
+            visit();
+        } catch (Throwable e) { // the scheduler must not fail because of this
+            doubt.accept(e);
+        }
+        long took = System.nanoTime() - began;
+        counts.nanos += took;
+        counts.longestNanos = Math.max(counts.longestNanos, took);
+    }
+
+    void doubt(Throwable e) {
+        doubt.accept(e);
+    }
+
+    private void visit() {
+        List<TaskSetManager> all = new ArrayList<>();
+        gather(scheduler.rootPool(), all);
+        if (admission != null) {
+            gather(admission.held(), all);
+        }
+        boolean change = refresh();
+        for (TaskSetManager stage : all) {
+            TaskSetOrder order = stages.get(stage);
+            if (order == null) {
+                order = new TaskSetOrder(stage, admission == null ? () -> { } : () -> admission.known(stage));
+                stages.put(stage, order);
+                counts.stages++;
+                begin.accept(order);
+            }
+            if (!order.over()) {
+                try {
+                    counts.lists += order.visit(this::alive, change);
+                } catch (Throwable e) {
+                    doubt.accept(e);
+                    order.giveUp();
+                }
+            }
+        }
+        if (stages.size() > all.size()) {
+            stages.entrySet().removeIf(entry -> {
+                boolean gone = all.stream().noneMatch(stage -> stage == entry.getKey());
+                if (gone) {
+                    entry.getValue().end();
+                }
+                return gone;
+            });
+        }
+        if (stages.isEmpty()) {
+            alive.clear();
+        }
+    }
+
+    private void gather(Schedulable from, List<TaskSetManager> all) {
+        if (from instanceof TaskSetManager) {
+            all.add((TaskSetManager) from);
+        } else if (from != this && from.schedulableQueue() != null) {
+            from.schedulableQueue().forEach(each -> gather(each, all));
+        }
+    }
+
+    /** Looks which hosts have executors, of those that were asked for. Returns whether that has changed. */
+    private boolean refresh() {
+        boolean change = false;
+        for (Map.Entry<String, Boolean> host : alive.entrySet()) {
+            boolean now = scheduler.hasExecutorsAliveOnHost(host.getKey());
+            change |= now != host.setValue(now);
+        }
+        return change;
+    }
+
+    private boolean alive(String host) {
+        return alive.computeIfAbsent(host, scheduler::hasExecutorsAliveOnHost);
+    }
+
+    @Override
+    public void executorLost(String executor, String host, ExecutorLossReason reason) {
+        if (Thread.holdsLock(scheduler)) {
+            stages.values().forEach(TaskSetOrder::disturb);
+        }
+    }
+
+    @Override
+    public void executorDecommission(String executor) { }
+
+    @Override
+    public boolean checkSpeculatableTasks(long minimum) {
+        return false;
+    }
+
+    @Override
+    public ConcurrentLinkedQueue<Schedulable> schedulableQueue() {
+        return none;
+    }
+
+    @Override
+    public void addSchedulable(Schedulable schedulable) { }
+
+    @Override
+    public void removeSchedulable(Schedulable schedulable) { }
+
+    @Override
+    public Schedulable getSchedulableByName(String name) {
+        return null;
+    }
+
+    @Override
+    public Pool parent() {
+        return parent;
+    }
+
+    @Override
+    public void parent_$eq(Pool pool) {
+        parent = pool;
+    }
+
+    @Override
+    public Enumeration.Value schedulingMode() {
+        return SchedulingMode.NONE();
+    }
+
+    @Override
+    public int weight() {
+        return 1;
+    }
+
+    @Override
+    public int minShare() {
+        return 0;
+    }
+
+    @Override
+    public int runningTasks() {
+        return 0;
+    }
+
+    /** After all others, as far as that matters. */
+    @Override
+    public int priority() {
+        return Integer.MAX_VALUE;
+    }
+
+    @Override
+    public int stageId() {
+        return Integer.MAX_VALUE;
+    }
+
+    @Override
+    public String name() {
+        return NAME;
+    }
+
+    @Override
+    public boolean isSchedulable() {
+        return false;
+    }
+}

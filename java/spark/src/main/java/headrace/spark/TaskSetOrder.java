@@ -1,0 +1,307 @@
+package headrace.spark;
+
+import headrace.locality.LocalityInputs;
+import headrace.locality.ResidentShares;
+import headrace.locality.StageInputs;
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.IntUnaryOperator;
+import java.util.function.Predicate;
+import org.apache.spark.Partition;
+import org.apache.spark.scheduler.PendingTasksByLocality;
+import org.apache.spark.scheduler.Task;
+import org.apache.spark.scheduler.TaskLocality;
+import org.apache.spark.scheduler.TaskLocation;
+import org.apache.spark.scheduler.TaskSetManager;
+import scala.collection.mutable.ArrayBuffer;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The order of the tasks of a stage that wait. What Spark keeps is permuted in place, never more: nothing is taken out,
+ * and a task is added only to the list of a host that has its input in memory and was not among those that it prefers.
+ *
+ * <p>All methods but those of {@link StageInputs.Stage} are called under the scheduler's lock. None
+ * waits for anything.
+ */
+final class TaskSetOrder implements StageInputs.Stage {
+    /** From the end of a list: among these one that Spark has added since is noticed. */
+    private static final int LOOKED_AT = 8;
+
+    /** A list of Spark's as it was left. */
+    private static final class Left {
+        final ArrayBuffer<Object> list;
+        final int machine;
+        /** Rank of the last. */
+        int last = Integer.MAX_VALUE;
+
+        Left(ArrayBuffer<Object> list, int machine) {
+            this.list = list;
+            this.machine = machine;
+        }
+    }
+
+    private final TaskSetManager stage;
+    private final Runnable known;
+    private final int tasks;
+    private volatile ResidentShares published;
+    private volatile boolean over;
+
+    private ResidentShares shares;
+    private final PendingOrder order;
+    private final Integer[] boxed;
+    private int[] list = new int[0];
+    private boolean[] useful = new boolean[0];
+    private final Map<String, Integer> machineOf = new HashMap<>();
+    private final List<Left> left = new ArrayList<>();
+    /** Tasks that were added to the list of a host, as host and number. */
+    private final Set<String> added = new HashSet<>();
+    private Set<String> hosts = Set.of();
+    private boolean disturbed;
+
+    /** @param known is told when it is known what is in memory of what the stage reads, and must not wait */
+    TaskSetOrder(TaskSetManager stage, Runnable known) {
+        this.stage = stage;
+        this.known = known;
+        this.tasks = stage.numTasks();
+        this.order = new PendingOrder(tasks);
+        this.boxed = new Integer[tasks];
+    }
+
+    @Override
+    public int tasks() {
+        return tasks;
+    }
+
+    int stageId() {
+        return stage.stageId();
+    }
+
+    @Override
+    public void ranges(int number, StageInputs.Taker taker) throws ReflectiveOperationException {
+        InputRanges.of(partition(stage, number), taker);
+    }
+
+    /** Whether the first task of a stage reads files that have blocks, as far as is known without asking anybody. */
+    static boolean readsBlocks(TaskSetManager stage) throws ReflectiveOperationException {
+        boolean[] any = {false};
+        if (stage.numTasks() > 0) {
+            InputRanges.of(partition(stage, 0), (file, start, length) -> any[0] |= LocalityInputs.hasBlocks(file));
+        }
+        return any[0];
+    }
+
+    /** Only the task knows it, in a field that is not public but the same in all versions of Spark. */
+    private static Partition partition(TaskSetManager stage, int number) throws ReflectiveOperationException {
+        Task<?> task = stage.tasks()[number];
+        for (Class<?> c = task.getClass(); c != Object.class; c = c.getSuperclass()) {
+            for (Field field : c.getDeclaredFields()) {
+                if (Partition.class.isAssignableFrom(field.getType())) {
+                    field.setAccessible(true);
+                    return (Partition) field.get(task);
+                }
+            }
+        }
+        return null;
+    }
+
+    @Override
+    public void publish(ResidentShares now) {
+        published = now;
+    }
+
+    @Override
+    public void known() {
+        known.run();
+    }
+
+    @Override
+    public boolean over() {
+        return over;
+    }
+
+    void end() {
+        over = true;
+    }
+
+    /** Ends it, and puts what waits into Spark's own order. */
+    void giveUp() {
+        over = true;
+        left.forEach(one -> sort(one, task -> 0));
+    }
+
+    /** Spark has added tasks that were lost, or may have. */
+    void disturb() {
+        disturbed = true;
+        added.clear();
+    }
+
+    /**
+     * Orders what waits, where something has changed.
+     *
+     * @param alive whether tasks can run on a host
+     * @param change differs when that may have changed
+     * @return how many lists were ordered
+     */
+    int visit(Predicate<String> alive, boolean change) {
+        ResidentShares now = published;
+        if (now == null || stage.isZombie() || shares == null && now.isEmpty()) {
+            return 0;
+        }
+        if (now.tasks() != tasks) {
+            throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
+        }
+        if (now != shares || disturbed || stage.isBarrier() || change && !hostsAlive(alive).equals(hosts)) {
+            return all(now, alive);
+        }
+        int sorted = 0;
+        for (Left one : left) {
+            if (added(one)) {
+                sort(one);
+                sorted++;
+            }
+        }
+        return sorted;
+    }
+
+    private Set<String> hostsAlive(Predicate<String> alive) {
+        Set<String> now = new HashSet<>();
+        scala.collection.Iterator<String> names = stage.pendingTasks().forHost().keysIterator();
+        while (names.hasNext()) {
+            String host = names.next();
+            if (alive.test(host)) {
+                now.add(host);
+            }
+        }
+        machineOf.keySet().stream().filter(alive).forEach(now::add);
+        return now;
+    }
+
+    private int all(ResidentShares now, Predicate<String> alive) {
+        shares = now;
+        disturbed = false;
+        machineOf.clear();
+        useful = new boolean[now.machines().size()];
+        for (int m = 0; m < useful.length; m++) {
+            for (String host : now.machines().get(m)) {
+                machineOf.put(host, m);
+                useful[m] |= alive.test(host);
+            }
+        }
+        goHome(alive);
+        hosts = hostsAlive(alive);
+        PendingTasksByLocality pending = stage.pendingTasks();
+        left.clear();
+        for (String host : hosts) {
+            scala.Option<ArrayBuffer<Object>> waiting = pending.forHost().get(host);
+            if (waiting.isDefined()) {
+                left.add(new Left(waiting.get(), machineOf.getOrDefault(host, -1)));
+            }
+        }
+        CollectionConverters.asJava(pending.forRack()).values().forEach(waiting -> left.add(new Left(waiting, -1)));
+        left.add(new Left(pending.noPrefs(), -1));
+        left.add(new Left(pending.all(), -1));
+        left.forEach(this::sort);
+        return left.size();
+    }
+
+    /**
+     * Tasks are also to be found on a host that has their input in memory and that Spark does not know for it. That is
+     * left out where it would make others wait: where tasks prefer hosts, and none of these has an executor.
+     */
+    private void goHome(Predicate<String> alive) {
+        PendingTasksByLocality pending = stage.pendingTasks();
+        boolean local = List.of(stage.myLocalityLevels()).contains(TaskLocality.NODE_LOCAL());
+        if (!local && !pending.forHost().isEmpty()) {
+            return;
+        }
+        int before = added.size();
+        shares.homes((task, machine) -> {
+            if (useful[machine] && stage.copiesRunning()[task] == 0 && !stage.successful()[task]
+                    && !preferred(task, shares.machines().get(machine))) {
+                String host = shares.machines().get(machine).stream().filter(alive).findFirst().orElseThrow();
+                if (added.add(host + " " + task)) {
+                    listOf(host).addOne(boxed(task));
+                }
+            }
+        });
+        if (!local && added.size() > before) {
+            stage.recomputeLocality();
+        }
+    }
+
+    private ArrayBuffer<Object> listOf(String host) {
+        scala.Option<ArrayBuffer<Object>> there = stage.pendingTasks().forHost().get(host);
+        if (there.isDefined()) {
+            return there.get();
+        }
+        ArrayBuffer<Object> fresh = new ArrayBuffer<>();
+        stage.pendingTasks().forHost().put(host, fresh);
+        return fresh;
+    }
+
+    private boolean preferred(int task, List<String> names) {
+        scala.collection.Iterator<TaskLocation> locations = stage.tasks()[task].preferredLocations().iterator();
+        while (locations.hasNext()) {
+            if (names.contains(locations.next().host())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether Spark has added to the end of a list, or has come to the end of a rank. */
+    private boolean added(Left one) {
+        int n = one.list.length();
+        if (n == 0) {
+            return false;
+        }
+        int above = rank(one.list.apply(n - 1), one.machine);
+        if (above < one.last) {
+            return true;
+        }
+        for (int i = n - 2; i >= 0 && i >= n - LOOKED_AT; i--) {
+            int below = rank(one.list.apply(i), one.machine);
+            if (below > above) {
+                return true;
+            }
+            above = below;
+        }
+        return false;
+    }
+
+    private int rank(Object task, int machine) {
+        return shares.rank((Integer) task, machine, useful);
+    }
+
+    private void sort(Left one) {
+        sort(one, task -> shares.rank(task, one.machine, useful));
+        int n = one.list.length();
+        one.last = n == 0 ? Integer.MIN_VALUE : rank(one.list.apply(n - 1), one.machine);
+    }
+
+    private void sort(Left one, IntUnaryOperator rank) {
+        int n = one.list.length();
+        if (list.length < n) {
+            list = new int[n + n / 4];
+        }
+        for (int i = 0; i < n; i++) {
+            list[i] = (Integer) one.list.apply(i);
+        }
+        order.sort(list, n, rank);
+        for (int i = 0; i < n; i++) { // from here on nothing can fail
+            one.list.update(i, boxed(list[i]));
+        }
+    }
+
+    private Integer boxed(int task) {
+        if (boxed[task] == null) {
+            boxed[task] = task;
+        }
+        return boxed[task];
+    }
+}

@@ -1,0 +1,219 @@
+package headrace.yarn.rm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import headrace.yarn.rm.Suspension.Phase;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** YARN chooses, and those give way that cost least. An application of the queue low has all of a node. */
+@Timeout(120)
+class CheapestTest {
+    @TempDir
+    Path dir;
+    private FakeManager manager;
+    private Configuration conf;
+    private TestCluster cluster;
+    private MockNM node;
+    private MockAM low;
+    private List<ContainerId> ids;
+
+    @BeforeEach
+    void prepare() throws Exception {
+        manager = new FakeManager(dir);
+        conf = TestCluster.conf(manager);
+        TestCluster.preempts(conf);
+        conf.set(Settings.ORDER, "cost");
+    }
+
+    private void start() throws Exception {
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 8);
+        low = cluster.application("low", node);
+        ids = cluster.containers(low, node, 7);
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+    }
+
+    @AfterEach
+    void stop() {
+        if (cluster != null) {
+            cluster.close();
+        }
+        manager.close();
+    }
+
+    private void urgent() throws Exception {
+        new Masters(cluster, node).submit("high", 0);
+    }
+
+    private void rounds() throws Exception {
+        for (int i = 0; i < 60; i++) {
+            cluster.beat();
+            Thread.sleep(20); // so that YARN's policy has its rounds
+        }
+    }
+
+    private Set<String> victims() {
+        return new HashSet<>(manager.asked());
+    }
+
+    @Test
+    void theCheapestGivesWay() throws Exception {
+        start();
+        manager.costs(ids.get(2), 1);
+        urgent();
+        cluster.awaitPhase(ids.get(2), Phase.PARKED);
+        rounds();
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+        assertEquals(Set.of(ids.get(2)), cluster.scheduler().demoted());
+    }
+
+    @Test
+    void whatYarnChoseBeforeItKnewOfTheSubstituteStays() throws Exception {
+        conf.setBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false); // the rounds are those of the test
+        start();
+        HeadraceScheduler scheduler = cluster.scheduler();
+        manager.costs(ids.get(2), 1);
+        scheduler.roundBegins();
+        cluster.preempt(low, ids.get(6));
+        cluster.awaitPhase(ids.get(2), Phase.PARKED);
+        assertTrue(scheduler.reconsiders(ids.get(6)));
+        cluster.preempt(low, ids.get(6)); // of the same round, come late
+        cluster.await("left", () -> scheduler.reconsiders(ids.get(6)));
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+        scheduler.roundBegins();
+        cluster.await("that YARN chooses again gives way", () -> {
+            cluster.preempt(low, ids.get(6)); // one that is just being asked about is not asked about again
+            return victims().contains(ids.get(6).toString());
+        });
+    }
+
+    @Test
+    void severalAreTheCheapestOnes() throws Exception {
+        start();
+        manager.costs(ids.get(0), 3);
+        manager.costs(ids.get(2), 1);
+        manager.costs(ids.get(3), 2);
+        manager.costs(ids.get(6), 1e9);
+        MockAM high = new Masters(cluster, node).start("high", 0);
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+        cluster.containers(high, node, 2);
+        rounds();
+        assertEquals(Set.of(ids.get(2), ids.get(3), ids.get(0)), cluster.scheduler().demoted());
+    }
+
+    @Test
+    void nobodyElseGivesWayWhileADumpOfASubstituteIsUnderWay() throws Exception {
+        start();
+        manager.costs(ids.get(2), 1);
+        manager.decides("checkpoint");
+        manager.carriesOut(false);
+        urgent();
+        cluster.await("a victim", () -> victims().size() == 1);
+        rounds(); // and more than YARN waits before it kills
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertTrue(manager.priced() <= 2, "asked " + manager.priced() + " times for one");
+        manager.set(ids.get(2), s -> {
+            s.ordered = "";
+            s.state = "checkpointed";
+        });
+        cluster.awaitPhase(ids.get(2), Phase.PARKED);
+    }
+
+    @Test
+    void aSubstituteIsKilledAsYarnKills() throws Exception {
+        start();
+        manager.costs(ids.get(2), 1);
+        manager.decides("kill");
+        urgent();
+        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        assertTrue(cluster.container(ids.get(2)) == null || cluster.container(ids.get(2)).completed());
+        rounds();
+        assertEquals(7, cluster.app(low).getLiveContainers().size());
+        assertEquals(List.of(ids.get(2)), low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses().stream()
+            .map(s -> s.getContainerId()).toList());
+    }
+
+    @Test
+    void othersOfAnotherSizeStay() throws Exception {
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 8);
+        low = cluster.application("low", node);
+        ids = cluster.containers(low, node, 5);
+        low.allocate("*", 2 * TestCluster.GB, 1, new ArrayList<>());
+        cluster.await("a large one", () -> cluster.app(low).getLiveContainers().size() == 7);
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        cluster.app(low).getLiveContainers().stream().filter(c -> c.getAllocatedResource().getMemorySize() == 2 * TestCluster.GB)
+            .forEach(c -> manager.costs(c.getContainerId(), 1));
+        cluster.preempt(low, ids.get(4));
+        cluster.awaitPhase(ids.get(4), Phase.PARKED);
+        assertEquals(Set.of(ids.get(4).toString()), victims());
+    }
+
+    @Test
+    void whereTheManagerNamesNoPricesItIsYarnsOrder() throws Exception {
+        start();
+        manager.costs(ids.get(2), 1);
+        manager.tellsPrices(false);
+        urgent();
+        cluster.await("one is put aside", () -> cluster.scheduler().demoted().size() == 1);
+        assertTrue(manager.priced() > 0);
+        assertEquals(Set.of(ids.get(6)), cluster.scheduler().demoted());
+    }
+
+    @Test
+    void whereYarnChoosesForANodeItIsTheCheapestOfThat() throws Exception {
+        conf.setBoolean(CapacitySchedulerConfiguration.PREEMPTION_SELECT_CANDIDATES_FOR_RESERVED_CONTAINERS, true);
+        startOnTwoNodes();
+        cluster.preempt(low, ids.get(6));
+        cluster.awaitPhase(ids.get(4), Phase.PARKED);
+        assertEquals(Set.of(ids.get(4).toString()), victims());
+    }
+
+    @Test
+    void otherwiseItIsTheCheapestOfAllNodes() throws Exception {
+        startOnTwoNodes();
+        cluster.preempt(low, ids.get(6));
+        cluster.awaitPhase(ids.get(1), Phase.PARKED);
+        assertEquals(Set.of(ids.get(1).toString()), victims());
+    }
+
+    /** Three containers are on the first node, four on the second; the cheapest is on the first. */
+    private void startOnTwoNodes() throws Exception {
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 4);
+        low = cluster.application("low", node);
+        ids = new ArrayList<>(cluster.containers(low, node, 3));
+        ids.addAll(cluster.containers(low, cluster.node("127.0.0.2:1001", 4), 4));
+        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        manager.costs(ids.get(1), 1);
+        manager.costs(ids.get(4), 2);
+    }
+
+    @Test
+    void itIsYarnsOrderUnlessAskedFor() throws Exception {
+        conf.unset(Settings.ORDER);
+        start();
+        manager.costs(ids.get(2), 1);
+        urgent();
+        cluster.await("one is put aside", () -> cluster.scheduler().demoted().size() == 1);
+        assertEquals(0, manager.priced());
+        assertEquals(Set.of(ids.get(6)), cluster.scheduler().demoted());
+    }
+}
