@@ -55,6 +55,20 @@ func QuickRun(t testing.TB, name string) trial.Options {
 		Output: trial.Output{Stdout: io.Discard, Stderr: io.Discard}}
 }
 
+// QuickClusterRun is a QuickRun of a cluster, in a directory whose path is short, as those of sockets
+// must be.
+func QuickClusterRun(t testing.TB, name string) trial.Options {
+	t.Helper()
+	run := QuickRun(t, name)
+	dir, err := os.MkdirTemp("", "hr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run.Dir = dir
+	return run
+}
+
 // LeftNothing fails if anything of a run is still on the machine.
 func LeftNothing(t testing.TB, dir string) {
 	t.Helper()

@@ -13,7 +13,8 @@ import (
 )
 
 // A board is a page of memory in which the server shows what its head has done and
-// another process reads it at any time.
+// another process reads it at any time, and in which that process says whether the head
+// is to be left out (Disk.Bypass).
 type board struct {
 	memory []byte
 	words  *boardWords
@@ -21,15 +22,16 @@ type board struct {
 
 // boardWords is the layout of the page. turn is odd while the rest is being
 // written: a reader that has seen it change reads again. buffered is apart,
-// because others than the head count it.
+// because others than the head count it. bypass is 0 or 1; only the reader sets it.
 type boardWords struct {
 	magic    uint64
 	turn     atomic.Uint64
 	values   [5]atomic.Int64
 	buffered atomic.Int64
+	bypass   atomic.Int64
 }
 
-const boardMagic = 0x68722d736c6f7731
+const boardMagic = 0x68722d736c6f7732
 
 // newBoard makes the page of a file that the server writes.
 func newBoard(f *os.File) (*board, error) {
@@ -45,7 +47,7 @@ func newBoard(f *os.File) (*board, error) {
 
 // openBoard returns the page of a file that a server has made.
 func openBoard(f *os.File) (*board, error) {
-	b, err := mapBoard(f, unix.PROT_READ)
+	b, err := mapBoard(f, unix.PROT_READ|unix.PROT_WRITE)
 	if err == nil && b.words.magic != boardMagic {
 		err = errors.Join(fmt.Errorf("%s: no statistics of a modelled disk", f.Name()), b.close())
 	}

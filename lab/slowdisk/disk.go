@@ -185,6 +185,17 @@ func (d *Disk) Reset() {
 	d.zero = d.board.read()
 }
 
+// Bypass leaves the head out, or puts it back: what is read and written meanwhile takes no
+// model time, does not move the head, and is not counted. That is for preparing what is
+// measured later. Requests that the head has by then are served as they would have been.
+func (d *Disk) Bypass(on bool) {
+	var word int64
+	if on {
+		word = 1
+	}
+	d.board.words.bypass.Store(word)
+}
+
 // CPU returns the processor time that the server has used so far, in steps of 10 ms. It
 // is the instrument's and not that of what is measured.
 func (d *Disk) CPU() (time.Duration, error) {

@@ -295,6 +295,37 @@ func TestWritesPassThrough(t *testing.T) {
 	}
 }
 
+// What is made while the head is bypassed costs nothing, however slow the disk is, and what
+// comes after it costs what it would have.
+func TestBypass(t *testing.T) {
+	slow := HardDisk()
+	slow.Bandwidth = 1e6
+	d := startDisk(t, slow, t.TempDir())
+	path := filepath.Join(d.Dir(), "data")
+	d.Bypass(true)
+	began := time.Now()
+	data := makeFile(t, path, 20*mib)
+	if took, modelled := time.Since(began), slow.Service(20*mib, true); took > modelled/2 {
+		t.Errorf("took %v, with the head %v", took, modelled)
+	}
+	if s := d.Stats(); s != (Stats{}) {
+		t.Errorf("counted: %+v", s)
+	}
+	if err := os.Truncate(path, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	d.Bypass(false)
+	began = time.Now()
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, data[:100_000]) {
+		t.Fatalf("read other bytes, or %v", err)
+	}
+	least := slow.Service(100_000, true)
+	if took, s := time.Since(began), d.Stats(); took < least || s.Read != 100_000 || s.Busy < least {
+		t.Errorf("took %v, want at least %v; %+v", took, least, s)
+	}
+}
+
 // A copy costs a read and a write, also where the file system below could do it
 // by itself.
 func TestCopyTakesModelTime(t *testing.T) {

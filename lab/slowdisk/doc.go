@@ -26,6 +26,7 @@
 //
 // Reads and writes take model time alike. Everything else (names, attributes,
 // directories, fsync) takes none. A write is durable as in the directory below.
+// While the head is bypassed (Disk.Bypass) nothing takes any.
 //
 // # The file system
 //

@@ -100,6 +100,18 @@ func (m Model) check() error {
 	return nil
 }
 
+// Slower returns a disk with as many seeks a second that transfers so many times less in
+// between. With blocks that are as much smaller, reading one takes as long, and several
+// readers lose as much of the bandwidth.
+func (m Model) Slower(times int64) Model {
+	m.Bandwidth /= times
+	m.ReadAhead /= times
+	m.MaxRequest /= times
+	m.Slice /= times
+	m.Window /= times
+	return m
+}
+
 // Stats is what the head has done.
 type Stats struct {
 	// Requests, of which Seeks did not begin where the last one had ended.
@@ -115,6 +127,18 @@ type Stats struct {
 
 // Bytes returns how many were moved.
 func (s Stats) Bytes() int64 { return s.Read + s.Written }
+
+// Plus returns what two heads have done together.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{
+		Requests: s.Requests + o.Requests,
+		Seeks:    s.Seeks + o.Seeks,
+		Read:     s.Read + o.Read,
+		Written:  s.Written + o.Written,
+		Busy:     s.Busy + o.Busy,
+		Buffered: s.Buffered + o.Buffered,
+	}
+}
 
 // Since returns what was done after an earlier moment.
 func (s Stats) Since(then Stats) Stats {

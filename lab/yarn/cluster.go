@@ -91,6 +91,11 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.choose(); err != nil {
 		return err
 	}
+	if c.o.CountTraffic {
+		if err := c.countTraffic(); err != nil {
+			return err
+		}
+	}
 	if c.o.Machines {
 		if err := os.Mkdir(c.homeDir(), 0o755); err != nil {
 			return err

@@ -6,15 +6,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"headrace/internal/testkit"
 	"headrace/wire"
-	"headrace/wire/wireconnect"
 )
 
-// TestCollection: the input of MapReduce's own jobs is in memory before they start, on the
+// TestCollection: the input of MapReduce's own jobs and of Hive's queries is in memory before they start, on the
 // disks of machines, and let go when they have ended; whatever becomes of the client.
 func TestCollection(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,9 @@ func TestCollection(t *testing.T) {
 	}))(t)
 
 	// One that does without, and one on a machine without Headrace.
-	stock := d.start(t, "stock", map[string]string{"headrace.warm": "false"})
+	stock := d.start(t, "stock", map[string]string{"headrace.warm": "false",
+		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.MemoryLocalityPolicy",
+		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + d.jar})
 	absent := d.start(t, "absent", map[string]string{"headrace.node.socket": filepath.Join(c.Dir, "nobody")})
 	d.awaitNothing(t)
 	d.succeed(t, stock)
@@ -59,8 +61,15 @@ func TestCollection(t *testing.T) {
 			t.Errorf("the client of %s has warned %d times, want %d:\n%s", r.name, n, want, log)
 		}
 	}
+	// Its tasks run in its master: there is nothing to put into order, and nothing to say of that.
+	for name, log := range must(c.ContainerLogs(must(stock.ID(t.Context()))(t)))(t) {
+		if strings.HasSuffix(name, "/syslog") && (!strings.Contains(log, "uberizing job") || regexp.MustCompile("WARN.* headrace.mapreduce").MatchString(log)) {
+			t.Errorf("the master of stock:\n%s", log)
+		}
+	}
 	d.awaitNothing(t)
 	idle(t, c)
+	t.Run("Hive", d.hive)
 }
 
 // collection is what jobs have in common: their input, files of two machines.
@@ -138,10 +147,8 @@ func (d *collection) inputs(t *testing.T) []*wire.InputsStatus {
 // pinned returns how many bytes are locked on all machines.
 func (d *collection) pinned(t *testing.T) (n int64) {
 	t.Helper()
-	for _, m := range d.c.machines {
-		client := wire.NewHTTPClient(m.socket())
-		defer client.CloseIdleConnections()
-		n += must(wireconnect.NewNodeServiceClient(client, wire.BaseURL).Info(t.Context(), &wire.InfoRequest{}))(t).Pinned
+	for i := range d.c.machines {
+		n += must(d.c.Pinned(t.Context(), i))(t)
 	}
 	return n
 }

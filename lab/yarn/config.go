@@ -38,9 +38,10 @@ func (p properties) write(path string) error {
 // daemons that there is one of.
 type config struct {
 	*installation
-	ports    properties // of the ResourceManager
-	nameNode properties // its ports; nil without the option HDFS
-	manager  string     // its address
+	ports     properties   // of the ResourceManager
+	nameNodes []properties // where each listens; none without the option HDFS
+	manager   string       // its address
+	relayed   string       // where node daemons find it, if that is somewhere else
 }
 
 // choose chooses addresses, and makes the token of the manager.
@@ -55,11 +56,15 @@ func (c *config) choose() (err error) {
 		return err
 	}
 	if c.o.HDFS != nil {
-		if c.nameNode, err = c.head.freePorts(c.rmHost(), "dfs.namenode.", "rpc-address", "http-address"); err != nil {
+		c.nameNodes = make([]properties, 1)
+		if c.o.HDFS.Standby {
+			c.nameNodes = make([]properties, 2)
+		}
+		if err := c.nameNodePorts(); err != nil {
 			return err
 		}
 	}
-	if c.o.Mode != Headrace {
+	if !c.o.headrace() {
 		return nil
 	}
 	port, err := c.head.freePorts(c.rmHost(), "", "manager")

@@ -9,10 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux/cgroup"
+	"headrace/lab/pages"
 	"headrace/lab/slowdisk"
 )
 
@@ -52,6 +54,43 @@ func (m *machine) localDir() string {
 // option.
 func (all machines) Disk(i int) *slowdisk.Disk { return all[i].disk }
 
+// DiskStats returns what the disks of all machines have done together.
+func (all machines) DiskStats() (sum slowdisk.Stats) {
+	for _, m := range all {
+		sum = sum.Plus(m.disk.Stats())
+	}
+	return sum
+}
+
+// Unmodelled does something for which disks take no time and count nothing: making what is
+// measured later. Nothing on the disks is in memory afterwards, but what somebody uses.
+func (all machines) Unmodelled(do func() error) error {
+	for _, m := range all {
+		m.disk.Bypass(true)
+		defer m.disk.Bypass(false)
+	}
+	err := do()
+	for i := range all {
+		err = errors.Join(err, all.DropDisk(i))
+	}
+	return err
+}
+
+// Chill takes everything that is on the disks out of memory, for each machine certainly
+// the given files. Who has locked some of it may still be letting it go.
+func (all machines) Chill(ctx context.Context, files [][]string) (err error) {
+	for began := time.Now(); ; {
+		err = nil
+		for i := range all {
+			err = errors.Join(err, all.DropDisk(i), all.On(i, func() error { return pages.Chill(files[i]) }))
+		}
+		if err == nil || time.Since(began) > 20*time.Second || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // DropDisk takes everything that is on the disk of machine i out of memory, but what
 // somebody has locked or mapped there.
 func (all machines) DropDisk(i int) error {
@@ -90,15 +129,43 @@ func (m *machine) limitMemory() error {
 	if m.o.MachineMemory == 0 {
 		return nil
 	}
+	return m.makeGroup(&m.group, "", m.o.MachineMemory)
+}
+
+// makeGroup makes a memory cgroup, which goes with the cluster.
+func (m *machine) makeGroup(group *string, name string, limit int64) error {
 	root, err := cgroup.MemoryRoot()
 	if err != nil {
 		return fmt.Errorf("limit the memory of a machine: %w", err)
 	}
-	m.group = filepath.Join(root, fmt.Sprintf("%s-%d", filepath.Base(m.Dir), m.index))
-	if err := os.Mkdir(m.group, 0o755); err != nil {
+	*group = filepath.Join(root, fmt.Sprintf("%s-%d%s", filepath.Base(m.Dir), m.index, name))
+	if err := os.Mkdir(*group, 0o755); err != nil {
 		return fmt.Errorf("limit the memory of a machine: %w", err)
 	}
-	return cgroup.LimitMemory(m.group, m.o.MachineMemory)
+	return cgroup.LimitMemory(*group, limit)
+}
+
+// LimitCache bounds what there is in the page cache of each machine of blocks of HDFS: the
+// DataNode and the node daemon may together have so many bytes, beside what they have of
+// their own by now. How large the virtual machines of tasks grow does not matter. A node
+// daemon that is started later is under the bound too, with all that it has until this is
+// called again.
+func (all machines) LimitCache(bytes int64) error {
+	for _, m := range all {
+		if m.cache == "" {
+			if err := m.makeGroup(&m.cache, "-cache", bytes); err != nil {
+				return err
+			}
+			if err := cgroup.Add(m.cache, m.dataNode.cmd.Process.Pid); err != nil {
+				return err
+			}
+		}
+		own, _ := cgroup.Group{Memory: m.cache}.Use()
+		if err := cgroup.LimitMemory(m.cache, bytes+own.Resident); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MemoryGroup returns the cgroup of machine i; empty without the option MachineMemory.

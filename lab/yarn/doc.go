@@ -11,7 +11,9 @@
 //     be killed and started again.
 //   - A ShellJob is run by DistributedShell, or by an application master of our own
 //     that starts again what was preempted (java/cluster); a MapReduceJob by
-//     MapReduce's own client; a ServiceJob by the framework of YARN services.
+//     MapReduce's own client; a ServiceJob by the framework of YARN services. Masters, a
+//     Submitter and Queries are one process for many jobs each: of ours, of MapReduce, of
+//     Spark SQL.
 //   - Steps is a workload that leaves a trace of each of its steps, so that work
 //     that was done twice can be counted.
 //   - Stop ends everything and fails when anything was left that should have ended

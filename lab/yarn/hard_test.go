@@ -318,28 +318,6 @@ func containersOf(t *testing.T, c *Cluster, i int) []int {
 	return pids
 }
 
-// What Headrace would do is written down, and YARN does what it always does.
-func TestObserveOnly(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, Properties: map[string]string{"headrace.preemption.mode": "observe-only"}})
-	j := startJobs(t, c)
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60)
-	holdAfter(t, low.steps, 40)
-	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5)
-	high.finished(t)
-	low.goOn(t)
-	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
-		t.Error("the low job has failed")
-	}
-	if lost := must(low.steps.Lost())(t); lost < 10 {
-		t.Errorf("%d steps were lost; want at least 10, as with stock preemption", lost)
-	}
-	idle(t, c)
-	if n := strings.Count(string(must(os.ReadFile(c.logFile("rm")))(t)), "would"); n == 0 {
-		t.Error("the ResourceManager's log does not say what would have been done")
-	}
-}
-
 // restartNM kills a NodeManager and starts it again; once more if it has stumbled over
 // a container that had been queued: it launches such a container before it has taken
 // it up, and then leaves it SCHEDULED for ever, with or without Headrace.

@@ -13,10 +13,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
 
-// keepEnv names the variable with a directory in which the clusters of tests keep
-// what they have written, logs above all; empty: nowhere.
-const keepEnv = "HEADRACE_YARN_KEEP"
-
 // startTest starts a cluster that ends with the test. What is then left of it fails
 // the test.
 func startTest(t *testing.T, o Options) *Cluster {
@@ -169,18 +165,38 @@ func idle(t *testing.T, c *Cluster) {
 	if err := c.AwaitIdle(within(t, patience)); err != nil {
 		t.Error(err)
 	}
-	m := must(c.Metrics(t.Context()))(t)
-	if m.AllocatedMB != 0 || m.ReservedMB != 0 || m.PendingMB != 0 || m.AllocatedVCores != 0 || m.AvailableMB != m.TotalMB {
-		t.Errorf("the cluster is not as it was: %+v", m)
+	// An application is counted out a moment before what its queue has of it is given back.
+	err := await(within(t, patience), "the cluster to be as it was", settleTime, func(ctx context.Context) (bool, error) {
+		err := asBefore(ctx, c)
+		return err == nil, err
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	for name, q := range must(c.QueueUse(t.Context()))(t) {
+}
+
+// asBefore returns nil if nothing is allocated, reserved or asked for, by the cluster's accounting.
+func asBefore(ctx context.Context, c *Cluster) error {
+	m, err := c.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	if m.AllocatedMB != 0 || m.ReservedMB != 0 || m.PendingMB != 0 || m.AllocatedVCores != 0 || m.AvailableMB != m.TotalMB {
+		return fmt.Errorf("the cluster has %+v", m)
+	}
+	queues, err := c.QueueUse(ctx)
+	if err != nil {
+		return err
+	}
+	for name, q := range queues {
 		if q.UsedMB != 0 || q.UsedVCores != 0 || q.PendingMB != 0 || q.ReservedMB != 0 || q.Containers != 0 || q.AMUsedMB != 0 {
-			t.Errorf("queue %s is not as it was: %+v", name, q)
+			return fmt.Errorf("queue %s has %+v", name, q)
 		}
 		for user, mb := range q.Users {
 			if mb != 0 {
-				t.Errorf("queue %s: user %s still uses %d MB", name, user, mb)
+				return fmt.Errorf("queue %s: user %s still uses %d MB", name, user, mb)
 			}
 		}
 	}
+	return nil
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"headrace/hdfs"
 )
 
 // HDFSOptions describes the HDFS of a cluster. The zero value is Hadoop's default: three
@@ -26,6 +24,10 @@ type HDFSOptions struct {
 	// ShortCircuit lets readers on a DataNode's machine get its open files and read
 	// them themselves.
 	ShortCircuit bool
+	// Standby adds a second NameNode, which takes over when it is told to (MakeActive).
+	Standby bool
+	// Volumes that each DataNode has, on the machine's one disk; 0: 1.
+	Volumes int
 	// Racks that the machines are spread over, one after the other; 0: 1.
 	Racks int
 	// Properties are added to hdfs-site.xml, or replace those there.
@@ -36,6 +38,7 @@ func (h *HDFSOptions) complete(o *Options) error {
 	h.Replication = orDefault(h.Replication, 3)
 	h.BlockSize = orDefault(h.BlockSize, 128<<20)
 	h.Racks = orDefault(h.Racks, 1)
+	h.Volumes = orDefault(h.Volumes, 1)
 	if h.ShortCircuit && o.Jars.Native == "" {
 		return errors.New("short-circuit reads take Hadoop's native library, which is not there for this kind of processor")
 	}
@@ -45,9 +48,10 @@ func (h *HDFSOptions) complete(o *Options) error {
 // HDFS is that of a cluster with the option.
 type HDFS struct {
 	*config
-	machines machines
-	http     *http.Client
-	process  *process // the NameNode
+	machines  machines
+	http      *http.Client
+	processes []*process // the NameNodes, nil where one was killed
+	active    int        // which of them is to be asked
 }
 
 // socketName is a machine's directory for the socket by which DataNodes give away open
@@ -64,14 +68,6 @@ func (h *HDFS) prepare() error {
 		return nil
 	}
 	return os.Mkdir(socketDir(h.Dir), 0o755)
-}
-
-// filesystem is the default one of the cluster.
-func (c *config) filesystem() string {
-	if c.o.HDFS == nil {
-		return "file:///"
-	}
-	return "hdfs://" + c.nameNode["dfs.namenode.rpc-address"]
 }
 
 // staging is where MapReduce puts what jobs need, in the default file system.
@@ -96,7 +92,6 @@ func (c *config) rackTable() string { return filepath.Join(c.Dir, "racks") }
 func (c *config) hdfsSite() properties {
 	o := c.o.HDFS
 	p := properties{
-		"dfs.namenode.name.dir":                 "file://" + filepath.Join(c.Dir, "name"),
 		"dfs.namenode.safemode.extension":       "0",
 		"dfs.namenode.fs-limits.min-block-size": "4096",
 		"dfs.replication":                       strconv.Itoa(o.Replication),
@@ -114,7 +109,7 @@ func (c *config) hdfsSite() properties {
 	if o.ShortCircuit {
 		p["dfs.domain.socket.path"] = filepath.Join(socketDir(c.Dir), "datanode")
 	}
-	maps.Copy(p, c.nameNode)
+	maps.Copy(p, c.nameNodeSite())
 	maps.Copy(p, o.Properties)
 	return p
 }
@@ -122,7 +117,7 @@ func (c *config) hdfsSite() properties {
 // writeHDFS adds to the machine's configuration what its DataNode needs.
 func (m *machine) writeHDFS() error {
 	p := m.hdfsSite()
-	maps.Copy(p, properties{"dfs.datanode.data.dir": "file://" + m.dataDir(), "dfs.datanode.hostname": m.host})
+	maps.Copy(p, properties{"dfs.datanode.data.dir": strings.Join(m.dataDirs(), ","), "dfs.datanode.hostname": m.host})
 	maps.Copy(p, m.dataPorts)
 	maps.Copy(p, m.o.HDFS.Properties)
 	return errors.Join(p.write(m.hdfsSiteFile()), makeWebApps(m.path("conf")))
@@ -130,8 +125,13 @@ func (m *machine) writeHDFS() error {
 
 func (m *machine) hdfsSiteFile() string { return filepath.Join(m.path("conf"), "hdfs-site.xml") }
 
-// dataDir is where the machine's DataNode keeps blocks, as the machine sees it.
-func (m *machine) dataDir() string { return m.at(filepath.Join(diskName, "dfs")) }
+// dataDirs are where the machine's DataNode keeps blocks, as the machine sees them.
+func (m *machine) dataDirs() (all []string) {
+	for i := range m.o.HDFS.Volumes {
+		all = append(all, m.at(filepath.Join(diskName, fmt.Sprint("dfs", i))))
+	}
+	return all
+}
 
 // makeWebApps makes directories for the pages of the daemons, which are not in the jar:
 // without directories nothing starts.
@@ -143,10 +143,10 @@ func makeWebApps(conf string) error {
 	return errors.Join(errs...)
 }
 
-// daemonOfHDFS returns a command that runs one of its daemons.
-func (s *installation) daemonOfHDFS(class, conf string, args ...string) *exec.Cmd {
+// javaOfHDFS returns a command that runs a daemon of it, or a tool.
+func (s *installation) javaOfHDFS(class, conf string, args ...string) *exec.Cmd {
 	path := []string{conf, filepath.Join(s.o.Jars.HDFS, "*"), filepath.Join(s.o.Jars.Lib, "*")}
-	return s.java(daemonHeap, "org.apache.hadoop.hdfs.server."+class, path, args...)
+	return s.java(daemonHeap, "org.apache.hadoop.hdfs."+class, path, args...)
 }
 
 // start makes the file system and returns when it can be used.
@@ -159,10 +159,7 @@ func (h *HDFS) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.format(ctx); err != nil {
-		return err
-	}
-	if err := h.launchNameNode(); err != nil {
+	if err := h.startNameNodes(ctx); err != nil {
 		return err
 	}
 	for _, m := range h.machines {
@@ -173,29 +170,8 @@ func (h *HDFS) start(ctx context.Context) error {
 	return h.await(ctx)
 }
 
-func (h *HDFS) format(ctx context.Context) error {
-	format, err := h.startOnHead("format of HDFS", h.logFile("format"), h.daemonOfHDFS("namenode.NameNode", h.confDir(), "-format", "-nonInteractive"))
-	if err != nil {
-		return err
-	}
-	select {
-	case <-format.ended:
-	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), format.kill())
-	}
-	if format.err != nil {
-		return format.problem()
-	}
-	return nil
-}
-
-func (h *HDFS) launchNameNode() (err error) {
-	h.process, err = h.startOnHead("NameNode", h.logFile("namenode"), h.daemonOfHDFS("namenode.NameNode", h.confDir()))
-	return err
-}
-
 func (m *machine) launchDataNode() (err error) {
-	m.dataNode, err = m.run("DataNode", fmt.Sprint("datanode", m.index), m.daemonOfHDFS("datanode.DataNode", m.path("conf")))
+	m.dataNode, err = m.runReader("DataNode", fmt.Sprint("datanode", m.index), m.javaOfHDFS("server.datanode.DataNode", m.path("conf")))
 	return err
 }
 
@@ -203,7 +179,7 @@ func (m *machine) launchDataNode() (err error) {
 // what they have.
 func (h *HDFS) await(ctx context.Context) error {
 	return await(ctx, "wait for HDFS", startTime, func(ctx context.Context) (bool, error) {
-		all := append(h.machines.dataNodes(), h.process)
+		all := append(h.machines.dataNodes(), h.processes...)
 		if err := died(all); err != nil {
 			return false, &fatal{err}
 		}
@@ -254,55 +230,23 @@ func (h *HDFS) State(ctx context.Context) (State, error) {
 	return answer.Beans[0], nil
 }
 
-// URL returns that of the file system, for Hadoop's own clients.
-func (h *HDFS) URL() string { return h.filesystem() }
-
-// WebURL returns that of the NameNode by HTTP. It can be reached from the machines and
-// with Transport.
-func (h *HDFS) WebURL() string { return h.nameNodeURL() }
-
-func (c *config) nameNodeURL() string { return "http://" + c.nameNode["dfs.namenode.http-address"] }
-
 // User returns the superuser, who also runs the jobs.
 func (h *HDFS) User() string { return orDefault(h.o.User, userName()) }
-
-// Client returns a client of the file system in this process.
-func (h *HDFS) Client() (*hdfs.Client, error) {
-	return hdfs.New(hdfs.Options{NameNodes: []string{h.WebURL()}, User: h.User(), Client: &http.Client{Transport: h.Transport()}})
-}
 
 // Shell starts Hadoop's own client on machine i, as in "hdfs dfs -put FILE /x"; properties
 // are -Dname=value before the command.
 func (h *HDFS) Shell(ctx context.Context, i int, args ...string) error {
-	m := h.machines[i]
-	path := []string{h.confDir(), filepath.Join(h.o.Jars.Lib, "*")}
-	cmd := h.java(clientHeap, "org.apache.hadoop.fs.FsShell", path, args...)
-	p, err := m.run("client of HDFS", "hdfs-client", cmd)
+	return h.tool(ctx, i, "org.apache.hadoop.fs.FsShell", args...)
+}
+
+// tool runs one of Hadoop's tools on machine i to its end.
+func (h *HDFS) tool(ctx context.Context, i int, class string, args ...string) error {
+	path := []string{h.confDir(), filepath.Join(h.o.Jars.HDFS, "*"), filepath.Join(h.o.Jars.Lib, "*")}
+	p, err := h.machines[i].run("client of HDFS", "hdfs-client", h.java(clientHeap, class, path, args...))
 	if err != nil {
 		return err
 	}
-	select {
-	case <-p.ended:
-	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), p.kill())
-	}
-	if p.err != nil {
-		return p.problem()
-	}
-	return nil
-}
-
-// KillNameNode ends it with SIGKILL; StopNameNode asks it to end.
-func (h *HDFS) KillNameNode() error { return kill(&h.process) }
-
-func (h *HDFS) StopNameNode() error { return stop(&h.process) }
-
-// StartNameNode starts it again and returns when HDFS is as usual.
-func (h *HDFS) StartNameNode(ctx context.Context) error {
-	if err := h.launchNameNode(); err != nil {
-		return err
-	}
-	return h.await(ctx)
+	return p.succeed(ctx)
 }
 
 // KillDataNode ends that of machine i with SIGKILL; StopDataNode asks it to end.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"headrace/internal/linux"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -19,6 +21,48 @@ type headraceDaemons struct {
 	*config
 	machines machines
 	process  *process // the manager's
+	relay    *relay   // nil without the option CountTraffic
+}
+
+// Use is what daemons of Headrace that run have used since they were started.
+type Use struct {
+	// Manager and Nodes are processor time; that of a node daemon has what it watches, but
+	// what the kernel counts for it is on the account of whoever reads.
+	Manager time.Duration
+	Nodes   []time.Duration
+	// Traffic between the node daemons and the manager in bytes, both ways, with the option
+	// CountTraffic; of this cluster so far.
+	Traffic int64
+}
+
+// Use asks the kernel.
+func (h *headraceDaemons) Use() (u Use, err error) {
+	of := func(p *process) time.Duration {
+		st, e := linux.ProcFS("").Stat(p.cmd.Process.Pid)
+		err = errors.Join(err, e)
+		return st.User + st.System
+	}
+	u.Manager = of(h.process)
+	for _, m := range h.machines {
+		u.Nodes = append(u.Nodes, of(m.agent))
+	}
+	if h.relay != nil {
+		u.Traffic = h.relay.bytes.Load()
+	}
+	return u, err
+}
+
+// countTraffic puts a relay before the manager.
+func (h *headraceDaemons) countTraffic() error {
+	return h.head.do(func() error {
+		l, err := net.Listen("tcp", net.JoinHostPort(h.rmHost(), "0"))
+		if err != nil {
+			return err
+		}
+		h.relayed = l.Addr().String()
+		h.relay = startRelay(l, func() (net.Conn, error) { return h.head.dial(context.Background(), "tcp", h.manager) })
+		return nil
+	})
 }
 
 // StartDaemons starts the manager and the node daemons of a cluster that was started
@@ -67,7 +111,7 @@ func (h *headraceDaemons) StartManager(ctx context.Context) (err error) {
 		args = append(args, "--policy", h.o.Policy)
 	}
 	if h.o.HDFS != nil {
-		args = append(args, "--hdfs", h.nameNodeURL())
+		args = append(args, "--hdfs", strings.Join(h.nameNodeURLs(), ","))
 	}
 	cmd := h.command(h.o.Binary, append(args, h.o.ManagerFlags...))
 	if h.process, err = h.startOnHead("headrace manager", h.logFile("headrace-manager"), cmd); err != nil {

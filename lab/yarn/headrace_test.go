@@ -236,9 +236,12 @@ func processesOf(t *testing.T, c *Cluster, container string) []string {
 	t.Helper()
 	var found []string
 	for _, pid := range must(belong.Processes(c.Dir))(t) {
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err == nil && strings.Contains(string(env), "CONTAINER_ID="+container) {
-			found = append(found, belong.Describe(pid))
+		environ := fmt.Sprintf("/proc/%d/environ", pid)
+		env, err := os.ReadFile(environ)
+		what := belong.Describe(pid)
+		// One that has ended in between is described by nothing.
+		if _, gone := os.ReadFile(environ); err == nil && gone == nil && strings.Contains(string(env), "CONTAINER_ID="+container) {
+			found = append(found, what)
 		}
 	}
 	return found

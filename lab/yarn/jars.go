@@ -30,6 +30,17 @@ type Jars struct {
 	Cluster string
 	// Plugin is the jar of Headrace for YARN; it need not be there.
 	Plugin string
+	// Spark has the jars of a Spark that runs on YARN, SparkApp our programs for it; they need
+	// not be there (FindSpark).
+	Spark, SparkApp string
+
+	modules string
+}
+
+// Module returns the jar of one of Headrace's modules for others, as mapreduce; it need not be
+// there.
+func (j *Jars) Module(name string) string {
+	return filepath.Join(j.modules, name, "target", "headrace-"+name+".jar")
 }
 
 // Find looks for Java and the jars. The error says what to do.
@@ -51,6 +62,9 @@ func Find() (*Jars, error) {
 		HDFS:     filepath.Join(hadoop, "hdfs"),
 		Cluster:  filepath.Join(modules, "cluster", "target", "headrace-cluster.jar"),
 		Plugin:   filepath.Join(modules, "yarn", "target", "headrace-yarn.jar"),
+		Spark:    filepath.Join(modules, "sparkyarn", "target", "spark"),
+		SparkApp: filepath.Join(modules, "sparkyarn", "target", "headrace-sparkyarn.jar"),
+		modules:  modules,
 	}
 	for _, path := range []string{j.Lib, j.Shell, j.Examples, j.Cluster} {
 		if _, err := os.Stat(path); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"headrace/internal/crash"
@@ -29,6 +30,7 @@ type machine struct {
 	ns        *namespace     // nil without the option Machines
 	disk      *slowdisk.Disk // nil without the option Disk
 	group     string         // its memory cgroup; empty without the option MachineMemory
+	cache     string         // that of who has blocks of HDFS in memory; empty: group
 
 	nm       *process
 	dataNode *process
@@ -103,17 +105,26 @@ func (m *machine) socket() string   { return wire.SocketPath(m.stateDir()) }
 
 // run starts a daemon there.
 func (m *machine) run(name, log string, cmd *exec.Cmd) (p *process, err error) {
-	err = m.do(cmd, func() error {
+	return m.runIn(m.group, name, log, cmd)
+}
+
+// runReader starts one that has blocks of HDFS in memory.
+func (m *machine) runReader(name, log string, cmd *exec.Cmd) (*process, error) {
+	return m.runIn(orDefault(m.cache, m.group), name, log, cmd)
+}
+
+func (m *machine) runIn(group, name, log string, cmd *exec.Cmd) (p *process, err error) {
+	err = m.do(group, cmd, func() error {
 		p, err = startProcess(name, m.logFile(log), cmd)
 		return err
 	})
 	return p, err
 }
 
-// do calls start on the machine, which starts cmd there, within its memory.
-func (m *machine) do(cmd *exec.Cmd, start func() error) error {
+// do calls start on the machine, which starts cmd there, within a memory cgroup.
+func (m *machine) do(group string, cmd *exec.Cmd, start func() error) error {
 	return m.ns.do(func() error {
-		leave, err := enterMemory(m.group, cmd)
+		leave, err := enterMemory(group, cmd)
 		if err != nil {
 			return err
 		}
@@ -129,7 +140,7 @@ func (m *machine) launchNM() (err error) {
 }
 
 func (m *machine) launchAgent() (err error) {
-	args := []string{"node", "--config=", "--manager", m.managerURL(), "--token-file", m.tokenFile(), "--name", m.host,
+	args := []string{"node", "--config=", "--manager", "http://" + orDefault(m.relayed, m.manager), "--token-file", m.tokenFile(), "--name", m.host,
 		"--state-dir", m.at(stateName)}
 	if m.o.User != "" {
 		args = append(args, "--operator", m.o.User)
@@ -142,7 +153,7 @@ func (m *machine) launchAgent() (err error) {
 		cmd.Env = append(cmd.Env, crash.Env+"="+m.dies)
 	}
 	name := fmt.Sprint("node", m.index)
-	m.agent, err = m.run("headrace "+name, "headrace-"+name, cmd)
+	m.agent, err = m.runReader("headrace "+name, "headrace-"+name, cmd)
 	return err
 }
 
@@ -161,7 +172,7 @@ func (all machines) Host(i int) string { return all[i].host }
 func (all machines) On(i int, f func() error) error { return all[i].ns.do(f) }
 
 // Start starts a command on machine i, within its memory.
-func (all machines) Start(i int, cmd *exec.Cmd) error { return all[i].do(cmd, cmd.Start) }
+func (all machines) Start(i int, cmd *exec.Cmd) error { return all[i].do(all[i].group, cmd, cmd.Start) }
 
 // KillNM ends NodeManager i with SIGKILL; its containers run on.
 func (all machines) KillNM(i int) error { return kill(&all[i].nm) }
@@ -298,4 +309,20 @@ func (all machines) ContainerLogs(app string) (map[string]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Said returns the ends of what the containers of an application have written, for a
+// person who has to find out what went wrong.
+func (all machines) Said(app string) string {
+	logs, err := all.ContainerLogs(app)
+	if err != nil || app == "" {
+		return ""
+	}
+	var text strings.Builder
+	for name, log := range logs {
+		if log != "" {
+			fmt.Fprintf(&text, "\n---- %s\n%s", name, log[max(0, len(log)-2000):])
+		}
+	}
+	return text.String()
 }

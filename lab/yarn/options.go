@@ -92,6 +92,11 @@ type Options struct {
 	// NoDaemons leaves manager and node daemons out in the mode Headrace: they may be
 	// started later.
 	NoDaemons bool
+	// Beside allows for manager and node daemons in the other modes too, which are started
+	// later: YARN knows nothing of them, and they of files alone.
+	Beside bool
+	// CountTraffic has what node daemons and manager say to each other counted (Use).
+	CountTraffic bool
 	// Policy of the manager; empty: its default.
 	Policy string
 	// ManagerFlags and NodeFlags are added to the command lines.
@@ -141,11 +146,14 @@ func (o *Options) complete() error {
 	if err := o.completeMachines(); err != nil {
 		return err
 	}
-	if o.Mode == Headrace {
+	if o.headrace() {
 		return o.completeHeadrace()
 	}
 	return nil
 }
+
+// headrace reports whether there may be daemons of Headrace.
+func (o *Options) headrace() bool { return o.Mode == Headrace || o.Beside }
 
 func (o *Options) completeMachines() error {
 	switch {
@@ -172,7 +180,7 @@ func (o *Options) completeHeadrace() error {
 		return err
 	}
 	o.Binary = binary
-	if _, err := os.Stat(o.Jars.Plugin); err != nil {
+	if _, err := os.Stat(o.Jars.Plugin); err != nil && o.Mode == Headrace {
 		return fmt.Errorf("the plug-in for YARN is not there (%s): run make java", o.Jars.Plugin)
 	}
 	return nil

@@ -90,6 +90,19 @@ func (p *process) end(sig syscall.Signal) error {
 	}
 }
 
+// succeed returns when a process has come to a good end.
+func (p *process) succeed(ctx context.Context) error {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), p.kill())
+	}
+	if p.err != nil {
+		return p.problem()
+	}
+	return nil
+}
+
 // problem returns what to say when the process has ended and should not have.
 func (p *process) problem() error {
 	why := "exit status 0"

@@ -52,7 +52,7 @@ func (c *Cluster) Abandon() error {
 	for _, p := range append(c.hadoop(), c.daemons()...) {
 		errs = append(errs, p.kill())
 	}
-	errs = append(errs, c.machines.closeDisks(), sweep(c.Dir), c.machines.close(), c.head.close())
+	errs = append(errs, c.machines.closeDisks(), sweep(c.Dir), c.relay.close(), c.machines.close(), c.head.close())
 	c.http.CloseIdleConnections()
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *Cluster) hadoop() []*process {
 	defer c.mu.Unlock()
 	all := slices.Concat(c.clients.all, c.nodeManagers(), []*process{c.resourceManager.process}, c.dataNodes())
 	if c.HDFS != nil {
-		all = append(all, c.HDFS.process)
+		all = append(all, c.HDFS.processes...)
 	}
 	return all
 }
@@ -118,6 +118,31 @@ func (c *Cluster) AwaitIdle(ctx context.Context) error {
 		}
 		return err == nil, err
 	})
+}
+
+// keepEnv names the variable with a directory in which what the cluster has written is kept, logs
+// above all; empty: nowhere.
+const keepEnv = "HEADRACE_YARN_KEEP"
+
+// Finish waits until the cluster is idle, at most so long, keeps its logs where the environment
+// says (HEADRACE_YARN_KEEP), and stops it.
+func (c *Cluster) Finish(limit time.Duration) error {
+	err := c.AwaitIdleFor(context.Background(), limit)
+	if keep := os.Getenv(keepEnv); keep != "" {
+		err = errors.Join(err, os.CopyFS(keep, os.DirFS(filepath.Join(c.Dir, "log"))))
+	}
+	return errors.Join(err, c.Stop())
+}
+
+// AwaitIdleFor does as AwaitIdle, for longer: a master stays for five seconds after the end
+// of its job, and longer on a busy machine or if it has classes to archive.
+func (c *Cluster) AwaitIdleFor(ctx context.Context, limit time.Duration) error {
+	for began := time.Now(); ; {
+		err := c.AwaitIdle(ctx)
+		if err == nil || ctx.Err() != nil || time.Since(began) > limit {
+			return err
+		}
+	}
 }
 
 // leftovers returns the processes that are neither daemons nor clients, and mounts.

@@ -198,7 +198,8 @@ func (r *Run) Output() string {
 type Event struct {
 	AtMs int64 `json:"atMs"`
 	// Event is submitted, registered, started, refused, completed, updated,
-	// asked-to-release or finished; of Masters also ready, and broken.
+	// asked-to-release or finished; of Masters also ready, and broken; of a
+	// Submitter ready, made, finished and broken.
 	Event       string `json:"event"`
 	Application string `json:"application"`
 	Task        int    `json:"task"`
@@ -210,6 +211,13 @@ type Event struct {
 	Good        bool   `json:"good"`
 	// Reason why it is broken.
 	Reason string `json:"reason"`
+	// Took is how long a job of a Submitter has taken, in seconds, Answer what it has
+	// computed, in a word, Uber that it has run in its application master.
+	Took   float64 `json:"took"`
+	Answer string  `json:"answer"`
+	Uber   bool    `json:"uber"`
+	// Metrics are what plug-ins of LineCounts have counted so far.
+	Metrics map[string]int64 `json:"metrics"`
 }
 
 // At returns when it happened.

@@ -22,7 +22,7 @@ const taskTimeout = 30 * time.Second
 // frameworkJar returns the plug-in for a framework.
 func frameworkJar(t *testing.T, c *Cluster, framework string) string {
 	t.Helper()
-	jar := filepath.Join(c.o.Jars.Plugin, "..", "..", "..", framework, "target", "headrace-"+framework+".jar")
+	jar := c.o.Jars.Module(framework)
 	if _, err := os.Stat(jar); err != nil {
 		t.Skipf("the plug-in for %s is not there (%v): run make java", framework, err)
 	}
@@ -273,32 +273,21 @@ const slowNumbers = 100
 // startSlowSum starts an application of Spark with one executor and one task.
 func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]string) *Run {
 	t.Helper()
-	module := filepath.Join(c.o.Jars.Cluster, "..", "..", "..", "sparkyarn")
-	spark, app := filepath.Join(module, "target", "spark", "*"), filepath.Join(module, "target", "headrace-sparkyarn.jar")
-	if _, err := os.Stat(app); err != nil {
-		t.Skipf("there is no Spark (%v): run mvn -f java/sparkyarn/pom.xml package", err)
+	if err := c.o.Jars.FindSpark(); err != nil {
+		t.Skip(err)
 	}
-	jvm := strings.Join(smallJVM, " ")
-	given := map[string]string{
-		"spark.master":                     "yarn",
+	given := c.sparkProperties(name)
+	for name, value := range map[string]string{
 		"spark.submit.deployMode":          "cluster",
-		"spark.app.name":                   name,
-		"spark.yarn.queue":                 "low",
-		"spark.yarn.jars":                  "local:" + spark,
-		"spark.yarn.stagingDir":            "file://" + filepath.Join(c.Dir, "staging"),
-		"spark.yarn.report.interval":       "500ms",
-		"spark.ui.enabled":                 "false",
 		"spark.driver.memory":              "480m",
 		"spark.driver.memoryOverhead":      "160m",
-		"spark.driver.extraJavaOptions":    jvm,
 		"spark.executor.instances":         "1",
 		"spark.executor.cores":             "1",
-		"spark.executor.memory":            "480m",
-		"spark.executor.memoryOverhead":    "160m",
-		"spark.executor.extraJavaOptions":  jvm,
 		"spark.network.timeout":            taskTimeout.String(),
 		"spark.network.timeoutInterval":    "1s",
 		"spark.executor.heartbeatInterval": "4s",
+	} {
+		given[name] = value
 	}
 	for name, value := range properties {
 		given[name] = value
@@ -307,8 +296,8 @@ func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]s
 	for name, value := range given {
 		args = append(args, "--conf", name+"="+value)
 	}
-	args = append(args, "--class", "headrace.sparkyarn.SlowSum", app, fmt.Sprint(slowNumbers), "100")
-	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), spark}, args...)
+	args = append(args, "--class", "headrace.sparkyarn.SlowSum", c.o.Jars.SparkApp, fmt.Sprint(slowNumbers), "100")
+	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*")}, args...)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
 	return must(c.clients.start(name, cmd))(t)
 }

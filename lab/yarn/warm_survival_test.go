@@ -25,7 +25,8 @@ func TestWarmingSurvives(t *testing.T) {
 	slow := quickDisk()
 	slow.Bandwidth = 3 << 20
 	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 2, Disk: slow, LabProgram: testkit.Lab(t),
-		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2}})
+		NodeFlags: []string{"--warm-budget", "64MB"}, MachineMemory: machineMemory,
+		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2, Standby: true, Volumes: 2}})
 	w := &warming{c: c}
 	const blocks = 12
 	local := filepath.Join(c.Dir, "blocks")
@@ -63,14 +64,18 @@ func TestWarmingSurvives(t *testing.T) {
 	if _, err := w.ask(t, "in_vain", "/a"); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("without a NameNode: %v", err)
 	}
+	must(0, c.HDFS.MakeActive(within(t, patience), 1))(t)
 	must(0, c.HDFS.StartNameNode(within(t, patience)))(t)
 	must(0, c.HDFS.StartDataNode(within(t, patience), 1))(t)
-
-	// A file is deleted. What of it is still to be read cannot be, which is said.
-	w.begin(t, "deleted", "/a")
-	must(0, must(c.HDFS.Client())(t).RemoveAll(t.Context(), "/a"))(t)
-	w.await(t, "deleted", func(s *wire.InputsStatus) bool { return s.Left == 0 && s.Failed > 0 })
-	w.letGo(t, "deleted")
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *warming)
+	}{{"failover", failover}, {"ResourceManager", schedulerDies}, {"being written", beingWritten}, {"memory", shortMemory}, {"volume", volumeTakenAway}, {"replication", replication},
+		{"truncated", truncated}, {"deleted", deleted}} {
+		if !t.Run(step.name, func(t *testing.T) { step.do(t, w) }) {
+			return
+		}
+	}
 }
 
 // warming is a file of HDFS that is read into memory.
@@ -116,10 +121,16 @@ func (w *warming) await(t *testing.T, job string, is func(*wire.InputsStatus) bo
 	}, &last)
 }
 
-// letGo ends a job and returns when no node has anything of it locked or open.
+// letGo ends a job and returns when nothing of it is in memory any more because of us.
 func (w *warming) letGo(t *testing.T, job string) {
 	t.Helper()
 	must(w.c.Inputs().Cool(within(t, patience), &wire.CoolInputsRequest{User: userName(), Jobs: []string{job}}))(t)
+	w.isLetGo(t, job)
+}
+
+// isLetGo returns when no node has anything of a job locked or open.
+func (w *warming) isLetGo(t *testing.T, job string) {
+	t.Helper()
 	var left []string
 	testkit.Await(t, "everything of "+job+" to be let go", func() bool {
 		left = nil

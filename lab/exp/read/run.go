@@ -202,26 +202,9 @@ const lookEvery = 50 * time.Millisecond
 // sampleResident looks at how much of the files is in memory until the returned
 // function is called, which returns the most.
 func sampleResident(ctx context.Context, paths []string) func() int64 {
-	ctx, cancel := context.WithCancel(ctx)
-	most := make(chan int64, 1)
-	go func() {
-		top := int64(0)
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				most <- top
-				return
-			case <-tick.C:
-			}
-			if n, err := pages.Resident(paths); err == nil {
-				top = max(top, n)
-			}
-		}
-	}()
-	return func() int64 {
-		cancel()
-		return <-most
-	}
+	samples := rig.Sample(ctx, lookEvery, func(context.Context) (int64, bool) {
+		n, err := pages.Resident(paths)
+		return n, err == nil
+	})
+	return func() int64 { return slices.Max(append(samples(), 0)) }
 }

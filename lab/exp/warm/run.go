@@ -181,28 +181,11 @@ const sampleEvery = 50 * time.Millisecond
 // sampleMemory asks until the returned function is called, which returns what was
 // answered.
 func sampleMemory(ctx context.Context, d *rig.Daemon, start time.Time) func() []MemorySample {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan []MemorySample, 1)
-	go func() {
-		var all []MemorySample
-		tick := time.NewTicker(sampleEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				done <- all
-				return
-			case <-tick.C:
-			}
-			info, err := d.Node.Info(ctx, &wire.InfoRequest{})
-			if err != nil {
-				continue // the jobs will tell if the daemon is gone
-			}
-			all = append(all, MemorySample{At: time.Since(start).Seconds(), Bytes: info.Pinned})
+	return rig.Sample(ctx, sampleEvery, func(ctx context.Context) (MemorySample, bool) {
+		info, err := d.Node.Info(ctx, &wire.InfoRequest{})
+		if err != nil {
+			return MemorySample{}, false // the jobs will tell if the daemon is gone
 		}
-	}()
-	return func() []MemorySample {
-		cancel()
-		return <-done
-	}
+		return MemorySample{At: time.Since(start).Seconds(), Bytes: info.Pinned}, true
+	})
 }

@@ -20,12 +20,7 @@ func TestQuickYarn(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	run := labtest.QuickRun(t, "yarn")
-	// Paths of sockets are short.
-	if run.Dir, err = os.MkdirTemp("", "hr"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(run.Dir) })
+	run := labtest.QuickClusterRun(t, "yarn")
 	o := Options{Options: run, Only: []string{expPair}, Policies: []string{"kill", "suspend"}, Scale: 1, Jars: jars}
 	if err := Measure(t.Context(), o); err != nil {
 		t.Error(err)

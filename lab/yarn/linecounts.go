@@ -1,0 +1,63 @@
+package yarn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+)
+
+// LineCounts is a driver of Spark on YARN with one application at a time, which counts the
+// lines of files as often as it is asked to. Its application master is in the driver
+// (spark.yarn.unmanagedAM.enabled), so that it has no container.
+type LineCounts struct {
+	*conversation
+	c      *clients
+	orders int
+}
+
+// lineOrder is what the process is told.
+type lineOrder struct {
+	Name       string            `json:"name"`
+	What       string            `json:"what"`
+	Properties map[string]string `json:"properties"`
+	Executors  int               `json:"executors"`
+	Inputs     []string          `json:"inputs"`
+}
+
+// LineCounts starts a driver; it ends with the cluster. classPath is beside Spark's. ctx is
+// only for the start.
+func (c *clients) LineCounts(ctx context.Context, name string, classPath ...string) (*LineCounts, error) {
+	t, err := c.driver(ctx, name, "headrace.sparkyarn.LineCounts", classPath)
+	return &LineCounts{conversation: t, c: c}, err
+}
+
+// Open starts an application and returns when so many executors are there. The properties
+// are beside those that it takes to run here.
+func (l *LineCounts) Open(ctx context.Context, name string, executors int, properties map[string]string) (Event, error) {
+	given := l.c.clientProperties(name)
+	given["spark.yarn.unmanagedAM.enabled"] = "true"
+	given["spark.executor.instances"] = strconv.Itoa(executors)
+	maps.Copy(given, properties)
+	return l.order(ctx, "opened", lineOrder{What: "open", Properties: given, Executors: executors})
+}
+
+// Count counts the lines of files, and returns when it is done.
+func (l *LineCounts) Count(ctx context.Context, inputs []string) (Event, error) {
+	return l.order(ctx, "finished", lineOrder{What: "count", Inputs: inputs})
+}
+
+// Close ends the application.
+func (l *LineCounts) Close(ctx context.Context) error {
+	_, err := l.order(ctx, "closed", lineOrder{What: "close"})
+	return err
+}
+
+func (l *LineCounts) order(ctx context.Context, want string, o lineOrder) (Event, error) {
+	l.orders++
+	o.Name = fmt.Sprint(o.What, l.orders)
+	if err := l.say(o.Name, o); err != nil {
+		return Event{}, err
+	}
+	return l.Await(ctx, o.Name, want)
+}

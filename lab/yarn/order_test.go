@@ -1,0 +1,187 @@
+package yarn
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// An operator looks first, and then has those give way that cost least.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	c := startTest(t, Options{Mode: Headrace, ManagerFlags: []string{"--min-run", "0s"},
+		Properties: map[string]string{"headrace.preemption.mode": "observe-only"}})
+	j := startJobs(t, c)
+	t.Run("observe-only", func(t *testing.T) { observeOnly(t, j) })
+	byCost(t, c)
+	t.Run("cheapest", func(t *testing.T) { cheapestGivesWay(t, j) })
+	t.Run("manager stands still", func(t *testing.T) { ordersByItself(t, j) })
+}
+
+// What Headrace would do is written down, and YARN does what it always does.
+func observeOnly(t *testing.T, j *jobs) {
+	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60)
+	holdAfter(t, low.steps, 40)
+	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5)
+	high.finished(t)
+	low.goOn(t)
+	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
+		t.Error("the low job has failed")
+	}
+	if lost := must(low.steps.Lost())(t); lost < 10 {
+		t.Errorf("%d steps were lost; want at least 10, as with stock preemption", lost)
+	}
+	idle(t, j.c)
+	if n := strings.Count(string(must(os.ReadFile(j.c.logFile("rm")))(t)), "would"); n == 0 {
+		t.Error("the ResourceManager's log does not say what would have been done")
+	}
+}
+
+// byCost starts manager and ResourceManager again: what gives way is killed, that first which
+// costs least.
+func byCost(t *testing.T, c *Cluster) {
+	t.Helper()
+	c.o.Policy = "kill"
+	c.o.Properties = map[string]string{"headrace.preemption.order": "cost"}
+	err := errors.Join(c.writeAll(c.machines), c.KillManager(), c.StartManager(within(t, patience)), c.KillRM(), c.StartRM(within(t, patience)))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A pair of containers of which the older one, which YARN would spare, has run for less time than
+// the other: a person had put it aside.
+type pair struct {
+	*job
+	older, newer string
+}
+
+func startPair(t *testing.T, j *jobs, name string) *pair {
+	t.Helper()
+	const shorter = 4 // seconds
+	p := &pair{job: j.startHeld(t, ShellJob{Name: name, Queue: "low", Containers: 2, Memory: 1024}, 2)}
+	p.awaitSteps(t, 2)
+	p.older, p.newer = p.containers(t)[0], p.containers(t)[1]
+	client := wire.NewHTTPClient(j.c.machines[0].socket())
+	defer client.CloseIdleConnections()
+	tasks := wireconnect.NewTaskServiceClient(client, wire.BaseURL)
+	must(tasks.Suspend(t.Context(), &wire.VerbRequest{Id: p.older}))(t)
+	err := await(within(t, patience), "wait for one container to have run longer", patience, func(ctx context.Context) (bool, error) {
+		older, err := j.c.TaskOf(ctx, 0, p.older)
+		newer, e := j.c.TaskOf(ctx, 0, p.newer)
+		return older.GetState() == "suspended" && newer.GetUsage().GetRunning() > older.GetUsage().GetRunning()+shorter, errors.Join(err, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(tasks.Resume(t.Context(), &wire.VerbRequest{Id: p.older}))(t)
+	awaitState(t, j.c, "running", 2)
+	return p
+}
+
+// containers returns those in which tasks have begun, in YARN's order.
+func (p *pair) containers(t *testing.T) (ids []string) {
+	t.Helper()
+	for _, all := range must(p.steps.Attempts())(t) {
+		for _, a := range all {
+			ids = append(ids, a.Container)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// gaveWay waits for the end, and fails unless one container was taken away, which was id.
+func (p *pair) gaveWay(t *testing.T, id string) {
+	t.Helper()
+	p.goOn(t)
+	if e := must(p.Await(within(t, patience), p.name, "finished"))(t); !e.Good {
+		t.Errorf("%s has failed", p.name)
+	}
+	var gone []string
+	for _, e := range must(p.Events(p.name))(t) {
+		if e.Event == "completed" && e.Exit != 0 {
+			gone = append(gone, e.Container)
+			if e.Exit != Preempted {
+				t.Errorf("%s has ended with %d (%s)", e.Container, e.Exit, e.Diagnostics)
+			}
+		}
+	}
+	if !slices.Equal(gone, []string{id}) {
+		t.Errorf("of %s and %s, %v gave way, want %s", p.older, p.newer, gone, id)
+	}
+	if n := len(p.containers(t)); n != 3 {
+		t.Errorf("%d containers have begun, want 3", n)
+	}
+}
+
+// That one gives way which has less to lose, in place of the one that YARN has chosen.
+func cheapestGivesWay(t *testing.T, j *jobs) {
+	log := j.c.logFile("rm")
+	before := logSize(log)
+	low := startPair(t, j, "low-cheap")
+	high := j.start(t, ShellJob{Name: "high-cheap", Queue: "high", Memory: 1024}, 5)
+	high.finished(t)
+	low.gaveWay(t, low.older)
+	idle(t, j.c)
+	if line := "In place of [" + low.newer + "]"; !logHas(log, before, line) {
+		t.Errorf("the ResourceManager's log does not say %q", line)
+	}
+}
+
+// With a manager that accepts calls and answers none, YARN's own choice is killed. The order takes
+// half a second of that.
+func ordersByItself(t *testing.T, j *jobs) {
+	log := j.c.logFile("rm")
+	low := startPair(t, j, "low-still")
+	before := logSize(log)
+	manager := j.c.headraceDaemons.process.cmd.Process
+	must(0, manager.Signal(syscall.SIGSTOP))(t)
+	high := j.start(t, ShellJob{Name: "high-still", Queue: "high", Memory: 1024}, 5)
+	high.finished(t)
+	must(0, manager.Signal(syscall.SIGCONT))(t)
+	low.gaveWay(t, low.newer)
+	idle(t, j.c)
+	text := string(must(os.ReadFile(log))(t)[before:])
+	began := must(high.Await(within(t, patience), high.name, "registered"))(t).At()
+	ordered := since(t, began, text, "Containers give way in YARN's own order: ")
+	killed := since(t, began, text, low.newer+" is preempted by YARN: there is no answer")
+	t.Logf("the order is YARN's after %v, and the container killed after %v", ordered, killed)
+	// YARN looks twice a second, and the machine may be busy.
+	const round, price, answer, busy = 500 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 2 * time.Second
+	if limit := round + price + busy; ordered > limit {
+		t.Errorf("the order took %v, more than %v", ordered, limit)
+	}
+	if limit := round + price + answer + busy; killed > limit {
+		t.Errorf("the container was killed after %v, more than %v", killed, limit)
+	}
+}
+
+// since returns how long after a moment a daemon's log had a line with some words.
+func since(t *testing.T, began time.Time, log, words string) time.Duration {
+	t.Helper()
+	line := regexp.MustCompile(`(?m)^(\d+):(\d+):(\d+),(\d+) .*` + regexp.QuoteMeta(words)).FindStringSubmatch(log)
+	if line == nil {
+		t.Fatalf("the log does not say %q:\n%s", words, log)
+	}
+	var clock [4]int
+	for i := range clock {
+		clock[i] = must(strconv.Atoi(line[i+1]))(t)
+	}
+	year, month, day := began.Date()
+	took := time.Date(year, month, day, clock[0], clock[1], clock[2], clock[3]*int(time.Millisecond), time.Local).Sub(began)
+	if took < -12*time.Hour { // it was midnight
+		took += 24 * time.Hour
+	}
+	return took
+}
