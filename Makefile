@@ -23,7 +23,7 @@ confdir     := $(DESTDIR)/etc/headrace
 sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 
 MVN  := mvn -B -ntp -f java/pom.xml
-jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar
+jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar headrace-hive.jar
 
 units := headrace.service headrace-node.service headrace-manager.service
 envs  := node.env manager.env
@@ -50,16 +50,18 @@ java/target/built: $(shell find java -name target -prune -o -type f -print)
 	$(MVN) -q package -DskipTests
 	@mkdir -p $(@D) && touch $@
 
-# A Spark that runs on YARN, for tests: without it they leave Spark out.
-java/sparkyarn/target/built: java/pom.xml $(shell find java/sparkyarn -name target -prune -o -type f -print)
-	@mkdir -p $(@D)
-	if $(MVN:java/pom.xml=java/sparkyarn/pom.xml) -q package; then touch $@; \
-	else echo 'Spark is left out of the tests: its jars cannot be had' >&2; fi
+# A Spark that runs on YARN and a Hive, for tests: without them they leave these out. Jars of another
+# version would be in the class path too.
+others := java/sparkyarn/target/built java/hivequery/target/built
+$(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hivequery -name target -prune -o -type f -print)
+	@rm -rf $(@D) && mkdir -p $(@D)
+	if $(MVN:java/pom.xml=java/$*/pom.xml) -q package; then touch $@; \
+	else echo '$* is left out of the tests: its jars cannot be had' >&2; fi
 
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace-lab demo
 
-test: setup build java java/sparkyarn/target/built ## all tests with the race detector, the Java ones beside them
+test: setup build java $(others) ## all tests with the race detector, the Java ones beside them
 	scripts/test $(TESTFLAGS)
 
 check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
@@ -71,13 +73,15 @@ check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	if command -v mvn >/dev/null; then $(MVN) -q test-compile; \
 	else echo 'Java left out: there is no Maven (scripts/setup installs it)' >&2; fi
 
-bench: setup build java ## the experiments, side by side in one run
+bench: setup build java java/sparkyarn/target/built ## the experiments, side by side in one run
 	bin/headrace-lab bench preempt
 	bin/headrace-lab bench read
 	bin/headrace-lab bench warm
 	bin/headrace-lab bench order
 	bin/headrace-lab bench sim
 	bin/headrace-lab bench yarn
+	bin/headrace-lab bench hdfs
+	bin/headrace-lab bench share
 
 # It copies what is there and builds nothing: it is run by root, who may have no Go, and whom git
 # tells no version of somebody else's tree.
@@ -107,8 +111,9 @@ uninstall: ## remove what install has put there; the state directory stays, and 
 	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')
 	[ ! -d '$(sharedir)' ] || rmdir --ignore-fail-on-non-empty '$(sharedir)'
 
-generate: ## write the Go code of the protocol again from wire/*.proto
+generate: ## write the Go code of the protocols again, from wire/*.proto and Hadoop's jars
 	scripts/generate
+	scripts/generate-hdfs
 
 clean: ## remove what was built
 	rm -rf bin out java/target java/*/target

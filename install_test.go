@@ -13,7 +13,7 @@ import (
 // TestInstall: what was built is installed, for its prefix, without anything being built;
 // it goes again. The programs and jars are stand-ins.
 func TestInstall(t *testing.T) {
-	plugins := []string{"yarn", "mapreduce", "spark"}
+	plugins := []string{"yarn", "mapreduce", "spark", "hive"}
 	for name, jars := range map[string][]string{"with jars": plugins, "without jars": nil, "some jars": plugins[:1]} {
 		t.Run(name, func(t *testing.T) {
 			tree := newInstallTree(t)
