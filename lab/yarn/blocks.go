@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"headrace"
 )
@@ -19,30 +20,40 @@ type Replica struct {
 	Data, Checksum string
 }
 
+// replicaTime is how long HDFS gets to complete the replicas of a file.
+const replicaTime = 2 * time.Minute
+
 // Replicas returns the complete replicas of a file's blocks, block by block and those of
-// one block by machine.
-func (h *HDFS) Replicas(ctx context.Context, path string) ([]Replica, error) {
+// one block by machine, when the NameNode knows of so many of each block: a file is written
+// when it knows of one.
+func (h *HDFS) Replicas(ctx context.Context, path string, each int) (all []Replica, err error) {
 	client, err := h.Client()
 	if err != nil {
 		return nil, err
 	}
-	blocks, err := client.Blocks(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	var all []Replica
-	for _, b := range blocks {
-		for _, m := range h.machines {
-			if slices.Contains(b.Hosts, m.host) {
-				r, err := m.replica(b)
-				if err != nil {
-					return nil, err
+	err = await(ctx, fmt.Sprintf("wait for %d replicas of each block of %s", each, path), replicaTime, func(ctx context.Context) (bool, error) {
+		blocks, err := client.Blocks(ctx, path)
+		if err != nil {
+			return false, &fatal{err}
+		}
+		all = nil
+		for _, b := range blocks {
+			if len(b.Hosts) != each {
+				return false, fmt.Errorf("block %d is on %v", b.ID.Number, b.Hosts)
+			}
+			for _, m := range h.machines {
+				if slices.Contains(b.Hosts, m.host) {
+					r, err := m.replica(b)
+					if err != nil {
+						return false, &fatal{err}
+					}
+					all = append(all, r)
 				}
-				all = append(all, r)
 			}
 		}
-	}
-	return all, nil
+		return true, nil
+	})
+	return all, err
 }
 
 // Files returns the files of replicas, for each machine as it sees them.

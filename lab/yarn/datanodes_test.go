@@ -91,7 +91,7 @@ func replicas(t *testing.T, d *dataTest) {
 		if err := d.c.HDFS.Shell(within(t, patience), writer, fmt.Sprint("-Ddfs.replication=", n), "-put", "file://"+local, path); err != nil {
 			t.Fatal(err)
 		}
-		all := must(d.c.HDFS.Replicas(t.Context(), path))(t)
+		all := must(d.c.HDFS.Replicas(t.Context(), path, len(on)))(t)
 		if want := 3 * len(on); len(all) != want {
 			t.Fatalf("%s has %d replicas of blocks, want %d", path, len(all), want)
 		}

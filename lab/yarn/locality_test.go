@@ -23,7 +23,7 @@ func (d *collection) locality(t *testing.T) {
 	local, lines := filepath.Join(d.c.Dir, "many"), (cold+warm)*dataBlock/16
 	must(0, os.WriteFile(local, bytes.Repeat([]byte("fifteen letters\n"), lines), 0o644))(t)
 	must(0, d.c.HDFS.Shell(within(t, patience), 0, "-put", "file://"+local, "/many"))(t)
-	replicas := must(d.c.HDFS.Replicas(t.Context(), "/many"))(t)
+	replicas := must(d.c.HDFS.Replicas(t.Context(), "/many", 3))(t)
 	warmOn := func(block int) int {
 		return max(-1, block-cold)
 	}
@@ -75,7 +75,7 @@ func (d *collection) locality(t *testing.T) {
 			continue
 		}
 		if log := string(must(os.ReadFile(run.client.log))(t)); !strings.Contains(log, fmt.Sprintf("MEMORY_LOCAL_MAPS=%d\n", hits)) || strings.Contains(log, "MEMORY_DOUBTS") {
-			t.Errorf("the job has not counted %d maps:\n%s", hits, log)
+			t.Errorf("the job has not counted %d maps, but %q:\n%s", hits, regexp.MustCompile("MEMORY_[A-Z_]*=[0-9]+").FindAllString(log, -1), log)
 		}
 		for machine, block := range first {
 			if warmOn(block) != machine {

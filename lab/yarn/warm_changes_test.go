@@ -211,7 +211,7 @@ func volumeTakenAway(t *testing.T, w *warming) {
 // anew, while a file is kept.
 func replication(t *testing.T, w *warming) {
 	w.keep(t, "replication", "/a")
-	corrupt := must(w.c.HDFS.Replicas(t.Context(), "/a"))(t)[0]
+	corrupt := must(w.c.HDFS.Replicas(t.Context(), "/a", 2))(t)[0]
 	on := func(f func() error) error { return w.c.On(corrupt.Machine, f) }
 	must(0, on(func() error { return flip(corrupt.Data) }))(t)
 	// Who reads it there finds out.
@@ -229,7 +229,7 @@ func replication(t *testing.T, w *warming) {
 		w.nothingDeleted(t)
 		w.await(t, "replication", w.allOf)
 	}
-	for _, r := range must(w.c.HDFS.Replicas(t.Context(), "/a"))(t) {
+	for _, r := range must(w.c.HDFS.Replicas(t.Context(), "/a", 2))(t) {
 		if err := w.c.On(r.Machine, r.isSound); err != nil {
 			t.Error(err)
 		}

@@ -130,7 +130,7 @@ func (b *bench) blockFiles(ctx context.Context, jobs []plannedJob) ([][]string, 
 	for _, j := range jobs {
 		for _, path := range j.inputs {
 			if b.replicas[path] == nil {
-				all, err := b.cluster.HDFS.Replicas(ctx, path)
+				all, err := b.cluster.HDFS.Replicas(ctx, path, b.o.Replication)
 				if err != nil {
 					return nil, err
 				}

@@ -31,8 +31,6 @@ const (
 	// runTime is a bound for a run that does not come to an end.
 	runTime  = 10 * time.Minute
 	idleTime = 2 * time.Minute
-	// replicaTime is how long HDFS gets to complete the replicas of a file.
-	replicaTime = 2 * time.Minute
 )
 
 // Memory that YARN gives out, in MB. Each machine has room for an executor of the first
@@ -96,30 +94,13 @@ func (b *bench) makeData(ctx context.Context) error {
 		if err := b.submitter.Make(ctx, o); err != nil {
 			return err
 		}
-		all, err := b.allReplicas(ctx, path, bytes)
+		all, err := b.cluster.HDFS.Replicas(ctx, path, b.res.Plan.Replication)
 		if err != nil {
 			return err
 		}
 		b.replicas = append(b.replicas, all...)
 	}
 	return nil
-}
-
-// allReplicas returns those of a file when the NameNode knows of all: a block is written when
-// it knows of one.
-func (b *bench) allReplicas(ctx context.Context, path string, bytes int64) (all []yarn.Replica, err error) {
-	want := int(bytes/block) * b.res.Plan.Replication
-	for deadline := time.Now().Add(replicaTime); ; {
-		if all, err = b.cluster.HDFS.Replicas(ctx, path); err != nil || len(all) == want {
-			return all, err
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%s has %d replicas of blocks after %v, want %d", path, len(all), replicaTime, want)
-		}
-		if err := rig.WaitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // resident returns how much of the data of so many blocks is in memory somewhere: what is
