@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -149,20 +150,27 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
 		"headrace.node.socket":                    c.machines[0].socket(),
 	}
-	suspended, checkpointed := startWords(t, c, "suspended", with), startWords(t, c, "checkpointed", with)
-	lost := startWords(t, c, "lost", nil)
-	// A map task logs this in the middle of its work, when it has told of some of it.
-	const file, begins = "syslog", "Spilling map output"
-	maps := []*standstill{
+	hold := holdFile(t, c)
+	suspended, checkpointed := startHeld(t, c, "suspended", hold, with), startHeld(t, c, "checkpointed", hold, with)
+	lost := startHeld(t, c, "lost", hold, nil)
+	const file, begins = "stderr", "in the middle"
+	still := []*standstill{
 		aside(t, c, suspended.Run, "suspended", file, begins),
 		aside(t, c, checkpointed.Run, "checkpointed", file, begins),
 	}
 	lostMap := aside(t, c, lost.Run, "suspended", file, begins)
+	must(0, os.Remove(hold))(t)
 
 	lostMap.awaitEnd(t)
-	for _, m := range maps {
+	for _, m := range still {
 		m.outlast(t, 2*taskTimeout)
 		m.goOn(t)
+	}
+	for r, want := range map[*heldJob]int{suspended: 2, checkpointed: 2, lost: 3} {
+		r.succeed(t)
+		if n := tasksHad(t, c, r.Run); n != want {
+			t.Errorf("job %s has had %d containers, want %d", r.name, n, want)
+		}
 	}
 	// Their masters have told how far they are, and the manager believes it.
 	metrics := must(http.Get(c.managerURL() + "/metrics"))(t)
@@ -171,57 +179,61 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	if text := string(must(io.ReadAll(metrics.Body))(t)); !strings.Contains(text, taken) || strings.Contains(text, refused) {
 		t.Errorf("the manager was told of no progress:\n%s", text)
 	}
-	for r, want := range map[*words]int{suspended: 2, checkpointed: 2, lost: 3} {
-		r.succeed(t)
-		if n := tasksHad(t, c, r.Run); n != want {
-			t.Errorf("job %s has had %d containers, want %d", r.name, n, want)
-		}
-	}
 	idle(t, c)
 }
 
-// words is a job that counts words, with one map task and one reduce task.
-type words struct {
-	*Run
-	name, out string
-	lines     int
+// holdFile makes the file that keeps tasks in the middle of their work as long as it is there: until all
+// that are to be put aside are, however busy the machine is.
+func holdFile(t *testing.T, c *Cluster) string {
+	t.Helper()
+	path := filepath.Join(c.Dir, "hold")
+	must(0, os.WriteFile(path, nil, 0o644))(t)
+	return path
 }
 
-const quickLine = "the quick brown fox jumps over the lazy dog\n"
+// heldJob is a job that counts lines, with one map task and one reduce task.
+type heldJob struct {
+	*Run
+	name, out string
+}
 
-func startWords(t *testing.T, c *Cluster, name string, properties map[string]string) *words {
+const (
+	quickLine = "the quick brown fox jumps over the lazy dog\n"
+	heldLines = 200_000
+)
+
+// startHeld starts a job whose map says so when it has half of its input, and then tells its master
+// that it lives until hold is gone.
+func startHeld(t *testing.T, c *Cluster, name, hold string, properties map[string]string) *heldJob {
 	t.Helper()
 	dir := filepath.Join(c.Dir, name)
-	w := &words{name: name, out: filepath.Join(dir, "out"), lines: 400_000}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	in := filepath.Join(dir, "in")
-	if err := os.WriteFile(in, []byte(strings.Repeat(quickLine, w.lines)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	j := &heldJob{name: name, out: filepath.Join(dir, "out")}
+	must(0, os.MkdirAll(dir, 0o755))(t)
+	in, program := filepath.Join(dir, "in"), filepath.Join(dir, "map")
+	must(0, os.WriteFile(in, []byte(strings.Repeat(quickLine, heldLines)), 0o644))(t)
+	must(0, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/bash\nhead -c %d\necho in the middle >&2\n"+
+		"while [ -e %s ]; do echo reporter:status:held >&2; sleep 0.5; done\ncat\n", heldLines/2*len(quickLine), hold), 0o755))(t)
 	given := map[string]string{
 		"mapreduce.task.timeout":                        fmt.Sprint(taskTimeout.Milliseconds()),
 		"mapreduce.task.timeout.check-interval-ms":      "500",
 		"mapreduce.input.fileinputformat.split.minsize": "1000000000",
+		"mapreduce.job.maps":                            "1",
+		"mapreduce.job.reduces":                         "1",
 		"mapreduce.map.speculative":                     "false",
 	}
-	for name, value := range properties {
-		given[name] = value
-	}
-	w.Run = must(c.MapReduce(MapReduceJob{Name: name, Queue: "low", Args: []string{"wordcount", in, w.out}, Properties: given}))(t)
-	return w
+	maps.Copy(given, properties)
+	j.Run = must(c.MapReduce(MapReduceJob{Name: name, Queue: "low", Class: streaming, Properties: given,
+		Args: []string{"-input", in, "-output", j.out, "-mapper", program, "-reducer", "wc -l"}}))(t)
+	return j
 }
 
 // succeed waits for the job and checks what it has counted.
-func (w *words) succeed(t *testing.T) {
+func (j *heldJob) succeed(t *testing.T) {
 	t.Helper()
-	if err := w.Succeed(within(t, 3*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	counted := string(must(os.ReadFile(filepath.Join(w.out, "part-r-00000")))(t))
-	if want := fmt.Sprintf("the\t%d\n", 2*w.lines); !strings.HasSuffix(counted, want) || !strings.Contains(counted, fmt.Sprintf("fox\t%d\n", w.lines)) {
-		t.Errorf("job %s has counted:\n%s", w.name, counted)
+	must(0, j.Succeed(within(t, 3*time.Minute)))(t)
+	out := string(must(os.ReadFile(filepath.Join(j.out, "part-00000")))(t))
+	if strings.TrimSpace(out) != fmt.Sprint(heldLines) {
+		t.Errorf("job %s has counted %q lines, want %d", j.name, out, heldLines)
 	}
 }
 
@@ -236,14 +248,16 @@ func TestTimeoutOfSpark(t *testing.T) {
 		"spark.rpc.io.connectionTimeout":    "600s",
 		"spark.hadoop.headrace.node.socket": c.machines[0].socket(),
 	}
-	suspended, checkpointed := startSlowSum(t, c, "suspended", with), startSlowSum(t, c, "checkpointed", with)
-	lost := startSlowSum(t, c, "lost", nil)
+	hold := holdFile(t, c)
+	suspended, checkpointed := startSlowSum(t, c, "suspended", hold, with), startSlowSum(t, c, "checkpointed", hold, with)
+	lost := startSlowSum(t, c, "lost", hold, nil)
 	const file, begins = "stdout", "task begins"
 	executors := []*standstill{
 		aside(t, c, suspended, "suspended", file, begins),
 		aside(t, c, checkpointed, "checkpointed", file, begins),
 	}
 	lostExecutor := aside(t, c, lost, "suspended", file, begins)
+	must(0, os.Remove(hold))(t)
 
 	lostExecutor.awaitEnd(t)
 	for _, e := range executors {
@@ -267,11 +281,12 @@ func TestTimeoutOfSpark(t *testing.T) {
 	idle(t, c)
 }
 
-// slowNumbers is how many numbers a slow sum adds up, one each tenth of a second.
+// slowNumbers is how many numbers a slow sum adds up, one each hundredth of a second.
 const slowNumbers = 100
 
-// startSlowSum starts an application of Spark with one executor and one task.
-func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]string) *Run {
+// startSlowSum starts an application of Spark with one executor and one task, which stands still until
+// hold is gone.
+func startSlowSum(t *testing.T, c *Cluster, name, hold string, properties map[string]string) *Run {
 	t.Helper()
 	if err := c.o.Jars.FindSpark(); err != nil {
 		t.Skip(err)
@@ -296,7 +311,7 @@ func startSlowSum(t *testing.T, c *Cluster, name string, properties map[string]s
 	for name, value := range given {
 		args = append(args, "--conf", name+"="+value)
 	}
-	args = append(args, "--class", "headrace.sparkyarn.SlowSum", c.o.Jars.SparkApp, fmt.Sprint(slowNumbers), "100")
+	args = append(args, "--class", "headrace.sparkyarn.SlowSum", c.o.Jars.SparkApp, fmt.Sprint(slowNumbers), "10", hold)
 	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*")}, args...)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
 	return must(c.clients.start(name, cmd))(t)
