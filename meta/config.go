@@ -60,14 +60,14 @@ const (
 	firstStamp = 1001
 )
 
-// Format makes an empty file system: a root directory that belongs to somebody. Call it
-// on an empty state.
+// Format makes an empty file system: a root directory that belongs to somebody, and was
+// changed at 0 as HDFS says. Call it on an empty state.
 func Format(v View, o Config, owner, group string, now int64) {
 	o.Group, o.Born = group, now
 	born := o.Shard << shardShift
 	s := &records{v: v, config: o, next: counters{Inode: born + rootID + 1, Block: born + firstBlock, Stamp: firstStamp}}
 	v.Set(key(keyConfig, 0), encode(recordVersion, &o))
-	s.save(&inode{ID: rootID, Directory: true, Mode: 0o755, Owner: owner, Group: group, Modified: now, NameQuota: maxQuota, SpaceQuota: -1})
+	s.save(&inode{ID: rootID, Directory: true, Mode: 0o755, Owner: owner, Group: group, NameQuota: maxQuota, SpaceQuota: -1})
 	v.Set(key(keyConfig, 1), encode(recordVersion, &s.next))
 }
 

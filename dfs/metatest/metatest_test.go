@@ -48,7 +48,7 @@ func TestAsHDFS(t *testing.T) {
 		groups: map[string][]string{hdfstest.User: {"supergroup"}, "alice": {"users", "staff"}, "bob": {"users"}}}
 	o := meta.DefaultConfig()
 	o.MinBlockSize = 0
-	meta.Format(l.view, o, hdfstest.User, "supergroup", 0)
+	meta.Format(l.view, o, hdfstest.User, "supergroup", l.now)
 	both := func(o op) (failed bool) {
 		t.Helper()
 		want, got := outcome(r.do(o)), outcome(l.do(o))

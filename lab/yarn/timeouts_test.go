@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -146,14 +145,17 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
 	with := map[string]string{
-		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.KeepAlivePolicy",
-		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
-		"headrace.node.socket":                    c.machines[0].socket(),
+		"yarn.app.mapreduce.am.preemption.policy":  "headrace.mapreduce.KeepAlivePolicy",
+		"mapreduce.application.classpath":          filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
+		"headrace.node.socket":                     c.machines[0].socket(),
+		"mapreduce.task.timeout":                   fmt.Sprint(taskTimeout.Milliseconds()),
+		"mapreduce.task.timeout.check-interval-ms": "500",
 	}
+	without := map[string]string{"mapreduce.task.timeout": with["mapreduce.task.timeout"], "mapreduce.task.timeout.check-interval-ms": "500"}
 	hold := holdFile(t, c)
-	suspended, checkpointed := startHeld(t, c, "suspended", hold, with), startHeld(t, c, "checkpointed", hold, with)
-	lost := startHeld(t, c, "lost", hold, nil)
-	const file, begins = "stderr", "in the middle"
+	suspended, checkpointed := startHeld(t, c, "suspended", 1, hold, with), startHeld(t, c, "checkpointed", 1, hold, with)
+	lost := startHeld(t, c, "lost", 1, hold, without)
+	const file, begins = "stderr", heldSays
 	still := []*standstill{
 		aside(t, c, suspended.Run, "suspended", file, begins),
 		aside(t, c, checkpointed.Run, "checkpointed", file, begins),
@@ -180,61 +182,6 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 		t.Errorf("the manager was told of no progress:\n%s", text)
 	}
 	idle(t, c)
-}
-
-// holdFile makes the file that keeps tasks in the middle of their work as long as it is there: until all
-// that are to be put aside are, however busy the machine is.
-func holdFile(t *testing.T, c *Cluster) string {
-	t.Helper()
-	path := filepath.Join(c.Dir, "hold")
-	must(0, os.WriteFile(path, nil, 0o644))(t)
-	return path
-}
-
-// heldJob is a job that counts lines, with one map task and one reduce task.
-type heldJob struct {
-	*Run
-	name, out string
-}
-
-const (
-	quickLine = "the quick brown fox jumps over the lazy dog\n"
-	heldLines = 200_000
-)
-
-// startHeld starts a job whose map says so when it has half of its input, and then tells its master
-// that it lives until hold is gone.
-func startHeld(t *testing.T, c *Cluster, name, hold string, properties map[string]string) *heldJob {
-	t.Helper()
-	dir := filepath.Join(c.Dir, name)
-	j := &heldJob{name: name, out: filepath.Join(dir, "out")}
-	must(0, os.MkdirAll(dir, 0o755))(t)
-	in, program := filepath.Join(dir, "in"), filepath.Join(dir, "map")
-	must(0, os.WriteFile(in, []byte(strings.Repeat(quickLine, heldLines)), 0o644))(t)
-	must(0, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/bash\nhead -c %d\necho in the middle >&2\n"+
-		"while [ -e %s ]; do echo reporter:status:held >&2; sleep 0.5; done\ncat\n", heldLines/2*len(quickLine), hold), 0o755))(t)
-	given := map[string]string{
-		"mapreduce.task.timeout":                        fmt.Sprint(taskTimeout.Milliseconds()),
-		"mapreduce.task.timeout.check-interval-ms":      "500",
-		"mapreduce.input.fileinputformat.split.minsize": "1000000000",
-		"mapreduce.job.maps":                            "1",
-		"mapreduce.job.reduces":                         "1",
-		"mapreduce.map.speculative":                     "false",
-	}
-	maps.Copy(given, properties)
-	j.Run = must(c.MapReduce(MapReduceJob{Name: name, Queue: "low", Class: streaming, Properties: given,
-		Args: []string{"-input", in, "-output", j.out, "-mapper", program, "-reducer", "wc -l"}}))(t)
-	return j
-}
-
-// succeed waits for the job and checks what it has counted.
-func (j *heldJob) succeed(t *testing.T) {
-	t.Helper()
-	must(0, j.Succeed(within(t, 3*time.Minute)))(t)
-	out := string(must(os.ReadFile(filepath.Join(j.out, "part-00000")))(t))
-	if strings.TrimSpace(out) != fmt.Sprint(heldLines) {
-		t.Errorf("job %s has counted %q lines, want %d", j.name, out, heldLines)
-	}
 }
 
 // Executors of Spark are put aside for longer than spark.network.timeout. Those whose
