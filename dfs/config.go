@@ -1,0 +1,50 @@
+package dfs
+
+import (
+	"cmp"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"headrace/meta"
+)
+
+// Config says where a node is and how it is kept. The zero value of all but Dir works.
+type Config struct {
+	Dir string
+	// Disks are directories for blocks, one on each disk (default: blocks in Dir).
+	Disks []string
+	// Owner and Group are those of the root directory of a new file system, of the user who may
+	// do all and of the group whose members may.
+	Owner, Group string
+	// Meta is what a new file system keeps to.
+	Meta *meta.Config
+	// SyncOnClose makes each block durable when it is closed.
+	SyncOnClose bool
+	// Upkeep is the time between two rounds of upkeep (default 2 s).
+	Upkeep time.Duration
+	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
+	// below 0 there is none.
+	ScrubRate int64
+	// Now is the clock.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+func (c Config) filled() Config {
+	if len(c.Disks) == 0 {
+		c.Disks = []string{filepath.Join(c.Dir, "blocks")}
+	}
+	c.Group = cmp.Or(c.Group, "supergroup")
+	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
+	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Meta == nil {
+		m := meta.DefaultConfig()
+		c.Meta = &m
+	}
+	return c
+}

@@ -1,0 +1,138 @@
+package dfs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/block"
+	"headrace/internal/testkit"
+	"headrace/meta"
+)
+
+// parts are what the processes do that are killed.
+var parts = map[string]func(*testing.T, string){
+	"open": func(t *testing.T, dir string) { open(t, Config{Dir: dir}) },
+	// names makes a directory and moves it, again and again, and says what was acknowledged.
+	"names": func(t *testing.T, dir string) {
+		n := open(t, Config{Dir: dir, Upkeep: time.Hour})
+		for i := 0; ; i++ {
+			must[meta.Result](t)(n.Propose(context.Background(), command(n, i, &meta.Mkdirs{Path: fmt.Sprintf("/a%d", i)})))
+			must[meta.Result](t)(n.Propose(context.Background(), rename(n, i)))
+			os.Stdout.WriteString(".")
+		}
+	},
+	"write": func(t *testing.T, dir string) {
+		n := open(t, Config{Dir: dir})
+		begin(t, n, "/f", "flushed, and no more")
+		must[meta.Result](t)(n.do(&meta.RecoverLease{Path: "/f", Holder: "d"}))
+		select {}
+	},
+	"delete": func(t *testing.T, dir string) {
+		n := open(t, Config{Dir: dir, Upkeep: time.Hour})
+		write(t, n, "/keep", "kept")
+		for i := range 3 {
+			write(t, n, fmt.Sprintf("/d/f%d", i), "gone")
+		}
+		must[meta.Result](t)(n.do(&meta.Delete{Path: "/d", Recursive: true}))
+		n.Wake()
+		select {}
+	},
+}
+
+func command(n *Node, call int, op meta.Op) meta.Command {
+	return meta.Command{Client: "client", Call: int64(2 * call), Caller: n.root(), Op: op}
+}
+
+func rename(n *Node, i int) meta.Command {
+	m := command(n, i, &meta.Rename{From: fmt.Sprintf("/a%d", i), To: fmt.Sprintf("/b%d", i), Old: true})
+	m.Call++
+	return m
+}
+
+// TestKilledAtCommit: what was acknowledged is there, and what was durable without anybody having heard
+// of it has the same answer when it is asked for again.
+func TestKilledAtCommit(t *testing.T) {
+	for _, point := range []string{"before", "after"} {
+		dir := t.TempDir()
+		said := len(killed(t, dir, "names", "dfs.commit."+point+":6")) // in the third rename
+		if said != 2 {
+			t.Fatalf("%d were acknowledged", said)
+		}
+		n := open(t, Config{Dir: dir})
+		for i := range said {
+			if stat(t, n, fmt.Sprintf("/b%d", i)) == nil {
+				t.Errorf("%s: what was acknowledged is not there", point)
+			}
+		}
+		if there := stat(t, n, "/b2") != nil; there != (point == "after") {
+			t.Errorf("%s: the third rename: %v", point, there)
+		}
+		r := must[meta.Result](t)(n.Propose(context.Background(), rename(n, 2)))
+		if f, ok := r.(*meta.Flag); !ok || !bool(*f) || stat(t, n, "/b2") == nil {
+			t.Errorf("%s: asked again, the rename says %v", point, r)
+		}
+		closeNode(t, n)
+	}
+}
+
+// TestKilledWhileMade: a directory in which no node was made to its end is one in which nothing was made.
+func TestKilledWhileMade(t *testing.T) {
+	dir := t.TempDir()
+	killed(t, dir, "open", "dfs.format")
+	n := open(t, Config{Dir: dir})
+	defer closeNode(t, n)
+	if s := stat(t, n, "/"); s == nil || s.Owner != "root" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestKilledInRecovery: a file whose block is being recovered when the node dies is closed by the next one.
+func TestKilledInRecovery(t *testing.T) {
+	for _, point := range []string{"started", "finished"} {
+		dir := t.TempDir()
+		killed(t, dir, "write", "dfs.recover."+point)
+		n := open(t, Config{Dir: dir})
+		closed(t, n, "/f")
+		s := stat(t, n, "/f")
+		if s.Size != 20 || s.Located == nil || len(s.Located.Blocks) != 1 {
+			t.Fatalf("%s: %+v", point, s)
+		}
+		if b := s.Located.Blocks[0].Block; n.Copies(&b) != 1 {
+			t.Errorf("%s: there is no copy of %+v", point, b)
+		} else if got := read(t, n, b); got != "flushed, and no more" {
+			t.Errorf("%s: %q", point, got)
+		}
+		closeNode(t, n)
+	}
+}
+
+func read(t testing.TB, n *Node, b meta.Block) string {
+	t.Helper()
+	r := must[*block.Reader](t)(n.Blocks.Open(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, 0, b.Size))
+	defer r.Close()
+	p := must[block.Part](t)(r.Next(context.Background()))
+	return string(p.Data)
+}
+
+// TestKilledWhileDeleting: blocks that were deleted before that was noted are no trouble.
+func TestKilledWhileDeleting(t *testing.T) {
+	dir := t.TempDir()
+	killed(t, dir, "delete", "dfs.collect.deleted")
+	n := open(t, Config{Dir: dir})
+	defer closeNode(t, n)
+	testkit.Await(t, "the garbage to be collected", func() bool {
+		var all []meta.Garbage
+		n.ask(func(q meta.Query) { all = q.Garbage(10) })
+		return len(all) == 0
+	})
+	if blocks := n.Blocks.Blocks(); len(blocks) != 1 {
+		t.Errorf("%d blocks", len(blocks))
+	}
+	if s := stat(t, n, "/keep"); s == nil || !strings.HasPrefix(read(t, n, s.Located.Blocks[0].Block), "kept") {
+		t.Errorf("%+v", s)
+	}
+}
