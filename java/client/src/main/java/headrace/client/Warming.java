@@ -241,8 +241,7 @@ public final class Warming {
                 works();
             }
             return rest;
-        });
-        left.whenComplete((rest, e) -> {
+        }).whenComplete((rest, e) -> { // before anybody who waits goes on
             if (e != null) {
                 fails(job, e);
             }
