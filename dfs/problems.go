@@ -14,6 +14,9 @@ type Problem struct {
 	Text  string
 }
 
+// Missing is the text of a problem with a block of which there is nothing.
+const Missing = "missing"
+
 // Problems returns those of files at path and below it, by the numbers of blocks, from one on; none when f
 // returns false.
 func (n *Node) Problems(by meta.Caller, from uint64, f func(Problem) bool) error {
@@ -39,7 +42,7 @@ func (n *Node) problem(e meta.Expected) string {
 	case errors.Is(err, block.ErrNotFound) && e.Size == 0:
 		return "" // its writer has not begun
 	case err != nil:
-		return "missing"
+		return Missing
 	case i.Damaged:
 		return "damaged"
 	case i.Stamp < e.Stamp:

@@ -60,7 +60,7 @@ A task is named by its id, or by its name where only one task has it.`,
 	tasks, data, cluster, sims := taskVerbs{a}, fileVerbs{a}, clusterVerbs{a}, simVerbs{a}
 	addVerbs(root, groupTasks, runVerb(tasks), psVerb(tasks), topVerb(tasks), showVerb(tasks), logsVerb(tasks), waitVerb(tasks),
 		suspendVerb(tasks), resumeVerb(tasks), checkpointVerb(tasks), restoreVerb(tasks), killVerb(tasks), forgetVerb(tasks))
-	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data))
+	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data), dfsVerb(dfsVerbs{a}))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
 		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.out))
 	addVerbs(root, groupCluster, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))

@@ -61,7 +61,7 @@ func (s *sender) send(ctx context.Context, begin, end int64) error {
 	end = min((end+Chunk-1)/Chunk*Chunk, s.r.Length())
 	p := packet{offset: begin}
 	for p.offset < end {
-		data, sums, err := s.r.Read(ctx, p.offset, int(min(end-p.offset, 16<<20)))
+		data, sums, err := s.r.Read(ctx, p.offset, int(end-p.offset))
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func blockChecksum(ctx context.Context, r Reader, length int64, kind pb.BlockChe
 	kindOf := checksum{Chunk, castagnoli}
 	var own []byte
 	for at := int64(0); at < length; {
-		data, sums, err := r.Read(ctx, at, int(min((length-at+Chunk-1)/Chunk*Chunk, 16<<20)))
+		data, sums, err := r.Read(ctx, at, int((length-at+Chunk-1)/Chunk*Chunk))
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ type Reader interface {
 	Stamp() uint64
 	Final() bool
 	// Read returns bytes from offset, a multiple of Chunk, and the checksums of their chunks: up to most
-	// bytes, and fewer as it likes, but whole chunks unless the replica ends. The checksum of a last chunk
+	// bytes, which are all that will be asked for, and fewer as it likes, but whole chunks unless the replica ends. The checksum of a last chunk
 	// that is not full is one of the bytes up to Length. What it returns is valid until the next call.
 	Read(ctx context.Context, offset int64, most int) (data, sums []byte, err error)
 	Close() error

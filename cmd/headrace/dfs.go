@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os/user"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/dfs"
+	"headrace/dfs/gateway"
+	"headrace/internal/linux"
+	"headrace/meta"
+)
+
+// dfsVerbs are the verbs of the file system.
+type dfsVerbs struct{ *app }
+
+func dfsVerb(a dfsVerbs) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use:        "dfs",
+		Short:      "A file system that HDFS's clients take for an HDFS",
+		SuggestFor: []string{"hdfs", "namenode", "datanode"},
+		Long: `Dfs is a file system of one machine that speaks HDFS's protocols: Hadoop's own
+clients, and whoever else knows HDFS, use it without a change and without Java on
+this side. See docs/dfs.md for what it promises and what not.`,
+		Example: `  headrace dfs start --dir /srv/dfs
+  HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
+	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsListVerb(a), dfsCheckVerb(a))
+	return cmd
+}
+
+type dfsStartFlags struct {
+	dir, listen, advertise string
+	disks                  []string
+	port, dataPort         uint16
+	syncOnClose            bool
+	minBlock               cli.Size
+	level                  level
+}
+
+func dfsStartVerb(a dfsVerbs) *cobra.Command {
+	var f dfsStartFlags
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Serve the file system in a directory; makes one where there is none",
+		Long: `Start serves the file system in --dir until SIGTERM or Ctrl-C, and writes its
+address to standard output when clients may come. The user who has made it may do
+all in it, and so may members of the group supergroup.
+
+Callers are who they say they are, as with an HDFS without Kerberos: whoever
+reaches the ports can read and write everything. So it listens on this machine
+alone, unless --listen names another address.`,
+		Example: `  headrace dfs start --dir /srv/dfs
+  headrace dfs start --dir /srv/dfs --disk /disk1/dfs --disk /disk2/dfs
+  headrace dfs start --dir /srv/dfs --listen 10.1.2.3`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.start(cmd.Context(), &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.dir, "dir", "", "the `DIR` of the file system: its names, and its blocks unless there is a --disk")
+	flags.StringArrayVar(&f.disks, "disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in --dir)")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
+	flags.StringVar(&f.advertise, "advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --listen)")
+	flags.Uint16Var(&f.port, "port", 8020, "the `PORT` of RPC; 0: any")
+	flags.Uint16Var(&f.dataPort, "data-port", 9866, "the `PORT` of data transfer; 0: any")
+	flags.BoolVar(&f.syncOnClose, "sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
+	f.minBlock = 1 << 20
+	flags.Var(&f.minBlock, "min-block-size", "the smallest block size of a file, for a file system that is made now")
+	flags.Var(&f.level, "log-level", "debug, info, warn or error")
+	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
+	return cmd
+}
+
+// addresses are where to listen, and what clients are told.
+func (f *dfsStartFlags) addresses() (listen, advertise netip.Addr, err error) {
+	if listen, err = netip.ParseAddr(f.listen); err != nil {
+		return listen, advertise, cli.UsageErrorf("--listen %q: want an IP address, such as 127.0.0.1", f.listen)
+	}
+	if f.advertise == "" {
+		if listen.IsUnspecified() {
+			return listen, advertise, cli.UsageErrorf("--listen %s is all addresses: say with --advertise by which of them clients reach this machine", f.listen)
+		}
+		return listen, listen, nil
+	}
+	if advertise, err = netip.ParseAddr(f.advertise); err != nil {
+		return listen, advertise, cli.UsageErrorf("--advertise %q: want an IP address", f.advertise)
+	}
+	return listen, advertise, nil
+}
+
+func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
+	if f.dir == "" {
+		return cli.UsageErrorf("--dir is missing: name the directory of the file system")
+	}
+	listen, advertise, err := f.addresses()
+	if err != nil {
+		return err
+	}
+	owner, err := user.Current()
+	if err != nil {
+		return fmt.Errorf("find out who owns the file system: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+	rpc, err := listenTCP(listen, f.port, "--port")
+	if err != nil {
+		return err
+	}
+	defer rpc.Close()
+	data, err := listenTCP(listen, f.dataPort, "--data-port")
+	if err != nil {
+		return err
+	}
+	defer data.Close()
+	m := meta.DefaultConfig()
+	m.MinBlockSize = int64(f.minBlock)
+	node, err := dfs.Open(dfs.Config{Dir: f.dir, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log})
+	if err != nil {
+		return err
+	}
+	if !listen.IsLoopback() {
+		log.Warn("callers are not proved: whoever reaches this address can read and write everything", "address", listen)
+	}
+	err = a.serve(ctx, node, rpc, data, advertise, log)
+	if closing := node.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+func listenTCP(on netip.Addr, port uint16, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", netip.AddrPortFrom(on, port).String())
+	if err != nil {
+		return nil, fmt.Errorf("%w; another port may be named with %s", err, flag)
+	}
+	return l, nil
+}
+
+// serve serves until it is to end, or the node fails.
+func (a dfsVerbs) serve(ctx context.Context, node *dfs.Node, rpc, data net.Listener, advertise netip.Addr, log *slog.Logger) error {
+	g := gateway.New(gateway.Config{Node: node, Host: advertise.String(), Log: log})
+	ended := make(chan error, 1)
+	go func() { ended <- g.Serve(rpc, data) }()
+	port := rpc.Addr().(*net.TCPAddr).Port
+	fmt.Fprintf(a.out, "hdfs://%s\n", net.JoinHostPort(advertise.String(), strconv.Itoa(port)))
+	if err := linux.NotifyReady(); err != nil {
+		log.Warn("systemd cannot be told that the file system is up", "err", err)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-node.Failed():
+	case <-ctx.Done():
+	}
+	g.Shutdown()
+	<-ended
+	return node.Failure()
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/hdfs/ipc"
+	"headrace/hdfs/pb"
+	"headrace/report"
+)
+
+// asker is a connection to a file system.
+type asker struct {
+	*ipc.Client
+	ctx context.Context
+}
+
+// reach connects to a file system, as Hadoop's clients do.
+func (a dfsVerbs) reach(ctx context.Context, fs string, f func(asker) error) error {
+	address, err := fsAddress(fs)
+	if err != nil {
+		return err
+	}
+	name := os.Getenv("HADOOP_USER_NAME")
+	if name == "" {
+		u, err := user.Current()
+		if err != nil {
+			return fmt.Errorf("find out who asks: %w; or set HADOOP_USER_NAME", err)
+		}
+		name = u.Username
+	}
+	dial, cancel := context.WithTimeout(ctx, clusterTime)
+	defer cancel()
+	c, err := ipc.Dial(dial, address, ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientProtocol", User: ipc.User{Name: name}})
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no file system at %s: %w; start one with: headrace dfs start, or name another with --fs", fs, err))
+	}
+	defer c.Close()
+	return readable(f(asker{c, ctx}))
+}
+
+// readable leaves out the class of an exception.
+func readable(err error) error {
+	if e := new(ipc.Exception); errors.As(err, &e) {
+		return errors.New(e.Message)
+	}
+	return err
+}
+
+func dfsStatusVerb(a dfsVerbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Tell what the file system has and has room for",
+		Long: `Status asks the file system how full its disks are, and how many of its blocks
+cannot be read.`,
+		Example: `  headrace dfs status
+  headrace dfs status --format json | jq .remaining`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.status(c, fs) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+// dfsStatus is what headrace dfs status tells.
+type dfsStatus struct {
+	Address   string `json:"address"`
+	Capacity  uint64 `json:"capacity"`
+	Used      uint64 `json:"used"`
+	Remaining uint64 `json:"remaining"`
+	Blocks    uint32 `json:"blocks"`
+	Missing   uint64 `json:"missing"`
+	SafeMode  bool   `json:"safeMode"`
+}
+
+func (a dfsVerbs) status(c asker, fs string) error {
+	var stats pb.GetFsStatsResponseProto
+	var nodes pb.GetDatanodeReportResponseProto
+	var safe pb.SetSafeModeResponseProto
+	err := errors.Join(c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats),
+		c.Call(c.ctx, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_LIVE.Enum()}, &nodes),
+		c.Call(c.ctx, "setSafeMode", &pb.SetSafeModeRequestProto{Action: pb.SafeModeActionProto_SAFEMODE_GET.Enum()}, &safe))
+	if err != nil {
+		return err
+	}
+	s := dfsStatus{fs, stats.GetCapacity(), stats.GetUsed(), stats.GetRemaining(), 0, stats.GetMissingBlocks(), safe.GetResult()}
+	for _, n := range nodes.Di {
+		s.Blocks += n.GetNumBlocks()
+	}
+	if a.format == cli.FormatJSON {
+		return cli.WriteJSON(a.out, s)
+	}
+	mode := ""
+	if s.SafeMode {
+		mode = ", in safe mode: nothing can be changed"
+	}
+	t := &report.Table{Title: fs + mode, Columns: []report.Column{{Title: "capacity", Align: report.Right}, {Title: "used", Align: report.Right},
+		{Title: "free", Align: report.Right}, {Title: "blocks", Align: report.Right}, {Title: "without a good copy", Align: report.Right}}}
+	bytes := func(n uint64) report.Cell { return report.Str(report.Bytes(int64(n))) }
+	t.Add(bytes(s.Capacity), bytes(s.Used), bytes(s.Remaining), report.Num(float64(s.Blocks), report.UnitNone), report.Num(float64(s.Missing), report.UnitNone))
+	return a.table(t)
+}
+
+func dfsListVerb(a dfsVerbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "ls [PATH]",
+		Short: "List a directory of the file system",
+		Long: `Ls lists what is in a directory, by default the root, or a file. It needs no
+Java; hdfs dfs does the rest.`,
+		Example: `  headrace dfs ls /
+  headrace dfs ls --format json /logs | jq -r '.[].name'`,
+		Args:              cli.Takes(0, 1, "a path"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.list(c, pathOr(args, "/")) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+func pathOr(args []string, otherwise string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return otherwise
+}
+
+// dfsEntry is a line of headrace dfs ls.
+type dfsEntry struct {
+	Name     string    `json:"name"`
+	Mode     string    `json:"mode"`
+	Owner    string    `json:"owner"`
+	Group    string    `json:"group"`
+	Size     uint64    `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+func (a dfsVerbs) list(c asker, path string) error {
+	all := []dfsEntry{}
+	need := false
+	for after := []byte{}; after != nil; {
+		var l pb.GetListingResponseProto
+		if err := c.Call(c.ctx, "getListing", &pb.GetListingRequestProto{Src: &path, StartAfter: after, NeedLocation: &need}, &l); err != nil {
+			return err
+		}
+		if l.DirList == nil {
+			return cli.Exit(cli.ExitNotFound, fmt.Errorf("there is no %s", path))
+		}
+		after = nil
+		for _, s := range l.DirList.PartialListing {
+			all = append(all, dfsEntryOf(s, path))
+			if l.DirList.GetRemainingEntries() > 0 {
+				after = s.Path
+			}
+		}
+	}
+	if a.format == cli.FormatJSON {
+		return cli.WriteJSON(a.out, all)
+	}
+	t := &report.Table{Columns: []report.Column{{Title: "mode"}, {Title: "owner"}, {Title: "group"}, {Title: "size", Align: report.Right},
+		{Title: "modified"}, {Title: "name", Flex: true}}}
+	for _, e := range all {
+		t.Add(report.Str(e.Mode), report.Str(cli.OneLine(e.Owner)), report.Str(cli.OneLine(e.Group)), report.Str(report.Bytes(int64(e.Size))),
+			report.Str(e.Modified.Local().Format("2006-01-02 15:04")), report.Str(cli.OneLine(e.Name)))
+	}
+	return a.table(t)
+}
+
+func dfsEntryOf(s *pb.HdfsFileStatusProto, path string) dfsEntry {
+	mode := fs.FileMode(s.GetPermission().GetPerm() & 0o777)
+	if s.GetFileType() == pb.HdfsFileStatusProto_IS_DIR {
+		mode |= fs.ModeDir
+	}
+	if s.GetPermission().GetPerm()&0o1000 != 0 {
+		mode |= fs.ModeSticky
+	}
+	name := string(s.Path)
+	if name == "" {
+		name = path
+	}
+	return dfsEntry{name, mode.String(), s.GetOwner(), s.GetGroup(), s.GetLength(), time.UnixMilli(int64(s.GetModificationTime())).UTC()}
+}
+
+func dfsCheckVerb(a dfsVerbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "fsck [PATH]",
+		Short: "Name the files that cannot be read whole",
+		Long: `Fsck lists the files below a path, by default all, that have a block whose copy
+is missing, damaged, or not what the file says. It looks at what the node knows of
+its copies, and reads none; the node itself reads all of them every week. It ends
+with 1 when there is such a file. Only who may do all may ask.`,
+		Example:           `  headrace dfs fsck /user`,
+		Args:              cli.Takes(0, 1, "a path"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, pathOr(args, "/")) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+func (a dfsVerbs) check(c asker, path string) error {
+	bad := []string{}
+	for cookie := (*string)(nil); ; {
+		var r pb.ListCorruptFileBlocksResponseProto
+		if err := c.Call(c.ctx, "listCorruptFileBlocks", &pb.ListCorruptFileBlocksRequestProto{Path: &path, Cookie: cookie}, &r); err != nil {
+			return err
+		}
+		if len(r.Corrupt.GetFiles()) == 0 {
+			break
+		}
+		for _, f := range r.Corrupt.Files {
+			if len(bad) == 0 || bad[len(bad)-1] != f {
+				bad = append(bad, f)
+			}
+		}
+		cookie = r.Corrupt.Cookie
+	}
+	if a.format == cli.FormatJSON {
+		if err := cli.WriteJSON(a.out, bad); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range bad {
+			fmt.Fprintln(a.out, cli.OneLine(f))
+		}
+	}
+	if len(bad) > 0 {
+		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
+	}
+	a.say("all files below %s have a good copy of each block", path)
+	return nil
+}

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"headrace/dfs"
+	"headrace/hdfs/ipc"
+	"headrace/hdfs/pb"
+	"headrace/meta"
+)
+
+// admin are the methods about the file system as a whole.
+var admin = table{
+	"getServerDefaults": on(func(*call, *pb.GetServerDefaultsRequestProto) (*pb.GetServerDefaultsResponseProto, error) {
+		return &pb.GetServerDefaultsResponseProto{ServerDefaults: &pb.FsServerDefaultsProto{BlockSize: u64(128 << 20), BytesPerChecksum: proto.Uint32(512),
+			WritePacketSize: proto.Uint32(64 << 10), Replication: proto.Uint32(1), FileBufferSize: proto.Uint32(4096), EncryptDataTransfer: proto.Bool(false),
+			TrashInterval: u64(0), ChecksumType: pb.ChecksumTypeProto_CHECKSUM_CRC32C.Enum(), KeyProviderUri: proto.String(""), PolicyId: proto.Uint32(0),
+			SnapshotTrashRootEnabled: proto.Bool(false)}}, nil
+	}),
+	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {
+		h, err := c.health.of(c.node)
+		r := c.room()
+		return &pb.GetFsStatsResponseProto{Capacity: &r.capacity, Used: &r.used, Remaining: &r.remaining, UnderReplicated: u64(0), CorruptBlocks: &h.bad,
+			MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing, BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
+	}),
+	"getFsReplicatedBlockStats": on(func(c *call, _ *pb.GetFsReplicatedBlockStatsRequestProto) (*pb.GetFsReplicatedBlockStatsResponseProto, error) {
+		h, err := c.health.of(c.node)
+		return &pb.GetFsReplicatedBlockStatsResponseProto{LowRedundancy: u64(0), CorruptBlocks: &h.bad, MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing,
+			BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
+	}),
+	"getFsECBlockGroupStats": on(func(*call, *pb.GetFsECBlockGroupStatsRequestProto) (*pb.GetFsECBlockGroupStatsResponseProto, error) {
+		return &pb.GetFsECBlockGroupStatsResponseProto{LowRedundancy: u64(0), CorruptBlocks: u64(0), MissingBlocks: u64(0), BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, nil
+	}),
+	"getDatanodeReport": on(func(c *call, q *pb.GetDatanodeReportRequestProto) (*pb.GetDatanodeReportResponseProto, error) {
+		r := &pb.GetDatanodeReportResponseProto{}
+		if alive(q.GetType()) {
+			r.Di = append(r.Di, c.report())
+		}
+		return r, nil
+	}),
+	"getDatanodeStorageReport": on(func(c *call, q *pb.GetDatanodeStorageReportRequestProto) (*pb.GetDatanodeStorageReportResponseProto, error) {
+		r := &pb.GetDatanodeStorageReportResponseProto{}
+		if n := c.report(); alive(q.GetType()) {
+			r.DatanodeStorageReports = append(r.DatanodeStorageReports, &pb.DatanodeStorageReportProto{DatanodeInfo: n, StorageReports: []*pb.StorageReportProto{{
+				StorageUuid: &c.node.Identity.Storage, Capacity: n.Capacity, DfsUsed: n.DfsUsed, Remaining: n.Remaining, BlockPoolUsed: n.DfsUsed,
+				Storage: &pb.DatanodeStorageProto{StorageUuid: &c.node.Identity.Storage}}}})
+		}
+		return r, nil
+	}),
+	"setSafeMode": on(func(c *call, q *pb.SetSafeModeRequestProto) (*pb.SetSafeModeResponseProto, error) {
+		on := q.GetAction() == pb.SafeModeActionProto_SAFEMODE_ENTER
+		if q.GetAction() == pb.SafeModeActionProto_SAFEMODE_GET {
+			err := c.ask(func(m meta.Query) error { on = m.SafeMode(); return nil })
+			return &pb.SetSafeModeResponseProto{Result: &on}, err
+		}
+		return &pb.SetSafeModeResponseProto{Result: &on}, c.did(&meta.SetSafeMode{On: on})
+	}),
+	"listOpenFiles":         on((*call).openFiles),
+	"listCorruptFileBlocks": on((*call).corruptFiles),
+	"reportBadBlocks": on(func(c *call, q *pb.ReportBadBlocksRequestProto) (*pb.ReportBadBlocksResponseProto, error) {
+		for _, b := range q.Blocks { // what is read here is compared: what is bad is known before a client says so
+			c.log.Warn("a client says that a block is bad", "block", b.GetB().GetBlockId(), "client", c.Remote)
+		}
+		return &pb.ReportBadBlocksResponseProto{}, nil
+	}),
+	"getStoragePolicies": on(func(*call, *pb.GetStoragePoliciesRequestProto) (*pb.GetStoragePoliciesResponseProto, error) {
+		return &pb.GetStoragePoliciesResponseProto{Policies: []*pb.BlockStoragePolicyProto{hot()}}, nil
+	}),
+	"getStoragePolicy": on(func(c *call, q *pb.GetStoragePolicyRequestProto) (*pb.GetStoragePolicyResponseProto, error) {
+		return &pb.GetStoragePolicyResponseProto{StoragePolicy: hot()}, c.exists(q.GetPath())
+	}),
+	"msync": answers[*pb.MsyncRequestProto](&pb.MsyncResponseProto{}),
+	"getHAServiceState": on(func(*call, *pb.HAServiceStateRequestProto) (*pb.HAServiceStateResponseProto, error) {
+		return &pb.HAServiceStateResponseProto{State: pb.HAServiceStateProto_ACTIVE.Enum()}, nil
+	}),
+}
+
+func alive(t pb.DatanodeReportTypeProto) bool {
+	return t == pb.DatanodeReportTypeProto_ALL || t == pb.DatanodeReportTypeProto_LIVE
+}
+
+func hot() *pb.BlockStoragePolicyProto {
+	disk := &pb.StorageTypesProto{StorageTypes: []pb.StorageTypeProto{pb.StorageTypeProto_DISK}}
+	none := &pb.StorageTypesProto{}
+	return &pb.BlockStoragePolicyProto{PolicyId: proto.Uint32(7), Name: proto.String("HOT"), CreationPolicy: disk, CreationFallbackPolicy: none, ReplicationFallbackPolicy: none}
+}
+
+// room is what the disks have, in bytes.
+type room struct {
+	capacity, used, remaining uint64
+	blocks                    int
+}
+
+func (g *Gateway) room() (r room) {
+	for _, v := range g.node.Blocks.Volumes() {
+		if v.Cause == nil {
+			r.capacity += uint64(v.Total)
+			r.remaining += uint64(v.Free)
+		}
+	}
+	for _, b := range g.node.Blocks.Blocks() {
+		r.used += uint64(b.Length)
+		r.blocks++
+	}
+	return r
+}
+
+// report is this data node with what it has.
+func (g *Gateway) report() *pb.DatanodeInfoProto {
+	n, r := g.self(), g.room()
+	n.Capacity, n.DfsUsed, n.Remaining, n.BlockPoolUsed = &r.capacity, &r.used, &r.remaining, &r.used
+	n.NonDfsUsed = proto.Uint64(r.capacity - min(r.capacity, r.used+r.remaining))
+	n.LastUpdate, n.NumBlocks, n.SoftwareVersion = u64(g.node.Config.Now().UnixMilli()), proto.Uint32(uint32(r.blocks)), proto.String(softwareVersion)
+	return n
+}
+
+// health remembers how many blocks have no good copy: counting looks at all of them.
+type health struct {
+	mu    sync.Mutex
+	until time.Time
+	counts
+}
+
+// counts are blocks that have no copy, and those whose copy is not good.
+type counts struct{ missing, bad uint64 }
+
+const healthTime = 10 * time.Second
+
+func (h *health) of(n *dfs.Node) (counts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Now().Before(h.until) {
+		return h.counts, nil
+	}
+	var c counts
+	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
+		c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
+		if p.Text != dfs.Missing {
+			c.bad++
+		}
+		return true
+	})
+	if err == nil {
+		h.counts, h.until = c, time.Now().Add(healthTime)
+	}
+	return h.counts, err
+}
+
+func (c *call) openFiles(q *pb.ListOpenFilesRequestProto) (*pb.ListOpenFilesResponseProto, error) {
+	path := q.GetPath()
+	if path == "" {
+		path = "/"
+	}
+	r := &pb.ListOpenFilesResponseProto{HasMore: proto.Bool(false), Types: q.Types}
+	err := c.ask(func(m meta.Query) error {
+		files, more, err := m.OpenFiles(uint64(q.GetId()), path)
+		r.HasMore = &more
+		for _, f := range files {
+			r.Entries = append(r.Entries, &pb.OpenFilesBatchResponseProto{Id: proto.Int64(int64(f.ID)), Path: &f.Path, ClientName: &f.Holder, ClientMachine: &f.Machine})
+		}
+		return err
+	})
+	return r, err
+}
+
+// mostCorrupt is how many files one answer has (dfs.corruptfilesreturned.max).
+const mostCorrupt = 500
+
+// corruptFiles lists files with blocks of which there is no good copy. The cookie is the number of a block.
+func (c *call) corruptFiles(q *pb.ListCorruptFileBlocksRequestProto) (*pb.ListCorruptFileBlocksResponseProto, error) {
+	if err := c.privileged(); err != nil {
+		return nil, err
+	}
+	from := uint64(0)
+	if s := q.GetCookie(); s != "" {
+		var err error
+		if from, err = strconv.ParseUint(s, 10, 64); err != nil {
+			return nil, ipc.Throw("java.lang.IllegalArgumentException", "the cookie %.64q is none of this node's", s)
+		}
+	}
+	r := &pb.CorruptFileBlocksProto{Cookie: proto.String(strconv.FormatUint(from, 10))}
+	below := strings.TrimSuffix(q.GetPath(), "/") + "/"
+	err := c.node.Problems(c.by, from, func(p dfs.Problem) bool {
+		if strings.HasPrefix(p.Path+"/", below) {
+			r.Files = append(r.Files, p.Path)
+			r.Cookie = proto.String(strconv.FormatUint(p.Block+1, 10))
+		}
+		return len(r.Files) < mostCorrupt
+	})
+	return &pb.ListCorruptFileBlocksResponseProto{Corrupt: r}, err
+}

@@ -1,0 +1,24 @@
+// Package gateway is what HDFS's clients see of a node: a NameNode and a DataNode in one, in HDFS's own
+// protocols. It turns requests into commands and queries of package meta, and replicas of package
+// block into those of hdfs/xfer. It decides nothing.
+//
+// Methods are functions in tables, grouped by what they are about: names, look, write, attributes,
+// admin; refused lists those that there are not, each with the exception by which HDFS refuses it.
+// A method that is in no table is unknown to the client, too.
+//
+// # Who calls
+//
+// As in an HDFS without Kerberos, a caller is who it says it is: the name in the connection context is not
+// proved. Its groups are those that this machine's user database gives that name. The user who
+// made the file system may do all, and so may members of its group. So whoever reaches the port can read
+// and write everything: listen where only those come who may.
+//
+// A block is read and written with a token that the name side has given out, signed, for one block and one
+// kind of access, and for ten hours. HDFS's clients carry it without being told to. Who writes must
+// hold the lease of the block's file as well.
+//
+// # Calls that come again
+//
+// Each command carries the client's id, user, method and number of the call, so an answer that got lost is given
+// again, after a restart as well, and to nobody else.
+package gateway

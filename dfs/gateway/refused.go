@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"headrace/hdfs/ipc"
+	"headrace/hdfs/pb"
+)
+
+// throws refuses a method.
+func throws(class, message string) method {
+	return func(*call, proto.Message) (proto.Message, error) { return nil, ipc.Throw(class, "%s", message) }
+}
+
+// answers answers with a message of its own, after looking whether there is anything at a path, if the request has one.
+func answers[Q, A proto.Message](a A) method {
+	return on(func(c *call, q Q) (A, error) {
+		if p, ok := any(q).(interface{ GetSrc() string }); ok {
+			return a, c.exists(p.GetSrc())
+		}
+		return a, nil
+	})
+}
+
+// absent are the methods that ask about what there is none of.
+var absent = table{
+	"getSnapshottableDirListing": answers[*pb.GetSnapshottableDirListingRequestProto](&pb.GetSnapshottableDirListingResponseProto{}),
+	"getEZForPath":               answers[*pb.GetEZForPathRequestProto](&pb.GetEZForPathResponseProto{}),
+	"listEncryptionZones":        answers[*pb.ListEncryptionZonesRequestProto](&pb.ListEncryptionZonesResponseProto{HasMore: proto.Bool(false)}),
+	"getErasureCodingPolicy":     answers[*pb.GetErasureCodingPolicyRequestProto](&pb.GetErasureCodingPolicyResponseProto{}),
+	"getErasureCodingPolicies":   answers[*pb.GetErasureCodingPoliciesRequestProto](&pb.GetErasureCodingPoliciesResponseProto{}),
+	"getErasureCodingCodecs":     answers[*pb.GetErasureCodingCodecsRequestProto](&pb.GetErasureCodingCodecsResponseProto{}),
+	"listCacheDirectives":        answers[*pb.ListCacheDirectivesRequestProto](&pb.ListCacheDirectivesResponseProto{HasMore: proto.Bool(false)}),
+	"listCachePools":             answers[*pb.ListCachePoolsRequestProto](&pb.ListCachePoolsResponseProto{HasMore: proto.Bool(false)}),
+	"getSlowDatanodeReport":      answers[*pb.GetSlowDatanodeReportRequestProto](&pb.GetSlowDatanodeReportResponseProto{}),
+	"getDataEncryptionKey":       answers[*pb.GetDataEncryptionKeyRequestProto](&pb.GetDataEncryptionKeyResponseProto{}),
+	// No token, as from an HDFS that has no security: clients go on without.
+	"getDelegationToken": answers[*pb.GetDelegationTokenRequestProto](&pb.GetDelegationTokenResponseProto{}),
+	"upgradeStatus":      answers[*pb.UpgradeStatusRequestProto](&pb.UpgradeStatusResponseProto{UpgradeFinalized: proto.Bool(true)}),
+}
+
+const (
+	classUnsupported = "java.lang.UnsupportedOperationException"
+	classSnapshot    = "org.apache.hadoop.hdfs.protocol.SnapshotException"
+	classHadoopArg   = "org.apache.hadoop.HadoopIllegalArgumentException"
+)
+
+var (
+	noSnapshots   = throws(classSnapshot, "Directory is not a snapshottable directory: there are no snapshots here")
+	noCoding      = throws(classHadoopArg, "there are no erasure coding policies here")
+	noZones       = throws(ipc.ClassIO, "there are no encryption zones here, since no key provider is available")
+	noCaching     = throws("org.apache.hadoop.fs.InvalidRequestException", "there are no cache pools here")
+	noPolicies    = throws(classUnsupported, "Failed to set storage policy: there is one, HOT")
+	noDelegation  = throws(ipc.ClassIO, "there are no delegation tokens here")
+	noEditLog     = throws(classUnsupported, "there is no edit log here")
+	noUpgrade     = throws(classUnsupported, "there are no upgrades here: stop the node and start the new program")
+	noNodesToHave = throws(classUnsupported, "there is one data node here, which is this process")
+)
+
+// refused are the methods that there are not.
+var refused = table{
+	"truncate":      throws(classUnsupported, "truncate is not supported"),
+	"setQuota":      throws(classUnsupported, "quotas are not supported"),
+	"createSymlink": throws(classUnsupported, "Symlinks not supported"),
+
+	"allowSnapshot": noSnapshots, "disallowSnapshot": noSnapshots, "createSnapshot": noSnapshots, "deleteSnapshot": noSnapshots, "renameSnapshot": noSnapshots,
+	"getSnapshotListing": noSnapshots, "getSnapshotDiffReport": noSnapshots, "getSnapshotDiffReportListing": noSnapshots,
+
+	"setErasureCodingPolicy": noCoding, "unsetErasureCodingPolicy": noCoding, "addErasureCodingPolicies": noCoding, "removeErasureCodingPolicy": noCoding,
+	"enableErasureCodingPolicy": noCoding, "disableErasureCodingPolicy": noCoding, "getECTopologyResultForPolicies": noCoding,
+
+	"createEncryptionZone": noZones, "reencryptEncryptionZone": noZones, "listReencryptionStatus": noZones,
+
+	"addCacheDirective": noCaching, "modifyCacheDirective": noCaching, "removeCacheDirective": noCaching, "addCachePool": noCaching,
+	"modifyCachePool": noCaching, "removeCachePool": noCaching,
+
+	"setStoragePolicy": noPolicies, "unsetStoragePolicy": noPolicies, "satisfyStoragePolicy": noPolicies,
+
+	"renewDelegationToken": noDelegation, "cancelDelegationToken": noDelegation,
+
+	"getCurrentEditLogTxid": noEditLog, "getEditsFromTxid": noEditLog, "rollEdits": noEditLog, "saveNamespace": noEditLog, "metaSave": noEditLog,
+	"restoreFailedStorage": noEditLog,
+
+	"finalizeUpgrade": noUpgrade, "rollingUpgrade": noUpgrade,
+
+	"refreshNodes": noNodesToHave, "setBalancerBandwidth": noNodesToHave,
+}

@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"headrace/block"
+	"headrace/dfs"
+	"headrace/hdfs/pb"
+	"headrace/hdfs/xfer"
+	"headrace/meta"
+)
+
+// replicas are the blocks of a node as data transfer wants them.
+type replicas struct{ node *dfs.Node }
+
+func named(b xfer.Block) block.Block { return block.Block{ID: int64(b.ID), Stamp: b.Stamp} }
+
+// Open opens a replica as it is now.
+func (s *replicas) Open(_ context.Context, b xfer.Block) (xfer.Reader, error) {
+	i, err := s.node.Blocks.Stat(int64(b.ID))
+	if err != nil {
+		return nil, err
+	}
+	if i.State == block.Temporary || i.Stamp < b.Stamp {
+		return nil, fmt.Errorf("block %d has generation %d here, not %d: %w", b.ID, i.Stamp, b.Stamp, block.ErrNotFound)
+	}
+	return &replica{store: s.node.Blocks, info: i}, nil
+}
+
+// Write opens a replica for who has the lease of its file.
+func (s *replicas) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer, error) {
+	t, err := s.target(q)
+	if err != nil {
+		return nil, err
+	}
+	b := named(q.Block)
+	var w *block.Writer
+	switch q.Stage {
+	case pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE:
+		w, err = s.node.Blocks.Create(b, t.File, t.Capacity, false)
+	case pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND, pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND_RECOVERY:
+		w, err = s.node.Blocks.Append(b, q.Stamp, q.Min)
+	case pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY:
+		w, err = s.node.Blocks.Recover(b, q.Stamp, q.Min, q.Max)
+	default:
+		return nil, &xfer.Error{Status: pb.Status_ERROR_UNSUPPORTED, Message: q.Stage.String() + " is for copies from other nodes, and there are none"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &writing{w: w}
+	if r.tail, err = s.tail(ctx, b.ID, w.Length()); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close closes a replica whose writer has lost the connection.
+func (s *replicas) Close(_ context.Context, q xfer.WriteRequest) error {
+	if _, err := s.target(q); err != nil {
+		return err
+	}
+	return s.node.Blocks.Complete(named(q.Block), q.Stamp, q.Min)
+}
+
+// target refuses who does not hold the lease of a block's file, and stamps that nobody was given: a token
+// says neither.
+func (s *replicas) target(q xfer.WriteRequest) (t *meta.Target, err error) {
+	err = s.node.Query(meta.Caller{}, func(m meta.Query) error { t = m.Target(q.Block.ID); return nil })
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return nil, fmt.Errorf("block %d is not being written", q.Block.ID)
+	case t.Holder != q.Client:
+		return nil, fmt.Errorf("block %d is not being written by %.64q", q.Block.ID, q.Client)
+	case q.Stamp > t.Stamp:
+		return nil, fmt.Errorf("block %d: the stamp %d was given to nobody", q.Block.ID, q.Stamp)
+	}
+	return t, nil
+}
+
+// tail returns the checksum of a last chunk that is not full.
+func (s *replicas) tail(ctx context.Context, id, length int64) (uint32, error) {
+	n := length % block.Chunk
+	if n == 0 {
+		return 0, nil
+	}
+	r, err := s.node.Blocks.Open(block.Block{ID: id}, length-n, n)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	p, err := r.Next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint32(p.Sums), nil
+}
+
+// replica is one that is being read.
+type replica struct {
+	store *block.Store
+	info  block.Info
+	r     *block.Reader
+	part  block.Part // what was read and not given yet; it begins at part.Off
+}
+
+func (r *replica) Length() int64 { return r.info.Length }
+func (r *replica) Stamp() uint64 { return r.info.Stamp }
+func (r *replica) Final() bool   { return r.info.State == block.Final }
+
+// Read reads on, or anew when the offset is not where the last part has ended.
+func (r *replica) Read(ctx context.Context, offset int64, most int) (data, sums []byte, err error) {
+	n := min(int64(most), r.info.Length-offset)
+	if r.r == nil || offset != r.part.Off {
+		r.Close()
+		if r.r, err = r.store.Open(r.info.Block, offset, n); err != nil {
+			return nil, nil, err
+		}
+		r.part = block.Part{Off: offset}
+	}
+	if len(r.part.Data) == 0 {
+		if r.part, err = r.r.Next(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	n = min(n, int64(len(r.part.Data)))
+	data, sums = r.part.Data[:n], r.part.Sums[:(n+block.Chunk-1)/block.Chunk*block.SumSize]
+	if in := n % block.Chunk; in > 0 && n < int64(len(r.part.Data)) {
+		// The replica has grown since, and its last chunk has a checksum of more than what is told of. The bytes
+		// have been compared with that one.
+		sums = xfer.AppendSums(sums[:len(sums)-block.SumSize:len(sums)-block.SumSize], data[n-in:])
+	}
+	r.part = block.Part{Off: r.part.Off + n, Data: r.part.Data[n:], Sums: r.part.Sums[len(sums):]}
+	return data, sums, nil
+}
+
+func (r *replica) Close() error {
+	if r.r != nil {
+		r.r.Close()
+	}
+	return nil
+}
+
+// writing is a replica that is being written. The store makes checksums of its own: those of the client have been
+// compared with the bytes before they come here, for this node is the last of every pipeline.
+type writing struct {
+	w    *block.Writer
+	tail uint32
+}
+
+func (w *writing) Tail() (length int64, sum uint32) { return w.w.Length(), w.tail }
+
+func (w *writing) Write(_ context.Context, offset int64, data, _ []byte) error {
+	if err := w.w.Write(data, offset); err != nil {
+		return err
+	}
+	return w.w.Flush()
+}
+
+func (w *writing) Sync(context.Context) error     { return w.w.Sync() }
+func (w *writing) Acked(int64)                    {}
+func (w *writing) Finalize(context.Context) error { return w.w.Finalize(w.w.Length()) }
+func (w *writing) Close() error                   { return w.w.Close() }
