@@ -42,9 +42,41 @@ func (g *Gateway) service(d protoreflect.ServiceDescriptor, tables ...table) ipc
 		if m == nil {
 			return nil, ipc.NoMethod(in)
 		}
+		if err := short(q); err != nil {
+			return nil, err
+		}
 		a, err := m(&call{g, in, ctx, g.caller(in.User)}, q)
 		return a, thrown(err)
 	})
+}
+
+// mostText is how many bytes a path, or any other text of a request, may have: more than four for each
+// character of the longest path that HDFS makes. To look up a path takes many times its length.
+const mostText = 32 << 10
+
+// short refuses requests with texts that are too long to be looked at.
+func short(q proto.Message) (err error) {
+	check := func(f protoreflect.FieldDescriptor, s string) bool {
+		if len(s) > mostText {
+			err = ipc.Throw(ipc.ClassIO, "%s has %d bytes, more than %d", f.Name(), len(s), mostText)
+		}
+		return err == nil
+	}
+	q.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Kind() != protoreflect.StringKind:
+		case !f.IsList():
+			return check(f, v.String())
+		default:
+			for i := range v.List().Len() {
+				if !check(f, v.List().Get(i).String()) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	return err
 }
 
 // thrown makes of what package meta refuses the exception that it is.

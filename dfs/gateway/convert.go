@@ -11,7 +11,8 @@ func permission(mode uint16) *pb.FsPermissionProto {
 	return &pb.FsPermissionProto{Perm: proto.Uint32(uint32(mode))}
 }
 
-// status is a file or directory as clients are told of it.
+// status is a file or directory as clients are told of it. Where its blocks are is told without tokens: who
+// may list a directory need not be one who may read what is in it.
 func (g *Gateway) status(s *meta.Status) *pb.HdfsFileStatusProto {
 	kind, children := pb.HdfsFileStatusProto_IS_FILE, int32(-1)
 	if s.Directory {
@@ -27,18 +28,19 @@ func (g *Gateway) status(s *meta.Status) *pb.HdfsFileStatusProto {
 		p.Flags = proto.Uint32(uint32(pb.HdfsFileStatusProto_HAS_ACL))
 	}
 	if s.Located != nil {
-		p.Locations = g.locatedBlocks(s.Located)
+		p.Locations = g.locatedBlocks(s.Located, false)
 	}
 	return p
 }
 
-func (g *Gateway) locatedBlocks(l *meta.Located) *pb.LocatedBlocksProto {
+// locatedBlocks are the blocks of a file, with tokens for who may read it.
+func (g *Gateway) locatedBlocks(l *meta.Located, mayRead bool) *pb.LocatedBlocksProto {
 	p := &pb.LocatedBlocksProto{FileLength: proto.Uint64(uint64(l.Size)), UnderConstruction: &l.Open, IsLastBlockComplete: &l.LastComplete}
 	for i := range l.Blocks {
-		p.Blocks = append(p.Blocks, g.readable(&l.Blocks[i]))
+		p.Blocks = append(p.Blocks, g.readable(&l.Blocks[i], mayRead))
 	}
 	if l.Last != nil {
-		p.LastBlock = g.readable(l.Last)
+		p.LastBlock = g.readable(l.Last, mayRead)
 	}
 	return p
 }
@@ -65,10 +67,13 @@ func (g *Gateway) writable(l *meta.LocatedBlock) *pb.LocatedBlockProto {
 	return g.here(g.located(l, pb.AccessModeProto_WRITE))
 }
 
-// readable is a block that may be read. It is here unless it is known not to be; one that is only just
+// readable is a block to read. It is here unless it is known not to be; one that is only just
 // being written may have no copy yet.
-func (g *Gateway) readable(l *meta.LocatedBlock) *pb.LocatedBlockProto {
+func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool) *pb.LocatedBlockProto {
 	p := g.located(l, pb.AccessModeProto_READ)
+	if !mayRead {
+		p.BlockToken = noToken()
+	}
 	i, err := g.node.Blocks.Stat(int64(l.ID))
 	if err != nil && len(l.Nodes) == 0 {
 		return p

@@ -14,16 +14,26 @@ import (
 // look are the methods that read the name space.
 var look = table{
 	"getFileInfo": on(func(c *call, q *pb.GetFileInfoRequestProto) (*pb.GetFileInfoResponseProto, error) {
-		s, err := c.stat(q.GetSrc(), false)
+		s, err := c.stat(q.GetSrc())
 		return &pb.GetFileInfoResponseProto{Fs: s}, err
 	}),
 	"getFileLinkInfo": on(func(c *call, q *pb.GetFileLinkInfoRequestProto) (*pb.GetFileLinkInfoResponseProto, error) {
-		s, err := c.stat(q.GetSrc(), false)
+		s, err := c.stat(q.GetSrc())
 		return &pb.GetFileLinkInfoResponseProto{Fs: s}, err
 	}),
 	"getLocatedFileInfo": on(func(c *call, q *pb.GetLocatedFileInfoRequestProto) (*pb.GetLocatedFileInfoResponseProto, error) {
-		s, err := c.stat(q.GetSrc(), true)
-		return &pb.GetLocatedFileInfoResponseProto{Fs: s}, err
+		r := &pb.GetLocatedFileInfoResponseProto{}
+		return r, c.ask(func(m meta.Query) error {
+			s, err := m.Stat(q.GetSrc(), true)
+			if s == nil || err != nil {
+				return err
+			}
+			r.Fs = c.status(s)
+			if s.Located != nil && q.GetNeedBlockToken() && m.Check(q.GetSrc(), meta.Read) == nil {
+				r.Fs.Locations = c.locatedBlocks(s.Located, true)
+			}
+			return nil
+		})
 	}),
 	"getListing": on(func(c *call, q *pb.GetListingRequestProto) (*pb.GetListingResponseProto, error) {
 		r := &pb.GetListingResponseProto{}
@@ -42,7 +52,7 @@ var look = table{
 		}); err != nil {
 			return nil, err
 		}
-		return &pb.GetBlockLocationsResponseProto{Locations: c.locatedBlocks(l)}, nil
+		return &pb.GetBlockLocationsResponseProto{Locations: c.locatedBlocks(l, true)}, nil
 	}),
 	"isFileClosed": on(func(c *call, q *pb.IsFileClosedRequestProto) (*pb.IsFileClosedResponseProto, error) {
 		var closed bool
@@ -90,9 +100,9 @@ var look = table{
 
 func u64(n int64) *uint64 { return proto.Uint64(uint64(n)) }
 
-func (c *call) stat(path string, locate bool) (p *pb.HdfsFileStatusProto, err error) {
+func (c *call) stat(path string) (p *pb.HdfsFileStatusProto, err error) {
 	err = c.ask(func(q meta.Query) error {
-		s, err := q.Stat(path, locate)
+		s, err := q.Stat(path, false)
 		if s != nil {
 			p = c.status(s)
 		}
@@ -103,7 +113,7 @@ func (c *call) stat(path string, locate bool) (p *pb.HdfsFileStatusProto, err er
 
 // exists refuses a path at which there is nothing.
 func (c *call) exists(path string) error {
-	s, err := c.stat(path, false)
+	s, err := c.stat(path)
 	if err == nil && s == nil {
 		return ipc.Throw("java.io.FileNotFoundException", "File does not exist: %s", path)
 	}

@@ -35,6 +35,11 @@ func (t *tokens) issue(block uint64, mode pb.AccessModeProto) *pb.TokenProto {
 	return &pb.TokenProto{Identifier: id, Password: t.sign(id), Kind: proto.String("HDFS_BLOCK_TOKEN"), Service: proto.String("")}
 }
 
+// noToken is in the place of a token that was not issued.
+func noToken() *pb.TokenProto {
+	return &pb.TokenProto{Identifier: []byte{}, Password: []byte{}, Kind: proto.String(""), Service: proto.String("")}
+}
+
 func (t *tokens) sign(id []byte) []byte {
 	h := hmac.New(sha256.New, t.key)
 	h.Write(id)
