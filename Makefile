@@ -50,10 +50,10 @@ java/target/built: $(shell find java -name target -prune -o -type f -print)
 	$(MVN) -q package -DskipTests
 	@mkdir -p $(@D) && touch $@
 
-# A Spark that runs on YARN and a Hive, for tests: without them they leave these out. Jars of another
+# A Spark that runs on YARN, a Hive and Hadoop's own tests, for tests: without them they leave these out. Jars of another
 # version would be in the class path too.
-others := java/sparkyarn/target/built java/hivequery/target/built
-$(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hivequery -name target -prune -o -type f -print)
+others := java/sparkyarn/target/built java/hivequery/target/built java/hdfstests/target/built
+$(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hivequery java/hdfstests -name target -prune -o -type f -print)
 	@rm -rf $(@D) && mkdir -p $(@D)
 	if $(MVN:java/pom.xml=java/$*/pom.xml) -q package; then touch $@; \
 	else echo '$* is left out of the tests: its jars cannot be had' >&2; fi

@@ -1,0 +1,129 @@
+package gateway_test
+
+import (
+	"cmp"
+	"encoding/xml"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"headrace/internal/testkit"
+)
+
+// suites is testdata/hadooptests.txt: the classes to run, and by Class.method why a test of theirs is not expected to pass.
+type suites struct {
+	classes []string
+	excused map[string]string
+}
+
+func readSuites(t *testing.T) suites {
+	t.Helper()
+	b, err := os.ReadFile("testdata/hadooptests.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := suites{excused: map[string]string{}}
+	for line := range strings.Lines(string(b)) {
+		first, why, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case first == "" || first == "#":
+		case first == "except":
+			test, reason, ok := strings.Cut(why, ": ")
+			if !ok || reason == "" {
+				t.Errorf("%q gives no reason", line)
+			}
+			s.excused[test] = reason
+		default:
+			s.classes = append(s.classes, "org.apache.hadoop."+first)
+		}
+	}
+	return s
+}
+
+// testReport is what JUnit writes.
+type testReport struct {
+	Cases []struct {
+		Class   string    `xml:"classname,attr"`
+		Name    string    `xml:"name,attr"`
+		Failure *failure  `xml:"failure"`
+		Error   *failure  `xml:"error"`
+		Skipped *struct{} `xml:"skipped"`
+	} `xml:"testcase"`
+}
+
+type failure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// TestHadoopsOwnTests: the tests that Hadoop has for HDFS pass here, unchanged, with a stand-in for their cluster: all of its
+// contract tests, and others that are listed. A test that is excused and passes all the same is a mistake in the list.
+func TestHadoopsOwnTests(t *testing.T) {
+	java, lib := hadoopJars(t)
+	tests := "../../java/hdfstests/target"
+	if jars, _ := filepath.Glob(tests + "/tests/hadoop-hdfs-*-tests.jar"); len(jars) == 0 {
+		t.Skip("Hadoop's tests are not there; make java/hdfstests/target/built gathers them")
+	}
+	list, dir := readSuites(t), t.TempDir()
+	args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+		"-Dheadrace.tests.program=" + testkit.Headrace(t), "-Dheadrace.tests.dir=" + dir, "-Dtest.build.data=" + filepath.Join(dir, "data"), "-Dhadoop.tmp.dir=" + filepath.Join(dir, "tmp"),
+		"-cp", strings.Join([]string{tests + "/classes", tests + "/tests/*", filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"),
+		"org.junit.platform.console.ConsoleLauncher", "execute", "--details=none", "--disable-banner", "--reports-dir", dir,
+		"--config", "junit.jupiter.execution.timeout.testable.method.default=120s"}
+	for _, c := range list.classes {
+		args = append(args, "--select-class", c)
+	}
+	cmd := exec.Command(java, args...)
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	<-testkit.Start(t, cmd)
+	passed, skipped := 0, 0
+	var excused []string
+	ran := map[string]bool{}
+	for _, engine := range []string{"jupiter", "vintage"} {
+		var r testReport
+		b, err := os.ReadFile(filepath.Join(dir, "TEST-junit-"+engine+".xml"))
+		if err == nil {
+			err = xml.Unmarshal(b, &r)
+		}
+		if err != nil {
+			said, _ := os.ReadFile(out.Name())
+			t.Fatalf("%v\n%.4000s", err, said)
+		}
+		for _, c := range r.Cases {
+			ran[c.Class] = true
+			name, _, _ := strings.Cut(c.Name, "(")
+			test := strings.TrimPrefix(c.Class, "org.apache.hadoop.") + "." + name
+			_, isExcused := list.excused[test]
+			failed := cmp.Or(c.Failure, c.Error)
+			switch {
+			case c.Skipped != nil:
+				skipped++
+			case failed != nil && isExcused:
+				excused = append(excused, test)
+			case failed != nil:
+				t.Errorf("%s fails: %s\n%.2000s", test, failed.Message, failed.Text)
+			default:
+				passed++
+			}
+		}
+	}
+	for test := range list.excused {
+		if !slices.Contains(excused, test) {
+			t.Errorf("%s is excused, and does not fail", test)
+		}
+	}
+	for _, c := range list.classes {
+		if !ran[c] {
+			t.Errorf("no test of %s has run", c)
+		}
+	}
+	t.Logf("%d tests pass, %d skip themselves, %d are excused", passed, skipped, len(excused))
+}
