@@ -8,18 +8,23 @@ import java.lang.ProcessBuilder.Redirect;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 
 /**
- * Stands in for Hadoop's class of this name: the cluster is a process of headrace dfs start, in a directory of its own
- * below the one that the property headrace.tests.dir names. The property headrace.tests.program is the program.
+ * Stands in for Hadoop's class of this name: each name node is a process of headrace dfs start, in a directory of its own
+ * below the one that the property headrace.tests.dir names, and so are its data nodes. The property
+ * headrace.tests.program is the program. A cluster that is not to be formatted is the last one again.
  */
 public class MiniDFSCluster implements AutoCloseable {
   /** Takes what tests ask for, of which there is one node here. */
   public static class Builder {
     private final Configuration conf;
+    private int nameNodes = 1;
+    private boolean format = true;
 
     public Builder(Configuration conf) {
       this.conf = conf;
@@ -42,6 +47,12 @@ public class MiniDFSCluster implements AutoCloseable {
     }
 
     public Builder format(boolean yes) {
+      format = yes;
+      return this;
+    }
+
+    public Builder nnTopology(MiniDFSNNTopology topology) {
+      nameNodes = topology.countNameNodes();
       return this;
     }
 
@@ -70,53 +81,89 @@ public class MiniDFSCluster implements AutoCloseable {
     }
 
     public MiniDFSCluster build() throws IOException {
+      if (format || last.size() != nameNodes) {
+        last.clear();
+        for (int i = 0; i < nameNodes; i++) {
+          last.add(Files.createTempDirectory(Path.of(System.getProperty("headrace.tests.dir")), "dfs"));
+        }
+      }
       return new MiniDFSCluster(conf);
     }
   }
 
+  /** The directories of the last cluster. */
+  private static final List<Path> last = new ArrayList<>();
+
   private final Configuration conf;
-  private final Process process;
-  private final URI uri;
+  private final List<Node> nodes = new ArrayList<>();
 
   private MiniDFSCluster(Configuration conf) throws IOException {
     this.conf = conf;
-    Path dir = Files.createTempDirectory(Path.of(System.getProperty("headrace.tests.dir")), "dfs");
-    process = new ProcessBuilder(System.getProperty("headrace.tests.program"), "dfs", "start", "--dir", dir.toString(),
-            "--port", "0", "--data-port", "0", "--min-block-size", "0")
-        .redirectError(Redirect.appendTo(dir.resolveSibling("log").toFile()))
-        .start();
-    Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
-    String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
-    if (line == null) {
-      throw new IOException("headrace dfs start has ended: see the log in " + dir.getParent());
+    for (Path dir : last) {
+      nodes.add(new Node(dir));
     }
-    uri = URI.create(line);
-    FileSystem.setDefaultUri(conf, uri);
+    FileSystem.setDefaultUri(conf, getURI());
     conf.setInt("dfs.replication", 1);
   }
 
+  /** A process. */
+  private static final class Node {
+    final Path dir;
+    Process process;
+    URI uri = URI.create("hdfs://127.0.0.1:0");
+
+    Node(Path dir) throws IOException {
+      this.dir = dir;
+      start();
+      Runtime.getRuntime().addShutdownHook(new Thread(() -> process.destroyForcibly()));
+    }
+
+    void start() throws IOException {
+      process = new ProcessBuilder(System.getProperty("headrace.tests.program"), "dfs", "start", "--dir", dir.toString(),
+              "--port", "" + uri.getPort(), "--data-port", "0", "--min-block-size", "0")
+          .redirectError(Redirect.appendTo(dir.resolveSibling("log").toFile()))
+          .start();
+      String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
+      if (line == null) {
+        throw new IOException("headrace dfs start has ended: see the log in " + dir.getParent());
+      }
+      uri = URI.create(line);
+    }
+
+    void stop() {
+      process.destroy();
+      try {
+        if (!process.waitFor(20, TimeUnit.SECONDS)) {
+          process.destroyForcibly().waitFor();
+        }
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
   public URI getURI() {
-    return uri;
+    return getURI(0);
   }
 
   public URI getURI(int nameNode) {
-    return uri;
+    return nodes.get(nameNode).uri;
   }
 
   public int getNameNodePort() {
-    return uri.getPort();
+    return getNameNodePort(0);
   }
 
   public int getNameNodePort(int nameNode) {
-    return uri.getPort();
+    return getURI(nameNode).getPort();
   }
 
   public DistributedFileSystem getFileSystem() throws IOException {
-    return (DistributedFileSystem) FileSystem.get(uri, conf);
+    return getFileSystem(0);
   }
 
   public DistributedFileSystem getFileSystem(int nameNode) throws IOException {
-    return getFileSystem();
+    return (DistributedFileSystem) FileSystem.get(getURI(nameNode), conf);
   }
 
   public Configuration getConfiguration(int nameNode) {
@@ -130,18 +177,30 @@ public class MiniDFSCluster implements AutoCloseable {
   public void waitClusterUp() {}
 
   public boolean isClusterUp() {
-    return process.isAlive();
+    return nodes.stream().allMatch(n -> n.process.isAlive());
+  }
+
+  public void restartNameNode(String... args) throws IOException {
+    restartNameNode(0);
+  }
+
+  public void restartNameNode(boolean waitActive) throws IOException {
+    restartNameNode(0);
+  }
+
+  public void restartNameNode(int nameNode) throws IOException {
+    nodes.get(nameNode).stop();
+    nodes.get(nameNode).start();
+  }
+
+  public void restartNameNodes() throws IOException {
+    for (int i = 0; i < nodes.size(); i++) {
+      restartNameNode(i);
+    }
   }
 
   public void shutdown() {
-    process.destroy();
-    try {
-      if (!process.waitFor(20, TimeUnit.SECONDS)) {
-        process.destroyForcibly();
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    nodes.forEach(Node::stop);
   }
 
   public void shutdown(boolean deleteDirectory) {
