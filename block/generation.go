@@ -116,10 +116,12 @@ func (r *replica) verifyTail(h *handle, m mark) error {
 }
 
 // Append opens a closed block, or one being written that has this length, for the bytes
-// behind it, with a new generation stamp.
+// behind it, with a new generation stamp; a closed one also with the one it has.
 func (s *Store) Append(b Block, stamp uint64, length int64) (*Writer, error) {
 	return s.reopen(b, stamp, func(r *replica) error {
-		if r.state == Temporary || r.state == Recovering || r.visible.length != length || stamp == r.head.stamp {
+		// Under the same generation only what is closed: not all clients (hdfs-native) take a new one, as HDFS does not insist.
+		old := stamp == r.head.stamp && r.state != Final
+		if r.state == Temporary || r.state == Recovering || r.visible.length != length || old {
 			return refused(ErrState, b.ID, "%v with %d bytes, generation %d: no appending at %d", r.state, r.visible.length, r.head.stamp, length)
 		}
 		return nil

@@ -36,6 +36,7 @@ type known struct {
 	maybe    *version
 	state    State
 	recovery uint64
+	fenced   bool // a recovery was begun, or may have been
 	w        *Writer
 }
 
@@ -211,7 +212,9 @@ func (l *life) step() {
 			k.state = Writing
 		}
 	case op == 15 && k.state != Recovering && k.state != 0:
-		flushed.stamp = l.next()
+		if k.state != Final || k.fenced || l.rand.IntN(4) > 0 {
+			flushed.stamp = l.next()
+		}
 		if l.try(k, "append", flushed, false, func() (err error) {
 			k.w, err = l.s.Append(b, flushed.stamp, int64(now.visible))
 			return err
@@ -247,6 +250,7 @@ func (l *life) step() {
 func (l *life) startRecovery(k *known, b Block, now version) {
 	recovery := l.next()
 	old := k.w
+	k.fenced = true
 	l.try(k, "start recovery", now, false, func() error {
 		info, err := l.s.StartRecovery(b, recovery)
 		if err == nil && (info.Length != int64(now.visible) || info.Stamp != b.Stamp) {

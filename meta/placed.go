@@ -55,7 +55,6 @@ func (q Query) PathOf(id uint64) (string, bool) {
 type Target struct {
 	File     uint64
 	Capacity int64  // the most that the block may have
-	Holder   string // of the lease
 	Stamp    uint64 // the newest that anybody has been given
 }
 
@@ -67,5 +66,5 @@ func (q Query) Target(block uint64) *Target {
 	if b == nil || b.State != building || b != n.File.lastBlock() || n.File.Writer == nil || s.upwards(n) == nil {
 		return nil
 	}
-	return &Target{n.ID, n.File.BlockSize, n.File.Writer.Holder, s.next.Stamp - 1}
+	return &Target{n.ID, n.File.BlockSize, s.next.Stamp - 1}
 }

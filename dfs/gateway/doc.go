@@ -14,8 +14,8 @@
 // and write everything: listen where only those come who may.
 //
 // A block is read and written with a token that the name side has given out, signed, for one block and one
-// kind of access, and for ten hours. HDFS's clients carry it without being told to. Who writes must
-// hold the lease of the block's file as well.
+// kind of access, and for ten hours. HDFS's clients carry it without being told to. What is written
+// must be the last block of a file that is open as well, under a stamp that was given to somebody.
 //
 // # Calls that come again
 //
