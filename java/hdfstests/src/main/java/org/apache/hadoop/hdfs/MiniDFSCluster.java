@@ -199,6 +199,18 @@ public class MiniDFSCluster implements AutoCloseable {
     }
   }
 
+  public int getNumNameNodes() {
+    return nodes.size();
+  }
+
+  public void shutdownNameNodes() {
+    shutdown();
+  }
+
+  public void shutdownNameNode(int nameNode) {
+    nodes.get(nameNode).stop();
+  }
+
   public void shutdown() {
     nodes.forEach(Node::stop);
   }
