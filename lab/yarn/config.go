@@ -104,6 +104,9 @@ func (c *config) writeAll(all machines) error {
 			}
 		}
 	}
+	if err := c.writeAuthority(); err != nil {
+		return err
+	}
 	return c.capacity().write(filepath.Join(c.confDir(), "capacity-scheduler.xml"))
 }
 
@@ -158,7 +161,7 @@ func (c *config) site() properties {
 		// How long a restarted ResourceManager waits for the nodes before it schedules.
 		"yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "1000",
 		"yarn.resourcemanager.store.class":                                 "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore",
-		"yarn.resourcemanager.fs.state-store.uri":                          "file://" + filepath.Join(c.Dir, "rmstore"),
+		"yarn.resourcemanager.fs.state-store.uri":                          "file://" + c.stateStore(),
 		// Else all clusters of a machine have the same in /tmp.
 		"yarn.node-attribute.fs-store.root-dir":          "file://" + filepath.Join(c.Dir, "node-attributes"),
 		"yarn.resourcemanager.connect.retry-interval.ms": "500",

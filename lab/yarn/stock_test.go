@@ -1,7 +1,10 @@
 package yarn
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,10 @@ import (
 func TestStockKill(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
+	// The ResourceManager has not made another: it keeps that which it uses.
+	if kept, ours := must(os.ReadFile(filepath.Join(c.authority(), "caCert")))(t), must(newAuthority())(t)["caCert"]; !bytes.Equal(kept, ours) {
+		t.Error("the ResourceManager has made a certificate of its own")
+	}
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
 	holdAfter(t, low.steps, 80) // so at least 20 in each
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 10, 100*time.Millisecond)
