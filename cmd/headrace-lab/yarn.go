@@ -11,9 +11,9 @@ import (
 func yarnVerb(a *app) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "yarn",
-		Short:   "Headrace in YARN: the demo",
+		Short:   "Headrace in YARN: the demo, and what makes clusters start quickly",
 		Example: `  headrace-lab yarn demo`,
-	}, yarnDemoVerb(a))
+	}, yarnDemoVerb(a), yarnArchiveVerb())
 }
 
 func yarnDemoVerb(a *app) *cobra.Command {
@@ -46,4 +46,24 @@ name java/cluster/target/hadoop in HEADRACE_HADOOP.`,
 	flags.StringVar(&o.Dir, "dir", "", "a `DIR` for everything temporary (default: by machine)")
 	cli.CompleteValues(cmd, "policy", cli.Texts(policy.Names())...)
 	return cmd
+}
+
+func yarnArchiveVerb() *cobra.Command {
+	return &cobra.Command{
+		Use:   "archive",
+		Short: "Archive Hadoop's classes, so that clusters start with less work",
+		Long: `Archive has Java archive the classes of the jars that "make java" gathers, beside them.
+Clusters of tests, of the demo and of experiments then take a third less processor time
+to start. Where the archive is there, nothing is done.`,
+		Example:           `  bin/headrace-lab yarn archive`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			jars, err := yarn.Find()
+			if err != nil {
+				return err
+			}
+			return jars.Archive(cmd.Context(), "")
+		},
+	}
 }

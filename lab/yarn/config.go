@@ -166,6 +166,11 @@ func (c *config) site() properties {
 		"yarn.node-attribute.fs-store.root-dir":          "file://" + filepath.Join(c.Dir, "node-attributes"),
 		"yarn.resourcemanager.connect.retry-interval.ms": "500",
 
+		// By default there are 150, each of which looks every second for something to do.
+		"yarn.resourcemanager.client.thread-count":                  "4",
+		"yarn.resourcemanager.scheduler.client.thread-count":        "4",
+		"yarn.resourcemanager.resource-tracker.client.thread-count": "4",
+
 		"yarn.scheduler.minimum-allocation-mb":  "128",
 		"yarn.scheduler.maximum-allocation-mb":  strconv.Itoa(c.o.Memory),
 		"yarn.cluster.max-application-priority": "10",
@@ -227,14 +232,15 @@ func (c *config) addScheduler(p properties) {
 func (m *machine) site() properties {
 	p := m.config.site()
 	own := properties{
-		"yarn.nodemanager.hostname":                      m.host,
-		"yarn.nodemanager.bind-host":                     m.host,
-		"yarn.nodemanager.local-dirs":                    m.localDir(),
-		"yarn.nodemanager.log-dirs":                      m.at("logs"),
-		"yarn.nodemanager.resource.memory-mb":            strconv.Itoa(m.o.Memory),
-		"yarn.nodemanager.resource.cpu-vcores":           strconv.Itoa(m.o.VCores),
-		"yarn.nodemanager.vmem-check-enabled":            "false",
-		"yarn.nodemanager.container-monitor.interval-ms": "1000",
+		"yarn.nodemanager.hostname":                       m.host,
+		"yarn.nodemanager.bind-host":                      m.host,
+		"yarn.nodemanager.local-dirs":                     m.localDir(),
+		"yarn.nodemanager.log-dirs":                       m.at("logs"),
+		"yarn.nodemanager.resource.memory-mb":             strconv.Itoa(m.o.Memory),
+		"yarn.nodemanager.resource.cpu-vcores":            strconv.Itoa(m.o.VCores),
+		"yarn.nodemanager.vmem-check-enabled":             "false",
+		"yarn.nodemanager.container-monitor.interval-ms":  "1000",
+		"yarn.nodemanager.container-manager.thread-count": "4", // as the ResourceManager's
 		// Else YARN leaves it to cgroups to keep the limits on memory.
 		"yarn.nodemanager.resource.memory.enforced":             "false",
 		"yarn.nodemanager.disk-health-checker.enable":           "false",

@@ -4,7 +4,7 @@
 //
 // # Parts
 //
-//   - Find looks for the jars, which "make java" gathers.
+//   - Find looks for the jars, which "make java" gathers. Archive makes starts cheaper.
 //   - Start makes an installation in a private directory, with a configuration, and
 //     starts the daemons: a ResourceManager, and on each machine a NodeManager; in the
 //     mode Headrace also a manager, and on each machine a node daemon. Each of them can

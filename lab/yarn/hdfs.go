@@ -145,8 +145,7 @@ func makeWebApps(conf string) error {
 
 // javaOfHDFS returns a command that runs a daemon of it, or a tool.
 func (s *installation) javaOfHDFS(class, conf string, args ...string) *exec.Cmd {
-	path := []string{conf, filepath.Join(s.o.Jars.HDFS, "*"), filepath.Join(s.o.Jars.Lib, "*")}
-	return s.java(daemonHeap, "org.apache.hadoop.hdfs."+class, path, args...)
+	return s.javaOfHadoop(daemonHeap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
 }
 
 // start makes the file system and returns when it can be used.
@@ -241,8 +240,7 @@ func (h *HDFS) Shell(ctx context.Context, i int, args ...string) error {
 
 // tool runs one of Hadoop's tools on machine i to its end.
 func (h *HDFS) tool(ctx context.Context, i int, class string, args ...string) error {
-	path := []string{h.confDir(), filepath.Join(h.o.Jars.HDFS, "*"), filepath.Join(h.o.Jars.Lib, "*")}
-	p, err := h.machines[i].run("client of HDFS", "hdfs-client", h.java(clientHeap, class, path, args...))
+	p, err := h.machines[i].run("client of HDFS", "hdfs-client", h.javaOfHadoop(clientHeap, class, h.confDir(), nil, args...))
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (d *collection) hive(t *testing.T) {
 		"hive.stats.autogather":               "false",
 		"hive.security.authorization.enabled": "false",
 	}.write(filepath.Join(dir, "hive-site.xml")))(t)
-	cmd := d.c.java(256, "headrace.hivequery.Query", []string{dir, app, plugin, jars},
+	cmd := d.c.java(256, "headrace.hivequery.Query", []string{dir, app, plugin, jars}, nil,
 		"create external table words (line string) location '/table'", fmt.Sprintf(query, script))
 	var opens []string // what Hive reaches into
 	for _, name := range []string{"lang", "net", "nio", "util", "util.concurrent", "util.concurrent.atomic", "util.regex", "io", "time"} {

@@ -134,13 +134,31 @@ func (s *installation) jvmFlags() []string {
 	return append(slices.Clone(smallJVM), "-Djava.library.path="+s.o.Jars.Native)
 }
 
-// java returns a command that runs a class with the given class path, as YARN's user.
-func (s *installation) java(heap int, class string, path []string, args ...string) *exec.Cmd {
-	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, s.jvmFlags(), []string{"-Dhadoop.log.dir=" + s.Dir,
+// java returns a command that runs a class with the given class path and flags beside those of
+// all, as YARN's user.
+func (s *installation) java(heap int, class string, path, flags []string, args ...string) *exec.Cmd {
+	all := slices.Concat([]string{fmt.Sprintf("-Xmx%dm", heap)}, s.jvmFlags(), flags, []string{"-Dhadoop.log.dir=" + s.Dir,
 		"-Djava.io.tmpdir=" + filepath.Join(s.Dir, "tmp"), "-cp", strings.Join(path, ":"), class}, args)
 	cmd := s.command(s.o.Jars.Java, all)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
 	return cmd
+}
+
+// javaOfHadoop returns a command that runs a class of Hadoop, or one of ours that uses it, with a
+// directory of configuration and what else is in the class path. The jars are before the
+// configuration, else there could be no archive of their classes (Archive), and one of them has
+// settings of log4j.
+func (s *installation) javaOfHadoop(heap int, class, conf string, also []string, args ...string) *exec.Cmd {
+	path := slices.Concat(s.o.Jars.archived(), also, []string{conf})
+	flags := []string{logAs(conf), "-XX:SharedArchiveFile=" + s.o.Jars.archive(),
+		// Where there is no archive, or of other jars, nothing is said and none is used.
+		"-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
+	return s.java(heap, class, path, flags, args...)
+}
+
+// logAs is the flag for those whose class path has something else before the configuration.
+func logAs(conf string) string {
+	return "-Dlog4j.configuration=file:" + filepath.Join(conf, "log4j.properties")
 }
 
 // daemonHeap is that of each of Hadoop's daemons, in MB.
@@ -149,11 +167,11 @@ const daemonHeap = 192
 // daemon returns a command that runs one of YARN's daemons, with the plug-ins if they are
 // asked for.
 func (s *installation) daemon(class, conf string) *exec.Cmd {
-	path := []string{conf}
+	var plugin []string
 	if s.o.Mode == Headrace {
-		path = append(path, s.o.Jars.Plugin)
+		plugin = []string{s.o.Jars.Plugin}
 	}
-	return s.java(daemonHeap, class, append(path, filepath.Join(s.o.Jars.Lib, "*")))
+	return s.javaOfHadoop(daemonHeap, class, conf, plugin)
 }
 
 // startOnHead starts a process of which there is one in the cluster, or a client.

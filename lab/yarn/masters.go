@@ -2,7 +2,6 @@ package yarn
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 )
 
@@ -13,8 +12,7 @@ type Masters struct{ *conversation }
 
 // Masters starts one; it ends with the cluster. ctx is only for the start.
 func (c *clients) Masters(ctx context.Context) (*Masters, error) {
-	path := []string{c.confDir(), c.o.Jars.Cluster, filepath.Join(c.o.Jars.Lib, "*")}
-	t, err := c.converse(ctx, "masters", c.java(192, "headrace.cluster.ShellMasters", path))
+	t, err := c.converse(ctx, "masters", c.javaOfHadoop(192, "headrace.cluster.ShellMasters", c.confDir(), []string{c.o.Jars.Cluster}))
 	return &Masters{t}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,8 +78,7 @@ func (c *clients) startZooKeeper(ctx context.Context) (string, error) {
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		return "", err
 	}
-	path := []string{c.confDir(), filepath.Join(c.o.Jars.Lib, "*")}
-	run, err := c.start("zookeeper", c.java(clientHeap, "org.apache.zookeeper.server.ZooKeeperServerMain", path, conf))
+	run, err := c.start("zookeeper", c.javaOfHadoop(clientHeap, "org.apache.zookeeper.server.ZooKeeperServerMain", c.confDir(), nil, conf))
 	if err != nil {
 		return "", err
 	}
@@ -98,12 +98,12 @@ func (c *clients) startZooKeeper(ctx context.Context) (string, error) {
 // has a container of 256 MB.
 func (s *Services) Launch(ctx context.Context, job ServiceJob) (string, error) {
 	definition := filepath.Join(s.c.Dir, job.Name+".json")
-	if err := job.write(definition); err != nil {
+	if err := job.write(definition, s.conf); err != nil {
 		return "", err
 	}
 	const class = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
-	path := []string{s.conf, filepath.Join(s.c.o.Jars.Services, "*"), filepath.Join(s.c.o.Jars.Lib, "*")}
-	run, err := s.c.clients.start(job.Name, s.c.java(clientHeap, class, path, "app", "-launch", job.Name, definition))
+	path := []string{filepath.Join(s.c.o.Jars.Services, "*")}
+	run, err := s.c.clients.start(job.Name, s.c.javaOfHadoop(clientHeap, class, s.conf, path, "app", "-launch", job.Name, definition))
 	if err != nil {
 		return "", err
 	}
@@ -113,8 +113,8 @@ func (s *Services) Launch(ctx context.Context, job ServiceJob) (string, error) {
 	return run.ID(ctx)
 }
 
-// write makes the definition of the service.
-func (j ServiceJob) write(path string) error {
+// write makes the definition of the service, whose application master is configured in conf.
+func (j ServiceJob) write(path, conf string) error {
 	type object map[string]any
 	text, err := json.MarshalIndent(object{
 		"name": j.Name, "version": "1", "queue": orDefault(j.Queue, "default"),
@@ -129,7 +129,7 @@ func (j ServiceJob) write(path string) error {
 		}},
 		"configuration": object{"properties": object{
 			"yarn.service.am-resource.memory":               "256",
-			"yarn.service.am.java.opts":                     fmt.Sprintf("-Xmx%dm -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData", clientHeap),
+			"yarn.service.am.java.opts":                     fmt.Sprintf("-Xmx%dm %s", clientHeap, strings.Join(append(slices.Clone(smallJVM), logAs(conf)), " ")),
 			"yarn.service.readiness-check-interval.seconds": "1",
 		}},
 	}, "", "  ")

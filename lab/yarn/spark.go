@@ -58,7 +58,7 @@ func (c *clients) driver(ctx context.Context, name, class string, classPath []st
 		return nil, err
 	}
 	path := append([]string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*"), c.o.Jars.SparkApp}, classPath...)
-	cmd := c.java(640, class, path)
+	cmd := c.java(640, class, path, nil)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir(), "JDK_JAVA_OPTIONS="+sparkOpens)
 	return c.converse(ctx, name, cmd)
 }

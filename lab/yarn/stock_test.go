@@ -3,6 +3,7 @@ package yarn
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,14 @@ import (
 func TestStockKill(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
+	if c.o.Jars.Archived(t.Context()) == nil {
+		for _, p := range append(c.nodeManagers(), c.resourceManager.process) {
+			maps := must(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid)))(t)
+			if !bytes.Contains(maps, []byte(c.o.Jars.archive())) {
+				t.Errorf("the %s loads its classes from jars and not from the archive", p.name)
+			}
+		}
+	}
 	// The ResourceManager has not made another: it keeps that which it uses.
 	if kept, ours := must(os.ReadFile(filepath.Join(c.authority(), "caCert")))(t), must(newAuthority())(t)["caCert"]; !bytes.Equal(kept, ours) {
 		t.Error("the ResourceManager has made a certificate of its own")

@@ -40,7 +40,7 @@ type MapReduceJob struct {
 	Args  []string
 	// Properties of the job.
 	Properties map[string]string
-	// ClassPath is what the client has before Hadoop.
+	// ClassPath is what the client has beside Hadoop.
 	ClassPath []string
 }
 
@@ -56,8 +56,8 @@ type Run struct {
 // Shell runs a job by our own application master, which takes no room in the cluster
 // and starts again what YARN has taken away.
 func (c *clients) Shell(job ShellJob) (*Run, error) {
-	path := []string{c.confDir(), c.o.Jars.Cluster, filepath.Join(c.o.Jars.Lib, "*")}
-	return c.start(job.Name, c.java(clientHeap, "headrace.cluster.ShellMaster", path, shellArguments(job)...))
+	path := []string{c.o.Jars.Cluster}
+	return c.start(job.Name, c.javaOfHadoop(clientHeap, "headrace.cluster.ShellMaster", c.confDir(), path, shellArguments(job)...))
 }
 
 // DistributedShell runs a job by YARN's own example of an application master, which
@@ -76,8 +76,8 @@ func (c *clients) DistributedShell(job ShellJob) (*Run, error) {
 		"-priority", strconv.Itoa(job.Priority), "-num_containers", strconv.Itoa(orDefault(job.Containers, 1)),
 		"-container_memory", strconv.Itoa(orDefault(job.Memory, 128)), "-container_vcores", "1",
 		"-master_memory", "256", "-shell_command", job.Command}
-	path := []string{conf, filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Shell, "*")}
-	return c.start(job.Name, c.java(clientHeap, class, path, args...))
+	path := []string{filepath.Join(c.o.Jars.Shell, "*")}
+	return c.start(job.Name, c.javaOfHadoop(clientHeap, class, conf, path, args...))
 }
 
 // shellConf makes a configuration with which application masters find what only
@@ -109,8 +109,8 @@ func (c *clients) MapReduce(job MapReduceJob) (*Run, error) {
 		flags = append([]string{args[0]}, flags...)
 		args = args[1:]
 	}
-	path := append(slices.Clone(job.ClassPath), c.confDir(), filepath.Join(c.o.Jars.Lib, "*"), filepath.Join(c.o.Jars.Examples, "*"))
-	return c.start(job.Name, c.java(clientHeap, class, path, append(flags, args...)...))
+	path := append(slices.Clone(job.ClassPath), filepath.Join(c.o.Jars.Examples, "*"))
+	return c.start(job.Name, c.javaOfHadoop(clientHeap, class, c.confDir(), path, append(flags, args...)...))
 }
 
 const clientHeap = 128

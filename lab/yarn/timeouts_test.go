@@ -259,7 +259,7 @@ func startSlowSum(t *testing.T, c *Cluster, name, hold string, properties map[st
 		args = append(args, "--conf", name+"="+value)
 	}
 	args = append(args, "--class", "headrace.sparkyarn.SlowSum", c.o.Jars.SparkApp, fmt.Sprint(slowNumbers), "10", hold)
-	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*")}, args...)
+	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*")}, nil, args...)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
 	return must(c.clients.start(name, cmd))(t)
 }

@@ -1,0 +1,50 @@
+package headrace.cluster;
+
+import java.net.URI;
+import java.nio.file.Path;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FsShell;
+import org.apache.hadoop.hdfs.HdfsConfiguration;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.namenode.NameNode;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+import org.apache.hadoop.util.ToolRunner;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.nodemanager.NodeManager;
+import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
+
+/**
+ * Loads the classes of Hadoop's daemons and clients by being all of them for a moment, so that a virtual machine that
+ * archives its classes at its end has them for all others. The argument is an empty directory.
+ */
+public final class Classes {
+  private Classes() {}
+
+  public static void main(String[] args) throws Exception {
+    DefaultMetricsSystem.setMiniClusterMode(true); // allows for two daemons in one process
+    Configuration conf = new YarnConfiguration();
+    new ResourceManager() {{ init(conf); }}.start();
+    new NodeManager() {{ init(conf); }}.start();
+    hdfs(Path.of(args[0]));
+    ShellMaster.main(new String[] {"--name", "classes", "--queue", "low", "--command", "true"}); // exits
+  }
+
+  private static void hdfs(Path dir) throws Exception {
+    Configuration conf = new HdfsConfiguration();
+    conf.set("dfs.namenode.name.dir", dir.resolve("name").toUri().toString());
+    conf.set("dfs.datanode.data.dir", dir.resolve("data").toString());
+    conf.set("dfs.replication", "1");
+    for (String at : new String[] {"namenode.rpc", "namenode.http", "datanode", "datanode.http", "datanode.ipc"}) {
+      conf.set("dfs." + at + (at.contains(".") ? "-" : ".") + "address", "127.0.0.1:0");
+    }
+    FileSystem.setDefaultUri(conf, URI.create("hdfs://127.0.0.1:0"));
+    NameNode.format(conf);
+    NameNode name = new NameNode(conf);
+    conf.unset("dfs.namenode.rpc-address");
+    FileSystem.setDefaultUri(conf, URI.create("hdfs://127.0.0.1:" + name.getNameNodeAddress().getPort()));
+    DataNode.createDataNode(new String[0], conf);
+    ToolRunner.run(new FsShell(conf), new String[] {"-put", dir.resolve("name").toString(), "/"});
+    ToolRunner.run(new FsShell(conf), new String[] {"-cat", "/name/current/VERSION"});
+  }
+}
