@@ -67,13 +67,17 @@ func (r *reader) number(most uint64) uint64 {
 
 // count reads how many things follow. Each takes a byte at least, so no more memory is made
 // for them than a small multiple of what was read.
-func (r *reader) count(most int) int { return int(r.number(uint64(min(most, len(r.b))))) }
+func (r *reader) count(most int) int {
+	n := int(r.number(uint64(most)))
+	if n > len(r.b) {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	return n
+}
 
 func (r *reader) text() string {
 	n := r.count(maxName)
-	if r.bad {
-		return ""
-	}
 	s := string(r.b[:n])
 	r.b = r.b[n:]
 	return s

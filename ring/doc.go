@@ -48,7 +48,7 @@
 // most of them, which are its neighbours, half each: that costs no copy that was not lost. It
 // leaves the two with half as much again, which [Level] evens out, in steps of any size.
 // Join and Back level for the node that comes; a returning one gets first what it still
-// has. The states joining and left of many such systems are missing: a node that joins is
+// has, and confirms anew what it was filling. The states joining and left of many such systems are missing: a node that joins is
 // one that lacks much, and one that has left holds nothing and can be removed.
 //
 // When nobody can be read for a segment it is [Table.Missing], and its holders bring it
@@ -85,7 +85,7 @@
 //	 1000  1 point               8.93   4.71     989    0.0006   0.10   0.29     4    3
 //	 1000  64 points             1.40   1.26   40795    0.0246   0.11   0.10   179  111
 //	 1000  scattered, 4096       2.93   2.12    4096    0.0025   0.08   0.11    26   13
-//	 1000  neighbours, 4096      1.22   1.22    1000    0.0006   0.18   0.12     4    4
+//	 1000  neighbours, 4096      1.22   1.22    1000    0.0006   0.18   0.10     4    4
 //	 1000  neighbours, 65536     1.01   1.01    1000    0.0006   0.17   0.10     4    4
 //
 // So neighbours lose least often, in the paper's sense: only if three consecutive nodes fail
@@ -98,7 +98,8 @@
 // Weights divide what nodes own. Two thirds of what a node holds is its neighbours', so next
 // to large nodes a small one holds more than its part: place like beside like.
 //
-// A node that joins is put where racks alternate, so that the nearest nodes are in others. If
-// racks are filled one after the other, a third rack finds no such gaps any more: with 3 racks
-// of 8 nodes the fullest node holds 1.34 times the mean (TestGrown); two or eight are even.
+// Racks alternate in a first table, and a node that joins is put where they do so best. With as
+// many racks as replicas that is not always possible one by one: with three racks the fullest
+// node then holds up to 1.34 times the mean, and 20 of 24 sets are left; two, four or more come
+// out even (TestGrown).
 package ring

@@ -213,8 +213,8 @@ func (e Back) apply(t draft) error {
 			has[s] = true
 		}
 	}
-	for s := range t.segments {
-		if !has[s] {
+	for s, g := range t.segments {
+		if !has[s] || !slices.Contains(g.held, uint16(i)) {
 			t.drop(s, i)
 		}
 	}
@@ -227,11 +227,15 @@ func (e Back) apply(t draft) error {
 	return nil
 }
 
-// drop notes that a node does not have a segment.
+// drop notes that a node does not have all of a segment. What it may have confirmed before,
+// and is still on the way, counts no more.
 func (t draft) drop(s, i int) {
 	g := &t.segments[s]
 	if k := slices.Index(g.held, uint16(i)); k >= 0 {
 		g.held = slices.Delete(slices.Clone(g.held), k, k+1)
+	}
+	if slices.Contains(t.belongs(s), uint16(i)) {
+		g.since = t.epoch
 	}
 }
 

@@ -194,6 +194,19 @@ func TestPlacement(t *testing.T) {
 // TestGrown: a ring to which nodes came one by one, from whatever racks, is like one that
 // was made at once.
 func TestGrown(t *testing.T) {
+	for racks := range 8 {
+		table, err := New(64, 3, racked(8*racks+8, racks+1)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, at := range table.targets {
+			for _, j := range at {
+				if d := (int(j) - i + len(table.targets)) % len(table.targets); d > 1 && d < len(table.targets)-1 {
+					t.Errorf("%d racks: %d is no neighbour of %d", racks+1, j, i)
+				}
+			}
+		}
+	}
 	for _, racks := range []int{1, 2, 3, 8} {
 		for _, byRack := range []bool{false, true} {
 			table, _ := New(1024, 3, Node{Name: "n0", Rack: "r0", Weight: 1})

@@ -5,32 +5,70 @@ import (
 	"slices"
 )
 
-// gap returns where in the order a new node is to stand: away from its own rack, then
-// between those that own most, then anywhere.
+// gap returns where in the order a new node is to stand: away from its own rack, where it
+// leaves copies most even, between those that own most, or else anywhere.
 func (t *Table) gap(n Node) int {
 	count := len(t.nodes)
 	if count == 0 {
 		return 0
 	}
 	owned := t.owned()
-	load := func(i int) uint64 { return t.nodes[i].load(owned[i]) }
-	best, bestClash, bestLoad := 0, -1, uint64(0)
-	for k := range count {
-		i := (int(hash(n.Name)%uint64(count)) + k) % count // between i-1 and i
-		clash := 0
-		for d := 1; d < t.replicas && d <= count; d++ {
-			for _, j := range []int{(i - d + count) % count, (i + d - 1) % count} {
-				if t.nodes[j].Rack == n.Rack {
-					clash += t.replicas - d
-				}
+	type place struct {
+		at, clash, uneven int
+		load              uint64
+	}
+	places := make([]place, count)
+	racks := map[string]bool{n.Rack: true}
+	for k := range places {
+		i := (int(hash(n.Name)%uint64(count)) + k) % count
+		before := (i - 1 + count) % count
+		places[k] = place{i, t.clash(i, n.Rack), 0, t.nodes[before].load(owned[before]) + t.nodes[i].load(owned[i])}
+		racks[t.nodes[i].Rack] = true
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.clash, b.clash), cmp.Compare(b.load, a.load))
+	})
+	if len(racks) == 1 {
+		return places[0].at // it is the same everywhere
+	}
+	places = places[:min(len(places), mostTried)]
+	for k := range places {
+		places[k].uneven = t.unevenness(places[k].at, n)
+	}
+	return slices.MinFunc(places, func(a, b place) int { return cmp.Compare(a.uneven, b.uneven) }).at
+}
+
+// mostTried bounds the work for a place in a large ring.
+const mostTried = 32
+
+// clash returns how many nodes of a rack are near place i, the nearer the more.
+func (t *Table) clash(i int, rack string) int {
+	count, clash := len(t.nodes), 0
+	for d := 1; d < t.replicas && 2*d <= count; d++ {
+		for _, j := range []int{(i - d + count) % count, (i + d - 1) % count} {
+			if t.nodes[j].Rack == rack {
+				clash += t.replicas - d
 			}
 		}
-		sum := load((i-1+count)%count) + load(i)
-		if bestClash < 0 || clash < bestClash || clash == bestClash && sum > bestLoad {
-			best, bestClash, bestLoad = i, clash, sum
+	}
+	return clash
+}
+
+// unevenness compares places for a node: the sum of squares of how many others each node
+// would hold for.
+func (t *Table) unevenness(at int, n Node) int {
+	n.State, n.Leaving = IsUp, false
+	with := &Table{replicas: t.replicas, nodes: slices.Insert(slices.Clone(t.nodes), at, n)}
+	with.compute()
+	holds := make([]int, len(with.nodes))
+	sum := 0
+	for _, target := range with.targets {
+		for _, i := range target {
+			sum += 2*holds[i] + 1
+			holds[i]++
 		}
 	}
-	return best
+	return sum
 }
 
 // owned counts the segments of each node.
@@ -141,17 +179,13 @@ func (t draft) settle(prev *Table) {
 	for s := range t.segments {
 		g := &t.segments[s]
 		before, now := prev.belongs(s), t.belongs(s)
-		news := !subset(now, before) || !subset(before, now)
-		for _, i := range now {
-			news = news || slices.Contains(prev.segments[s].held, i) && !slices.Contains(g.held, i)
-		}
 		if held := t.keep(s); !slices.Equal(held, g.held) {
 			g.held = held
 		}
 		switch {
 		case subset(now, g.held):
 			g.since = 0
-		case news:
+		case !subset(now, before) || !subset(before, now):
 			g.since = t.epoch
 		}
 	}

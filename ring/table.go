@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -96,8 +97,9 @@ func New(segments, replicas int, nodes ...Node) (*Table, error) {
 		if t.index(n.Name) >= 0 {
 			return nil, fmt.Errorf("%w: two nodes %s", ErrInvalid, n.Name)
 		}
-		t.nodes = slices.Insert(t.nodes, t.gap(n), n)
+		t.nodes = append(t.nodes, n)
 	}
+	alternate(t.nodes)
 	t.segments = make([]segment, segments)
 	t.compute()
 	s := 0
@@ -109,6 +111,18 @@ func New(segments, replicas int, nodes ...Node) (*Table, error) {
 	}
 	t.compute()
 	return t, nil
+}
+
+// alternate sorts nodes so that each rack's are spread evenly over all.
+func alternate(nodes []Node) {
+	size, at := map[string]int{}, map[string]int{} // of racks; of nodes in theirs, doubled
+	for _, n := range nodes {
+		at[n.Name] = 2*size[n.Rack] + 1
+		size[n.Rack]++
+	}
+	slices.SortStableFunc(nodes, func(a, b Node) int {
+		return cmp.Compare(at[a.Name]*size[b.Rack], at[b.Name]*size[a.Rack])
+	})
 }
 
 // compute sets what follows from the rest.
