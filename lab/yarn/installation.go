@@ -149,11 +149,16 @@ func (s *installation) java(heap int, class string, path, flags []string, args .
 // configuration, else there could be no archive of their classes (Archive), and one of them has
 // settings of log4j.
 func (s *installation) javaOfHadoop(heap int, class, conf string, also []string, args ...string) *exec.Cmd {
-	path := slices.Concat(s.o.Jars.archived(), also, []string{conf})
+	return s.javaWith(heap, class, conf, append(s.o.Jars.archived(), also...), args...)
+}
+
+// javaWith does as javaOfHadoop; path has the jars of Hadoop too. If something must be before
+// them, the archive is not used.
+func (s *installation) javaWith(heap int, class, conf string, path []string, args ...string) *exec.Cmd {
 	flags := []string{logAs(conf), "-XX:SharedArchiveFile=" + s.o.Jars.archive(),
 		// Where there is no archive, or of other jars, nothing is said and none is used.
 		"-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
-	return s.java(heap, class, path, flags, args...)
+	return s.java(heap, class, append(path, conf), flags, args...)
 }
 
 // logAs is the flag for those whose class path has something else before the configuration.

@@ -40,7 +40,7 @@ type MapReduceJob struct {
 	Args  []string
 	// Properties of the job.
 	Properties map[string]string
-	// ClassPath is what the client has beside Hadoop.
+	// ClassPath is what the client has before Hadoop.
 	ClassPath []string
 }
 
@@ -109,8 +109,8 @@ func (c *clients) MapReduce(job MapReduceJob) (*Run, error) {
 		flags = append([]string{args[0]}, flags...)
 		args = args[1:]
 	}
-	path := append(slices.Clone(job.ClassPath), filepath.Join(c.o.Jars.Examples, "*"))
-	return c.start(job.Name, c.javaOfHadoop(clientHeap, class, c.confDir(), path, append(flags, args...)...))
+	path := slices.Concat(job.ClassPath, c.o.Jars.archived(), []string{filepath.Join(c.o.Jars.Examples, "*")})
+	return c.start(job.Name, c.javaWith(clientHeap, class, c.confDir(), path, append(flags, args...)...))
 }
 
 const clientHeap = 128

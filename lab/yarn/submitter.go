@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -32,11 +33,11 @@ type SubmitterOrder struct {
 	Seed  uint64 `json:"seed"`
 }
 
-// Submitter starts one; it ends with the cluster. classPath is beside Hadoop's. ctx is
-// only for the start.
+// Submitter starts one; it ends with the cluster. classPath is before everything else.
+// ctx is only for the start.
 func (c *clients) Submitter(ctx context.Context, classPath ...string) (*Submitter, error) {
-	path := append(classPath, c.o.Jars.Cluster, filepath.Join(c.o.Jars.Examples, "*"))
-	t, err := c.converse(ctx, "submitter", c.javaOfHadoop(384, "headrace.cluster.Submitter", c.confDir(), path))
+	path := slices.Concat(classPath, c.o.Jars.archived(), []string{c.o.Jars.Cluster, filepath.Join(c.o.Jars.Examples, "*")})
+	t, err := c.converse(ctx, "submitter", c.javaWith(384, "headrace.cluster.Submitter", c.confDir(), path))
 	return &Submitter{t}, err
 }
 
