@@ -39,7 +39,7 @@ type dfsStartFlags struct {
 	dir, listen, advertise string
 	disks                  []string
 	port, dataPort         uint16
-	syncOnClose            bool
+	syncOnClose, trust     bool
 	minBlock               cli.Size
 	level                  level
 }
@@ -53,9 +53,10 @@ func dfsStartVerb(a dfsVerbs) *cobra.Command {
 address to standard output when clients may come. The user who has made it may do
 all in it, and so may members of the group supergroup.
 
-Callers are who they say they are, as with an HDFS without Kerberos: whoever
-reaches the ports can read and write everything. So it listens on this machine
-alone, unless --listen names another address.`,
+Callers of this machine are who the kernel says they are. Those of other machines
+are believed, as by an HDFS without Kerberos: whoever reaches the ports can read
+and write everything. So it listens on this machine alone, unless --listen names
+another address.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   headrace dfs start --dir /srv/dfs --disk /disk1/dfs --disk /disk2/dfs
   headrace dfs start --dir /srv/dfs --listen 10.1.2.3`,
@@ -73,6 +74,7 @@ alone, unless --listen names another address.`,
 	flags.Uint16Var(&f.port, "port", 8020, "the `PORT` of RPC; 0: any")
 	flags.Uint16Var(&f.dataPort, "data-port", 9866, "the `PORT` of data transfer; 0: any")
 	flags.BoolVar(&f.syncOnClose, "sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
+	flags.BoolVar(&f.trust, "trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
 	f.minBlock = 1 << 20
 	flags.Var(&f.minBlock, "min-block-size", "the smallest block size of a file, for a file system that is made now")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
@@ -127,9 +129,9 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 		return err
 	}
 	if !listen.IsLoopback() {
-		log.Warn("callers are not proved: whoever reaches this address can read and write everything", "address", listen)
+		log.Warn("callers of other machines are not proved: whoever reaches this address can read and write everything", "address", listen)
 	}
-	err = a.serve(ctx, node, rpc, data, advertise, log)
+	err = a.serve(ctx, f, node, rpc, data, advertise, log)
 	if closing := node.Close(); err == nil {
 		err = closing
 	}
@@ -145,8 +147,8 @@ func listenTCP(on netip.Addr, port uint16, flag string) (net.Listener, error) {
 }
 
 // serve serves until it is to end, or the node fails.
-func (a dfsVerbs) serve(ctx context.Context, node *dfs.Node, rpc, data net.Listener, advertise netip.Addr, log *slog.Logger) error {
-	g := gateway.New(gateway.Config{Node: node, Host: advertise.String(), Log: log})
+func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, rpc, data net.Listener, advertise netip.Addr, log *slog.Logger) error {
+	g := gateway.New(gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log})
 	ended := make(chan error, 1)
 	go func() { ended <- g.Serve(rpc, data) }()
 	port := rpc.Addr().(*net.TCPAddr).Port

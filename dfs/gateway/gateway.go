@@ -23,7 +23,9 @@ type Config struct {
 	Host string
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
-	Log    *slog.Logger
+	// Trust believes callers of this machine, too, that they are who they say; otherwise the kernel is asked.
+	Trust bool
+	Log   *slog.Logger
 }
 
 // A Gateway serves a node to clients.
@@ -58,6 +60,9 @@ func New(c Config) *Gateway {
 		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
 		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
+	if !c.Trust {
+		g.rpc.Prove = prove
+	}
 	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Check: g.tokens.check}
 	return g
 }

@@ -17,7 +17,7 @@ type ClientID [idLength]byte
 
 func (c ClientID) String() string { return hex.EncodeToString(c[:]) }
 
-// A User is who calls, as the client says: nothing has proved it.
+// A User is who calls, as the client says: nothing has proved it but Server.Prove.
 type User struct {
 	Name string
 	// Real is who acts for Name as a proxy user, if anybody does.

@@ -2,11 +2,13 @@ package ipc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -238,6 +240,12 @@ func (c *conn) introduce(q request) error {
 	}
 	if u.Real == u.Name {
 		u.Real = ""
+	}
+	if c.s.Prove != nil {
+		far, _ := netip.ParseAddrPort(c.net.LocalAddr().String()) // an end without a port proves nothing
+		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, far); err != nil {
+			return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "%s", err)
+		}
 	}
 	if u.Real != "" {
 		err := error(fmt.Errorf("User: %s is not allowed to impersonate %s", u.Real, u.Name))

@@ -14,7 +14,7 @@
 // retry count, by which a call that comes again after a failure is known. Errors are Java
 // exceptions: see [Exception].
 //
-// Whoever connects is a stranger until it has said who it is, and what it then says is not proved.
+// Whoever connects is a stranger until it has said who it is, and what it then says is proved by Server.Prove alone.
 // [Limits] bound connections and memory for each address and for all, and the time that
 // anything may take.
 package ipc

@@ -23,8 +23,11 @@ type Server struct {
 	// Impersonate says whether a user may act for another, from an address; an error is the
 	// reason why not. Without it nobody may.
 	Impersonate func(ctx context.Context, u User, from netip.Addr) error
-	Limits      Limits
-	Log         *slog.Logger
+	// Prove says whether a connection is of who it says it is of (User.Real where that is given),
+	// whose end is near; an error is the reason why not. Without it everybody is believed.
+	Prove  func(user string, near, far netip.AddrPort) error
+	Limits Limits
+	Log    *slog.Logger
 
 	once   sync.Once
 	crowd  accept.Crowd

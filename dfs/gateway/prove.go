@@ -1,0 +1,35 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/user"
+	"strconv"
+
+	"headrace/internal/linux"
+)
+
+// prove refuses a caller of this machine who is another than it says: the kernel knows whose socket the
+// other end of a connection is. Root may be anybody, and so may the user who runs this, whose files they
+// all are. A caller of another machine is believed, as by an HDFS without Kerberos.
+func prove(name string, near, far netip.AddrPort) error {
+	uid, err := linux.TCPOwner(near, far)
+	switch {
+	case errors.Is(err, linux.ErrNotHere) && !near.Addr().IsLoopback():
+		return nil
+	case err != nil:
+		return fmt.Errorf("It is not known who calls as %s: %w", name, err)
+	case uid == 0 || int(uid) == os.Getuid():
+		return nil
+	}
+	u, err := user.LookupId(strconv.Itoa(int(uid)))
+	if err != nil {
+		return fmt.Errorf("Nothing proves that user %d is %s: %w", uid, name, err)
+	}
+	if u.Username != name {
+		return fmt.Errorf("User %s is not %s", u.Username, name)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotHere: no socket of this machine is the other end.
+var ErrNotHere = errors.New("it is not a socket of this machine")
+
+// The kernel's struct inet_diag_req_v2 and inet_diag_msg (linux/inet_diag.h). Ports and addresses
+// are in the order of the network.
+type (
+	sockID struct {
+		sport, dport [2]byte
+		src, dst     [16]byte
+		iface        uint32
+		cookie       [2]uint32
+	}
+	diagRequest struct {
+		family, protocol, ext, pad uint8
+		states                     uint32
+		id                         sockID
+	}
+	diagAnswer struct {
+		family, state, timer, retrans  uint8
+		id                             sockID
+		expires, rqueue, wqueue, owner uint32
+		inode                          uint32
+	}
+)
+
+// TCPOwner returns the user who has made the socket with one address, connected to another, on this
+// machine and in this network namespace; ErrNotHere when there is none. So a server learns who is
+// at the other end of a connection of its own machine: near is the client's end.
+func TCPOwner(near, far netip.AddrPort) (uid uint32, err error) {
+	near, far = netip.AddrPortFrom(near.Addr().Unmap(), near.Port()), netip.AddrPortFrom(far.Addr().Unmap(), far.Port())
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return 0, fmt.Errorf("ask the kernel for the owner of a socket: %w", err)
+	}
+	defer unix.Close(fd)
+	r := diagRequest{family: unix.AF_INET6, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: sockID{cookie: [2]uint32{^uint32(0), ^uint32(0)}}}
+	binary.BigEndian.PutUint16(r.id.sport[:], near.Port())
+	binary.BigEndian.PutUint16(r.id.dport[:], far.Port())
+	if near.Addr().Is4() {
+		r.family = unix.AF_INET
+	}
+	copy(r.id.src[:], near.Addr().AsSlice())
+	copy(r.id.dst[:], far.Addr().AsSlice())
+	ask := make([]byte, unix.SizeofNlMsghdr+int(unsafe.Sizeof(r)))
+	*(*unix.NlMsghdr)(unsafe.Pointer(&ask[0])) = unix.NlMsghdr{Len: uint32(len(ask)), Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST}
+	*(*diagRequest)(unsafe.Pointer(&ask[unix.SizeofNlMsghdr])) = r
+	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, fmt.Errorf("ask the kernel for the owner of a socket: %w", err)
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil {
+		return 0, fmt.Errorf("ask the kernel for the owner of a socket: %w", err)
+	}
+	answer = answer[:n]
+	if n < unix.SizeofNlMsghdr+4 {
+		return 0, errors.New("ask the kernel for the owner of a socket: it has given a short answer")
+	}
+	body := answer[unix.SizeofNlMsghdr:]
+	switch kind := (*unix.NlMsghdr)(unsafe.Pointer(&answer[0])).Type; {
+	case kind == unix.NLMSG_ERROR:
+		if e := unix.Errno(-*(*int32)(unsafe.Pointer(&body[0]))); e != unix.ENOENT {
+			return 0, fmt.Errorf("ask the kernel for the owner of a socket: %w", e)
+		}
+		return 0, ErrNotHere
+	case kind != unix.SOCK_DIAG_BY_FAMILY || len(body) < int(unsafe.Sizeof(diagAnswer{})):
+		return 0, fmt.Errorf("ask the kernel for the owner of a socket: it has given an answer of kind %d", kind)
+	}
+	a := (*diagAnswer)(unsafe.Pointer(&body[0]))
+	if a.inode == 0 { // the client has closed it, and it only waits: it has no owner any more
+		return 0, ErrNotHere
+	}
+	return a.owner, nil
+}
