@@ -111,6 +111,11 @@ func (n *Node) openBlocks() error {
 		},
 	})
 	n.Blocks = s
+	for _, dir := range n.Config.Disks { // it may be new
+		if err == nil {
+			err = (vfs.OS{}).SyncDir(filepath.Dir(filepath.Clean(dir)))
+		}
+	}
 	return err
 }
 

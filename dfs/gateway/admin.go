@@ -24,7 +24,7 @@ var admin = table{
 	}),
 	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {
 		h, err := c.health.of(c.node)
-		r := c.room()
+		r := h.room
 		return &pb.GetFsStatsResponseProto{Capacity: &r.capacity, Used: &r.used, Remaining: &r.remaining, UnderReplicated: u64(0), CorruptBlocks: &h.bad,
 			MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing, BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
@@ -96,14 +96,14 @@ type room struct {
 	blocks                    int
 }
 
-func (g *Gateway) room() (r room) {
-	for _, v := range g.node.Blocks.Volumes() {
+func roomOf(n *dfs.Node) (r room) {
+	for _, v := range n.Blocks.Volumes() {
 		if v.Cause == nil {
 			r.capacity += uint64(v.Total)
 			r.remaining += uint64(v.Free)
 		}
 	}
-	for _, b := range g.node.Blocks.Blocks() {
+	for _, b := range n.Blocks.Blocks() {
 		r.used += uint64(b.Length)
 		r.blocks++
 	}
@@ -112,24 +112,29 @@ func (g *Gateway) room() (r room) {
 
 // report is this data node with what it has.
 func (g *Gateway) report() *pb.DatanodeInfoProto {
-	n, r := g.self(), g.room()
+	h, _ := g.health.of(g.node) // of room there is something to say all the same
+	n, r := g.self(), h.room
 	n.Capacity, n.DfsUsed, n.Remaining, n.BlockPoolUsed = &r.capacity, &r.used, &r.remaining, &r.used
 	n.NonDfsUsed = proto.Uint64(r.capacity - min(r.capacity, r.used+r.remaining))
 	n.LastUpdate, n.NumBlocks, n.SoftwareVersion = u64(g.node.Config.Now().UnixMilli()), proto.Uint32(uint32(r.blocks)), proto.String(softwareVersion)
 	return n
 }
 
-// health remembers how many blocks have no good copy: counting looks at all of them.
+// health remembers what takes a look at all blocks to count, and everybody may ask for.
 type health struct {
 	mu    sync.Mutex
 	until time.Time
 	counts
 }
 
-// counts are blocks that have no copy, and those whose copy is not good.
-type counts struct{ missing, bad uint64 }
+// counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good.
+type counts struct {
+	room
+	missing, bad uint64
+}
 
-const healthTime = 10 * time.Second
+// healthTime is how long that is told: data nodes tell a NameNode every three seconds.
+const healthTime = 3 * time.Second
 
 func (h *health) of(n *dfs.Node) (counts, error) {
 	h.mu.Lock()
@@ -137,7 +142,7 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 	if time.Now().Before(h.until) {
 		return h.counts, nil
 	}
-	var c counts
+	c := counts{room: roomOf(n)}
 	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
 		c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
 		if p.Text != dfs.Missing {
@@ -146,9 +151,10 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 		return true
 	})
 	if err == nil {
-		h.counts, h.until = c, time.Now().Add(healthTime)
+		h.until = time.Now().Add(healthTime)
 	}
-	return h.counts, err
+	h.counts = c
+	return c, err
 }
 
 func (c *call) openFiles(q *pb.ListOpenFilesRequestProto) (*pb.ListOpenFilesResponseProto, error) {

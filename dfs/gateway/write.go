@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"slices"
 
 	"headrace/hdfs/ipc"
@@ -89,11 +90,13 @@ func (c *call) held(holder string, op meta.Op) (meta.Result, error) {
 		return nil, ipc.Throw("java.lang.IllegalArgumentException", "the name of a client has %d bytes, more than %d", len(holder), mostHolder)
 	}
 	r, err := c.do(op)
-	if err != nil {
+	if e, ok := errors.AsType[*meta.Error](err); ok && e.Class == classRecovering {
 		c.node.Wake()
 	}
 	return r, err
 }
+
+const classRecovering = "org.apache.hadoop.hdfs.protocol.RecoveryInProgressException"
 
 // machine is the client's.
 func (c *call) machine() string { return c.Remote.Addr().Unmap().String() }
