@@ -184,3 +184,33 @@ func TestStrangePaths(t *testing.T) {
 	q.ClientName = &long
 	c.throws("IllegalArgumentException", "create", q)
 }
+
+// TestEnormousBlocks: a block size that no disk has is refused when the block is written, and nobody else is hindered.
+func TestEnormousBlocks(t *testing.T) {
+	s := serve(t, t.TempDir())
+	c := s.as("root")
+	for i, size := range []uint64{1 << 50, 1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
+		path := fmt.Sprintf("/f%d", i)
+		q := c.createRequest(path)
+		q.BlockSize = &size
+		var r pb.CreateResponseProto
+		if err := c.Call(t.Context(), "create", q, &r); err != nil {
+			if size < 1<<63 {
+				t.Errorf("a block size of %d: %v", size, err)
+			}
+			continue
+		}
+		if p, err := c.begin(c.addBlock(path, r.Fs.GetFileId(), nil), nil); err == nil {
+			if _, err := p.Send(0, []byte("x"), false); err == nil {
+				_, err = p.Ack()
+			}
+			if err == nil {
+				t.Errorf("a block of %d bytes is written", size)
+			}
+		}
+	}
+	c.write("/small", []byte("kept"))
+	if got := c.read("/small"); string(got) != "kept" {
+		t.Errorf("%q", got)
+	}
+}
