@@ -37,8 +37,9 @@ type (
 	}
 	// Level evens out what nodes own, by at most that many segments if Most is not 0.
 	Level struct{ Most int }
-	// Confirm: a node has all that was settled of these segments, and has not dropped anything of them since
-	// it saw the table of that epoch. What a later plan has overtaken is passed over.
+	// Confirm: a node has compared these segments with a holder or with the metadata, has all
+	// that was settled of them, and has dropped nothing of it since it saw the table of that
+	// epoch. What a later plan has overtaken is passed over.
 	Confirm struct {
 		Node     string
 		Epoch    uint64
@@ -283,8 +284,7 @@ func (e Confirm) apply(t draft) error {
 		}
 		g := &t.segments[s]
 		fills := slices.Contains(t.belongs(int(s)), uint16(i)) && !slices.Contains(g.held, uint16(i))
-		// With no holder left nobody can have all of it: see Abandon.
-		if fills && len(g.held) > 0 && e.Epoch >= g.since {
+		if fills && e.Epoch >= g.since {
 			g.held = append(slices.Clone(g.held), uint16(i))
 		}
 	}
@@ -321,7 +321,6 @@ func (e Abandon) apply(t draft) error {
 		}
 		if len(held) > 0 {
 			t.segments[s].held = held
-			t.segments[s].since = t.epoch // whoever still copies copies what was given up
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -322,5 +323,48 @@ func TestWorlds(t *testing.T) {
 	t.Logf("%+v", all.count)
 	if c := all.count; c.settled < worlds || c.lost < worlds/10 || c.abandoned < worlds/30 {
 		t.Errorf("too little has happened: %+v", c)
+	}
+}
+
+// TestLateConfirmations: what a node has confirmed counts only if it cannot have lost it since.
+func TestLateConfirmations(t *testing.T) {
+	first, err := New(8, 2, names(3)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, moves := apply(t, first, Join{Node: Node{Name: "x", Weight: 1}})
+	i := slices.IndexFunc(moves, func(m Move) bool { return m.Node == "x" && joined.Owner(m.Segment) == "x" })
+	s := moves[i].Segment
+	late := Confirm{"x", joined.Epoch(), []uint16{s}}
+	all := []uint16{0, 1, 2, 3, 4, 5, 6, 7}
+
+	for what, between := range map[string][]Event{
+		"it was told to forget": {Drain{"x"}, Fill{"x", 0}},
+		"it has lost it":        {Lost{"x", []uint16{s}}},
+		"it was away":           {Down{"x"}, Back{"x", all}},
+		"its disk is new":       {Down{"x"}, Out{"x"}, Back{"x", nil}},
+		"it never went down":    {Back{"x", nil}},
+	} {
+		table, _ := apply(t, joined, between...)
+		if !slices.Contains(table.Targets(s), "x") {
+			t.Fatalf("%s: segment %d does not belong to x", what, s)
+		}
+		if after, _ := apply(t, table, late); after != table {
+			t.Errorf("%s: it still counts: %v", what, after.Holders(s))
+		}
+		late := late
+		late.Epoch = table.Epoch()
+		if after, _ := apply(t, table, late, late); !slices.Contains(after.Holders(s), "x") {
+			t.Errorf("%s: it does not count anew", what)
+		}
+	}
+	// What happens elsewhere does not matter.
+	table, _ := apply(t, joined, Down{joined.Holders(s)[0]}, Weigh{"x", 2}, late)
+	if !slices.Contains(table.Holders(s), "x") {
+		t.Error("it does not count although nothing has happened")
+	}
+	late.Epoch += 9
+	if _, _, err := joined.Apply(late); !errors.Is(err, ErrInvalid) {
+		t.Errorf("it confirms for an epoch that has not come: %v", err)
 	}
 }

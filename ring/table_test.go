@@ -1,0 +1,139 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestRefused: what must not be done is said, and changes nothing.
+func TestRefused(t *testing.T) {
+	table, err := New(8, 2, names(3)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaving, _ := apply(t, table, Drain{"n0"})
+	last, _ := New(8, 2, names(1)...)
+	lastDown, _ := apply(t, last, Down{"n0"})
+	for _, c := range []struct {
+		on   *Table
+		e    Event
+		want error
+	}{
+		{table, Join{Node: Node{Name: "n0", Weight: 1}}, ErrState},
+		{table, Join{Node: Node{Name: "y"}}, ErrInvalid},
+		{table, Join{Node: Node{Weight: 1}}, ErrInvalid},
+		{table, Down{"y"}, ErrUnknown},
+		{table, Out{"n0"}, ErrState},
+		{table, Remove{"n0"}, ErrState},
+		{leaving, Remove{"n0"}, ErrState},
+		{last, Drain{"n0"}, ErrState},
+		{lastDown, Out{"n0"}, ErrState},
+		{lastDown, Fill{"n0", 0}, ErrState},
+		{table, Weigh{"n0", 0}, ErrInvalid},
+		{table, Lost{"n0", []uint16{8}}, ErrInvalid},
+		{table, Confirm{"n0", 1, []uint16{8}}, ErrInvalid},
+		{table, Abandon{[]uint16{8}}, ErrInvalid},
+	} {
+		if _, _, err := c.on.Apply(c.e); !errors.Is(err, c.want) {
+			t.Errorf("%#v: %v, want %v", c.e, err, c.want)
+		}
+	}
+	for _, c := range []struct{ segments, replicas, nodes int }{{0, 1, 1}, {1 << 17, 1, 1}, {1, 0, 1}, {1, 17, 1}, {1, 1, 0}} {
+		if _, err := New(c.segments, c.replicas, names(c.nodes)...); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := New(1, 1, Node{Name: "a", Weight: 1}, Node{Name: "a", Weight: 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("two nodes of a name: %v", err)
+	}
+}
+
+// TestRouting: who is asked, who is written to, and who is beside whom.
+func TestRouting(t *testing.T) {
+	table, err := New(50, 3, names(5)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := table.Segment("some key")
+	at := table.Targets(s)
+	before, after := table.Neighbours(at[0])
+	if !slices.Equal(at, []string{table.Owner(s), after, before}) {
+		t.Errorf("segment %d belongs to %v, and %s is between %s and %s", s, at, at[0], before, after)
+	}
+	down, _ := apply(t, table, Down{at[1]})
+	if got := down.ReadFrom(s); !slices.Equal(got, []string{at[0], at[2]}) {
+		t.Errorf("read from %v of %v", got, at)
+	}
+	full := func(name string) bool { return name == at[0] }
+	to := down.WriteTo(s, full)
+	if len(to) != 3 || to[0] != at[2] || slices.Contains(to, at[0]) || slices.Contains(to, at[1]) {
+		t.Errorf("write to %v of %v, where the first is full and the second down", to, at)
+	}
+	if got := table.WriteTo(s, nil); !slices.Equal(got, at) {
+		t.Errorf("write to %v, want %v", got, at)
+	}
+	counts := map[uint16]int{}
+	for i := range 5000 {
+		counts[table.Segment(fmt.Sprint("/user/alice/part-", i))]++
+	}
+	for s := range uint16(50) {
+		if counts[s] < 60 || counts[s] > 150 {
+			t.Errorf("segment %d has %d keys of 100", s, counts[s])
+		}
+	}
+	if b, a := mustNew(t, names(1)).Neighbours("n0"); b != "n0" || a != "n0" {
+		t.Errorf("one node is between %q and %q", b, a)
+	}
+	if b, a := mustNew(t, names(2)).Neighbours("n0"); b != "n1" || a != "n1" {
+		t.Errorf("of two nodes one is between %q and %q", b, a)
+	}
+}
+
+func mustNew(t *testing.T, nodes []Node) *Table {
+	table, err := New(4, 2, nodes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func BenchmarkJoin(b *testing.B) {
+	for _, n := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			table, err := New(1<<12, 3, racked(n, 8)...)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				apply(b, table, Join{Node: Node{Name: "x", Rack: "r0", Weight: 1}})
+			}
+		})
+	}
+}
+
+func BenchmarkConfirm(b *testing.B) {
+	table, err := New(1<<12, 3, names(100)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	table, moves := apply(b, table, Join{Node: Node{Name: "x", Weight: 1}})
+	for b.Loop() {
+		apply(b, table, Confirm{moves[0].Node, table.Epoch(), []uint16{moves[0].Segment}})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	table, err := New(1<<12, 3, racked(100, 8)...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bytes := table.Encode()
+	b.ReportMetric(float64(len(bytes)), "bytes")
+	for b.Loop() {
+		if _, err := Decode(bytes); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
