@@ -95,8 +95,9 @@
 // nodes, so it takes as long with 1,000 nodes as with 5, where scattered copies are made by
 // all. 4,096 segments are enough to some 400 nodes; with more nodes take 65,536.
 //
-// Weights divide what nodes own. Two thirds of what a node holds is its neighbours', so next
-// to large nodes a small one holds more than its part: place like beside like.
+// Weights divide what nodes own. Two thirds of what a node holds is its neighbours', so like
+// weights are put beside like. Where they meet, a node of weight 1 beside one of weight 4 holds
+// twice its part (TestWeights); when it is full, WriteTo passes over it.
 //
 // Racks alternate in a first table, and a node that joins is put where they do so best. With as
 // many racks as replicas that is not always possible one by one: with three racks the fullest

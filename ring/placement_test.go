@@ -267,3 +267,43 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+// TestWeights: nodes own by their weights, and hold nearly so because like ones stand
+// together, whether they came at once or one by one.
+func TestWeights(t *testing.T) {
+	for _, racks := range []int{1, 4} {
+		nodes := racked(20, racks)
+		for i := range nodes {
+			nodes[i].Weight = uint32(1 + 3*(i/4%2))
+		}
+		grown, _ := New(4096, 3, nodes[0])
+		for _, n := range nodes[1:] {
+			grown, _ = apply(t, grown, Join{Node: n})
+		}
+		made, err := New(4096, 3, nodes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, table := range map[string]*Table{"made at once": made, "grown": grown} {
+			weights, owns, holds := 0.0, 0.0, 0.0
+			held := map[string]float64{}
+			for s := range uint16(4096) {
+				for _, n := range table.Targets(s) {
+					held[n]++
+				}
+			}
+			p := table.Picture()
+			for _, n := range p.Nodes {
+				weights += float64(n.Weight)
+			}
+			for _, n := range p.Nodes {
+				part := float64(n.Weight) / weights * 4096
+				owns, holds = max(owns, float64(n.Owns)/part), max(holds, held[n.Node]/part/3)
+			}
+			t.Logf("%d racks, weights 1 and 4, %s: a node owns at most %.2f of its part, and holds %.2f", racks, what, owns, holds)
+			if owns > 1.02 || holds > 2.05 {
+				t.Errorf("not by weight:\n%v", p)
+			}
+		}
+	}
+}

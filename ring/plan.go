@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// gap returns where in the order a new node is to stand: away from its own rack, where it
-// leaves copies most even, between those that own most, or else anywhere.
+// gap returns where in the order a new node is to stand: away from its own rack, where what
+// nodes hold comes nearest to their weights, between those that own most, or else anywhere.
 func (t *Table) gap(n Node) int {
 	count := len(t.nodes)
 	if count == 0 {
@@ -14,22 +14,25 @@ func (t *Table) gap(n Node) int {
 	}
 	owned := t.owned()
 	type place struct {
-		at, clash, uneven int
-		load              uint64
+		at, clash             int
+		uneven, unlike, owned uint64
 	}
 	places := make([]place, count)
-	racks := map[string]bool{n.Rack: true}
+	alike := true
 	for k := range places {
 		i := (int(hash(n.Name)%uint64(count)) + k) % count
-		before := (i - 1 + count) % count
-		places[k] = place{i, t.clash(i, n.Rack), 0, t.nodes[before].load(owned[before]) + t.nodes[i].load(owned[i])}
-		racks[t.nodes[i].Rack] = true
+		before, after := t.nodes[(i-1+count)%count], t.nodes[i]
+		places[k] = place{
+			at: i, clash: t.clash(i, n.Rack), unlike: apart(before.Weight, n.Weight) + apart(after.Weight, n.Weight),
+			owned: before.load(owned[(i-1+count)%count]) + after.load(owned[i]),
+		}
+		alike = alike && after.Rack == n.Rack && after.Weight == n.Weight
 	}
 	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.clash, b.clash), cmp.Compare(b.load, a.load))
+		return cmp.Or(cmp.Compare(a.clash, b.clash), cmp.Compare(a.unlike, b.unlike), cmp.Compare(b.owned, a.owned))
 	})
-	if len(racks) == 1 {
-		return places[0].at // it is the same everywhere
+	if alike {
+		return places[0].at
 	}
 	places = places[:min(len(places), mostTried)]
 	for k := range places {
@@ -37,6 +40,8 @@ func (t *Table) gap(n Node) int {
 	}
 	return slices.MinFunc(places, func(a, b place) int { return cmp.Compare(a.uneven, b.uneven) }).at
 }
+
+func apart(a, b uint32) uint64 { return uint64(max(a, b) - min(a, b)) }
 
 // mostTried bounds the work for a place in a large ring.
 const mostTried = 32
@@ -54,19 +59,25 @@ func (t *Table) clash(i int, rack string) int {
 	return clash
 }
 
-// unevenness compares places for a node: the sum of squares of how many others each node
-// would hold for.
-func (t *Table) unevenness(at int, n Node) int {
+// unevenness compares places for a node. If all own by their weights, it is the sum over
+// all nodes of the square of what each holds, divided by its weight: least when they hold by
+// their weights as well.
+func (t *Table) unevenness(at int, n Node) uint64 {
 	n.State, n.Leaving = IsUp, false
 	with := &Table{replicas: t.replicas, nodes: slices.Insert(slices.Clone(t.nodes), at, n)}
 	with.compute()
-	holds := make([]int, len(with.nodes))
-	sum := 0
-	for _, target := range with.targets {
+	most := slices.MaxFunc(with.nodes, func(a, b Node) int { return cmp.Compare(a.Weight, b.Weight) }).Weight
+	const scale = 1 << 10 // small enough for the sum
+	weight := func(i int) uint64 { return max(1, uint64(with.nodes[i].Weight)*scale/uint64(most)) }
+	holds := make([]uint64, len(with.nodes))
+	for owner, target := range with.targets {
 		for _, i := range target {
-			sum += 2*holds[i] + 1
-			holds[i]++
+			holds[i] += weight(owner)
 		}
+	}
+	sum := uint64(0)
+	for i, h := range holds {
+		sum += h * h * scale / weight(i)
 	}
 	return sum
 }

@@ -113,8 +113,10 @@ func New(segments, replicas int, nodes ...Node) (*Table, error) {
 	return t, nil
 }
 
-// alternate sorts nodes so that each rack's are spread evenly over all.
+// alternate sorts nodes so that each rack's are spread evenly over all, and those of like
+// weights stand together.
 func alternate(nodes []Node) {
+	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(b.Weight, a.Weight) })
 	size, at := map[string]int{}, map[string]int{} // of racks; of nodes in theirs, doubled
 	for _, n := range nodes {
 		at[n.Name] = 2*size[n.Rack] + 1
