@@ -3,6 +3,7 @@ package ring
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -93,6 +94,117 @@ func TestRouting(t *testing.T) {
 
 func mustNew(t *testing.T, nodes []Node) *Table {
 	table, err := New(4, 2, nodes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// confirmAll has every copy made that can be.
+func confirmAll(t testing.TB, table *Table) *Table {
+	t.Helper()
+	for moves := table.Moves(); len(moves) > 0; moves = table.Moves() {
+		for _, n := range table.Nodes() {
+			c := Confirm{Node: n.Name, Epoch: table.Epoch()}
+			for _, m := range moves {
+				if m.Node == n.Name {
+					c.Segments = append(c.Segments, m.Segment)
+				}
+			}
+			table, _ = apply(t, table, c)
+		}
+	}
+	return table
+}
+
+// uneven is how many segments the fullest member owns more than the emptiest.
+func uneven(table *Table) int {
+	owned := table.owned()
+	most, least := 0, table.Segments()
+	for _, i := range table.members {
+		most, least = max(most, owned[i]), min(least, owned[i])
+	}
+	return most - least
+}
+
+// TestSteps: large changes can be made in small steps, with the same end.
+func TestSteps(t *testing.T) {
+	for _, racks := range []int{1, 2, 4} {
+		table := mustHave(t, 256, racked(8, racks))
+		table, _ = apply(t, table, Join{Node{Name: "x", Rack: "r0", Weight: 1}, 1})
+		for steps := 0; steps < 30 && uneven(table) > 1; steps++ {
+			var moves []Move
+			table, moves = apply(t, confirmAll(t, table), Fill{"x", 1})
+			if len(moves) > 3 {
+				t.Fatalf("a step of one segment makes %d copies", len(moves))
+			}
+		}
+		if uneven(table) > 1 {
+			t.Errorf("x never has its share:\n%v", table.Picture())
+		}
+		table, _ = apply(t, table, Down{"n3"}, Out{"n3"})
+		if table = confirmAll(t, table); uneven(table) < 10 {
+			t.Errorf("a take-over moves what need not be moved:\n%v", table.Picture())
+		}
+		for steps := 0; uneven(table) > 1; steps++ {
+			if steps > 256/5 {
+				t.Fatalf("it never comes out even:\n%v", table.Picture())
+			}
+			table, _ = apply(t, table, Level{5})
+			table = confirmAll(t, table)
+		}
+		if _, _, err := table.Apply(Remove{"n3"}); err != nil {
+			t.Errorf("it is not needed any more: %v", err)
+		}
+	}
+}
+
+// TestReturn: who is out and comes back with all it had costs nothing, as long as nobody
+// has copied anything, and afterwards no more than it lacks.
+func TestReturn(t *testing.T) {
+	for _, racks := range []int{1, 2, 4} {
+		table := mustHave(t, 256, racked(8, racks))
+		every := table.arcs
+		out, _ := apply(t, table, Down{"n3"}, Out{"n3"})
+		if copies := len(out.Moves()); copies > 3*256/8*3/2 {
+			t.Errorf("%d racks: to go out costs %d copies of the 96 it had", racks, copies)
+		}
+		back, _ := apply(t, out, Back{"n3", every})
+		if !reflect.DeepEqual(back.layout(), table.layout()) || len(back.Moves()) > 0 {
+			t.Errorf("%d racks: back at once, %d copies:\n%v", racks, len(back.Moves()), back.Picture())
+		}
+		back, _ = apply(t, confirmAll(t, out), Back{"n3", every})
+		if copies := len(back.Moves()); uneven(back) > 1 || copies > 5*256/8*3/2 {
+			t.Errorf("%d racks: back late, %d copies:\n%v", racks, copies, back.Picture())
+		}
+	}
+}
+
+// TestMovedByJoin: a node that joins moves about what it gets and what its neighbours
+// exchange for it, whatever the racks.
+func TestMovedByJoin(t *testing.T) {
+	for _, racks := range []int{1, 2, 3, 4, 8} {
+		for _, n := range []int{8, 24, 96} {
+			table := mustHave(t, 1<<12, racked(n, racks))
+			_, moves := apply(t, table, Join{Node: Node{Name: "x", Rack: "r0", Weight: 1}})
+			copies := 0
+			for _, m := range moves {
+				if m.From != "" {
+					copies++
+				}
+			}
+			parts := float64(copies) * float64(n+1) / (1 << 12)
+			t.Logf("%d racks, %d nodes: %.2f parts", racks, n, parts)
+			if parts > 5 {
+				t.Errorf("%d racks, %d nodes: %.2f parts are copied", racks, n, parts)
+			}
+		}
+	}
+}
+
+func mustHave(t *testing.T, segments int, nodes []Node) *Table {
+	t.Helper()
+	table, err := New(segments, 3, nodes...)
 	if err != nil {
 		t.Fatal(err)
 	}
