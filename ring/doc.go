@@ -48,8 +48,8 @@
 // most of them, which are its neighbours, half each: that costs no copy that was not lost. It
 // leaves the two with half as much again, which [Level] evens out, in steps of any size.
 // Join and Back level for the node that comes; a returning one gets first what it still
-// has, and confirms anew what it was filling. The states joining and left of many such systems are missing: a node that joins is
-// one that lacks much, and one that has left holds nothing and can be removed.
+// has, and confirms anew what it was filling. There are no states "joining" and "left": a node
+// that joins is one that lacks much, and one that has left holds nothing and can be removed.
 //
 // When nobody can be read for a segment it is [Table.Missing], and its holders bring it
 // back. If they never will, [Abandon] says so; nothing else gives data up.
