@@ -8,10 +8,11 @@
 //
 // # Who calls
 //
-// As in an HDFS without Kerberos, a caller is who it says it is: the name in the connection context is not
-// proved. Its groups are those that this machine's user database gives that name. The user who
-// made the file system may do all, and so may members of its group. So whoever reaches the port can read
-// and write everything: listen where only those come who may.
+// Of a caller on this machine the kernel says who it is (prove). One from another machine is who it says it
+// is, as in an HDFS without Kerberos: the name in the connection context is not proved. Groups are those
+// that this machine's user database gives a name. The user who made the file system may do all, and so may
+// members of its group. So whoever reaches the port from elsewhere can read and write everything: listen
+// where only those come who may.
 //
 // A block is read and written with a token that the name side has given out, signed, for one block and one
 // kind of access, and for ten hours. HDFS's clients carry it without being told to. What is written
