@@ -250,6 +250,7 @@ class PreemptionTest {
     @Test
     void whatYarnKillsWhileTheManagerIsAskedIsKilled() throws Exception {
         start();
+        manager.set(ids.get(6), s -> s.held = true); // nobody needs its room
         cluster.preempt(low, ids.get(6));
         cluster.awaitPhase(ids.get(6), Phase.PARKED); // from now on there is time for a manager that is being started again
         manager.down(true);
