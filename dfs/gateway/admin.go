@@ -25,7 +25,7 @@ var admin = table{
 	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {
 		h, err := c.health.of(c.node)
 		r := h.room
-		return &pb.GetFsStatsResponseProto{Capacity: &r.capacity, Used: &r.used, Remaining: &r.remaining, UnderReplicated: u64(0), CorruptBlocks: &h.bad,
+		return &pb.GetFsStatsResponseProto{Capacity: &r.Capacity, Used: &r.Used, Remaining: &r.Remaining, UnderReplicated: u64(0), CorruptBlocks: &h.bad,
 			MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing, BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
 	"getFsReplicatedBlockStats": on(func(c *call, _ *pb.GetFsReplicatedBlockStatsRequestProto) (*pb.GetFsReplicatedBlockStatsResponseProto, error) {
@@ -90,33 +90,13 @@ func hot() *pb.BlockStoragePolicyProto {
 	return &pb.BlockStoragePolicyProto{PolicyId: proto.Uint32(7), Name: proto.String("HOT"), CreationPolicy: disk, CreationFallbackPolicy: none, ReplicationFallbackPolicy: none}
 }
 
-// room is what the disks have, in bytes.
-type room struct {
-	capacity, used, remaining uint64
-	blocks                    int
-}
-
-func roomOf(n *dfs.Node) (r room) {
-	for _, v := range n.Blocks.Volumes() {
-		if v.Cause == nil {
-			r.capacity += uint64(v.Total)
-			r.remaining += uint64(v.Free)
-		}
-	}
-	for _, b := range n.Blocks.Blocks() {
-		r.used += uint64(b.Length)
-		r.blocks++
-	}
-	return r
-}
-
 // report is this data node with what it has.
 func (g *Gateway) report() *pb.DatanodeInfoProto {
 	h, _ := g.health.of(g.node) // of room there is something to say all the same
 	n, r := g.self(), h.room
-	n.Capacity, n.DfsUsed, n.Remaining, n.BlockPoolUsed = &r.capacity, &r.used, &r.remaining, &r.used
-	n.NonDfsUsed = proto.Uint64(r.capacity - min(r.capacity, r.used+r.remaining))
-	n.LastUpdate, n.NumBlocks, n.SoftwareVersion = u64(g.node.Config.Now().UnixMilli()), proto.Uint32(uint32(r.blocks)), proto.String(softwareVersion)
+	n.Capacity, n.DfsUsed, n.Remaining, n.BlockPoolUsed = &r.Capacity, &r.Used, &r.Remaining, &r.Used
+	n.NonDfsUsed = proto.Uint64(r.Capacity - min(r.Capacity, r.Used+r.Remaining))
+	n.LastUpdate, n.NumBlocks, n.SoftwareVersion = u64(g.node.Config.Now().UnixMilli()), proto.Uint32(uint32(r.Blocks)), proto.String(softwareVersion)
 	return n
 }
 
@@ -129,7 +109,7 @@ type health struct {
 
 // counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good.
 type counts struct {
-	room
+	room dfs.Room
 	missing, bad uint64
 }
 
@@ -142,7 +122,7 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 	if time.Now().Before(h.until) {
 		return h.counts, nil
 	}
-	c := counts{room: roomOf(n)}
+	c := counts{room: n.Room()}
 	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
 		c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
 		if p.Text != dfs.Missing {

@@ -45,7 +45,7 @@ func (g *Gateway) service(d protoreflect.ServiceDescriptor, tables ...table) ipc
 		if err := short(q); err != nil {
 			return nil, err
 		}
-		a, err := m(&call{g, in, ctx, g.caller(in.User)}, q)
+		a, err := m(&call{g, in, ctx, g.callers.Of(in.User.Name)}, q)
 		return a, thrown(err)
 	})
 }

@@ -43,6 +43,6 @@ var available = table{
 
 var mappings = table{
 	"getGroupsForUser": on(func(c *call, q *pb.GetGroupsForUserRequestProto) (*pb.GetGroupsForUserResponseProto, error) {
-		return &pb.GetGroupsForUserResponseProto{Groups: c.groups.of(q.GetUser())}, nil
+		return &pb.GetGroupsForUserResponseProto{Groups: c.callers.Of(q.GetUser()).Groups}, nil
 	}),
 }

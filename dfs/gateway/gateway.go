@@ -36,11 +36,11 @@ type Gateway struct {
 	// Of the listeners: clients are told of them.
 	rpcPort, dataPort uint32
 
-	groups groups
-	tokens tokens
-	health health
-	rpc    ipc.Server
-	data   xfer.Server
+	callers dfs.Callers
+	tokens  tokens
+	health  health
+	rpc     ipc.Server
+	data    xfer.Server
 }
 
 // mostRequest is the largest request in bytes. HDFS's clients send nothing that is nearly as large, and
@@ -49,7 +49,7 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), groups: groups{ask: c.Groups},
+	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups},
 		tokens: tokens{key: c.Node.Identity.Key, pool: c.Node.Identity.Pool, now: c.Node.Config.Now}}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) ipc.Handler {
 		return g.service(d.Services().Get(0), methods...)

@@ -44,11 +44,7 @@ func TestAsHDFS(t *testing.T) {
 	if _, err := r.do(op{user: hdfstest.User, name: "DELETE", path: "/probe"}); err != nil {
 		t.Fatal(err)
 	}
-	l := &local{view: meta.NewMemory(), now: 1_700_000_000_000, super: hdfstest.User,
-		groups: map[string][]string{hdfstest.User: {"supergroup"}, "alice": {"users", "staff"}, "bob": {"users"}}}
-	o := meta.DefaultConfig()
-	o.MinBlockSize = 0
-	meta.Format(l.view, o, hdfstest.User, "supergroup", l.now)
+	l := newLocal()
 	both := func(o op) (failed bool) {
 		t.Helper()
 		want, got := outcome(r.do(o)), outcome(l.do(o))

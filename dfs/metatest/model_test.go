@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headrace/hdfs/hdfstest"
 	"headrace/meta"
 )
 
@@ -40,6 +41,16 @@ type local struct {
 	super string
 	// groups are those of each user.
 	groups map[string][]string
+}
+
+// newLocal returns an empty file system of hdfstest.User, in which blocks may be small.
+func newLocal() *local {
+	l := &local{view: meta.NewMemory(), now: 1_700_000_000_000, super: hdfstest.User,
+		groups: map[string][]string{hdfstest.User: {"supergroup"}, "alice": {"users", "staff"}, "bob": {"users"}}}
+	o := meta.DefaultConfig()
+	o.MinBlockSize = 0
+	meta.Format(l.view, o, hdfstest.User, "supergroup", l.now)
+	return l
 }
 
 func (l *local) caller(user string) meta.Caller {

@@ -1,4 +1,4 @@
-package gateway
+package dfs
 
 import (
 	"os/user"
@@ -6,23 +6,24 @@ import (
 	"sync"
 	"time"
 
-	"headrace/hdfs/ipc"
 	"headrace/meta"
 )
 
-// caller is who calls, with its groups.
-func (g *Gateway) caller(u ipc.User) meta.Caller {
-	groups := g.groups.of(u.Name)
-	who := g.node.Identity
-	return meta.Caller{User: u.Name, Groups: groups, Super: u.Name == who.Owner || slices.Contains(groups, who.Group)}
-}
-
-// groups remembers the groups of users, as long as HDFS does.
-type groups struct {
-	ask func(string) []string
+// Callers finds out who calls a node: the groups of users, and whether they may do all. It remembers groups as long as HDFS does.
+type Callers struct {
+	Node *Node
+	// Groups returns the groups of a user; nil asks this machine.
+	Groups func(user string) []string
 
 	mu    sync.Mutex
 	known map[string]membership
+}
+
+// Of is the caller of a name, which nothing has proved.
+func (c *Callers) Of(user string) meta.Caller {
+	groups := c.groups(user)
+	who := c.Node.Identity
+	return meta.Caller{User: user, Groups: groups, Super: user == who.Owner || slices.Contains(groups, who.Group)}
 }
 
 type membership struct {
@@ -35,24 +36,24 @@ const (
 	mostKnown  = 10_000
 )
 
-func (g *groups) of(name string) []string {
-	g.mu.Lock()
-	m, ok := g.known[name]
-	g.mu.Unlock()
+func (c *Callers) groups(name string) []string {
+	c.mu.Lock()
+	m, ok := c.known[name]
+	c.mu.Unlock()
 	if ok && time.Now().Before(m.until) {
 		return m.groups
 	}
-	ask := g.ask
+	ask := c.Groups
 	if ask == nil {
 		ask = groupsHere
 	}
 	m = membership{ask(name), time.Now().Add(groupsTime)}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known == nil || len(g.known) >= mostKnown { // names are whatever callers say
-		g.known = map[string]membership{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= mostKnown { // names are whatever callers say
+		c.known = map[string]membership{}
 	}
-	g.known[name] = m
+	c.known[name] = m
 	return m.groups
 }
 

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"encoding/json"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+
+	"headrace/meta"
+)
+
+// list is what JSON of HDFS has in the place of a list: one in an object.
+type list map[string]any
+
+// look are the operations that read the name space.
+var look = table{
+	"GET GETFILESTATUS": func(r *request) (any, error) {
+		s, err := r.stat("File does not exist: " + r.path)
+		if err != nil {
+			return nil, err
+		}
+		return list{"FileStatus": statusOf(s)}, nil
+	},
+	"GET LISTSTATUS": (*request).list,
+	"GET LISTSTATUS_BATCH": func(r *request) (any, error) {
+		l, err := r.page(r.text("startafter"))
+		if err != nil {
+			return nil, err
+		}
+		return list{"DirectoryListing": list{"partialListing": list{"FileStatuses": list{"FileStatus": statusesOf(l)}}, "remainingEntries": l.Left}}, nil
+	},
+	"GET GETCONTENTSUMMARY": func(r *request) (any, error) {
+		var s *meta.Summary
+		if err := r.ask(func(q meta.Query) (err error) { s, err = q.Summary(r.path); return err }); err != nil {
+			return nil, err
+		}
+		return list{"ContentSummary": list{"directoryCount": s.Directories, "fileCount": s.Files, "length": s.Size, "quota": s.NameQuota,
+			"spaceConsumed": s.Space, "spaceQuota": s.SpaceQuota, "typeQuota": list{}, "ecPolicy": "", "snapshotDirectoryCount": 0, "snapshotFileCount": 0,
+			"snapshotLength": 0, "snapshotSpaceConsumed": 0}}, nil
+	},
+	"GET GETQUOTAUSAGE": func(r *request) (any, error) {
+		var s *meta.Summary
+		if err := r.ask(func(q meta.Query) (err error) { s, err = q.QuotaUsage(r.path); return err }); err != nil {
+			return nil, err
+		}
+		return list{"QuotaUsage": list{"fileAndDirectoryCount": s.Files + s.Directories, "quota": s.NameQuota, "spaceConsumed": s.Space,
+			"spaceQuota": s.SpaceQuota, "typeQuota": list{}}}, nil
+	},
+	"GET GETHOMEDIRECTORY": func(r *request) (any, error) { return list{"Path": "/user/" + r.by.User}, nil },
+	"GET GETTRASHROOT":     func(r *request) (any, error) { return list{"Path": "/user/" + r.by.User + "/.Trash"}, nil },
+	"GET CHECKACCESS": func(r *request) (any, error) {
+		need := r.access("fsaction")
+		return nil, r.ask(func(q meta.Query) error { return q.Check(r.path, need) })
+	},
+	"GET GETXATTRS": func(r *request) (any, error) {
+		all, err := r.xattrs(r.values["xattr.name"])
+		if err != nil {
+			return nil, err
+		}
+		values := []list{}
+		for _, x := range all {
+			values = append(values, list{"name": spaces[x.Space] + "." + x.Name, "value": encoded(x.Value, r.text("encoding"))})
+		}
+		return list{"XAttrs": values}, nil
+	},
+	"GET LISTXATTRS": func(r *request) (any, error) {
+		all, err := r.xattrs(nil)
+		if err != nil {
+			return nil, err
+		}
+		names := []string{}
+		for _, x := range all {
+			names = append(names, spaces[x.Space]+"."+x.Name)
+		}
+		b, err := json.Marshal(names)
+		return list{"XAttrNames": string(b)}, err // JSON in JSON, as HDFS has it
+	},
+	"GET GETACLSTATUS": func(r *request) (any, error) {
+		var a *meta.ACLStatus
+		if err := r.ask(func(q meta.Query) (err error) { a, err = q.ACL(r.path); return err }); err != nil {
+			return nil, err
+		}
+		entries, mode := []string{}, a.Mode
+		for _, e := range a.Entries {
+			entries = append(entries, entryText(e))
+		}
+		if a.Sticky {
+			mode |= 0o1000
+		}
+		return list{"AclStatus": list{"entries": entries, "group": a.Group, "owner": a.Owner, "permission": octal(mode), "stickyBit": a.Sticky}}, nil
+	},
+	"GET GETFILEBLOCKLOCATIONS": func(r *request) (any, error) {
+		l, err := r.located()
+		if err != nil {
+			return nil, err
+		}
+		blocks, name := []list{}, r.address()
+		for _, b := range l.Blocks {
+			blocks = append(blocks, list{"cachedHosts": []string{}, "corrupt": false, "hosts": []string{r.Host}, "length": b.Size, "names": []string{name},
+				"offset": b.Offset, "storageTypes": []string{"DISK"}, "topologyPaths": []string{"/default-rack/" + name}})
+		}
+		return list{"BlockLocations": list{"BlockLocation": blocks}}, nil
+	},
+	"GET GET_BLOCK_LOCATIONS": func(r *request) (any, error) {
+		l, err := r.located()
+		if err != nil {
+			return nil, err
+		}
+		blocks := []list{}
+		for i := range l.Blocks {
+			blocks = append(blocks, r.block(&l.Blocks[i]))
+		}
+		all := list{"fileLength": l.Size, "isLastBlockComplete": l.LastComplete, "isUnderConstruction": l.Open, "locatedBlocks": blocks, "lastLocatedBlock": nil}
+		if l.Last != nil {
+			all["lastLocatedBlock"] = r.block(l.Last)
+		}
+		return list{"LocatedBlocks": all}, nil
+	},
+	"GET GETSERVERDEFAULTS": func(*request) (any, error) {
+		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": 1, "fileBufferSize": 4096,
+			"encryptDataTransfer": false, "trashInterval": 0, "checksumType": 2, "keyProviderUri": "", "defaultStoragePolicyId": 0, "snapshotTrashRootEnabled": false}}, nil
+	},
+	"GET GETSTATUS": func(r *request) (any, error) {
+		room := r.Node.Room()
+		return list{"FsStatus": list{"capacity": room.Capacity, "remaining": room.Remaining, "used": room.Used}}, nil
+	},
+	"GET GETALLSTORAGEPOLICY": func(*request) (any, error) {
+		return list{"BlockStoragePolicies": list{"BlockStoragePolicy": []list{hot()}}}, nil
+	},
+	"GET GETSTORAGEPOLICY": func(r *request) (any, error) {
+		_, err := r.stat("File/Directory does not exist: " + r.path)
+		return list{"BlockStoragePolicy": hot()}, err
+	},
+}
+
+// hot is the storage policy that there is.
+func hot() list {
+	return list{"copyOnCreateFile": false, "creationFallbacks": []string{}, "id": 7, "name": "HOT", "replicationFallbacks": []string{}, "storageTypes": []string{"DISK"}}
+}
+
+// ask queries the state as the caller, unless a parameter was wrong.
+func (r *request) ask(f func(meta.Query) error) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Node.Query(r.by, f)
+}
+
+// stat refuses a path at which there is nothing, with a message.
+func (r *request) stat(missing string) (s *meta.Status, err error) {
+	err = r.ask(func(q meta.Query) (err error) { s, err = q.Stat(r.path, false); return err })
+	if err == nil && s == nil {
+		err = thrown(classNotFound, "%s", missing)
+	}
+	return s, err
+}
+
+// page returns entries of a directory after a name, as many as one answer has.
+func (r *request) page(after string) (l *meta.Listing, err error) {
+	err = r.ask(func(q meta.Query) (err error) { l, err = q.List(r.path, after, false); return err })
+	if err == nil && l == nil {
+		err = thrown(classNotFound, "File %s does not exist.", r.path)
+	}
+	return l, err
+}
+
+// list sends all of a directory, page by page.
+func (r *request) list() (any, error) {
+	l, err := r.page("")
+	if err != nil {
+		return nil, err
+	}
+	r.w.Header().Set("Content-Type", "application/json")
+	r.w.Header().Set("Cache-Control", "no-store")
+	r.w.Write([]byte(`{"FileStatuses":{"FileStatus":[`))
+	for between := ""; ; {
+		for _, s := range statusesOf(l) {
+			b, err := json.Marshal(s)
+			if err == nil {
+				_, err = r.w.Write(append([]byte(between), b...))
+			}
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			between = ","
+		}
+		if l.Left == 0 || len(l.Entries) == 0 {
+			break
+		}
+		r.patience()
+		if l, err = r.page(l.Entries[len(l.Entries)-1].Name); err != nil {
+			panic(http.ErrAbortHandler) // the client is to see that something is missing
+		}
+	}
+	r.w.Write([]byte("]}}"))
+	return served, nil
+}
+
+func (r *request) xattrs(names []string) (all []meta.XAttr, err error) {
+	var named []meta.XAttr
+	for _, n := range names {
+		named = append(named, r.xattr(n))
+	}
+	err = r.ask(func(q meta.Query) (err error) { all, err = q.XAttrs(r.path, named); return err })
+	return all, err
+}
+
+// located returns the blocks of a part of a file.
+func (r *request) located() (l *meta.Located, err error) {
+	offset, length := r.part()
+	err = r.ask(func(q meta.Query) (err error) { l, err = q.Blocks(r.path, offset, length); return err })
+	return l, err
+}
+
+func (r *request) part() (offset, length int64) {
+	return r.number("offset", 10, 0, math.MaxInt64, 0), r.number("length", 10, 0, math.MaxInt64, math.MaxInt64)
+}
+
+// address is that of data transfer.
+func (r *request) address() string { return net.JoinHostPort(r.Host, strconv.Itoa(r.DataPort)) }
+
+// noToken is an empty token: bytes are read over HTTP.
+const noToken = "AAAAAA"
+
+func (r *request) block(b *meta.LocatedBlock) list {
+	here := list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": r.Host,
+		"infoPort": 0, "infoSecurePort": 0, "ipAddr": r.Host, "ipcPort": r.RPCPort, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": r.address(),
+		"networkLocation": "/default-rack", "remaining": 0, "storageID": r.Node.Identity.Node, "xceiverCount": 0, "xferPort": r.DataPort}
+	return list{"block": list{"blockId": b.ID, "blockPoolId": r.Node.Identity.Pool, "generationStamp": b.Stamp, "numBytes": b.Size},
+		"blockToken": list{"urlString": noToken}, "cachedLocations": []list{}, "isCorrupt": false, "locations": []list{here}, "startOffset": b.Offset,
+		"storageTypes": []string{"DISK"}}
+}

@@ -1,0 +1,204 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"headrace/dfs"
+	"headrace/meta"
+)
+
+// Config says what is served.
+type Config struct {
+	Node *dfs.Node
+	// Groups returns the groups of a user; nil asks this machine.
+	Groups func(user string) []string
+	// Host is the address by which clients reach this node, RPCPort and DataPort are those of HDFS's own protocols:
+	// clients are told where blocks are.
+	Host              string
+	RPCPort, DataPort int
+	// Connections are how many there may be, of all addresses and of one (default 1,024 and 512). One too many takes the place of the
+	// one that is idle for longest.
+	Connections, AddressConnections int
+	// BodyTime is how long a client may take to send or take the next bytes (default 45 s: then its lease is still good).
+	BodyTime time.Duration
+	Log      *slog.Logger
+}
+
+// A Server serves WebHDFS.
+type Server struct {
+	Config
+	callers dfs.Callers
+	http    http.Server
+	cancel  context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup // requests
+}
+
+const (
+	mostHeader = 64 << 10         // bytes
+	headerTime = 10 * time.Second // for a request to come in
+	idleTime   = time.Minute      // between requests
+	answerTime = time.Minute      // for an answer to be taken
+)
+
+// New returns a server. It serves once Serve is called.
+func New(c Config) *Server {
+	c.Connections = cmp.Or(c.Connections, 1024)
+	c.AddressConnections = cmp.Or(c.AddressConnections, 512)
+	c.BodyTime = cmp.Or(c.BodyTime, 45*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups}}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.http = http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ConnState: noteState,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
+	return s
+}
+
+// Serve serves until Shutdown, or until the listener fails. It closes the listener.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.http.Serve(s.listener(l))
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// drain is how long requests may take to be answered at the end.
+const drain = 5 * time.Second
+
+// Shutdown ends serving, and returns when nobody uses the node any more. Files that are being written are closed at what has come.
+func (s *Server) Shutdown() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.Log.Info("requests were cut off", "err", err)
+	}
+	s.cancel()
+	s.http.Close()
+	s.running.Wait()
+}
+
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.running.Add(1)
+	}
+	return !s.closed
+}
+
+// prefix begins all paths.
+const prefix = "/webhdfs/v1"
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.begin() {
+		http.Error(w, "the node is about to end", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.running.Done()
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	path, ok := strings.CutPrefix(r.URL.Path, prefix)
+	if !ok || path != "" && path[0] != '/' {
+		http.NotFound(w, r)
+		return
+	}
+	q := &request{Server: s, w: w, r: r, path: cmp.Or(path, "/")}
+	answer, err := q.serve()
+	switch {
+	case err != nil:
+		q.refuse(err)
+	case answer != served:
+		q.answer(answer)
+	}
+}
+
+// request is one of a client.
+type request struct {
+	*Server
+	params
+	w    http.ResponseWriter
+	r    *http.Request
+	by   meta.Caller
+	path string
+}
+
+// served is the answer of an operation that has answered itself.
+var served any = new(byte)
+
+// An operation answers with what becomes JSON, or nil when there is nothing to say.
+type operation func(*request) (any, error)
+
+// table has operations by their method and name.
+type table map[string]operation
+
+var tables = []table{look, change, data, refused}
+
+const (
+	classArgument     = "java.lang.IllegalArgumentException"
+	classIO           = "java.io.IOException"
+	classNotFound     = "java.io.FileNotFoundException"
+	classUnsupported  = "java.lang.UnsupportedOperationException"
+	classUnauthorized = "org.apache.hadoop.security.authorize.AuthorizationException"
+	classAccess       = "org.apache.hadoop.security.AccessControlException"
+	classHadoopArg    = "org.apache.hadoop.HadoopIllegalArgumentException"
+	classInvalidPath  = "org.apache.hadoop.fs.InvalidPathException"
+)
+
+// anonymous is who calls without a name (hadoop.http.staticuser.user).
+const anonymous = "dr.who"
+
+func (r *request) serve() (any, error) {
+	if browser(r.r) {
+		return nil, thrown(classUnauthorized, "WebHDFS is not for web pages: who calls is not proved here, so any page could do all")
+	}
+	if err := r.parse(r.r.URL.RawQuery); err != nil {
+		return nil, err
+	}
+	if !utf8.ValidString(r.path) {
+		return nil, thrown(classArgument, "the path is not UTF-8")
+	}
+	if len(r.path) > mostText {
+		return nil, thrown(classIO, "the path has %d bytes, more than %d", len(r.path), mostText)
+	}
+	name := strings.ToUpper(r.text("op"))
+	var run operation
+	for _, t := range tables {
+		if o := t[r.r.Method+" "+name]; o != nil {
+			run = o
+		}
+	}
+	if run == nil {
+		return nil, thrown(classArgument, "Invalid value for webhdfs parameter \"op\": there is no %s of %.64q", r.r.Method, name)
+	}
+	user := cmp.Or(r.text("user.name"), anonymous)
+	if as := r.text("doas"); as != "" && as != user {
+		return nil, thrown(classUnauthorized, "User: %s is not allowed to impersonate %s", user, as)
+	}
+	if r.text("delegation") != "" {
+		return nil, thrown(classAccess, "there are no delegation tokens here: say user.name")
+	}
+	r.by = r.callers.Of(user)
+	return run(r)
+}
+
+// browser reports whether a web page, or somebody by a browser, has made a request: HDFS tells them by the same (RestCsrfPreventionFilter).
+func browser(r *http.Request) bool {
+	agent := r.UserAgent()
+	return r.Header.Get("Origin") != "" || strings.HasPrefix(agent, "Mozilla") || strings.HasPrefix(agent, "Opera")
+}

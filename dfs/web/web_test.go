@@ -1,0 +1,345 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/internal/testkit"
+)
+
+// TestOwnClient: the project's own client of WebHDFS does all that it can.
+func TestOwnClient(t *testing.T) {
+	s := serve(t, nil)
+	c, ctx := s.as("root"), soon(t)
+	data := make([]byte, 3<<20+17)
+	rand.NewChaCha8([32]byte{5}).Read(data)
+	err := c.Create(ctx, "/f", 0o640, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(data)); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.read("/f"); got != string(data) {
+		t.Errorf("%d bytes", len(got))
+	}
+	if err := c.Create(ctx, "/f", 0o640, func(io.Writer) error { return nil }); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("created twice: %v", err)
+	}
+	if err := c.MkdirAll(ctx, "/d/e", 0o755); err != nil {
+		t.Error(err)
+	}
+	if err := c.Rename(ctx, "/f", "/d/e/g"); err != nil {
+		t.Error(err)
+	}
+	if err := c.SetModified(ctx, "/d/e/g", time.UnixMilli(4711)); err != nil {
+		t.Error(err)
+	}
+	if err := c.Chmod(ctx, "/d/e/g", 0o600); err != nil {
+		t.Error(err)
+	}
+	i, err := c.Stat(ctx, "/d/e/g")
+	if err != nil || i.Size != int64(len(data)) || i.Mode != 0o600 || i.Modified.UnixMilli() != 4711 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if r, err := s.as("alice").Open(ctx, "/d/e/g"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("others read it: %v, %v", r, err)
+	}
+	if l, err := c.ReadDir(ctx, "/d/e"); err != nil || len(l) != 1 || l[0].Name != "g" {
+		t.Errorf("%v, %v", l, err)
+	}
+	if err := c.RemoveAll(ctx, "/d"); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Stat(ctx, "/d"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removed: %v", err)
+	}
+	as, err := c.As("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as.Stat(ctx, "/"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("in the name of another: %v", err)
+	}
+}
+
+// TestRanges: parts of a file of several blocks, also while it is written.
+func TestRanges(t *testing.T) {
+	s := serve(t, nil)
+	text := strings.Repeat("0123456789abcdef", 250) // 4000 bytes
+	resp, _ := s.send("PUT", "/f", "op=CREATE&data=true&blocksize=1024&replication=1", text)
+	if resp.StatusCode != http.StatusCreated || resp.Header.Get("Location") != "webhdfs"+strings.TrimPrefix(s.url, "http")+"/f" {
+		t.Fatalf("%v", resp)
+	}
+	for _, part := range [][2]int{{0, 4000}, {1, 1}, {1023, 2}, {511, 2}, {1024, 1024}, {3999, 100}, {500, 3000}, {100, 0}} {
+		resp, body := s.ask("GET", "/f", fmt.Sprintf("op=OPEN&data=true&offset=%d&length=%d", part[0], part[1]))
+		if want := text[part[0]:min(4000, part[0]+part[1])]; body != want || resp.ContentLength != int64(len(want)) {
+			t.Errorf("%v: %d bytes of %d, want %d", part, len(body), resp.ContentLength, len(want))
+		}
+	}
+	s.throws(403, "IOException", "GET", "/f", "op=OPEN&offset=4000")
+	s.throws(403, "EOFException", "GET", "/f", "op=OPEN&offset=4001&data=true")
+	s.throws(404, "FileNotFoundException", "GET", "/", "op=OPEN&data=true")
+	s.throws(404, "FileNotFoundException", "GET", "/nowhere", "op=OPEN")
+	if resp, body := s.send("POST", "/f", "op=APPEND&data=true", "the end"); resp.StatusCode != 200 {
+		t.Fatalf("%v %s", resp, body)
+	}
+	if got := s.read("/f"); got != text+"the end" {
+		t.Errorf("%d bytes", len(got))
+	}
+	if _, body := s.ask("GET", "/f", "op=GETFILEBLOCKLOCATIONS"); strings.Count(body, `"127.0.0.1:9866"`) != 4 {
+		t.Errorf("%s", body)
+	}
+}
+
+// send makes a request with a body.
+func (s *site) send(method, path, query, body string) (*http.Response, string) {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.url+"/webhdfs/v1"+path+"?user.name=root&"+query, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp, string(b)
+}
+
+// TestRedirect: a client is sent to the address that it has used, with all that it has said.
+func TestRedirect(t *testing.T) {
+	s := serve(t, nil)
+	s.write("/a b+c%41ü", "text")
+	const at = "/a b+c%41ü"
+	resp, body := s.ask("GET", at, "op=OPEN&offset=1", "Host", "ignored")
+	to := s.url + "/webhdfs/v1/a%20b+c%2541%C3%BC?user.name=root&op=OPEN&offset=1&data=true"
+	if resp.StatusCode != http.StatusTemporaryRedirect || resp.Header.Get("Location") != to || body != "" {
+		t.Errorf("%d %s, want %s", resp.StatusCode, resp.Header.Get("Location"), to)
+	}
+	resp, body = s.ask("GET", at, "op=OPEN&offset=1&noredirect=true")
+	if want := strings.ReplaceAll(to, "offset=1", "offset=1&noredirect=true"); resp.StatusCode != 200 || body != `{"Location":"`+strings.ReplaceAll(want, "&", `\u0026`)+`"}` {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if got := s.read(at); got != "text" {
+		t.Errorf("%q", got)
+	}
+	if names, err := s.as("root").ReadDir(soon(t), "/"); err != nil || len(names) != 1 || names[0].Name != at[1:] {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// TestContinue: a client that waits before it sends bytes is told to, but where it is only sent on.
+func TestContinue(t *testing.T) {
+	s := serve(t, nil)
+	for query, first := range map[string]string{"op=CREATE": "HTTP/1.1 307 ", "op=CREATE&data=true": "HTTP/1.1 100 "} {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprintf(nc, "PUT /webhdfs/v1/f?user.name=root&%s HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n", query)
+		r := bufio.NewReader(nc)
+		line, err := r.ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, first) {
+			t.Errorf("%s: %q, %v", query, line, err)
+		}
+		if strings.Contains(line, "100") {
+			r.ReadString('\n')
+			io.WriteString(nc, "text")
+			if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 201 ") {
+				t.Errorf("%q, %v", line, err)
+			}
+		}
+	}
+	if got := s.read("/f"); got != "text" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestBrokenBody: a file whose bytes stop coming is closed at what has come, and the next writer may have it.
+func TestBrokenBody(t *testing.T) {
+	s := serve(t, nil)
+	nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(nc, "PUT /webhdfs/v1/f?user.name=root&op=CREATE&data=true&blocksize=1024 HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n%s", strings.Repeat("x", 2500))
+	testkit.Await(t, "two blocks", func() bool { v := s.stat("/f"); return v != nil && v.Located != nil && len(v.Located.Blocks) == 3 })
+	nc.Close()
+	testkit.Await(t, "the file to be closed", func() bool { v := s.stat("/f"); return !v.Located.Open })
+	if got := s.read("/f"); got != strings.Repeat("x", 2500) {
+		t.Errorf("%d bytes", len(got))
+	}
+	if resp, body := s.send("POST", "/f", "op=APPEND&data=true", "y"); resp.StatusCode != 200 {
+		t.Errorf("%v %s", resp, body)
+	}
+}
+
+// TestSilentBody: a client that sends nothing more is not waited for.
+func TestSilentBody(t *testing.T) {
+	s := serve(t, func(c *Config) { c.BodyTime = 50 * time.Millisecond })
+	nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	fmt.Fprintf(nc, "PUT /webhdfs/v1/f?user.name=root&op=CREATE&data=true HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\nxyz")
+	testkit.Await(t, "the file to be closed", func() bool { v := s.stat("/f"); return v != nil && v.Located != nil && !v.Located.Open })
+	if got := s.read("/f"); got != "xyz" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestShutdownWhileWriting: the end of the server waits for nobody, and closes files.
+func TestShutdownWhileWriting(t *testing.T) {
+	s := serve(t, nil)
+	r, w := io.Pipe()
+	req, err := http.NewRequestWithContext(soon(t), "PUT", s.url+"/webhdfs/v1/f?user.name=root&op=CREATE&data=true", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+			err = errors.New(resp.Status)
+		}
+		answered <- err
+	}()
+	io.WriteString(w, "part")
+	testkit.Await(t, "a block", func() bool { v := s.stat("/f"); return v != nil && len(v.Located.Blocks) == 1 })
+	s.s.Shutdown()
+	w.Close()
+	if err := <-answered; err == nil {
+		t.Error("answered well")
+	}
+	if v := s.stat("/f"); v.Located.Open || v.Size != 4 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestRefusals: what is wrong is refused as HDFS refuses it.
+func TestRefusals(t *testing.T) {
+	s := serve(t, nil)
+	s.write("/f", "text")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=NOTHING")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=DELETE")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&offset=-1")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&offset=x&data=true")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&data=maybe")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETPERMISSION&permission=8")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETPERMISSION&permission=7777")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETREPLICATION&replication=70000")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETOWNER")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=RENAME&destination=g")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=RENAME&destination=/g&renameoptions=TO_TRASH")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETACL&aclspec=user")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETACL&aclspec=user::rwxrwx")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=CHECKACCESS&fsaction=wxr")
+	s.throws(400, "HadoopIllegalArgumentException", "PUT", "/f", "op=SETXATTR&xattr.name=one&flag=CREATE")
+	s.throws(400, "IllegalArgumentException", "PUT", "/f", "op=SETXATTR&xattr.name=user.one&xattr.value=0xZ&flag=CREATE")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=GETFILESTATUS&x=%FF")
+	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=GETFILESTATUS;x=1")
+	s.throws(400, "IllegalArgumentException", "GET", "/\xff", "op=GETFILESTATUS")
+	s.throws(403, "IOException", "GET", "/"+strings.Repeat("n", 40<<10), "op=GETFILESTATUS")
+	s.throws(400, "UnsupportedOperationException", "POST", "/f", "op=TRUNCATE&newlength=1")
+	s.throws(403, "AuthorizationException", "GET", "/f", "op=GETFILESTATUS&doas=alice")
+	s.throws(403, "AccessControlException", "GET", "/f", "op=GETFILESTATUS&delegation=x")
+	s.throws(403, "AuthorizationException", "GET", "/f", "op=GETFILESTATUS", "Origin", "http://example.org")
+	s.throws(403, "AuthorizationException", "GET", "/f", "op=OPEN&data=true", "User-Agent", "Mozilla/5.0 (X11)")
+	for _, path := range []string{"/../etc/passwd", "/d/../../../../etc/passwd", "/.."} {
+		s.throws(404, "FileNotFoundException", "GET", path, "op=OPEN")
+		if resp, body := s.ask("PUT", path, "op=MKDIRS"); resp.StatusCode/100 != 4 {
+			t.Errorf("%s is made: %v %s", path, resp, body)
+		}
+	}
+	for _, path := range []string{"/", "/etc/passwd", "/webhdfs/v2/f", "/webhdfs/v1x"} {
+		resp, err := http.Get(s.url + path)
+		if err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %v, %v", path, resp, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+	// Who does not say who it is is nobody in particular.
+	resp, err := http.DefaultClient.Do(must(http.NewRequest("PUT", s.url+"/webhdfs/v1/d?op=MKDIRS", nil)))
+	if err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("%v, %v", resp, err)
+	}
+	if err == nil {
+		resp.Body.Close()
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestConnections: one too many takes the place of the one that is idle for longest, and those that work stay.
+func TestConnections(t *testing.T) {
+	s := serve(t, func(c *Config) { c.Connections, c.AddressConnections = 3, 3 })
+	s.write("/f", "text")
+	var idle []net.Conn
+	for range 5 {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		idle = append(idle, nc)
+	}
+	if got := s.read("/f"); got != "text" {
+		t.Errorf("%q", got)
+	}
+	if n, err := idle[0].Read(make([]byte, 1)); err == nil {
+		t.Errorf("the first is served still: %d", n)
+	}
+}
+
+// TestListing: a directory of several pages is listed whole.
+func TestListing(t *testing.T) {
+	s := serve(t, nil)
+	const many = 1203
+	for i := range many {
+		if err := s.as("root").MkdirAll(context.Background(), fmt.Sprintf("/d/%04d", i), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, body := s.ask("GET", "/d", "op=LISTSTATUS"); strings.Count(body, `"pathSuffix"`) != many {
+		t.Errorf("%d entries", strings.Count(body, `"pathSuffix"`))
+	}
+	if l, err := s.as("root").ReadDir(soon(t), "/d"); err != nil || len(l) != many {
+		t.Errorf("%d entries in pages, %v", len(l), err)
+	}
+}
+
+// TestAnswers: those that no other test reads.
+func TestAnswers(t *testing.T) {
+	s := serve(t, nil)
+	s.write("/f", "text")
+	for query, want := range map[string]string{
+		"GETHOMEDIRECTORY": `{"Path":"/user/root"}`, "GETTRASHROOT": `{"Path":"/user/root/.Trash"}`,
+		"GETQUOTAUSAGE": `"fileAndDirectoryCount":1`, "LISTXATTRS": `{"XAttrNames":"[]"}`, "GETSTATUS": `"used":4`, "GETSERVERDEFAULTS": `"bytesPerChecksum":512`,
+		"GETALLSTORAGEPOLICY": `"HOT"`, "GETSTORAGEPOLICY": `"HOT"`, "LISTSTATUS_BATCH": `"remainingEntries":0`,
+	} {
+		if resp, body := s.ask("GET", "/f", "op="+query); resp.StatusCode != 200 || !strings.Contains(body, want) || resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %v %s", query, resp.Status, body)
+		}
+	}
+}
