@@ -14,12 +14,14 @@ type Callers struct {
 	Node *Node
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
+	// Trust believes callers of this machine, too, that they are who they say; otherwise the kernel is asked.
+	Trust bool
 
 	mu    sync.Mutex
 	known map[string]membership
 }
 
-// Of is the caller of a name, which nothing has proved.
+// Of is the caller of a name, which Prove has looked at.
 func (c *Callers) Of(user string) meta.Caller {
 	groups := c.groups(user)
 	who := c.Node.Identity

@@ -34,9 +34,10 @@ func (n *Node) OpenFile(by meta.Caller, path string, offset, length int64) (*Rea
 				l.Last.Size = i.Length
 				r.Size = l.Last.Offset + i.Length
 			}
-			if k := len(r.blocks); k > 0 && r.blocks[k-1].ID == l.Last.ID {
-				r.blocks[k-1] = *l.Last
+			if k := len(r.blocks); k > 0 && r.blocks[k-1].ID == l.Last.ID { // the state may not know its length
+				r.blocks = r.blocks[:k-1]
 			}
+			r.blocks = append(r.blocks, *l.Last)
 		}
 		return nil
 	})

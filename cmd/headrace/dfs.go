@@ -1,19 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os/user"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
 	"headrace/dfs"
 	"headrace/dfs/gateway"
+	"headrace/dfs/web"
 	"headrace/internal/linux"
 	"headrace/meta"
 )
@@ -36,12 +40,12 @@ this side. See docs/dfs.md for what it promises and what not.`,
 }
 
 type dfsStartFlags struct {
-	dir, listen, advertise string
-	disks                  []string
-	port, dataPort         uint16
-	syncOnClose, trust     bool
-	minBlock               cli.Size
-	level                  level
+	dir, listen, advertise       string
+	disks                        []string
+	port, dataPort, web          uint16
+	syncOnClose, trust, webAsked bool
+	minBlock                     cli.Size
+	level                        level
 }
 
 func dfsStartVerb(a dfsVerbs) *cobra.Command {
@@ -50,7 +54,8 @@ func dfsStartVerb(a dfsVerbs) *cobra.Command {
 		Use:   "start",
 		Short: "Serve the file system in a directory; makes one where there is none",
 		Long: `Start serves the file system in --dir until SIGTERM or Ctrl-C, and writes its
-address to standard output when clients may come. The user who has made it may do
+addresses to standard output when clients may come: that of HDFS's RPC, and that
+of WebHDFS. The user who has made it may do
 all in it, and so may members of the group supergroup.
 
 Callers of this machine are who the kernel says they are. Those of other machines
@@ -63,6 +68,7 @@ another address.`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.webAsked = cmd.Flags().Changed("http-port")
 			return a.start(cmd.Context(), &f)
 		},
 	}
@@ -73,6 +79,7 @@ another address.`,
 	flags.StringVar(&f.advertise, "advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --listen)")
 	flags.Uint16Var(&f.port, "port", 8020, "the `PORT` of RPC; 0: any")
 	flags.Uint16Var(&f.dataPort, "data-port", 9866, "the `PORT` of data transfer; 0: any")
+	flags.Uint16Var(&f.web, "http-port", 9870, "the `PORT` of WebHDFS; 0: it is not served")
 	flags.BoolVar(&f.syncOnClose, "sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
 	flags.BoolVar(&f.trust, "trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
 	f.minBlock = 1 << 20
@@ -122,6 +129,13 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 		return err
 	}
 	defer data.Close()
+	http, err := f.listenHTTP(listen, log)
+	if err != nil {
+		return err
+	}
+	if http != nil {
+		defer http.Close()
+	}
 	m := meta.DefaultConfig()
 	m.MinBlockSize = int64(f.minBlock)
 	node, err := dfs.Open(dfs.Config{Dir: f.dir, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log})
@@ -131,7 +145,7 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 	if !listen.IsLoopback() {
 		log.Warn("callers of other machines are not proved: whoever reaches this address can read and write everything", "address", listen)
 	}
-	err = a.serve(ctx, f, node, rpc, data, advertise, log)
+	err = a.serve(ctx, f, node, fronts{rpc, data, http}, advertise, log)
 	if closing := node.Close(); err == nil {
 		err = closing
 	}
@@ -146,23 +160,59 @@ func listenTCP(on netip.Addr, port uint16, flag string) (net.Listener, error) {
 	return l, nil
 }
 
+// listenHTTP returns nil when WebHDFS is not to be served. Its port is taken where an HDFS runs, or another node: who has not asked for it
+// gets the rest.
+func (f *dfsStartFlags) listenHTTP(on netip.Addr, log *slog.Logger) (net.Listener, error) {
+	if f.web == 0 {
+		return nil, nil
+	}
+	l, err := listenTCP(on, f.web, "--http-port")
+	if err != nil && !f.webAsked && errors.Is(err, syscall.EADDRINUSE) {
+		log.Warn("WebHDFS is not served", "err", err)
+		return nil, nil
+	}
+	return l, err
+}
+
+// fronts are where clients come; http may be nil.
+type fronts struct{ rpc, data, http net.Listener }
+
 // serve serves until it is to end, or the node fails.
-func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, rpc, data net.Listener, advertise netip.Addr, log *slog.Logger) error {
+func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, on fronts, advertise netip.Addr, log *slog.Logger) error {
 	g := gateway.New(gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log})
-	ended := make(chan error, 1)
-	go func() { ended <- g.Serve(rpc, data) }()
-	port := rpc.Addr().(*net.TCPAddr).Port
-	fmt.Fprintf(a.out, "hdfs://%s\n", net.JoinHostPort(advertise.String(), strconv.Itoa(port)))
+	rpc, data := portOf(on.rpc), portOf(on.data)
+	w := web.New(web.Config{Node: node, Host: advertise.String(), RPCPort: rpc, DataPort: data, Trust: f.trust, Log: log})
+	serving := []func() error{func() error { return g.Serve(on.rpc, on.data) }}
+	at := func(scheme string, port int) string {
+		return scheme + "://" + net.JoinHostPort(advertise.String(), strconv.Itoa(port)) + "\n"
+	}
+	addresses := at("hdfs", rpc)
+	if on.http != nil {
+		serving = append(serving, func() error { return w.Serve(on.http) })
+		addresses += at("http", portOf(on.http))
+	}
+	ended := make(chan error, len(serving))
+	for _, serve := range serving {
+		go func() { ended <- serve() }()
+	}
+	fmt.Fprint(a.out, addresses) // at once: some read one line and no more
 	if err := linux.NotifyReady(); err != nil {
 		log.Warn("systemd cannot be told that the file system is up", "err", err)
 	}
+	var err error
+	left := len(serving)
 	select {
-	case err := <-ended:
-		return err
+	case err = <-ended:
+		left--
 	case <-node.Failed():
 	case <-ctx.Done():
 	}
+	w.Shutdown()
 	g.Shutdown()
-	<-ended
-	return node.Failure()
+	for range left {
+		<-ended
+	}
+	return cmp.Or(err, node.Failure())
 }
+
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

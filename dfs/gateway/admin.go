@@ -109,7 +109,7 @@ type health struct {
 
 // counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good.
 type counts struct {
-	room dfs.Room
+	room         dfs.Room
 	missing, bad uint64
 }
 

@@ -8,7 +8,7 @@
 //
 // # Who calls
 //
-// Of a caller on this machine the kernel says who it is (prove). One from another machine is who it says it
+// Of a caller on this machine the kernel says who it is (dfs.Callers.Prove). One from another machine is who it says it
 // is, as in an HDFS without Kerberos: the name in the connection context is not proved. Groups are those
 // that this machine's user database gives a name. The user who made the file system may do all, and so may
 // members of its group. So whoever reaches the port from elsewhere can read and write everything: listen

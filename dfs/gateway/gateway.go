@@ -23,7 +23,7 @@ type Config struct {
 	Host string
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
-	// Trust believes callers of this machine, too, that they are who they say; otherwise the kernel is asked.
+	// Trust: see dfs.Callers.
 	Trust bool
 	Log   *slog.Logger
 }
@@ -49,20 +49,17 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups},
+	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
 		tokens: tokens{key: c.Node.Identity.Key, pool: c.Node.Identity.Pool, now: c.Node.Config.Now}}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) ipc.Handler {
 		return g.service(d.Services().Get(0), methods...)
 	}
-	g.rpc = ipc.Server{Log: g.log, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{
+	g.rpc = ipc.Server{Log: g.log, Prove: g.callers.Prove, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{
 		"org.apache.hadoop.hdfs.protocol.ClientProtocol":         serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, admin, absent, refused),
 		"org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol": serve(pb.File_ClientDatanodeProtocol_proto, dataNode),
 		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
 		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
-	if !c.Trust {
-		g.rpc.Prove = prove
-	}
 	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Check: g.tokens.check}
 	return g
 }

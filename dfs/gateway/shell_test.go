@@ -33,7 +33,7 @@ type server struct {
 }
 
 func startServer(t testing.TB, dir string, port int) *server {
-	s := &server{t: t, program: testkit.Headrace(t), args: []string{"dfs", "start", "--dir", dir, "--port", fmt.Sprint(port), "--data-port", "0"}}
+	s := &server{t: t, program: testkit.Headrace(t), args: []string{"dfs", "start", "--dir", dir, "--port", fmt.Sprint(port), "--data-port", "0", "--http-port", "0"}}
 	s.start()
 	return s
 }

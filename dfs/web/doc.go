@@ -13,7 +13,8 @@
 //
 // # Who calls
 //
-// As in an HDFS without Kerberos a caller is who user.name says, "dr.who" without it. Nobody may act for somebody else (doas), and
+// A caller is who user.name says, "dr.who" without it; of one on this machine the kernel is asked whether that is so
+// (dfs.Callers.Prove). Nobody may act for somebody else (doas), and
 // there are no delegation tokens. Web pages are refused: to a browser every site may send requests to this machine, and
 // whoever reaches the port can do all.
 package web

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +23,8 @@ type Config struct {
 	Node *dfs.Node
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
+	// Trust: see dfs.Callers.
+	Trust bool
 	// Host is the address by which clients reach this node, RPCPort and DataPort are those of HDFS's own protocols:
 	// clients are told where blocks are.
 	Host              string
@@ -58,7 +62,7 @@ func New(c Config) *Server {
 	c.AddressConnections = cmp.Or(c.AddressConnections, 512)
 	c.BodyTime = cmp.Or(c.BodyTime, 45*time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups}}
+	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.http = http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ConnState: noteState,
@@ -192,6 +196,13 @@ func (r *request) serve() (any, error) {
 	}
 	if r.text("delegation") != "" {
 		return nil, thrown(classAccess, "there are no delegation tokens here: say user.name")
+	}
+	if user != anonymous { // who may do no more than anybody
+		near, _ := netip.ParseAddrPort(r.r.RemoteAddr)
+		far, _ := netip.ParseAddrPort(fmt.Sprint(r.r.Context().Value(http.LocalAddrContextKey)))
+		if err := r.callers.Prove(user, near, far); err != nil {
+			return nil, thrown(classAccess, "%s", err)
+		}
 	}
 	r.by = r.callers.Of(user)
 	return run(r)

@@ -11,10 +11,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"headrace/internal/linux"
 	"headrace/internal/testkit"
 )
 
@@ -174,7 +177,7 @@ func TestBrokenBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(nc, "PUT /webhdfs/v1/f?user.name=root&op=CREATE&data=true&blocksize=1024 HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n%s", strings.Repeat("x", 2500))
-	testkit.Await(t, "two blocks", func() bool { v := s.stat("/f"); return v != nil && v.Located != nil && len(v.Located.Blocks) == 3 })
+	testkit.Await(t, "two whole blocks", func() bool { v := s.stat("/f"); return v != nil && v.Located != nil && len(v.Located.Blocks) == 2 })
 	nc.Close()
 	testkit.Await(t, "the file to be closed", func() bool { v := s.stat("/f"); return !v.Located.Open })
 	if got := s.read("/f"); got != strings.Repeat("x", 2500) {
@@ -316,11 +319,18 @@ func TestConnections(t *testing.T) {
 func TestListing(t *testing.T) {
 	s := serve(t, nil)
 	const many = 1203
-	for i := range many {
-		if err := s.as("root").MkdirAll(context.Background(), fmt.Sprintf("/d/%04d", i), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	var all sync.WaitGroup
+	c := s.as("root")
+	for part := range 50 { // at once: they share commits
+		all.Go(func() {
+			for i := part; i < many; i += 50 {
+				if err := c.MkdirAll(context.Background(), fmt.Sprintf("/d/%04d", i), 0o755); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
+	all.Wait()
 	if _, body := s.ask("GET", "/d", "op=LISTSTATUS"); strings.Count(body, `"pathSuffix"`) != many {
 		t.Errorf("%d entries", strings.Count(body, `"pathSuffix"`))
 	}
@@ -340,6 +350,32 @@ func TestAnswers(t *testing.T) {
 	} {
 		if resp, body := s.ask("GET", "/f", "op="+query); resp.StatusCode != 200 || !strings.Contains(body, want) || resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %v %s", query, resp.Status, body)
+		}
+	}
+}
+
+// TestWhoCalls: the kernel knows whose connection it is; nobody but root is somebody else.
+func TestWhoCalls(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	s := serve(t, nil)
+	for name, want := range map[string]int{"": http.StatusOK, "nobody": http.StatusOK, "root": http.StatusForbidden} {
+		err := linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, func() error {
+			c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "GET /webhdfs/v1/?op=GETFILESTATUS&user.name=%s HTTP/1.0\r\n\r\n", name)
+			r, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err == nil && r.StatusCode != want {
+				err = fmt.Errorf("%s, want %d", r.Status, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("nobody as %q: %v", name, err)
 		}
 	}
 }

@@ -1,0 +1,111 @@
+package dfs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"headrace/internal/testkit"
+	"headrace/meta"
+)
+
+// readFile returns a part of a file.
+func readFile(t testing.TB, n *Node, path string, offset, length int64) string {
+	t.Helper()
+	r, err := n.OpenFile(n.root(), path, offset, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var b strings.Builder
+	for {
+		p, err := r.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return b.String()
+		}
+		if err != nil {
+			t.Fatalf("%s from %d on: %v", path, r.at, err)
+		}
+		b.Write(p)
+	}
+}
+
+// TestFileBeingWritten: what is flushed of a block that is being written is read, from wherever.
+func TestFileBeingWritten(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	_, w := begin(t, n, "/f", strings.Repeat("x", 600)+"tail")
+	defer w.Close()
+	for offset, want := range map[int64]string{0: strings.Repeat("x", 600) + "tail", 600: "tail", 602: "il", 604: "", 700: ""} {
+		if got := readFile(t, n, "/f", offset, 1<<40); got != want {
+			t.Errorf("from %d: %d bytes", offset, len(got))
+		}
+	}
+}
+
+// TestWriter: files are written over the ends of blocks, and appended to, also at the end of a block that is smaller than the file's.
+func TestWriter(t *testing.T) {
+	m := meta.DefaultConfig()
+	m.MinBlockSize = 512
+	n := open(t, Config{Dir: t.TempDir(), Meta: &m})
+	put := func(w *Writer, err error) func(string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(text string) {
+			t.Helper()
+			if _, err := io.WriteString(w, text); err != nil {
+				t.Error(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	create := func(path string, block int64) func(string) {
+		return put(n.Create(context.Background(), n.root(), meta.Create{Path: path, Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: block}, true))
+	}
+	add := func(path string) func(string) { return put(n.Append(context.Background(), n.root(), path, "here")) }
+	whole := strings.Repeat("0123456789abcdef", 64)
+	create("/f", 1024)(whole)
+	create("/small", 512)(whole[:700])
+	must[meta.Result](t)(n.do(&meta.Concat{Target: "/f", Sources: []string{"/small"}}))
+	add("/f")(whole)
+	add("/f")("")
+	if got := readFile(t, n, "/f", 0, 1<<40); got != whole+whole[:700]+whole {
+		t.Errorf("%d bytes", len(got))
+	}
+	create("/empty", 1024)("")
+	add("/empty")("more")
+	if got := readFile(t, n, "/empty", 0, 1<<40); got != "more" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestWriterThatFails: a file whose writer cannot go on is closed by the node at what it has of it.
+func TestWriterThatFails(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	w, err := n.Create(context.Background(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, "flushed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	w.w.Close() // as if its disk had failed
+	if _, err := io.WriteString(w, "lost"); err == nil {
+		t.Error("it goes on")
+	}
+	if err := w.Close(); err == nil {
+		t.Error("it is closed as if nothing were")
+	}
+	testkit.Await(t, "the file to be closed", func() bool { return !stat(t, n, "/f").Located.Open })
+	if got := readFile(t, n, "/f", 0, 1<<40); got != "flushed" {
+		t.Errorf("%q", got)
+	}
+}
