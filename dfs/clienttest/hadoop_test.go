@@ -1,0 +1,91 @@
+package clienttest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"headrace/internal/testkit"
+)
+
+// TestHadoop: Hadoop's client of WebHDFS does what that of HDFS does, and computes the checksum that this node tells.
+func TestHadoop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Java is not started in short tests")
+	}
+	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
+	java, err := exec.LookPath("java")
+	if len(jars) == 0 || err != nil {
+		t.Skip("there is no Hadoop to try; make java gathers it:", err)
+	}
+	hdfs, web := start(t)
+	web = "webhdfs" + strings.TrimPrefix(web, "http")
+	dir := t.TempDir()
+	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", hdfs, "conf")
+	data := make([]byte, 2<<20+1000)
+	rand.NewChaCha8([32]byte{7}).Read(data)
+	file, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Commands, and what they are to say.
+	commands := [][2]string{
+		{"-mkdir -p " + web + "/d/e", ""},
+		{"-D dfs.blocksize=1048576 -put " + file + " " + web + "/d/f", ""},
+		{"-appendToFile " + file + " " + web + "/d/f", ""},
+		{"-get " + web + "/d/f " + other, ""},
+		{"-checksum " + web + "/d/f", `MD5-of-2048MD5-of-512CRC32C\t00000200\w{48}\n`},
+		{"-checksum " + hdfs + "/d/f", `MD5-of-2048MD5-of-512CRC32C\t00000200\w{48}\n`},
+		{"-touchz " + web + "/d/empty", ""},
+		{"-checksum " + web + "/d/empty", `70bc8f4b72a86921468bf8e8441dce51`},
+		{"-ls -R " + web + "/", `(?s)/d/e\n.*4196304.*/d/f\n`},
+		{"-chmod 640 " + web + "/d/f", ""},
+		{"-stat %a:%b:%o:%r " + web + "/d/f", `640:4196304:1048576:1`},
+		{"-setfacl -m user:alice:r-x " + web + "/d/f", ""},
+		{"-getfacl " + web + "/d/f", `user:alice:r-x`},
+		{"-setfattr -n user.colour -v red " + web + "/d/f", ""},
+		{"-getfattr -d " + web + "/d/f", `user.colour="red"`},
+		{"-mv " + web + "/d/f " + web + "/d/e/g", ""},
+		{"-count " + web + "/d", `2 +2 +4196304`},
+		{"-tail " + web + "/d/e/g", ""},
+		{"-df " + web + "/", `Available`},
+		{"-setrep 2 " + web + "/d/e/g", ""},
+		{"-test -e " + web + "/d/e/g", ""},
+		{"-cp " + web + "/d/e/g " + hdfs + "/copy", ""},
+		{"-rm -r -skipTrash " + web + "/d", `Deleted`},
+	}
+	var in strings.Builder
+	for _, c := range commands {
+		in.WriteString(me(t) + " " + c[0] + "\n")
+	}
+	lib := filepath.Dir(jars[0])
+	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+		"-cp", strings.Join([]string{filepath.Join(dir, "conf"), filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "../gateway/testdata/Shell.java")
+	cmd.Stdin = strings.NewReader(in.String())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	answers := regexp.MustCompile(`(?m)> (\d+)$\n`).Split(string(out), -1)[1:] // the first says that it is ready
+	if len(answers) != len(commands)+1 {
+		t.Fatalf("%d answers to %d commands\n%s", len(answers)-1, len(commands), out)
+	}
+	codes := regexp.MustCompile(`(?m)> (\d+)$`).FindAllStringSubmatch(string(out), -1)[1:]
+	for i, c := range commands {
+		if codes[i][1] != "0" || !regexp.MustCompile(c[1]).MatchString(answers[i]) {
+			t.Errorf("%s: exit code %s, want %q in\n%s", c[0], codes[i][1], c[1], answers[i])
+		}
+	}
+	sum := regexp.MustCompile(`00000200\w{48}`)
+	if a, b := sum.FindString(answers[4]), sum.FindString(answers[5]); a != b {
+		t.Errorf("the checksum is %s here and %s to a client of HDFS", a, b)
+	}
+	if got, err := os.ReadFile(other); err != nil || !bytes.Equal(got, append(data, data...)) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
