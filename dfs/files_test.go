@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace/internal/testkit"
 	"headrace/meta"
@@ -106,6 +107,31 @@ func TestWriterThatFails(t *testing.T) {
 	}
 	testkit.Await(t, "the file to be closed", func() bool { return !stat(t, n, "/f").Located.Open })
 	if got := readFile(t, n, "/f", 0, 1<<40); got != "flushed" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestWriterKeepsItsLease: whoever writes slowly keeps the file.
+func TestWriterKeepsItsLease(t *testing.T) {
+	clock := newClock()
+	n := open(t, Config{Dir: t.TempDir(), Now: clock.Now})
+	w, err := n.Create(context.Background(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		clock.pass(50 * time.Second) // the lease may be taken after 60
+		if _, err := io.WriteString(w, "slow"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := n.Append(context.Background(), n.root(), "/f", "here"); err == nil || !strings.Contains(err.Error(), "AlreadyBeingCreated") {
+		t.Errorf("somebody else: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := readFile(t, n, "/f", 0, 100); got != "slowslowslowslow" {
 		t.Errorf("%q", got)
 	}
 }

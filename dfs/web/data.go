@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"headrace/dfs"
 	"headrace/hdfs/xfer"
@@ -123,12 +122,14 @@ func (r *request) open() (any, error) {
 	return served, nil
 }
 
-// mostPart is how many bytes a client has BodyTime to take or to send.
-const mostPart = 256 << 10
+const (
+	mostPart   = 256 << 10 // how many bytes a client has BodyTime to take
+	bufferSize = 64 << 10  // for those that it sends
+)
 
 func (r *request) sendBytes(p []byte) error {
 	for len(p) > 0 {
-		r.patience()
+		r.patience(r.w)
 		n := min(len(p), mostPart)
 		if _, err := r.w.Write(p[:n]); err != nil {
 			return err
@@ -136,13 +137,6 @@ func (r *request) sendBytes(p []byte) error {
 		p = p[n:]
 	}
 	return nil
-}
-
-// patience gives the client its time for the next bytes.
-func (r *request) patience() {
-	c, by := http.NewResponseController(r.w), time.Now().Add(r.BodyTime)
-	c.SetReadDeadline(by)
-	c.SetWriteDeadline(by)
 }
 
 // machine is the client's.
@@ -200,10 +194,10 @@ func (r *request) append() (any, error) {
 
 // fill writes the body to a file, and closes it at what has come of that.
 func (r *request) fill(w *dfs.Writer) error {
-	buf := make([]byte, mostPart)
+	buf := make([]byte, bufferSize)
 	var err error
 	for err == nil {
-		r.patience()
+		r.patience(r.w)
 		var n int
 		n, err = r.r.Body.Read(buf)
 		if n > 0 {
@@ -260,6 +254,7 @@ func (r *request) blockChecksum(b meta.LocatedBlock) ([]byte, error) {
 	sum := md5.New()
 	var sums, rest []byte
 	for {
+		r.patience(r.w) // the answer takes as long as the file is
 		p, err := f.Next(r.r.Context())
 		if errors.Is(err, io.EOF) {
 			break

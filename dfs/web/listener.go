@@ -65,3 +65,11 @@ func noteState(nc net.Conn, state http.ConnState) {
 		c.since.Store(time.Now().UnixNano())
 	}
 }
+
+// patience gives the client BodyTime for the next bytes. While a request goes on, net/http reads ahead to learn whether the client has gone;
+// when the time is over, that counts as gone.
+func (s *Server) patience(w http.ResponseWriter) {
+	c, by := http.NewResponseController(w), time.Now().Add(s.BodyTime)
+	c.SetReadDeadline(by)
+	c.SetWriteDeadline(by)
+}

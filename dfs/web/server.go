@@ -53,7 +53,6 @@ const (
 	mostHeader = 64 << 10         // bytes
 	headerTime = 10 * time.Second // for a request to come in
 	idleTime   = time.Minute      // between requests
-	answerTime = time.Minute      // for an answer to be taken
 )
 
 // New returns a server. It serves once Serve is called.
@@ -116,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.running.Done()
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	s.patience(w) // also for a body that nobody wants
 	path, ok := strings.CutPrefix(r.URL.Path, prefix)
 	if !ok || path != "" && path[0] != '/' {
 		http.NotFound(w, r)

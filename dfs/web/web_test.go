@@ -203,6 +203,23 @@ func TestSilentBody(t *testing.T) {
 	}
 }
 
+// TestUnwantedBody: a client that says it will send bytes, which nobody wants, and does not, loses its connection.
+func TestUnwantedBody(t *testing.T) {
+	s := serve(t, func(c *Config) { c.BodyTime = 50 * time.Millisecond })
+	for _, path := range []string{"/webhdfs/v1/d?user.name=root&op=MKDIRS", "/webhdfs/v1/f?user.name=root&op=CREATE", "/elsewhere"} {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(30 * time.Second))
+		fmt.Fprintf(nc, "PUT %s HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\nxyz", path)
+		if _, err := io.ReadAll(nc); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is kept", path)
+		}
+	}
+}
+
 // TestShutdownWhileWriting: the end of the server waits for nobody, and closes files.
 func TestShutdownWhileWriting(t *testing.T) {
 	s := serve(t, nil)
