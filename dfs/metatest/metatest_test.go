@@ -40,7 +40,7 @@ func TestAsHDFS(t *testing.T) {
 		*seed = rand.Uint64()
 	}
 	t.Logf("go test ./dfs/metatest -run TestAsHDFS -seed %d -ops %d", *seed, *count)
-	r := &remote{h.URL()}
+	r := &remote{url: h.URL()}
 	if _, err := r.do(op{user: hdfstest.User, name: "DELETE", path: "/probe"}); err != nil {
 		t.Fatal(err)
 	}

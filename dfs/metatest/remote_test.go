@@ -15,8 +15,11 @@ import (
 	"headrace/meta"
 )
 
-// remote is a real HDFS, over WebHDFS.
-type remote struct{ url string }
+// remote is a real HDFS, or one of our nodes, over WebHDFS.
+type remote struct {
+	url  string
+	code int // of the last answer
+}
 
 var methods = map[string]string{"GETFILESTATUS": "GET", "LISTSTATUS": "GET", "GETCONTENTSUMMARY": "GET", "CHECKACCESS": "GET", "GETACLSTATUS": "GET",
 	"GETXATTRS": "GET", "GET_BLOCK_LOCATIONS": "GET", "APPEND": "POST", "CONCAT": "POST", "DELETE": "DELETE"}
@@ -48,6 +51,7 @@ func (r *remote) do(o op) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
+	r.code = resp.StatusCode
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return "", err

@@ -186,7 +186,10 @@ func (r *request) serve() (any, error) {
 			run = o
 		}
 	}
-	if run == nil {
+	switch {
+	case run == nil && name == "":
+		return nil, thrown(classUnsupported, "there is no op")
+	case run == nil:
 		return nil, thrown(classArgument, "Invalid value for webhdfs parameter \"op\": there is no %s of %.64q", r.r.Method, name)
 	}
 	user := cmp.Or(r.text("user.name"), anonymous)

@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 	s.write("/f", "text")
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=NOTHING")
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=DELETE")
-	s.throws(400, "IllegalArgumentException", "GET", "/f", "")
+	s.throws(400, "UnsupportedOperationException", "GET", "/f", "")
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&offset=-1")
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&offset=x&data=true")
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=OPEN&data=maybe")
