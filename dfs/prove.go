@@ -23,16 +23,16 @@ func (c *Callers) Prove(name string, near, far netip.AddrPort) error {
 	case errors.Is(err, linux.ErrNotHere) && !near.Addr().IsLoopback():
 		return nil
 	case err != nil:
-		return fmt.Errorf("It is not known who calls as %s: %w", name, err)
+		return fmt.Errorf("it is not known who calls as %s: %w", name, err)
 	case uid == 0 || int(uid) == os.Getuid():
 		return nil
 	}
 	u, err := user.LookupId(strconv.Itoa(int(uid)))
 	if err != nil {
-		return fmt.Errorf("Nothing proves that user %d is %s: %w", uid, name, err)
+		return fmt.Errorf("nothing proves that user %d is %s: %w", uid, name, err)
 	}
 	if u.Username != name {
-		return fmt.Errorf("User %s is not %s", u.Username, name)
+		return fmt.Errorf("user %s is not %s", u.Username, name)
 	}
 	return nil
 }

@@ -101,13 +101,6 @@ func (b *bench) write(by Caller, id uint64, sizes ...int64) {
 	b.says(by, &Complete{ID: id, Path: "/", Holder: by.User, Last: last, Copies: 1}, true)
 }
 
-func (b *bench) file(by Caller, path string, sizes ...int64) *Status {
-	b.Helper()
-	v := b.open(by, path)
-	b.write(by, v.ID, sizes...)
-	return v
-}
-
 func (b *bench) stat(path string) *Status {
 	b.Helper()
 	v, err := b.as(root).Stat(path, true)

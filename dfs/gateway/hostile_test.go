@@ -201,7 +201,7 @@ func TestEnormousBlocks(t *testing.T) {
 			continue
 		}
 		if p, err := c.begin(c.addBlock(path, r.Fs.GetFileId(), nil), nil); err == nil {
-			if _, err := p.Send(0, []byte("x"), false); err == nil {
+			if _, err = p.Send(0, []byte("x"), false); err == nil {
 				_, err = p.Ack()
 			}
 			if err == nil {

@@ -25,7 +25,7 @@ func TestWhoCalls(t *testing.T) {
 	uid, _ := strconv.Atoi(nobody.Uid)
 	s := serve(t, t.TempDir())
 	root := "/"
-	for name, want := range map[string]string{"nobody": "", "root": "User nobody is not root", "hdfs": "User nobody is not hdfs"} {
+	for name, want := range map[string]string{"nobody": "", "root": "user nobody is not root", "hdfs": "user nobody is not hdfs"} {
 		err := linux.AsUser(linux.Credentials{UID: uint32(uid), GID: uint32(uid)}, func() error {
 			c, err := ipc.Dial(context.Background(), s.rpc, ipc.Options{Protocol: clientProtocol, User: ipc.User{Name: name}})
 			if err != nil {
