@@ -1,0 +1,171 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// mostCalls and mostBytes bound what waits for the goroutine. Messages beyond are lost,
+	// as they may be anyway.
+	mostCalls = 1 << 14
+	mostBytes = 64 << 20
+)
+
+// Driver is a Node with a goroutine and a clock. Its methods may be called from any
+// goroutine.
+type Driver struct {
+	mu     sync.Mutex
+	calls  []func(*Node)
+	mail   []Message
+	bytes  int
+	closed bool
+
+	wake chan struct{}
+	done chan struct{}
+	err  error // of Close
+}
+
+// Drive takes over a node, with that much time between ticks.
+func Drive(n *Node, tick time.Duration) *Driver {
+	d := &Driver{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go d.run(n, tick)
+	return d
+}
+
+func (d *Driver) run(n *Node, tick time.Duration) {
+	defer close(d.done)
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for busy := false; ; {
+		if busy {
+			select {
+			case <-ticker.C:
+				n.Tick()
+			default:
+			}
+		} else {
+			select {
+			case <-ticker.C:
+				n.Tick()
+			case <-d.wake:
+			}
+		}
+		d.mu.Lock()
+		calls, mail, closed := d.calls, d.mail, d.closed
+		d.calls, d.mail, d.bytes = nil, nil, 0
+		d.mu.Unlock()
+		if closed {
+			d.err = n.Close()
+		}
+		for _, m := range mail {
+			n.Step(m)
+		}
+		for _, call := range calls {
+			call(n)
+		}
+		if closed {
+			return
+		}
+		more, _ := n.Work() // an error stays, and is everybody's answer
+		busy = more
+	}
+}
+
+func (d *Driver) poke() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Driver) call(f func(*Node)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.closed:
+		return ErrStopped
+	case len(d.calls) >= mostCalls:
+		return ErrBusy
+	}
+	d.calls = append(d.calls, f)
+	d.poke()
+	return nil
+}
+
+// Deliver takes a message from the transport, and does not wait.
+func (d *Driver) Deliver(m Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	size := len(m.Payload) + 64
+	if d.closed || d.bytes+size > mostBytes {
+		return
+	}
+	d.mail, d.bytes = append(d.mail, m), d.bytes+size
+	d.poke()
+}
+
+type answer struct {
+	bytes []byte
+	err   error
+}
+
+// ask has the node do something that ends later.
+func (d *Driver) ask(ctx context.Context, f func(n *Node, done func([]byte, error))) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := make(chan answer, 1)
+	if err := d.call(func(n *Node) { f(n, func(b []byte, err error) { c <- answer{b, err} }) }); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-c:
+		return a.bytes, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+	}
+}
+
+// Propose is Node.Propose. When ctx ends before an answer, the command may take effect.
+func (d *Driver) Propose(ctx context.Context, group uint64, data []byte) ([]byte, error) {
+	return d.ask(ctx, func(n *Node, done func([]byte, error)) { n.Propose(group, data, done) })
+}
+
+// Read is Node.Read.
+func (d *Driver) Read(ctx context.Context, group uint64) error {
+	_, err := d.ask(ctx, func(n *Node, done func([]byte, error)) { n.Read(group, func(err error) { done(nil, err) }) })
+	return err
+}
+
+// Change is Node.Change.
+func (d *Driver) Change(ctx context.Context, group uint64, steps []MemberStep) error {
+	_, err := d.ask(ctx, func(n *Node, done func([]byte, error)) { n.Change(group, steps, func(err error) { done(nil, err) }) })
+	return err
+}
+
+// Do calls f with the node, between its rounds.
+func (d *Driver) Do(f func(*Node) error) error {
+	c := make(chan error, 1)
+	if err := d.call(func(n *Node) { c <- f(n) }); err != nil {
+		return err
+	}
+	return <-c
+}
+
+// Close ends the node.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return errors.New("quorum: closed twice")
+	}
+	d.closed = true
+	d.poke()
+	d.mu.Unlock()
+	<-d.done
+	return d.err
+}
