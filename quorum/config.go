@@ -41,7 +41,7 @@ type Config struct {
 
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
 type fault struct {
-	answersEarly, forgetsHard, appliesTwice, keepsTail, trustsCache bool
+	answersEarly, forgetsHard, appliesTwice, keepsTail, trustsCache, readsAlone bool
 }
 
 func (c Config) withDefaults() Config {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func openFrame(b []byte) (records []byte, number uint64, length int, ok bool) {
 
 // Kinds of records. Each names a group.
 const (
-	recGroup     = iota + 1 // the group is here, as this replica
+	recGroup     = iota + 1 // the group is here, as this replica, and its log ended there
 	recHard                 // term, vote, and what is known to be committed
 	recEntries              // entries, which replace all from the first one's index on
 	recStart                // the log begins behind this point
@@ -138,7 +139,7 @@ func (r *reader) point() point {
 func (r *reader) entries() []*pb.Entry {
 	var all []*pb.Entry
 	for n := r.number(); n > 0 && r.err == nil; n-- {
-		e := &pb.Entry{Term: new(r.number()), Index: new(r.number()), Type: pb.EntryType(r.number()).Enum(), Data: r.bytes()}
+		e := &pb.Entry{Term: new(r.number()), Index: new(r.number()), Type: pb.EntryType(r.number()).Enum(), Data: bytes.Clone(r.bytes())}
 		all = append(all, e)
 	}
 	return all

@@ -34,6 +34,8 @@ type group struct {
 	hard *pb.HardState
 	// applied is the last entry that was applied, given the last that the machine got.
 	applied, given uint64
+	// cutTo is where the log is to begin with the next frame.
+	cutTo uint64
 	// confs are the members from the start of the log on.
 	confs   []point
 	leader  Replica
@@ -250,9 +252,10 @@ func (g *group) cut(keepEntries, keepBytes int) (point, bool) {
 		bytes += len(s.entries[i].GetData())
 	}
 	to := min(g.machine.Durable(), s.start.index+uint64(i), g.applied)
-	if to <= s.start.index {
+	if to <= max(s.start.index, g.cutTo) {
 		return point{}, false
 	}
+	g.cutTo = to
 	for len(g.confs) > 1 && g.confs[1].index <= to {
 		g.confs = g.confs[1:]
 	}

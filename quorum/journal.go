@@ -163,8 +163,10 @@ func (j *journal) replay(segment uint64, records []byte) error {
 		switch kind {
 		case recGroup:
 			if replica := Replica(r.number()); s == nil || s.replica != replica {
-				j.groups[id] = newStorage(replica)
+				s = newStorage(replica)
+				j.groups[id] = s
 			}
+			s.want = r.number()
 		case recHard:
 			s.hard = &pb.HardState{Term: new(r.number()), Vote: new(r.number()), Commit: new(r.number())}
 		case recEntries:
@@ -228,7 +230,6 @@ func (j *journal) append(batch []byte) error {
 	j.point("quorum.log.synced")
 	j.size += int64(len(b))
 	j.number++
-	// Entries refer to the batch, so it is not used again.
 	return j.replay(j.segments[len(j.segments)-1], records)
 }
 
@@ -243,7 +244,7 @@ func (j *journal) roll() error {
 	ids := slices.Sorted(maps.Keys(j.groups))
 	for _, id := range ids {
 		s := j.groups[id]
-		b = putRecord(b, recGroup, id, uint64(s.replica))
+		b = putRecord(b, recGroup, id, uint64(s.replica), s.last())
 		b = putPoint(b, recStart, id, s.start)
 		b = putHard(b, id, s.hard)
 		if s.restoring != nil {

@@ -105,7 +105,7 @@ func (n *Node) Create(id uint64, replica Replica, members []Replica) error {
 	case replica == 0 || replica.Node() == 0 || len(members) > 0 && !slices.Contains(members, replica):
 		return ErrChange
 	}
-	b := putRecord(newBatch(), recGroup, id, uint64(replica))
+	b := putRecord(newBatch(), recGroup, id, uint64(replica), 0)
 	if len(members) > 0 {
 		p := point{firstIndex, 1, &pb.ConfState{}}
 		for _, m := range members {
@@ -235,6 +235,8 @@ func (n *Node) Read(id uint64, done func(error)) {
 		done(err)
 	case len(g.reads) >= n.config.MaxPending:
 		done(ErrBusy)
+	case n.config.fault.readsAlone:
+		done(nil)
 	default:
 		g.read(done)
 	}

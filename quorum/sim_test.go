@@ -105,7 +105,7 @@ func TestWorlds(t *testing.T) {
 			t.Errorf("no process died at %s", p)
 		}
 	}
-	for _, k := range []string{"change", "joint change", "chunk", "ops"} {
+	for _, k := range []string{"change", "joint change", "chunk", "disk error", "ops"} {
 		if counts[k] == 0 {
 			t.Errorf("no %s", k)
 		}
@@ -131,7 +131,8 @@ func TestFaultsAreFound(t *testing.T) {
 	for name, f := range map[string]fault{
 		"answers before it syncs": {answersEarly: true}, "forgets terms and votes": {forgetsHard: true},
 		"applies twice after a start": {appliesTwice: true}, "keeps a torn tail": {keepsTail: true},
-		"trusts the page cache": {trustsCache: true},
+		"trusts the page cache":       {trustsCache: true},
+		"reads without asking others": {readsAlone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range uint64(1000) {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -27,6 +28,8 @@ type storage struct {
 	restoring *point
 	bytes     int
 	spans     []span
+	// want is where the log ended when the segment that is being read was begun.
+	want uint64
 	// applied says the point that a snapshot would have now, if one can be made.
 	applied func() (point, bool)
 }
@@ -67,9 +70,12 @@ func (s *storage) append(segment uint64, entries []*pb.Entry) {
 		for _, e := range s.entries[i-s.first():] {
 			s.bytes -= len(e.GetData())
 		}
-		s.entries = s.entries[: i-s.first() : i-s.first()]
+		if i <= s.last() { // raft may hold what is replaced
+			s.entries = slices.Clip(s.entries[:i-s.first()])
+		}
 	}
 	s.entries = append(s.entries, entries...)
+	s.want = 0 // the log ends here now, and there is a gap if something is missing
 	for _, e := range entries {
 		s.bytes += len(e.GetData())
 	}
@@ -97,7 +103,7 @@ func (s *storage) begin(p point) {
 
 // reset makes the log an empty one behind p.
 func (s *storage) reset(p point) {
-	s.entries, s.bytes, s.spans, s.restoring, s.start = nil, 0, nil, nil, p
+	s.entries, s.bytes, s.spans, s.restoring, s.start, s.want = nil, 0, nil, nil, p, 0
 	s.hard = proto.CloneOf(s.hard)
 	s.hard.Commit = new(max(s.hard.GetCommit(), p.index))
 }
@@ -107,8 +113,12 @@ func (s *storage) check() error {
 	if s.first() != s.start.index+1 {
 		return fmt.Errorf("entries %d to %d are missing", s.start.index+1, s.first()-1)
 	}
-	if c := s.hard.GetCommit(); c > s.last() && s.restoring == nil {
-		return fmt.Errorf("entries %d to %d are missing, and were committed", s.last()+1, c)
+	end := s.want
+	if s.restoring == nil {
+		end = max(end, s.hard.GetCommit())
+	}
+	if end > s.last() {
+		return fmt.Errorf("entries %d to %d are missing", s.last()+1, end)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	mrand "math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -85,6 +86,7 @@ type process struct {
 	node     *Node
 	machines map[uint64]*machine
 	left     int    // operations of the file system until it dies
+	good     int    // writes and syncs until one fails
 	point    string // or where
 	back     int    // when it starts again
 }
@@ -188,7 +190,7 @@ func (w *world) do(p *process, f func()) {
 		switch r := recover().(type) {
 		case nil:
 		case died:
-			p.node, p.left, p.point = nil, 0, ""
+			p.node, p.left, p.good, p.point = nil, 0, 0, ""
 			p.back = w.now + 1 + w.rand.IntN(60)
 			for _, m := range p.machines {
 				m.live = m.durable.clone()
@@ -219,6 +221,13 @@ func (p *process) open() {
 				p.die("before " + o.Kind + " " + o.Name)
 			}
 		}
+		if p.good > 0 && (o.Kind == "sync" || o.Kind == "write" || o.Kind == "syncdir") {
+			if p.good--; p.good == 0 {
+				p.w.counts["disk error"]++
+				p.w.note("node %d: %s fails", p.id, o.Kind)
+				return syscall.EIO
+			}
+		}
 		return nil
 	}}
 	n, err := Open(Config{Dir: "/q", FS: fs, Send: p.send, SegmentSize: p.w.segment, KeepEntries: 4, MaxProposal: 100, ChunkSize: 16,
@@ -236,6 +245,9 @@ func (p *process) open() {
 				p.die("at " + name)
 			}
 		}})
+	if errors.Is(err, syscall.EIO) {
+		p.die("of a disk error")
+	}
 	if err != nil {
 		p.w.failf("node %d does not start: %v", p.id, err)
 	}
@@ -267,7 +279,11 @@ func (p *process) keeps(g *group) {
 func (p *process) create(g uint64, r Replica, members []Replica) {
 	p.w.replicas[[2]uint64{g, uint64(p.id)}] = uint32(r >> 32)
 	p.machines[g] = newMachine(p.w.rand)
-	if err := p.node.Create(g, r, members); err != nil {
+	err := p.node.Create(g, r, members)
+	if errors.Is(err, syscall.EIO) {
+		p.die("of a disk error")
+	}
+	if err != nil {
 		p.w.failf("create: %v", err)
 	}
 }
@@ -382,6 +398,9 @@ func (w *world) work(p *process) {
 	w.do(p, func() {
 		for range 4 {
 			more, err := p.node.Work()
+			if errors.Is(err, ErrStopped) && errors.Is(err, syscall.EIO) {
+				p.die("of a disk error")
+			}
 			if err != nil {
 				w.failf("node %d: %v", p.id, err)
 			}
@@ -446,6 +465,11 @@ func (w *world) trouble() {
 		for _, p := range w.processes { // where few come by
 			p.point = points[w.rand.IntN(5)]
 		}
+	case 16:
+		if w.rand.IntN(3) > 0 {
+			return
+		}
+		p.good = 1 + w.rand.IntN(20)
 	case 4:
 		q := w.processes[w.rand.IntN(len(w.processes))]
 		w.cut[[2]uint32{p.id, q.id}] = true
@@ -503,7 +527,11 @@ func (w *world) change(p *process, g uint64) {
 		if w.removed(g, r) || q.node.groups[g] == nil {
 			w.do(q, func() {
 				if q.node.groups[g] != nil {
-					if err := q.node.Drop(g); err != nil {
+					err := q.node.Drop(g)
+					if errors.Is(err, syscall.EIO) {
+						q.die("of a disk error")
+					}
+					if err != nil {
 						w.failf("drop: %v", err)
 					}
 				}
@@ -597,7 +625,7 @@ func (w *world) settle() {
 	w.calm = true
 	clear(w.cut)
 	for _, p := range w.processes {
-		p.left, p.point = 0, ""
+		p.left, p.good, p.point = 0, 0, ""
 		p.back = w.now
 	}
 	for range 40 {
