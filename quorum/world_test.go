@@ -559,16 +559,20 @@ func (w *world) change(p *process, g uint64) {
 	})
 }
 
-// call lets a client ask somebody something.
-func (w *world) call(p *process) {
-	if p.node == nil {
+// call lets a client ask somebody something: often one of those who believe they lead.
+func (w *world) call(group uint64) {
+	here := func(p *process) bool { return p.node != nil && p.node.groups[group] != nil }
+	p := w.processes[w.rand.IntN(len(w.processes))]
+	for range 3 {
+		if q := w.processes[w.rand.IntN(len(w.processes))]; here(q) && q.node.groups[group].leading {
+			p = q
+		}
+	}
+	if !here(p) {
 		return
 	}
 	w.clock++
-	o := &op{group: uint64(1 + w.rand.IntN(int(w.groups))), key: string(rune('a' + w.rand.IntN(2))), call: w.clock, process: p}
-	if p.node.groups[o.group] == nil {
-		return
-	}
+	o := &op{group: group, key: string(rune('a' + w.rand.IntN(2))), call: w.clock, process: p}
 	end := func(output string, err error) {
 		if o.process == nil {
 			return
@@ -612,8 +616,8 @@ func (w *world) run(steps int) (problem string) {
 	for range steps {
 		w.step()
 		w.trouble()
-		if w.waiting < 6 {
-			w.call(w.processes[w.rand.IntN(len(w.processes))])
+		if w.waiting < 10 {
+			w.call(uint64(1 + w.rand.IntN(int(w.groups))))
 		}
 	}
 	w.settle()
