@@ -1,6 +1,6 @@
 // Package quorum has many groups of replicas, on many nodes, agree on commands: Raft, by
 // go.etcd.io/raft/v3, with one log for all groups of a node. What a group agrees on is
-// a [Machine]'s matter. It knows no protocol; messages are handed over, and come back.
+// a [Machine]'s matter. Messages are handed over, and come back; quorum/link carries them.
 //
 // # Driven
 //

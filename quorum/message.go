@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"encoding/binary"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -40,6 +42,32 @@ type Message struct {
 	Stream, Number uint64
 	// Last: no piece follows.
 	Last bool
+}
+
+// Append adds the message's bytes to b.
+func (m Message) Append(b []byte) []byte {
+	last := byte(0)
+	if m.Last {
+		last = 1
+	}
+	b = append(b, byte(m.Kind), last)
+	for _, n := range []uint64{m.Group, uint64(m.From), uint64(m.To), m.Stream, m.Number} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return append(b, m.Payload...)
+}
+
+// ParseMessage is the reverse of Append. The payload stays in b.
+func ParseMessage(b []byte) (Message, error) {
+	if len(b) < 2 || b[1] > 1 {
+		return Message{}, errRecord
+	}
+	m := Message{Kind: Kind(b[0]), Last: b[1] == 1}
+	r := &reader{b: b[2:]}
+	m.Group, m.From, m.To = r.number(), Replica(r.number()), Replica(r.number())
+	m.Stream, m.Number = r.number(), r.number()
+	m.Payload = r.b
+	return m, r.err
 }
 
 // foreign are the kinds of Raft's messages that come from other nodes. Proposals and
