@@ -34,6 +34,7 @@ import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -428,6 +429,8 @@ class MemoryLocalityPluginTest {
                     throw new IllegalStateException("test");
                 }, doubts::add))) {
             doubts.clear();
+            // The stage of the job before leaves its pool when that has its answer already.
+            await(() -> scheduler.rootPool().schedulableQueue().stream().noneMatch(TaskSetManager.class::isInstance));
             scheduler.rootPool().addSchedulable(each);
             assertEquals(all(), run(input("old")));
             scheduler.rootPool().removeSchedulable(each);
