@@ -13,14 +13,24 @@
 //	LOCK  NUMBER.log ...  GROUP.incoming
 //
 // A round of Work writes one frame for all groups that have something, and syncs once;
-// only then do messages go out and answers come. What comes in meanwhile is the next round's. A
-// frame has a checksum and a number. Segments (64 MB) begin with all there is to know but
+// only then do messages go out and new entries get applied. What comes in meanwhile is the next
+// round's. Two things go before: a leader's entries, so that its fsync and the others' take
+// place at once, and what is durable here and was agreed on since. A frame has a checksum and a number. Segments (64 MB) begin with all there is to know but
 // entries, and go when nothing live is in them; of three, what keeps the oldest one is
 // written again. Entries that were not cut off are in memory, too: see Config.KeepBytes.
 //
 // It is no bbolt, which takes two fsyncs for a commit, and no pebble, which is large: neither
 // goes through the same simulated power failures as package block. The cost is that this
-// log can do nothing else.
+// log can do nothing else. 256 callers, 100 bytes, 16 groups of 3 nodes in one process, all logs
+// on one virtual disk, two busy cores, as the range of several runs of
+// go test ./quorum -run xxx -bench Commits [-synctime 10ms]:
+//
+//	                                   commits/s      median  fsyncs of a node for a commit
+//	one log                        11,000-23,000    6-9 ms  0.015
+//	a log for each group             3,400-6,300  21-27 ms  0.17
+//	one log, fsync + 10 ms           4,000-4,100  45-47 ms  0.011
+//
+// The last row had rounds of 24 ms: the machine was busy with other work. An answer takes two.
 //
 // # What is durable when
 //
@@ -65,5 +75,5 @@
 //
 // quorum.created, quorum.log.before, quorum.log.written, quorum.log.synced,
 // quorum.roll.created, quorum.roll.durable, quorum.reclaim.moved, quorum.restore.before,
-// quorum.restore.after, quorum.sent, quorum.applied.
+// quorum.restore.after, quorum.entries.sent, quorum.sent, quorum.applied.
 package quorum

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 
 	"headrace/internal/vfs"
 )
+
+var syncTime = flag.Duration("synctime", 0, "how much longer an fsync takes in benchmarks, as on a slower device")
 
 // counter counts commands, and answers how many there were.
 type counter struct{ n, index atomic.Uint64 }
@@ -64,6 +67,7 @@ func newCluster(t testing.TB, dir string, groups []uint64, tick time.Duration) *
 		fs := &vfs.Faulty{FS: vfs.OS{}, Fail: func(o vfs.Op) error {
 			if o.Kind == "sync" {
 				c.syncs.Add(1)
+				time.Sleep(*syncTime)
 			}
 			return nil
 		}}

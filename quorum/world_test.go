@@ -447,7 +447,7 @@ func (w *world) removed(g uint64, r Replica) bool {
 }
 
 var points = []string{"quorum.restore.before", "quorum.restore.after", "quorum.reclaim.moved", "quorum.roll.created",
-	"quorum.roll.durable", "quorum.created", "quorum.log.before", "quorum.log.written", "quorum.log.synced", "quorum.sent", "quorum.applied"}
+	"quorum.roll.durable", "quorum.created", "quorum.log.before", "quorum.log.written", "quorum.log.synced", "quorum.entries.sent", "quorum.sent", "quorum.applied"}
 
 // trouble does something to the world.
 func (w *world) trouble() {
