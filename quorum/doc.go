@@ -71,6 +71,18 @@
 // Node has no locks. Work applies to several groups at the same time (Config.Workers), and
 // waits for all of them: a machine that hangs has the node lose its leaderships.
 //
+// # Simulation
+//
+// TestWorlds runs nodes on files that lose what was not synced, in one goroutine, with
+// trouble of all kinds; -seeds says how many worlds, -seed from which on. TestFaultsAreFound
+// makes mistakes on purpose, and the same worlds have to find them.
+//
+// # What is not here
+//
+// Groups that rest still tick and send heartbeats, each its own: some hundreds of groups on
+// a node are meant, not thousands. Bytes of a snapshot have no checksum but the transport's.
+// A frame that the disk has room for no more stops the node.
+//
 // # Crash points
 //
 // quorum.created, quorum.log.before, quorum.log.written, quorum.log.synced,

@@ -358,10 +358,15 @@ func (n *Node) sendEntries(rounds []*round) error {
 			continue
 		}
 		for i, m := range r.ready.Messages {
-			if m.GetType() == pb.MsgApp {
+			switch m.GetType() {
+			case pb.MsgApp:
 				n.post(r.g, m)
-				r.ready.Messages[i] = nil
+			case pb.MsgSnap: // while the state is the one that it is about
+				n.offer(r.g, m)
+			default:
+				continue
 			}
+			r.ready.Messages[i] = nil
 		}
 	}
 	n.config.point("quorum.entries.sent")
