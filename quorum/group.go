@@ -64,10 +64,7 @@ func (n *Node) start(id uint64, s *storage) (*group, error) {
 		if durable >= p.index {
 			b = putPoint(b, recReset, id, *p)
 		} else {
-			// The snapshot's index was noted as committed, but its entries are not here.
-			h := proto.CloneOf(s.hard)
-			h.Commit = new(min(h.GetCommit(), s.last()))
-			b = putHard(putPoint(b, recRestoring, id, point{conf: &pb.ConfState{}}), id, h)
+			b = putPoint(b, recRestoring, id, point{conf: &pb.ConfState{}})
 		}
 		if err := n.journal.write(b); err != nil {
 			return nil, err

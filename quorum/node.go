@@ -316,8 +316,15 @@ func (n *Node) persist(rounds []*round) error {
 		if snapshot {
 			b = putPoint(b, recRestoring, g.id, snapshotPoint(rd.Snapshot))
 		}
+		hard := g.hard
+		if snapshot {
+			// What the snapshot says is committed is not what this log has there: until the log
+			// begins behind it, entries of the same numbers may be others.
+			hard = proto.CloneOf(hard)
+			hard.Commit = new(g.store.hard.GetCommit())
+		}
 		if !n.config.fault.forgetsHard {
-			b = putHard(b, g.id, g.hard)
+			b = putHard(b, g.id, hard)
 		}
 		if len(rd.Entries) > 0 && !snapshot { // entries behind a snapshot follow with receive
 			b = putEntries(b, g.id, rd.Entries)

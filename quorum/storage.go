@@ -113,11 +113,7 @@ func (s *storage) check() error {
 	if s.first() != s.start.index+1 {
 		return fmt.Errorf("entries %d to %d are missing", s.start.index+1, s.first()-1)
 	}
-	end := s.want
-	if s.restoring == nil {
-		end = max(end, s.hard.GetCommit())
-	}
-	if end > s.last() {
+	if end := max(s.want, s.hard.GetCommit()); end > s.last() {
 		return fmt.Errorf("entries %d to %d are missing", s.last()+1, end)
 	}
 	return nil
