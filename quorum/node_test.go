@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
 	"headrace/internal/vfs"
 )
 
@@ -276,4 +279,32 @@ func TestRefusals(t *testing.T) {
 	}
 	a.work()
 	a.fill(2)
+}
+
+// TestDiesBeforeRestore: what a snapshot says is committed says nothing of the entries that
+// were to be replaced by it, and are there again.
+func TestDiesBeforeRestore(t *testing.T) {
+	a := newAlone(t, 1<<20)
+	me, other := NewReplica(1, 1), NewReplica(2, 1)
+	if err := a.Create(8, me, []Replica{me, other}); err != nil {
+		t.Fatal(err)
+	}
+	entries := []*pb.Entry{{Term: new(uint64(1)), Index: new(uint64(2))}, {Term: new(uint64(1)), Index: new(uint64(3))}}
+	if err := a.journal.write(putEntries(newBatch(), 8, entries)); err != nil {
+		t.Fatal(err)
+	}
+	conf := a.groups[8].store.start.conf
+	if err := a.persist([]*round{{g: a.groups[8], ready: raft.Ready{MustSync: true,
+		HardState: &pb.HardState{Term: new(uint64(5)), Vote: new(uint64(0)), Commit: new(uint64(10))},
+		Snapshot:  &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: new(uint64(10)), Term: new(uint64(4)), ConfState: conf}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a.close()
+		a.open()
+		s := a.groups[8].store
+		if s.hard.GetCommit() != firstIndex || s.hard.GetTerm() != 5 || s.last() != 3 {
+			t.Errorf("%v, the log ends at %d", s.hard, s.last())
+		}
+	}
 }
