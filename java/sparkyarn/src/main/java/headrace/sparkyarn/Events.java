@@ -2,14 +2,44 @@ package headrace.sparkyarn;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.function.Function;
 
-/** Tells on standard output what has become of orders, as JSON, one object a line. */
+/** Takes orders from standard input, and tells on standard output what has become of them, as JSON, one object a line. */
 final class Events {
     static final ObjectMapper JSON = new ObjectMapper();
 
+    /** Carries out an order. */
+    interface Work<T> {
+        void on(T order) throws Exception;
+    }
+
     private Events() { }
+
+    /**
+     * Takes orders from standard input, as JSON, one a line, until there are no more, and ends the process. Tells that
+     * one is broken when it fails.
+     */
+    static <T> void serve(Class<T> kind, Function<T, String> name, Work<T> work) throws IOException {
+        tell("", "ready");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        String line;
+        while ((line = lines.readLine()) != null) {
+            T order = JSON.readValue(line, kind);
+            try {
+                work.on(order);
+            } catch (Exception | LinkageError e) {
+                e.printStackTrace();
+                tell(name.apply(order), "broken", "reason", e.toString());
+            }
+        }
+        System.exit(0);
+    }
 
     /** Writes an event of an order with the time and the given names and values, by turns. */
     static void tell(String order, String event, Object... fields) {

@@ -4,10 +4,7 @@ import static headrace.sparkyarn.Events.JSON;
 import static headrace.sparkyarn.Events.tell;
 
 import com.codahale.metrics.Gauge;
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -44,24 +41,14 @@ public final class LineCounts {
     record Order(String name, String what, Map<String, String> properties, int executors, List<String> inputs) { }
 
     public static void main(String[] args) throws IOException {
-        tell("", "ready");
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        String line;
-        while ((line = lines.readLine()) != null) {
-            Order order = JSON.readValue(line, Order.class);
-            try {
-                switch (order.what()) {
-                    case "open" -> open(order);
-                    case "count" -> count(order);
-                    case "close" -> close(order);
-                    default -> throw new IllegalArgumentException(order.what());
-                }
-            } catch (Exception | LinkageError e) {
-                e.printStackTrace();
-                tell(order.name(), "broken", "reason", e.toString());
+        Events.serve(Order.class, Order::name, order -> {
+            switch (order.what()) {
+                case "open" -> open(order);
+                case "count" -> count(order);
+                case "close" -> close(order);
+                default -> throw new IllegalArgumentException(order.what());
             }
-        }
-        System.exit(0);
+        });
     }
 
     private static void open(Order order) throws InterruptedException, IOException {

@@ -3,10 +3,7 @@ package headrace.sparkyarn;
 import static headrace.sparkyarn.Events.JSON;
 import static headrace.sparkyarn.Events.tell;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
@@ -36,23 +33,13 @@ public final class Queries {
     record Order(String name, String dir, String query, Map<String, String> properties, double scale, long most) { }
 
     public static void main(String[] args) throws IOException {
-        tell("", "ready");
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        String line;
-        while ((line = lines.readLine()) != null) {
-            Order order = JSON.readValue(line, Order.class);
-            try {
-                if (order.query().isEmpty()) {
-                    make(order);
-                } else {
-                    run(order);
-                }
-            } catch (Exception | LinkageError e) {
-                e.printStackTrace();
-                tell(order.name(), "broken", "reason", e.toString());
+        Events.serve(Order.class, Order::name, order -> {
+            if (order.query().isEmpty()) {
+                make(order);
+            } else {
+                run(order);
             }
-        }
-        System.exit(0);
+        });
     }
 
     private static void make(Order order) throws IOException {
