@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -145,16 +146,25 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 4096})
 	with := map[string]string{
-		"yarn.app.mapreduce.am.preemption.policy":  "headrace.mapreduce.KeepAlivePolicy",
-		"mapreduce.application.classpath":          filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
-		"headrace.node.socket":                     c.machines[0].socket(),
-		"mapreduce.task.timeout":                   fmt.Sprint(taskTimeout.Milliseconds()),
-		"mapreduce.task.timeout.check-interval-ms": "500",
+		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.KeepAlivePolicy",
+		"mapreduce.application.classpath":         filepath.Join(c.o.Jars.Lib, "*") + "," + frameworkJar(t, c, "mapreduce"),
+		"headrace.node.socket":                    c.machines[0].socket(),
 	}
-	without := map[string]string{"mapreduce.task.timeout": with["mapreduce.task.timeout"], "mapreduce.task.timeout.check-interval-ms": "500"}
+	without := map[string]string{"mapreduce.task.timeout": fmt.Sprint(taskTimeout.Milliseconds()), "mapreduce.task.timeout.check-interval-ms": "500"}
+	maps.Copy(with, without)
 	hold := holdFile(t, c)
 	suspended, checkpointed := startHeld(t, c, "suspended", 1, hold, with), startHeld(t, c, "checkpointed", 1, hold, with)
 	lost := startHeld(t, c, "lost", 1, hold, without)
+	const taken, refused = `headrace_manager_progress_total{result="taken"} `, `headrace_manager_progress_total{result="refused"} `
+	told := func() string {
+		metrics := must(http.Get(c.managerURL() + "/metrics"))(t)
+		defer metrics.Body.Close()
+		return string(must(io.ReadAll(metrics.Body))(t))
+	}
+	// Their masters tell how far they are as long as they run, and the manager believes it.
+	must(0, await(within(t, patience), "wait for the manager to be told of progress", patience, func(context.Context) (bool, error) {
+		return strings.Contains(told(), taken), nil
+	}))(t)
 	const file, begins = "stderr", heldSays
 	still := []*standstill{
 		aside(t, c, suspended.Run, "suspended", file, begins),
@@ -174,11 +184,7 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 			t.Errorf("job %s has had %d containers, want %d", r.name, n, want)
 		}
 	}
-	// Their masters have told how far they are, and the manager believes it.
-	metrics := must(http.Get(c.managerURL() + "/metrics"))(t)
-	defer metrics.Body.Close()
-	const taken, refused = `headrace_manager_progress_total{result="taken"} `, `headrace_manager_progress_total{result="refused"} `
-	if text := string(must(io.ReadAll(metrics.Body))(t)); !strings.Contains(text, taken) || strings.Contains(text, refused) {
+	if text := told(); !strings.Contains(text, taken) || strings.Contains(text, refused) {
 		t.Errorf("the manager was told of no progress:\n%s", text)
 	}
 	idle(t, c)
