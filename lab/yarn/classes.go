@@ -20,6 +20,12 @@ func (j *Jars) archived() []string {
 	return []string{filepath.Join(j.Lib, "*"), filepath.Join(j.HDFS, "*")}
 }
 
+// archiveFlags have a virtual machine use the archive. Where there is none, or one of other jars,
+// nothing is said and none is used.
+func (j *Jars) archiveFlags() []string {
+	return []string{"-XX:SharedArchiveFile=" + j.archive(), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
+}
+
 // jvm returns a command that does something with the archive in file, with the flags on which
 // its maker and its users agree.
 func (j *Jars) jvm(ctx context.Context, file string, args ...string) *exec.Cmd {
@@ -36,7 +42,8 @@ func (j *Jars) Archived(ctx context.Context) error {
 }
 
 // Archive makes the archive, unless it is there: of what Hadoop's daemons and clients load when
-// one process is all of them. Clusters that start afterwards use it. dir is for everything
+// one process is all of them, and of what a MapReduce job's containers load. Clusters that start
+// afterwards use it. dir is for everything
 // temporary; empty: os.TempDir.
 func (j *Jars) Archive(ctx context.Context, dir string) error {
 	if j.Archived(ctx) == nil {
@@ -51,27 +58,51 @@ func (j *Jars) Archive(ctx context.Context, dir string) error {
 		return err
 	}
 	c := newCluster(in)
-	list := filepath.Join(c.Dir, "classes.list")
-	err = c.listClasses(ctx, list)
+	list, err := c.listClasses(ctx)
 	if err == nil {
 		err = j.dump(ctx, list)
 	}
 	return errors.Join(err, c.Abandon())
 }
 
-// listClasses has the file list the classes that all daemons load.
-func (c *Cluster) listClasses(ctx context.Context, list string) error {
+// listClasses returns a file that lists the classes.
+func (c *Cluster) listClasses(ctx context.Context) (string, error) {
 	if err := errors.Join(c.prepare(ctx), makeWebApps(c.confDir())); err != nil {
-		return err
+		return "", err
+	}
+	lists := filepath.Join(c.Dir, "classes")
+	err := os.Mkdir(lists, 0o755)
+	if err == nil {
+		err = c.giveToUser(lists)
+	}
+	if err != nil {
+		return "", err
 	}
 	path := []string{c.o.Jars.Cluster, c.machines[0].path("conf")}
-	cmd := c.javaOfHadoop(512, "headrace.cluster.Classes", c.confDir(), path, c.Dir)
-	cmd.Env = append(cmd.Env, "JDK_JAVA_OPTIONS=-XX:DumpLoadedClassList="+list)
+	cmd := c.javaOfHadoop(512, "headrace.cluster.Classes", c.confDir(), path, lists)
+	cmd.Env = append(cmd.Env, "JDK_JAVA_OPTIONS=-XX:DumpLoadedClassList="+filepath.Join(lists, "daemons"))
 	run, err := c.clients.start("classes", cmd)
-	if err != nil {
-		return err
+	if err == nil {
+		err = run.Succeed(ctx)
 	}
-	return run.Succeed(ctx)
+	if err != nil {
+		return "", err
+	}
+	return join(lists, "daemons", "master", "map", "reduce")
+}
+
+// join returns a file of what the files of these names in a directory have.
+func join(dir string, names ...string) (string, error) {
+	var all []byte
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		all = append(all, b...)
+	}
+	joined := filepath.Join(dir, "all")
+	return joined, os.WriteFile(joined, all, 0o644)
 }
 
 // dump makes the archive of the classes of a list.

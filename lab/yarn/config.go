@@ -291,10 +291,12 @@ func (c *config) capacity() properties {
 	return p
 }
 
-// mapred is mapred-site.xml, with small JVMs.
+// mapred is mapred-site.xml, with small JVMs. An archive is of a class path, which begins with it
+// and has no directories, so what a container has is behind that.
 func (c *config) mapred() properties {
 	jvm := func(heap int) string {
-		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(c.jvmFlags(), " "))
+		flags := slices.Concat(c.jvmFlags(), c.o.Jars.archiveFlags(), []string{"-cp", strings.Join(append(c.o.Jars.archived(), "$CLASSPATH"), ":")})
+		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(flags, " "))
 	}
 	return properties{
 		"mapreduce.framework.name":                      "yarn",

@@ -155,10 +155,7 @@ func (s *installation) javaOfHadoop(heap int, class, conf string, also []string,
 // javaWith does as javaOfHadoop; path has the jars of Hadoop too. If something must be before
 // them, the archive is not used.
 func (s *installation) javaWith(heap int, class, conf string, path []string, args ...string) *exec.Cmd {
-	flags := []string{logAs(conf), "-XX:SharedArchiveFile=" + s.o.Jars.archive(),
-		// Where there is no archive, or of other jars, nothing is said and none is used.
-		"-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
-	return s.java(heap, class, append(path, conf), flags, args...)
+	return s.java(heap, class, append(path, conf), append(s.o.Jars.archiveFlags(), logAs(conf)), args...)
 }
 
 // logAs is the flag for those whose class path has something else before the configuration.

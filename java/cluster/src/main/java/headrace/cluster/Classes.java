@@ -1,13 +1,18 @@
 package headrace.cluster;
 
 import java.net.URI;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsShell;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.namenode.NameNode;
+import org.apache.hadoop.mapreduce.Job;
+import org.apache.hadoop.mapreduce.lib.input.FileInputFormat;
+import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.util.ToolRunner;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -16,7 +21,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
 
 /**
  * Loads the classes of Hadoop's daemons and clients by being all of them for a moment, so that a virtual machine that
- * archives its classes at its end has them for all others. The argument is an empty directory.
+ * lists its classes has those of all others. The containers of a MapReduce job list theirs in the argument, a directory.
  */
 public final class Classes {
   private Classes() {}
@@ -26,7 +31,9 @@ public final class Classes {
     Configuration conf = new YarnConfiguration();
     new ResourceManager() {{ init(conf); }}.start();
     new NodeManager() {{ init(conf); }}.start();
-    hdfs(Path.of(args[0]));
+    Path dir = Path.of(args[0]);
+    hdfs(dir);
+    mapReduce(dir);
     ShellMaster.main(new String[] {"--name", "classes", "--queue", "low", "--command", "true"}); // exits
   }
 
@@ -46,5 +53,22 @@ public final class Classes {
     DataNode.createDataNode(new String[0], conf);
     ToolRunner.run(new FsShell(conf), new String[] {"-put", dir.resolve("name").toString(), "/"});
     ToolRunner.run(new FsShell(conf), new String[] {"-cat", "/name/current/VERSION"});
+  }
+
+  private static void mapReduce(Path dir) throws Exception {
+    Configuration conf = new YarnConfiguration();
+    conf.set("mapreduce.framework.name", "yarn");
+    conf.set("mapreduce.job.queuename", "low");
+    for (var of : Map.of("yarn.app.mapreduce.am.command-opts", "master", "mapreduce.map.java.opts", "map", "mapreduce.reduce.java.opts",
+        "reduce").entrySet()) {
+      conf.set(of.getKey(), "-Xmx256m -XX:DumpLoadedClassList=" + dir.resolve(of.getValue()));
+    }
+    Job job = Job.getInstance(conf, "classes");
+    job.setNumReduceTasks(1);
+    FileInputFormat.addInputPath(job, new org.apache.hadoop.fs.Path(Files.writeString(dir.resolve("input"), "a line\n").toUri()));
+    FileOutputFormat.setOutputPath(job, new org.apache.hadoop.fs.Path(dir.resolve("output").toUri()));
+    if (!job.waitForCompletion(false)) {
+      throw new IllegalStateException("the job that lists its classes has failed: " + job.getStatus().getFailureInfo());
+    }
   }
 }
