@@ -258,6 +258,9 @@ func (m *machine) site() properties {
 		own["yarn.nodemanager.container-executor.class"] = headraceExecutor
 		own["yarn.nodemanager.container-monitor.process-tree.class"] = headraceTree
 		own["headrace.node.socket"] = wire.SocketPath(m.at(stateName))
+		// A daemon that is silent for a second because the machine is busy would not know the containers of
+		// the next ten, and who waits for them to be suspended would wait for ever.
+		own["headrace.node.timeout-ms"] = "30000"
 	}
 	maps.Copy(p, own)
 	maps.Copy(p, m.ports)
