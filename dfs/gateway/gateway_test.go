@@ -173,6 +173,13 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v", a)
 	}
 	ask[pb.GetEZForPathResponseProto](c, "getEZForPath", &pb.GetEZForPathRequestProto{Src: &root})
+	replicated, coded := proto.String("replication"), proto.String("RS-6-3-1024k")
+	ask[pb.SetErasureCodingPolicyResponseProto](c, "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &root, EcPolicyName: replicated})
+	c.throws("FileNotFoundException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &nowhere, EcPolicyName: replicated})
+	c.throws("HadoopIllegalArgumentException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &root, EcPolicyName: coded})
+	c.s.as("alice").throws("AccessControlException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &root, EcPolicyName: replicated})
+	c.write(f, []byte("a file"))
+	c.throws("IOException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &f, EcPolicyName: replicated})
 	if d := ask[pb.GetDelegationTokenResponseProto](c, "getDelegationToken", &pb.GetDelegationTokenRequestProto{Renewer: &f}); d.Token != nil {
 		t.Errorf("a delegation token: %v", d)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
+	"headrace/meta"
 )
 
 // throws refuses a method.
@@ -57,6 +58,25 @@ var (
 	noNodesToHave = throws(classUnsupported, "there is one data node here, which is this process")
 )
 
+// replicated is the policy of erasure coding by which there is none (SystemErasureCodingPolicies): all files have
+// it. MapReduce asks for it, for the directory in which it puts a job.
+const replicated = "replication"
+
+func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasureCodingPolicyResponseProto, error) {
+	s, err := c.stat(q.GetSrc())
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return nil, ipc.Throw("java.io.FileNotFoundException", "Path not found: %s", q.GetSrc())
+	case q.GetEcPolicyName() != replicated:
+		return nil, ipc.Throw(classHadoopArg, "there is no erasure coding policy here but %s", replicated)
+	case s.GetFileType() != pb.HdfsFileStatusProto_IS_DIR:
+		return nil, ipc.Throw(ipc.ClassIO, "Attempt to set an erasure coding policy for a file %s", q.GetSrc())
+	}
+	return &pb.SetErasureCodingPolicyResponseProto{}, c.ask(func(m meta.Query) error { return m.Check(q.GetSrc(), meta.Write) })
+}
+
 // refused are the methods that there are not.
 var refused = table{
 	"truncate":      throws(classUnsupported, "truncate is not supported"),
@@ -66,7 +86,7 @@ var refused = table{
 	"allowSnapshot": noSnapshots, "disallowSnapshot": noSnapshots, "createSnapshot": noSnapshots, "deleteSnapshot": noSnapshots, "renameSnapshot": noSnapshots,
 	"getSnapshotListing": noSnapshots, "getSnapshotDiffReport": noSnapshots, "getSnapshotDiffReportListing": noSnapshots,
 
-	"setErasureCodingPolicy": noCoding, "unsetErasureCodingPolicy": noCoding, "addErasureCodingPolicies": noCoding, "removeErasureCodingPolicy": noCoding,
+	"setErasureCodingPolicy": on(setCoding), "unsetErasureCodingPolicy": noCoding, "addErasureCodingPolicies": noCoding, "removeErasureCodingPolicy": noCoding,
 	"enableErasureCodingPolicy": noCoding, "disableErasureCodingPolicy": noCoding, "getECTopologyResultForPolicies": noCoding,
 
 	"createEncryptionZone": noZones, "reencryptEncryptionZone": noZones, "listReencryptionStatus": noZones,

@@ -72,7 +72,7 @@ func (h *HDFS) prepare() error {
 
 // staging is where MapReduce puts what jobs need, in the default file system.
 func (c *config) staging() string {
-	if c.o.HDFS == nil {
+	if c.filesystem() == localFS {
 		return filepath.Join(c.Dir, "staging")
 	}
 	return "/staging"

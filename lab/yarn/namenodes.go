@@ -28,11 +28,14 @@ func (c *config) nameNodePorts() error {
 	return nil
 }
 
+// localFS is this machine's, as Hadoop names it.
+const localFS = "file:///"
+
 // filesystem is the default one of the cluster.
 func (c *config) filesystem() string {
 	switch len(c.nameNodes) {
 	case 0:
-		return "file:///"
+		return orDefault(c.o.DefaultFS, localFS)
 	case 1:
 		return "hdfs://" + c.nameNodes[0]["rpc-address"]
 	}

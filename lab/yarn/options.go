@@ -78,6 +78,9 @@ type Options struct {
 	IntraQueue bool
 	// Properties are added to yarn-site.xml, or replace those there.
 	Properties map[string]string
+	// DefaultFS is the file system where there is no HDFS, as Hadoop names it; empty: that of
+	// this machine.
+	DefaultFS string
 
 	// User is the account that YARN runs as: its daemons, and the clients that submit
 	// applications. Headrace's daemons stay with this process's user, which must then

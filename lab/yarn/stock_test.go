@@ -73,7 +73,8 @@ func TestWaitWaits(t *testing.T) {
 // The applications that others bring, on two NodeManagers.
 func TestApplications(t *testing.T) {
 	t.Parallel()
-	c := startTest(t, Options{Mode: Kill, Nodes: 2})
+	fs := startOurFS(t)
+	c := startTest(t, Options{Mode: Kill, Nodes: 2, DefaultFS: fs.hdfs})
 	t.Run("DistributedShell", func(t *testing.T) {
 		s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
 		run := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds", Queue: "low", Containers: 3, Memory: 256,
@@ -99,6 +100,7 @@ func TestApplications(t *testing.T) {
 			t.Errorf("output: %s", out)
 		}
 	})
+	t.Run("on Headrace's file system", func(t *testing.T) { fs.jobs(t, c) })
 	t.Run("failing command", func(t *testing.T) {
 		run := must(c.Shell(ShellJob{Name: "bad", Queue: "high", Command: "exit 3"}))(t)
 		if code := must(run.Wait(within(t, patience)))(t); code != 1 {
