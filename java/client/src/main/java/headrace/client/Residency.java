@@ -49,7 +49,7 @@ public final class Residency implements AutoCloseable {
 
     private static final Logger LOG = LoggerFactory.getLogger(Residency.class);
 
-    private final InputsClient client;
+    private final Path socket;
     private final String application;
     private final Timing timing;
     private final Runnable changed;
@@ -66,13 +66,14 @@ public final class Residency implements AutoCloseable {
     private long version;
     /** So that equal names are one list in most places. */
     private final Map<List<String>, List<String>> names = new HashMap<>();
+    /** The question that is asked is answered when something changes, which may take long. */
     private boolean polling;
     /** Blocks were asked for of which nothing was answered yet. */
     private boolean asking;
     private boolean failing;
 
     private Residency(Path socket, String application, Timing timing, Runnable changed) {
-        this.client = new InputsClient(socket, timing.poll.plus(timing.patience));
+        this.socket = socket;
         this.application = application;
         this.timing = timing;
         this.changed = changed;
@@ -149,7 +150,10 @@ public final class Residency implements AutoCloseable {
         }
     }
 
-    /** Has what is to be told told now. */
+    /**
+     * Has what is to be told told now, or after the answer that comes at once: without that, who follows more all the time
+     * would hear nothing, and would not notice that nobody answers.
+     */
     private void wake() {
         notifyAll();
         if (polling) {
@@ -207,16 +211,16 @@ public final class Residency implements AutoCloseable {
             }
             i.remove();
         }
-        boolean more = !adding.isEmpty() || !removing.isEmpty() || version == 0;
-        Thread.interrupted(); // what was to be told until now is
-        polling = true;
         asking = !add.isEmpty();
+        boolean more = asking || !adding.isEmpty() || !removing.isEmpty() || version == 0;
+        Thread.interrupted(); // what was to be told until now is
+        polling = !more;
         return new Question(add, remove, version, more ? Duration.ZERO : timing.poll);
     }
 
     private MemoryChanges ask(Question q) throws IOException, InterruptedException {
         try {
-            return client.follow(application, q.add, q.remove, q.version, q.poll);
+            return new InputsClient(socket, q.poll.plus(timing.patience)).follow(application, q.add, q.remove, q.version, q.poll);
         } catch (IOException e) {
             if (over()) {
                 throw new InterruptedException();

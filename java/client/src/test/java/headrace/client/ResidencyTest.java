@@ -214,6 +214,63 @@ class ResidencyTest {
         assertTrue(residency.failed() < 3); // those between two servers
     }
 
+    @Test
+    @Timeout(15)
+    void thatNothingIsInMemoryIsAnAnswerToo() throws Exception {
+        follow(1);
+        await(residency::answered);
+        follow(2);
+        await(residency::answered);
+        // Not when something changes, or a poll is over.
+        assertTrue(manager.requests.stream().filter(q -> q.contains("\"numbers\":[2]")).allMatch(q -> q.contains("\"wait\":0.0")),
+            manager.requests::toString);
+    }
+
+    /** A manager that stands still, in the middle of jobs that come to read more. */
+    @Test
+    @Timeout(30)
+    void whoFollowsMoreAllTheTimeNoticesThatNobodyAnswers() throws Exception {
+        node.close();
+        residency.close();
+        node = new UnixServer(dir.resolve("s"), (in, out) -> {
+            String request = UnixServer.readRequest(in);
+            if (request.contains("\"version\":0")) {
+                out.write(manager.apply(request).getBytes(java.nio.charset.StandardCharsets.UTF_8));
+            } else {
+                in.read(); // until the other end is closed
+            }
+        });
+        residency = start(new Residency.Timing(Duration.ofSeconds(2), Duration.ofSeconds(2), Duration.ZERO, Duration.ofSeconds(20)));
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        long[] next = {2};
+        await(() -> {
+            follow(next[0]++);
+            return residency.failed() > 0;
+        });
+        assertNull(residency.of(block(1)));
+        assertTrue(residency.answered());
+    }
+
+    @Test
+    @Timeout(30)
+    void whoFollowsMoreAllTheTimeHearsWhatIsInMemory() throws Exception {
+        node.close();
+        node = new UnixServer(dir.resolve("s"), (in, out) -> {
+            String answer = manager.apply(UnixServer.readRequest(in));
+            Thread.sleep(200); // as a manager that waits for what nodes have
+            out.write(answer.getBytes(java.nio.charset.StandardCharsets.UTF_8));
+        });
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        long[] next = {2};
+        await(() -> {
+            follow(next[0]++);
+            return known(1).equals("h1 100;");
+        });
+    }
+
     /** Whatever happens on the way, in the end the copy is what is true of what is followed. */
     @Test
     void isRightInTheEndWhateverHappens() throws Exception {
