@@ -308,7 +308,7 @@ func TestMetricsAndHealth(t *testing.T) {
 		`headrace_manager_nodes{away="false"} 1`, `headrace_manager_containers{state="suspended"} 1`, `headrace_manager_containers{state="running"} 1`,
 		`headrace_manager_decisions_total{mechanism="suspend",observe="false"} 1`, `headrace_manager_orders_total{verb="suspend"} 1`,
 		`headrace_manager_orders_over_total{how="done",verb="suspend"} 1`, `headrace_manager_orders_outstanding 0`,
-		`headrace_manager_order_seconds_count{verb="suspend"} 1`,
+		`headrace_manager_order_seconds_count{verb="suspend"} 1`, `headrace_manager_following_applications 0`, `headrace_manager_warm_pinned_bytes 0`,
 	} {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("no %s in\n%s", want, metrics)
