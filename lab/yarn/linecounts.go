@@ -23,6 +23,7 @@ type lineOrder struct {
 	Properties map[string]string `json:"properties"`
 	Executors  int               `json:"executors"`
 	Inputs     []string          `json:"inputs"`
+	Hold       string            `json:"hold"`
 }
 
 // LineCounts starts a driver; it ends with the cluster. classPath is beside Spark's. ctx is
@@ -47,6 +48,13 @@ func (l *LineCounts) Count(ctx context.Context, inputs []string) (Event, error) 
 	return l.order(ctx, "finished", lineOrder{What: "count", Inputs: inputs})
 }
 
+// Sum begins to count the lines of files and to add up their hash codes. Each task makes a file when it is
+// in the middle, hold with a dot and its number, and goes on when hold is not there. Await of "finished" of
+// what is returned has the answer.
+func (l *LineCounts) Sum(inputs []string, hold string) (order string, err error) {
+	return l.give(lineOrder{What: "sum", Inputs: inputs, Hold: hold})
+}
+
 // Close ends the application.
 func (l *LineCounts) Close(ctx context.Context) error {
 	_, err := l.order(ctx, "closed", lineOrder{What: "close"})
@@ -54,10 +62,15 @@ func (l *LineCounts) Close(ctx context.Context) error {
 }
 
 func (l *LineCounts) order(ctx context.Context, want string, o lineOrder) (Event, error) {
-	l.orders++
-	o.Name = fmt.Sprint(o.What, l.orders)
-	if err := l.say(o.Name, o); err != nil {
+	name, err := l.give(o)
+	if err != nil {
 		return Event{}, err
 	}
-	return l.Await(ctx, o.Name, want)
+	return l.Await(ctx, name, want)
+}
+
+func (l *LineCounts) give(o lineOrder) (name string, err error) {
+	l.orders++
+	o.Name = fmt.Sprint(o.What, l.orders)
+	return o.Name, l.say(o.Name, o)
 }

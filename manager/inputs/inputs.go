@@ -156,6 +156,7 @@ func (in *Inputs) look(now time.Time) {
 	}
 	maps.DeleteFunc(in.parts, func(_ string, p *parts) bool { return now.Sub(p.heard) > in.cfg.timing.away })
 	in.memory.Look(now)
+	in.over(now) // a scheduler tells nothing while nothing changes
 	in.expire(now)
 	in.master.Look(now)
 	known := map[master.Name]bool{}
@@ -173,10 +174,23 @@ func (in *Inputs) look(now time.Time) {
 func (in *Inputs) Running(applications map[string]*wire.Application) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	now := time.Now()
+	before := in.running
 	in.running = make(map[headrace.JobID]bool, len(applications))
 	for name := range applications {
 		in.running[headrace.JobID(name)] = true
+	}
+	for name := range in.master.Names() { // also of those that have asked since they were named
+		if before[name.Job] {
+			in.ran[name.Job] = true
+		}
+	}
+	in.over(time.Now())
+}
+
+// over ends the jobs of applications that are over as far as their scheduler has told. in.mu is held.
+func (in *Inputs) over(now time.Time) {
+	if in.running == nil {
+		return
 	}
 	for name := range in.master.Names() { // also those that were adopted
 		at, known := in.asked[name]

@@ -256,6 +256,21 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestAskedWhileItRuns: input that was asked for when the scheduler had named the application already, as by a driver of
+// Spark, ends with it, too, whether the driver says so or was killed.
+func TestAskedWhileItRuns(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	in.cfg.timing.unnamed = time.Hour
+	const app = "application_1_0001"
+	in.Running(map[string]*wire.Application{app: {}})
+	warmJob(t, in, "alice", app, "hdfs://c/data")
+	in.Running(map[string]*wire.Application{})
+	settle(a, b)
+	if standing(t, in, "alice", app) != nil || standing(t, in, "alice", "j1") == nil {
+		t.Error("the wrong ones have ended")
+	}
+}
+
 // TestNeverSubmitted: an application that YARN never names, because its client has died before,
 // ends some time after anybody has asked for it or about it; jobs that are none of YARN's stay.
 func TestNeverSubmitted(t *testing.T) {
@@ -274,7 +289,7 @@ func TestNeverSubmitted(t *testing.T) {
 	if at := in.asked[master.Name{Owner: "alice", Job: app}]; time.Until(at) > 0 {
 		t.Errorf("it was asked about just now, which is noted for %v", at)
 	}
-	in.Running(others)
+	in.look(time.Now()) // no application comes or goes
 	settle(a, b)
 	if standing(t, in, "alice", app) != nil || standing(t, in, "alice", "j1") == nil {
 		t.Error("the wrong ones have ended")

@@ -5,12 +5,18 @@ import static headrace.sparkyarn.Events.tell;
 
 import com.codahale.metrics.Gauge;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.metrics.source.Source;
 import scala.jdk.javaapi.CollectionConverters;
@@ -24,6 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class LineCounts {
     private static final long POLL_MS = 20;
     private static final long START_MS = 300_000;
+    /** After so many lines a task that is to stand still does. */
+    private static final long MIDDLE = 1000;
 
     private static JavaSparkContext spark;
 
@@ -33,18 +41,21 @@ public final class LineCounts {
      * What to do.
      *
      * @param name of the order
-     * @param what "open" an application, "count" lines in it, or "close" it
+     * @param what "open" an application, "count" lines in it, "sum" them up, or "close" it
      * @param properties of Spark, to open
      * @param executors to wait for, to open
      * @param inputs files whose lines to count
+     * @param hold a file, to sum up: each task makes one of that name, a dot and its number when it is in the middle, and
+     *     goes on when that without the number is not there
      */
-    record Order(String name, String what, Map<String, String> properties, int executors, List<String> inputs) { }
+    record Order(String name, String what, Map<String, String> properties, int executors, List<String> inputs, String hold) { }
 
     public static void main(String[] args) throws IOException {
         Events.serve(Order.class, Order::name, order -> {
             switch (order.what()) {
                 case "open" -> open(order);
                 case "count" -> count(order);
+                case "sum" -> sum(order);
                 case "close" -> close(order);
                 default -> throw new IllegalArgumentException(order.what());
             }
@@ -71,9 +82,48 @@ public final class LineCounts {
     private static void count(Order order) {
         long began = System.nanoTime();
         long lines = spark.textFile(String.join(",", order.inputs()), 1).count();
+        finished(order, began, lines + " lines");
+    }
+
+    /** The answer is different when a line is, or is read twice, or not. */
+    private static void sum(Order order) {
+        long began = System.nanoTime();
+        String hold = order.hold();
+        List<long[]> parts = spark.textFile(String.join(",", order.inputs()), 1)
+            .mapPartitions(lines -> List.of(sum(lines, hold)).iterator()).collect();
+        finished(order, began, parts.stream().mapToLong(part -> part[0]).sum() + " lines, " + parts.stream().mapToLong(part -> part[1]).sum());
+    }
+
+    /** How many lines there are, and what their hash codes are together. */
+    private static long[] sum(Iterator<String> lines, String hold) {
+        long[] sum = {0, 0};
+        while (lines.hasNext()) {
+            sum[0]++;
+            sum[1] += lines.next().hashCode();
+            if (sum[0] == MIDDLE) {
+                standStill(hold);
+            }
+        }
+        return sum;
+    }
+
+    private static void standStill(String hold) {
+        try {
+            Files.write(Path.of(hold + "." + TaskContext.getPartitionId()), new byte[0]);
+            while (Files.exists(Path.of(hold))) {
+                TimeUnit.MILLISECONDS.sleep(POLL_MS);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException("the task was cancelled", e);
+        }
+    }
+
+    private static void finished(Order order, long began, String answer) {
         double took = (System.nanoTime() - began) / 1e9;
         tell(order.name(), "finished", "application", spark.sc().applicationId(), "good", true, "took", took,
-            "answer", lines + " lines", "metrics", metrics());
+            "answer", answer, "metrics", metrics());
     }
 
     private static void close(Order order) {

@@ -1,0 +1,425 @@
+package yarn
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"headrace/internal/testkit"
+	"headrace/wire"
+)
+
+// TestLocalitySurvives: jobs of Spark and of MapReduce that go by what is in memory have the right answer, and in time,
+// whatever dies or stands still while their tasks are in the middle of their input. Afterwards it is known again what is
+// in memory, and what nobody needs is neither locked nor registered.
+func TestLocalitySurvives(t *testing.T) {
+	t.Parallel()
+	needMachines(t)
+	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, NodeFlags: []string{"--warm-budget", "64MB"},
+		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2,
+			// Else a DataNode that is killed has sent all of a block, which is small, before anybody has read it.
+			Properties: map[string]string{"dfs.datanode.transfer.socket.send.buffer.size": "65536"}}})
+	s := &stricken{c: c, spark: must(c.LineCounts(within(t, patience), "first", sparkJar(t, c)))(t), mapReduceJar: frameworkJar(t, c, "mapreduce")}
+	s.write(t)
+	s.open(t, s.spark, 3, c.machines[0].socket())
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"nothing", s.nothingHappens}, {"manager killed", s.managerIsKilled}, {"manager stands still", s.managerStandsStill},
+		{"DataNode killed", s.dataNodeIsKilled}, {"driver killed", s.driverIsKilled}, {"replicated elsewhere", s.isReplicatedElsewhere},
+		{"nodes killed", s.nodesAreKilled}, {"forgotten", s.isForgotten}, {"absent", s.isAbsent},
+	} {
+		began := time.Now()
+		if !t.Run(step.name, step.do) {
+			return
+		}
+		t.Logf("%s: %v", step.name, time.Since(began).Round(100*time.Millisecond))
+	}
+	idle(t, c)
+}
+
+func sparkJar(t *testing.T, c *Cluster) string {
+	t.Helper()
+	if err := c.o.Jars.FindSpark(); err != nil {
+		t.Skip(err)
+	}
+	return frameworkJar(t, c, "spark")
+}
+
+// stricken is a cluster to which things happen.
+type stricken struct {
+	c            *Cluster
+	spark        *LineCounts // with an application that lives through everything
+	mapReduceJar string
+	sum, md5     string        // the right answers of Spark and of MapReduce
+	usual        time.Duration // what a pair of jobs takes from the middle on, when nothing happens
+	pairs        int
+	second       *LineCounts
+}
+
+// Files: Spark reads the long one, in more tasks than it has executors, MapReduce the short one, in more maps than there
+// is room for.
+const (
+	longFile, longBlocks   = "/long", 8
+	shortFile, shortBlocks = "/short", 4
+)
+
+func (s *stricken) write(t *testing.T) {
+	t.Helper()
+	for path, blocks := range map[string]int{longFile: longBlocks, shortFile: shortBlocks} {
+		var text bytes.Buffer
+		lines, sum := 0, int64(0)
+		reduced := md5.New() // of the lines in order, which they are
+		for ; text.Len() < blocks*dataBlock; lines++ {
+			line := fmt.Sprintf("line %010d", lines)
+			fmt.Fprintln(&text, line)
+			fmt.Fprintf(reduced, "%s\t\n", line)
+			hash := int32(0)
+			for _, b := range []byte(line) {
+				hash = 31*hash + int32(b)
+			}
+			sum += int64(hash)
+		}
+		local := filepath.Join(s.c.Dir, filepath.Base(path))
+		must(0, os.WriteFile(local, text.Bytes(), 0o644))(t)
+		must(0, s.c.HDFS.Shell(within(t, patience), 0, "-put", "file://"+local, path))(t)
+		must(s.c.HDFS.Replicas(t.Context(), path, 2))(t)
+		if path == longFile {
+			s.sum = fmt.Sprintf("%d lines, %d", lines, sum)
+		} else {
+			s.md5 = fmt.Sprintf("%x  -", reduced.Sum(nil))
+		}
+	}
+}
+
+// open starts an application of Spark that goes by what is in memory and has its input kept there.
+func (s *stricken) open(t *testing.T, driver *LineCounts, executors int, socket string) (id string) {
+	t.Helper()
+	return must(driver.Open(within(t, patience), filepath.Base(driver.run.out), executors, map[string]string{
+		"spark.plugins":                     "headrace.spark.MemoryLocalityPlugin,headrace.spark.WarmPlugin",
+		"spark.executor.extraClassPath":     s.c.o.Jars.Module("spark") + ":" + s.c.o.Jars.SparkApp,
+		"spark.executor.cores":              "1",
+		"spark.hadoop.headrace.node.socket": socket,
+	}))(t).Application
+}
+
+// held is a job of which tasks stand still in the middle of their input until the file hold is gone.
+type held struct {
+	hold string
+	wait func(*testing.T) Event // until it has ended, well
+	log  func(*testing.T) string
+}
+
+// inTheMiddle returns when so many tasks of a job are.
+func (h *held) inTheMiddle(t *testing.T, tasks int) {
+	t.Helper()
+	var there []string
+	testkit.Await(t, fmt.Sprintf("%d tasks to be in the middle", tasks), func() bool {
+		there = must(filepath.Glob(h.hold + ".*"))(t)
+		return len(there) >= tasks
+	}, &there)
+}
+
+func (s *stricken) newHold(t *testing.T) string {
+	t.Helper()
+	s.pairs++
+	hold := filepath.Join(s.c.Dir, fmt.Sprint("hold", s.pairs))
+	must(0, os.WriteFile(hold, nil, 0o644))(t)
+	return hold
+}
+
+func (s *stricken) startSpark(t *testing.T, driver *LineCounts) *held {
+	t.Helper()
+	h := &held{hold: s.newHold(t), log: func(t *testing.T) string { return string(must(os.ReadFile(driver.run.client.log))(t)) }}
+	order := must(driver.Sum([]string{longFile}, h.hold))(t)
+	h.wait = func(t *testing.T) Event {
+		t.Helper()
+		e := must(driver.Await(within(t, patience), order, "finished"))(t)
+		if e.Answer != s.sum {
+			t.Errorf("Spark's answer is %q, want %q", e.Answer, s.sum)
+		}
+		return e
+	}
+	return h
+}
+
+// startMapReduce starts a job that sorts lines, and whose one reducer makes the checksum.
+func (s *stricken) startMapReduce(t *testing.T, socket string) *held {
+	t.Helper()
+	h := &held{hold: s.newHold(t)}
+	name := filepath.Base(h.hold)
+	program := filepath.Join(s.c.Dir, "map-"+name)
+	must(0, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/bash\nhead -c 65536\n: > %[1]s.$mapreduce_task_partition\n"+
+		"while [ -e %[1]s ]; do echo reporter:status:held >&2; sleep 0.2; done\ncat\n", h.hold), 0o755))(t)
+	run := must(s.c.MapReduce(MapReduceJob{Name: name, Queue: "low", Class: streaming, Properties: map[string]string{
+		"mapreduce.job.maps":                      "1",
+		"mapreduce.job.reduces":                   "1",
+		"mapreduce.map.memory.mb":                 "1024", // two maps have room beside the executors
+		"mapreduce.map.speculative":               "false",
+		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.MemoryLocalityPolicy",
+		"mapreduce.application.classpath":         filepath.Join(s.c.o.Jars.Lib, "*") + "," + s.mapReduceJar,
+		"headrace.node.socket":                    socket,
+	}, Args: []string{"-input", shortFile, "-output", "/" + name, "-mapper", program, "-reducer", "md5sum"}}))(t)
+	h.log = func(t *testing.T) string {
+		for file, text := range must(s.c.ContainerLogs(must(run.ID(within(t, patience)))(t)))(t) {
+			if strings.HasSuffix(file, "_000001/syslog") {
+				return text
+			}
+		}
+		return ""
+	}
+	h.wait = func(t *testing.T) Event {
+		t.Helper()
+		must(0, run.Succeed(within(t, patience)))(t)
+		answer := testkit.Content(must(s.c.HDFS.Client())(t).Open(t.Context(), "/"+name+"/part-00000"))(t)
+		if strings.TrimSpace(answer) != s.md5 {
+			t.Errorf("MapReduce's answer is %q, want %q", answer, s.md5)
+		}
+		counted := map[string]int64{}
+		for _, m := range regexp.MustCompile(`(?m)^\s+([A-Z_]*(?:MEMORY|DOUBTS)[A-Z_]*)=(\d+)$`).FindAllStringSubmatch(string(must(os.ReadFile(run.client.log))(t)), -1) {
+			counted[m[1]] = must(strconv.ParseInt(m[2], 10, 64))(t)
+		}
+		return Event{Metrics: counted}
+	}
+	return h
+}
+
+// nodeSocket is that of the node on whatever machine it is asked.
+func (s *stricken) nodeSocket() string { return wire.SocketPath(s.c.machines[0].at(stateName)) }
+
+// pair starts a job of each kind, and returns when both are in the middle.
+func (s *stricken) pair(t *testing.T) (spark, mapReduce *held) {
+	t.Helper()
+	mapReduce = s.startMapReduce(t, s.nodeSocket())
+	spark = s.startSpark(t, s.spark)
+	spark.inTheMiddle(t, 3)
+	mapReduce.inTheMiddle(t, 2)
+	return spark, mapReduce
+}
+
+// goOn lets a pair go on, and returns what they have counted when both have ended. They may take some times longer than
+// usual, and half a minute: nothing that is waited for is to be waited for by each task.
+func (s *stricken) goOn(t *testing.T, spark, mapReduce *held) (ofSpark, ofMapReduce map[string]int64) {
+	t.Helper()
+	began := time.Now()
+	must(0, errors.Join(os.Remove(spark.hold), os.Remove(mapReduce.hold)))(t)
+	ofSpark, ofMapReduce = spark.wait(t).Metrics, mapReduce.wait(t).Metrics
+	took := time.Since(began)
+	if s.usual == 0 {
+		s.usual = took
+	}
+	t.Logf("from the middle on it took %v; %v; %v", took.Round(100*time.Millisecond), ofSpark, ofMapReduce)
+	if bound := 3*s.usual + 30*time.Second; took > bound {
+		t.Errorf("the jobs took %v from the middle on, more than %v; usual is %v", took, bound, s.usual)
+	}
+	if ofSpark["locality.doubts"]+ofMapReduce["MEMORY_DOUBTS"] > 0 {
+		t.Error("something was not found out")
+	}
+	return ofSpark, ofMapReduce
+}
+
+// What Residency writes when it hears nothing, and when it does again.
+const blind, sees = "It is not known what is in memory where;", "It is known again what is in memory where"
+
+// awaitSaid returns when logs have some words so many times.
+func awaitSaid(t *testing.T, words string, times int, of ...*held) {
+	t.Helper()
+	for _, h := range of {
+		n := 0
+		testkit.Await(t, fmt.Sprintf("%d times %q", times, words), func() bool {
+			n = strings.Count(h.log(t), words)
+			return n >= times
+		}, &n)
+		if n != times {
+			t.Errorf("%d times %q, want %d:\n%s", n, words, times, h.log(t))
+		}
+	}
+}
+
+// seesAgain returns when Spark's driver knows again what is in memory, at the end of a job; others ask as well.
+func (s *stricken) seesAgain(t *testing.T, spark *held, times, applications int) {
+	t.Helper()
+	awaitSaid(t, sees, times, spark)
+	again := s.startSpark(t, s.spark)
+	must(0, os.Remove(again.hold))(t)
+	if m := again.wait(t).Metrics; m["locality.followed"] != longBlocks+1 && m["locality.followed"] != longBlocks {
+		t.Errorf("%v", m)
+	}
+	testkit.Await(t, "all blocks to be known in memory", func() bool {
+		again := s.startSpark(t, s.spark)
+		must(0, os.Remove(again.hold))(t)
+		return again.wait(t).Metrics["locality.resident"] >= longBlocks
+	})
+	if n := s.gauge(t, "following_applications"); n != applications {
+		t.Errorf("%d applications are registered, want %d", n, applications)
+	}
+}
+
+// gauge returns what the manager says of itself.
+func (s *stricken) gauge(t *testing.T, name string) int {
+	t.Helper()
+	answer := must(s.c.client().Get(s.c.managerURL() + "/metrics"))(t)
+	defer answer.Body.Close()
+	text := string(must(io.ReadAll(answer.Body))(t))
+	m := regexp.MustCompile(`(?m)^headrace_manager_` + name + ` (\d+)$`).FindStringSubmatch(text)
+	if answer.StatusCode != http.StatusOK || m == nil {
+		t.Fatalf("the manager says nothing of %s: %s\n%s", name, answer.Status, text)
+	}
+	return must(strconv.Atoi(m[1]))(t)
+}
+
+func (s *stricken) nothingHappens(t *testing.T) {
+	spark, mapReduce := s.pair(t)
+	ofSpark, ofMapReduce := s.goOn(t, spark, mapReduce)
+	if ofSpark["locality.failed"] > 0 || ofSpark["locality.resident"] < longBlocks || ofMapReduce["MEMORY_LOCAL_MAPS"] == 0 {
+		t.Errorf("%v, %v", ofSpark, ofMapReduce)
+	}
+	awaitSaid(t, blind, 0, spark, mapReduce)
+}
+
+// goesBlind strikes a pair in the middle, which goes on in the frameworks' own order.
+func (s *stricken) goesBlind(t *testing.T, times int, strike func() error) *held {
+	t.Helper()
+	spark, mapReduce := s.pair(t)
+	must(0, strike())(t)
+	awaitSaid(t, blind, times, spark)
+	awaitSaid(t, blind, 1, mapReduce)
+	ofSpark, ofMapReduce := s.goOn(t, spark, mapReduce)
+	if ofSpark["locality.failed"] == 0 || ofSpark["locality.resident"] > 0 || ofMapReduce["NOT_IN_MEMORY_MAPS"] == 0 {
+		t.Errorf("%v, %v", ofSpark, ofMapReduce)
+	}
+	return spark
+}
+
+func (s *stricken) managerIsKilled(t *testing.T) {
+	spark := s.goesBlind(t, 1, s.c.KillManager)
+	must(0, s.c.StartManager(within(t, patience)))(t)
+	s.seesAgain(t, spark, 1, 1)
+}
+
+func (s *stricken) managerStandsStill(t *testing.T) {
+	manager := s.c.headraceDaemons.process.cmd.Process
+	spark := s.goesBlind(t, 2, func() error { return manager.Signal(syscall.SIGSTOP) })
+	must(0, manager.Signal(syscall.SIGCONT))(t)
+	s.seesAgain(t, spark, 2, 2)
+}
+
+const deadDataNode = 1
+
+func (s *stricken) dataNodeIsKilled(t *testing.T) {
+	spark, mapReduce := s.pair(t)
+	must(0, s.c.HDFS.KillDataNode(deadDataNode))(t)
+	ofSpark, ofMapReduce := s.goOn(t, spark, mapReduce)
+	t.Log(ofSpark, ofMapReduce)
+}
+
+// driverIsKilled has two drivers on the same data, of which one dies and the other goes on.
+func (s *stricken) driverIsKilled(t *testing.T) {
+	s.second = must(s.c.LineCounts(within(t, patience), "second", s.c.o.Jars.Module("spark")))(t)
+	id := s.open(t, s.second, 1, s.c.machines[2].socket())
+	both := []*held{s.startSpark(t, s.spark), s.startSpark(t, s.second)}
+	both[0].inTheMiddle(t, 3)
+	both[1].inTheMiddle(t, 1)
+	for _, h := range both {
+		must(0, os.Remove(h.hold))(t)
+	}
+	for _, h := range both {
+		if m := h.wait(t).Metrics; m["locality.resident"] == 0 {
+			t.Errorf("%v", m)
+		}
+	}
+	both = []*held{s.startSpark(t, s.spark), s.startSpark(t, s.second)}
+	both[0].inTheMiddle(t, 3)
+	both[1].inTheMiddle(t, 1)
+	must(0, s.second.run.Kill())(t)
+	must(0, os.Remove(both[0].hold))(t)
+	both[0].wait(t)
+	must(0, os.Remove(both[1].hold))(t)
+	// YARN would wait ten minutes for it.
+	must(0, s.c.KillApp(within(t, patience), id))(t)
+}
+
+// isReplicatedElsewhere waits until the blocks of the DataNode that was killed are.
+func (s *stricken) isReplicatedElsewhere(t *testing.T) {
+	h := s.c.HDFS
+	must(0, await(within(t, patience), "wait for new replicas", patience, func(ctx context.Context) (bool, error) {
+		state, err := h.State(ctx)
+		return err == nil && state.NumLiveDataNodes == 2 && state.UnderReplicatedBlocks == 0, err
+	}))(t)
+	for _, path := range []string{longFile, shortFile} {
+		for _, r := range must(h.Replicas(t.Context(), path, 2))(t) {
+			if r.Machine == deadDataNode {
+				t.Errorf("%s is on a machine without a DataNode: %+v", path, r)
+			}
+		}
+	}
+	s.goOn2(t)
+	must(0, h.StartDataNode(within(t, patience), deadDataNode))(t)
+	s.goOn2(t)
+}
+
+// goOn2 runs a job of Spark in which nothing happens.
+func (s *stricken) goOn2(t *testing.T) {
+	t.Helper()
+	again := s.startSpark(t, s.spark)
+	must(0, os.Remove(again.hold))(t)
+	again.wait(t)
+}
+
+// nodesAreKilled kills the one that the driver asks, and another.
+func (s *stricken) nodesAreKilled(t *testing.T) {
+	spark := s.startSpark(t, s.spark)
+	spark.inTheMiddle(t, 3)
+	must(0, errors.Join(s.c.KillNode(0), s.c.KillNode(1)))(t)
+	awaitSaid(t, blind, 3, spark)
+	must(0, os.Remove(spark.hold))(t)
+	if m := spark.wait(t).Metrics; m["locality.resident"] > 0 {
+		t.Errorf("%v", m)
+	}
+	must(0, errors.Join(s.c.StartNode(within(t, patience), 0), s.c.StartNode(within(t, patience), 1)))(t)
+	s.seesAgain(t, spark, 3, 1)
+}
+
+// isForgotten ends the application that has lived through everything.
+func (s *stricken) isForgotten(t *testing.T) {
+	must(0, s.spark.Close(within(t, patience)))(t)
+	n := -1
+	testkit.Await(t, "applications to be forgotten", func() bool { n = s.gauge(t, "following_applications"); return n == 0 }, &n)
+	testkit.Await(t, "jobs to be forgotten", func() bool { n = s.gauge(t, "warm_jobs"); return n == 0 }, &n)
+	(&warming{c: s.c}).isLetGo(t, "all jobs")
+}
+
+// isAbsent: without Headrace everything is as it always was, and that is said once.
+func (s *stricken) isAbsent(t *testing.T) {
+	must(0, s.c.StopDaemons())(t)
+	before := strings.Count(string(must(os.ReadFile(s.spark.run.client.log))(t)), blind)
+	s.open(t, s.spark, 3, s.c.machines[0].socket())
+	spark, mapReduce := s.pair(t)
+	ofSpark, ofMapReduce := s.goOn(t, spark, mapReduce)
+	if ofSpark["locality.lists"]+ofSpark["locality.resident"] > 0 || ofMapReduce["NOT_IN_MEMORY_MAPS"] != shortBlocks {
+		t.Errorf("%v, %v", ofSpark, ofMapReduce)
+	}
+	awaitSaid(t, blind, before+1, spark)
+	awaitSaid(t, blind, 1, mapReduce)
+	for _, h := range []*held{spark, mapReduce} {
+		warned := regexp.MustCompile(`(?m)^.*WARN.*headrace.*$`).FindAllString(h.log(t), -1)
+		t.Log(warned)
+	}
+	must(0, s.spark.Close(within(t, patience)))(t)
+}
+
+var _ = slices.Equal[[]int]
