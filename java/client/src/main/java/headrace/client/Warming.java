@@ -173,11 +173,12 @@ public final class Warming {
          * Waits until everything is in memory, or the job's lead is over, or nothing is heard within its patience. While
          * the files are looked up, which may take long, questions are answered.
          *
+         * @return false: it has failed, or nothing is heard, so there is no use in waiting once more
          * @throws InterruptedException when the thread is interrupted
          */
-        public void warm() throws InterruptedException {
+        public boolean warm() throws InterruptedException {
             if (job.lead.isZero()) {
-                return;
+                return true;
             }
             // One patience for the answer and the first question together.
             Duration patience = job.patience.minus(job.patience.dividedBy(2));
@@ -186,15 +187,16 @@ public final class Warming {
                 while (System.nanoTime() - began < job.lead.toNanos()) {
                     boolean done = left.isDone();
                     if (done && left.join() == 0) {
-                        return;
+                        return true;
                     }
                     boolean warm = client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
                     if (done && warm) {
-                        return;
+                        return true;
                     }
                     patience = job.patience;
                     Thread.sleep(PAUSE.toMillis());
                 }
+                return true;
             } catch (RuntimeException e) {
                 LOG.debug("{} goes on without", job.id); // why has been told
             } catch (IOException e) {
@@ -206,6 +208,7 @@ public final class Warming {
                 }
                 fails(job, e);
             }
+            return false;
         }
     }
 

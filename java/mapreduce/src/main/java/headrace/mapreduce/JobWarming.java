@@ -46,8 +46,8 @@ final class JobWarming {
             UserGroupInformation user = UserGroupInformation.getCurrentUser();
             PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(id, new org.apache.hadoop.fs.Path(dir), conf);
             JobWarming warming = new JobWarming(id, job, Of.PROCESS.ask(job, began, () -> user.doAs(read)));
-            warming.asked.warm();
-            if (!job.lead().isZero() && conf.getBoolean(Warming.HOSTS, true)) {
+            boolean heard = warming.asked.warm();
+            if (heard && !job.lead().isZero() && conf.getBoolean(Warming.HOSTS, true)) {
                 warming.nameHosts(new org.apache.hadoop.fs.Path(dir), conf);
             }
             return warming;

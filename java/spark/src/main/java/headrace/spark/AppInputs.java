@@ -80,7 +80,9 @@ final class AppInputs extends SparkListener {
         }
         try {
             Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
-            warming.ask(waiting, System.nanoTime(), new New(files)).warm();
+            if (!warming.ask(waiting, System.nanoTime(), new New(files)).warm()) {
+                giveUp(query);
+            }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the query is cancelled, and finds it out itself
         }
@@ -94,6 +96,13 @@ final class AppInputs extends SparkListener {
             long now = System.nanoTime();
             long deadline = deadlines.computeIfAbsent(query, q -> now + job.lead().toNanos());
             return Duration.ofNanos(deadline - now);
+        }
+    }
+
+    /** A query is planned again with each of its stages; it does not wait again each time. */
+    private void giveUp(String query) {
+        synchronized (deadlines) {
+            deadlines.put(query, System.nanoTime());
         }
     }
 

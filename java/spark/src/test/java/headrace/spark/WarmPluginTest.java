@@ -18,6 +18,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -29,6 +30,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Applications with a made-up node, and local files that claim to be in HDFS. */
 @Timeout(120)
@@ -196,6 +198,22 @@ class WarmPluginTest {
         for (int i = 0; i < 3; i++) {
             assertEquals(1, spark.read().text(file).count());
         }
+        over.countDown();
+    }
+
+    /** It is planned again when a stage has ended. */
+    @Test
+    void aSilentNodeDelaysAQueryWithALeadOnce() throws Exception {
+        node.close();
+        CountDownLatch over = new CountDownLatch(1);
+        node = new UnixServer(dir.resolve("s"), (in, out) -> over.await());
+        write("t/a", "x\ny\n");
+        write("u/b", "x\n");
+        SparkSession spark = start("spark.hadoop.headrace.warm.lead", "60", "spark.sql.autoBroadcastJoinThreshold", "-1");
+        Dataset<Row> joined = spark.read().text(at("t")).join(spark.read().text(at("u")), "value").groupBy("value").count();
+        assertEquals(1, joined.collectAsList().size());
+        assertEquals(1L, CollectionConverters.asJava(SparkEnv.get().metricsSystem()
+            .getSourcesByName("plugin." + WarmPlugin.class.getName())).get(0).metricRegistry().getGauges().get("warm.late").getValue());
         over.countDown();
     }
 
