@@ -76,6 +76,22 @@ class WarmProviderTest {
     }
 
     @Test
+    void whoHearsNothingAsksForNoPlaces() throws Exception {
+        conf.set("headrace.node.socket", dir.resolve("s").toString());
+        conf.set("headrace.warm.lead", "60");
+        org.apache.hadoop.fs.Path staging = new org.apache.hadoop.fs.Path(dir.toUri());
+        JobSplitWriter.createSplitFiles(staging, conf, staging.getFileSystem(conf),
+            new FileSplit[] {new FileSplit(new org.apache.hadoop.fs.Path("hdfs://c/a"), 0, 10, new String[0])});
+        try (UnixServer node = UnixServer.answering(dir.resolve("s"), request -> {
+            requests.add(request);
+            return "";
+        })) {
+            assertNotNull(JobWarming.start(JOB, staging.toString(), conf));
+        }
+        assertTrue(requests.stream().noneMatch(request -> request.contains("/Places ")), requests::toString);
+    }
+
+    @Test
     void aJobGoesOnWithoutTheNodeAndWithSettingsThatMakeNoSense() throws Exception {
         conf.set("headrace.node.socket", dir.resolve("nobody").toString());
         assertNotNull(JobWarming.start(JOB, dir.toString(), conf));
