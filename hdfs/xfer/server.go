@@ -50,6 +50,12 @@ type Server struct {
 	// Check says whether somebody may do something; an error is the reason why not, for the client with
 	// the status ERROR_ACCESS_TOKEN. Without it everybody may do everything.
 	Check func(ctx context.Context, a Access) error
+	// Issue makes the token with which a replica is copied to another data node (WRITE_BLOCK); the client's own, which is to
+	// copy, when nil.
+	Issue func(Block) *pb.TokenProto
+	// Verify has each node of a pipeline compare what comes with its checksums, for stores that keep checksums of
+	// their own; otherwise the last one does.
+	Verify bool
 	// Dial connects to another data node, HOST:PORT; by TCP when nil.
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
 	Limits Limits
