@@ -88,7 +88,9 @@ type BlockCopy struct {
 	Length int64           `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
 	State  BlockCopy_State `protobuf:"varint,4,opt,name=state,proto3,enum=headrace.v1.BlockCopy_State" json:"state,omitempty"`
 	// Some of it cannot be read.
-	Damaged       bool `protobuf:"varint,5,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	Damaged bool `protobuf:"varint,5,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	// Bytes that it may have at most.
+	Capacity      int64 `protobuf:"varint,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,6 +158,13 @@ func (x *BlockCopy) GetDamaged() bool {
 		return x.Damaged
 	}
 	return false
+}
+
+func (x *BlockCopy) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
 }
 
 type LookRequest struct {
@@ -528,9 +537,11 @@ type WantedBlock struct {
 	Stamp  uint64                 `protobuf:"varint,2,opt,name=stamp,proto3" json:"stamp,omitempty"`
 	Length int64                  `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
 	// The file, and how many bytes the block may have.
-	File          uint64 `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
-	Capacity      int64  `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Segment       uint32 `protobuf:"varint,6,opt,name=segment,proto3" json:"segment,omitempty"`
+	File     uint64 `protobuf:"varint,4,opt,name=file,proto3" json:"file,omitempty"`
+	Capacity int64  `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Segment  uint32 `protobuf:"varint,6,opt,name=segment,proto3" json:"segment,omitempty"`
+	// Names of the nodes that have it, as long as those are not just the ones where the segment belongs.
+	Nodes         []string `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -605,6 +616,13 @@ func (x *WantedBlock) GetSegment() uint32 {
 		return x.Segment
 	}
 	return 0
+}
+
+func (x *WantedBlock) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
 }
 
 type FetchRequest struct {
@@ -908,7 +926,7 @@ type LocateResponse struct {
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	// The newest generation that anybody has been given. 0: no client may write it.
 	Writable uint64 `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
-	// Names of nodes that have it, or are to.
+	// Names of nodes to be asked for it, or that write it.
 	Nodes         []string `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1293,13 +1311,14 @@ var File_dfsblocks_proto protoreflect.FileDescriptor
 
 const file_dfsblocks_proto_rawDesc = "" +
 	"\n" +
-	"\x0fdfsblocks.proto\x12\vheadrace.v1\"\xd5\x01\n" +
+	"\x0fdfsblocks.proto\x12\vheadrace.v1\"\xf1\x01\n" +
 	"\tBlockCopy\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x04R\x05stamp\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x122\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x1c.headrace.v1.BlockCopy.StateR\x05state\x12\x18\n" +
-	"\adamaged\x18\x05 \x01(\bR\adamaged\"6\n" +
+	"\adamaged\x18\x05 \x01(\bR\adamaged\x12\x1a\n" +
+	"\bcapacity\x18\x06 \x01(\x03R\bcapacity\"6\n" +
 	"\x05State\x12\b\n" +
 	"\x04NONE\x10\x00\x12\v\n" +
 	"\aWRITING\x10\x01\x12\v\n" +
@@ -1322,14 +1341,15 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\vCutResponse\"%\n" +
 	"\vDropRequest\x12\x16\n" +
 	"\x06blocks\x18\x01 \x03(\x04R\x06blocks\"\x0e\n" +
-	"\fDropResponse\"\x9b\x01\n" +
+	"\fDropResponse\"\xb1\x01\n" +
 	"\vWantedBlock\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x04R\x05stamp\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x12\n" +
 	"\x04file\x18\x04 \x01(\x04R\x04file\x12\x1a\n" +
 	"\bcapacity\x18\x05 \x01(\x03R\bcapacity\x12\x18\n" +
-	"\asegment\x18\x06 \x01(\rR\asegment\"T\n" +
+	"\asegment\x18\x06 \x01(\rR\asegment\x12\x14\n" +
+	"\x05nodes\x18\a \x03(\tR\x05nodes\"T\n" +
 	"\fFetchRequest\x120\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x18.headrace.v1.WantedBlockR\x06wanted\x12\x12\n" +
 	"\x04from\x18\x02 \x03(\tR\x04from\"\x0f\n" +

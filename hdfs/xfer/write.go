@@ -19,7 +19,8 @@ func isCopy(s pb.OpWriteBlockProto_BlockConstructionStage) bool {
 // write serves WRITE_BLOCK.
 func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error {
 	h := q.GetHeader()
-	if err := c.check(ctx, op, h.GetBaseHeader(), h.GetClientName()); err != nil {
+	b := h.GetBaseHeader()
+	if err := c.checkAs(ctx, Access{op, blockOf(b.GetBlock()), h.GetClientName(), b.GetToken(), isCopy(q.GetStage())}); err != nil {
 		return err
 	}
 	sum, err := checksumOf(q.GetRequestedChecksum())

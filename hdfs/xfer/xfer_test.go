@@ -366,7 +366,7 @@ func TestIssuedToken(t *testing.T) {
 		return &pb.TokenProto{Identifier: []byte(s), Password: []byte{1}, Kind: proto.String("k"), Service: proto.String("")}
 	}
 	check := func(_ context.Context, a Access) error {
-		if want := map[Op]string{OpTransferBlock: "to copy", OpWriteBlock: "to write"}[a.Op]; string(a.Token.GetIdentifier()) != want {
+		if want := map[Op]string{OpTransferBlock: "to copy", OpWriteBlock: "to write"}[a.Op]; a.Copy != (a.Op == OpWriteBlock) || string(a.Token.GetIdentifier()) != want {
 			return fmt.Errorf("token of %q", a.Token.GetIdentifier())
 		}
 		return nil
