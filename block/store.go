@@ -84,6 +84,9 @@ type Info struct {
 	State            State
 	// Damaged: some of it cannot be read.
 	Damaged bool
+	// Suspect: it was closed shortly before the process ended, and has not been read since. If the machine ended, too, bytes may
+	// be missing. Who reads it finds out.
+	Suspect bool
 }
 
 // Store is the blocks on the disks of this machine. Its methods may be called from any
@@ -140,7 +143,7 @@ type replica struct {
 
 func (r *replica) info() Info {
 	return Info{Block: Block{r.head.block, r.head.stamp}, File: r.head.file, Dir: r.file.v.dir, Length: r.visible.length,
-		Capacity: r.head.capacity, State: r.state, Damaged: r.damaged}
+		Capacity: r.head.capacity, State: r.state, Damaged: r.damaged, Suspect: r.suspect}
 }
 
 // at is a point at which a test may end the process.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,8 +26,28 @@ type cluster struct {
 	nodes  []*peerNode
 	upkeep time.Duration
 
+	warned atomic.Int64 // how often a block could not be recovered
+
 	mu   sync.Mutex
 	full map[string]bool
+}
+
+// hearing is the log of a cluster.
+type hearing struct {
+	slog.Handler
+	c *cluster
+}
+
+func (h hearing) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hearing) Handle(ctx context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "what" && a.Value.String() == "recover a block" {
+			h.c.warned.Add(1)
+		}
+		return true
+	})
+	return h.Handler.Handle(ctx, r)
 }
 
 // peerNode is one of them. All that is of a life of it ends with kill.
@@ -123,9 +144,9 @@ func (p *peerNode) start() {
 	}
 	rpc, data, peer := on(), on(), on()
 	self := dfs.Member{Host: host, RPC: uint16(port(rpc)), Data: uint16(port(data)), Peer: uint16(port(peer)), Rack: "/default-rack"}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(hearing{slog.DiscardHandler, c})
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})).With("node", host)
+		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
 	node, err := dfs.Open(dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: 300 * time.Millisecond, Self: self, Peers: c, Log: log})
 	if err != nil {
