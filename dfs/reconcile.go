@@ -229,7 +229,7 @@ const filledAtOnce = 64
 func (k *Keeper) fill(ctx context.Context, v *View) error {
 	t, self := v.Table, k.n.Identity.Node
 	if n, ok := t.Node(self); !ok || n.State != ring.IsUp {
-		return fmt.Errorf("the ring does not take this node for up yet: %w", &NotLeader{v.Leader})
+		return fmt.Errorf("the ring does not take this node for up yet: %w", &NotLeader{Leader: v.Leader})
 	}
 	k.mu.Lock()
 	has := slices.Collect(maps.Keys(k.has))
@@ -356,6 +356,11 @@ func (k *Keeper) fillSome(ctx context.Context, t *ring.Table, some []filling) (d
 
 // damaged has a copy that cannot be read as it was written replaced by one from another node.
 func (k *Keeper) damaged(i block.Info) {
+	select {
+	case <-k.ready:
+	case <-k.n.ctx.Done():
+		return
+	}
 	r, err := k.judged(k.n.ctx, []block.Info{i})
 	if err != nil {
 		k.n.told("replace a damaged copy", err) // the next look at all copies finds it
