@@ -16,11 +16,12 @@ import (
 	"headrace/dfs"
 	"headrace/internal/testkit"
 	"headrace/meta"
+	"headrace/quorum"
 	"headrace/ring"
 	"headrace/wire/wireconnect"
 )
 
-// cluster is several nodes with gateways, of which the first one leads the names. The ports of the nodes are without TLS here.
+// cluster is several nodes with gateways. What they say to each other goes by plain HTTP and by calls here.
 type cluster struct {
 	t      testing.TB
 	nodes  []*peerNode
@@ -53,12 +54,13 @@ func (h hearing) Handle(ctx context.Context, r slog.Record) error {
 // peerNode is one of them. All that is of a life of it ends with kill.
 type peerNode struct {
 	site
-	c     *cluster
-	i     int
-	dir   string
-	alive bool
-	peer  *http.Server
-	ended chan error
+	c      *cluster
+	i      int
+	number uint32
+	dir    string
+	alive  bool
+	peer   *http.Server
+	ended  chan error
 }
 
 func startCluster(t testing.TB, n int) *cluster {
@@ -69,16 +71,16 @@ func startCluster(t testing.TB, n int) *cluster {
 		c.nodes = append(c.nodes, p)
 		p.start()
 	}
-	c.settled()
 	stop := make(chan struct{})
 	done := make(chan struct{})
-	go func() {
+	go func() { // beats
 		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
 		for {
-			changed := c.leader().Changed()
 			c.tell()
 			select {
-			case <-changed:
+			case <-tick.C:
 			case <-stop:
 				return
 			}
@@ -93,20 +95,56 @@ func startCluster(t testing.TB, n int) *cluster {
 			}
 		}
 	})
+	c.settled()
 	return c
 }
 
-func (c *cluster) leader() *dfs.Node { return c.nodes[0].node }
+// leading is the node that leads the names, waited for.
+func (c *cluster) leading() (p *peerNode) {
+	c.t.Helper()
+	testkit.Await(c.t, "a node to lead", func() bool {
+		p = c.leadsNow()
+		return p != nil && p.node.Query(meta.Caller{}, func(meta.Query) error { return nil }) == nil
+	})
+	return p
+}
 
-// tell gives all nodes the leader's view, as their beats do.
-func (c *cluster) tell() {
-	v := *c.leader().View()
-	v.Term = 2 // each began alone, in the first
+func (c *cluster) leadsNow() *peerNode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.nodes[1:] {
-		if p.alive {
-			p.node.Learn(&v)
+	for _, p := range c.nodes {
+		if p.alive && p.node.Leads() {
+			return p
+		}
+	}
+	return nil
+}
+
+func (c *cluster) leader() *dfs.Node { return c.leading().node }
+
+// send hands a message to a node that is alive.
+func (c *cluster) send(m quorum.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.nodes {
+		if p.alive && p.number == m.To.Node() {
+			p.node.Deliver(m)
+		}
+	}
+}
+
+// tell gives all nodes the leader's view.
+func (c *cluster) tell() {
+	leads := c.leadsNow()
+	if leads == nil {
+		return
+	}
+	v := leads.node.View()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.nodes {
+		if p.alive && p != leads {
+			p.node.Learn(v)
 		}
 	}
 }
@@ -148,14 +186,18 @@ func (p *peerNode) start() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	node, err := dfs.Open(dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: 300 * time.Millisecond, Self: self, Peers: c, Log: log})
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: 300 * time.Millisecond, Self: self, Send: c.send, Peers: c, Log: log}
+	if p.i > 0 {
+		who, err := dfs.Prepare(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		self.Name, self.Storage = who.Node, who.Storage
+		p.admit(self, &config)
+	}
+	node, err := dfs.Open(config)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if p.i > 0 {
-		first := c.nodes[0].node.Identity
-		node.Identity.Pool, node.Identity.Key = first.Pool, first.Key
-		self.Name, self.Storage = node.Identity.Node, node.Identity.Storage
 	}
 	p.site = site{t: t, node: node, rpc: rpc.Addr().String(), data: data.Addr().String()}
 	p.g = New(Config{Node: node, Host: host, Trust: true, Log: log, Groups: func(string) []string { return nil }})
@@ -173,14 +215,28 @@ func (p *peerNode) start() {
 		p.ended <- nil
 	}()
 	c.mu.Lock()
-	p.alive = true
+	p.alive, p.number = true, max(1, p.number)
 	c.mu.Unlock()
-	if p.i > 0 {
-		if _, _, err := c.leader().Admit(context.Background(), self); err != nil {
-			t.Fatal(err)
-		}
-		c.tell()
+	if p.i == 0 && len(c.nodes) > 1 {
+		self.Name, self.Storage = node.Identity.Node, node.Identity.Storage
+		p.admit(self, nil)
 	}
+}
+
+// admit tells the ring where a node is, and a new one of the ring.
+func (p *peerNode) admit(self dfs.Member, config *dfs.Config) {
+	p.c.t.Helper()
+	testkit.Await(p.c.t, "a node to be admitted", func() bool {
+		leader := p.c.leader()
+		v, number, err := leader.Admit(context.Background(), self)
+		if err == nil && config != nil {
+			config.Invitation = leader.Identity.Invitation(v)
+		}
+		p.c.mu.Lock()
+		p.number = number
+		p.c.mu.Unlock()
+		return err == nil
+	})
 }
 
 // kill ends a node at once: connections are cut, and what it was asked is not answered.
@@ -204,17 +260,19 @@ func (p *peerNode) kill() {
 // change has something happen to the ring.
 func (c *cluster) change(e ring.Event) {
 	c.t.Helper()
-	if _, err := c.leader().ChangeRing(context.Background(), e); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Await(c.t, "the ring to change", func() bool {
+		_, err := c.leader().ChangeRing(context.Background(), e)
+		return err == nil
+	})
 }
 
 // back notes that a node is there again.
 func (c *cluster) back(p *peerNode) {
 	c.t.Helper()
-	if _, err := c.leader().Keeper.Return(context.Background(), p.name()); err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Await(c.t, "a node to be back", func() bool {
+		_, err := c.leader().Keeper.Return(context.Background(), p.name())
+		return err == nil
+	})
 }
 
 // settled waits until everything is where it belongs.
