@@ -32,8 +32,9 @@ func (c *cluster) writing(path string) (all []*peerNode) {
 // but returns one of some nodes that does not lead.
 func (c *cluster) but(of []*peerNode, others ...*peerNode) *peerNode {
 	c.t.Helper()
+	leads := c.leading()
 	for _, p := range of {
-		if p != c.nodes[0] && !slices.Contains(others, p) {
+		if p != leads && !slices.Contains(others, p) {
 			return p
 		}
 	}
