@@ -213,10 +213,10 @@ func (k *Keeper) copyOf(id int64) *wire.BlockCopy {
 
 func copyProto(i block.Info) *wire.BlockCopy {
 	c := &wire.BlockCopy{Block: uint64(i.ID), Stamp: i.Stamp, Length: i.Length, Damaged: i.Damaged, Capacity: i.Capacity, State: wire.BlockCopy_WRITING}
-	switch i.State {
-	case block.Final:
+	switch {
+	case i.State == block.Final:
 		c.State = wire.BlockCopy_FINAL
-	case block.Waiting:
+	case i.State == block.Waiting && !i.Whole:
 		c.State = wire.BlockCopy_WAITING
 	}
 	return c

@@ -17,12 +17,13 @@ import (
 	"headrace/wire"
 )
 
-var modelSeeds = flag.Int("modelseeds", 3000, "how many lives of a block are simulated")
+var modelSeeds = flag.Int("modelseeds", 1000, "how many lives of a block are simulated")
 
 // modelNode is a node with its disk.
 type modelNode struct {
 	name  string
 	mem   *vfs.Mem
+	boot  uint64
 	k     *Keeper
 	alive bool
 	w     *block.Writer // of the pipeline
@@ -63,7 +64,7 @@ func (m *model) fatalf(format string, args ...any) {
 }
 
 func (n *modelNode) open(m *model) {
-	s, err := block.Open(block.Config{Dirs: []string{"/d"}, FS: n.mem, Patience: time.Minute})
+	s, err := block.Open(block.Config{Dirs: []string{"/d"}, FS: n.mem, Patience: time.Minute, Boot: n.boot})
 	if err != nil {
 		m.fatalf("open %s: %v", n.name, err)
 	}
@@ -79,7 +80,7 @@ const modelBlock = 1
 func (m *model) begin() {
 	m.next, m.lived = 1, true
 	for i := range 3 {
-		n := &modelNode{name: string(rune('A' + i)), mem: vfs.NewMem(64<<20, m.seed*3+uint64(i))}
+		n := &modelNode{name: string(rune('A' + i)), boot: 1, mem: vfs.NewMem(64<<20, m.seed*3+uint64(i))}
 		n.open(m)
 		m.nodes = append(m.nodes, n)
 		m.at = append(m.at, n.name)
@@ -98,6 +99,7 @@ func (m *model) kill(n *modelNode, power bool) {
 	n.mem.Restart(power)
 	n.alive, n.w = false, nil
 	if power {
+		n.boot++
 		n.kept = n.synced
 	}
 }

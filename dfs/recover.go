@@ -109,7 +109,8 @@ type heard struct {
 }
 
 // agree decides which length a block gets whose writer has gone, and at which nodes; length 0 means that there is nothing of it, which is as
-// good as no block (BlockRecoveryWorker). While those that have not answered may have more it wants to be asked again, until the ring gives them up.
+// good as no block (BlockRecoveryWorker). While those that have not answered may have more it wants to be asked again, until the ring gives them up; if there is nothing else, even
+// then.
 //
 // All that a writer was told is acknowledged is in every copy of the generation that is recorded, or a later one: a pipeline is
 // recorded before bytes are acknowledged by it. So any one of those copies has enough, and the shortest is what all have. A copy whose node ended
@@ -119,9 +120,11 @@ type heard struct {
 func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []string, err error) {
 	var current, older []heard
 	var missed []error // of those that may have something
+	var gone []string
 	for _, h := range all {
 		switch {
 		case h.copy == nil && h.gone:
+			gone = append(gone, h.node)
 		case h.copy == nil:
 			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
 		case h.copy.State == wire.BlockCopy_NONE, h.copy.Length == 0:
@@ -158,6 +161,8 @@ func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []strin
 		}
 	}
 	switch {
+	case len(current) == 0 && len(gone) > 0:
+		return 0, nil, fmt.Errorf("nodes are out that may have it, and nobody else has: %v", gone)
 	case len(missed) > 0 && (!sure || state == wire.BlockCopy_WAITING || length < b.Size):
 		return 0, nil, fmt.Errorf("nodes that may have more of it have not answered: %w", errors.Join(missed...))
 	}

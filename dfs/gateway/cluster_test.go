@@ -57,10 +57,13 @@ type peerNode struct {
 	c      *cluster
 	i      int
 	number uint32
+	self   dfs.Member
 	dir    string
 	alive  bool
 	peer   *http.Server
-	ended  chan error
+	// admitted: the ring knows where it is.
+	admitted bool
+	ended    chan error
 }
 
 func startCluster(t testing.TB, n int) *cluster {
@@ -166,8 +169,25 @@ func (c *cluster) Room(node string) (dfs.Room, bool) {
 
 func (p *peerNode) name() string { return p.node.Identity.Node }
 
-// start begins a life of a node.
+// start begins a life of a node, and tells the ring where it is.
 func (p *peerNode) start() {
+	p.c.t.Helper()
+	p.reopen()
+	p.readmit()
+}
+
+// readmit tells the ring where a node is that knows the ring.
+func (p *peerNode) readmit() {
+	p.c.t.Helper()
+	if p.admitted {
+		return
+	}
+	p.admitted = true
+	p.admit(p.self, nil)
+}
+
+// reopen begins a life of a node.
+func (p *peerNode) reopen() {
 	t, c := p.c.t, p.c
 	t.Helper()
 	m := meta.DefaultConfig()
@@ -187,13 +207,15 @@ func (p *peerNode) start() {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
 	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: 300 * time.Millisecond, Self: self, Send: c.send, Peers: c, Log: log}
-	if p.i > 0 {
+	p.admitted = false
+	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		self.Name, self.Storage = who.Node, who.Storage
 		p.admit(self, &config)
+		p.admitted = true
 	}
 	node, err := dfs.Open(config)
 	if err != nil {
@@ -215,12 +237,11 @@ func (p *peerNode) start() {
 		p.ended <- nil
 	}()
 	c.mu.Lock()
+	p.admitted = p.admitted || p.number == 0 // the first one of all founds the ring
 	p.alive, p.number = true, max(1, p.number)
 	c.mu.Unlock()
-	if p.i == 0 && len(c.nodes) > 1 {
-		self.Name, self.Storage = node.Identity.Node, node.Identity.Storage
-		p.admit(self, nil)
-	}
+	self.Name, self.Storage = node.Identity.Node, node.Identity.Storage
+	p.self = self
 }
 
 // admit tells the ring where a node is, and a new one of the ring.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -357,6 +358,36 @@ func TestTokensOfAll(t *testing.T) {
 		}
 		if err := xfer.Transfer(at.connect(), xfer.Header(extended(f.B), "c", f.BlockToken), f.Locs[0]); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 			t.Errorf("copied with a token to read: %v", err)
+		}
+	}
+}
+
+// TestGoClientOnSeveralNodes: github.com/colinmarc/hdfs, a module of its own in dfs/clienttest, writes and reads with three copies, also when
+// one of the nodes is gone.
+func TestGoClientOnSeveralNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("modules are not fetched in short tests")
+	}
+	program := filepath.Join(t.TempDir(), "colinmarc")
+	for _, args := range [][]string{{"mod", "download"}, {"build", "-o", program, "."}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = "../clienttest/testdata/colinmarc", append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+		if out, err := cmd.CombinedOutput(); err != nil && args[0] == "mod" {
+			t.Skipf("its modules cannot be had: %v: %s", err, out[max(0, len(out)-500):])
+		} else if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	c := startCluster(t, 4)
+	for round := range 2 {
+		out, err := exec.Command(program, c.leading().rpc, "root", "3").CombinedOutput()
+		if err != nil || string(out) != "well\n" {
+			t.Fatalf("round %d: %v\n%s", round, err, out)
+		}
+		if round == 0 {
+			p := c.but(c.nodes)
+			p.kill()
+			c.change(ring.Down{Node: p.name()})
 		}
 	}
 }

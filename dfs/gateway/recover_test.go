@@ -94,32 +94,54 @@ func TestRecoveryOnThreeNodes(t *testing.T) {
 	c.wantFile("/nothing", 0)
 }
 
-// TestRecoveryWaits: while a node is away that may have more, the block is left as it is.
+// TestRecoveryWaits: while the only node that wrote the block last is away, the block is left as it is, also when it is not expected back.
 func TestRecoveryWaits(t *testing.T) {
 	c := startCluster(t, 4)
-	// All nodes were restarted, so they may have lost bytes, and the one that has most is away.
-	c.abandoned("/f", c.nodes[1:], 900, 700, 800)
-	for _, p := range c.nodes[1:] {
-		p.kill()
-	}
-	c.nodes[2].start()
-	c.nodes[3].start()
+	p := c.but(c.nodes)
+	b := c.abandoned("/f", []*peerNode{p, c.leading()}, 900, 700)
+	c.repiped(b, p)
+	p.kill()
 	c.do(&meta.RecoverLease{Path: "/f", Holder: "d"})
-	tried := c.warned.Load()
-	testkit.Await(t, "the recovery to be tried", func() bool { return c.warned.Load() > tried+2 })
-	if c.located("/f").LastComplete {
-		t.Fatal("it is closed without the node that has most")
+	for _, e := range []ring.Event{nil, ring.Down{Node: p.name()}, ring.Out{Node: p.name()}} {
+		if e != nil {
+			c.change(e)
+		}
+		tried := c.warned.Load()
+		testkit.Await(t, "the recovery to be tried", func() bool { return c.warned.Load() > tried+2 })
+		if c.located("/f").LastComplete {
+			t.Fatalf("after %T it is closed without the node that has it", e)
+		}
 	}
-	c.nodes[1].start()
+	p.start()
+	c.back(p)
 	c.recovered("/f", 900)
-	// One that is given up is not waited for.
-	c.abandoned("/g", c.nodes[1:], 900, 700, 800)
-	for _, p := range c.nodes[1:] {
+}
+
+// TestAllKilled: all nodes are killed at once, while a file is written. What was flushed is there.
+func TestAllKilled(t *testing.T) {
+	c := startCluster(t, 3)
+	w := c.create("/f", 3, 1<<20)
+	c.put(w, 0, 200_000)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c.put(w, 200_000, 210_000)
+	for _, p := range c.nodes {
 		p.kill()
 	}
-	c.nodes[2].start()
-	c.nodes[3].start()
-	c.change(ring.Down{Node: c.nodes[1].name()})
-	c.change(ring.Out{Node: c.nodes[1].name()})
-	c.recovered("/g", 800)
+	for _, p := range c.nodes {
+		p.reopen()
+	}
+	for _, p := range c.nodes {
+		p.readmit()
+	}
+	testkit.Await(t, "the file to be closed", func() bool {
+		defer c.leader().Wake()
+		return bool(*c.do(&meta.RecoverLease{Path: "/f", Holder: "d"}).(*meta.Flag))
+	})
+	if n := c.located("/f").Size; n < 200_000 {
+		t.Errorf("%d bytes are left", n)
+	}
+	c.wantFile("/f", c.located("/f").Size)
+	c.replicated("/f", 3)
 }
