@@ -70,8 +70,9 @@ func startCluster(t testing.TB, n int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, upkeep: 20 * time.Millisecond, full: map[string]bool{}}
 	for i := range n {
-		p := &peerNode{c: c, i: i, dir: t.TempDir()}
-		c.nodes = append(c.nodes, p)
+		c.nodes = append(c.nodes, &peerNode{c: c, i: i, dir: t.TempDir()})
+	}
+	for _, p := range c.nodes {
 		p.start()
 	}
 	stop := make(chan struct{})
