@@ -132,6 +132,11 @@ func (p Places) Copies(replication uint16) int {
 	return max(1, min(int(replication), p.View.Table.Replicas()))
 }
 
+// Default is how many copies a file gets of which nobody has said how many it wants.
+func (p Places) Default() int {
+	return max(1, min(p.View.Table.Replicas(), members(p.View.Table)))
+}
+
 // wanted returns where copies of a finished block are to be that are up, and whether those are all. A block of which fewer copies are wanted
 // than the table has stays where it is, as long as it can.
 func (p Places) wanted(b *meta.Placed) (nodes []string, all bool) {

@@ -1,5 +1,7 @@
 package dfs
 
+import "headrace/ring"
+
 // Room is what the disks of a node have, in bytes, and how many blocks there are.
 type Room struct {
 	Capacity, Used, Remaining uint64
@@ -38,5 +40,15 @@ func (n *Node) RoomOf(name string) Room {
 		return Room{}
 	}
 	r, _ := n.Config.Peers.Room(name)
+	return r
+}
+
+// TotalRoom returns what is known of all nodes that are up.
+func (n *Node) TotalRoom() (r Room) {
+	for _, m := range n.View().Table.Nodes() {
+		if m.State == ring.IsUp {
+			r = r.Plus(n.RoomOf(m.Name))
+		}
+	}
 	return r
 }
