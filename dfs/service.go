@@ -159,8 +159,8 @@ func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.Seg
 	if len(q.After) == 10 {
 		at, from = binary.BigEndian.Uint16(q.After), binary.BigEndian.Uint64(q.After[2:])
 	}
-	s.k.settling.RLock()
-	defer s.k.settling.RUnlock()
+	s.k.all.settling.RLock()
+	defer s.k.all.settling.RUnlock()
 	r := &wire.SegmentsResponse{}
 	places := s.k.n.Places()
 	err := s.query(func(m meta.Query) {
