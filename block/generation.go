@@ -68,7 +68,7 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 	}
 	header := func() error {
 		return s.put(r, h, func(next *header) {
-			next.mark, next.kind, next.stamp = to, k, stamp
+			next.mark, next.kind, next.stamp, next.boot = to, k, stamp, s.Boot // whoever goes on is content with what is here
 			next.fence = max(next.fence, stamp)
 			next.settled = r.confirmed
 			if k == final || next.durable.length > to.length { // whoever closes it syncs it
@@ -182,8 +182,12 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := r.info() // with the state from before
+	if r.state != Recovering {
+		r.before = r.state
+	}
 	r.state, r.recovery = Recovering, recovery
+	info := r.info()
+	info.State = r.before
 	return info, nil
 }
 

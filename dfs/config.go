@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace/meta"
+	"headrace/quorum"
 )
 
 // Config says where a node is and how it is kept. The zero value of all but Dir works.
@@ -26,6 +27,18 @@ type Config struct {
 	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
 	// below 0 there is none.
 	ScrubRate int64
+	// Self says where others reach the node that founds a file system; its names are set here. Others, and
+	// one that comes back elsewhere, are admitted.
+	Self Member
+	// Invitation has a node that was prepared join the file system that it is of.
+	Invitation *Invitation
+	// Send hands a message to another node's Deliver, that of the number in To. It does not wait, and may lose messages.
+	Send func(quorum.Message)
+	// Peers reaches other nodes about blocks. A node without is alone.
+	Peers Peers
+	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
+	// it.
+	Reconcile time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
@@ -37,8 +50,12 @@ func (c Config) filled() Config {
 	}
 	c.Group = cmp.Or(c.Group, "supergroup")
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
+	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Send == nil {
+		c.Send = func(quorum.Message) {}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -47,4 +64,11 @@ func (c Config) filled() Config {
 		c.Meta = &m
 	}
 	return c
+}
+
+// itself is the node as a member.
+func (c Config) itself(who Identity) Member {
+	m := c.Self
+	m.Name, m.Storage = who.Node, who.Storage
+	return m
 }

@@ -36,7 +36,11 @@ func open(t testing.TB, c Config) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.stop(); n.running.Wait() })
+	t.Cleanup(func() {
+		if n.ctx.Err() == nil {
+			n.Close()
+		}
+	})
 	return n
 }
 
@@ -96,7 +100,7 @@ func write(t testing.TB, n *Node, path, text string) meta.Block {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := must[meta.Result](t)(n.do(&meta.Complete{Path: path, Holder: "c", Last: &b, Copies: n.Copies(&b)}))
+	r := must[meta.Result](t)(n.do(&meta.Complete{Path: path, Holder: "c", Last: &b, Copies: n.Keeper.Finished(t.Context(), &b)}))
 	if f, ok := r.(*meta.Flag); !ok || !bool(*f) {
 		t.Fatalf("%s is not closed", path)
 	}

@@ -37,7 +37,7 @@ type Gateway struct {
 	rpcPort, dataPort uint32
 
 	callers dfs.Callers
-	tokens  tokens
+	tokens  *dfs.Tokens
 	health  health
 	rpc     ipc.Server
 	data    xfer.Server
@@ -50,7 +50,7 @@ const mostRequest = 8 << 20
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
 	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
-		tokens: tokens{key: c.Node.Identity.Key, pool: c.Node.Identity.Pool, now: c.Node.Config.Now}}
+		tokens: c.Node.Tokens()}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) ipc.Handler {
 		return g.service(d.Services().Get(0), methods...)
 	}
@@ -60,7 +60,9 @@ func New(c Config) *Gateway {
 		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
 		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
-	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Check: g.tokens.check}
+	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Verify: true,
+		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
+		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }}
 	return g
 }
 
