@@ -1,0 +1,46 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	dialTime = 3 * time.Second
+	// A node that has lost its power closes nothing: what waits for it hears of that after these.
+	silence, answerTime = 3 * time.Second, 3 * time.Second
+)
+
+// Dial connects to the port of another node, HOST:PORT, for a protocol that has a Stream there.
+func (p *Port) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: p.secret.config(protocol)}
+	nc, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("reach the node at %s: %w", address, err)
+	}
+	if got := nc.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != protocol {
+		nc.Close()
+		return nil, fmt.Errorf("the node at %s does not speak %s", address, protocol)
+	}
+	return nc, nil
+}
+
+// Client returns what reaches the handlers of other nodes, by https://HOST:PORT. It has one connection to each, which all
+// requests share. Requests have no time limit but that of their context.
+func (p *Port) Client() *http.Client { return p.client }
+
+func newClient(s *Secret) *http.Client {
+	only := new(http.Protocols)
+	only.SetHTTP2(true)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: s.config(h2), DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
+		Protocols: only, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
+		IdleConnTimeout: time.Minute, DisableCompression: true,
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
