@@ -31,6 +31,7 @@ type Node struct {
 	Config   Config
 	Identity Identity
 	Blocks   *block.Store
+	Reports  Reports // of other nodes
 
 	lock io.Closer
 	db   *bolt.DB

@@ -407,9 +407,11 @@ type RingBeatRequest struct {
 	Room   *RingRoom              `protobuf:"bytes,3,opt,name=room,proto3" json:"room,omitempty"`
 	// Nodes that it cannot reach.
 	Unreachable []string `protobuf:"bytes,4,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
-	// The epoch and term of the ring that it knows.
+	// What it knows: see dfs.View.
 	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Term          uint64 `protobuf:"varint,6,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64 `protobuf:"varint,6,opt,name=index,proto3" json:"index,omitempty"`
+	Term          uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
+	Leader        string `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +481,13 @@ func (x *RingBeatRequest) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *RingBeatRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 func (x *RingBeatRequest) GetTerm() uint64 {
 	if x != nil {
 		return x.Term
@@ -486,14 +495,19 @@ func (x *RingBeatRequest) GetTerm() uint64 {
 	return 0
 }
 
+func (x *RingBeatRequest) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
 type RingBeatResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// False: this node does not lead, and has not noted the beat.
 	Noted bool `protobuf:"varint,1,opt,name=noted,proto3" json:"noted,omitempty"`
-	// The ring, as dfs.View encodes it, if it is newer than the caller's.
-	View []byte `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
-	// Who leads is not the same as in the caller's view, or the view is as new as the caller's.
-	Leader        string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	// The ring, as dfs.View encodes it, if it is another than the caller knows.
+	View          []byte `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -542,11 +556,76 @@ func (x *RingBeatResponse) GetView() []byte {
 	return nil
 }
 
-func (x *RingBeatResponse) GetLeader() string {
+type RingPingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingPingRequest) Reset() {
+	*x = RingPingRequest{}
+	mi := &file_dfsring_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingPingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingPingRequest) ProtoMessage() {}
+
+func (x *RingPingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[7]
 	if x != nil {
-		return x.Leader
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
 	}
-	return ""
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingPingRequest.ProtoReflect.Descriptor instead.
+func (*RingPingRequest) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{7}
+}
+
+type RingPingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingPingResponse) Reset() {
+	*x = RingPingResponse{}
+	mi := &file_dfsring_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingPingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingPingResponse) ProtoMessage() {}
+
+func (x *RingPingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingPingResponse.ProtoReflect.Descriptor instead.
+func (*RingPingResponse) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{8}
 }
 
 type RingPassRequest struct {
@@ -570,7 +649,7 @@ type RingPassRequest struct {
 
 func (x *RingPassRequest) Reset() {
 	*x = RingPassRequest{}
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +661,7 @@ func (x *RingPassRequest) String() string {
 func (*RingPassRequest) ProtoMessage() {}
 
 func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +674,7 @@ func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassRequest.ProtoReflect.Descriptor instead.
 func (*RingPassRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{7}
+	return file_dfsring_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RingPassRequest) GetProtocol() string {
@@ -670,13 +749,11 @@ func (x *RingPassRequest) GetContext() string {
 
 type RingPassResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of: an answer, an exception, or neither when this node does not lead.
-	//
 	// Types that are valid to be assigned to Outcome:
 	//
 	//	*RingPassResponse_Answer
 	//	*RingPassResponse_Exception
-	//	*RingPassResponse_Leader
+	//	*RingPassResponse_NotLeading
 	Outcome       isRingPassResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -684,7 +761,7 @@ type RingPassResponse struct {
 
 func (x *RingPassResponse) Reset() {
 	*x = RingPassResponse{}
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +773,7 @@ func (x *RingPassResponse) String() string {
 func (*RingPassResponse) ProtoMessage() {}
 
 func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +786,7 @@ func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassResponse.ProtoReflect.Descriptor instead.
 func (*RingPassResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{8}
+	return file_dfsring_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RingPassResponse) GetOutcome() isRingPassResponse_Outcome {
@@ -737,13 +814,13 @@ func (x *RingPassResponse) GetException() *RingException {
 	return nil
 }
 
-func (x *RingPassResponse) GetLeader() string {
+func (x *RingPassResponse) GetNotLeading() *RingNotLeading {
 	if x != nil {
-		if x, ok := x.Outcome.(*RingPassResponse_Leader); ok {
-			return x.Leader
+		if x, ok := x.Outcome.(*RingPassResponse_NotLeading); ok {
+			return x.NotLeading
 		}
 	}
-	return ""
+	return nil
 }
 
 type isRingPassResponse_Outcome interface {
@@ -758,16 +835,61 @@ type RingPassResponse_Exception struct {
 	Exception *RingException `protobuf:"bytes,2,opt,name=exception,proto3,oneof"`
 }
 
-type RingPassResponse_Leader struct {
-	// Who leads, as far as this node knows.
-	Leader string `protobuf:"bytes,3,opt,name=leader,proto3,oneof"`
+type RingPassResponse_NotLeading struct {
+	// Nothing was done.
+	NotLeading *RingNotLeading `protobuf:"bytes,3,opt,name=not_leading,json=notLeading,proto3,oneof"`
 }
 
 func (*RingPassResponse_Answer) isRingPassResponse_Outcome() {}
 
 func (*RingPassResponse_Exception) isRingPassResponse_Outcome() {}
 
-func (*RingPassResponse_Leader) isRingPassResponse_Outcome() {}
+func (*RingPassResponse_NotLeading) isRingPassResponse_Outcome() {}
+
+type RingNotLeading struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who does, as far as the node knows.
+	Leader        string `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingNotLeading) Reset() {
+	*x = RingNotLeading{}
+	mi := &file_dfsring_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingNotLeading) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingNotLeading) ProtoMessage() {}
+
+func (x *RingNotLeading) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingNotLeading.ProtoReflect.Descriptor instead.
+func (*RingNotLeading) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RingNotLeading) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
 
 type RingException struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -781,7 +903,7 @@ type RingException struct {
 
 func (x *RingException) Reset() {
 	*x = RingException{}
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +915,7 @@ func (x *RingException) String() string {
 func (*RingException) ProtoMessage() {}
 
 func (x *RingException) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +928,7 @@ func (x *RingException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingException.ProtoReflect.Descriptor instead.
 func (*RingException) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{9}
+	return file_dfsring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RingException) GetClass() string {
@@ -838,7 +960,7 @@ type RingRequest struct {
 
 func (x *RingRequest) Reset() {
 	*x = RingRequest{}
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +972,7 @@ func (x *RingRequest) String() string {
 func (*RingRequest) ProtoMessage() {}
 
 func (x *RingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +985,7 @@ func (x *RingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRequest.ProtoReflect.Descriptor instead.
 func (*RingRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{10}
+	return file_dfsring_proto_rawDescGZIP(), []int{13}
 }
 
 type RingResponse struct {
@@ -884,7 +1006,7 @@ type RingResponse struct {
 
 func (x *RingResponse) Reset() {
 	*x = RingResponse{}
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1018,7 @@ func (x *RingResponse) String() string {
 func (*RingResponse) ProtoMessage() {}
 
 func (x *RingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1031,7 @@ func (x *RingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingResponse.ProtoReflect.Descriptor instead.
 func (*RingResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{11}
+	return file_dfsring_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RingResponse) GetEpoch() uint64 {
@@ -991,7 +1113,7 @@ type RingNode struct {
 
 func (x *RingNode) Reset() {
 	*x = RingNode{}
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1125,7 @@ func (x *RingNode) String() string {
 func (*RingNode) ProtoMessage() {}
 
 func (x *RingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1138,7 @@ func (x *RingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingNode.ProtoReflect.Descriptor instead.
 func (*RingNode) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{12}
+	return file_dfsring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RingNode) GetMember() *RingMember {
@@ -1099,7 +1221,7 @@ type RingDrainRequest struct {
 
 func (x *RingDrainRequest) Reset() {
 	*x = RingDrainRequest{}
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1233,7 @@ func (x *RingDrainRequest) String() string {
 func (*RingDrainRequest) ProtoMessage() {}
 
 func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1246,7 @@ func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingDrainRequest.ProtoReflect.Descriptor instead.
 func (*RingDrainRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{13}
+	return file_dfsring_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RingDrainRequest) GetNode() string {
@@ -1143,7 +1265,7 @@ type RingFillRequest struct {
 
 func (x *RingFillRequest) Reset() {
 	*x = RingFillRequest{}
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1277,7 @@ func (x *RingFillRequest) String() string {
 func (*RingFillRequest) ProtoMessage() {}
 
 func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1290,7 @@ func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingFillRequest.ProtoReflect.Descriptor instead.
 func (*RingFillRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{14}
+	return file_dfsring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RingFillRequest) GetNode() string {
@@ -1187,7 +1309,7 @@ type RingRemoveRequest struct {
 
 func (x *RingRemoveRequest) Reset() {
 	*x = RingRemoveRequest{}
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1321,7 @@ func (x *RingRemoveRequest) String() string {
 func (*RingRemoveRequest) ProtoMessage() {}
 
 func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1334,7 @@ func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRemoveRequest.ProtoReflect.Descriptor instead.
 func (*RingRemoveRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{15}
+	return file_dfsring_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RingRemoveRequest) GetNode() string {
@@ -1233,7 +1355,7 @@ type RingChangeResponse struct {
 
 func (x *RingChangeResponse) Reset() {
 	*x = RingChangeResponse{}
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1367,7 @@ func (x *RingChangeResponse) String() string {
 func (*RingChangeResponse) ProtoMessage() {}
 
 func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1380,7 @@ func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingChangeResponse.ProtoReflect.Descriptor instead.
 func (*RingChangeResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{16}
+	return file_dfsring_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RingChangeResponse) GetEpoch() uint64 {
@@ -1309,18 +1431,21 @@ const file_dfsring_proto_rawDesc = "" +
 	"\bcapacity\x18\x01 \x01(\x04R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x1c\n" +
 	"\tremaining\x18\x03 \x01(\x04R\tremaining\x12\x16\n" +
-	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\"\xcd\x01\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\"\xfb\x01\n" +
 	"\x0fRingBeatRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12)\n" +
 	"\x04room\x18\x03 \x01(\v2\x15.headrace.v1.RingRoomR\x04room\x12 \n" +
 	"\vunreachable\x18\x04 \x03(\tR\vunreachable\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x12\n" +
-	"\x04term\x18\x06 \x01(\x04R\x04term\"T\n" +
+	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05index\x18\x06 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04term\x18\a \x01(\x04R\x04term\x12\x16\n" +
+	"\x06leader\x18\b \x01(\tR\x06leader\"<\n" +
 	"\x10RingBeatResponse\x12\x14\n" +
 	"\x05noted\x18\x01 \x01(\bR\x05noted\x12\x12\n" +
-	"\x04view\x18\x02 \x01(\fR\x04view\x12\x16\n" +
-	"\x06leader\x18\x03 \x01(\tR\x06leader\"\xfd\x01\n" +
+	"\x04view\x18\x02 \x01(\fR\x04view\"\x11\n" +
+	"\x0fRingPingRequest\"\x12\n" +
+	"\x10RingPingResponse\"\xfd\x01\n" +
 	"\x0fRingPassRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\tR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
@@ -1332,12 +1457,15 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04user\x18\b \x01(\tR\x04user\x12\x16\n" +
 	"\x06remote\x18\t \x01(\tR\x06remote\x12\x18\n" +
 	"\acontext\x18\n" +
-	" \x01(\tR\acontext\"\x8d\x01\n" +
+	" \x01(\tR\acontext\"\xb3\x01\n" +
 	"\x10RingPassResponse\x12\x18\n" +
 	"\x06answer\x18\x01 \x01(\fH\x00R\x06answer\x12:\n" +
-	"\texception\x18\x02 \x01(\v2\x1a.headrace.v1.RingExceptionH\x00R\texception\x12\x18\n" +
-	"\x06leader\x18\x03 \x01(\tH\x00R\x06leaderB\t\n" +
-	"\aoutcome\"S\n" +
+	"\texception\x18\x02 \x01(\v2\x1a.headrace.v1.RingExceptionH\x00R\texception\x12>\n" +
+	"\vnot_leading\x18\x03 \x01(\v2\x1b.headrace.v1.RingNotLeadingH\x00R\n" +
+	"notLeadingB\t\n" +
+	"\aoutcome\"(\n" +
+	"\x0eRingNotLeading\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\"S\n" +
 	"\rRingException\x12\x14\n" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
@@ -1372,10 +1500,11 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"@\n" +
 	"\x12RingChangeResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05moves\x18\x02 \x01(\rR\x05moves2\xdc\x01\n" +
+	"\x05moves\x18\x02 \x01(\rR\x05moves2\xa1\x02\n" +
 	"\vRingService\x12C\n" +
 	"\x04Join\x12\x1c.headrace.v1.RingJoinRequest\x1a\x1d.headrace.v1.RingJoinResponse\x12C\n" +
 	"\x04Beat\x12\x1c.headrace.v1.RingBeatRequest\x1a\x1d.headrace.v1.RingBeatResponse\x12C\n" +
+	"\x04Ping\x12\x1c.headrace.v1.RingPingRequest\x1a\x1d.headrace.v1.RingPingResponse\x12C\n" +
 	"\x04Pass\x12\x1c.headrace.v1.RingPassRequest\x1a\x1d.headrace.v1.RingPassResponse2\xa3\x02\n" +
 	"\tRingAdmin\x12;\n" +
 	"\x04Ring\x12\x18.headrace.v1.RingRequest\x1a\x19.headrace.v1.RingResponse\x12G\n" +
@@ -1395,7 +1524,7 @@ func file_dfsring_proto_rawDescGZIP() []byte {
 	return file_dfsring_proto_rawDescData
 }
 
-var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_dfsring_proto_goTypes = []any{
 	(*RingMember)(nil),         // 0: headrace.v1.RingMember
 	(*RingJoinRequest)(nil),    // 1: headrace.v1.RingJoinRequest
@@ -1404,45 +1533,51 @@ var file_dfsring_proto_goTypes = []any{
 	(*RingRoom)(nil),           // 4: headrace.v1.RingRoom
 	(*RingBeatRequest)(nil),    // 5: headrace.v1.RingBeatRequest
 	(*RingBeatResponse)(nil),   // 6: headrace.v1.RingBeatResponse
-	(*RingPassRequest)(nil),    // 7: headrace.v1.RingPassRequest
-	(*RingPassResponse)(nil),   // 8: headrace.v1.RingPassResponse
-	(*RingException)(nil),      // 9: headrace.v1.RingException
-	(*RingRequest)(nil),        // 10: headrace.v1.RingRequest
-	(*RingResponse)(nil),       // 11: headrace.v1.RingResponse
-	(*RingNode)(nil),           // 12: headrace.v1.RingNode
-	(*RingDrainRequest)(nil),   // 13: headrace.v1.RingDrainRequest
-	(*RingFillRequest)(nil),    // 14: headrace.v1.RingFillRequest
-	(*RingRemoveRequest)(nil),  // 15: headrace.v1.RingRemoveRequest
-	(*RingChangeResponse)(nil), // 16: headrace.v1.RingChangeResponse
+	(*RingPingRequest)(nil),    // 7: headrace.v1.RingPingRequest
+	(*RingPingResponse)(nil),   // 8: headrace.v1.RingPingResponse
+	(*RingPassRequest)(nil),    // 9: headrace.v1.RingPassRequest
+	(*RingPassResponse)(nil),   // 10: headrace.v1.RingPassResponse
+	(*RingNotLeading)(nil),     // 11: headrace.v1.RingNotLeading
+	(*RingException)(nil),      // 12: headrace.v1.RingException
+	(*RingRequest)(nil),        // 13: headrace.v1.RingRequest
+	(*RingResponse)(nil),       // 14: headrace.v1.RingResponse
+	(*RingNode)(nil),           // 15: headrace.v1.RingNode
+	(*RingDrainRequest)(nil),   // 16: headrace.v1.RingDrainRequest
+	(*RingFillRequest)(nil),    // 17: headrace.v1.RingFillRequest
+	(*RingRemoveRequest)(nil),  // 18: headrace.v1.RingRemoveRequest
+	(*RingChangeResponse)(nil), // 19: headrace.v1.RingChangeResponse
 }
 var file_dfsring_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.RingJoinRequest.member:type_name -> headrace.v1.RingMember
 	3,  // 1: headrace.v1.RingJoinResponse.file_system:type_name -> headrace.v1.RingFileSystem
 	0,  // 2: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
 	4,  // 3: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
-	9,  // 4: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
-	12, // 5: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
-	0,  // 6: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
-	4,  // 7: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
-	1,  // 8: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
-	5,  // 9: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
-	7,  // 10: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
-	10, // 11: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
-	13, // 12: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
-	14, // 13: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
-	15, // 14: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
-	2,  // 15: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
-	6,  // 16: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
-	8,  // 17: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
-	11, // 18: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
-	16, // 19: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
-	16, // 20: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
-	16, // 21: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	12, // 4: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
+	11, // 5: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
+	15, // 6: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
+	0,  // 7: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
+	4,  // 8: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
+	1,  // 9: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
+	5,  // 10: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
+	7,  // 11: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
+	9,  // 12: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
+	13, // 13: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
+	16, // 14: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
+	17, // 15: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
+	18, // 16: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
+	2,  // 17: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
+	6,  // 18: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
+	8,  // 19: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
+	10, // 20: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
+	14, // 21: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
+	19, // 22: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
+	19, // 23: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
+	19, // 24: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
+	17, // [17:25] is the sub-list for method output_type
+	9,  // [9:17] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_dfsring_proto_init() }
@@ -1450,10 +1585,10 @@ func file_dfsring_proto_init() {
 	if File_dfsring_proto != nil {
 		return
 	}
-	file_dfsring_proto_msgTypes[8].OneofWrappers = []any{
+	file_dfsring_proto_msgTypes[10].OneofWrappers = []any{
 		(*RingPassResponse_Answer)(nil),
 		(*RingPassResponse_Exception)(nil),
-		(*RingPassResponse_Leader)(nil),
+		(*RingPassResponse_NotLeading)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1461,7 +1596,7 @@ func file_dfsring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsring_proto_rawDesc), len(file_dfsring_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -42,6 +42,8 @@ const (
 	RingServiceJoinProcedure = "/headrace.v1.RingService/Join"
 	// RingServiceBeatProcedure is the fully-qualified name of the RingService's Beat RPC.
 	RingServiceBeatProcedure = "/headrace.v1.RingService/Beat"
+	// RingServicePingProcedure is the fully-qualified name of the RingService's Ping RPC.
+	RingServicePingProcedure = "/headrace.v1.RingService/Ping"
 	// RingServicePassProcedure is the fully-qualified name of the RingService's Pass RPC.
 	RingServicePassProcedure = "/headrace.v1.RingService/Pass"
 	// RingAdminRingProcedure is the fully-qualified name of the RingAdmin's Ring RPC.
@@ -60,8 +62,11 @@ type RingServiceClient interface {
 	// first time learns the secrets of the file system. Asked again it answers the same. Any node
 	// passes it on.
 	Join(context.Context, *wire.RingJoinRequest) (*wire.RingJoinResponse, error)
-	// Beat tells that a node is there, once a second, and how it stands.
+	// Beat tells that a node is there, once a second, where, and how it stands. One that does not
+	// lead says what it knows.
 	Beat(context.Context, *wire.RingBeatRequest) (*wire.RingBeatResponse, error)
+	// Ping is answered by any node.
+	Ping(context.Context, *wire.RingPingRequest) (*wire.RingPingResponse, error)
 	// Pass passes a call of a client on to the node that leads, as the node found it that got
 	// it: who calls was looked at there. Calls that come again are passed on as they are.
 	Pass(context.Context, *wire.RingPassRequest) (*wire.RingPassResponse, error)
@@ -90,6 +95,12 @@ func NewRingServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(ringServiceMethods.ByName("Beat")),
 			connect.WithClientOptions(opts...),
 		),
+		ping: connect.NewClient[wire.RingPingRequest, wire.RingPingResponse](
+			httpClient,
+			baseURL+RingServicePingProcedure,
+			connect.WithSchema(ringServiceMethods.ByName("Ping")),
+			connect.WithClientOptions(opts...),
+		),
 		pass: connect.NewClient[wire.RingPassRequest, wire.RingPassResponse](
 			httpClient,
 			baseURL+RingServicePassProcedure,
@@ -103,6 +114,7 @@ func NewRingServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 type ringServiceClient struct {
 	join *connect.Client[wire.RingJoinRequest, wire.RingJoinResponse]
 	beat *connect.Client[wire.RingBeatRequest, wire.RingBeatResponse]
+	ping *connect.Client[wire.RingPingRequest, wire.RingPingResponse]
 	pass *connect.Client[wire.RingPassRequest, wire.RingPassResponse]
 }
 
@@ -124,6 +136,15 @@ func (c *ringServiceClient) Beat(ctx context.Context, req *wire.RingBeatRequest)
 	return nil, err
 }
 
+// Ping calls headrace.v1.RingService.Ping.
+func (c *ringServiceClient) Ping(ctx context.Context, req *wire.RingPingRequest) (*wire.RingPingResponse, error) {
+	response, err := c.ping.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Pass calls headrace.v1.RingService.Pass.
 func (c *ringServiceClient) Pass(ctx context.Context, req *wire.RingPassRequest) (*wire.RingPassResponse, error) {
 	response, err := c.pass.CallUnary(ctx, connect.NewRequest(req))
@@ -139,8 +160,11 @@ type RingServiceHandler interface {
 	// first time learns the secrets of the file system. Asked again it answers the same. Any node
 	// passes it on.
 	Join(context.Context, *wire.RingJoinRequest) (*wire.RingJoinResponse, error)
-	// Beat tells that a node is there, once a second, and how it stands.
+	// Beat tells that a node is there, once a second, where, and how it stands. One that does not
+	// lead says what it knows.
 	Beat(context.Context, *wire.RingBeatRequest) (*wire.RingBeatResponse, error)
+	// Ping is answered by any node.
+	Ping(context.Context, *wire.RingPingRequest) (*wire.RingPingResponse, error)
 	// Pass passes a call of a client on to the node that leads, as the node found it that got
 	// it: who calls was looked at there. Calls that come again are passed on as they are.
 	Pass(context.Context, *wire.RingPassRequest) (*wire.RingPassResponse, error)
@@ -165,6 +189,12 @@ func NewRingServiceHandler(svc RingServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(ringServiceMethods.ByName("Beat")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ringServicePingHandler := connect.NewUnaryHandlerSimple(
+		RingServicePingProcedure,
+		svc.Ping,
+		connect.WithSchema(ringServiceMethods.ByName("Ping")),
+		connect.WithHandlerOptions(opts...),
+	)
 	ringServicePassHandler := connect.NewUnaryHandlerSimple(
 		RingServicePassProcedure,
 		svc.Pass,
@@ -177,6 +207,8 @@ func NewRingServiceHandler(svc RingServiceHandler, opts ...connect.HandlerOption
 			ringServiceJoinHandler.ServeHTTP(w, r)
 		case RingServiceBeatProcedure:
 			ringServiceBeatHandler.ServeHTTP(w, r)
+		case RingServicePingProcedure:
+			ringServicePingHandler.ServeHTTP(w, r)
 		case RingServicePassProcedure:
 			ringServicePassHandler.ServeHTTP(w, r)
 		default:
@@ -194,6 +226,10 @@ func (UnimplementedRingServiceHandler) Join(context.Context, *wire.RingJoinReque
 
 func (UnimplementedRingServiceHandler) Beat(context.Context, *wire.RingBeatRequest) (*wire.RingBeatResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.RingService.Beat is not implemented"))
+}
+
+func (UnimplementedRingServiceHandler) Ping(context.Context, *wire.RingPingRequest) (*wire.RingPingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.RingService.Ping is not implemented"))
 }
 
 func (UnimplementedRingServiceHandler) Pass(context.Context, *wire.RingPassRequest) (*wire.RingPassResponse, error) {
