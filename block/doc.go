@@ -64,5 +64,5 @@
 //
 // block.create.opened, .create.header, .reopened, .rewind, .recovery.fenced,
 // .finish.header, .delete.header, .delete.unlink, .salvage.erased, .spill.data, .spill.sums,
-// .sync.header, .sync.durable, .final.header, .index.written, .index.durable.
+// .sync.header, .sync.durable, .keep.header, .final.header, .index.written, .index.durable.
 package block

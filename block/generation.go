@@ -182,8 +182,12 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	info := r.info() // with the state from before
+	if r.state != Recovering {
+		r.before = r.state
+	}
 	r.state, r.recovery = Recovering, recovery
+	info := r.info()
+	info.State = r.before
 	return info, nil
 }
 

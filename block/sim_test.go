@@ -137,6 +137,17 @@ func (l *life) create() {
 	l.blocks = append(l.blocks, k)
 	k.versions = []version{{}}
 	v := version{exists: true, stamp: l.next()}
+	if l.rand.IntN(4) == 0 {
+		v.content = l.bytes(l.rand.IntN(k.capacity + 1))
+		v.visible = len(v.content)
+		l.try(k, "keep a copy", v, false, func() (err error) {
+			if k.w, err = l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), true); err != nil {
+				return err
+			}
+			return errors.Join(k.w.Write(v.content, 0), k.w.Keep())
+		})
+		return
+	}
 	l.try(k, "create", v, false, func() (err error) {
 		k.w, err = l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), false)
 		return err
@@ -477,7 +488,7 @@ func (l *life) settle(k *known, power bool) {
 }
 
 var points = []string{"create.opened", "create.header", "reopened", "rewind", "recovery.fenced", "finish.header", "delete.header",
-	"delete.unlink", "salvage.erased", "spill.data", "spill.sums", "sync.header", "sync.durable", "final.header",
+	"delete.unlink", "salvage.erased", "spill.data", "spill.sums", "sync.header", "sync.durable", "keep.header", "final.header",
 	"index.written", "index.durable"}
 
 // arm chooses when the process dies next.

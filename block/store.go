@@ -121,8 +121,9 @@ type replica struct {
 	writer *Writer
 	// visible is what readers see.
 	visible mark
-	// recovery is the generation for which it is Recovering.
+	// recovery is the generation for which it is Recovering, before the state that it had until then.
 	recovery uint64
+	before   State
 	// cuts counts how often bytes were taken away from under readers.
 	cuts int
 

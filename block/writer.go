@@ -259,6 +259,33 @@ func (w *Writer) Finalize(length int64) error {
 	return nil
 }
 
+// Keep makes a copy a block that is being written, for a pipeline that is to go on with it by Recover: it outlives Close.
+// Where there is another replica it is refused.
+func (w *Writer) Keep() error {
+	if err := w.enter(); err != nil {
+		return err
+	}
+	r, s := w.r, w.s
+	defer r.io.Unlock()
+	s.mu.Lock()
+	alone := r.state == Temporary && s.blocks[r.head.block] == r
+	s.mu.Unlock()
+	if !alone {
+		return refused(ErrExists, r.head.block, "a copy in writing takes the place of nothing")
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if err := w.fail(s.put(r, w.handle, func(next *header) { next.kind, next.mark = writing, r.visible })); err != nil {
+		return err
+	}
+	s.at("keep.header")
+	s.mu.Lock()
+	r.state = Writing
+	s.mu.Unlock()
+	return nil
+}
+
 // replaced removes the replica in whose place another has come.
 func (s *Store) replaced(old *replica) error {
 	old.io.Lock()

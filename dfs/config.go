@@ -31,6 +31,11 @@ type Config struct {
 	Self Member
 	// Send hands a message to another node's Deliver, that of the number in To. It does not wait, and may lose messages.
 	Send func(quorum.Message)
+	// Peers reaches other nodes about blocks. A node without is alone.
+	Peers Peers
+	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
+	// it.
+	Reconcile time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
@@ -42,6 +47,7 @@ func (c Config) filled() Config {
 	}
 	c.Group = cmp.Or(c.Group, "supergroup")
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
+	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {

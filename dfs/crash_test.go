@@ -101,7 +101,7 @@ func TestKilledInRecovery(t *testing.T) {
 		if s.Size != 20 || s.Located == nil || len(s.Located.Blocks) != 1 {
 			t.Fatalf("%s: %+v", point, s)
 		}
-		if b := s.Located.Blocks[0].Block; n.Copies(&b) != 1 {
+		if b := s.Located.Blocks[0].Block; n.Keeper.Finished(t.Context(), &b) != 1 {
 			t.Errorf("%s: there is no copy of %+v", point, b)
 		} else if got := read(t, n, b); got != "flushed, and no more" {
 			t.Errorf("%s: %q", point, got)

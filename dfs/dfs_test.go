@@ -136,7 +136,7 @@ func TestDeleteFreesBlocks(t *testing.T) {
 	for _, b := range blocks {
 		gone(t, n, b)
 	}
-	if n.Copies(&keep) != 1 {
+	if n.Keeper.Finished(t.Context(), &keep) != 1 {
 		t.Error("a block that is in use was deleted")
 	}
 }
@@ -146,6 +146,7 @@ func TestStrays(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour})
 	defer closeNode(t, n)
 	keep := write(t, n, "/keep", "kept")
+	<-n.Keeper.began
 	w := must[*block.Writer](t)(n.Blocks.Create(block.Block{ID: 7, Stamp: 1}, 9, 1<<20, false))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -154,12 +155,14 @@ func TestStrays(t *testing.T) {
 		if _, err := n.Blocks.Stat(7); err != nil {
 			t.Errorf("in pass %d: %v", i, err)
 		}
-		n.dropStrays()
+		if err := n.Keeper.judge(t.Context(), n.Blocks.Blocks()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := n.Blocks.Stat(7); err == nil {
 		t.Error("the stray is there still")
 	}
-	if n.Copies(&keep) != 1 {
+	if n.Keeper.Finished(t.Context(), &keep) != 1 {
 		t.Error("a block that is in use was deleted")
 	}
 }

@@ -96,7 +96,7 @@ func write(t testing.TB, n *Node, path, text string) meta.Block {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := must[meta.Result](t)(n.do(&meta.Complete{Path: path, Holder: "c", Last: &b, Copies: n.Copies(&b)}))
+	r := must[meta.Result](t)(n.do(&meta.Complete{Path: path, Holder: "c", Last: &b, Copies: n.Keeper.Finished(t.Context(), &b)}))
 	if f, ok := r.(*meta.Flag); !ok || !bool(*f) {
 		t.Fatalf("%s is not closed", path)
 	}

@@ -31,7 +31,7 @@ type Node struct {
 	Config   Config
 	Identity Identity
 	Blocks   *block.Store
-	Reports  Reports // of other nodes
+	Keeper   *Keeper
 
 	lock io.Closer
 	db   *bolt.DB
@@ -46,7 +46,6 @@ type Node struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	known
-	strays map[int64]bool // copies that no file knew in the last pass; upkeep's
 }
 
 // Open opens the node in a directory, and makes one where there is nothing.
@@ -64,6 +63,7 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{Config: c, lock: lock, proposals: make(chan *proposal, 1024), wake: make(chan struct{}, 1), failed: make(chan struct{})}
 	n.ctx, n.stop = context.WithCancel(context.Background())
+	n.Keeper = newKeeper(n)
 	if n.db, n.Identity, err = openState(c); err == nil {
 		err = errors.Join(n.begin(c.itself(n.Identity)), n.openBlocks())
 	}
@@ -72,6 +72,8 @@ func Open(c Config) (*Node, error) {
 	}
 	n.running.Go(n.commit)
 	n.running.Go(n.upkeep)
+	n.running.Go(n.Keeper.keep)
+	n.running.Go(n.Keeper.verifyCopies)
 	if c.ScrubRate > 0 {
 		n.running.Go(n.scrub)
 	}
@@ -108,9 +110,11 @@ func (n *Node) openBlocks() error {
 		Dirs: n.Config.Disks, Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
+			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
 			n.Config.Log.Error("a disk is out of use until the next start", "dir", dir, "err", cause)
+			n.Keeper.lookSoon() // what it had is missing
 		},
 	})
 	n.Blocks = s

@@ -1,13 +1,11 @@
 package dfs
 
 import (
-	"errors"
-
-	"headrace/block"
 	"headrace/meta"
+	"headrace/wire"
 )
 
-// A Problem is a block of which no good copy is here.
+// A Problem is a block of which there is no good copy.
 type Problem struct {
 	Block uint64
 	Path  string
@@ -18,37 +16,65 @@ type Problem struct {
 const Missing = "missing"
 
 // Problems returns those of files at path and below it, by the numbers of blocks, from one on; none when f
-// returns false.
+// returns false. A node that does not answer has nothing.
 func (n *Node) Problems(by meta.Caller, from uint64, f func(Problem) bool) error {
-	return n.Query(by, func(q meta.Query) error {
-		for e := range q.Expected(from) {
-			text := n.problem(e)
-			if text == "" {
-				continue
+	for {
+		var blocks []meta.Placed
+		if err := n.Query(by, func(q meta.Query) error {
+			for p := range q.All(from) {
+				if blocks = append(blocks, p); len(blocks) == askedAtOnce {
+					break
+				}
 			}
-			path, there := q.PathOf(e.File)
-			if there && !f(Problem{e.ID, path, text}) {
+			return nil
+		}); err != nil || len(blocks) == 0 {
+			return err
+		}
+		from = blocks[len(blocks)-1].ID + 1
+		places := n.Places()
+		copies := n.Keeper.lookAround(places, blocks)
+		var bad []Problem
+		if err := n.Query(by, func(q meta.Query) error {
+			for i := range blocks {
+				text := problem(places, &blocks[i], copies)
+				if text == "" || !q.Has(blocks[i].ID) {
+					continue
+				}
+				if path, there := q.PathOf(blocks[i].File); there {
+					bad = append(bad, Problem{blocks[i].ID, path, text})
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, p := range bad {
+			if !f(p) {
 				return nil
 			}
 		}
-		return nil
-	})
+	}
 }
 
-// problem says what is wrong with a block, or nothing.
-func (n *Node) problem(e meta.Expected) string {
-	i, err := n.Blocks.Stat(int64(e.ID))
-	switch {
-	case errors.Is(err, block.ErrNotFound) && e.Size == 0:
-		return "" // its writer has not begun
-	case err != nil:
-		return Missing
-	case i.Damaged:
-		return "damaged"
-	case i.Stamp < e.Stamp:
-		return "older than the file"
-	case i.Length < e.Size:
-		return "shorter than the file"
+// problem says what is wrong with a block, or nothing: of several copies, what is wrong with the best.
+func problem(places Places, b *meta.Placed, copies found) string {
+	text := Missing
+	if b.Size == 0 {
+		text = "" // its writer has not begun
 	}
-	return ""
+	for _, name := range places.names(b.LocatedBlock) {
+		c := copies[name][b.ID]
+		switch {
+		case c.GetState() == wire.BlockCopy_NONE:
+		case c.Damaged:
+			text = "damaged"
+		case c.Stamp < b.Stamp:
+			text = "older than the file"
+		case c.Length < b.Size:
+			text = "shorter than the file"
+		default:
+			return ""
+		}
+	}
+	return text
 }

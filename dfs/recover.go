@@ -1,69 +1,174 @@
 package dfs
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 
-	"headrace/block"
-	"headrace/internal/crash"
 	"headrace/meta"
+	"headrace/wire"
 )
 
-// recoverBlocks has the blocks whose writers have gone closed at the length that is here, and
+// mostRecoveries is how many blocks are recovered at the same time.
+const mostRecoveries = 16
+
+// recoverBlocks has the blocks whose writers have gone closed at the length on which their nodes agree, and
 // then their files.
-func (n *Node) recoverBlocks() {
+func (k *Keeper) recoverBlocks() {
 	var all []meta.Recovery
-	n.ask(func(q meta.Query) {
+	k.n.ask(func(q meta.Query) {
 		if !q.SafeMode() {
 			all = q.Recoveries()
 		}
 	})
+	var running sync.WaitGroup
+	slots := make(chan struct{}, mostRecoveries)
 	for _, r := range all {
-		length, err := n.recoverBlock(r)
-		if err != nil {
-			n.told("recover a block", err) // again in the next round, under a newer stamp when this one's time is over
-			continue
-		}
-		n.propose(&meta.CommitRecovery{Block: r.Block.ID, Stamp: r.Stamp, Size: length, Delete: length == 0, Close: true, Nodes: []string{n.Identity.Node}})
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			if err := k.recoverBlock(k.n.ctx, r); err != nil {
+				k.n.told("recover a block", err) // again in the next round, under a newer stamp when this one's time is over
+			}
+		})
 	}
+	running.Wait()
 }
 
-// recoverBlock closes the copy of a block, and returns how long it is. Nothing of a block is as
-// good as none, as in HDFS (BlockRecoveryWorker).
-func (n *Node) recoverBlock(r meta.Recovery) (int64, error) {
-	id := int64(r.Block.ID)
-	i, err := n.Blocks.Stat(id)
-	if errors.Is(err, block.ErrNotFound) {
-		return 0, nil
+// recoverBlock fences the block at its nodes, has them agree on a length, and notes that. Each step may be done again.
+func (k *Keeper) recoverBlock(ctx context.Context, r meta.Recovery) error {
+	places := k.n.Places()
+	nodes := places.names(r.Block)
+	said := make([]heard, len(nodes))
+	var asking sync.WaitGroup
+	for i, name := range nodes {
+		said[i] = heard{node: name, gone: places.out(name), up: places.up(name)}
+		asking.Go(func() { said[i].copy, said[i].err = k.fenceAt(ctx, name, r) })
 	}
+	asking.Wait()
+	length, from, err := agree(r.Block.Block, r.Stamp, said)
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("block %d: %w", r.Block.ID, err)
 	}
-	if i.State == block.Final && i.Stamp == r.Stamp { // the node died before it had said so
-		return i.Length, nil
+	done := &meta.CommitRecovery{Block: r.Block.ID, Stamp: r.Stamp, Size: length, Delete: length == 0, Close: true}
+	if length > 0 {
+		if done.Nodes, err = k.cutAt(ctx, from, r, length); len(done.Nodes) == 0 {
+			return fmt.Errorf("block %d: %w", r.Block.ID, err)
+		}
 	}
-	// The copy may have an older stamp than the file knows, when the power has failed; it is
-	// what there is.
-	b := block.Block{ID: id, Stamp: min(i.Stamp, r.Block.Stamp)}
-	if i, err = n.Blocks.StartRecovery(b, r.Stamp); err != nil {
-		return 0, err
-	}
-	crash.Here("dfs.recover.started")
-	if i.Length == 0 {
-		return 0, nil
-	}
-	err = n.Blocks.FinishRecovery(b, r.Stamp, i.Length)
-	crash.Here("dfs.recover.finished")
-	return i.Length, err
+	k.n.propose(done)
+	return nil
 }
 
-// Copies returns how many finished copies of a block there are, as a client describes it.
-func (n *Node) Copies(b *meta.Block) uint16 {
-	if b == nil {
-		return 0
+func (k *Keeper) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wire.BlockCopy, error) {
+	at, err := k.at(name)
+	if err != nil {
+		return nil, err
 	}
-	i, err := n.Blocks.Stat(int64(b.ID))
-	if err != nil || i.State != block.Final || i.Stamp != b.Stamp || i.Length != b.Size {
-		return 0
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	a, err := at.Fence(ctx, &wire.FenceRequest{Block: r.Block.ID, Recovery: r.Stamp})
+	if err != nil {
+		return nil, err
 	}
-	return 1
+	return a.GetCopy(), nil
+}
+
+// cutAt gives copies the length, and returns who has it then.
+func (k *Keeper) cutAt(ctx context.Context, nodes []string, r meta.Recovery, length int64) (done []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
+	defer cancel()
+	errs := make([]error, len(nodes))
+	var cutting sync.WaitGroup
+	for i, name := range nodes {
+		cutting.Go(func() {
+			at, err := k.at(name)
+			if err == nil {
+				_, err = at.Cut(ctx, &wire.CutRequest{Block: r.Block.ID, Recovery: r.Stamp, Length: length})
+			}
+			errs[i] = err
+		})
+	}
+	cutting.Wait()
+	for i, name := range nodes {
+		if errs[i] == nil {
+			done = append(done, name)
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// heard is what a node of a pipeline says of its copy, when it is asked to recover a block.
+type heard struct {
+	node string
+	copy *wire.BlockCopy // nil: it has not answered, for the reason err
+	err  error
+	up   bool // it may answer soon
+	gone bool // nobody expects it back
+}
+
+// agree decides which length a block gets whose writer has gone, and at which nodes; length 0 means that there is nothing of it, which is as
+// good as no block (BlockRecoveryWorker). It wants to be asked again when those who have not answered may have more.
+//
+// All that a writer was told is acknowledged is in every copy of the generation that is recorded, or a later one: a pipeline is
+// recorded before bytes are acknowledged by it. So any one of those copies has enough, and the shortest is what all have. A copy whose node ended
+// may have lost bytes with the power: it counts only where there is no other, and then the longest of such. Copies of older generations were
+// left by the pipeline, or have lost the later one with the power: they are the last resort. A finished copy has the length at which
+// its writer, or a recovery whose end was not noted, has closed the block: that is the length.
+func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []string, err error) {
+	var current, older []heard
+	var missed []error // of those that may have something
+	soon := false
+	for _, h := range all {
+		switch {
+		case h.copy == nil && h.gone:
+		case h.copy == nil:
+			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
+			soon = soon || h.up
+		case h.copy.State == wire.BlockCopy_NONE, h.copy.Length == 0:
+		case h.copy.Stamp >= b.Stamp:
+			current = append(current, h)
+		default:
+			older = append(older, h)
+		}
+	}
+	sure := len(current) > 0
+	if !sure {
+		newest := uint64(0)
+		for _, h := range older {
+			newest = max(newest, h.copy.Stamp)
+		}
+		current = slices.DeleteFunc(older, func(h heard) bool { return h.copy.Stamp < newest })
+	}
+	rank := map[wire.BlockCopy_State]int{wire.BlockCopy_WAITING: 1, wire.BlockCopy_WRITING: 2, wire.BlockCopy_FINAL: 3}
+	state := wire.BlockCopy_NONE
+	for _, h := range current {
+		if rank[h.copy.State] > rank[state] {
+			state = h.copy.State
+		}
+	}
+	for _, h := range current {
+		n := h.copy.Length
+		if h.copy.State == state && (length == 0 || state == wire.BlockCopy_WRITING && n < length || state != wire.BlockCopy_WRITING && n > length) {
+			length = n
+		}
+	}
+	for _, h := range current { // what an earlier end of this recovery has decided stays
+		if h.copy.State == wire.BlockCopy_FINAL && h.copy.Stamp == recovery {
+			length = h.copy.Length
+		}
+	}
+	switch {
+	case len(current) == 0 && len(missed) > 0, !sure && len(missed) > 0 && soon,
+		state == wire.BlockCopy_WAITING && soon, length < b.Size && soon, length == 0 && b.Size > 0 && len(missed) > 0:
+		return 0, nil, fmt.Errorf("nodes that may have more of it have not answered: %w", errors.Join(missed...))
+	}
+	for _, h := range current {
+		if h.copy.Length >= length {
+			at = append(at, h.node)
+		}
+	}
+	return length, at, nil
 }

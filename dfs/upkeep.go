@@ -1,17 +1,13 @@
 package dfs
 
 import (
-	"errors"
 	"time"
 
-	"headrace/block"
-	"headrace/internal/crash"
 	"headrace/meta"
 )
 
 const (
 	atOnce        = 1000
-	strayInterval = time.Hour
 	indexInterval = 5 * time.Minute
 	scrubInterval = 7 * 24 * time.Hour
 )
@@ -28,19 +24,19 @@ func (n *Node) Wake() {
 func (n *Node) upkeep() {
 	tick := time.NewTicker(n.Config.Upkeep)
 	defer tick.Stop()
-	strays, index := time.NewTicker(strayInterval), time.NewTicker(indexInterval)
-	defer strays.Stop()
+	index := time.NewTicker(indexInterval)
 	defer index.Stop()
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-strays.C:
-			n.dropStrays()
 		case <-index.C:
 			n.told("write the index of blocks", n.Blocks.Snapshot())
+			n.Keeper.forgetSeen()
 		case <-tick.C:
-			n.propose(&meta.ExpireLeases{Most: atOnce})
+			if n.Leads() {
+				n.propose(&meta.ExpireLeases{Most: atOnce})
+			}
 			n.round()
 		case <-n.wake:
 			n.round()
@@ -48,10 +44,15 @@ func (n *Node) upkeep() {
 	}
 }
 
+// round does what is for the node to do that leads the names.
 func (n *Node) round() {
-	n.recoverBlocks()
+	if !n.Leads() {
+		return
+	}
+	n.Keeper.recoverBlocks()
 	n.sweep()
-	n.collect()
+	n.Keeper.collect()
+	n.Keeper.settle()
 }
 
 // told logs an error that is nobody's.
@@ -79,54 +80,6 @@ func (n *Node) sweep() {
 		if more, ok := n.propose(&meta.Sweep{Most: atOnce}).(*meta.Flag); !ok || !bool(*more) {
 			return
 		}
-	}
-}
-
-// collect deletes the copies of blocks that belong to no file any more. What cannot be deleted is
-// a stray, if it comes back.
-func (n *Node) collect() {
-	for n.ctx.Err() == nil {
-		var garbage []meta.Garbage
-		n.ask(func(q meta.Query) { garbage = q.Garbage(atOnce) })
-		if len(garbage) == 0 {
-			return
-		}
-		var copies []block.Block
-		done := &meta.Collected{}
-		for _, g := range garbage {
-			done.Numbers = append(done.Numbers, g.Number)
-			if i, err := n.Blocks.Stat(int64(g.Block.ID)); err == nil {
-				copies = append(copies, i.Block) // of whatever stamp: no file has it
-			}
-		}
-		if err := n.Blocks.Delete(copies...); !errors.Is(err, block.ErrNotFound) {
-			n.told("delete blocks", err)
-		}
-		crash.Here("dfs.collect.deleted")
-		n.propose(done)
-	}
-}
-
-// dropStrays deletes copies of which no file knows: their block was allocated before they
-// were made, so it was deleted. It wants to find them twice.
-func (n *Node) dropStrays() {
-	copies := n.Blocks.Blocks() // first: what is made now may be allocated now
-	found := map[int64]bool{}
-	var drop []block.Block
-	n.ask(func(q meta.Query) {
-		for _, c := range copies {
-			if q.Has(uint64(c.ID)) {
-				continue
-			}
-			if found[c.ID] = true; n.strays[c.ID] {
-				drop = append(drop, c.Block)
-			}
-		}
-	})
-	n.strays = found
-	if len(drop) > 0 {
-		n.Config.Log.Warn("copies of blocks that no file has are deleted", "number", len(drop))
-		n.told("delete strays", n.Blocks.Delete(drop...))
 	}
 }
 

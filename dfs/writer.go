@@ -8,30 +8,35 @@ import (
 	"time"
 
 	"headrace/block"
+	"headrace/hdfs/pb"
 	"headrace/meta"
 )
 
 // A Writer writes the end of a file, as a client of the node: it has the lease of the file, and renews it whenever it
-// is given bytes. One goroutine uses it; it must be closed.
+// is given bytes. One goroutine uses it; it must be closed. Blocks of one copy, which is here, are written without a
+// detour; others as any client writes them.
 type Writer struct {
 	n       *Node
 	ctx     context.Context
 	by      meta.Caller
 	path    string
 	holder  string
+	machine string
 	file    meta.Status
 	sync    bool
 	renewed time.Time
 
-	last *meta.Block   // of the file, as long as it is known to be
-	w    *block.Writer // writes last; nil between blocks
-	room int64         // bytes that last may have
-	err  error         // after which the file is left to be recovered
+	last *meta.Block     // of the file, as long as it is known to be
+	w    *block.Writer   // writes last; nil between blocks, and when others do
+	far  *pipeline       // in its place
+	bad  map[string]bool // nodes that could not be reached
+	room int64           // bytes that last may have
+	err  error           // after which the file is left to be recovered
 }
 
 // Create makes a file and opens it. sync makes each block durable as it ends.
 func (n *Node) Create(ctx context.Context, by meta.Caller, c meta.Create, sync bool) (*Writer, error) {
-	w := n.writer(ctx, by, c.Path, sync)
+	w := n.writer(ctx, by, c.Path, c.Machine, sync)
 	c.Holder = w.holder
 	r, err := w.do(&c)
 	if err != nil {
@@ -44,8 +49,9 @@ func (n *Node) Create(ctx context.Context, by meta.Caller, c meta.Create, sync b
 
 // Append opens a file that is there at its end.
 func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string) (*Writer, error) {
-	w := n.writer(ctx, by, path, false)
-	r, err := w.do(&meta.Append{Path: path, Holder: w.holder, Machine: machine, Nodes: []string{n.Identity.Node}})
+	w := n.writer(ctx, by, path, machine, false)
+	nodes, room := n.Keeper.Appendable(w.ctx, path)
+	r, err := w.do(&meta.Append{Path: path, Holder: w.holder, Machine: machine, Nodes: Names(nodes)})
 	if err != nil {
 		n.Wake()
 		return nil, err
@@ -55,39 +61,79 @@ func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string)
 	if a.Block == nil {
 		return w, nil
 	}
-	if w.err = w.reopen(a.Block.Block); w.err != nil {
+	if w.err = w.reopen(a.Block, nodes, room); w.err != nil {
 		return nil, w.Close()
 	}
 	return w, nil
 }
 
-func (n *Node) writer(ctx context.Context, by meta.Caller, path string, sync bool) *Writer {
+func (n *Node) writer(ctx context.Context, by meta.Caller, path, machine string, sync bool) *Writer {
 	// What has begun is not left half done for a client that has gone.
-	return &Writer{n: n, ctx: context.WithoutCancel(ctx), by: by, path: path, sync: sync, holder: "DFSClient_" + rand.Text(), renewed: n.Config.Now()}
+	return &Writer{n: n, ctx: context.WithoutCancel(ctx), by: by, path: path, machine: machine, sync: sync, holder: "DFSClient_" + rand.Text(),
+		renewed: n.Config.Now(), bad: map[string]bool{}}
 }
 
 func (w *Writer) do(op meta.Op) (meta.Result, error) {
 	return w.n.Propose(w.ctx, meta.Command{Caller: w.by, Op: op})
 }
 
+// Appendable returns the nodes at which the last block of a file can be gone on with, and how many bytes it may have there.
+func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, room int64) {
+	var last *meta.Placed
+	k.n.ask(func(q meta.Query) { last = q.LastBlock(path) })
+	if last == nil {
+		return nil, 0
+	}
+	places := k.n.Places()
+	room = last.Capacity
+	for _, m := range places.Readers(last.LocatedBlock, k.host()) {
+		if len(nodes) == places.Copies(last.Replication) {
+			break
+		}
+		c, err := k.lookAt(ctx, m.Name, last.ID)
+		if err == nil && finished(c[0], &last.Block) && !c[0].Damaged {
+			nodes, room = append(nodes, m), min(room, c[0].Capacity)
+		}
+	}
+	if len(nodes) == 0 { // whoever tries finds out why
+		nodes = places.Readers(last.LocatedBlock, k.host())
+	}
+	return nodes, room
+}
+
 // reopen opens a block that is not full, under a new stamp.
-func (w *Writer) reopen(old meta.Block) error {
+func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error {
+	old := l.Block
 	r, err := w.do(&meta.NewStamp{Block: old, Holder: w.holder})
 	if err != nil {
 		return err
 	}
 	b := r.(*meta.Allocated).Block
 	b.Size = old.Size
-	if w.w, err = w.n.Blocks.Append(block.Block{ID: int64(old.ID), Stamp: old.Stamp}, b.Stamp, old.Size); err != nil {
-		return err
+	w.last, w.room = &b, room
+	if w.here(nodes) {
+		w.w, err = w.n.Blocks.Append(block.Block{ID: int64(old.ID), Stamp: old.Stamp}, b.Stamp, old.Size)
+	} else {
+		p := w.pipeline(old, l.Segment, nodes)
+		p.at, p.acked = old.Size, old.Size
+		var bad int
+		for err = errors.New("it is nowhere"); err != nil && len(p.nodes) > 0; {
+			if bad, err = p.build(pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND_RECOVERY, b.Stamp, old.Size, old.Size); err != nil {
+				p.blame(bad, err)
+			}
+		}
+		p.b, w.far, nodes = b, p, p.nodes
 	}
-	if _, err := w.do(&meta.UpdatePipeline{Holder: w.holder, Old: old, New: b, Nodes: []string{w.n.Identity.Node}}); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("block %d cannot be opened again: %w", old.ID, err)
 	}
-	// A block that came from a file of smaller blocks (concat) has room for no more.
-	i, err := w.n.Blocks.Stat(int64(b.ID))
-	w.last, w.room = &b, min(i.Capacity, w.file.BlockSize)
+	_, err = w.do(&meta.UpdatePipeline{Holder: w.holder, Old: old, New: b, Nodes: Names(nodes)})
 	return err
+}
+
+// here reports whether nodes are just this one.
+func (w *Writer) here(nodes []Member) bool {
+	return len(nodes) == 1 && nodes[0].Name == w.n.Identity.Node
 }
 
 // renewTime is a third of the time after which somebody else may take the file.
@@ -100,14 +146,19 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 		_, w.err = w.do(&meta.RenewLease{Holder: w.holder})
 	}
 	for len(p) > 0 && w.err == nil {
-		if w.w == nil {
+		if w.w == nil && w.far == nil {
 			if w.err = w.begin(); w.err != nil {
 				break
 			}
 		}
-		at := w.w.Length()
+		at := w.length()
 		k := min(int64(len(p)), w.room-at)
-		if w.err = w.w.Write(p[:k], at); w.err != nil {
+		if w.far != nil {
+			w.err = w.far.write(p[:k])
+		} else {
+			w.err = w.w.Write(p[:k], at)
+		}
+		if w.err != nil {
 			break
 		}
 		n, p = n+int(k), p[k:]
@@ -118,22 +169,58 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// begin begins the next block.
+func (w *Writer) length() int64 {
+	if w.far != nil {
+		return w.far.length()
+	}
+	return w.w.Length()
+}
+
+// begin begins the next block. Nodes that cannot be reached are left out.
 func (w *Writer) begin() error {
-	r, err := w.do(&meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: w.n.Copies(w.last), Nodes: []string{w.n.Identity.Node}})
-	if err != nil {
-		return err
+	for range mostTries {
+		segment, nodes, err := w.n.Keeper.Next(w.path, w.file.ID, w.holder, w.machine, func(name string) bool { return w.bad[name] })
+		if err != nil {
+			return err
+		}
+		r, err := w.do(&meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last),
+			Segment: segment, Nodes: Names(nodes)})
+		if err != nil {
+			return err
+		}
+		b := r.(*meta.Allocated).Block
+		if w.here(nodes) {
+			if w.w, err = w.n.Blocks.Create(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, w.file.ID, w.file.BlockSize, false); err != nil {
+				return err
+			}
+		} else {
+			p := w.pipeline(b, segment, nodes)
+			bad, err := p.build(pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, b.Stamp, 0, 0)
+			if err != nil {
+				w.bad[nodes[bad].Name] = true
+				p.close()
+				w.n.told("begin a block at "+nodes[bad].Name, err)
+				if _, err := w.do(&meta.AbandonBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Block: b}); err != nil {
+					return err
+				}
+				continue
+			}
+			w.far = p
+		}
+		w.last, w.room = &b, w.file.BlockSize
+		return nil
 	}
-	b := r.(*meta.Allocated).Block
-	if w.w, err = w.n.Blocks.Create(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, w.file.ID, w.file.BlockSize, false); err != nil {
-		return err
-	}
-	w.last, w.room = &b, w.file.BlockSize
-	return nil
+	return fmt.Errorf("%s: the next block can be begun nowhere", w.path)
 }
 
 // finish ends the block.
 func (w *Writer) finish() error {
+	if p := w.far; p != nil {
+		w.far = nil
+		err := p.finish(w.sync)
+		*w.last = p.b
+		return err
+	}
 	b := w.w
 	w.w, w.last.Size = nil, b.Length()
 	var err error
@@ -148,11 +235,11 @@ func (w *Writer) finish() error {
 
 // Close closes the file at what was written. When that fails, or something has before, the node closes it, at what it has of it.
 func (w *Writer) Close() error {
-	if w.err == nil && w.w != nil {
+	if w.err == nil && (w.w != nil || w.far != nil) {
 		w.err = w.finish()
 	}
 	if w.err == nil {
-		r, err := w.do(&meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: w.n.Copies(w.last)})
+		r, err := w.do(&meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last)})
 		if done, ok := r.(*meta.Flag); err == nil && (!ok || !bool(*done)) {
 			err = fmt.Errorf("%s cannot be closed: there is no finished copy of its last block", w.path)
 		}
@@ -164,6 +251,10 @@ func (w *Writer) Close() error {
 	if w.w != nil {
 		w.w.Close()
 		w.w = nil
+	}
+	if w.far != nil {
+		w.far.close()
+		w.far = nil
 	}
 	w.n.propose(&meta.RecoverLease{Path: w.path, Holder: w.holder}) // if that fails, when the lease ends
 	w.n.Wake()

@@ -39,7 +39,7 @@ var ops = []Op{
 	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
-	&Confirm{}, &CommitRecovery{}, &ExpireLeases{}, &Settle{}, &Sweep{}, &Collected{},
+	&Confirm{}, &CommitRecovery{}, &ExpireLeases{}, &Settle{}, &Sweep{}, &Collected{}, &Relocate{},
 }
 
 var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}

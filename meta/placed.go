@@ -68,3 +68,218 @@ func (q Query) Target(block uint64) *Target {
 	}
 	return &Target{n.ID, n.File.BlockSize, s.next.Stamp - 1}
 }
+
+// A Placed is a block with all that is known of where its copies are to be.
+type Placed struct {
+	LocatedBlock // its offset is unknown
+	File         uint64
+	Capacity     int64  // the most that the block may have
+	Replication  uint16 // the file's
+	Complete     bool   // nobody writes it
+}
+
+func placed(n *inode, b *block) Placed {
+	return Placed{*located(b, -1), n.ID, n.File.BlockSize, n.File.Replication, b.State == complete}
+}
+
+// Placed returns a block, or nil when no file has it.
+func (q Query) Placed(id uint64) (p *Placed) {
+	s := q.state()
+	var o owner
+	if !s.load(key(keyOwner, id), &o) {
+		return nil
+	}
+	n := s.byNumber(o.File)
+	if n == nil {
+		return nil
+	}
+	find := func(b *block) bool {
+		if b.ID == id {
+			found := placed(n, b)
+			p = &found
+		}
+		return p == nil
+	}
+	for i := range n.File.Tail { // most that is asked for is among the last ones
+		if !find(&n.File.Tail[i]) {
+			return p
+		}
+	}
+	s.blocks(n, find)
+	return p
+}
+
+// Unsettled returns those blocks of files from a number on of which it is kept where they are, and which nobody writes, and where to
+// go on; 0: that was all.
+func (q Query) Unsettled(from uint64, files int) (blocks []Placed, next uint64) {
+	s := q.state()
+	for k := range s.v.Scan(key(keyFile, from), []byte{keyFile + 1}) {
+		if files--; files < 0 {
+			return blocks, numberAt(k, 0)
+		}
+		n := s.byNumber(numberAt(k, 0))
+		if n == nil {
+			continue
+		}
+		s.blocks(n, func(b *block) bool {
+			if b.State == complete && len(b.Nodes) > 0 {
+				blocks = append(blocks, placed(n, b))
+			}
+			return true
+		})
+		delete(s.loaded, n.ID) // there may be very many
+	}
+	return blocks, 0
+}
+
+// mostFiles bounds the files that a walk remembers.
+const mostFiles = 256
+
+// walk finds blocks in the order of anything but their files.
+type walk struct {
+	*state
+	files map[uint64]map[uint64]Placed
+}
+
+func (q Query) walk() walk { return walk{q.state(), map[uint64]map[uint64]Placed{}} }
+
+// placed returns a block of a file.
+func (w walk) placed(id, file uint64) (Placed, bool) {
+	f, known := w.files[file]
+	if !known {
+		if len(w.files) >= mostFiles {
+			clear(w.files)
+			clear(w.loaded)
+		}
+		f = map[uint64]Placed{}
+		if n := w.byNumber(file); n != nil {
+			w.blocks(n, func(b *block) bool { f[b.ID] = placed(n, b); return true })
+		}
+		w.files[file] = f
+	}
+	p, ok := f[id]
+	return p, ok
+}
+
+// InSegments returns the blocks of segments, in their order, that nobody writes; in the first of them those from a number on.
+func (q Query) InSegments(segments []uint16, from uint64) iter.Seq[Placed] {
+	return func(yield func(Placed) bool) {
+		w := q.walk()
+		for _, segment := range segments {
+			for k := range w.v.Scan(key(keySegment, uint64(segment), from), key(keySegment, uint64(segment)+1)) {
+				id := numberAt(k, 1)
+				var o owner
+				if !w.load(key(keyOwner, id), &o) {
+					continue
+				}
+				if p, ok := w.placed(id, o.File); ok && p.Complete && !yield(p) {
+					return
+				}
+			}
+			from = 0
+		}
+	}
+}
+
+// All returns the blocks of all files, from a number on, in the order of numbers.
+func (q Query) All(from uint64) iter.Seq[Placed] {
+	return func(yield func(Placed) bool) {
+		w := q.walk()
+		for k, v := range w.v.Scan(key(keyOwner, from), []byte{keyOwner + 1}) {
+			var o owner
+			if err := decode(recordVersion, v, &o); err != nil {
+				panic("meta: whose a block is cannot be read: " + err.Error())
+			}
+			if p, ok := w.placed(numberAt(k, 0), o.File); ok && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// LastBlock returns the last block of a file, or nil.
+func (q Query) LastBlock(path string) *Placed {
+	s := q.state()
+	s.caller.Super = true
+	t, err := s.resolve(path, toRead)
+	if err != nil {
+		return nil
+	}
+	n, err := t.file(t.path())
+	if err != nil || n.File.lastBlock() == nil {
+		return nil
+	}
+	p := placed(n, n.File.lastBlock())
+	return &p
+}
+
+// A Next is the block that an open file may get next.
+type Next struct {
+	File        uint64
+	Index       int // of the block in the file
+	Replication uint16
+	BlockSize   int64
+}
+
+// Next returns that of a file which a client has open, or nil.
+func (q Query) Next(path string, id uint64, holder string) *Next {
+	s := q.state()
+	t, err := s.byNumberOrPath(path, id)
+	if err != nil {
+		return nil
+	}
+	n, err := s.leased(t, id, holder)
+	if err != nil {
+		return nil
+	}
+	return &Next{n.ID, n.File.count(), n.File.Replication, n.File.BlockSize}
+}
+
+// Relocate says where copies of blocks are that nobody writes. Without nodes they are where their segments belong.
+type Relocate struct{ Blocks []Relocation }
+
+// A Relocation is a block of one generation; of another one nothing is changed.
+type Relocation struct {
+	Block, Stamp uint64
+	Nodes        []string
+}
+
+func (o *Relocate) code(c *coder) {
+	list(c, &o.Blocks, func(c *coder, r *Relocation) { number(c, &r.Block); number(c, &r.Stamp); texts(c, &r.Nodes) })
+}
+
+func (o *Relocate) apply(s *state) (Result, error) {
+	for _, r := range o.Blocks {
+		var of owner
+		if !s.load(key(keyOwner, r.Block), &of) {
+			continue
+		}
+		if n := s.byNumber(of.File); n != nil {
+			s.relocate(n, r)
+		}
+	}
+	return nil, nil
+}
+
+func (s *records) relocate(n *inode, r Relocation) {
+	for i := range n.File.Tail {
+		if b := &n.File.Tail[i]; b.ID == r.Block {
+			if b.State == complete && b.Stamp == r.Stamp {
+				b.Nodes = r.Nodes
+				s.save(n)
+			}
+			return
+		}
+	}
+	for i := range n.File.Spilled {
+		k := key(keyBlock, n.ID, uint64(i))
+		var b block
+		if s.load(k, &b); b.ID == r.Block {
+			if b.Stamp == r.Stamp {
+				b.Nodes = r.Nodes
+				s.store(k, &b)
+			}
+			return
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
+	"headrace/ring"
 )
 
 // admin are the methods about the file system as a whole.
@@ -25,30 +26,28 @@ var admin = table{
 	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {
 		h, err := c.health.of(c.node)
 		r := h.room
-		return &pb.GetFsStatsResponseProto{Capacity: &r.Capacity, Used: &r.Used, Remaining: &r.Remaining, UnderReplicated: u64(0), CorruptBlocks: &h.bad,
+		return &pb.GetFsStatsResponseProto{Capacity: &r.Capacity, Used: &r.Used, Remaining: &r.Remaining, UnderReplicated: &h.lacking, CorruptBlocks: &h.bad,
 			MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing, BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
 	"getFsReplicatedBlockStats": on(func(c *call, _ *pb.GetFsReplicatedBlockStatsRequestProto) (*pb.GetFsReplicatedBlockStatsResponseProto, error) {
 		h, err := c.health.of(c.node)
-		return &pb.GetFsReplicatedBlockStatsResponseProto{LowRedundancy: u64(0), CorruptBlocks: &h.bad, MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing,
+		return &pb.GetFsReplicatedBlockStatsResponseProto{LowRedundancy: &h.lacking, CorruptBlocks: &h.bad, MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing,
 			BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
 	"getFsECBlockGroupStats": on(func(*call, *pb.GetFsECBlockGroupStatsRequestProto) (*pb.GetFsECBlockGroupStatsResponseProto, error) {
 		return &pb.GetFsECBlockGroupStatsResponseProto{LowRedundancy: u64(0), CorruptBlocks: u64(0), MissingBlocks: u64(0), BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, nil
 	}),
 	"getDatanodeReport": on(func(c *call, q *pb.GetDatanodeReportRequestProto) (*pb.GetDatanodeReportResponseProto, error) {
-		r := &pb.GetDatanodeReportResponseProto{}
-		if alive(q.GetType()) {
-			r.Di = append(r.Di, c.report())
-		}
-		return r, nil
+		return &pb.GetDatanodeReportResponseProto{Di: c.reports(q.GetType())}, nil
 	}),
 	"getDatanodeStorageReport": on(func(c *call, q *pb.GetDatanodeStorageReportRequestProto) (*pb.GetDatanodeStorageReportResponseProto, error) {
 		r := &pb.GetDatanodeStorageReportResponseProto{}
-		if n := c.report(); alive(q.GetType()) {
+		members := c.node.View().Members
+		for _, n := range c.reports(q.GetType()) {
+			storage := members[n.GetId().GetDatanodeUuid()].Storage
 			r.DatanodeStorageReports = append(r.DatanodeStorageReports, &pb.DatanodeStorageReportProto{DatanodeInfo: n, StorageReports: []*pb.StorageReportProto{{
-				StorageUuid: &c.node.Identity.Storage, Capacity: n.Capacity, DfsUsed: n.DfsUsed, Remaining: n.Remaining, BlockPoolUsed: n.DfsUsed,
-				Storage: &pb.DatanodeStorageProto{StorageUuid: &c.node.Identity.Storage}}}})
+				StorageUuid: &storage, Capacity: n.Capacity, DfsUsed: n.DfsUsed, Remaining: n.Remaining, BlockPoolUsed: n.DfsUsed,
+				Storage: &pb.DatanodeStorageProto{StorageUuid: &storage}}}})
 		}
 		return r, nil
 	}),
@@ -63,8 +62,11 @@ var admin = table{
 	"listOpenFiles":         on((*call).openFiles),
 	"listCorruptFileBlocks": on((*call).corruptFiles),
 	"reportBadBlocks": on(func(c *call, q *pb.ReportBadBlocksRequestProto) (*pb.ReportBadBlocksResponseProto, error) {
-		for _, b := range q.Blocks { // what is read here is compared: what is bad is known before a client says so
+		for _, b := range q.Blocks { // whether that is so, those look that have it
 			c.log.Warn("a client says that a block is bad", "block", b.GetB().GetBlockId(), "client", c.Remote)
+			for _, n := range b.Locs {
+				c.node.Keeper.Verify(n.GetId().GetDatanodeUuid(), b.GetB().GetBlockId())
+			}
 		}
 		return &pb.ReportBadBlocksResponseProto{}, nil
 	}),
@@ -80,24 +82,38 @@ var admin = table{
 	}),
 }
 
-func alive(t pb.DatanodeReportTypeProto) bool {
-	return t == pb.DatanodeReportTypeProto_ALL || t == pb.DatanodeReportTypeProto_LIVE
-}
-
 func hot() *pb.BlockStoragePolicyProto {
 	disk := &pb.StorageTypesProto{StorageTypes: []pb.StorageTypeProto{pb.StorageTypeProto_DISK}}
 	none := &pb.StorageTypesProto{}
 	return &pb.BlockStoragePolicyProto{PolicyId: proto.Uint32(7), Name: proto.String("HOT"), CreationPolicy: disk, CreationFallbackPolicy: none, ReplicationFallbackPolicy: none}
 }
 
-// report is this data node with what it has.
-func (g *Gateway) report() *pb.DatanodeInfoProto {
-	h, _ := g.health.of(g.node) // of room there is something to say all the same
-	n, r := g.self(), h.room
-	n.Capacity, n.DfsUsed, n.Remaining, n.BlockPoolUsed = &r.Capacity, &r.Used, &r.Remaining, &r.Used
-	n.NonDfsUsed = proto.Uint64(r.Capacity - min(r.Capacity, r.Used+r.Remaining))
-	n.LastUpdate, n.NumBlocks, n.SoftwareVersion = u64(g.node.Config.Now().UnixMilli()), proto.Uint32(uint32(r.Blocks)), proto.String(softwareVersion)
-	return n
+// reports are the data nodes of a kind, with what they have.
+func (g *Gateway) reports(kind pb.DatanodeReportTypeProto) (all []*pb.DatanodeInfoProto) {
+	v := g.node.View()
+	for _, n := range v.Table.Nodes() {
+		m, known := v.Members[n.Name]
+		is := map[pb.DatanodeReportTypeProto]bool{pb.DatanodeReportTypeProto_ALL: true, pb.DatanodeReportTypeProto_LIVE: n.State == ring.IsUp,
+			pb.DatanodeReportTypeProto_DEAD: n.State != ring.IsUp, pb.DatanodeReportTypeProto_DECOMMISSIONING: n.Leaving}
+		if known && is[kind] {
+			all = append(all, g.report(m, n))
+		}
+	}
+	return all
+}
+
+func (g *Gateway) report(m dfs.Member, n ring.Node) *pb.DatanodeInfoProto {
+	p, r := g.dataNode(m), g.node.RoomOf(m.Name)
+	p.Capacity, p.DfsUsed, p.Remaining, p.BlockPoolUsed = &r.Capacity, &r.Used, &r.Remaining, &r.Used
+	p.NonDfsUsed = proto.Uint64(r.Capacity - min(r.Capacity, r.Used+r.Remaining))
+	p.NumBlocks, p.SoftwareVersion, p.LastUpdate = proto.Uint32(uint32(r.Blocks)), proto.String(softwareVersion), u64(0)
+	if n.State == ring.IsUp {
+		p.LastUpdate = u64(g.node.Config.Now().UnixMilli())
+	}
+	if n.Leaving {
+		p.AdminState = pb.DatanodeInfoProto_DECOMMISSION_INPROGRESS.Enum()
+	}
+	return p
 }
 
 // health remembers what takes a look at all blocks to count, and everybody may ask for.
@@ -107,10 +123,11 @@ type health struct {
 	counts
 }
 
-// counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good.
+// counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good; those that
+// have too few copies are lacking.
 type counts struct {
-	room         dfs.Room
-	missing, bad uint64
+	room                  dfs.Room
+	missing, bad, lacking uint64
 }
 
 // healthTime is how long that is told: data nodes tell a NameNode every three seconds.
@@ -122,7 +139,14 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 	if time.Now().Before(h.until) {
 		return h.counts, nil
 	}
-	c := counts{room: n.Room()}
+	var c counts
+	for _, m := range n.View().Table.Nodes() {
+		if m.State == ring.IsUp {
+			c.room = c.room.Plus(n.RoomOf(m.Name))
+		}
+	}
+	few, _ := n.Keeper.Lacking()
+	c.lacking = uint64(few)
 	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
 		c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
 		if p.Text != dfs.Missing {

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
+	"headrace/dfs"
 	"headrace/hdfs/pb"
 	"headrace/meta"
 )
@@ -13,7 +16,7 @@ func permission(mode uint16) *pb.FsPermissionProto {
 
 // status is a file or directory as clients are told of it. Where its blocks are is told without tokens: who
 // may list a directory need not be one who may read what is in it.
-func (g *Gateway) status(s *meta.Status) *pb.HdfsFileStatusProto {
+func (c *call) status(s *meta.Status) *pb.HdfsFileStatusProto {
 	kind, children := pb.HdfsFileStatusProto_IS_FILE, int32(-1)
 	if s.Directory {
 		kind, children = pb.HdfsFileStatusProto_IS_DIR, int32(s.Children)
@@ -28,19 +31,19 @@ func (g *Gateway) status(s *meta.Status) *pb.HdfsFileStatusProto {
 		p.Flags = proto.Uint32(uint32(pb.HdfsFileStatusProto_HAS_ACL))
 	}
 	if s.Located != nil {
-		p.Locations = g.locatedBlocks(s.Located, false)
+		p.Locations = c.locatedBlocks(s.Located, false)
 	}
 	return p
 }
 
 // locatedBlocks are the blocks of a file, with tokens for who may read it.
-func (g *Gateway) locatedBlocks(l *meta.Located, mayRead bool) *pb.LocatedBlocksProto {
+func (c *call) locatedBlocks(l *meta.Located, mayRead bool) *pb.LocatedBlocksProto {
 	p := &pb.LocatedBlocksProto{FileLength: proto.Uint64(uint64(l.Size)), UnderConstruction: &l.Open, IsLastBlockComplete: &l.LastComplete}
 	for i := range l.Blocks {
-		p.Blocks = append(p.Blocks, g.readable(&l.Blocks[i], mayRead))
+		p.Blocks = append(p.Blocks, c.readable(&l.Blocks[i], mayRead, c.machine()))
 	}
 	if l.Last != nil {
-		p.LastBlock = g.readable(l.Last, mayRead)
+		p.LastBlock = c.readable(l.Last, mayRead, c.machine())
 	}
 	return p
 }
@@ -49,46 +52,62 @@ func (g *Gateway) blockProto(b meta.Block) *pb.ExtendedBlockProto {
 	return &pb.ExtendedBlockProto{PoolId: &g.node.Identity.Pool, BlockId: &b.ID, GenerationStamp: &b.Stamp, NumBytes: proto.Uint64(uint64(b.Size))}
 }
 
-// located is a block with a token for one kind of access, at no place.
-func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto) *pb.LocatedBlockProto {
-	return &pb.LocatedBlockProto{B: g.blockProto(l.Block), Offset: proto.Uint64(uint64(l.Offset)), Corrupt: proto.Bool(false),
-		BlockToken: g.tokens.issue(l.ID, access)}
+// noToken is in the place of a token that was not issued.
+func noToken() *pb.TokenProto {
+	return &pb.TokenProto{Identifier: []byte{}, Password: []byte{}, Kind: proto.String(""), Service: proto.String("")}
 }
 
-// here adds this node to the places of a block.
-func (g *Gateway) here(p *pb.LocatedBlockProto) *pb.LocatedBlockProto {
-	p.Locs, p.IsCached = []*pb.DatanodeInfoProto{g.self()}, []bool{false}
-	p.StorageTypes, p.StorageIDs = []pb.StorageTypeProto{pb.StorageTypeProto_DISK}, []string{g.node.Identity.Storage}
+// located is a block at nodes, with a token for one kind of access.
+func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto, at []dfs.Member) *pb.LocatedBlockProto {
+	p := &pb.LocatedBlockProto{B: g.blockProto(l.Block), Offset: proto.Uint64(uint64(l.Offset)), Corrupt: proto.Bool(false),
+		BlockToken: g.tokens.Issue(l.ID, access)}
+	for _, m := range at {
+		p.Locs, p.IsCached = append(p.Locs, g.dataNode(m)), append(p.IsCached, false)
+		p.StorageTypes, p.StorageIDs = append(p.StorageTypes, pb.StorageTypeProto_DISK), append(p.StorageIDs, m.Storage)
+	}
 	return p
 }
 
-// writable is a block that is to be written here.
+// writable is a block that is to be written at the nodes that are kept with it.
 func (g *Gateway) writable(l *meta.LocatedBlock) *pb.LocatedBlockProto {
-	return g.here(g.located(l, pb.AccessModeProto_WRITE))
+	places := g.node.Places()
+	var at []dfs.Member
+	for _, name := range l.Nodes {
+		if m, ok := places.View.Members[name]; ok {
+			at = append(at, m)
+		}
+	}
+	return g.located(l, pb.AccessModeProto_WRITE, at)
 }
 
-// readable is a block to read. It is here unless it is known not to be; one that is only just
-// being written may have no copy yet.
-func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool) *pb.LocatedBlockProto {
-	p := g.located(l, pb.AccessModeProto_READ)
+// readable is a block to read, at its nodes, the nearest to a client's machine first. It is here unless it is known not to be; one
+// that is only just being written may have no copy yet.
+func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool, machine string) *pb.LocatedBlockProto {
+	at := g.node.Places().Readers(*l, machine)
+	self := g.node.Identity.Node
+	corrupt := false
+	if slices.ContainsFunc(at, func(m dfs.Member) bool { return m.Name == self }) {
+		i, err := g.node.Blocks.Stat(int64(l.ID))
+		corrupt = err == nil && i.Damaged
+		if gone := err != nil && len(l.Nodes) == 0; gone || corrupt && len(at) > 1 {
+			at, corrupt = slices.DeleteFunc(at, func(m dfs.Member) bool { return m.Name == self }), false
+		}
+	}
+	p := g.located(l, pb.AccessModeProto_READ, at)
+	p.Corrupt = &corrupt
 	if !mayRead {
 		p.BlockToken = noToken()
 	}
-	i, err := g.node.Blocks.Stat(int64(l.ID))
-	if err != nil && len(l.Nodes) == 0 {
-		return p
-	}
-	p.Corrupt = proto.Bool(err == nil && i.Damaged)
-	return g.here(p)
+	return p
 }
 
-// self is this node as a data node.
-func (g *Gateway) self() *pb.DatanodeInfoProto {
-	return &pb.DatanodeInfoProto{
-		Id: &pb.DatanodeIDProto{IpAddr: &g.host, HostName: &g.host, DatanodeUuid: &g.node.Identity.Node, XferPort: &g.dataPort,
-			InfoPort: proto.Uint32(0), IpcPort: &g.rpcPort},
-		Location: proto.String("/default-rack"), AdminState: pb.DatanodeInfoProto_NORMAL.Enum(),
+// dataNode is a member of the ring as a data node. Of this one the listeners say where it is.
+func (g *Gateway) dataNode(m dfs.Member) *pb.DatanodeInfoProto {
+	p := dfs.DataNode(m)
+	if m.Name == g.node.Identity.Node {
+		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort = &g.host, &g.host, &g.dataPort, &g.rpcPort
 	}
+	return p
 }
 
 // blockOf is a block as clients name it, or nil.

@@ -14,7 +14,7 @@ var dataNode = table{
 		if err != nil {
 			return nil, ipc.Throw("org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException", "Replica not found for block %d", q.GetBlock().GetBlockId())
 		}
-		return &pb.GetReplicaVisibleLengthResponseProto{Length: u64(i.Length)}, nil
+		return &pb.GetReplicaVisibleLengthResponseProto{Length: u64(c.node.Keeper.Visible(i))}, nil
 	}),
 	"getBlockLocalPathInfo": on(func(*call, *pb.GetBlockLocalPathInfoRequestProto) (*pb.GetBlockLocalPathInfoResponseProto, error) {
 		return nil, ipc.Throw(ipc.ClassAccess, "Can't continue with getBlockLocalPathInfo() authorization. There are no files of single blocks here")

@@ -29,7 +29,9 @@ type Config struct {
 	Trust bool
 	// Pass has a call answered that only the node which leads can answer: by here when that is this node. nil: it is.
 	Pass Pass
-	Log  *slog.Logger
+	// Heard returns for how long another node was not heard, and false when it never was. nil: there is no other.
+	Heard func(node string) (silent time.Duration, ok bool)
+	Log   *slog.Logger
 }
 
 // A Pass has a call answered where the names are led, which here does when they are led on this node.
@@ -40,14 +42,15 @@ type Gateway struct {
 	// Led are the protocols, by their names, whose calls only the node that leads answers, whoever got them.
 	Led map[string]*ipc.Service
 
-	node *dfs.Node
-	log  *slog.Logger
-	host string
+	node  *dfs.Node
+	log   *slog.Logger
+	host  string
+	heard func(string) (time.Duration, bool)
 	// Of the listeners: clients are told of them.
 	rpcPort, dataPort uint32
 
 	callers dfs.Callers
-	tokens  tokens
+	tokens  *dfs.Tokens
 	health  health
 	rpc     ipc.Server
 	data    xfer.Server
@@ -59,8 +62,8 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
-		tokens: tokens{key: c.Node.Identity.Key, pool: c.Node.Identity.Pool, now: c.Node.Config.Now}}
+	g := &Gateway{node: c.Node, host: c.Host, heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
+		tokens: c.Node.Tokens()}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)
 	}
@@ -81,7 +84,9 @@ func New(c Config) *Gateway {
 			return c.Pass(ctx, in, here)
 		})
 	}
-	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Check: g.tokens.check}
+	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Verify: true,
+		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
+		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }}
 	return g
 }
 

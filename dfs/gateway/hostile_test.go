@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"headrace/dfs"
 	"headrace/hdfs/pb"
 	"headrace/hdfs/xfer"
 )
@@ -54,14 +55,14 @@ func TestForgedTokens(t *testing.T) {
 		t.Errorf("another pool: %q, %v", got, err)
 	}
 	toRead := proto.CloneOf(w)
-	toRead.BlockToken = s.g.tokens.issue(w.B.GetBlockId(), pb.AccessModeProto_READ)
+	toRead.BlockToken = s.g.tokens.Issue(w.B.GetBlockId(), pb.AccessModeProto_READ)
 	if _, err := c.begin(toRead, nil); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 		t.Errorf("written with a token to read: %v", err)
 	}
 	if got, err := c.readBlock(f, 0, 4); err != nil || string(got) != "of f" {
 		t.Errorf("with the right token: %q, %v", got, err)
 	}
-	s.now = s.now.Add(tokenTime + time.Second)
+	s.now = s.now.Add(dfs.TokenTime + time.Second)
 	if got, err := c.readBlock(f, 0, 4); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 		t.Errorf("expired: %q, %v", got, err)
 	}
@@ -76,7 +77,7 @@ func TestWhatMayBeWritten(t *testing.T) {
 	if _, err := c.begin(b, func(q *pb.OpWriteBlockProto) { q.Header.BaseHeader.Block.GenerationStamp = proto.Uint64(1 << 40) }); status(err) != pb.Status_ERROR {
 		t.Errorf("under a stamp of its own: %v", err)
 	}
-	if _, err := c.begin(b, func(q *pb.OpWriteBlockProto) { q.Stage = pb.OpWriteBlockProto_TRANSFER_RBW.Enum() }); status(err) != pb.Status_ERROR_UNSUPPORTED {
+	if _, err := c.begin(b, func(q *pb.OpWriteBlockProto) { q.Stage = pb.OpWriteBlockProto_TRANSFER_RBW.Enum() }); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 		t.Errorf("as another node: %v", err)
 	}
 	p, err := c.begin(b, nil)

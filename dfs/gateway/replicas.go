@@ -9,7 +9,7 @@ import (
 	"headrace/dfs"
 	"headrace/hdfs/pb"
 	"headrace/hdfs/xfer"
-	"headrace/meta"
+	"headrace/wire"
 )
 
 // replicas are the blocks of a node as data transfer wants them.
@@ -17,7 +17,7 @@ type replicas struct{ node *dfs.Node }
 
 func named(b xfer.Block) block.Block { return block.Block{ID: int64(b.ID), Stamp: b.Stamp} }
 
-// Open opens a replica as it is now.
+// Open opens a replica as it is now, as far as readers may see it.
 func (s *replicas) Open(_ context.Context, b xfer.Block) (xfer.Reader, error) {
 	i, err := s.node.Blocks.Stat(int64(b.ID))
 	if err != nil {
@@ -26,41 +26,49 @@ func (s *replicas) Open(_ context.Context, b xfer.Block) (xfer.Reader, error) {
 	if i.State == block.Temporary || i.Stamp < b.Stamp {
 		return nil, fmt.Errorf("block %d has generation %d here, not %d: %w", b.ID, i.Stamp, b.Stamp, block.ErrNotFound)
 	}
+	i.Length = s.node.Keeper.Visible(i)
 	return &replica{store: s.node.Blocks, info: i}, nil
 }
 
 // Write opens a replica of a file that somebody writes.
 func (s *replicas) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer, error) {
-	t, err := s.target(q)
+	t, err := s.target(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	b := named(q.Block)
 	var w *block.Writer
+	r := &writing{}
+	acked := q.Min
 	switch q.Stage {
 	case pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE:
 		w, err = s.node.Blocks.Create(b, t.File, t.Capacity, false)
+		acked = 0
 	case pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND, pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND_RECOVERY:
 		w, err = s.node.Blocks.Append(b, q.Stamp, q.Min)
 	case pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY:
 		w, err = s.node.Blocks.Recover(b, q.Stamp, q.Min, q.Max)
+	case pb.OpWriteBlockProto_TRANSFER_RBW, pb.OpWriteBlockProto_TRANSFER_FINALIZED:
+		w, err = s.node.Blocks.Create(b, t.File, t.Capacity, true)
+		r.kept, acked = q.Stage == pb.OpWriteBlockProto_TRANSFER_RBW, q.Block.Length
 	default:
-		return nil, &xfer.Error{Status: pb.Status_ERROR_UNSUPPORTED, Message: q.Stage.String() + " is for copies from other nodes, and there are none"}
+		return nil, &xfer.Error{Status: pb.Status_ERROR_UNSUPPORTED, Message: q.Stage.String() + " is not for clients"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := &writing{w: w}
+	r.w = w
 	if r.tail, err = s.tail(ctx, b.ID, w.Length()); err != nil {
 		w.Close()
 		return nil, err
 	}
+	r.seen = s.node.Keeper.Writing(block.Block{ID: b.ID, Stamp: q.Stamp}, acked)
 	return r, nil
 }
 
 // Close closes a replica whose writer has lost the connection.
-func (s *replicas) Close(_ context.Context, q xfer.WriteRequest) error {
-	if _, err := s.target(q); err != nil {
+func (s *replicas) Close(ctx context.Context, q xfer.WriteRequest) error {
+	if _, err := s.target(ctx, q); err != nil {
 		return err
 	}
 	return s.node.Blocks.Complete(named(q.Block), q.Stamp, q.Min)
@@ -68,17 +76,17 @@ func (s *replicas) Close(_ context.Context, q xfer.WriteRequest) error {
 
 // target refuses blocks of files that nobody writes, and stamps that nobody was given: a token says neither. Who
 // holds the lease is not asked: some clients (hdfs-native) have another name here.
-func (s *replicas) target(q xfer.WriteRequest) (t *meta.Target, err error) {
-	err = s.node.Query(meta.Caller{}, func(m meta.Query) error { t = m.Target(q.Block.ID); return nil })
+func (s *replicas) target(ctx context.Context, q xfer.WriteRequest) (*wire.WantedBlock, error) {
+	t, err := s.node.Keeper.Locate(ctx, int64(q.Block.ID))
 	switch {
 	case err != nil:
 		return nil, err
-	case t == nil:
+	case t.Writable == 0:
 		return nil, fmt.Errorf("block %d is not being written", q.Block.ID)
-	case q.Stamp > t.Stamp:
+	case q.Stamp > t.Writable:
 		return nil, fmt.Errorf("block %d: the stamp %d was given to nobody", q.Block.ID, q.Stamp)
 	}
-	return t, nil
+	return t.Wanted, nil
 }
 
 // tail returns the checksum of a last chunk that is not full.
@@ -145,10 +153,12 @@ func (r *replica) Close() error {
 }
 
 // writing is a replica that is being written. The store makes checksums of its own: those of the client have been
-// compared with the bytes before they come here, for this node is the last of every pipeline.
+// compared with the bytes before they come here (xfer.Server.Verify).
 type writing struct {
 	w    *block.Writer
 	tail uint32
+	seen dfs.Seen
+	kept bool // it is a copy of one that is being written, and is to be such a one
 }
 
 func (w *writing) Tail() (length int64, sum uint32) { return w.w.Length(), w.tail }
@@ -160,7 +170,13 @@ func (w *writing) Write(_ context.Context, offset int64, data, _ []byte) error {
 	return w.w.Flush()
 }
 
-func (w *writing) Sync(context.Context) error     { return w.w.Sync() }
-func (w *writing) Acked(int64)                    {}
-func (w *writing) Finalize(context.Context) error { return w.w.Finalize(w.w.Length()) }
-func (w *writing) Close() error                   { return w.w.Close() }
+func (w *writing) Sync(context.Context) error { return w.w.Sync() }
+func (w *writing) Acked(length int64)         { w.seen.Set(length) }
+func (w *writing) Close() error               { return w.w.Close() }
+
+func (w *writing) Finalize(context.Context) error {
+	if w.kept {
+		return w.w.Keep()
+	}
+	return w.w.Finalize(w.w.Length())
+}

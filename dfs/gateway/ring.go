@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -96,9 +97,10 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 		node := &wire.RingNode{State: n.State.String(), Leaving: n.Leaving, Leads: n.Name == v.Leader, Votes: votes, Silent: -1,
 			Member: &wire.RingMember{Name: n.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
 				WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: n.Rack}}
-		if p, ok := c.reportOf(n.Name); ok {
-			node.Room = &wire.RingRoom{Capacity: p.Room.Capacity, Used: p.Room.Used, Remaining: p.Room.Remaining, Blocks: uint64(p.Room.Blocks)}
-			node.Silent = c.node.Config.Now().Sub(p.At).Seconds()
+		if silent, ok := c.silent(n.Name); ok {
+			p := c.node.RoomOf(n.Name)
+			node.Room = &wire.RingRoom{Capacity: p.Capacity, Used: p.Used, Remaining: p.Remaining, Blocks: uint64(p.Blocks)}
+			node.Silent = silent.Seconds()
 		}
 		of[n.Name] = node
 		r.Nodes = append(r.Nodes, node)
@@ -116,11 +118,13 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 	return r
 }
 
-// reportOf is what a node has said of itself, and this one now.
-func (g *Gateway) reportOf(name string) (dfs.Report, bool) {
-	if name != g.node.Identity.Node {
-		return g.node.Reports.Of(name)
+// silent returns for how long a node was not heard, and false when it never was.
+func (g *Gateway) silent(name string) (time.Duration, bool) {
+	if name == g.node.Identity.Node {
+		return 0, true
 	}
-	h, _ := g.health.of(g.node) // of room there is something to say all the same
-	return dfs.Report{Room: h.room, At: g.node.Config.Now()}, true
+	if g.heard == nil {
+		return 0, false
+	}
+	return g.heard(name)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"headrace/dfs"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
@@ -21,8 +22,9 @@ var write = table{
 		return &pb.CreateResponseProto{Fs: c.status(r.(*meta.Status))}, nil
 	}),
 	"append": on(func(c *call, q *pb.AppendRequestProto) (*pb.AppendResponseProto, error) {
+		nodes, _ := c.node.Keeper.Appendable(c.ctx, q.GetSrc())
 		r, err := c.held(q.GetClientName(), &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(),
-			NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0, Nodes: c.nodes()})
+			NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0, Nodes: dfs.Names(nodes)})
 		if err != nil {
 			return nil, err
 		}
@@ -45,20 +47,27 @@ var write = table{
 		if err != nil {
 			return nil, err
 		}
-		return &pb.UpdateBlockForPipelineResponseProto{Block: c.located(&r.(*meta.Allocated).LocatedBlock, pb.AccessModeProto_WRITE)}, nil
+		return &pb.UpdateBlockForPipelineResponseProto{Block: c.located(&r.(*meta.Allocated).LocatedBlock, pb.AccessModeProto_WRITE, nil)}, nil
 	}),
 	"updatePipeline": on(func(c *call, q *pb.UpdatePipelineRequestProto) (*pb.UpdatePipelineResponseProto, error) {
+		members := c.node.View().Members
+		var nodes []string
 		for _, n := range q.NewNodes {
-			if id := n.GetDatanodeUuid(); id != c.node.Identity.Node {
+			id := n.GetDatanodeUuid()
+			if _, ok := members[id]; !ok {
 				return nil, ipc.Throw(ipc.ClassIO, "there is no data node %.64q", id)
 			}
+			if slices.Contains(nodes, id) {
+				return nil, ipc.Throw(ipc.ClassIO, "the data node %.64q is named twice", id)
+			}
+			nodes = append(nodes, id)
 		}
 		return &pb.UpdatePipelineResponseProto{}, c.did(&meta.UpdatePipeline{Holder: q.GetClientName(), Old: *blockOf(q.GetOldBlock()), New: *blockOf(q.GetNewBlock()),
-			Nodes: c.nodes()[:min(1, len(q.NewNodes))]})
+			Nodes: nodes})
 	}),
 	"complete": on(func(c *call, q *pb.CompleteRequestProto) (*pb.CompleteResponseProto, error) {
 		last := blockOf(q.GetLast())
-		ok, err := c.flag(&meta.Complete{Path: q.GetSrc(), ID: q.GetFileId(), Holder: q.GetClientName(), Last: last, Copies: c.node.Copies(last)})
+		ok, err := c.flag(&meta.Complete{Path: q.GetSrc(), ID: q.GetFileId(), Holder: q.GetClientName(), Last: last, Copies: c.node.Keeper.Finished(c.ctx, last)})
 		return &pb.CompleteResponseProto{Result: ok}, err
 	}),
 	"fsync": on(func(c *call, q *pb.FsyncRequestProto) (*pb.FsyncResponseProto, error) {
@@ -101,35 +110,55 @@ const classRecovering = "org.apache.hadoop.hdfs.protocol.RecoveryInProgressExcep
 // machine is the client's.
 func (c *call) machine() string { return c.Remote.Addr().Unmap().String() }
 
-// nodes are those that write blocks.
-func (g *Gateway) nodes() []string { return []string{g.node.Identity.Node} }
+// uuids are the names of nodes in a request.
+func uuids(nodes []*pb.DatanodeInfoProto) map[string]bool {
+	names := map[string]bool{}
+	for _, n := range nodes {
+		names[n.GetId().GetDatanodeUuid()] = true
+	}
+	return names
+}
 
 func (c *call) addBlock(q *pb.AddBlockRequestProto) (*pb.AddBlockResponseProto, error) {
-	if slices.ContainsFunc(q.ExcludeNodes, c.isSelf) {
-		return nil, ipc.Throw(ipc.ClassIO, "File %s could only be written to 0 of the 1 minReplication nodes. There are 1 datanode(s) running and 1 node(s) are "+
-			"excluded in this operation.", q.GetSrc())
+	excluded := uuids(q.ExcludeNodes)
+	segment, nodes, err := c.node.Keeper.Next(q.GetSrc(), q.GetFileId(), q.GetClientName(), c.machine(), func(name string) bool { return excluded[name] })
+	if err != nil {
+		if e, ok := errors.AsType[*dfs.NoNodes](err); ok {
+			err = ipc.Throw(ipc.ClassIO, "File %s could only be written to 0 of the 1 minReplication nodes. There are %d datanode(s) running and %d node(s) are "+
+				"excluded in this operation.", q.GetSrc(), e.Nodes, len(excluded))
+		}
+		return nil, err
 	}
 	previous := blockOf(q.GetPrevious())
-	r, err := c.do(&meta.AddBlock{Path: q.GetSrc(), ID: q.GetFileId(), Holder: q.GetClientName(), Previous: previous, Copies: c.node.Copies(previous), Nodes: c.nodes()})
+	r, err := c.do(&meta.AddBlock{Path: q.GetSrc(), ID: q.GetFileId(), Holder: q.GetClientName(), Previous: previous,
+		Copies: c.node.Keeper.Finished(c.ctx, previous), Segment: segment, Nodes: dfs.Names(nodes)})
 	if err != nil {
 		return nil, err
 	}
 	return &pb.AddBlockResponseProto{Block: c.writable(&r.(*meta.Allocated).LocatedBlock)}, nil
 }
 
-func (c *call) isSelf(n *pb.DatanodeInfoProto) bool {
-	return n.GetId().GetDatanodeUuid() == c.node.Identity.Node
-}
-
-// additionalNode finds none: there is one node. The client then goes on with what it has, or fails, as it
-// was configured.
+// additionalNode finds nodes that come into a pipeline in the place of others, and returns them behind those that there are. When there are
+// none the client goes on with what it has, or fails, as it was configured.
 func (c *call) additionalNode(q *pb.GetAdditionalDatanodeRequestProto) (*pb.GetAdditionalDatanodeResponseProto, error) {
+	var segment uint16
 	if err := c.ask(func(m meta.Query) error {
 		_, _, err := m.Writing(q.GetSrc(), q.GetFileId(), q.GetClientName())
+		if p := m.Placed(q.GetBlk().GetBlockId()); p != nil {
+			segment = p.Segment
+		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
+	places, used, excluded := c.node.Places(), uuids(q.Existings), uuids(q.Excludes)
+	var at []dfs.Member
+	for _, n := range q.Existings {
+		if m, ok := places.View.Members[n.GetId().GetDatanodeUuid()]; ok {
+			at = append(at, m)
+		}
+	}
+	at = append(at, places.Writers(segment, int(q.GetNumAdditionalNodes()), "", func(name string) bool { return used[name] || excluded[name] })...)
 	b := &meta.LocatedBlock{Block: *blockOf(q.GetBlk()), Offset: -1}
-	return &pb.GetAdditionalDatanodeResponseProto{Block: c.located(b, pb.AccessModeProto_COPY)}, nil
+	return &pb.GetAdditionalDatanodeResponseProto{Block: c.located(b, pb.AccessModeProto_COPY, at)}, nil
 }

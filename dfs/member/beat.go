@@ -165,11 +165,27 @@ func (m *Circle) unreachable() (names []string) {
 	return names
 }
 
-// heard notes a beat.
-func (m *Circle) heard(name string, unreachable []string) {
+// note notes a beat.
+func (m *Circle) note(name string, b ring.Beat, room dfs.Room) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.beats[name] = ring.Beat{At: m.now(), Unreachable: unreachable}
+	m.beats[name], m.rooms[name] = b, room
+}
+
+// Heard returns for how long another node was not heard by this one, and false when it never was.
+func (m *Circle) Heard(name string) (silent time.Duration, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.beats[name]
+	return m.now() - b.At, ok
+}
+
+// Room returns what a node has said of its disks; see dfs.Peers.
+func (m *Circle) Room(name string) (dfs.Room, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rooms[name]
+	return r, ok
 }
 
 // now is the judge's clock: no change of the machine's time touches it.

@@ -46,9 +46,7 @@ type Config struct {
 	Beat, Wait time.Duration
 	// Patience is the judge's (default ring.DefaultPatience).
 	Patience *ring.Patience
-	// Held asks a node that came back for the segments of which it has all. nil: of those that it had.
-	Held func(context.Context, dfs.Member) ([]uint16, error)
-	Log  *slog.Logger
+	Log      *slog.Logger
 }
 
 // A Circle is the ring as a node takes part in it. Its methods may be called from any goroutine.
@@ -62,8 +60,8 @@ type Circle struct {
 	node    Node
 	self    dfs.Member
 	system  *wire.RingFileSystem
-	reports *dfs.Reports
 	led     map[string]*ipc.Service
+	back    func(context.Context, string) (*dfs.View, error)
 	started atomic.Bool
 	nudge   chan struct{}
 
@@ -73,6 +71,7 @@ type Circle struct {
 
 	mu      sync.Mutex
 	beats   map[string]ring.Beat  // when this node has heard others
+	rooms   map[string]dfs.Room   // what those have said of their disks
 	moved   map[string]dfs.Member // what those say of themselves who beat here while another node leads
 	deaf    map[string]int        // neighbours that have not answered, so many times
 	clients map[string]wireconnect.RingServiceClient
@@ -94,7 +93,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, moved: map[string]dfs.Member{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, deaf: map[string]int{},
 		clients: map[string]wireconnect.RingServiceClient{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
@@ -110,18 +109,19 @@ func New(c Config) *Circle {
 
 // Taking says what takes part.
 type Taking struct {
-	Node    Node
-	Self    dfs.Member // with its name
-	System  dfs.Identity
-	Reports *dfs.Reports
+	Node   Node
+	Self   dfs.Member // with its name
+	System dfs.Identity
 	// Led are the services whose calls are passed on, by their protocols; Web answers requests of WebHDFS that were.
 	Led map[string]*ipc.Service
 	Web func(w http.ResponseWriter, r *http.Request, user string)
+	// Return has a node be back that is heard again, with what it still has; see dfs.Keeper.
+	Return func(ctx context.Context, node string) (*dfs.View, error)
 }
 
 // Start has the node take part, until Close. It is called once.
 func (m *Circle) Start(t Taking) {
-	m.node, m.self, m.reports, m.led = t.Node, t.Self, t.Reports, t.Led
+	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
 	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
 	if t.Web != nil {
 		m.Port.Handle(webPrefix+"/", m.whenStarted(m.passedWeb(t.Web)))
@@ -150,6 +150,8 @@ func (m *Circle) Close() {
 	m.raft.Close()
 	m.running.Wait()
 }
+
+var _ dfs.Peers = (*Circle)(nil)
 
 // Send hands a message to another node, or loses it.
 func (m *Circle) Send(q quorum.Message) { m.link.Send(q) }
@@ -191,6 +193,11 @@ func (m *Circle) client(address string) wireconnect.RingServiceClient {
 		m.clients[address] = c
 	}
 	return c
+}
+
+// Blocks reaches what a node has of blocks; see dfs.Peers.
+func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
+	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+peerAddress(of), connect.WithReadMaxBytes(mostMessage))
 }
 
 func toWire(m dfs.Member) *wire.RingMember {

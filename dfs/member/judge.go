@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -33,10 +34,10 @@ func (m *Circle) keepJudging() {
 func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 	v := m.node.View()
 	m.mu.Lock()
-	m.beats[m.self.Name] = ring.Beat{At: now}
 	for name := range m.beats {
 		if _, ok := v.Members[name]; !ok {
 			delete(m.beats, name)
+			delete(m.rooms, name)
 		}
 	}
 	beats := maps.Clone(m.beats)
@@ -50,12 +51,10 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		m.happen(e)
 	}
 	for _, name := range verdict.Returned {
-		has, err := m.held(v, name)
-		if err != nil {
-			m.Log.Warn("a node that came back does not say what it has", "node", name, "err", err)
-			continue // it is asked again
-		}
-		m.happen(ring.Back{Node: name, Has: has})
+		ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+		v, err := m.back(ctx, name)
+		cancel()
+		m.changed(name+" is back", v, err)
 	}
 	return w
 }
@@ -64,42 +63,24 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 func (m *Circle) happen(e ring.Event) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
 	defer cancel()
+	what := fmt.Sprintf("%T", e)
+	switch e := e.(type) {
+	case ring.Down:
+		what = e.Node + " is down"
+	case ring.Out:
+		what = e.Node + " is out: others take over"
+	}
 	v, err := m.node.ChangeRing(ctx, e)
+	m.changed(what, v, err)
+}
+
+// changed tells of a change of the ring.
+func (m *Circle) changed(what string, v *dfs.View, err error) {
 	switch {
 	case errors.As(err, new(*dfs.NotLeader)), m.ctx.Err() != nil:
 	case err != nil:
-		m.Log.Error("the ring cannot be changed", "event", eventName(e), "err", err)
+		m.Log.Error("the ring cannot be changed", "because", what, "err", err)
 	default:
-		m.Log.Warn("the ring has changed", "event", eventName(e), "epoch", v.Table.Epoch())
+		m.Log.Warn("the ring has changed", "because", what, "epoch", v.Table.Epoch())
 	}
-}
-
-func eventName(e ring.Event) string {
-	switch e := e.(type) {
-	case ring.Down:
-		return e.Node + " is down"
-	case ring.Out:
-		return e.Node + " is out: others take over"
-	case ring.Back:
-		return e.Node + " is back"
-	}
-	return "another"
-}
-
-// held is of which segments a node has all.
-func (m *Circle) held(v *dfs.View, name string) ([]uint16, error) {
-	if m.Held != nil {
-		ctx, cancel := context.WithTimeout(m.ctx, beatTime)
-		defer cancel()
-		return m.Held(ctx, v.Members[name])
-	}
-	var has []uint16
-	for s := range v.Table.Segments() {
-		for _, holder := range v.Table.Holders(uint16(s)) {
-			if holder == name {
-				has = append(has, uint16(s))
-			}
-		}
-	}
-	return has, nil
 }

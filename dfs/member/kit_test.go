@@ -33,6 +33,7 @@ type place struct {
 	served func(*ipc.Call) (proto.Message, error)
 	web    func(w http.ResponseWriter, r *http.Request, user string)
 	end    func()
+	has    []uint16 // what a node has that comes back
 
 	mu      sync.Mutex
 	view    *dfs.View
@@ -73,8 +74,11 @@ func sit(t testing.TB, name string, c Config) *place {
 		}
 		return p.served(c)
 	})
-	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: "BP-1", Owner: "root", Group: "supergroup", Key: []byte("key")}, Reports: &dfs.Reports{},
-		Led: map[string]*ipc.Service{protocol: service}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) }})
+	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: "BP-1", Owner: "root", Group: "supergroup", Key: []byte("key")},
+		Led: map[string]*ipc.Service{protocol: service}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) },
+		Return: func(ctx context.Context, node string) (*dfs.View, error) {
+			return p.ChangeRing(ctx, ring.Back{Node: node, Has: p.has})
+		}})
 	ended := make(chan error, 1)
 	go func() { ended <- p.port.Serve(l) }()
 	testkit.Await(t, "the port to be open", func() bool { return p.port.Addr() != nil })

@@ -11,6 +11,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/names"
+	"headrace/ring"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -50,11 +51,9 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 				return nil, err
 			}
 		}
-		s.heard(m.Name, q.Unreachable)
-		if s.reports != nil {
-			r := q.GetRoom()
-			s.reports.Note(m.Name, dfs.Report{At: time.Now(), Room: dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())}})
-		}
+		r := q.GetRoom()
+		s.note(m.Name, ring.Beat{At: s.now(), Unreachable: q.Unreachable},
+			dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())})
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()

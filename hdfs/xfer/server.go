@@ -50,6 +50,12 @@ type Server struct {
 	// Check says whether somebody may do something; an error is the reason why not, for the client with
 	// the status ERROR_ACCESS_TOKEN. Without it everybody may do everything.
 	Check func(ctx context.Context, a Access) error
+	// Issue makes the token with which a replica is copied to another data node (Access.Copy); the client's own, which is to
+	// copy, when nil.
+	Issue func(Block) *pb.TokenProto
+	// Verify has each node of a pipeline compare what comes with its checksums, for stores that keep checksums of
+	// their own; otherwise the last one does.
+	Verify bool
 	// Dial connects to another data node, HOST:PORT; by TCP when nil.
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
 	Limits Limits
@@ -233,10 +239,14 @@ func operation[M proto.Message](ctx context.Context, c *conn, op Op, m M, serve 
 
 // check asks whether the operation is allowed, and tells the client if not.
 func (c *conn) check(ctx context.Context, op Op, h *pb.BaseHeaderProto, client string) error {
+	return c.checkAs(ctx, Access{op, blockOf(h.GetBlock()), client, h.GetToken(), false})
+}
+
+func (c *conn) checkAs(ctx context.Context, a Access) error {
 	if c.s.Check == nil {
 		return nil
 	}
-	err := c.s.Check(ctx, Access{op, blockOf(h.GetBlock()), client, h.GetToken()})
+	err := c.s.Check(ctx, a)
 	if err == nil {
 		return nil
 	}

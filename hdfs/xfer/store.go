@@ -30,6 +30,8 @@ type Access struct {
 	Block  Block
 	Client string // its name; empty when a data node asks
 	Token  *pb.TokenProto
+	// Copy: the block is written by a data node that has it, in the client's name.
+	Copy bool
 }
 
 // A WriteRequest says how a replica is to be written.

@@ -32,6 +32,9 @@ func (s *Server) transfer(ctx context.Context, r Reader, q *pb.OpTransferBlockPr
 	h := proto.CloneOf(q.GetHeader())
 	h.BaseHeader.Block.GenerationStamp = proto.Uint64(r.Stamp())
 	h.BaseHeader.Block.NumBytes = proto.Uint64(uint64(r.Length()))
+	if s.Issue != nil {
+		h.BaseHeader.Token = s.Issue(blockOf(h.GetBaseHeader().GetBlock()))
+	}
 	stage := pb.OpWriteBlockProto_TRANSFER_RBW
 	if r.Final() {
 		stage = pb.OpWriteBlockProto_TRANSFER_FINALIZED

@@ -19,7 +19,8 @@ func isCopy(s pb.OpWriteBlockProto_BlockConstructionStage) bool {
 // write serves WRITE_BLOCK.
 func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error {
 	h := q.GetHeader()
-	if err := c.check(ctx, op, h.GetBaseHeader(), h.GetClientName()); err != nil {
+	b := h.GetBaseHeader()
+	if err := c.checkAs(ctx, Access{op, blockOf(b.GetBlock()), h.GetClientName(), b.GetToken(), isCopy(q.GetStage())}); err != nil {
 		return err
 	}
 	sum, err := checksumOf(q.GetRequestedChecksum())
@@ -104,7 +105,7 @@ func newNode(c *conn, w Writer, sum checksum, next *mirror) *node {
 	n := &node{c: c, w: w, next: next, packets: packetReader{r: c.r}, splice: splicer{client: sum}, acks: make(chan ack, mostUnanswered)}
 	n.splice.length, n.splice.tail = w.Tail()
 	// What the store gets in place of the client's own checksums is made here, so that it is verified here.
-	n.verify = next == nil || sum != checksum{Chunk, castagnoli}
+	n.verify = c.s.Verify || next == nil || sum != checksum{Chunk, castagnoli}
 	return n
 }
 
@@ -181,7 +182,7 @@ func (n *node) take(ctx context.Context, p *packet) error {
 func (n *node) answer(ctx context.Context) error {
 	for a := range n.acks {
 		statuses := []pb.Status{a.status}
-		if n.next != nil {
+		if n.next != nil && a.status == pb.Status_SUCCESS { // the next one was sent what is bad here, too
 			statuses = append(statuses, n.next.statuses(a.seqno)...)
 			if statuses[1] == pb.Status_ERROR_CHECKSUM {
 				// What left this node was bad. The one before finds it gone, not the next one (BlockReceiver.PacketResponder).

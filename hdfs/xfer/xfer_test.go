@@ -341,6 +341,46 @@ func TestCorruptPacket(t *testing.T) {
 	}
 }
 
+// TestCorruptPacketVerified: where each node compares, none keeps what is corrupt, and the first to find it says so.
+func TestCorruptPacketVerified(t *testing.T) {
+	nodes := []*dataNode{start(t, &Server{Verify: true}, nil), start(t, &Server{Verify: true}, nil), start(t, &Server{Verify: true}, nil)}
+	p, err := Write(nodes[0].dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, nodes...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := packet{data: random(2, Chunk), sums: []byte{1, 2, 3, 4}}
+	head, _ := bad.head(nil)
+	p.nc.Write(bytes.Join([][]byte{head, bad.sums, bad.data}, nil))
+	_, err = p.Ack()
+	if got := (*BadNode)(nil); !errors.As(err, &got) || *got != (BadNode{0, pb.Status_ERROR_CHECKSUM}) {
+		t.Errorf("%v", err)
+	}
+	for _, n := range nodes {
+		n.memory.want(t, 1, nil, false)
+	}
+}
+
+// TestIssuedToken: a node copies a replica to another one with a token of its own.
+func TestIssuedToken(t *testing.T) {
+	token := func(s string) *pb.TokenProto {
+		return &pb.TokenProto{Identifier: []byte(s), Password: []byte{1}, Kind: proto.String("k"), Service: proto.String("")}
+	}
+	check := func(_ context.Context, a Access) error {
+		if want := map[Op]string{OpTransferBlock: "to copy", OpWriteBlock: "to write"}[a.Op]; a.Copy != (a.Op == OpWriteBlock) || string(a.Token.GetIdentifier()) != want {
+			return fmt.Errorf("token of %q", a.Token.GetIdentifier())
+		}
+		return nil
+	}
+	a := start(t, &Server{Issue: func(Block) *pb.TokenProto { return token("to write") }}, nil)
+	b := start(t, &Server{Check: check}, nil)
+	put(t, block(1), random(1, 1000), a)
+	a.Check = check
+	if err := Transfer(a.dial(t), Header(block(1), "client", token("to copy")), b.info); err != nil {
+		t.Fatal(err)
+	}
+	b.memory.want(t, 1, random(1, 1000), true)
+}
+
 // TestStoreFails: a node whose store fails is to blame.
 func TestStoreFails(t *testing.T) {
 	a, b, c := start(t, &Server{}, nil), start(t, &Server{}, nil), start(t, &Server{}, nil)

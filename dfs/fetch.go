@@ -1,0 +1,164 @@
+package dfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"headrace/block"
+	"headrace/hdfs/pb"
+	"headrace/hdfs/xfer"
+	"headrace/meta"
+	"headrace/wire"
+)
+
+// dataAddress is where a node's blocks are read and written.
+func dataAddress(m Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Data))) }
+
+const (
+	dialTime = 10 * time.Second
+	dataTime = time.Minute // for the next bytes
+)
+
+// dataConn is a connection to a node's data transfer; each read and write has dataTime.
+type dataConn struct{ net.Conn }
+
+func (c dataConn) Read(p []byte) (int, error) {
+	c.SetReadDeadline(time.Now().Add(dataTime))
+	return c.Conn.Read(p)
+}
+
+func (c dataConn) Write(p []byte) (int, error) {
+	c.SetWriteDeadline(time.Now().Add(dataTime))
+	return c.Conn.Write(p)
+}
+
+// dialData connects to a node, until ctx ends.
+func dialData(ctx context.Context, m Member) (c dataConn, stop func(), err error) {
+	d := net.Dialer{Timeout: dialTime}
+	nc, err := d.DialContext(ctx, "tcp", dataAddress(m))
+	if err != nil {
+		return c, nil, err
+	}
+	end := context.AfterFunc(ctx, func() { nc.Close() })
+	return dataConn{nc}, func() { end(); nc.Close() }, nil
+}
+
+// remote reads a part of a block at another node. Bytes that it gives are verified.
+type remote struct {
+	*xfer.BlockReader
+	stop func()
+}
+
+func (r *remote) Close() { r.stop() }
+
+func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n int64) (*remote, error) {
+	nc, stop, err := dialData(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	h := xfer.Header(k.block(b), "headrace", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ))
+	r, err := xfer.Read(nc, h, offset, n)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return &remote{r, stop}, nil
+}
+
+func (k *Keeper) block(b meta.Block) xfer.Block {
+	return xfer.Block{Pool: k.n.Identity.Pool, ID: b.ID, Stamp: b.Stamp, Length: b.Size}
+}
+
+// fetchTime is how long a copy of so many bytes may take.
+func fetchTime(size int64) time.Duration { return dataTime + time.Duration(size>>20)*time.Second }
+
+var errBusy = errors.New("it is being fetched already")
+
+// fetch makes the copy of a block here as it is to be, from other nodes, unless it is so already.
+func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) error {
+	id := int64(w.GetBlock())
+	k.mu.Lock()
+	busy := k.fetching[id]
+	k.fetching[id] = true
+	k.mu.Unlock()
+	if busy {
+		return fmt.Errorf("block %d: %w", id, errBusy)
+	}
+	defer func() {
+		k.mu.Lock()
+		delete(k.fetching, id)
+		k.mu.Unlock()
+	}()
+	b := meta.Block{ID: w.Block, Stamp: w.Stamp, Size: w.Length}
+	if c := k.copyOf(id); finished(c, &b) && !c.Damaged {
+		return nil
+	}
+	errs := []error{fmt.Errorf("block %d cannot be fetched", id)}
+	for _, name := range from {
+		if name == k.n.Identity.Node {
+			continue
+		}
+		m, ok := k.n.View().Members[name]
+		if !ok {
+			continue
+		}
+		err := k.fetchFrom(ctx, m, b, w)
+		if err == nil {
+			k.n.Config.Log.Info("a copy of a block was fetched", "block", id, "length", w.Length, "from", name)
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("from %s: %w", name, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.WantedBlock) error {
+	r, err := k.openAt(ctx, m, b, 0, b.Size)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	copied, err := k.copyFor(b, w)
+	if err != nil {
+		return err
+	}
+	defer copied.Close()
+	buf := make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := io.ReadFull(r, buf)
+		if werr := copied.Write(buf[:n], at); werr != nil {
+			return werr
+		}
+		if at += int64(n); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && at == b.Size {
+			return copied.Finalize(b.Size)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// copyFor begins a copy. What is here is in the way if it cannot be replaced when the copy is there: it is no good, as the block
+// is finished elsewhere.
+func (k *Keeper) copyFor(b meta.Block, w *wire.WantedBlock) (*block.Writer, error) {
+	c := block.Block{ID: int64(b.ID), Stamp: b.Stamp}
+	copied, err := k.n.Blocks.Create(c, w.File, w.Capacity, true)
+	if !errors.Is(err, block.ErrExists) {
+		return copied, err
+	}
+	old, serr := k.n.Blocks.Stat(c.ID)
+	if serr != nil || old.State == block.Temporary || old.Stamp > b.Stamp {
+		return nil, errors.Join(err, serr)
+	}
+	if err := k.n.Blocks.Delete(block.Block{ID: c.ID, Stamp: b.Stamp}); err != nil {
+		return nil, err
+	}
+	return k.n.Blocks.Create(c, w.File, w.Capacity, true)
+}

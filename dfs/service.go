@@ -1,0 +1,214 @@
+package dfs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"headrace/block"
+	"headrace/internal/crash"
+	"headrace/meta"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+// service is what a node answers to other nodes, which have proved that they are. Blocks are named by numbers that are never given twice.
+type service struct{ k *Keeper }
+
+// said makes an error one that the other end tells from others.
+func said(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := connect.CodeUnknown
+	_, follows := errors.AsType[*NotLeader](err)
+	switch {
+	case follows:
+		code = connect.CodeFailedPrecondition
+	case errors.Is(err, ErrClosed), errors.Is(err, block.ErrClosed):
+		code = connect.CodeUnavailable
+	case errors.Is(err, block.ErrNotFound):
+		code = connect.CodeNotFound
+	case errors.Is(err, block.ErrFull):
+		code = connect.CodeResourceExhausted
+	case errors.Is(err, block.ErrFenced), errors.Is(err, block.ErrState), errors.Is(err, block.ErrExists), errors.Is(err, block.ErrChanged):
+		code = connect.CodeAborted
+	}
+	return connect.NewError(code, err)
+}
+
+// mostAsked bounds how many blocks are asked about at once.
+const mostAsked = 10_000
+
+func (s service) Look(_ context.Context, q *wire.LookRequest) (*wire.LookResponse, error) {
+	if len(q.Blocks) > mostAsked {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d blocks", len(q.Blocks)))
+	}
+	s.k.dropping.Lock() // what is about to be dropped by an older order is not here
+	defer s.k.dropping.Unlock()
+	r := &wire.LookResponse{}
+	for _, id := range q.Blocks {
+		r.Copies = append(r.Copies, s.k.copyOf(int64(id)))
+	}
+	return r, nil
+}
+
+func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResponse, error) {
+	c, err := s.k.fence(int64(q.Block), q.Recovery)
+	return &wire.FenceResponse{Copy: c}, said(err)
+}
+
+// fence promises that nobody writes to a copy under an older generation, and returns what it is.
+func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
+	i, err := k.n.Blocks.Stat(id)
+	switch {
+	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
+		return &wire.BlockCopy{Block: uint64(id)}, nil
+	case err != nil:
+		return nil, err
+	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
+		return copyProto(i), nil
+	}
+	i, err = k.n.Blocks.StartRecovery(i.Block, recovery)
+	if err != nil {
+		return nil, err
+	}
+	crash.Here("dfs.recover.started")
+	return copyProto(i), nil
+}
+
+func (s service) Cut(_ context.Context, q *wire.CutRequest) (*wire.CutResponse, error) {
+	i, err := s.k.n.Blocks.Stat(int64(q.Block))
+	if err == nil {
+		err = s.k.n.Blocks.FinishRecovery(i.Block, q.Recovery, q.Length)
+		crash.Here("dfs.recover.finished")
+	}
+	return &wire.CutResponse{}, said(err)
+}
+
+func (s service) Drop(_ context.Context, q *wire.DropRequest) (*wire.DropResponse, error) {
+	var copies []block.Block
+	for _, id := range q.Blocks {
+		if i, err := s.k.n.Blocks.Stat(int64(id)); err == nil {
+			copies = append(copies, i.Block) // of whatever stamp: no file has it
+		}
+	}
+	err := s.k.n.Blocks.Delete(copies...)
+	if errors.Is(err, block.ErrNotFound) {
+		err = nil
+	}
+	return &wire.DropResponse{}, said(err)
+}
+
+func (s service) Fetch(ctx context.Context, q *wire.FetchRequest) (*wire.FetchResponse, error) {
+	return &wire.FetchResponse{}, said(s.k.fetch(ctx, q.GetWanted(), q.From))
+}
+
+func (s service) Verify(_ context.Context, q *wire.VerifyRequest) (*wire.VerifyResponse, error) {
+	select {
+	case s.k.verify <- int64(q.Block):
+	default: // there are enough to look at; all are read once a week
+	}
+	return &wire.VerifyResponse{}, nil
+}
+
+func (s service) Held(ctx context.Context, _ *wire.HeldRequest) (*wire.HeldResponse, error) {
+	held, err := s.k.held(ctx)
+	return &wire.HeldResponse{Segments: segmentNumbers(held)}, said(err)
+}
+
+// leading refuses what only the node that leads can say.
+func (s service) query(f func(meta.Query)) error {
+	return said(s.k.n.Query(s.k.n.root(), func(q meta.Query) error { f(q); return nil }))
+}
+
+func wantedProto(p *meta.Placed) *wire.WantedBlock {
+	return &wire.WantedBlock{Block: p.ID, Stamp: p.Stamp, Length: p.Size, File: p.File, Capacity: p.Capacity, Segment: uint32(p.Segment), Nodes: p.Nodes}
+}
+
+func (s service) Locate(_ context.Context, q *wire.LocateRequest) (*wire.LocateResponse, error) {
+	r := &wire.LocateResponse{}
+	err := s.query(func(m meta.Query) {
+		p := m.Placed(q.Block)
+		if p == nil {
+			return
+		}
+		r.Wanted, r.Complete, r.Nodes = wantedProto(p), p.Complete, Names(s.k.n.Places().known(s.k.n.Places().names(p.LocatedBlock)))
+		if t := m.Target(q.Block); t != nil {
+			r.Writable = t.Stamp
+		}
+	})
+	return r, err
+}
+
+// mostListed is how many blocks one answer of Segments has.
+const mostListed = 5000
+
+// Segments lists blocks segment by segment. after is a segment and a block in it.
+func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.SegmentsResponse, error) {
+	segments, from := segmentsOf(q.Segments), uint64(0)
+	if len(q.After) == 10 {
+		at := binary.BigEndian.Uint16(q.After)
+		from = binary.BigEndian.Uint64(q.After[2:])
+		i := max(0, slices.Index(segments, at))
+		segments = segments[i:]
+	}
+	s.k.settling.RLock()
+	defer s.k.settling.RUnlock()
+	r := &wire.SegmentsResponse{}
+	places := s.k.n.Places()
+	err := s.query(func(m meta.Query) {
+		for p := range m.InSegments(segments, from) {
+			if len(p.Nodes) > 0 && places.Copies(p.Replication) < places.View.Table.Replicas() {
+				continue // it is not everywhere where its segment is
+			}
+			if len(r.Blocks) == mostListed {
+				r.After = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(nil, p.Segment), p.ID)
+				return
+			}
+			r.Blocks = append(r.Blocks, wantedProto(&p))
+		}
+	})
+	return r, err
+}
+
+// Judge compares copies of a node with what files have. Who is being written is nobody's to judge.
+func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResponse, error) {
+	if len(q.Copies) > mostAsked {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d copies", len(q.Copies)))
+	}
+	r := &wire.JudgeResponse{}
+	places := s.k.n.Places()
+	err := s.query(func(m meta.Query) {
+		for _, c := range q.Copies {
+			p := m.Placed(c.Block)
+			switch {
+			case p == nil:
+				r.Surplus = append(r.Surplus, c.Block)
+			case !p.Complete:
+			case places.belongs(p, q.Node):
+				if !finished(c, &p.Block) || c.Damaged {
+					w := wantedProto(p)
+					w.Nodes = Names(places.known(places.names(p.LocatedBlock)))
+					r.Stale = append(r.Stale, w)
+				}
+			case slices.ContainsFunc(places.names(p.LocatedBlock), places.up): // others have it
+				r.Surplus = append(r.Surplus, c.Block)
+			}
+		}
+	})
+	return r, err
+}
+
+func (s service) Filled(ctx context.Context, q *wire.FilledRequest) (*wire.FilledResponse, error) {
+	var e ring.Event = ring.Confirm{Node: q.Node, Epoch: q.Epoch, Segments: segmentsOf(q.Segments)}
+	if q.Lost {
+		e = ring.Lost{Node: q.Node, Segments: segmentsOf(q.Segments)}
+	}
+	_, err := s.k.n.ChangeRing(ctx, e)
+	return &wire.FilledResponse{}, said(err)
+}

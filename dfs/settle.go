@@ -1,0 +1,272 @@
+package dfs
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"connectrpc.com/connect"
+
+	"headrace/internal/crash"
+	"headrace/meta"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+const (
+	walkedAtOnce = 2000 // files
+	mostOrdered  = 32   // fetches under way
+)
+
+// settle walks over the blocks of which it is kept where they are, some in each round: it has copies made that are missing, notes who has
+// one, and lets the places of a block be forgotten once it is just where its segment belongs.
+func (k *Keeper) settle() {
+	k.settling.Lock() // a list of a segment's blocks has either those from before or those from after
+	defer k.settling.Unlock()
+	var blocks []meta.Placed
+	next := uint64(0)
+	k.n.ask(func(q meta.Query) {
+		if !q.SafeMode() {
+			blocks, next = q.Unsettled(k.cursor, walkedAtOnce)
+		}
+	})
+	k.cursor = next
+	places := k.n.Places()
+	copies := k.lookAround(places, blocks)
+	moved := &meta.Relocate{}
+	for i := range blocks {
+		if r := k.settleOne(places, &blocks[i], copies); r != nil {
+			moved.Blocks = append(moved.Blocks, *r)
+		}
+	}
+	if len(moved.Blocks) > 0 {
+		k.n.propose(moved)
+	}
+	if next == 0 {
+		k.mu.Lock()
+		k.lacking, k.passing = k.passing, map[uint64]int{}
+		k.mu.Unlock()
+	}
+}
+
+// found is what nodes say of copies: by node and block. A node that has not answered is not in it.
+type found map[string]map[uint64]*wire.BlockCopy
+
+func (f found) has(node string, b *meta.Block) bool {
+	return finished(f[node][b.ID], b) && !f[node][b.ID].Damaged
+}
+
+// lookAround asks the nodes that are up for blocks that are there, or are to be.
+func (k *Keeper) lookAround(places Places, blocks []meta.Placed) found {
+	asked := map[string][]uint64{}
+	for i := range blocks {
+		b := &blocks[i]
+		wanted, _ := places.wanted(b)
+		for _, name := range unique(slices.Concat(places.names(b.LocatedBlock), wanted)) {
+			if places.up(name) {
+				asked[name] = append(asked[name], b.ID)
+			}
+		}
+	}
+	all := found{}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for name, ids := range asked {
+		asking.Go(func() {
+			said := map[uint64]*wire.BlockCopy{}
+			for part := range slices.Chunk(ids, askedAtOnce) {
+				copies, err := k.lookAt(k.n.ctx, name, part...)
+				if err != nil {
+					k.n.told("look at copies of "+name, err)
+					return
+				}
+				for i, c := range copies {
+					said[part[i]] = c
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = said
+		})
+	}
+	asking.Wait()
+	return all
+}
+
+func unique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// settleOne decides about a block: what is noted of it anew, or nil.
+func (k *Keeper) settleOne(places Places, b *meta.Placed, copies found) *meta.Relocation {
+	wanted, all := places.wanted(b)
+	var have []string // in the order in which they are kept, then in that of the table
+	lost := false
+	for _, name := range b.Nodes {
+		switch asked := copies[name] != nil; {
+		case copies.has(name, &b.Block):
+			have = append(have, name)
+		case asked:
+			lost = true
+		case !places.out(name): // it will be back, or is slow
+			have = append(have, name)
+		}
+	}
+	sources := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return copies[name] == nil })
+	complete := all
+	for _, name := range wanted {
+		switch {
+		case copies[name] == nil:
+			complete = false
+		case copies.has(name, &b.Block):
+			if !slices.Contains(have, name) {
+				have = append(have, name)
+			}
+		default:
+			complete = false
+			k.order(b, name, sources)
+		}
+	}
+	k.count(b, places, copies, have)
+	t := places.View.Table
+	few := places.Copies(b.Replication) < t.Replicas()
+	nodes := have
+	switch {
+	case len(sources) == 0 || lost && len(have) == 0:
+		return nil // nothing is known for certain
+	case complete && few:
+		nodes = wanted
+	case complete && t.Settled(b.Segment):
+		nodes = nil
+	}
+	if len(nodes) > 0 && slices.Equal(unique(slices.Clone(nodes)), unique(slices.Clone(b.Nodes))) {
+		return nil
+	}
+	return &meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: nodes}
+}
+
+// count notes how many copies of a block are missing.
+func (k *Keeper) count(b *meta.Placed, places Places, copies found, have []string) {
+	n := 0
+	for _, name := range have {
+		if copies.has(name, &b.Block) {
+			n++
+		}
+	}
+	if missing := min(places.Copies(b.Replication), members(places.View.Table)) - n; missing > 0 {
+		k.mu.Lock()
+		k.passing[b.ID] = missing
+		k.mu.Unlock()
+	}
+}
+
+// members counts the nodes that copies may be at.
+func members(t *ring.Table) (n int) {
+	for _, node := range t.Nodes() {
+		if node.State != ring.IsOut && !node.Leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// order asks a node to fetch a block, in the background, unless it has been asked.
+func (k *Keeper) order(b *meta.Placed, node string, from []string) {
+	o := order{b.ID, node}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(from) == 0 || k.ordered[o] || len(k.ordered) >= mostOrdered {
+		return
+	}
+	k.ordered[o] = true
+	w := wantedProto(b)
+	k.n.running.Go(func() {
+		defer func() {
+			k.mu.Lock()
+			delete(k.ordered, o)
+			k.mu.Unlock()
+		}()
+		at, err := k.at(node)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(k.n.ctx, fetchTime(b.Size))
+			defer cancel()
+			_, err = at.Fetch(ctx, &wire.FetchRequest{Wanted: w, From: from})
+		}
+		k.n.told("have a block copied to "+node, err)
+	})
+}
+
+// Lacking returns how many copies are missing, as of the last walk: blocks, and copies of them, of those whose places are kept.
+func (k *Keeper) Lacking() (blocks, copies int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for n := range maps.Values(k.lacking) {
+		blocks, copies = blocks+1, copies+n
+	}
+	return blocks, copies
+}
+
+// collect has the copies of blocks deleted that belong to no file any more. A node that is away, or does not delete
+// some, finds them itself when it looks at all that it has.
+func (k *Keeper) collect() {
+	for k.n.ctx.Err() == nil {
+		var garbage []meta.Garbage
+		k.n.ask(func(q meta.Query) { garbage = q.Garbage(atOnce) })
+		done := k.dropped(garbage)
+		if len(done) == 0 {
+			return
+		}
+		crash.Here("dfs.collect.deleted")
+		k.n.propose(&meta.Collected{Numbers: done})
+		if len(done) < len(garbage) { // the rest in the next round
+			return
+		}
+	}
+}
+
+// dropped has garbage deleted at all nodes that may have some, and returns the numbers of what none of them has any more.
+func (k *Keeper) dropped(garbage []meta.Garbage) (done []uint64) {
+	places := k.n.Places()
+	t := places.View.Table
+	at, of := map[string][]uint64{}, make([][]string, len(garbage))
+	for i, g := range garbage {
+		of[i] = unique(slices.Concat(g.Nodes, t.Holders(g.Segment), t.Targets(g.Segment)))
+		for _, name := range of[i] {
+			if places.up(name) {
+				at[name] = append(at[name], g.Block.ID)
+			}
+		}
+	}
+	failed := map[string]bool{}
+	var mu sync.Mutex
+	var dropping sync.WaitGroup
+	for name, ids := range at {
+		dropping.Go(func() {
+			err := k.dropAt(name, ids)
+			k.n.told("delete blocks at "+name, err)
+			mu.Lock()
+			defer mu.Unlock()
+			failed[name] = err != nil && name != k.n.Identity.Node && !connect.IsWireError(err) // what it says itself it will say again
+		})
+	}
+	dropping.Wait()
+	for i, g := range garbage {
+		if !slices.ContainsFunc(of[i], func(name string) bool { return failed[name] }) {
+			done = append(done, g.Number)
+		}
+	}
+	return done
+}
+
+func (k *Keeper) dropAt(name string, ids []uint64) error {
+	at, err := k.at(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(k.n.ctx, workTime)
+	defer cancel()
+	_, err = at.Drop(ctx, &wire.DropRequest{Blocks: ids})
+	return err
+}
