@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace/meta"
+	"headrace/quorum"
 )
 
 // Config says where a node is and how it is kept. The zero value of all but Dir works.
@@ -26,6 +27,10 @@ type Config struct {
 	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
 	// below 0 there is none.
 	ScrubRate int64
+	// Self says where others reach this node; its names and number are set here.
+	Self Member
+	// Send hands a message to another node's Deliver, that of the number in To. It does not wait, and may lose messages.
+	Send func(quorum.Message)
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
@@ -39,6 +44,9 @@ func (c Config) filled() Config {
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Send == nil {
+		c.Send = func(quorum.Message) {}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -47,4 +55,11 @@ func (c Config) filled() Config {
 		c.Meta = &m
 	}
 	return c
+}
+
+// itself is the node as a member.
+func (c Config) itself(who Identity) Member {
+	m := c.Self
+	m.Name, m.Number, m.Storage = who.Node, 1, who.Storage
+	return m
 }

@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,8 @@ type Node struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	strays  map[int64]bool // copies that no file knew in the last pass; upkeep's
+	known
+	strays map[int64]bool // copies that no file knew in the last pass; upkeep's
 }
 
 // Open opens the node in a directory, and makes one where there is nothing.
@@ -62,7 +64,7 @@ func Open(c Config) (*Node, error) {
 	n := &Node{Config: c, lock: lock, proposals: make(chan *proposal, 1024), wake: make(chan struct{}, 1), failed: make(chan struct{})}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	if n.db, n.Identity, err = openState(c); err == nil {
-		err = n.openBlocks()
+		err = errors.Join(n.begin(c.itself(n.Identity)), n.openBlocks())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", c.Dir, err), n.close())
@@ -154,7 +156,7 @@ func (n *Node) Failure() error {
 // Query has f ask the state, as everything that was answered has left it. What f was given is
 // good until it returns. f must not propose.
 func (n *Node) Query(by meta.Caller, f func(meta.Query) error) error {
-	if err := n.Failure(); err != nil {
+	if err := cmp.Or(n.Failure(), n.leads()); err != nil {
 		return err
 	}
 	err := n.db.View(func(tx *bolt.Tx) error {

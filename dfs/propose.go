@@ -24,6 +24,9 @@ const mostAtOnce = 512
 // Propose has a command applied, and returns its answer once that is durable. The command's
 // time is set here. An error of ctx says only that nobody waits any more.
 func (n *Node) Propose(ctx context.Context, m meta.Command) (meta.Result, error) {
+	if err := n.leads(); err != nil {
+		return nil, err
+	}
 	p := &proposal{command: m, done: make(chan struct{})}
 	select {
 	case n.proposals <- p:
