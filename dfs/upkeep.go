@@ -36,11 +36,15 @@ func (n *Node) upkeep() {
 		case <-n.ctx.Done():
 			return
 		case <-strays.C:
-			n.dropStrays()
+			if n.Leads() { // who does not cannot ask
+				n.dropStrays()
+			}
 		case <-index.C:
 			n.told("write the index of blocks", n.Blocks.Snapshot())
 		case <-tick.C:
-			n.propose(&meta.ExpireLeases{Most: atOnce})
+			if n.Leads() {
+				n.propose(&meta.ExpireLeases{Most: atOnce})
+			}
 			n.round()
 		case <-n.wake:
 			n.round()
@@ -48,7 +52,11 @@ func (n *Node) upkeep() {
 	}
 }
 
+// round looks after the names, which is the leader's work.
 func (n *Node) round() {
+	if !n.Leads() {
+		return
+	}
 	n.recoverBlocks()
 	n.sweep()
 	n.collect()
