@@ -27,8 +27,11 @@ type Config struct {
 	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
 	// below 0 there is none.
 	ScrubRate int64
-	// Self says where others reach this node; its names and number are set here.
+	// Self says where others reach the node that founds a file system; its names are set here. Others, and
+	// one that comes back elsewhere, are admitted.
 	Self Member
+	// Invitation has a node that was prepared join the file system that it is of.
+	Invitation *Invitation
 	// Send hands a message to another node's Deliver, that of the number in To. It does not wait, and may lose messages.
 	Send func(quorum.Message)
 	// Peers reaches other nodes about blocks. A node without is alone.
@@ -66,6 +69,6 @@ func (c Config) filled() Config {
 // itself is the node as a member.
 func (c Config) itself(who Identity) Member {
 	m := c.Self
-	m.Name, m.Number, m.Storage = who.Node, 1, who.Storage
+	m.Name, m.Storage = who.Node, who.Storage
 	return m
 }

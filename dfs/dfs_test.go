@@ -91,23 +91,36 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestOneBadCommand: one that the database cannot take is refused alone.
+// TestOneBadCommand: one that the database cannot take is refused alone, and so is one that says nothing.
 func TestOneBadCommand(t *testing.T) {
-	n := open(t, Config{Dir: t.TempDir()})
-	defer closeNode(t, n)
-	good, bad := &proposal{command: meta.Command{Caller: n.root(), Op: &meta.Mkdirs{Path: "/d"}}},
-		&proposal{command: meta.Command{Caller: n.root(), Op: &meta.Create{Path: "/f", Holder: strings.Repeat("h", 40_000), Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}}}
-	panics := &proposal{command: meta.Command{Caller: n.root()}} // no operation
-	n.apply([]*proposal{bad, panics, good})
-	if bad.err == nil || panics.err == nil || good.err != nil || n.Failure() != nil {
-		t.Errorf("%v, %v, %v, %v", bad.err, panics.err, good.err, n.Failure())
+	dir := t.TempDir()
+	n := open(t, Config{Dir: dir, Upkeep: time.Hour})
+	var all sync.WaitGroup
+	for i := range 30 {
+		all.Go(func() {
+			if _, err := n.do(&meta.Mkdirs{Path: fmt.Sprintf("/d%d", i)}); err != nil {
+				t.Errorf("a good one: %v", err)
+			}
+			if _, err := n.do(&meta.Create{Path: "/f", Holder: strings.Repeat("h", 40_000), Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}); err == nil {
+				t.Error("too long a key is kept")
+			}
+			if _, err := n.do(nil); err == nil {
+				t.Error("no operation is one")
+			}
+		})
 	}
-	if stat(t, n, "/f") != nil || stat(t, n, "/d") == nil {
-		t.Error("the wrong one was kept")
+	all.Wait()
+	for range 2 {
+		if n.Failure() != nil || stat(t, n, "/f") != nil || stat(t, n, "/d29") == nil {
+			t.Errorf("%v: the wrong one was kept", n.Failure())
+		}
+		closeNode(t, n)
+		n = open(t, Config{Dir: dir, Upkeep: time.Hour})
 	}
+	closeNode(t, n)
 }
 
-// TestFails: when a commit fails, nothing is answered any more.
+// TestFails: when what was agreed on cannot be written, nothing is answered any more.
 func TestFails(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour})
 	n.db.Close()

@@ -36,7 +36,11 @@ func open(t testing.TB, c Config) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { n.stop(); n.running.Wait() })
+	t.Cleanup(func() {
+		if n.ctx.Err() == nil {
+			n.Close()
+		}
+	})
 	return n
 }
 

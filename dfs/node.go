@@ -1,7 +1,6 @@
 package dfs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,23 +10,21 @@ import (
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"headrace/block"
+	"headrace/dfs/names"
 	"headrace/disk"
 	"headrace/internal/vfs"
 	"headrace/meta"
 )
 
-var (
-	// ErrClosed is the error of a node that was closed.
-	ErrClosed = errors.New("the node is closed")
-	// ErrInUse: another process has the directory.
-	ErrInUse = errors.New("another node has it open")
-)
+// ErrInUse: another process has the directory.
+var ErrInUse = errors.New("another node has it open")
 
 // A Node is one of the file system. Its methods may be called from any goroutine.
 type Node struct {
+	// Group is the node's part in the names: all that they say and are told is by its methods.
+	*names.Group
 	Config   Config
 	Identity Identity
 	Blocks   *block.Store
@@ -35,42 +32,32 @@ type Node struct {
 
 	lock io.Closer
 	db   *bolt.DB
-
-	proposals chan *proposal
-	now       int64 // ms, of the last command; the committer's
-	wake      chan struct{}
-	failed    chan struct{}
-	failure   error // set before failed is closed
+	wake chan struct{}
 
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	known
 }
 
 // Open opens the node in a directory, and makes one where there is nothing.
 func Open(c Config) (*Node, error) {
 	c = c.filled()
-	if err := mine(c.Dir); err != nil {
-		return nil, err
-	}
-	lock, err := (vfs.OS{}).Lock(filepath.Join(c.Dir, "LOCK"))
-	if errors.Is(err, vfs.ErrLocked) {
-		return nil, fmt.Errorf("%s: %w", c.Dir, ErrInUse)
-	}
+	lock, err := own(c.Dir)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Config: c, lock: lock, proposals: make(chan *proposal, 1024), wake: make(chan struct{}, 1), failed: make(chan struct{})}
+	n := &Node{Config: c, lock: lock, wake: make(chan struct{}, 1)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.Keeper = newKeeper(n)
 	if n.db, n.Identity, err = openState(c); err == nil {
-		err = errors.Join(n.begin(c.itself(n.Identity)), n.openBlocks())
+		err = n.openBlocks()
+	}
+	if err == nil {
+		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", c.Dir, err), n.close())
 	}
-	n.running.Go(n.commit)
 	n.running.Go(n.upkeep)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
@@ -78,6 +65,18 @@ func Open(c Config) (*Node, error) {
 		n.running.Go(n.scrub)
 	}
 	return n, nil
+}
+
+// own makes the directory, and takes it for this process.
+func own(dir string) (io.Closer, error) {
+	if err := mine(dir); err != nil {
+		return nil, err
+	}
+	lock, err := (vfs.OS{}).Lock(filepath.Join(dir, "LOCK"))
+	if errors.Is(err, vfs.ErrLocked) {
+		err = fmt.Errorf("%s: %w", dir, ErrInUse)
+	}
+	return lock, err
 }
 
 // mine makes the directory, and refuses one that has something else in it.
@@ -138,39 +137,13 @@ func (n *Node) close() error {
 	if n.Blocks != nil {
 		errs = append(errs, n.Blocks.Close())
 	}
+	if n.Group != nil {
+		errs = append(errs, n.Group.Close())
+	}
 	if n.db != nil {
 		errs = append(errs, n.db.Close())
 	}
 	return errors.Join(append(errs, n.lock.Close())...)
-}
-
-// Failed is closed when a commit has failed: the node answers nothing any more, and is to be
-// closed. Failure then returns why.
-func (n *Node) Failed() <-chan struct{} { return n.failed }
-
-// Failure returns why the node has failed, or nil.
-func (n *Node) Failure() error {
-	select {
-	case <-n.failed:
-		return n.failure
-	default:
-		return nil
-	}
-}
-
-// Query has f ask the state, as everything that was answered has left it. What f was given is
-// good until it returns. f must not propose.
-func (n *Node) Query(by meta.Caller, f func(meta.Query) error) error {
-	if err := cmp.Or(n.Failure(), n.leads()); err != nil {
-		return err
-	}
-	err := n.db.View(func(tx *bolt.Tx) error {
-		return f(meta.Query{Reader: reader{tx.Bucket(stateBucket)}, Caller: by, Time: n.Config.Now().UnixMilli()})
-	})
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return ErrClosed
-	}
-	return err
 }
 
 // root may do all.

@@ -229,7 +229,7 @@ const filledAtOnce = 64
 func (k *Keeper) fill(ctx context.Context, v *View) error {
 	t, self := v.Table, k.n.Identity.Node
 	if n, ok := t.Node(self); !ok || n.State != ring.IsUp {
-		return fmt.Errorf("the ring does not take this node for up yet: %w", &NotLeader{v.Leader})
+		return fmt.Errorf("the ring does not take this node for up yet: %w", &NotLeader{Leader: v.Leader})
 	}
 	k.mu.Lock()
 	has := slices.Collect(maps.Keys(k.has))

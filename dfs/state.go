@@ -1,18 +1,17 @@
 package dfs
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"headrace/dfs/names"
 	"headrace/internal/crash"
 	"headrace/internal/vfs"
 	"headrace/meta"
@@ -20,111 +19,175 @@ import (
 
 var (
 	nodeBucket  = []byte("node")
-	stateBucket = []byte("state")
 	identityKey = []byte("identity")
 )
 
-// layout is the version of what is in the directory.
-const layout = 1
+// layout is the version of what is in the directory. Layout 1 had one node, and no log: it is taken over.
+const layout = 2
+
+// segments and replicas are those of a new file system's ring.
+const (
+	segments = 4096
+	replicas = 3
+)
 
 // An Identity tells a node from others.
 type Identity struct {
 	Layout int
 	// Pool is the name of the block pool, Node and Storage of the data node and its storage, as HDFS
-	// has them.
+	// has them. Pool is empty while the node has not joined a file system.
 	Pool, Node, Storage string
 	Owner, Group        string
 	// Key signs tokens.
 	Key []byte
 }
 
-func newIdentity(c Config) Identity {
+// An Invitation is what a node is told that joins a file system: what is the same on all nodes, as Identity has it, and a
+// view that has the node as a member. It is secret.
+type Invitation struct {
+	Pool, Owner, Group string
+	Key                []byte
+	View               *View
+}
+
+// Invitation returns one, for who was admitted with a view.
+func (i Identity) Invitation(v *View) *Invitation {
+	return &Invitation{i.Pool, i.Owner, i.Group, i.Key, v}
+}
+
+// stranger is a node of no file system.
+func stranger() Identity {
 	name := func() string {
 		b := make([]byte, 16)
 		rand.Read(b)
 		h := hex.EncodeToString(b)
 		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 	}
-	key := make([]byte, 32)
-	rand.Read(key)
-	return Identity{layout, fmt.Sprintf("BP-%s-headrace-%d", name()[:8], c.Now().UnixMilli()), name(), "DS-" + name(), c.Owner, c.Group, key}
+	return Identity{Layout: layout, Node: name(), Storage: "DS-" + name()}
 }
 
-// openState opens the database, and makes a file system where there is none.
+// openDB opens the database of a directory.
+func openDB(dir string) (*bolt.DB, error) {
+	// The room in addresses spares readers from being waited for whenever the file grows.
+	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 32, FreelistType: bolt.FreelistMapType})
+	if err == nil {
+		err = (vfs.OS{}).SyncDir(dir)
+	}
+	return db, err
+}
+
+// identify reads who the node is; nobody yet is a zero Identity.
+func identify(tx *bolt.Tx) (who Identity, err error) {
+	if b := tx.Bucket(nodeBucket); b != nil {
+		err = json.Unmarshal(b.Get(identityKey), &who)
+	}
+	if err == nil && who.Layout > layout {
+		err = fmt.Errorf("the directory has layout %d, and this program knows %d", who.Layout, layout)
+	}
+	return who, err
+}
+
+func putIdentity(tx *bolt.Tx, who Identity) error {
+	b, err := json.Marshal(who)
+	if err != nil {
+		return err
+	}
+	node, err := tx.CreateBucketIfNotExists(nodeBucket)
+	if err != nil {
+		return err
+	}
+	return node.Put(identityKey, b)
+}
+
+// Prepare returns who the node in a directory is, or will be once it has joined a file system: a node that was made, but
+// not told of one, has no Pool. It may be called again, and not while the node is open.
+func Prepare(c Config) (who Identity, err error) {
+	c = c.filled()
+	lock, err := own(c.Dir)
+	if err != nil {
+		return who, err
+	}
+	db, err := openDB(c.Dir)
+	if err != nil {
+		return who, errors.Join(err, lock.Close())
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		if who, err = identify(tx); err != nil || who.Node != "" {
+			return err
+		}
+		who = stranger()
+		return putIdentity(tx, who)
+	})
+	return who, errors.Join(err, db.Close(), lock.Close())
+}
+
+// openState opens the database, and makes a file system, or a part of another one, where there is nothing.
 func openState(c Config) (*bolt.DB, Identity, error) {
 	var who Identity
-	// The room in addresses spares queries from being waited for whenever the file grows.
-	db, err := bolt.Open(filepath.Join(c.Dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 32, FreelistType: bolt.FreelistMapType})
+	db, err := openDB(c.Dir)
 	if err != nil {
 		return nil, who, err
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(nodeBucket); b != nil {
-			return json.Unmarshal(b.Get(identityKey), &who)
+		if who, err = identify(tx); err != nil {
+			return err
 		}
-		who = newIdentity(c)
-		return format(tx, who, c)
+		switch {
+		case who.Layout == 1:
+			who.Layout = layout
+			return errors.Join(putIdentity(tx, who), names.Found(tx, c.itself(who), segments, replicas))
+		case who.Pool != "" && c.Invitation != nil && c.Invitation.Pool != who.Pool:
+			return fmt.Errorf("%s is of another file system: %s, and not %s", c.Dir, who.Pool, c.Invitation.Pool)
+		case who.Pool != "":
+			return nil
+		case c.Invitation != nil:
+			return join(tx, &who, c.Invitation)
+		case who.Node != "":
+			return fmt.Errorf("%s was made to join a file system, and has not", c.Dir)
+		}
+		return newSystem(tx, &who, c)
 	})
-	if err == nil && who.Layout != layout {
-		err = fmt.Errorf("%s has layout %d, and this program knows %d", c.Dir, who.Layout, layout)
-	}
-	if err == nil {
-		err = (vfs.OS{}).SyncDir(c.Dir)
-	}
 	if err != nil {
 		return nil, who, errors.Join(err, db.Close())
 	}
 	return db, who, nil
 }
 
-func format(tx *bolt.Tx, who Identity, c Config) error {
-	node, err := tx.CreateBucket(nodeBucket)
+// join makes a part of a file system that there is.
+func join(tx *bolt.Tx, who *Identity, i *Invitation) error {
+	if who.Node == "" {
+		return errors.New("a node is prepared before it is invited")
+	}
+	who.Pool, who.Owner, who.Group, who.Key = i.Pool, i.Owner, i.Group, i.Key
+	_, err := names.State(tx)
+	return errors.Join(err, putIdentity(tx, *who), names.Follow(tx, i.View))
+}
+
+// newSystem makes a file system.
+func newSystem(tx *bolt.Tx, who *Identity, c Config) error {
+	*who = stranger()
+	who.Pool, who.Owner, who.Group = fmt.Sprintf("BP-%s-headrace-%d", stranger().Node[:8], c.Now().UnixMilli()), c.Owner, c.Group
+	who.Key = make([]byte, 32)
+	rand.Read(who.Key)
+	if err := putIdentity(tx, *who); err != nil {
+		return err
+	}
+	b, err := names.State(tx)
 	if err != nil {
 		return err
 	}
-	state, err := tx.CreateBucket(stateBucket)
-	if err != nil {
-		return err
-	}
-	b, err := json.Marshal(who)
-	if err == nil {
-		err = node.Put(identityKey, b)
-	}
-	v := &view{reader: reader{state}}
+	v := &firstState{b: b}
 	meta.Format(v, *c.Meta, who.Owner, who.Group, c.Now().UnixMilli())
 	crash.Here("dfs.format")
-	return errors.Join(err, v.err)
+	return errors.Join(v.err, names.Found(tx, c.itself(*who), segments, replicas))
 }
 
-// reader is the state as a transaction sees it.
-type reader struct{ b *bolt.Bucket }
-
-func (r reader) Get(key []byte) []byte { return r.b.Get(key) }
-
-func (r reader) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		c := r.b.Cursor()
-		for k, v := c.Seek(from); k != nil && bytes.Compare(k, to) < 0; k, v = c.Next() {
-			if !yield(k, v) {
-				return
-			}
-		}
-	}
+// firstState is the state while it is made: meta.Format only writes.
+type firstState struct {
+	meta.Reader
+	b   *bolt.Bucket
+	err error
 }
 
-// view is the state in a transaction that writes.
-type view struct {
-	reader
-	written bool
-	err     error
-}
-
-func (v *view) Set(key, value []byte) { v.did(v.b.Put(key, value)) }
-func (v *view) Delete(key []byte)     { v.did(v.b.Delete(key)) }
-
-func (v *view) did(err error) {
-	v.written = true
-	if v.err == nil {
-		v.err = err
-	}
-}
+func (v *firstState) Set(key, value []byte) { v.err = errors.Join(v.err, v.b.Put(key, value)) }
+func (v *firstState) Delete(key []byte)     { v.err = errors.Join(v.err, v.b.Delete(key)) }

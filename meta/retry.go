@@ -1,5 +1,7 @@
 package meta
 
+import "errors"
+
 // Answers are kept for clients that ask again, because the answer got lost: HDFS's
 // RetryCache, but for all operations that change something, and in the state, so that it
 // outlives whoever answered. Only successes are kept: what has failed has changed nothing.
@@ -64,4 +66,37 @@ func (s *state) remember(m Command, r Result) {
 		s.v.Delete(k)
 		forgotten++
 	}
+}
+
+// outcome is what Apply returned.
+type outcome struct {
+	Result Result
+	Err    *Error
+}
+
+func (o *outcome) code(c *coder) {
+	optional(c, &o.Err, func(c *coder, e *Error) { e.code(c) })
+	oneOf(c, results, &o.Result)
+}
+
+// EncodeAnswer returns what Apply has returned as bytes, for those who asked elsewhere. err is
+// nil or an *Error.
+func EncodeAnswer(r Result, err error) []byte {
+	o := outcome{Result: r}
+	if err != nil {
+		errors.As(err, &o.Err)
+	}
+	return encode(commandVersion, &o)
+}
+
+// DecodeAnswer returns what EncodeAnswer was given.
+func DecodeAnswer(b []byte) (Result, error) {
+	var o outcome
+	if err := decode(commandVersion, b, &o); err != nil {
+		return nil, err
+	}
+	if o.Err != nil {
+		return nil, o.Err
+	}
+	return o.Result, nil
 }

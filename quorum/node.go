@@ -153,6 +153,9 @@ func (n *Node) stop(err error) error {
 	return n.err
 }
 
+// Err returns why the node says nothing any more, or nil.
+func (n *Node) Err() error { return n.err }
+
 // Close ends the node; what waits for an answer gets ErrStopped.
 func (n *Node) Close() error {
 	n.stop(errors.New("closed"))

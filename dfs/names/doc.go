@@ -1,3 +1,55 @@
-// Package names is what the nodes of a file system agree on, beside names and blocks: the
-// ring's table, who its members are, and who of them votes.
+// Package names is what the nodes of a file system agree on: the names (package meta), the ring's table (package
+// ring), who its members are, and who of them votes. All of it is one state, of one group of package quorum, so
+// whatever depends on two of them is one command.
+//
+// # In the directory
+//
+//	meta.db  log/
+//
+// meta.db is a bbolt database that the caller has opened: its bucket "node" says which seat this node has, "state" or
+// "state2" has the keys of package meta, and those of this package, which begin with a zero byte. log is quorum's.
+//
+// # The state and the log
+//
+// A command is durable when a majority has it in its log: one fsync on each of them, at the same time, for all
+// commands that came during the one before. It is applied in memory, to a sorted map above bbolt, and answered. Every
+// 5 seconds, or 4 MB, a goroutine takes what was applied to bbolt, in one transaction; it is what an fsync of two would
+// have cost each batch. After a crash the log has what bbolt lacks, and applies it again.
+//
+// Maps are copied when they are shown, which copies no entries (github.com/tidwall/btree). So a query reads a state that
+// does not change, and waits neither for who applies nor for who flushes, however long it takes. Nor do they wait for it;
+// but while the database has to grow beyond 4 GB, a flush waits for queries to end.
+//
+// # Reads
+//
+// A query asks a majority first whether this node leads (quorum.Node.Read), with no clocks involved. A node that is all of
+// the group need not; it knows so only in a term of its own in which all that came before was applied, for the end of its
+// log may have other members.
+//
+// # Seats
+//
+// The leader gives seats: to three members, five of seven and more, to both of two. A seat is a number that is never given
+// twice, and makes a quorum.Replica. Who has one, by what it is told of the ring, makes the replica, and is a learner, then a
+// voter, all new ones at once. Who is out or leaves loses its seat. A node whose seat is gone drops the replica and
+// the state, and never makes that one again: it would have forgotten what it promised. All this follows from what was agreed
+// on, so a new leader goes on with it.
+//
+// Of two nodes both vote. So without the other one nothing is answered, but neither can be lost with what was
+// answered.
+//
+// # When something fails
+//
+// A log or database that cannot be written ends the node's answering: see Failed. A command in which package meta panics
+// is refused on all nodes, because otherwise none could go on; if only one node has panicked, as for a page of its
+// database that has decayed, its state differs from then on. bbolt has no checksums that would tell.
+//
+// # Simulation
+//
+// TestWorlds runs whole nodes on files that lose what was not synced, in one goroutine: quorum's log, this state, seats that
+// follow a ring that changes. TestFaultsAreFound makes mistakes on purpose.
+//
+// # Crash points
+//
+// names.flush.before, names.flush.after, names.replace.piece, names.seat.taken, names.seat.leaving, names.seat.dropped,
+// and those of package quorum.
 package names

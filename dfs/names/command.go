@@ -1,0 +1,117 @@
+package names
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"headrace/meta"
+	"headrace/ring"
+)
+
+// A command in the log is its kind and then its bytes.
+const (
+	kindMeta   = iota + 1 // a meta.Command
+	kindRing              // a ring.Event: its name, a colon, JSON
+	kindAdmit             // a Member, JSON
+	kindSeat              // the name of a member that is to have a seat
+	kindUnseat            // the name of one whose seat is taken away
+)
+
+// events are those of package ring, by their names in the log.
+var events = func() map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for _, e := range []ring.Event{ring.Join{}, ring.Down{}, ring.Out{}, ring.Back{}, ring.Drain{}, ring.Fill{}, ring.Weigh{}, ring.Level{},
+		ring.Confirm{}, ring.Lost{}, ring.Abandon{}, ring.Remove{}} {
+		t := reflect.TypeOf(e)
+		all[t.Name()] = t
+	}
+	return all
+}()
+
+func encodeEvent(e ring.Event) ([]byte, error) {
+	b, err := json.Marshal(e)
+	if t := reflect.TypeOf(e); err == nil && events[t.Name()] != t {
+		err = fmt.Errorf("names: %v is no event of the ring", t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{kindRing}, reflect.TypeOf(e).Name()+":"+string(b)...), nil
+}
+
+func decodeEvent(b []byte) (ring.Event, error) {
+	for i, c := range b {
+		if c != ':' {
+			continue
+		}
+		t := events[string(b[:i])]
+		if t == nil {
+			break
+		}
+		e := reflect.New(t)
+		if err := json.Unmarshal(b[i+1:], e.Interface()); err != nil {
+			return nil, err
+		}
+		return e.Elem().Interface().(ring.Event), nil
+	}
+	return nil, errors.New("names: the log has an event that is not known")
+}
+
+// An answer is its kind and then its bytes.
+const (
+	isAnswer  = iota // meta.EncodeAnswer, or nothing
+	isRefused        // the error's text
+	isInvalid        // the same, of the ring's errors
+	isUnknown
+	isState
+)
+
+// sentinels are errors that keep what they are.
+var sentinels = map[byte]error{isInvalid: ring.ErrInvalid, isUnknown: ring.ErrUnknown, isState: ring.ErrState}
+
+// refusal is an error that comes out of the log.
+type refusal struct {
+	text string
+	is   error
+}
+
+func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.is }
+
+func encodeError(err error) []byte {
+	kind := byte(isRefused)
+	for k, s := range sentinels { // one at most is in err
+		if errors.Is(err, s) {
+			kind = k
+		}
+	}
+	return append([]byte{kind}, err.Error()...)
+}
+
+// decodeAnswer returns the bytes of an answer, or the error that it is.
+func decodeAnswer(b []byte) ([]byte, error) {
+	switch {
+	case len(b) == 0:
+		return nil, errors.New("names: an answer of no bytes")
+	case b[0] != isAnswer:
+		return nil, &refusal{string(b[1:]), sentinels[b[0]]}
+	}
+	return b[1:], nil
+}
+
+func encodeMeta(m meta.Command) []byte { return append([]byte{kindMeta}, m.Encode()...) }
+
+func encodeMember(m Member) ([]byte, error) {
+	b, err := json.Marshal(m)
+	return append([]byte{kindAdmit}, b...), err
+}
+
+func decodeMember(b []byte) (m Member, err error) {
+	err = json.Unmarshal(b, &m)
+	if err == nil && m.Name == "" {
+		err = errors.New("names: a member without a name")
+	}
+	return m, err
+}

@@ -1,0 +1,356 @@
+package names
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"headrace/internal/crash"
+	"headrace/meta"
+	"headrace/quorum"
+	"headrace/ring"
+)
+
+// group is the number of the names' group in package quorum.
+const group = 1
+
+const (
+	// flushTime is how long what was applied stays in memory alone.
+	flushTime = 5 * time.Second
+	tick      = 100 * time.Millisecond
+	// tendTime is the time between two looks at the seats, if nothing has changed.
+	tendTime = 200 * time.Millisecond
+	// mostWaiting commands, and as many questions, wait for others to agree; the rest waits before that.
+	mostWaiting = 2048
+	mostCommand = 8 << 20
+)
+
+var (
+	// ErrClosed is the error of a node that was closed.
+	ErrClosed = errors.New("the node is closed")
+	// ErrUncertain: the command may take effect, or may have. Who asks again under the same client and call gets
+	// the answer of the first time.
+	ErrUncertain = quorum.ErrUncertain
+	errLogGone   = errors.New("names: the log of a replica that this node has is not there: what it promised others is not known any more")
+)
+
+// NotLeader is the error of what only the node that leads does. Nothing was done.
+type NotLeader struct {
+	// Leader is the name of the node to ask, empty when it is not known.
+	Leader string
+}
+
+func (e *NotLeader) Error() string {
+	if e.Leader == "" {
+		return "nobody is known to lead the names"
+	}
+	return fmt.Sprintf("node %s leads the names", e.Leader)
+}
+
+// Config says how a node's part in the names is kept.
+type Config struct {
+	// DB is prepared by Found or Follow. It is the caller's, and open until Close has returned.
+	DB *bolt.DB
+	// Dir is where the log lies.
+	Dir string
+	// Self is the name of this node.
+	Self string
+	// Send hands a message to another node's Deliver, that of the number in To. It does not wait, and may lose messages.
+	Send func(quorum.Message)
+	// Now is the clock, for the times of commands.
+	Now func() time.Time
+	Log *slog.Logger
+	// Tick is a tenth of the time after which a leader that is not heard of is replaced (default 100 ms).
+	Tick time.Duration
+}
+
+// Group is this node's part in the names, if it has one, and what it knows of the others. Its methods may be called
+// from any goroutine.
+type Group struct {
+	*known
+	config  Config
+	machine *machine
+	seats   *seats
+	driver  *quorum.Driver
+	waiting chan struct{}
+	asking  chan struct{}
+	// alone: this node is all of the group, so nobody need be asked before a query.
+	alone atomic.Bool
+
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	full    chan struct{}
+	once    sync.Once
+	failed  chan struct{}
+	failure error // set before failed is closed
+}
+
+// Open starts what Found or Follow has prepared, or goes on with it. A node that is alone leads when Open returns.
+func Open(c Config) (*Group, error) {
+	c.Tick = cmp.Or(c.Tick, tick)
+	s := bolted{c.DB}
+	m, err := newMachine(s, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	v := m.agreed()
+	if v == nil {
+		if v, err = s.keptView(); err != nil {
+			return nil, errStore(err)
+		}
+	}
+	if v == nil {
+		return nil, errors.New("names: nothing is known of the ring")
+	}
+	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
+		waiting: make(chan struct{}, mostWaiting), asking: make(chan struct{}, mostWaiting), full: make(chan struct{}, 1), failed: make(chan struct{})}
+	m.changed, g.seats.alone = g.Learn, g.alone.Store
+	m.urge = func() {
+		select {
+		case g.full <- struct{}{}:
+		default:
+		}
+	}
+	q, err := quorum.Open(quorum.Config{Dir: c.Dir, Machine: func(uint64) (quorum.Machine, error) { return m, nil }, Send: c.Send, MaxProposal: mostCommand,
+		Leader: func(_, term uint64, leader quorum.Replica) { g.leader(term, leader) }})
+	if err != nil {
+		return nil, err
+	}
+	if err := g.begin(q); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	g.driver = quorum.Drive(q, c.Tick)
+	g.running.Go(g.flush)
+	g.running.Go(g.tend)
+	return g, nil
+}
+
+// begin brings up the replica. One that is alone need not wait for anybody.
+func (g *Group) begin(q *quorum.Node) error {
+	if err := g.seats.open(q); err != nil {
+		return err
+	}
+	for range 1000 {
+		if s, err := q.Status(group); err != nil || len(s.Voters) != 1 || s.Voters[0] != s.Replica || g.alone.Load() {
+			return nil // no replica, or one of several, as far as is known
+		} else if isAlone(s) {
+			g.seats.confirm(q, s.Term)
+		}
+		q.Tick()
+		for more := true; more; {
+			var err error
+			if more, err = q.Work(); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.New("names: a node that is alone has not come to lead")
+}
+
+// Close ends it. What was applied is written to the disk first.
+func (g *Group) Close() error {
+	g.stop()
+	g.running.Wait()
+	err := g.driver.Close()
+	if g.Failure() == nil {
+		err = errors.Join(err, g.machine.flush())
+	}
+	return err
+}
+
+// Failed is closed when what was asked for could not be made durable: nothing is answered any more, and the node is to be
+// closed. Failure then returns why.
+func (g *Group) Failed() <-chan struct{} { return g.failed }
+
+// Failure returns why it has failed, or nil.
+func (g *Group) Failure() error {
+	select {
+	case <-g.failed:
+		return g.failure
+	default:
+		return nil
+	}
+}
+
+// fail ends all answering.
+func (g *Group) fail(err error) error {
+	g.once.Do(func() {
+		g.failure = fmt.Errorf("what was asked for could not be made durable: %w", err)
+		g.config.Log.Error("the node has failed", "err", err)
+		close(g.failed)
+	})
+	return g.failure
+}
+
+// flush takes to the disk what was applied.
+func (g *Group) flush() {
+	t := time.NewTicker(flushTime)
+	defer t.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-t.C:
+		case <-g.full:
+		}
+		if err := g.machine.flush(); err != nil {
+			g.fail(err)
+			return
+		}
+	}
+}
+
+// tend looks after the seats, and finds out when the log has failed.
+func (g *Group) tend() {
+	t := time.NewTicker(tendTime)
+	defer t.Stop()
+	var kept *View
+	for {
+		v, changed := g.View(), g.Changed()
+		err := g.driver.Do(func(q *quorum.Node) error {
+			return errors.Join(q.Err(), g.seats.tend(q, v))
+		})
+		if g.ctx.Err() != nil {
+			return
+		}
+		if err == nil && g.machine.agreed() == nil && (kept == nil || kept.Table != v.Table || kept.Index != v.Index) {
+			kept, err = v, g.machine.store.keepView(v)
+		}
+		if err != nil {
+			g.fail(err)
+			return
+		}
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-changed:
+		case <-t.C:
+		}
+	}
+}
+
+// Deliver takes a message from another node, and does not wait.
+func (g *Group) Deliver(m quorum.Message) { g.driver.Deliver(m) }
+
+// Propose has a command applied, and returns its answer once a majority has it durably. The command's time is
+// set here. An error of ctx says only that nobody waits any more, and ErrUncertain that nobody knows.
+func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error) {
+	m.Time = g.config.Now().UnixMilli()
+	b, err := g.propose(ctx, encodeMeta(m))
+	if err != nil {
+		return nil, err
+	}
+	return meta.DecodeAnswer(b)
+}
+
+// ChangeRing has an event happen to the ring, and returns a view that has it.
+func (g *Group) ChangeRing(ctx context.Context, e ring.Event) (*View, error) {
+	b, err := encodeEvent(e)
+	if err == nil {
+		_, err = g.propose(ctx, b)
+	}
+	return g.View(), err
+}
+
+// Admit takes a node into the ring, or notes where it is now, and returns a view that has it, and its number. It may be
+// said again.
+func (g *Group) Admit(ctx context.Context, m Member) (*View, uint32, error) {
+	b, err := encodeMember(m)
+	if err == nil {
+		_, err = g.propose(ctx, b)
+	}
+	v := g.View()
+	return v, v.Members[m.Name].Number, err
+}
+
+// propose returns the answer to a command.
+func (g *Group) propose(ctx context.Context, data []byte) ([]byte, error) {
+	if err := g.answers(); err != nil {
+		return nil, err
+	}
+	select {
+	case g.waiting <- struct{}{}:
+		defer func() { <-g.waiting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	b, err := g.driver.Propose(ctx, group, data)
+	if err != nil {
+		return nil, g.refused(err)
+	}
+	return decodeAnswer(b)
+}
+
+// answers refuses all when this node does not lead, or has failed.
+func (g *Group) answers() error {
+	if err := g.Failure(); err != nil {
+		return err
+	}
+	if v := g.View(); v.Leader != g.self {
+		return &NotLeader{v.Leader}
+	}
+	return nil
+}
+
+// refused says an error of quorum in the words of this package.
+func (g *Group) refused(err error) error {
+	if e, ok := errors.AsType[*quorum.NotLeader](err); ok || errors.Is(err, quorum.ErrNoGroup) || errors.Is(err, errNoState) {
+		leader := ""
+		if ok && e.Leader != 0 {
+			m, _ := g.View().Number(e.Leader.Node())
+			leader = m.Name
+		}
+		if leader == g.self {
+			leader = ""
+		}
+		return &NotLeader{leader}
+	}
+	if errors.Is(err, quorum.ErrStopped) {
+		if g.ctx.Err() != nil {
+			return ErrClosed
+		}
+		return g.fail(err)
+	}
+	return err
+}
+
+// Query has f ask the state, as everything that was answered anywhere has left it. What f was given is
+// good until it returns. f must not propose.
+func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
+	if err := g.answers(); err != nil {
+		return err
+	}
+	if !g.alone.Load() {
+		g.asking <- struct{}{}
+		err := g.driver.Read(g.ctx, group)
+		<-g.asking
+		if err != nil {
+			if g.ctx.Err() != nil {
+				return ErrClosed
+			}
+			return g.refused(err)
+		}
+	}
+	if g.ctx.Err() != nil {
+		return ErrClosed
+	}
+	r, _, done, err := g.machine.read()
+	if err != nil {
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			return ErrClosed
+		}
+		return g.refused(err)
+	}
+	defer done()
+	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
+}

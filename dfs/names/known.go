@@ -1,0 +1,82 @@
+package names
+
+import (
+	"sync"
+
+	"headrace/quorum"
+)
+
+// known is what a node knows of the others. Its methods may be called from any goroutine.
+type known struct {
+	self string
+
+	mu      sync.Mutex
+	view    *View
+	changed chan struct{}
+	// leads is the replica that quorum says leads in the view's term; its member may not be known yet.
+	leads quorum.Replica
+}
+
+func newKnown(self string, v *View) *known {
+	return &known{self: self, view: v, changed: make(chan struct{})}
+}
+
+// View returns what is known now. It is not to be changed.
+func (k *known) View() *View {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view
+}
+
+// Changed returns a channel that is closed when View has changed.
+func (k *known) Changed() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.changed
+}
+
+// Leads reports whether this node leads the names, as far as it knows.
+func (k *known) Leads() bool { return k.View().Leader == k.self }
+
+// Learn takes over what is new in another node's view.
+func (k *known) Learn(v *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	next := k.view.Merge(v)
+	if next.Leader == k.self && k.view.Leader != k.self { // whether this node leads nobody else knows better
+		n := *next
+		n.Leader = ""
+		next = &n
+	}
+	k.replace(next)
+}
+
+// leader takes over what quorum says.
+func (k *known) leader(term uint64, leader quorum.Replica) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if term < k.view.Term {
+		return
+	}
+	n := *k.view
+	n.Term, k.leads = term, leader
+	n.Leader = ""
+	if m, ok := n.Number(leader.Node()); ok && leader != 0 {
+		n.Leader = m.Name
+	}
+	k.replace(&n)
+}
+
+func (k *known) replace(v *View) {
+	if m, ok := v.Number(k.leads.Node()); ok && v.Leader == "" && k.leads != 0 && v.Term == k.view.Term {
+		n := *v
+		n.Leader = m.Name
+		v = &n
+	}
+	if v == k.view || v.Table == k.view.Table && v.Index == k.view.Index && v.Leader == k.view.Leader && v.Term == k.view.Term {
+		return
+	}
+	k.view = v
+	close(k.changed)
+	k.changed = make(chan struct{})
+}

@@ -1,0 +1,329 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+
+	"headrace/meta"
+	"headrace/quorum"
+)
+
+const (
+	// flushBytes of writes in memory are reason to write them to the disk.
+	flushBytes = 4 << 20
+	// mostBytes in memory, and applying waits for the disk.
+	mostBytes = 32 << 20
+)
+
+// errNoState: there is none, as another one is being received, or none was.
+var errNoState = errors.New("names: this node has no state of the names now")
+
+// generation is the state at some moment, for those who read: immutable writes above what is on the disk.
+type generation struct {
+	// freezes counts them. Between two of them what is on the disk may only get what is in frozen.
+	freezes uint64
+	over    []*writes // active, frozen
+	index   uint64
+	gone    bool
+}
+
+// machine is the state of the names on this node: quorum's machine. What is applied is in memory first, as
+// the log has it until it is on the disk; a flush takes it there. Apply, Snapshot and Restore are called
+// by one goroutine, freeze and commit by another one, and read by any.
+type machine struct {
+	store store
+	log   *slog.Logger
+	// changed is told of each new roster; urge asks for a flush.
+	changed func(*View)
+	urge    func()
+	// applied, if set, is told of each command and its answer: a test listens.
+	applied func(index uint64, data, answer []byte)
+
+	now     atomic.Pointer[generation]
+	durable atomic.Uint64
+
+	// flushing is held from a freeze to the end of its commit, and by who replaces the state.
+	flushing sync.Mutex
+	mu       sync.Mutex // of what follows; never held while something becomes durable
+	active   *writes
+	frozen   *writes
+	bytes    int
+	freezes  uint64
+	index    uint64
+	time     int64
+	roster   *roster
+	err      error
+}
+
+// newMachine opens the state of a store.
+func newMachine(s store, log *slog.Logger) (*machine, error) {
+	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}}
+	return m, m.load()
+}
+
+// load reads what the machine needs to know of the store's state. It may be none.
+func (m *machine) load() error {
+	r, done, err := m.store.read()
+	if err != nil {
+		return errStore(err)
+	}
+	defer done()
+	m.active, m.frozen, m.bytes, m.roster = &writes{}, nil, 0, nil
+	m.index, m.time = number(r.Get(indexKey)), int64(number(r.Get(timeKey)))
+	m.durable.Store(m.index)
+	if b := r.Get(viewKey); b != nil {
+		if m.roster, err = decodeRoster(b); err != nil {
+			return errStore(err)
+		}
+	}
+	m.freezes++
+	m.publish()
+	return nil
+}
+
+// publish shows what was applied to those who read.
+func (m *machine) publish() {
+	g := &generation{freezes: m.freezes, index: m.index, gone: m.roster == nil}
+	if m.active.Len() > 0 {
+		g.over = append(g.over, m.active.Copy())
+	}
+	if m.frozen != nil {
+		g.over = append(g.over, m.frozen)
+	}
+	m.now.Store(g)
+}
+
+// Durable implements quorum.Machine.
+func (m *machine) Durable() uint64 { return m.durable.Load() }
+
+// Apply implements quorum.Machine.
+func (m *machine) Apply(entries []quorum.Entry) ([][]byte, error) {
+	answers, full, err := m.apply(entries)
+	if full {
+		m.wait()
+	}
+	return answers, err
+}
+
+// wait waits until what is being written is on the disk.
+func (m *machine) wait() {
+	m.flushing.Lock()
+	defer m.flushing.Unlock()
+}
+
+func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return nil, false, m.err
+	}
+	if m.roster == nil {
+		return nil, false, errNoState
+	}
+	disk, done, err := m.store.read()
+	if err != nil {
+		return nil, false, errStore(err)
+	}
+	defer done()
+	v := &view{layers: layers{[]*writes{m.active}, disk}}
+	if m.frozen != nil {
+		v.over = append(v.over, m.frozen)
+	}
+	before := m.roster
+	for _, e := range entries {
+		v.pending, v.err = v.pending[:0], nil
+		answer := m.one(v, e)
+		if v.err != nil {
+			answer = encodeError(v.err)
+		} else {
+			for _, w := range v.pending {
+				m.set(w.key, w.value)
+			}
+		}
+		m.index = e.Index
+		answers = append(answers, answer)
+		if m.applied != nil {
+			m.applied(e.Index, e.Data, answer)
+		}
+	}
+	m.set(string(timeKey), ofNumber(uint64(m.time)))
+	m.set(string(indexKey), ofNumber(m.index))
+	if m.roster != before {
+		m.set(string(viewKey), m.roster.encode())
+	}
+	m.publish()
+	if m.roster != before {
+		v := m.roster.View
+		m.changed(&v)
+	}
+	if m.bytes >= flushBytes {
+		m.urge()
+	}
+	return answers, m.bytes >= mostBytes, nil
+}
+
+func (m *machine) set(key string, value []byte) {
+	m.active.Set(key, value)
+	m.bytes += len(key) + len(value)
+}
+
+// one applies a command. One that cannot be, for a mistake in package meta, has written nothing, and
+// is refused everywhere: else no replica could go on.
+func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("a command has panicked", "entry", e.Index, "panic", p, "stack", string(debug.Stack()))
+			v.pending = v.pending[:0]
+			answer = encodeError(fmt.Errorf("internal error in entry %d", e.Index))
+		}
+	}()
+	if len(e.Data) == 0 {
+		return encodeError(errors.New("names: a command of no bytes"))
+	}
+	kind, data := e.Data[0], e.Data[1:]
+	if kind == kindMeta {
+		c, err := meta.DecodeCommand(data)
+		if err != nil {
+			return encodeError(err)
+		}
+		// The clocks of those who lead one after the other differ.
+		m.time = max(m.time, c.Time)
+		c.Time = m.time
+		r, err := meta.Apply(v, c)
+		if err != nil && !isMeta(err) {
+			return encodeError(err)
+		}
+		return append([]byte{isAnswer}, meta.EncodeAnswer(r, err)...)
+	}
+	next, err := m.ring(kind, data, e.Index)
+	if err != nil {
+		return encodeError(err)
+	}
+	m.roster = next
+	return []byte{isAnswer}
+}
+
+func isMeta(err error) bool { _, is := errors.AsType[*meta.Error](err); return is }
+
+// ring applies a command about the ring and its members.
+func (m *machine) ring(kind byte, data []byte, index uint64) (*roster, error) {
+	switch kind {
+	case kindRing:
+		e, err := decodeEvent(data)
+		if err != nil {
+			return nil, err
+		}
+		return m.roster.event(e, index)
+	case kindAdmit:
+		who, err := decodeMember(data)
+		if err != nil {
+			return nil, err
+		}
+		return m.roster.admit(who, index)
+	case kindSeat:
+		return m.roster.sit(string(data), index)
+	case kindUnseat:
+		return m.roster.stand(string(data), index)
+	}
+	return nil, fmt.Errorf("names: a command of kind %d: the node that proposed it is newer", kind)
+}
+
+// view is the state as one command reads it, with what it writes aside.
+type view struct {
+	layers
+	pending []struct {
+		key   string
+		value []byte
+	}
+	err error
+}
+
+func (v *view) Set(key, value []byte) {
+	if len(key) > bolt.MaxKeySize || len(value) > bolt.MaxValueSize {
+		v.err = fmt.Errorf("write the state: a key of %d bytes with %d is too large", len(key), len(value))
+	}
+	v.pending = append(v.pending, struct {
+		key   string
+		value []byte
+	}{string(key), value})
+}
+
+func (v *view) Delete(key []byte) { v.Set(key, nil) }
+
+// freeze sets aside what was applied, to be written by commit, which has to follow. It reports whether
+// there is anything.
+func (m *machine) freeze() bool {
+	m.flushing.Lock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.active.Len() == 0 || m.err != nil {
+		m.flushing.Unlock()
+		return false
+	}
+	m.frozen, m.active, m.bytes = m.active, &writes{}, 0
+	m.freezes++
+	m.publish()
+	return true
+}
+
+// commit writes to the disk what was frozen. After an error the machine applies nothing any more.
+func (m *machine) commit() error {
+	defer m.flushing.Unlock()
+	b, _ := m.frozen.Get(string(indexKey)) // each batch sets it
+	err := m.store.write(m.frozen)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.err = errStore(err)
+		return m.err
+	}
+	m.frozen = nil
+	m.durable.Store(number(b))
+	m.publish()
+	return nil
+}
+
+// flush is freeze and commit.
+func (m *machine) flush() error {
+	if !m.freeze() {
+		return nil
+	}
+	return m.commit()
+}
+
+// read returns the state as everything that was answered has left it, the index of its last entry, and what
+// is to be called when it is not needed any more.
+func (m *machine) read() (meta.Reader, uint64, func(), error) {
+	for {
+		g := m.now.Load()
+		if g.gone {
+			return nil, 0, nil, errNoState
+		}
+		disk, done, err := m.store.read()
+		if err != nil {
+			return nil, 0, nil, errStore(err)
+		}
+		// What is on the disk must not be newer than what lies above it.
+		if m.now.Load().freezes == g.freezes {
+			return layers{g.over, disk}, g.index, done, nil
+		}
+		done()
+	}
+}
+
+// agreed returns what this node has applied of the view, or nil.
+func (m *machine) agreed() *View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.roster == nil {
+		return nil
+	}
+	v := m.roster.View
+	return &v
+}
