@@ -26,7 +26,9 @@ func (m *Circle) keepBeating() {
 		}
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)
-		if !m.node.Leads() {
+		if m.node.Leads() {
+			m.stand()
+		} else {
 			m.beat(room, n)
 		}
 		both.Wait()
@@ -37,6 +39,20 @@ func (m *Circle) keepBeating() {
 		case <-m.nudge:
 			time.Sleep(min(m.Beat, leastPause)) // however many wait for somebody to lead
 		}
+	}
+}
+
+// stand has the ring know where this node is, which leads it.
+func (m *Circle) stand() {
+	known := m.node.View().Members[m.self.Name]
+	self := m.self
+	if self.Number = known.Number; self == known || known.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+	defer cancel()
+	if _, _, err := m.node.Admit(ctx, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
+		m.Log.Warn("the ring cannot be told where this node is", "err", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"headrace/dfs"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
+	"headrace/quorum"
 	"headrace/wire"
 )
 
@@ -28,9 +29,9 @@ const classStandby = "org.apache.hadoop.ipc.StandbyException"
 // errNobody: it was waited for long enough.
 var errNobody = errors.New("nobody leads the names of the file system just now")
 
-// lead has something done by the node that leads: by here if that is this one, else by there, which says whether it may be tried again when it has
-// failed. It waits for somebody to lead, at most Config.Wait.
-func (m *Circle) lead(ctx context.Context, here func() error, there func(dfs.Member) (again bool, err error)) error {
+// lead has something done by the node that leads: by here if that is this one, else by there. Each says whether it may be tried again
+// when it has failed. It waits for somebody to lead, at most Config.Wait.
+func (m *Circle) lead(ctx context.Context, here func() (again bool, err error), there func(dfs.Member) (again bool, err error)) error {
 	end := time.NewTimer(m.Wait)
 	defer end.Stop()
 	last := errNobody
@@ -39,10 +40,11 @@ func (m *Circle) lead(ctx context.Context, here func() error, there func(dfs.Mem
 		leader, known := v.Members[v.Leader]
 		switch {
 		case m.node.Leads():
-			err := here()
-			if !errors.As(err, new(*dfs.NotLeader)) {
+			again, err := here()
+			if !again {
 				return err
 			}
+			last = fmt.Errorf("%w: %w", errNobody, err)
 		case known:
 			again, err := there(leader)
 			if !again {
@@ -65,16 +67,17 @@ func (m *Circle) lead(ctx context.Context, here func() error, there func(dfs.Mem
 
 // Pass has the node that leads answer a call of a client of this node; see gateway.Pass.
 func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a proto.Message, err error) {
-	err = m.lead(ctx, func() error {
+	// Of a call of which nobody knows whether it was carried out, only its number makes sure that it is once.
+	numbered := c.Client != (ipc.ClientID{})
+	err = m.lead(ctx, func() (bool, error) {
 		var err error
 		a, err = here.Serve(ctx, c)
-		return err
+		return undone(err) || numbered && errors.Is(err, dfs.ErrUncertain), err
 	}, func(leader dfs.Member) (bool, error) {
 		w, err := m.client(peerAddress(leader)).Pass(ctx, passed(c))
 		switch {
 		case err != nil:
-			// Nobody knows whether the call was carried out: only its number has it done once.
-			return c.Client != (ipc.ClientID{}) || unheard(err), err
+			return numbered || unheard(err), err
 		case w.GetException() != nil:
 			e := w.GetException()
 			return false, &ipc.Exception{Class: e.Class, Message: e.Message, Code: pb.RpcResponseHeaderProto_RpcErrorCodeProto(e.Code)}
@@ -84,10 +87,15 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 		a, err = here.Answer(c.Method, w.GetAnswer())
 		return false, err
 	})
-	if errors.Is(err, errNobody) || connect.CodeOf(err) == connect.CodeUnavailable && errors.As(err, new(*connect.Error)) {
+	if errors.Is(err, errNobody) || errors.As(err, new(*connect.Error)) && unheard(err) {
 		return nil, ipc.Throw(classStandby, "%s", err)
 	}
 	return a, err
+}
+
+// undone reports whether an error says that nothing was done, since this node does not lead, or has too much to do.
+func undone(err error) bool {
+	return errors.As(err, new(*dfs.NotLeader)) || errors.Is(err, quorum.ErrBusy)
 }
 
 // passed is a call as another node is told of it.
@@ -113,8 +121,8 @@ func (s service) Pass(ctx context.Context, q *wire.RingPassRequest) (*wire.RingP
 		return notLeading(s.node.View().Leader)
 	}
 	a, err := s.answer(ctx, here, c)
-	if e, ok := errors.AsType[*dfs.NotLeader](err); ok {
-		return notLeading(e.Leader)
+	if undone(err) {
+		return notLeading(s.node.View().Leader)
 	}
 	if err == nil {
 		var b []byte
@@ -122,8 +130,8 @@ func (s service) Pass(ctx context.Context, q *wire.RingPassRequest) (*wire.RingP
 			return &wire.RingPassResponse{Outcome: &wire.RingPassResponse_Answer{Answer: b}}, nil
 		}
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	if errors.Is(err, dfs.ErrUncertain) || errors.Is(err, dfs.ErrClosed) || ctx.Err() != nil {
+		return nil, connect.NewError(connect.CodeAborted, err)
 	}
 	e := ipc.ExceptionOf(err)
 	return &wire.RingPassResponse{Outcome: &wire.RingPassResponse_Exception{Exception: &wire.RingException{Class: e.Class, Message: e.Message, Code: int32(e.Code)}}}, nil

@@ -11,6 +11,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/names"
+	"headrace/dfs/peer"
 	"headrace/ring"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -89,12 +90,12 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 		return nil, err
 	}
 	var a *wire.RingJoinResponse
-	err = s.lead(ctx, func() error {
+	err = s.lead(ctx, func() (bool, error) {
 		v, number, err := s.node.Admit(ctx, m)
 		if err == nil {
 			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
 		}
-		return err
+		return undone(err) || errors.Is(err, dfs.ErrUncertain), err
 	}, func(leader dfs.Member) (bool, error) {
 		if q.Passed {
 			return false, connect.NewError(connect.CodeUnavailable, &dfs.NotLeader{Leader: leader.Name})
@@ -122,7 +123,7 @@ func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool st
 				v, err := names.DecodeView(a.View)
 				return a.FileSystem, v, a.Number, err
 			}
-			if code := connect.CodeOf(err); code == connect.CodeFailedPrecondition || code == connect.CodeInvalidArgument {
+			if code := connect.CodeOf(err); code == connect.CodeFailedPrecondition || code == connect.CodeInvalidArgument || errors.Is(err, peer.ErrStranger) {
 				return nil, nil, 0, fmt.Errorf("%w: %w", ErrRefused, err)
 			}
 			last = err

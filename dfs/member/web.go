@@ -39,7 +39,7 @@ func (m *Circle) passedWeb(h func(w http.ResponseWriter, r *http.Request, user s
 // PassWeb has the node that leads answer a request of a client, whose name was looked at, if that is another one. It reports whether it has
 // answered; an error is that nobody leads, or that the one who does was lost before it has answered.
 func (m *Circle) PassWeb(w http.ResponseWriter, r *http.Request, user string) (answered bool, err error) {
-	err = m.lead(r.Context(), func() error { return nil }, func(leader dfs.Member) (bool, error) {
+	err = m.lead(r.Context(), func() (bool, error) { return false, nil }, func(leader dfs.Member) (bool, error) {
 		err := m.passWeb(w, r, user, leader)
 		answered = err == nil
 		return r.Body == http.NoBody && (errors.Is(err, errMisdirected) || unheard(err)), err
@@ -49,7 +49,7 @@ func (m *Circle) PassWeb(w http.ResponseWriter, r *http.Request, user string) (a
 
 func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, leader dfs.Member) (err error) {
 	(&httputil.ReverseProxy{
-		Transport: m.Port.Client().Transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(m.Log.Handler(), slog.LevelDebug),
+		Transport: m.Port.Bulk().Transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(m.Log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "https", peerAddress(leader)
 			p.Out.Host = p.In.Host // the address by which the client has reached this node

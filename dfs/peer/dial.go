@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -32,15 +33,24 @@ func (p *Port) Dial(ctx context.Context, address, protocol string) (net.Conn, er
 }
 
 // Client returns what reaches the handlers of other nodes, by https://HOST:PORT. It has one connection to each, which all
-// requests share. Requests have no time limit but that of their context.
+// requests share: it is for short ones, whose handlers read them at once, because one that is not read stops all others. Requests have no
+// time limit but that of their context.
 func (p *Port) Client() *http.Client { return p.client }
 
-func newClient(s *Secret) *http.Client {
-	only := new(http.Protocols)
-	only.SetHTTP2(true)
+// Bulk returns what reaches the same handlers, with a connection for each request: bodies may be long, and wait.
+func (p *Port) Bulk() *http.Client { return p.bulk }
+
+func newClient(s *Secret, protocol string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig: s.config(h2), DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
-		Protocols: only, ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
-		IdleConnTimeout: time.Minute, DisableCompression: true,
+		TLSClientConfig: s.config(protocol), DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
+		Protocols: protocols(protocol), HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
+		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16, DisableCompression: true,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func protocols(names ...string) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(slices.Contains(names, h1))
+	p.SetHTTP2(slices.Contains(names, h2))
+	return p
 }

@@ -16,7 +16,7 @@
 // are random, and those that are short are refused. Who has the token is trusted
 // with everything; a node that was taken over can lie about all it likes.
 //
-// Connections say by ALPN what they are for: HTTP/2, or the name of a stream.
+// Connections say by ALPN what they are for: HTTP, or the name of a stream.
 //
 // # Limits
 //

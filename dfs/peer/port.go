@@ -16,8 +16,11 @@ import (
 	"headrace/internal/accept"
 )
 
-// h2 is the protocol of handlers.
-const h2 = "h2"
+// Protocols of handlers: for what is short, and for what is long.
+const (
+	h2 = "h2"
+	h1 = "http/1.1"
+)
 
 // Limits bound what may come to a port. 0: the default.
 type Limits struct {
@@ -44,7 +47,8 @@ type Port struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	http   http.Server
-	client *http.Client
+	// Requests of client share a connection to each node, those of bulk have one each.
+	client, bulk *http.Client
 
 	queues  map[string]*queue // by protocol
 	crowds  crowds
@@ -72,11 +76,10 @@ func New(s *Secret, limits Limits, log *slog.Logger) *Port {
 	p.crowds.strangers = accept.Crowd{Most: p.limits.Strangers, MostOfAddress: p.limits.AddressStrangers}
 	p.crowds.nodes = accept.Crowd{Most: p.limits.Nodes, MostOfAddress: p.limits.AddressNodes}
 	p.Stream(h2)
-	only := new(http.Protocols)
-	only.SetHTTP2(true)
-	p.http = http.Server{Handler: http.HandlerFunc(p.handle), Protocols: only, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
-		TLSConfig: s.config(h2), BaseContext: func(net.Listener) context.Context { return p.ctx }, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
-	p.client = newClient(s)
+	p.queues[h1] = p.queues[h2]
+	p.http = http.Server{Handler: http.HandlerFunc(p.handle), Protocols: protocols(h1, h2), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		TLSConfig: s.config(h2, h1), BaseContext: func(net.Listener) context.Context { return p.ctx }, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	p.client, p.bulk = newClient(s, h2), newClient(s, h1)
 	return p
 }
 
@@ -111,11 +114,7 @@ func (p *Port) Serve(l net.Listener) error {
 	if closed {
 		return nil
 	}
-	protocols := make([]string, 0, len(p.queues))
-	for name := range p.queues {
-		protocols = append(protocols, name)
-	}
-	config := p.secret.config(protocols...)
+	config := p.secret.config(slices.Collect(maps.Keys(p.queues))...)
 	go p.http.Serve(p.queues[h2])
 	listener := accept.Listener{Listener: l, Name: "nodes", Log: p.log}
 	for {
@@ -238,6 +237,7 @@ func (p *Port) Close() {
 	}
 	p.http.Close()
 	p.client.CloseIdleConnections()
+	p.bulk.CloseIdleConnections()
 	p.running.Wait()
 }
 

@@ -115,6 +115,44 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// TestStalledBodies: requests whose handlers do not read them keep no others up.
+func TestStalledBodies(t *testing.T) {
+	release := make(chan struct{})
+	a, b := open(t, token, Limits{}, echo), open(t, token, Limits{}, func(p *Port) {
+		echo(p)
+		p.Handle("/stall", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			n, _ := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n)
+		}))
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			r, err := a.Bulk().Post("https://"+b.Addr().String()+"/stall", "", io.LimitReader(zeros{}, 4<<20))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.Body.Close()
+			if got, err := io.ReadAll(r.Body); string(got) != "4194304" {
+				t.Errorf("%s, %v", got, err)
+			}
+		})
+	}
+	for range 100 {
+		if got, err := post(a, b, "hello"); err != nil || got != "hello" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	close(release)
+	all.Wait()
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
 // TestShortTokens: what could be guessed is refused.
 func TestShortTokens(t *testing.T) {
 	if _, err := NewSecret("fifteen bytes.."); err == nil {
