@@ -54,6 +54,9 @@ func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, le
 			p.Out.URL.Scheme, p.Out.URL.Host = "https", peerAddress(leader)
 			p.Out.Host = p.In.Host // the address by which the client has reached this node
 			p.Out.Header.Set(userHeader, user)
+			if p.In.Body != http.NoBody { // whoever is redirected keeps the bytes
+				p.Out.Header.Set("Expect", "100-continue")
+			}
 			p.Out.Header.Set(remoteHeader, p.In.RemoteAddr)
 		},
 		ModifyResponse: func(a *http.Response) error {

@@ -14,6 +14,8 @@ const (
 	dialTime = 3 * time.Second
 	// A node that has lost its power closes nothing: what waits for it hears of that after these.
 	silence, answerTime = 3 * time.Second, 3 * time.Second
+	// continueTime is how long a body waits, whose request says so, for somebody to want it.
+	continueTime = 30 * time.Second
 )
 
 // Dial connects to the port of another node, HOST:PORT, for a protocol that has a Stream there.
@@ -44,7 +46,7 @@ func newClient(s *Secret, protocol string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig: s.config(protocol), DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
 		Protocols: protocols(protocol), HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
-		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16, DisableCompression: true,
+		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16, ExpectContinueTimeout: continueTime, DisableCompression: true,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
