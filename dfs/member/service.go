@@ -123,15 +123,30 @@ func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool st
 				v, err := names.DecodeView(a.View)
 				return a.FileSystem, v, a.Number, err
 			}
-			if code := connect.CodeOf(err); code == connect.CodeFailedPrecondition || code == connect.CodeInvalidArgument || errors.Is(err, peer.ErrStranger) {
-				return nil, nil, 0, fmt.Errorf("%w: %w", ErrRefused, err)
+			// What comes from the other end is told as it is; how it came concerns nobody.
+			was := last
+			if last = fmt.Errorf("%s: %s", address, told(err)); was == nil || was.Error() != last.Error() {
+				m.Log.Warn("joining is tried again", "err", last)
 			}
-			last = err
+			switch code := connect.CodeOf(err); {
+			case errors.Is(err, peer.ErrStranger):
+				return nil, nil, 0, fmt.Errorf("%w by the node at %s: %w", ErrRefused, address, peer.ErrStranger)
+			case code == connect.CodeFailedPrecondition, code == connect.CodeInvalidArgument:
+				return nil, nil, 0, fmt.Errorf("%w by the node at %w", ErrRefused, last)
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, 0, fmt.Errorf("join by %v: %w", by, errors.Join(ctx.Err(), last))
+			return nil, nil, 0, fmt.Errorf("join: %w, and before: %w", ctx.Err(), last)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// told is what another node has said, or why it has said nothing.
+func told(err error) string {
+	if e, ok := errors.AsType[*connect.Error](err); ok {
+		return e.Message()
+	}
+	return err.Error()
 }
