@@ -84,7 +84,7 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 		k = copying
 	}
 	r := &replica{file: c, state: Writing, promised: capacity,
-		head: header{disk: c.v.id, file: c.id, block: b.ID, stamp: b.Stamp, capacity: capacity, kind: k}}
+		head: header{disk: c.v.id, file: c.id, block: b.ID, stamp: b.Stamp, capacity: capacity, kind: k, boot: s.Boot}}
 	if temporary {
 		r.state = Temporary
 	}

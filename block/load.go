@@ -196,11 +196,11 @@ func (s *Store) adopt(r *replica) error {
 	case final:
 		r.state = Final
 	case writing:
-		r.state = Waiting
+		r.state, r.whole = Waiting, s.Boot != 0 && r.head.boot == s.Boot
 		err := s.salvage(r)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
-			r.damaged, r.visible = true, r.head.settled
+			r.damaged, r.whole, r.visible = true, false, r.head.settled
 		} else if err != nil {
 			return err
 		}

@@ -55,7 +55,9 @@ type life struct {
 	left    int    // operations of the file system until it dies
 	point   string // or where
 	dead    bool
-	power   bool           // was lost, and not all has been looked at since
+	power   bool // was lost, and not all has been looked at since
+	boot    uint64
+	whole   int            // blocks that were found to have lost nothing
 	passed  map[string]int // crashes at points, of all lives
 	dirs    []string
 	syncing bool
@@ -81,7 +83,7 @@ func (l *life) open() {
 		}
 		return nil
 	}}
-	s, err := Open(Config{Dirs: l.dirs, FS: fs, Patience: time.Minute, SyncOnClose: l.syncing, piece: 2 * page, point: func(p string) {
+	s, err := Open(Config{Dirs: l.dirs, FS: fs, Patience: time.Minute, Boot: l.boot, SyncOnClose: l.syncing, piece: 2 * page, point: func(p string) {
 		if p == l.point {
 			l.passed[p]++
 			l.kill("at " + p)
@@ -332,6 +334,9 @@ func (l *life) restart() {
 		l.note("-- restart, power lost: %v", power)
 		l.mem.Restart(power)
 		l.power = l.power || power
+		if power {
+			l.boot++
+		}
 		l.dead = false
 		if l.rand.IntN(4) == 0 {
 			l.spoilIndex()
@@ -477,6 +482,12 @@ func (l *life) settle(k *known, power bool) {
 	}
 	k.state = info.State
 	v := version{true, info.Stamp, content, len(content)}
+	if info.Whole {
+		l.whole++
+		if power {
+			l.fatalf("block %d is whole after the power was lost", k.id)
+		}
+	}
 	if info.State == Waiting {
 		k.versions = nil // durable
 	}
@@ -526,7 +537,7 @@ func (l *life) run(steps int) {
 
 func newLife(t testing.TB, seed uint64, passed map[string]int) *life {
 	r := rand.New(rand.NewPCG(seed, 1))
-	return &life{t: t, seed: seed, rand: r, mem: vfs.NewMem(64<<20, seed), passed: passed,
+	return &life{t: t, seed: seed, rand: r, mem: vfs.NewMem(64<<20, seed), passed: passed, boot: 1,
 		dirs: []string{"/a", "/b"}[:1+r.IntN(2)], syncing: r.IntN(3) == 0}
 }
 
@@ -536,12 +547,17 @@ func newLife(t testing.TB, seed uint64, passed map[string]int) *life {
 // what was synced the machine, and no byte is ever another than was written.
 func TestLives(t *testing.T) {
 	passed := map[string]int{}
-	n := *seeds
+	n, whole := *seeds, 0
 	if testing.Short() {
 		n /= 10
 	}
 	for seed := range n {
-		newLife(t, uint64(seed), passed).run(60)
+		l := newLife(t, uint64(seed), passed)
+		l.run(60)
+		whole += l.whole
+	}
+	if whole == 0 {
+		t.Error("nothing was found whole")
 	}
 	for _, p := range points {
 		if passed[p] == 0 {

@@ -32,6 +32,8 @@ type Config struct {
 	// Patience is how long an operation of a disk may take before the disk counts as
 	// broken (default 30 s).
 	Patience time.Duration
+	// Boot tells the time since the machine was started from others; 0: it is not known. What was flushed since then is here still.
+	Boot uint64
 	// SyncOnClose makes each block durable when it is closed. Otherwise, as in HDFS, a
 	// power failure may take what nobody has synced.
 	SyncOnClose bool
@@ -84,6 +86,11 @@ type Info struct {
 	State            State
 	// Damaged: some of it cannot be read.
 	Damaged bool
+	// Whole: of one that was Waiting, it has all that was flushed, because the machine has not ended.
+	Whole bool
+	// Suspect: it was closed shortly before the process ended, and has not been read since. If the machine ended, too, bytes may
+	// be missing. Who reads it finds out.
+	Suspect bool
 }
 
 // Store is the blocks on the disks of this machine. Its methods may be called from any
@@ -118,6 +125,7 @@ type replica struct {
 
 	head   header
 	state  State // 0: deleted
+	whole  bool  // Info.Whole
 	writer *Writer
 	// visible is what readers see.
 	visible mark
@@ -140,7 +148,7 @@ type replica struct {
 
 func (r *replica) info() Info {
 	return Info{Block: Block{r.head.block, r.head.stamp}, File: r.head.file, Dir: r.file.v.dir, Length: r.visible.length,
-		Capacity: r.head.capacity, State: r.state, Damaged: r.damaged}
+		Capacity: r.head.capacity, State: r.state, Damaged: r.damaged, Whole: r.whole, Suspect: r.suspect}
 }
 
 // at is a point at which a test may end the process.

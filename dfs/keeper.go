@@ -28,6 +28,7 @@ type Peers interface {
 type Keeper struct {
 	n     *Node
 	seen  seen
+	ready chan struct{} // closed when the node is open
 	began chan struct{} // closed after the first look at all copies
 
 	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
@@ -52,7 +53,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	return &Keeper{n: n, began: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{}, fetching: map[int64]bool{}, ordered: map[order]bool{},
+	return &Keeper{n: n, ready: make(chan struct{}), began: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{}, fetching: map[int64]bool{}, ordered: map[order]bool{},
 		lacking: map[uint64]int{}, passing: map[uint64]int{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1),
 		seen: seen{of: map[int64]*mark{}}}
 }
@@ -212,10 +213,10 @@ func (k *Keeper) copyOf(id int64) *wire.BlockCopy {
 
 func copyProto(i block.Info) *wire.BlockCopy {
 	c := &wire.BlockCopy{Block: uint64(i.ID), Stamp: i.Stamp, Length: i.Length, Damaged: i.Damaged, Capacity: i.Capacity, State: wire.BlockCopy_WRITING}
-	switch i.State {
-	case block.Final:
+	switch {
+	case i.State == block.Final:
 		c.State = wire.BlockCopy_FINAL
-	case block.Waiting:
+	case i.State == block.Waiting && !i.Whole:
 		c.State = wire.BlockCopy_WAITING
 	}
 	return c

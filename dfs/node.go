@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"headrace/block"
 	"headrace/dfs/names"
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/internal/vfs"
 	"headrace/meta"
 )
@@ -58,6 +60,7 @@ func Open(c Config) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", c.Dir, err), n.close())
 	}
+	close(n.Keeper.ready)
 	n.running.Go(n.upkeep)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
@@ -105,8 +108,14 @@ func mine(dir string) error {
 }
 
 func (n *Node) openBlocks() error {
+	boot := fnv.New64a()
+	id, err := linux.BootID()
+	if err != nil {
+		return err
+	}
+	io.WriteString(boot, id)
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)

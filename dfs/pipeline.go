@@ -236,7 +236,7 @@ func (p *pipeline) rebuild() (bad int, err error) {
 
 // replace has another node get a copy of what there is, to come into the pipeline. Without one the others go on.
 func (p *pipeline) replace() {
-	if len(p.nodes) >= p.copies || p.acked == 0 {
+	if len(p.nodes) >= p.copies {
 		return
 	}
 	has := func(name string) bool {

@@ -57,7 +57,7 @@ func (n *Node) Problems(by meta.Caller, from uint64, f func(Problem) bool) error
 }
 
 // problem says what is wrong with a block, or nothing: of several copies, what is wrong with the best.
-func problem(places Places, b *meta.Placed, copies found) string {
+func problem(places Places, b *meta.Placed, copies census) string {
 	text := Missing
 	if b.Size == 0 {
 		text = "" // its writer has not begun

@@ -240,19 +240,62 @@ func (k *Keeper) fill(ctx context.Context, v *View) error {
 		k.n.Config.Log.Warn("copies that the ring counts on are not here", "segments", len(d.Lost))
 		return k.filled(ctx, &wire.FilledRequest{Epoch: t.Epoch(), Segments: segmentNumbers(d.Lost), Lost: true})
 	}
+	lacks, done, err := k.lacks(ctx, d.Fetch)
+	if err != nil {
+		return err
+	}
+	if err := k.fulfil(ctx, t, done); err != nil { // at once what takes no copying
+		return err
+	}
 	var failed error
-	for moves := range slices.Chunk(d.Fetch, filledAtOnce) {
+	for moves := range slices.Chunk(lacks, filledAtOnce) {
 		done, err := k.fillSome(ctx, t, moves)
 		failed = errors.Join(failed, err)
-		if len(done) == 0 {
-			continue
-		}
-		if err := k.filled(ctx, &wire.FilledRequest{Epoch: t.Epoch(), Segments: segmentNumbers(done)}); err != nil {
+		if err := k.fulfil(ctx, t, done); err != nil {
 			return err
 		}
-		k.set(done, true)
 	}
 	return failed
+}
+
+// fulfil says that all is here of segments.
+func (k *Keeper) fulfil(ctx context.Context, t *ring.Table, done []uint16) error {
+	if len(done) == 0 {
+		return nil
+	}
+	err := k.filled(ctx, &wire.FilledRequest{Epoch: t.Epoch(), Segments: segmentNumbers(done)})
+	if err == nil {
+		k.set(done, true)
+	}
+	return err
+}
+
+// filling is a segment that is not all here.
+type filling struct {
+	ring.Move
+	blocks []*wire.WantedBlock // that are to be fetched
+}
+
+// lacks finds out what is to be fetched of segments, in their order, and which are here.
+func (k *Keeper) lacks(ctx context.Context, moves []ring.Move) (lacks []filling, done []uint16, err error) {
+	var segments []uint16
+	for _, m := range moves {
+		segments = append(segments, m.Segment)
+	}
+	blocks := map[uint16][]*wire.WantedBlock{}
+	err = k.listed(ctx, segments, func(w *wire.WantedBlock) {
+		if !k.good(w) {
+			blocks[uint16(w.Segment)] = append(blocks[uint16(w.Segment)], w)
+		}
+	})
+	for _, m := range moves {
+		if b := blocks[m.Segment]; len(b) > 0 {
+			lacks = append(lacks, filling{m, b})
+		} else {
+			done = append(done, m.Segment)
+		}
+	}
+	return lacks, done, err
 }
 
 func (k *Keeper) set(segments []uint16, has bool) {
@@ -279,45 +322,33 @@ func (k *Keeper) filled(ctx context.Context, q *wire.FilledRequest) error {
 const mostFetches = 4
 
 // fillSome fetches the blocks of segments, and returns those of which all is here.
-func (k *Keeper) fillSome(ctx context.Context, t *ring.Table, moves []ring.Move) (done []uint16, failed error) {
+func (k *Keeper) fillSome(ctx context.Context, t *ring.Table, some []filling) (done []uint16, failed error) {
 	lacks := map[uint16]bool{}
-	var segments []uint16
-	from := map[uint16]string{}
-	for _, m := range moves {
-		segments = append(segments, m.Segment)
-		from[m.Segment] = m.From
-	}
-	var blocks []*wire.WantedBlock
-	if err := k.listed(ctx, segments, func(w *wire.WantedBlock) {
-		if !k.good(w) {
-			blocks = append(blocks, w)
-		}
-	}); err != nil {
-		return nil, err
-	}
 	var mu sync.Mutex
 	var fetching sync.WaitGroup
 	slots := make(chan struct{}, mostFetches)
-	for _, w := range blocks {
-		s := uint16(w.Segment)
-		sources := w.Nodes
-		if len(sources) == 0 {
-			sources = append([]string{from[s]}, slices.DeleteFunc(t.ReadFrom(s), func(name string) bool { return name == from[s] })...)
-		}
-		slots <- struct{}{}
-		fetching.Go(func() {
-			defer func() { <-slots }()
-			if err := k.fetch(ctx, w, sources); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				lacks[s], failed = true, errors.Join(failed, err)
+	for _, f := range some {
+		from := append([]string{f.From}, slices.DeleteFunc(t.ReadFrom(f.Segment), func(name string) bool { return name == f.From })...)
+		for _, w := range f.blocks {
+			sources := w.Nodes
+			if len(sources) == 0 {
+				sources = from
 			}
-		})
+			slots <- struct{}{}
+			fetching.Go(func() {
+				defer func() { <-slots }()
+				if err := k.fetch(ctx, w, sources); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					lacks[f.Segment], failed = true, errors.Join(failed, err)
+				}
+			})
+		}
 	}
 	fetching.Wait()
-	for _, s := range segments {
-		if !lacks[s] {
-			done = append(done, s)
+	for _, f := range some {
+		if !lacks[f.Segment] {
+			done = append(done, f.Segment)
 		}
 	}
 	return done, failed
@@ -325,6 +356,11 @@ func (k *Keeper) fillSome(ctx context.Context, t *ring.Table, moves []ring.Move)
 
 // damaged has a copy that cannot be read as it was written replaced by one from another node.
 func (k *Keeper) damaged(i block.Info) {
+	select {
+	case <-k.ready:
+	case <-k.n.ctx.Done():
+		return
+	}
 	r, err := k.judged(k.n.ctx, []block.Info{i})
 	if err != nil {
 		k.n.told("replace a damaged copy", err) // the next look at all copies finds it

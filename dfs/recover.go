@@ -44,7 +44,7 @@ func (k *Keeper) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	said := make([]heard, len(nodes))
 	var asking sync.WaitGroup
 	for i, name := range nodes {
-		said[i] = heard{node: name, gone: places.out(name), up: places.up(name)}
+		said[i] = heard{node: name, gone: places.out(name)}
 		asking.Go(func() { said[i].copy, said[i].err = k.fenceAt(ctx, name, r) })
 	}
 	asking.Wait()
@@ -105,12 +105,12 @@ type heard struct {
 	node string
 	copy *wire.BlockCopy // nil: it has not answered, for the reason err
 	err  error
-	up   bool // it may answer soon
 	gone bool // nobody expects it back
 }
 
 // agree decides which length a block gets whose writer has gone, and at which nodes; length 0 means that there is nothing of it, which is as
-// good as no block (BlockRecoveryWorker). It wants to be asked again when those who have not answered may have more.
+// good as no block (BlockRecoveryWorker). While those that have not answered may have more it wants to be asked again, until the ring gives them up; if there is nothing else, even
+// then.
 //
 // All that a writer was told is acknowledged is in every copy of the generation that is recorded, or a later one: a pipeline is
 // recorded before bytes are acknowledged by it. So any one of those copies has enough, and the shortest is what all have. A copy whose node ended
@@ -120,13 +120,13 @@ type heard struct {
 func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []string, err error) {
 	var current, older []heard
 	var missed []error // of those that may have something
-	soon := false
+	var gone []string
 	for _, h := range all {
 		switch {
 		case h.copy == nil && h.gone:
+			gone = append(gone, h.node)
 		case h.copy == nil:
 			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
-			soon = soon || h.up
 		case h.copy.State == wire.BlockCopy_NONE, h.copy.Length == 0:
 		case h.copy.Stamp >= b.Stamp:
 			current = append(current, h)
@@ -161,8 +161,9 @@ func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []strin
 		}
 	}
 	switch {
-	case len(current) == 0 && len(missed) > 0, !sure && len(missed) > 0 && soon,
-		state == wire.BlockCopy_WAITING && soon, length < b.Size && soon, length == 0 && b.Size > 0 && len(missed) > 0:
+	case len(current) == 0 && len(gone) > 0:
+		return 0, nil, fmt.Errorf("nodes are out that may have it, and nobody else has: %v", gone)
+	case len(missed) > 0 && (!sure || state == wire.BlockCopy_WAITING || length < b.Size):
 		return 0, nil, fmt.Errorf("nodes that may have more of it have not answered: %w", errors.Join(missed...))
 	}
 	for _, h := range current {

@@ -65,6 +65,10 @@ func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResp
 // fence promises that nobody writes to a copy under an older generation, and returns what it is.
 func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 	i, err := k.n.Blocks.Stat(id)
+	if err == nil && i.Suspect && i.State == block.Final {
+		k.readAll(id) // what is finished only by its header is not
+		i, err = k.n.Blocks.Stat(id)
+	}
 	switch {
 	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
 		return &wire.BlockCopy{Block: uint64(id)}, nil

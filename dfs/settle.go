@@ -50,15 +50,15 @@ func (k *Keeper) settle() {
 	}
 }
 
-// found is what nodes say of copies: by node and block. A node that has not answered is not in it.
-type found map[string]map[uint64]*wire.BlockCopy
+// census is what nodes say of copies: by node and block. A node that has not answered is not in it.
+type census map[string]map[uint64]*wire.BlockCopy
 
-func (f found) has(node string, b *meta.Block) bool {
+func (f census) has(node string, b *meta.Block) bool {
 	return finished(f[node][b.ID], b) && !f[node][b.ID].Damaged
 }
 
 // lookAround asks the nodes that are up for blocks that are there, or are to be.
-func (k *Keeper) lookAround(places Places, blocks []meta.Placed) found {
+func (k *Keeper) lookAround(places Places, blocks []meta.Placed) census {
 	asked := map[string][]uint64{}
 	for i := range blocks {
 		b := &blocks[i]
@@ -69,7 +69,7 @@ func (k *Keeper) lookAround(places Places, blocks []meta.Placed) found {
 			}
 		}
 	}
-	all := found{}
+	all := census{}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for name, ids := range asked {
@@ -100,7 +100,7 @@ func unique(names []string) []string {
 }
 
 // settleOne decides about a block: what is noted of it anew, or nil.
-func (k *Keeper) settleOne(places Places, b *meta.Placed, copies found) *meta.Relocation {
+func (k *Keeper) settleOne(places Places, b *meta.Placed, copies census) *meta.Relocation {
 	wanted, all := places.wanted(b)
 	var have []string // in the order in which they are kept, then in that of the table
 	lost := false
@@ -148,7 +148,7 @@ func (k *Keeper) settleOne(places Places, b *meta.Placed, copies found) *meta.Re
 }
 
 // count notes how many copies of a block are missing.
-func (k *Keeper) count(b *meta.Placed, places Places, copies found, have []string) {
+func (k *Keeper) count(b *meta.Placed, places Places, copies census, have []string) {
 	n := 0
 	for _, name := range have {
 		if copies.has(name, &b.Block) {

@@ -145,7 +145,7 @@ func openState(c Config) (*bolt.DB, Identity, error) {
 		case who.Node != "":
 			return fmt.Errorf("%s was made to join a file system, and has not", c.Dir)
 		}
-		return newSystem(tx, &who, c)
+		return found(tx, &who, c)
 	})
 	if err != nil {
 		return nil, who, errors.Join(err, db.Close())
@@ -163,8 +163,8 @@ func join(tx *bolt.Tx, who *Identity, i *Invitation) error {
 	return errors.Join(err, putIdentity(tx, *who), names.Follow(tx, i.View))
 }
 
-// newSystem makes a file system.
-func newSystem(tx *bolt.Tx, who *Identity, c Config) error {
+// found makes a file system.
+func found(tx *bolt.Tx, who *Identity, c Config) error {
 	*who = stranger()
 	who.Pool, who.Owner, who.Group = fmt.Sprintf("BP-%s-headrace-%d", stranger().Node[:8], c.Now().UnixMilli()), c.Owner, c.Group
 	who.Key = make([]byte, 32)

@@ -176,6 +176,18 @@ func (w *Writer) length() int64 {
 	return w.w.Length()
 }
 
+// Flush has all that was written be where readers see it, on all nodes.
+func (w *Writer) Flush() error {
+	switch {
+	case w.err != nil:
+	case w.far != nil:
+		w.err = w.far.flush(false)
+	case w.w != nil:
+		w.err = w.w.Flush()
+	}
+	return w.err
+}
+
 // begin begins the next block. Nodes that cannot be reached are left out.
 func (w *Writer) begin() error {
 	for range mostTries {

@@ -31,7 +31,7 @@ const (
 	BlockCopy_NONE BlockCopy_State = 0
 	// It is being written, or could be.
 	BlockCopy_WRITING BlockCopy_State = 1
-	// It was being written when the node ended; it has what survived.
+	// It was being written when the machine ended; it has what survived.
 	BlockCopy_WAITING BlockCopy_State = 2
 	BlockCopy_FINAL   BlockCopy_State = 3
 )

@@ -170,7 +170,7 @@ func TestColinmarc(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	hdfs, _ := start(t)
-	if said := run(t, t.TempDir(), program, strings.TrimPrefix(hdfs, "hdfs://"), me(t)); said != "well\n" {
+	if said := run(t, t.TempDir(), program, strings.TrimPrefix(hdfs, "hdfs://"), me(t), "1"); said != "well\n" {
 		t.Error(said)
 	}
 }

@@ -13,8 +13,9 @@ type known struct {
 	mu      sync.Mutex
 	view    *View
 	changed chan struct{}
-	// leads is the replica that quorum says leads in the view's term; its member may not be known yet.
+	// leads is the replica that quorum says leads in a term; its member may not be known yet.
 	leads quorum.Replica
+	term  uint64
 }
 
 func newKnown(self string, v *View) *known {
@@ -59,7 +60,7 @@ func (k *known) leader(term uint64, leader quorum.Replica) {
 		return
 	}
 	n := *k.view
-	n.Term, k.leads = term, leader
+	n.Term, k.leads, k.term = term, leader, term
 	n.Leader = ""
 	if m, ok := n.Number(leader.Node()); ok && leader != 0 {
 		n.Leader = m.Name
@@ -68,7 +69,7 @@ func (k *known) leader(term uint64, leader quorum.Replica) {
 }
 
 func (k *known) replace(v *View) {
-	if m, ok := v.Number(k.leads.Node()); ok && v.Leader == "" && k.leads != 0 && v.Term == k.view.Term {
+	if m, ok := v.Number(k.leads.Node()); ok && v.Leader == "" && k.leads != 0 && v.Term == k.term {
 		n := *v
 		n.Leader = m.Name
 		v = &n

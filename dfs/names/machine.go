@@ -44,6 +44,7 @@ type machine struct {
 	urge    func()
 	// applied, if set, is told of each command and its answer: a test listens.
 	applied func(index uint64, data, answer []byte)
+	fault   fault
 
 	now     atomic.Pointer[generation]
 	durable atomic.Uint64
@@ -61,9 +62,14 @@ type machine struct {
 	err      error
 }
 
+// fault is a mistake made on purpose. Tests set it, to see that they would find it.
+type fault struct {
+	durableEarly, forgetsCalls, keepsWrites, leavesEarly, sitsAgain, readsAlone bool
+}
+
 // newMachine opens the state of a store.
 func newMachine(s store, log *slog.Logger) (*machine, error) {
-	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}}
+	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, active: &writes{}}
 	return m, m.load()
 }
 
@@ -74,7 +80,10 @@ func (m *machine) load() error {
 		return errStore(err)
 	}
 	defer done()
-	m.active, m.frozen, m.bytes, m.roster = &writes{}, nil, 0, nil
+	if !m.fault.keepsWrites {
+		m.active, m.bytes = &writes{}, 0
+	}
+	m.frozen, m.roster = nil, nil
 	m.index, m.time = number(r.Get(indexKey)), int64(number(r.Get(timeKey)))
 	m.durable.Store(m.index)
 	if b := r.Get(viewKey); b != nil {
@@ -195,6 +204,9 @@ func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
 		// The clocks of those who lead one after the other differ.
 		m.time = max(m.time, c.Time)
 		c.Time = m.time
+		if m.fault.forgetsCalls {
+			c.Client = ""
+		}
 		r, err := meta.Apply(v, c)
 		if err != nil && !isMeta(err) {
 			return encodeError(err)
@@ -267,6 +279,9 @@ func (m *machine) freeze() bool {
 		return false
 	}
 	m.frozen, m.active, m.bytes = m.active, &writes{}, 0
+	if m.fault.durableEarly {
+		m.durable.Store(m.index)
+	}
 	m.freezes++
 	m.publish()
 	return true

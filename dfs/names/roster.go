@@ -52,6 +52,10 @@ func (r *roster) changed(index uint64) *roster {
 
 // event returns the roster after an event of the ring: r itself when nothing has changed.
 func (r *roster) event(e ring.Event, index uint64) (*roster, error) {
+	if gone, is := e.(ring.Remove); is && r.Seats[gone.Node] != 0 {
+		// It may be the only one that votes: others have to take over first.
+		return r, fmt.Errorf("%w: %s has a seat still", ring.ErrState, gone.Node)
+	}
 	t, _, err := r.Table.Apply(e)
 	if err != nil || t == r.Table {
 		return r, err
@@ -61,7 +65,6 @@ func (r *roster) event(e ring.Event, index uint64) (*roster, error) {
 	for name := range r.Members {
 		if _, there := t.Node(name); !there {
 			delete(n.Members, name)
-			delete(n.Seats, name)
 		}
 	}
 	return n, nil

@@ -90,7 +90,6 @@ func next(v *View, s quorum.Status) (step, bool) {
 			return step{change: []quorum.MemberStep{{Replica: r, Learner: true}}}, true
 		}
 	}
-	// A learner that nobody wants, or that nobody knows any more.
 	for _, r := range s.Learners {
 		if seated[r] == "" {
 			return step{change: []quorum.MemberStep{{Replica: r, Remove: true}}}, true
@@ -227,13 +226,13 @@ func (s *seats) tend(q *quorum.Node, v *View) error {
 	// What is known may be older than the seat: after a start, or when a state is received.
 	newer := v.Table.Epoch() > s.held.Epoch || v.Table.Epoch() == s.held.Epoch && v.Index > s.held.Index
 	switch mine := v.Seats[s.self]; {
-	case mine == s.held.Replica || !newer:
+	case mine == s.held.Replica || !newer && !s.machine.fault.leavesEarly:
 	case s.held.Replica != 0:
 		if err := s.machine.store.keepView(v); err != nil {
 			return errStore(err)
 		}
 		return s.leave(q)
-	case mine > s.held.Last: // never one that was forgotten
+	case mine > s.held.Last || s.machine.fault.sitsAgain: // never one that was forgotten
 		s.held = seat{Replica: mine, Epoch: v.Table.Epoch(), Index: v.Index, Last: mine}
 		if err := s.machine.store.setSeat(s.held); err != nil {
 			return errStore(err)

@@ -1,4 +1,5 @@
-// Command colinmarc does with github.com/colinmarc/hdfs what its users do, on the file system at an address.
+// Command colinmarc does with github.com/colinmarc/hdfs what its users do, on the file system at an address, as a user, with so many copies
+// of its file.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"io"
 	"math/rand"
 	"os"
+	"strconv"
 
 	"github.com/colinmarc/hdfs/v2"
 )
@@ -30,7 +32,11 @@ func run(address string) error {
 	}
 	data := make([]byte, 5<<20+13)
 	rand.New(rand.NewSource(1)).Read(data)
-	w, err := c.CreateFile("/go/d/f", 1, 1<<20, 0o644)
+	copies, err := strconv.Atoi(os.Args[3])
+	if err != nil {
+		return err
+	}
+	w, err := c.CreateFile("/go/d/f", copies, 1<<20, 0o644)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}

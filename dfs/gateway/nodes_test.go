@@ -1,0 +1,405 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"headrace/block"
+	"headrace/dfs"
+	"headrace/hdfs/pb"
+	"headrace/hdfs/xfer"
+	"headrace/internal/testkit"
+	"headrace/meta"
+	"headrace/ring"
+)
+
+// writing returns the nodes that write the last block of a file.
+func (c *cluster) writing(path string) (all []*peerNode) {
+	c.t.Helper()
+	for _, name := range c.located(path).Last.Nodes {
+		all = append(all, c.byName(name))
+	}
+	return all
+}
+
+// but returns one of some nodes that neither leads nor is one of others; if those have a seat among the names, one without, so that the names
+// are answered for.
+func (c *cluster) but(of []*peerNode, others ...*peerNode) *peerNode {
+	c.t.Helper()
+	leads := c.leading()
+	seats := leads.node.View().Seats
+	seated := func(p *peerNode) bool { _, ok := seats[p.name()]; return ok }
+	var found *peerNode
+	for _, p := range of {
+		if p == leads || slices.Contains(others, p) || seated(p) && slices.ContainsFunc(others, seated) {
+			continue
+		}
+		if found == nil || !seated(p) {
+			found = p
+		}
+	}
+	if found == nil {
+		c.t.Fatal("there are only the node that leads and those with seats")
+	}
+	return found
+}
+
+func (c *cluster) put(w *dfs.Writer, from, to int64) {
+	c.t.Helper()
+	if _, err := w.Write(pattern(from, to)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) close(w *dfs.Writer) {
+	c.t.Helper()
+	if err := w.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestNodesKilledInAWrite: a writer goes on with another node when one of its pipeline is killed, whichever it is, and again.
+func TestNodesKilledInAWrite(t *testing.T) {
+	c := startCluster(t, 5)
+	w := c.create("/f", 3, 1<<20)
+	c.put(w, 0, 300_000)
+	first := c.but(c.writing("/f"))
+	first.kill()
+	c.put(w, 300_000, 900_000) // into the same block
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := c.writing("/f"); len(nodes) != 3 || slices.Contains(nodes, first) {
+		t.Errorf("%d nodes write on, the dead one: %v", len(nodes), slices.Contains(nodes, first))
+	}
+	second := c.but(c.writing("/f"), first) // without a seat, if the first had one
+	second.kill()
+	c.put(w, 900_000, 2_500_000) // over two ends of blocks, while nobody has noticed that nodes are dead
+	c.close(w)
+	c.wantFile("/f", 2_500_000)
+	for _, p := range []*peerNode{first, second} {
+		c.change(ring.Down{Node: p.name()})
+	}
+	for _, p := range []*peerNode{first, second} {
+		c.change(ring.Out{Node: p.name()})
+	}
+	c.replicated("/f", 3)
+	c.wantFile("/f", 2_500_000)
+}
+
+// TestNodeKilledInARead: a reader goes on with another copy.
+func TestNodeKilledInARead(t *testing.T) {
+	c := startCluster(t, 4)
+	const n = 8 << 20
+	w := c.create("/f", 3, n)
+	c.put(w, 0, n)
+	c.close(w)
+	c.replicated("/f", 3)
+	b := c.located("/f").Blocks[0]
+	here := c.nodes[0]
+	if _, err := here.node.Blocks.Stat(int64(b.ID)); err == nil { // so that it is read elsewhere
+		if err := here.node.Blocks.Delete(block.Block{ID: int64(b.ID), Stamp: b.Stamp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := here.node.OpenFile(meta.Caller{Super: true}, "/f", 0, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	read, killed := int64(0), false
+	for r.Left() > 0 {
+		p, err := r.Next(context.Background())
+		if err != nil {
+			t.Fatalf("at %d: %v", read, err)
+		}
+		if string(p) != string(pattern(read, read+int64(len(p)))) {
+			t.Fatalf("other bytes at %d", read)
+		}
+		if read += int64(len(p)); read > 1<<20 && !killed {
+			killed = true
+			at := c.byName(here.node.Places().Readers(b, c.nodes[0].g.host)[0].Name)
+			if at == here {
+				at = c.byName(here.node.Places().Readers(b, c.nodes[0].g.host)[1].Name)
+			}
+			at.kill()
+		}
+	}
+	if read != n || !killed {
+		t.Errorf("%d bytes, killed %v", read, killed)
+	}
+}
+
+// TestNodeComesBack: a node that was down has its copies still, gets those that were changed or made in the meantime, and deletes those
+// of files that are gone; one that was out as well.
+func TestNodeComesBack(t *testing.T) {
+	for _, out := range []bool{false, true} {
+		c := startCluster(t, 4)
+		for _, path := range []string{"/kept", "/appended", "/deleted"} {
+			c.write(path, 3, 4096, 30_000)
+			c.replicated(path, 3)
+		}
+		p := c.nodes[2]
+		p.kill()
+		c.change(ring.Down{Node: p.name()})
+		if out {
+			c.change(ring.Out{Node: p.name()})
+		}
+		w, err := c.leader().Append(context.Background(), meta.Caller{User: "root", Super: true}, "/appended", "127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.put(w, 30_000, 50_000)
+		c.close(w)
+		c.write("/new", 3, 4096, 30_000)
+		if _, err := c.leader().Propose(context.Background(), meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Delete{Path: "/deleted"}}); err != nil {
+			t.Fatal(err)
+		}
+		if out {
+			for path := range map[string]bool{"/kept": true, "/appended": true, "/new": true} {
+				c.replicated(path, 3)
+			}
+		}
+		p.start()
+		c.back(p)
+		c.settled()
+		sizes := map[string]int64{"/kept": 30_000, "/appended": 50_000, "/new": 30_000}
+		known := map[int64]bool{}
+		for path, n := range sizes {
+			c.replicated(path, 3)
+			c.wantFile(path, n)
+			for _, b := range c.located(path).Blocks {
+				known[int64(b.ID)] = true
+			}
+		}
+		testkit.Await(t, "each node to have what belongs there, and nothing else", func() bool {
+			table := c.leader().View().Table
+			for _, q := range c.nodes {
+				for _, i := range q.node.Blocks.Blocks() {
+					if !known[i.ID] {
+						return false
+					}
+				}
+				for path := range sizes {
+					for _, b := range c.located(path).Blocks {
+						i, err := q.node.Blocks.Stat(int64(b.ID))
+						if belongs := slices.Contains(table.Targets(b.Segment), q.name()); belongs != (err == nil && i.Stamp == b.Stamp && i.Length == b.Size) {
+							return false
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestDeletedEverywhere: garbage goes from all nodes, and so do copies of which no file knows.
+func TestDeletedEverywhere(t *testing.T) {
+	c := startCluster(t, 4)
+	c.write("/d/f", 3, 4096, 30_000)
+	c.write("/kept", 3, 4096, 10_000)
+	for i, p := range c.nodes {
+		w, err := p.node.Blocks.Create(block.Block{ID: int64(7 + i), Stamp: 1}, 9, 1<<10, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.leader().Propose(context.Background(), meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Delete{Path: "/d", Recursive: true}}); err != nil {
+		t.Fatal(err)
+	}
+	kept := map[int64]bool{}
+	for _, b := range c.located("/kept").Blocks {
+		kept[int64(b.ID)] = true
+	}
+	testkit.Await(t, "copies to be deleted", func() bool {
+		for _, p := range c.nodes {
+			for _, i := range p.node.Blocks.Blocks() {
+				if !kept[i.ID] {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	c.wantFile("/kept", 10_000)
+}
+
+// damage flips a byte of all blocks that a node has.
+func damage(t testing.TB, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "blocks", "files", "*", "*.blocks"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const at = 4096 + 64<<10 + 100 // behind header and checksums of the first block
+		b := make([]byte, 1)
+		if _, err := f.ReadAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 1
+		if _, err := f.WriteAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamagedCopy: a copy that has decayed is replaced by one from another node, when somebody says that it is bad; and who
+// reads does not notice.
+func TestDamagedCopy(t *testing.T) {
+	c := startCluster(t, 3)
+	c.write("/f", 3, 1<<20, 100_000)
+	c.replicated("/f", 3)
+	p := c.nodes[1]
+	b := c.located("/f").Blocks[0]
+	damage(t, p.dir)
+	r := c.nodes[0].as("root")
+	bad := ask[pb.GetBlockLocationsResponseProto](r, "getBlockLocations", r.locationsRequest("/f")).Locations.Blocks[0]
+	ask[pb.ReportBadBlocksResponseProto](r, "reportBadBlocks", &pb.ReportBadBlocksRequestProto{Blocks: []*pb.LocatedBlockProto{bad}})
+	testkit.Await(t, "the copy to be replaced", func() bool {
+		h := xfer.Header(xfer.Block{Pool: p.node.Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", p.node.Tokens().Issue(b.ID, pb.AccessModeProto_READ))
+		far, err := xfer.Read((&client{s: &p.site, t: t}).connect(), h, 0, b.Size)
+		if err != nil {
+			return false
+		}
+		got, err := io.ReadAll(far)
+		return err == nil && string(got) == string(pattern(0, 100_000))
+	})
+	c.wantFile("/f", 100_000)
+	// Who reads where it is damaged gets the rest elsewhere.
+	damage(t, c.nodes[0].dir)
+	c.wantFile("/f", 100_000)
+	c.replicated("/f", 3)
+}
+
+// TestLostDisk: a node that has lost its blocks says so, and gets them again.
+func TestLostDisk(t *testing.T) {
+	c := startCluster(t, 4)
+	c.write("/f", 3, 4096, 60_000)
+	c.replicated("/f", 3)
+	p := c.nodes[3]
+	p.kill()
+	if err := os.RemoveAll(filepath.Join(p.dir, "blocks")); err != nil {
+		t.Fatal(err)
+	}
+	p.start() // before anybody has noticed that it was away
+	c.replicated("/f", 3)
+	c.settled()
+	c.wantFile("/f", 60_000)
+}
+
+// TestFullNodes: a node that is full is passed over, and one that a client excludes.
+func TestFullNodes(t *testing.T) {
+	c := startCluster(t, 4)
+	full := c.nodes[1]
+	c.mu.Lock()
+	c.full[full.name()] = true
+	c.mu.Unlock()
+	w := c.create("/f", 3, 1024)
+	for i := range int64(20) {
+		c.put(w, i*1000, i*1000+1000)
+		if slices.Contains(c.writing("/f"), full) {
+			t.Fatal("a full node gets a block")
+		}
+	}
+	c.close(w)
+	r := c.nodes[0].as("root")
+	id := r.create("/g")
+	path := "/g"
+	excluded := []*pb.DatanodeInfoProto{}
+	for _, p := range c.nodes[1:] {
+		excluded = append(excluded, dfs.DataNode(c.leader().View().Members[p.name()]))
+	}
+	q := &pb.AddBlockRequestProto{Src: &path, ClientName: &r.name, FileId: &id, ExcludeNodes: excluded}
+	b := ask[pb.AddBlockResponseProto](r, "addBlock", q).Block
+	if len(b.Locs) != 1 || b.Locs[0].Id.GetDatanodeUuid() != c.nodes[0].name() {
+		t.Errorf("%v", b.Locs)
+	}
+	q.ExcludeNodes = append(excluded, dfs.DataNode(c.leader().View().Members[c.nodes[0].name()]))
+	q.Previous = b.B
+	if e := r.throws("IOException", "addBlock", q); !strings.Contains(e.Message, "could only be written to 0 of the 1 minReplication nodes") {
+		t.Error(e)
+	}
+}
+
+// TestTokensOfAll: a token that the node of the names has issued is good at all nodes, for what it is for; nobody copies without one.
+func TestTokensOfAll(t *testing.T) {
+	c := startCluster(t, 3)
+	c.write("/f", 3, 1<<20, 1000)
+	c.write("/g", 3, 1<<20, 1000)
+	c.replicated("/f", 3)
+	r := c.nodes[0].as("root")
+	f, g := r.locations("/f").Blocks[0], r.locations("/g").Blocks[0]
+	if len(f.Locs) != 3 {
+		t.Fatalf("%d places", len(f.Locs))
+	}
+	for _, p := range c.nodes {
+		at := &client{s: &p.site, t: t, name: "c"}
+		if got, err := at.readBlock(f, 0, 1000); err != nil || string(got) != string(pattern(0, 1000)) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		for name, token := range map[string]*pb.TokenProto{"none": nil, "of another block": g.BlockToken} {
+			b := proto.CloneOf(f)
+			b.BlockToken = token
+			if _, err := at.readBlock(b, 0, 1); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
+				t.Errorf("read with %s: %v", name, err)
+			}
+			h := xfer.Header(extended(f.B), "c", token)
+			if err := xfer.Transfer(at.connect(), h, f.Locs[0]); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
+				t.Errorf("copied with %s: %v", name, err)
+			}
+		}
+		if err := xfer.Transfer(at.connect(), xfer.Header(extended(f.B), "c", f.BlockToken), f.Locs[0]); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
+			t.Errorf("copied with a token to read: %v", err)
+		}
+	}
+}
+
+// TestGoClientOnSeveralNodes: github.com/colinmarc/hdfs, a module of its own in dfs/clienttest, writes and reads with three copies, also when
+// one of the nodes is gone.
+func TestGoClientOnSeveralNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("modules are not fetched in short tests")
+	}
+	program := filepath.Join(t.TempDir(), "colinmarc")
+	for _, args := range [][]string{{"mod", "download"}, {"build", "-o", program, "."}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = "../clienttest/testdata/colinmarc", append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+		if out, err := cmd.CombinedOutput(); err != nil && args[0] == "mod" {
+			t.Skipf("its modules cannot be had: %v: %s", err, out[max(0, len(out)-500):])
+		} else if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	c := startCluster(t, 4)
+	for round := range 2 {
+		out, err := exec.Command(program, c.leading().rpc, "root", "3").CombinedOutput()
+		if err != nil || string(out) != "well\n" {
+			t.Fatalf("round %d: %v\n%s", round, err, out)
+		}
+		if round == 0 {
+			p := c.but(c.nodes)
+			p.kill()
+			c.change(ring.Down{Node: p.name()})
+		}
+	}
+}

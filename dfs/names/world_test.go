@@ -1,0 +1,780 @@
+package names
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"maps"
+	mrand "math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"headrace/internal/vfs"
+	"headrace/meta"
+	"headrace/quorum"
+	"headrace/ring"
+)
+
+// memory is a store in memory, of which a process's death leaves what was done wholly.
+type memory struct {
+	state *writes
+	held  seat
+	kept  []byte
+	die   func(where string)
+}
+
+func (s *memory) read() (meta.Reader, func(), error) {
+	return layers{[]*writes{s.state.Copy()}, nobody{}}, func() {}, nil
+}
+
+// nobody is an empty state.
+type nobody struct{}
+
+func (nobody) Get([]byte) []byte { return nil }
+func (nobody) Scan(_, _ []byte) iter.Seq2[[]byte, []byte] {
+	return func(func(_, _ []byte) bool) {}
+}
+
+func (s *memory) change(what string, f func()) error {
+	s.die("before " + what)
+	f()
+	s.die("after " + what)
+	return nil
+}
+
+func (s *memory) write(w *writes) error {
+	next := s.state.Copy()
+	w.Scan(func(k string, v []byte) bool {
+		if v == nil {
+			next.Delete(k)
+		} else {
+			next.Set(k, v)
+		}
+		return true
+	})
+	return s.change("flush", func() { s.state = next })
+}
+
+func (s *memory) replace(fill func(put func(k, v []byte) error) error) error {
+	next := &writes{}
+	if err := fill(func(k, v []byte) error { next.Set(string(k), v); return nil }); err != nil {
+		return err
+	}
+	return s.change("replace", func() { s.state = next })
+}
+
+func (s *memory) seat() (seat, error) { return s.held, nil }
+func (s *memory) setSeat(v seat) error {
+	return s.change("seat", func() { s.held = v })
+}
+func (s *memory) keepView(v *View) error {
+	return s.change("view", func() { s.kept = v.Encode() })
+}
+func (s *memory) keptView() (*View, error) {
+	if s.kept == nil {
+		return nil, nil
+	}
+	return DecodeView(s.kept)
+}
+
+// died is the panic by which a process ends in the middle of anything.
+type died struct{}
+
+// process is a node with its disks.
+type process struct {
+	w     *world
+	name  string
+	mem   *vfs.Mem
+	store *memory // nil before it has joined
+
+	node    *quorum.Node // nil while it is dead
+	machine *machine
+	seats   *seats
+	known   *known
+	frozen  bool // what was frozen is not on the disk yet
+	life    int
+	left    int    // things done to its disks until it dies
+	point   string // or where
+	back    int    // when it starts again
+	fails   int    // writes of the log until one fails
+}
+
+type envelope struct {
+	at, seq int
+	to      *process
+	m       quorum.Message
+}
+
+type mail []envelope
+
+func (q mail) Len() int { return len(q) }
+func (q mail) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q mail) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *mail) Push(x any)   { *q = append(*q, x.(envelope)) }
+func (q *mail) Pop() any {
+	e := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return e
+}
+
+// op is one call of a client, which asks again until it is answered.
+type op struct {
+	data        []byte // a question if there is none
+	client      string
+	number      int
+	name        string // in the directory
+	kind        string
+	call, end   int64
+	answer      string
+	index       uint64 // of the state that was asked
+	asks        bool   // somebody has been asked
+	asked, life int
+	of          *process
+	tries       int
+	done        func()
+}
+
+// entry is a command that was agreed on, as the first replica has applied it.
+type entry struct{ data, answer string }
+
+type failure struct{ text string }
+
+// world is nodes, a network, clients, and somebody who changes the ring, in one goroutine. All chance comes from the seed.
+type world struct {
+	seed      uint64
+	rand      *mrand.Rand
+	fault     fault
+	processes []*process
+	numbers   map[uint32]*process
+	now, seq  int
+	clock     int64
+	calm      bool
+	mail      mail
+	cut       map[[2]*process]bool
+	clients   []*op // what each is at
+	ops       []*op
+	agreed    map[uint64]entry
+	leaders   map[uint64]quorum.Replica
+	log       []string
+	counts    map[string]int
+}
+
+func (w *world) failf(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
+
+func (w *world) note(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf("%d ", w.now)+fmt.Sprintf(format, args...))
+}
+
+const (
+	simClients = 4
+	simDir     = "/d"
+)
+
+// firstKeys are those of a new file system with one directory.
+func firstKeys() meta.View {
+	v := meta.NewMemory()
+	c := meta.DefaultConfig()
+	c.MaxAnswers = 1 << 20
+	meta.Format(v, c, "root", "root", 0)
+	if _, err := meta.Apply(v, meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Mkdirs{Path: simDir, Mode: 0o755}}); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func newWorld(seed uint64, f fault, counts map[string]int) *world {
+	// Raft draws its timeouts from there.
+	var key [32]byte
+	key[0], key[1], key[2] = byte(seed), byte(seed>>8), byte(seed>>16)
+	rand.Reader = mrand.NewChaCha8(key)
+	w := &world{seed: seed, rand: mrand.New(mrand.NewPCG(seed, 7)), fault: f, numbers: map[uint32]*process{}, cut: map[[2]*process]bool{},
+		agreed: map[uint64]entry{}, leaders: map[uint64]quorum.Replica{}, counts: counts}
+	for i := range 3 + w.rand.IntN(6) {
+		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
+	}
+	p := w.processes[0]
+	r, err := firstView(Member{Name: p.name}, 8, 3)
+	if err != nil {
+		panic(err)
+	}
+	p.store = &memory{state: &writes{}, held: seat{Replica: r.Seats[p.name], Last: r.Seats[p.name], Alone: true}, die: p.mayDie}
+	for k, v := range firstKeys().Scan(nil, end) {
+		p.store.state.Set(string(k), v)
+	}
+	p.store.state.Set(string(viewKey), r.encode())
+	w.numbers[1] = p
+	w.do(p, p.open)
+	w.clients = make([]*op, simClients)
+	return w
+}
+
+// do runs something in a process, which may die of it.
+func (w *world) do(p *process, f func()) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case died:
+			p.node, p.left, p.fails, p.frozen, p.point = nil, 0, 0, false, ""
+			p.life++
+			p.back = w.now + 1 + w.rand.IntN(80)
+		default:
+			panic(r)
+		}
+	}()
+	f()
+}
+
+func (p *process) die(where string) {
+	p.w.note("%s dies %s", p.name, where)
+	p.w.counts["died"]++
+	p.mem.Kill()
+	panic(died{})
+}
+
+// mayDie is called wherever something becomes durable.
+func (p *process) mayDie(where string) {
+	p.left--
+	if p.left == 0 || p.point == where {
+		p.w.counts["died "+where]++
+		p.die(where)
+	}
+}
+
+// points are where few come by.
+var points = []string{"names.seat.taken", "names.seat.leaving", "names.seat.dropped", "after seat", "before replace", "after replace"}
+
+// waiting is a machine that receives a state when what is being written is on the disk, as the real one waits for its other
+// goroutine.
+type waiting struct {
+	*machine
+	p *process
+}
+
+func (m waiting) Restore(index uint64, r io.Reader) error {
+	if m.p.frozen {
+		m.p.frozen = false
+		if err := m.commit(); err != nil {
+			return err
+		}
+	}
+	return m.machine.Restore(index, r)
+}
+
+func (p *process) open() {
+	w := p.w
+	m, err := newMachine(p.store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		w.failf("%s: %v", p.name, err)
+	}
+	m.fault = w.fault
+	m.applied = func(index uint64, data, answer []byte) { w.applied(p, index, entry{string(data), string(answer)}) }
+	v := m.agreed()
+	if v == nil {
+		if v, err = p.store.keptView(); v == nil {
+			w.failf("%s knows nothing of the ring: %v", p.name, err)
+		}
+	}
+	p.machine, p.known = m, newKnown(p.name, v)
+	m.changed = p.known.Learn
+	p.seats = &seats{self: p.name, machine: m, alone: func(bool) {}, point: p.mayDie}
+	fs := &vfs.Faulty{FS: p.mem, Fail: func(o vfs.Op) error {
+		p.mayDie("in the log")
+		if p.fails > 0 && (o.Kind == "sync" || o.Kind == "write") {
+			if p.fails--; p.fails == 0 {
+				w.counts["disk error"]++
+				return syscall.EIO
+			}
+		}
+		return nil
+	}}
+	node, err := quorum.Open(quorum.Config{Dir: "/q", FS: fs, Send: p.send, SegmentSize: 4000, KeepEntries: 6, ChunkSize: 2000, Workers: 1,
+		Machine: func(uint64) (quorum.Machine, error) { return waiting{m, p}, nil },
+		Leader:  func(_, term uint64, leader quorum.Replica) { p.leader(term, leader) }})
+	p.check(err)
+	p.check(p.seats.open(node))
+	p.node = node
+}
+
+// check has the process die of a disk error, and the world of any other.
+func (p *process) check(err error) {
+	if errors.Is(err, syscall.EIO) {
+		p.die("of a disk error")
+	}
+	if err != nil {
+		p.w.failf("%s: %v", p.name, err)
+	}
+}
+
+func (p *process) leader(term uint64, leader quorum.Replica) {
+	p.known.leader(term, leader)
+	if leader == 0 {
+		return
+	}
+	p.w.note("%s: in term %d %x leads", p.name, term, uint64(leader))
+	if l := p.w.leaders[term]; l != 0 && l != leader {
+		p.w.failf("term %d has two leaders", term)
+	}
+	p.w.leaders[term] = leader
+}
+
+// applied compares what replicas apply.
+func (w *world) applied(p *process, index uint64, e entry) {
+	if old, ok := w.agreed[index]; ok && old != e {
+		w.failf("%s: entry %d is %q with answer %q, elsewhere %q with %q", p.name, index, e.data, e.answer, old.data, old.answer)
+	}
+	w.agreed[index] = e
+}
+
+func (p *process) send(m quorum.Message) {
+	w := p.w
+	copies := 1
+	if !w.calm {
+		switch w.rand.IntN(20) {
+		case 0, 1:
+			copies = 0
+		case 2:
+			copies = 2
+		}
+	}
+	if m.Kind == quorum.Chunk {
+		w.counts["chunk"]++
+	}
+	to := w.numbers[m.To.Node()]
+	if to == nil || w.cut[[2]*process{p, to}] {
+		return
+	}
+	for range copies {
+		delay := 1 + w.rand.IntN(2)
+		if !w.calm && w.rand.IntN(10) == 0 {
+			delay += w.rand.IntN(40)
+		}
+		w.seq++
+		heap.Push(&w.mail, envelope{w.now + delay, w.seq, to, m})
+	}
+}
+
+// step lets one unit of time pass.
+func (w *world) step() {
+	w.now++
+	for len(w.mail) > 0 && w.mail[0].at <= w.now {
+		e := heap.Pop(&w.mail).(envelope)
+		if e.to.node != nil {
+			w.do(e.to, func() { e.to.node.Step(e.m) })
+		}
+	}
+	for _, p := range w.processes {
+		switch {
+		case p.store == nil:
+		case p.node == nil:
+			if p.back <= w.now {
+				p.mem.Restart(w.rand.IntN(2) == 0)
+				if !w.calm && w.rand.IntN(4) == 0 {
+					p.left = 1 + w.rand.IntN(30)
+				}
+				w.note("%s starts", p.name)
+				w.do(p, p.open)
+			}
+		default:
+			w.live(p)
+		}
+	}
+}
+
+// live does what a node's goroutines do.
+func (w *world) live(p *process) {
+	chance := func(n int) bool { return w.calm || w.rand.IntN(n) > 0 }
+	w.do(p, func() {
+		if chance(10) {
+			p.node.Tick()
+		}
+		for i := 0; chance(5) && i < 4; i++ {
+			more, err := p.node.Work()
+			p.check(err)
+			if !more {
+				break
+			}
+		}
+		if w.rand.IntN(6) == 0 { // the flush has two halves, and anything may happen between them
+			if p.frozen {
+				p.frozen = false
+				p.check(p.machine.commit())
+			} else {
+				p.frozen = p.machine.freeze()
+			}
+		}
+		if q := w.processes[w.rand.IntN(len(w.processes))]; q.node != nil && !w.cut[[2]*process{q, p}] && w.rand.IntN(3) == 0 {
+			p.known.Learn(q.known.View())
+		}
+		if w.rand.IntN(4) == 0 && !p.frozen { // a state is not replaced while one is being written
+			p.check(p.seats.tend(p.node, p.known.View()))
+		}
+	})
+}
+
+// trouble does something to the world.
+func (w *world) trouble() {
+	p, q := w.any(), w.any()
+	switch w.rand.IntN(60) {
+	case 0:
+		if p.node != nil {
+			w.do(p, func() { p.die("between steps") })
+		}
+	case 1, 2:
+		p.left = 1 + w.rand.IntN(40)
+	case 3:
+		if w.rand.IntN(3) == 0 {
+			p.fails = 1 + w.rand.IntN(20)
+		}
+	case 4:
+		w.cut[[2]*process{p, q}] = true
+	case 5:
+		for _, q := range w.processes {
+			w.cut[[2]*process{p, q}], w.cut[[2]*process{q, p}] = true, true
+		}
+	case 6, 7, 8, 9:
+		clear(w.cut)
+	case 10, 11, 12:
+		w.changeRing(p)
+	case 13, 14:
+		w.admit(p, q)
+	case 16:
+		for _, p := range w.processes {
+			p.point = points[w.rand.IntN(len(points))]
+		}
+	case 15:
+		if s, err := w.status(p); err == nil && s.Leading {
+			w.do(p, func() { p.node.Transfer(group, s.Voters[w.rand.IntN(len(s.Voters))]) })
+		}
+	}
+}
+
+func (w *world) any() *process { return w.processes[w.rand.IntN(len(w.processes))] }
+
+func (w *world) status(p *process) (quorum.Status, error) {
+	if p.node == nil {
+		return quorum.Status{}, quorum.ErrNoGroup
+	}
+	return p.node.Status(group)
+}
+
+// leads reports whether a process believes that it leads.
+func (w *world) leads(p *process) bool {
+	s, err := w.status(p)
+	return err == nil && s.Leading
+}
+
+// leading returns somebody who believes that he leads, or anybody.
+func (w *world) leading() *process {
+	p := w.any()
+	for range 4 {
+		if q := w.any(); w.leads(q) {
+			p = q
+		}
+	}
+	return p
+}
+
+// changeRing has something happen to a node of the ring.
+func (w *world) changeRing(p *process) {
+	l := w.leading()
+	if !w.leads(l) {
+		return
+	}
+	n, there := l.known.View().Table.Node(p.name)
+	if !there {
+		return
+	}
+	var e ring.Event
+	switch {
+	case n.State == ring.IsDown && w.rand.IntN(2) == 0:
+		e = ring.Out{Node: p.name}
+	case n.State != ring.IsUp:
+		e = ring.Back{Node: p.name}
+	case n.Leaving && w.rand.IntN(2) == 0:
+		e = ring.Fill{Node: p.name}
+	case n.Leaving:
+		e = ring.Remove{Node: p.name}
+	case w.rand.IntN(3) == 0:
+		e = ring.Drain{Node: p.name}
+	default:
+		e = ring.Down{Node: p.name}
+	}
+	b, err := encodeEvent(e)
+	if err != nil {
+		w.failf("%v", err)
+	}
+	w.do(l, func() {
+		l.node.Propose(group, b, func(b []byte, err error) {
+			if err == nil && b[0] == isAnswer {
+				w.counts[fmt.Sprintf("%T", e)]++
+			}
+		})
+	})
+}
+
+// admit has a process join the ring, or come back to it.
+func (w *world) admit(p, l *process) {
+	if !w.leads(l) {
+		l = w.leading()
+	}
+	if l.node == nil {
+		return
+	}
+	b, _ := encodeMember(Member{Name: p.name, Peer: uint16(w.rand.IntN(3))})
+	w.do(l, func() {
+		l.node.Propose(group, b, func(b []byte, err error) {
+			if err != nil || b[0] != isAnswer {
+				return
+			}
+			v := l.known.View()
+			m := v.Members[p.name]
+			w.numbers[m.Number] = p
+			if p.store == nil {
+				w.counts["joined"]++
+				p.store = &memory{state: &writes{}, kept: v.Encode(), die: p.mayDie}
+			}
+		})
+	})
+}
+
+// person is who calls.
+var person = meta.Caller{User: "root", Super: true}
+
+// call lets a client go on: it asks somebody, and asks again when it waits too long.
+func (w *world) call(i int) {
+	o := w.clients[i]
+	if o == nil {
+		o = w.think(i)
+		w.clients[i] = o
+		w.ops = append(w.ops, o)
+	}
+	if o.asks && o.of.life == o.life && w.now-o.asked < 60 {
+		return
+	}
+	p := w.leading()
+	if p.node == nil {
+		return
+	}
+	o.asks, o.asked, o.of, o.life = true, w.now, p, p.life
+	o.tries++
+	ended := func(answer string, index uint64) {
+		if w.clients[i] == o {
+			w.clients[i] = nil
+			w.clock++
+			o.answer, o.index, o.end = answer, index, w.clock
+			if o.tries > 1 {
+				w.counts["answered when asked again"]++
+			}
+		}
+	}
+	try := o.tries
+	w.do(p, func() {
+		if o.data == nil {
+			question := func(err error) {
+				if o.tries != try {
+					return // a question that was given up
+				}
+				if o.asks = false; err != nil {
+					return
+				}
+				r, index, done, err := p.machine.read()
+				if err != nil {
+					w.failf("%s: %v", p.name, err)
+				}
+				defer done()
+				ended(list(r), index)
+			}
+			if w.fault.readsAlone && w.leads(p) {
+				question(nil)
+			} else {
+				p.node.Read(group, question)
+			}
+			return
+		}
+		p.node.Propose(group, o.data, func(b []byte, err error) {
+			if err == nil {
+				ended(string(b), 0)
+			} else if o.tries == try {
+				o.asks = false
+			}
+		})
+	})
+}
+
+// list is what is in the directory.
+func list(r meta.Reader) (all string) {
+	q := meta.Query{Reader: r, Caller: person}
+	page, err := q.List(simDir, "", false)
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range page.Entries {
+		all += s.Name + " "
+	}
+	return all
+}
+
+// think of something to ask.
+func (w *world) think(client int) *op {
+	w.clock++
+	o := &op{client: fmt.Sprintf("c%d", client), number: len(w.ops), call: w.clock, name: string(rune('a' + w.rand.IntN(3)))}
+	m := meta.Command{Time: int64(w.now), Client: o.client, Call: int64(o.number), Caller: person}
+	switch o.kind = []string{"mkdir", "delete", "list", "rename"}[w.rand.IntN(4)]; o.kind {
+	case "mkdir":
+		m.Op = &meta.Mkdirs{Path: simDir + "/" + o.name, Mode: 0o755}
+	case "delete":
+		m.Op = &meta.Delete{Path: simDir + "/" + o.name, Recursive: true}
+	case "rename":
+		m.Op = &meta.Rename{From: simDir + "/" + o.name, To: fmt.Sprintf("%s/r%d", simDir, o.number%7), Old: true}
+	default:
+		return o
+	}
+	o.data = encodeMeta(m)
+	return o
+}
+
+// run is the life of a world. It returns what is wrong.
+func (w *world) run(steps int) (problem string) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case failure:
+			problem = r.text
+		default:
+			problem = fmt.Sprintf("%v\n%s", r, debug.Stack()) // raft has such checks
+		}
+	}()
+	for range steps {
+		w.step()
+		w.trouble()
+		for i := range w.clients {
+			if w.rand.IntN(3) == 0 {
+				w.call(i)
+			}
+		}
+	}
+	w.settle()
+	return w.check()
+}
+
+// settle ends all trouble, lets clients have their answers, and waits until those who vote are those who should.
+func (w *world) settle() {
+	w.calm = true
+	clear(w.cut)
+	for _, p := range w.processes {
+		p.left, p.fails, p.point, p.back = 0, 0, "", w.now
+	}
+	for range 100 {
+		for range 25 {
+			w.step()
+			for i, o := range w.clients {
+				if o != nil {
+					w.call(i)
+				}
+			}
+		}
+		if l := w.leading(); w.leads(l) {
+			for _, p := range w.processes { // who was admitted and has not heard so asks again
+				if _, is := l.known.View().Members[p.name]; is && p.store == nil {
+					w.admit(p, l)
+				}
+			}
+			for _, n := range l.known.View().Table.Nodes() {
+				if n.State != ring.IsUp {
+					b, _ := encodeEvent(ring.Back{Node: n.Name})
+					w.do(l, func() { l.node.Propose(group, b, func([]byte, error) {}) })
+				}
+			}
+		}
+		if w.rests() {
+			return
+		}
+	}
+	for _, p := range w.processes {
+		s, err := w.status(p)
+		j, _ := json.Marshal(s)
+		w.note("%s: %s %v", p.name, j, err)
+		if p.store != nil {
+			v := p.known.View()
+			w.note("%s: seat %+v, view of %d: leader %q seats %v numbers %v", p.name, p.store.held, v.Index, v.Leader, v.Seats, slices.Collect(maps.Keys(v.Members)))
+		}
+	}
+	w.failf("the group does not come to rest")
+}
+
+// rests reports whether all is as it is to be in the end, and compares states.
+func (w *world) rests() bool {
+	if slices.ContainsFunc(w.clients, func(o *op) bool { return o != nil }) {
+		return false
+	}
+	var leader *process
+	for _, p := range w.processes {
+		if w.leads(p) {
+			leader = p
+		}
+	}
+	if leader == nil {
+		return false
+	}
+	s, _ := w.status(leader)
+	v := leader.machine.agreed()
+	v.Leader = leader.name
+	var seats []quorum.Replica
+	for _, name := range wanted(v) {
+		if n, _ := v.Table.Node(name); n.State != ring.IsUp {
+			return false
+		}
+		seats = append(seats, v.Seats[name])
+	}
+	slices.Sort(seats)
+	slices.Sort(s.Voters)
+	if !slices.Equal(seats, s.Voters) || len(s.Learners) > 0 || s.Joint || len(v.Seats) != len(seats) {
+		return false
+	}
+	state := whole(leader)
+	for _, p := range w.processes {
+		if p.store == nil {
+			continue
+		}
+		o, err := w.status(p)
+		member := v.Seats[p.name] != 0
+		if member && (err != nil || o.Applied != s.Applied || o.Replica != v.Seats[p.name]) || !member && err == nil {
+			return false // it has not heard yet
+		}
+		if member && whole(p) != state {
+			w.failf("%s has another state than %s", p.name, leader.name)
+		}
+		if k := p.known.View(); k.Leader != leader.name || k.Index != v.Index {
+			return false
+		}
+	}
+	return true
+}
+
+// whole is all of a process's state, as text.
+func whole(p *process) string {
+	r, _, done, err := p.machine.read()
+	if err != nil {
+		p.w.failf("%s: %v", p.name, err)
+	}
+	defer done()
+	return text(r)
+}
+
+// text is a state but where it ends, for a snapshot's end is moved by empty entries, too.
+func text(r meta.Reader) (all string) {
+	for k, v := range r.Scan(nil, end) {
+		if string(k) != string(indexKey) {
+			all += fmt.Sprintf("%q %q\n", k, v)
+		}
+	}
+	return all
+}
