@@ -30,12 +30,14 @@ func dfsVerb(a dfsVerbs) *cobra.Command {
 		Use:        "dfs",
 		Short:      "A file system that HDFS's clients take for an HDFS",
 		SuggestFor: []string{"hdfs", "namenode", "datanode"},
-		Long: `Dfs is a file system of one machine that speaks HDFS's protocols: Hadoop's own
-clients, and whoever else knows HDFS, use it without a change and without Java on
-this side. See docs/dfs.md for what it promises and what not.`,
+		Long: `Dfs is a file system of one or several machines that speaks HDFS's protocols:
+Hadoop's own clients, and whoever else knows HDFS, use it without a change and
+without Java on this side. All nodes are alike, and each answers every client. See
+docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
-	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsListVerb(a), dfsCheckVerb(a))
+	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsRingVerb(a), dfsListVerb(a), dfsCheckVerb(a),
+		dfsDrainVerb(a), dfsFillVerb(a), dfsRemoveVerb(a))
 	return cmd
 }
 
@@ -43,6 +45,7 @@ type dfsStartFlags struct {
 	dir, listen, advertise       string
 	disks                        []string
 	port, dataPort, web          uint16
+	peers                        peerFlags
 	syncOnClose, trust, webAsked bool
 	minBlock                     cli.Size
 	level                        level
@@ -61,10 +64,15 @@ all in it, and so may members of the group supergroup.
 Callers of this machine are who the kernel says they are. Those of other machines
 are believed, as by an HDFS without Kerberos: whoever reaches the ports can read
 and write everything. So it listens on this machine alone, unless --listen names
-another address.`,
+another address.
+
+With --token-file other nodes may join who have a copy of that file, by --join; the
+first one makes it. A node that has joined finds the others again by itself. Nodes
+reach each other at --peer-port; nobody else can do anything there.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   headrace dfs start --dir /srv/dfs --disk /disk1/dfs --disk /disk2/dfs
-  headrace dfs start --dir /srv/dfs --listen 10.1.2.3`,
+  headrace dfs start --dir /srv/dfs --listen 10.1.2.3 --token-file token
+  headrace dfs start --dir /srv/dfs --listen 10.1.2.4 --token-file token --join 10.1.2.3`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +88,7 @@ another address.`,
 	flags.Uint16Var(&f.port, "port", 8020, "the `PORT` of RPC; 0: any")
 	flags.Uint16Var(&f.dataPort, "data-port", 9866, "the `PORT` of data transfer; 0: any")
 	flags.Uint16Var(&f.web, "http-port", 9870, "the `PORT` of WebHDFS; 0: it is not served")
+	f.peers.add(cmd)
 	flags.BoolVar(&f.syncOnClose, "sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
 	flags.BoolVar(&f.trust, "trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
 	f.minBlock = 1 << 20
@@ -138,14 +147,25 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 	}
 	m := meta.DefaultConfig()
 	m.MinBlockSize = int64(f.minBlock)
-	node, err := dfs.Open(dfs.Config{Dir: f.dir, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log})
+	c := dfs.Config{Dir: f.dir, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
+	if http != nil {
+		c.Self.Web = uint16(portOf(http))
+	}
+	p, err := a.openPeers(ctx, &f.peers, listen, &c)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	node, err := dfs.Open(c)
 	if err != nil {
 		return err
 	}
 	if !listen.IsLoopback() {
 		log.Warn("callers of other machines are not proved: whoever reaches this address can read and write everything", "address", listen)
 	}
-	err = a.serve(ctx, f, node, fronts{rpc, data, http}, advertise, log)
+	err = a.serve(ctx, f, node, fronts{rpc, data, http}, p, advertise, log)
+	p.close() // nobody asks the node any more
 	if closing := node.Close(); err == nil {
 		err = closing
 	}
@@ -178,11 +198,16 @@ func (f *dfsStartFlags) listenHTTP(on netip.Addr, log *slog.Logger) (net.Listene
 type fronts struct{ rpc, data, http net.Listener }
 
 // serve serves until it is to end, or the node fails.
-func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, on fronts, advertise netip.Addr, log *slog.Logger) error {
-	g := gateway.New(gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log})
+func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, on fronts, p *peers, advertise netip.Addr, log *slog.Logger) error {
 	rpc, data := portOf(on.rpc), portOf(on.data)
-	w := web.New(web.Config{Node: node, Host: advertise.String(), RPCPort: rpc, DataPort: data, Trust: f.trust, Log: log})
+	toGateway := gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log}
+	toWeb := web.Config{Node: node, Host: advertise.String(), RPCPort: rpc, DataPort: data, Trust: f.trust, Log: log}
+	p.connect(&toGateway, &toWeb)
+	g, w := gateway.New(toGateway), web.New(toWeb)
 	serving := []func() error{func() error { return g.Serve(on.rpc, on.data) }}
+	if p != nil {
+		serving = append(serving, p.begin(node, g, w))
+	}
 	at := func(scheme string, port int) string {
 		return scheme + "://" + net.JoinHostPort(advertise.String(), strconv.Itoa(port)) + "\n"
 	}
@@ -209,6 +234,7 @@ func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, o
 	}
 	w.Shutdown()
 	g.Shutdown()
+	p.close()
 	for range left {
 		<-ended
 	}

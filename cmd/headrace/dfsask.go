@@ -23,9 +23,17 @@ type asker struct {
 	ctx context.Context
 }
 
+// clientProtocol is by which clients ask an HDFS.
+const clientProtocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+
 // reach connects to a file system, as Hadoop's clients do.
 func (a dfsVerbs) reach(ctx context.Context, fs string, f func(asker) error) error {
-	address, err := fsAddress(fs)
+	return a.reachFor(ctx, fs, clientProtocol, f)
+}
+
+// reachFor connects to a file system for a protocol: to the first of its nodes that answers.
+func (a dfsVerbs) reachFor(ctx context.Context, fs, protocol string, f func(asker) error) error {
+	addresses, err := fsAddresses(fs)
 	if err != nil {
 		return err
 	}
@@ -37,17 +45,21 @@ func (a dfsVerbs) reach(ctx context.Context, fs string, f func(asker) error) err
 		}
 		name = u.Username
 	}
-	dial, cancel := context.WithTimeout(ctx, clusterTime)
-	defer cancel()
-	c, err := ipc.Dial(dial, address, ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientProtocol", User: ipc.User{Name: name}})
-	if err != nil {
+	var unheard error
+	for _, address := range addresses {
+		dial, cancel := context.WithTimeout(ctx, clusterTime)
+		c, err := ipc.Dial(dial, address, ipc.Options{Protocol: protocol, User: ipc.User{Name: name}})
+		cancel()
+		if err == nil {
+			defer c.Close()
+			return readable(f(asker{c, ctx}))
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no file system at %s: %w; start one with: headrace dfs start, or name another with --fs", fs, err))
+		unheard = err
 	}
-	defer c.Close()
-	return readable(f(asker{c, ctx}))
+	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no file system at %s: %w; start one with: headrace dfs start, or name another with --fs", fs, unheard))
 }
 
 // readable leaves out the class of an exception.

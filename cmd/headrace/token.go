@@ -46,7 +46,7 @@ func (a clusterVerbs) token(flag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return readToken(file)
+	return readToken(file, "headrace manager")
 }
 
 // madeToken does as token, for the one program that makes the file when it is not there.
@@ -62,16 +62,16 @@ func (a clusterVerbs) madeToken(flag string) (string, error) {
 	if made {
 		a.say("a token was made in %s; nodes and schedulers need a copy of that file", file)
 	}
-	return readToken(file)
+	return readToken(file, "headrace manager")
 }
 
 // readToken refuses a file that others than its owner can read. What systemd hands to a
 // service (LoadCredential=) may belong to root, with an access control list that lets
 // one user more read it: the mode then shows that as the right of root's group.
-func readToken(file string) (string, error) {
+func readToken(file, maker string) (string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting, should it be a pipe
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no token in %s; copy the file that headrace manager has made, or name it with --token-file", file)
+		return "", fmt.Errorf("there is no token in %s; copy the file that %s has made, or name it with --token-file", file, maker)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
@@ -100,7 +100,7 @@ func readToken(file string) (string, error) {
 	token := strings.TrimSpace(string(raw))
 	odd := strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 	if len(token) < manager.MinToken || len(raw) > most || odd {
-		return "", fmt.Errorf("there is no token in %s: want one line of %d to %d printable characters; remove the file to have headrace manager make one", file, manager.MinToken, most)
+		return "", fmt.Errorf("there is no token in %s: want one line of %d to %d printable characters; remove the file to have %s make one", file, manager.MinToken, most, maker)
 	}
 	return token, nil
 }

@@ -18,7 +18,7 @@ func TestTokenPermissions(t *testing.T) {
 	}
 	check := func(what, refused string) {
 		t.Helper()
-		token, err := readToken(file)
+		token, err := readToken(file, "headrace manager")
 		if refused == "" && (err != nil || token != clusterToken) {
 			t.Errorf("%s: %q, %v", what, token, err)
 		}
@@ -44,7 +44,7 @@ func TestTokenPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{pipe, t.TempDir()} {
-		if _, err := readToken(what); err == nil || !strings.Contains(err.Error(), "is no file") {
+		if _, err := readToken(what, "headrace manager"); err == nil || !strings.Contains(err.Error(), "is no file") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestTokenFromSystemd(t *testing.T) {
 	if st, err := os.Stat(file); err != nil || st.Mode() != 0o440 {
 		t.Fatalf("%v, %v; want 0440", st.Mode(), err)
 	}
-	if token, err := readToken(file); err != nil || token != clusterToken {
+	if token, err := readToken(file, "headrace manager"); err != nil || token != clusterToken {
 		t.Errorf("%q, %v", token, err)
 	}
 }

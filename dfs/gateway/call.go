@@ -32,7 +32,7 @@ func on[Q, A proto.Message](f func(*call, Q) (A, error)) method {
 }
 
 // service serves the methods of tables.
-func (g *Gateway) service(d protoreflect.ServiceDescriptor, tables ...table) ipc.Handler {
+func (g *Gateway) service(d protoreflect.ServiceDescriptor, tables ...table) *ipc.Service {
 	all := table{}
 	for _, t := range tables {
 		maps.Copy(all, t)

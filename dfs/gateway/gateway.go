@@ -8,12 +8,14 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"headrace/dfs"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/hdfs/xfer"
+	"headrace/wire"
 )
 
 // Config says what is served, and as what.
@@ -25,14 +27,25 @@ type Config struct {
 	Groups func(user string) []string
 	// Trust: see dfs.Callers.
 	Trust bool
+	// Pass has a call answered that only the node which leads can answer: by here when that is this node. nil: it is.
+	Pass Pass
+	// Heard returns for how long another node was not heard, and false when it never was. nil: there is no other.
+	Heard func(node string) (silent time.Duration, ok bool)
 	Log   *slog.Logger
 }
 
+// A Pass has a call answered where the names are led, which here does when they are led on this node.
+type Pass func(ctx context.Context, c *ipc.Call, here *ipc.Service) (proto.Message, error)
+
 // A Gateway serves a node to clients.
 type Gateway struct {
-	node *dfs.Node
-	log  *slog.Logger
-	host string
+	// Led are the protocols, by their names, whose calls only the node that leads answers, whoever got them.
+	Led map[string]*ipc.Service
+
+	node  *dfs.Node
+	log   *slog.Logger
+	host  string
+	heard func(string) (time.Duration, bool)
 	// Of the listeners: clients are told of them.
 	rpcPort, dataPort uint32
 
@@ -49,17 +62,28 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
+	g := &Gateway{node: c.Node, host: c.Host, heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
 		tokens: c.Node.Tokens()}
-	serve := func(d protoreflect.FileDescriptor, methods ...table) ipc.Handler {
+	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)
 	}
+	g.Led = map[string]*ipc.Service{
+		"org.apache.hadoop.hdfs.protocol.ClientProtocol": serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, admin, absent, refused),
+		RingProtocol: g.service(wire.File_dfsring_proto.Services().ByName("RingAdmin"), ringAdmin),
+	}
 	g.rpc = ipc.Server{Log: g.log, Prove: g.callers.Prove, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{
-		"org.apache.hadoop.hdfs.protocol.ClientProtocol":         serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, admin, absent, refused),
 		"org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol": serve(pb.File_ClientDatanodeProtocol_proto, dataNode),
 		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
 		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
+	for name, here := range g.Led {
+		g.rpc.Protocols[name] = ipc.HandlerFunc(func(ctx context.Context, in *ipc.Call) (proto.Message, error) {
+			if c.Pass == nil || anywhere[in.Method] {
+				return here.Serve(ctx, in)
+			}
+			return c.Pass(ctx, in, here)
+		})
+	}
 	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Verify: true,
 		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
 		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"headrace/dfs"
 	"headrace/meta"
 )
 
@@ -51,6 +52,9 @@ var statuses = map[string]int{classNotFound: http.StatusNotFound, classArgument:
 // refuse tells the client what is wrong, as the exception that it is.
 func (r *request) refuse(err error) {
 	e, ok := errors.AsType[*meta.Error](err)
+	if l, lost := errors.AsType[*dfs.NotLeader](err); lost {
+		e, ok = &meta.Error{Class: classStandby, Message: l.Error()}, true
+	}
 	if !ok {
 		if !errors.Is(err, context.Canceled) {
 			r.Log.Info("a request has failed", "path", r.path, "err", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,7 +35,10 @@ type Config struct {
 	Connections, AddressConnections int
 	// BodyTime is how long a client may take to send or take the next bytes (default 45 s: then its lease is still good).
 	BodyTime time.Duration
-	Log      *slog.Logger
+	// Pass has a request of a user answered by the node that leads the names, and reports whether it has: not when that is this
+	// one. nil: it is.
+	Pass func(w http.ResponseWriter, r *http.Request, user string) (answered bool, err error)
+	Log  *slog.Logger
 }
 
 // A Server serves WebHDFS.
@@ -109,7 +113,16 @@ func (s *Server) begin() bool {
 const prefix = "/webhdfs/v1"
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, "") }
+
+// ServePassed answers a request that another node has passed on, which has found out that it is the user's. It is only for those who
+// come by a way that clients have not.
+func (s *Server) ServePassed(w http.ResponseWriter, r *http.Request, user string) {
+	s.serve(w, r, user)
+}
+
+// serve answers a request of a user who is proved, unless that is empty.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, proved string) {
 	if !s.begin() {
 		http.Error(w, "the node is about to end", http.StatusServiceUnavailable)
 		return
@@ -121,7 +134,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	q := &request{Server: s, w: w, r: r, path: cmp.Or(path, "/")}
+	q := &request{Server: s, w: w, r: r, path: cmp.Or(path, "/"), proved: proved}
 	answer, err := q.serve()
 	switch {
 	case err != nil:
@@ -139,6 +152,8 @@ type request struct {
 	r    *http.Request
 	by   meta.Caller
 	path string
+	// proved is the user, as another node has found.
+	proved string
 }
 
 // served is the answer of an operation that has answered itself.
@@ -160,6 +175,7 @@ const (
 	classUnauthorized = "org.apache.hadoop.security.authorize.AuthorizationException"
 	classAccess       = "org.apache.hadoop.security.AccessControlException"
 	classHadoopArg    = "org.apache.hadoop.HadoopIllegalArgumentException"
+	classStandby      = "org.apache.hadoop.ipc.StandbyException"
 	classInvalidPath  = "org.apache.hadoop.fs.InvalidPathException"
 )
 
@@ -192,23 +208,66 @@ func (r *request) serve() (any, error) {
 	case run == nil:
 		return nil, thrown(classArgument, "Invalid value for webhdfs parameter \"op\": there is no %s of %.64q", r.r.Method, name)
 	}
-	user := cmp.Or(r.text("user.name"), anonymous)
+	user := cmp.Or(r.proved, r.text("user.name"), anonymous)
 	if as := r.text("doas"); as != "" && as != user {
 		return nil, thrown(classUnauthorized, "User: %s is not allowed to impersonate %s", user, as)
 	}
 	if r.text("delegation") != "" {
 		return nil, thrown(classAccess, "there are no delegation tokens here: say user.name")
 	}
-	if user != anonymous { // who may do no more than anybody
+	if user != anonymous && r.proved == "" { // who may do no more than anybody
 		near, _ := netip.ParseAddrPort(r.r.RemoteAddr)
 		far, _ := netip.ParseAddrPort(fmt.Sprint(r.r.Context().Value(http.LocalAddrContextKey)))
 		if err := r.callers.Prove(user, near, far); err != nil {
 			return nil, thrown(classAccess, "%s", err)
 		}
 	}
+	if r.Pass != nil && r.proved == "" {
+		if answered, err := r.pass(user); answered || err != nil {
+			return served, err
+		}
+	}
 	r.by = r.callers.Of(user)
 	return run(r)
 }
+
+// pass has another node answer, if that one leads. Bytes get the same time as here.
+func (r *request) pass(user string) (answered bool, err error) {
+	in := r.r.Clone(r.r.Context())
+	if in.Body != http.NoBody {
+		in.Body = patient{r, in.Body}
+	}
+	answered, err = r.Pass(patientWriter{r.w, r}, in, user)
+	if err != nil && r.r.Context().Err() == nil {
+		err = thrown(classStandby, "%s", err)
+	}
+	return answered, err
+}
+
+// patient gives the client time for each part of a body.
+type patient struct {
+	r *request
+	io.ReadCloser
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	p.r.patience(p.r.w)
+	return p.ReadCloser.Read(b)
+}
+
+// patientWriter gives the client time to take each part of an answer.
+type patientWriter struct {
+	http.ResponseWriter
+	r *request
+}
+
+func (p patientWriter) Write(b []byte) (int, error) {
+	p.r.patience(p.ResponseWriter)
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (p patientWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // browser reports whether a web page, or somebody by a browser, has made a request: HDFS tells them by the same (RestCsrfPreventionFilter).
 func browser(r *http.Request) bool {

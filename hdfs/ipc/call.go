@@ -3,6 +3,7 @@ package ipc
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 
 	"google.golang.org/protobuf/proto"
@@ -66,6 +67,20 @@ type Service struct {
 // descriptor names for the method.
 func NewService(d protoreflect.ServiceDescriptor, serve func(ctx context.Context, c *Call, request proto.Message) (proto.Message, error)) *Service {
 	return &Service{d.Methods(), string(d.Name()), serve}
+}
+
+// Answer decodes the answer of a method, as another server of the protocol has encoded it.
+func (s *Service) Answer(method string, answer []byte) (proto.Message, error) {
+	m := s.methods.ByName(protoreflect.Name(method))
+	if m == nil {
+		return nil, fmt.Errorf("there is no method %.64q", method)
+	}
+	t, err := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+	if err != nil {
+		return nil, err
+	}
+	a := t.New().Interface()
+	return a, proto.Unmarshal(answer, a)
 }
 
 // Serve is that of Handler.

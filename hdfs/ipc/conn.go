@@ -306,7 +306,7 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error) {
 	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
 	if err != nil {
-		h, m = exception(err).response(), nil
+		h, m = ExceptionOf(err).response(), nil
 	}
 	h.CallId = proto.Uint32(uint32(to.GetCallId()))
 	h.ClientId, h.RetryCount = to.ClientId, to.RetryCount

@@ -37,8 +37,8 @@ func Throw(class, format string, args ...any) *Exception {
 
 func (e *Exception) Error() string { return e.Class + ": " + e.Message }
 
-// exception returns the exception that an error is or wraps. Any other error is an IOException.
-func exception(err error) *Exception {
+// ExceptionOf returns the exception that an error is or wraps. Any other error is an IOException.
+func ExceptionOf(err error) *Exception {
 	if e, ok := errors.AsType[*Exception](err); ok {
 		return e
 	}

@@ -1,0 +1,208 @@
+package member
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"headrace/dfs"
+	"headrace/dfs/names"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+// roomBeats is how many beats tell of the same room: to count blocks takes a while.
+const roomBeats = 5
+
+// keepBeating tells the node that leads that this one is there.
+func (m *Circle) keepBeating() {
+	tick := time.NewTicker(m.Beat)
+	defer tick.Stop()
+	var room dfs.Room
+	for n := 0; ; n++ {
+		if n%roomBeats == 0 {
+			room = m.node.Room()
+		}
+		var both sync.WaitGroup
+		both.Go(m.askNeighbours)
+		if m.node.Leads() {
+			m.stand()
+		} else {
+			m.beat(room, n)
+		}
+		both.Wait()
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-tick.C:
+		case <-m.nudge:
+			time.Sleep(min(m.Beat, leastPause)) // however many wait for somebody to lead
+		}
+	}
+}
+
+// stand has the ring know where this node is, which leads it.
+func (m *Circle) stand() {
+	known := m.node.View().Members[m.self.Name]
+	self := m.self
+	if self.Number = known.Number; self == known || known.Name == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+	defer cancel()
+	if _, _, err := m.node.Admit(ctx, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
+		m.Log.Warn("the ring cannot be told where this node is", "err", err)
+	}
+}
+
+// wake has the next beat come at once, because nobody leads, or somebody else.
+func (m *Circle) wake() {
+	select {
+	case m.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// leastPause is the time between beats when nobody leads.
+const leastPause = 50 * time.Millisecond
+
+// mostTold is how many nodes are told of one beat: each may know who leads.
+const mostTold = 3
+
+// beat tells the leader, or some of those who may know it; others each time.
+func (m *Circle) beat(room dfs.Room, n int) {
+	told := map[string]bool{}
+	for i := 0; i < mostTold && m.ctx.Err() == nil; i++ {
+		v := m.node.View()
+		to := ""
+		if l, ok := v.Members[v.Leader]; ok && v.Leader != m.self.Name {
+			to = peerAddress(l)
+		}
+		if to == "" || told[to] {
+			to = m.another(v, told, n)
+		}
+		if to == "" {
+			return
+		}
+		told[to] = true
+		if noted, err := m.beatTo(to, v, room); noted {
+			return
+		} else if err != nil {
+			m.Log.Debug("a node cannot be told that this one is there", "to", to, "err", err)
+		}
+	}
+}
+
+// another returns an address that was not tried yet, of a node or of those that were named at the start.
+func (m *Circle) another(v *dfs.View, told map[string]bool, n int) string {
+	var all []string
+	for _, o := range v.Table.Nodes() {
+		if o.Name != m.self.Name {
+			all = append(all, peerAddress(v.Members[o.Name]))
+		}
+	}
+	m.mu.Lock()
+	for _, o := range m.moved {
+		all = append(all, peerAddress(o))
+	}
+	m.mu.Unlock()
+	all = append(all, m.Seeds...)
+	own := peerAddress(m.self)
+	all = slices.DeleteFunc(all, func(a string) bool { return told[a] || a == own })
+	if len(all) == 0 {
+		return ""
+	}
+	return all[(n*mostTold+len(told))%len(all)]
+}
+
+func (m *Circle) beatTo(address string, v *dfs.View, room dfs.Room) (noted bool, err error) {
+	ctx, cancel := context.WithTimeout(m.ctx, beatTime)
+	defer cancel()
+	a, err := m.client(address).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
+		Leader: v.Leader, Unreachable: m.unreachable(),
+		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
+	if err != nil {
+		return false, err
+	}
+	if len(a.View) > 0 {
+		next, err := names.DecodeView(a.View)
+		if err != nil {
+			return false, err
+		}
+		m.node.Learn(next)
+	}
+	return a.Noted, nil
+}
+
+// askNeighbours asks those on both sides whether they answer.
+func (m *Circle) askNeighbours() {
+	v := m.node.View()
+	before, after := v.Table.Neighbours(m.self.Name)
+	var both sync.WaitGroup
+	answered := map[string]bool{}
+	var mu sync.Mutex
+	for name := range map[string]bool{before: true, after: true} {
+		to, ok := v.Members[name]
+		if !ok || name == m.self.Name {
+			continue
+		}
+		both.Go(func() {
+			ctx, cancel := context.WithTimeout(m.ctx, beatTime)
+			defer cancel()
+			_, err := m.client(peerAddress(to)).Ping(ctx, &wire.RingPingRequest{})
+			mu.Lock()
+			answered[name] = err == nil
+			mu.Unlock()
+		})
+	}
+	both.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.deaf
+	m.deaf = map[string]int{}
+	for name, ok := range answered {
+		if !ok {
+			m.deaf[name] = was[name] + 1
+		}
+	}
+}
+
+// unreachable are neighbours that have not answered twice.
+func (m *Circle) unreachable() (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, times := range m.deaf {
+		if times > 1 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// note notes a beat.
+func (m *Circle) note(name string, b ring.Beat, room dfs.Room) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.beats[name], m.rooms[name] = b, room
+}
+
+// Heard returns for how long another node was not heard by this one, and false when it never was.
+func (m *Circle) Heard(name string) (silent time.Duration, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.beats[name]
+	return m.now() - b.At, ok
+}
+
+// Room returns what a node has said of its disks; see dfs.Peers.
+func (m *Circle) Room(name string) (dfs.Room, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.rooms[name]
+	return r, ok
+}
+
+// now is the judge's clock: no change of the machine's time touches it.
+func (m *Circle) now() time.Duration { return time.Since(m.began) }

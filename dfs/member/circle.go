@@ -1,0 +1,206 @@
+package member
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/dfs"
+	"headrace/dfs/peer"
+	"headrace/hdfs/ipc"
+	"headrace/internal/accept"
+	"headrace/quorum"
+	"headrace/quorum/link"
+	"headrace/ring"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// A Node is what takes part: a *dfs.Node.
+type Node interface {
+	View() *dfs.View
+	Changed() <-chan struct{}
+	Leads() bool
+	Learn(*dfs.View)
+	Admit(context.Context, dfs.Member) (*dfs.View, uint32, error)
+	ChangeRing(context.Context, ring.Event) (*dfs.View, error)
+	Deliver(quorum.Message)
+	Room() dfs.Room
+}
+
+// Config says how a node takes part. The zero value of all but Port works.
+type Config struct {
+	Port *peer.Port
+	// Seeds are addresses of the ports of nodes, HOST:PORT, that are tried besides those that are known.
+	Seeds []string
+	// Beat is the time between two beats (default 1 s), Wait how long a call waits for somebody to lead (default 20 s).
+	Beat, Wait time.Duration
+	// Patience is the judge's (default ring.DefaultPatience).
+	Patience *ring.Patience
+	Log      *slog.Logger
+}
+
+// A Circle is the ring as a node takes part in it. Its methods may be called from any goroutine.
+type Circle struct {
+	Config
+	link  *link.Link
+	raft  net.Listener
+	began time.Time
+
+	// Set by Start, which happens before others reach the node.
+	node    Node
+	self    dfs.Member
+	system  *wire.RingFileSystem
+	led     map[string]*ipc.Service
+	back    func(context.Context, string) (*dfs.View, error)
+	started atomic.Bool
+	nudge   chan struct{}
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	beats   map[string]ring.Beat  // when this node has heard others
+	rooms   map[string]dfs.Room   // what those have said of their disks
+	moved   map[string]dfs.Member // what those say of themselves who beat here while another node leads
+	deaf    map[string]int        // neighbours that have not answered, so many times
+	clients map[string]wireconnect.RingServiceClient
+}
+
+// raftProtocol is spoken on streams with messages of the consensus.
+const raftProtocol = "hrquorum/1"
+
+const (
+	mostMessage = 64 << 20 // bytes of a call or an answer between nodes
+	beatTime    = 2 * time.Second
+)
+
+// New returns the part of a node that has not begun to take part.
+func New(c Config) *Circle {
+	c.Beat, c.Wait = cmp.Or(c.Beat, time.Second), cmp.Or(c.Wait, 20*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Patience == nil {
+		p := ring.DefaultPatience
+		c.Patience = &p
+	}
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, deaf: map[string]int{},
+		clients: map[string]wireconnect.RingServiceClient{}}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.raft = c.Port.Stream(raftProtocol)
+	m.link = link.New(link.Config{Dial: m.dial, Deliver: func(q quorum.Message) {
+		if m.started.Load() {
+			m.node.Deliver(q)
+		}
+	}})
+	path, h := wireconnect.NewRingServiceHandler(service{m}, connect.WithReadMaxBytes(mostMessage))
+	c.Port.Handle(path, m.whenStarted(h))
+	return m
+}
+
+// Taking says what takes part.
+type Taking struct {
+	Node   Node
+	Self   dfs.Member // with its name
+	System dfs.Identity
+	// Led are the services whose calls are passed on, by their protocols; Web answers requests of WebHDFS that were.
+	Led map[string]*ipc.Service
+	Web func(w http.ResponseWriter, r *http.Request, user string)
+	// Return has a node be back that is heard again, with what it still has; see dfs.Keeper.
+	Return func(ctx context.Context, node string) (*dfs.View, error)
+}
+
+// Start has the node take part, until Close. It is called once.
+func (m *Circle) Start(t Taking) {
+	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
+	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
+	if t.Web != nil {
+		m.Port.Handle(webPrefix+"/", m.whenStarted(m.passedWeb(t.Web)))
+	}
+	m.started.Store(true)
+	m.running.Go(func() { m.link.Serve(&accept.Listener{Listener: m.raft, Name: raftProtocol, Log: m.Log}) })
+	m.running.Go(m.keepBeating)
+	m.running.Go(m.keepJudging)
+}
+
+// whenStarted answers once the node takes part.
+func (m *Circle) whenStarted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !m.started.Load() {
+			http.Error(w, "the node is about to begin", http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Close ends taking part. The port is closed by whoever has opened it.
+func (m *Circle) Close() {
+	m.cancel()
+	m.link.Close()
+	m.raft.Close()
+	m.running.Wait()
+}
+
+var _ dfs.Peers = (*Circle)(nil)
+
+// Send hands a message to another node, or loses it.
+func (m *Circle) Send(q quorum.Message) { m.link.Send(q) }
+
+// dial connects to the node of a number, for messages of the consensus.
+func (m *Circle) dial(ctx context.Context, number uint32) (net.Conn, error) {
+	if !m.started.Load() {
+		return nil, errNotStarted
+	}
+	to, ok := m.node.View().Number(number)
+	if !ok {
+		return nil, fmt.Errorf("there is no node %d", number)
+	}
+	m.mu.Lock()
+	moved, has := m.moved[to.Name]
+	m.mu.Unlock()
+	if has {
+		if c, err := m.Port.Dial(ctx, peerAddress(moved), raftProtocol); err == nil {
+			return c, nil
+		}
+	}
+	return m.Port.Dial(ctx, peerAddress(to), raftProtocol)
+}
+
+var errNotStarted = fmt.Errorf("the node is about to begin")
+
+func peerAddress(m dfs.Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Peer))) }
+
+// client speaks with the node at an address.
+func (m *Circle) client(address string) wireconnect.RingServiceClient {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clients[address]
+	if c == nil {
+		if len(m.clients) > 2*ring.MaxNodes { // addresses come and go
+			clear(m.clients)
+		}
+		c = wireconnect.NewRingServiceClient(m.Port.Client(), "https://"+address, connect.WithReadMaxBytes(mostMessage))
+		m.clients[address] = c
+	}
+	return c
+}
+
+// Blocks reaches what a node has of blocks; see dfs.Peers.
+func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
+	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+peerAddress(of), connect.WithReadMaxBytes(mostMessage))
+}
+
+func toWire(m dfs.Member) *wire.RingMember {
+	return &wire.RingMember{Name: m.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
+		WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: m.Rack}
+}

@@ -1,0 +1,86 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"headrace/dfs"
+	"headrace/ring"
+)
+
+// keepJudging judges who is there, as long as this node leads.
+func (m *Circle) keepJudging() {
+	tick := time.NewTicker(m.Beat)
+	defer tick.Stop()
+	var w ring.Watch
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !m.node.Leads() {
+			w = ring.Watch{} // what was heard before, another one has heard since
+			continue
+		}
+		w = m.judge(w, m.now())
+	}
+}
+
+// judge has happen to the ring what beats say.
+func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
+	v := m.node.View()
+	m.mu.Lock()
+	for name := range m.beats {
+		if _, ok := v.Members[name]; !ok {
+			delete(m.beats, name)
+			delete(m.rooms, name)
+		}
+	}
+	beats := maps.Clone(m.beats)
+	m.mu.Unlock()
+	beats[m.self.Name] = ring.Beat{At: now, Unreachable: m.unreachable()}
+	w, verdict := m.Patience.Judge(v.Table, w, beats, now)
+	for _, why := range verdict.Held {
+		m.Log.Warn("nothing is done about nodes that are silent", "why", why)
+	}
+	for _, e := range verdict.Events {
+		m.happen(e)
+	}
+	for _, name := range verdict.Returned {
+		ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+		v, err := m.back(ctx, name)
+		cancel()
+		m.changed(name+" is back", v, err)
+	}
+	return w
+}
+
+// happen changes the ring. What does not succeed is judged anew.
+func (m *Circle) happen(e ring.Event) {
+	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+	defer cancel()
+	what := fmt.Sprintf("%T", e)
+	switch e := e.(type) {
+	case ring.Down:
+		what = e.Node + " is down"
+	case ring.Out:
+		what = e.Node + " is out: others take over"
+	}
+	v, err := m.node.ChangeRing(ctx, e)
+	m.changed(what, v, err)
+}
+
+// changed tells of a change of the ring.
+func (m *Circle) changed(what string, v *dfs.View, err error) {
+	switch {
+	case errors.As(err, new(*dfs.NotLeader)), m.ctx.Err() != nil:
+	case err != nil:
+		m.Log.Error("the ring cannot be changed", "because", what, "err", err)
+	default:
+		m.Log.Warn("the ring has changed", "because", what, "epoch", v.Table.Epoch())
+	}
+}

@@ -1,0 +1,208 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"headrace/dfs"
+	"headrace/dfs/peer"
+	"headrace/hdfs/ipc"
+	"headrace/hdfs/pb"
+	"headrace/internal/testkit"
+	"headrace/quorum"
+	"headrace/ring"
+)
+
+const token = "a token that is long enough"
+
+// place is a node whose names are led where a test says.
+type place struct {
+	t    testing.TB
+	name string
+	port *peer.Port
+	*Circle
+	served func(*ipc.Call) (proto.Message, error)
+	web    func(w http.ResponseWriter, r *http.Request, user string)
+	end    func()
+	has    []uint16 // what a node has that comes back
+
+	mu      sync.Mutex
+	view    *dfs.View
+	changed chan struct{}
+	leading bool
+	got     []quorum.Message
+}
+
+// quick is patient enough for a machine that does much else.
+var quick = Config{Beat: 30 * time.Millisecond, Wait: 20 * time.Second,
+	Patience: &ring.Patience{Suspect: 2 * time.Second, Down: 3 * time.Second, Out: time.Hour, Stall: 5 * time.Second, MostDown: 50, MostOut: 40}}
+
+// sit makes a node, which has begun to take part as its name says. Its view has only itself.
+func sit(t testing.TB, name string, c Config) *place {
+	t.Helper()
+	p := &place{t: t, name: name, changed: make(chan struct{})}
+	secret, err := peer.NewSecret(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{})).With("node", name)
+	p.port = peer.New(secret, peer.Limits{}, log)
+	c.Port, c.Log = p.port, log
+	p.Circle = New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := dfs.Member{Name: name, Storage: "DS-" + name, Host: "127.0.0.1", RPC: 1, Data: 2, Peer: uint16(l.Addr().(*net.TCPAddr).Port)}
+	table, err := ring.New(64, 3, ring.Node{Name: name, Weight: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.view = &dfs.View{Table: table, Members: map[string]dfs.Member{name: self}, Index: 1}
+	service := ipc.NewService(pb.File_ClientNamenodeProtocol_proto.Services().Get(0), func(_ context.Context, c *ipc.Call, _ proto.Message) (proto.Message, error) {
+		if !p.Leads() {
+			return nil, &dfs.NotLeader{}
+		}
+		return p.served(c)
+	})
+	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: "BP-1", Owner: "root", Group: "supergroup", Key: []byte("key")},
+		Led: map[string]*ipc.Service{protocol: service}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) },
+		Return: func(ctx context.Context, node string) (*dfs.View, error) {
+			return p.ChangeRing(ctx, ring.Back{Node: node, Has: p.has})
+		}})
+	ended := make(chan error, 1)
+	go func() { ended <- p.port.Serve(l) }()
+	testkit.Await(t, "the port to be open", func() bool { return p.port.Addr() != nil })
+	p.end = sync.OnceFunc(func() {
+		p.Close()
+		p.port.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(p.end)
+	return p
+}
+
+const protocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+
+func (p *place) change(f func(v *dfs.View)) *dfs.View {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v := *p.view
+	v.Members = maps.Clone(v.Members)
+	f(&v)
+	close(p.changed)
+	p.view, p.changed = &v, make(chan struct{})
+	return &v
+}
+
+func (p *place) View() *dfs.View { p.mu.Lock(); defer p.mu.Unlock(); return p.view }
+
+func (p *place) Changed() <-chan struct{} { p.mu.Lock(); defer p.mu.Unlock(); return p.changed }
+
+func (p *place) Leads() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.leading }
+
+func (p *place) Room() dfs.Room { return dfs.Room{Capacity: 100, Blocks: 7} }
+
+func (p *place) Deliver(q quorum.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got = append(p.got, q)
+}
+
+func (p *place) Learn(other *dfs.View) {
+	p.mu.Lock()
+	next := p.view.Merge(other)
+	same := next == p.view
+	p.mu.Unlock()
+	if !same && !p.Leads() {
+		p.change(func(v *dfs.View) { *v = *next })
+	}
+}
+
+// lead has the node lead, in a term, with what another one knew.
+func (p *place) leadFrom(from *place, term uint64) {
+	if from != nil {
+		from.mu.Lock()
+		from.leading = false
+		from.mu.Unlock()
+		p.Learn(from.View())
+	}
+	p.change(func(v *dfs.View) { v.Leader, v.Term, p.leading = p.name, term, true })
+}
+
+func (p *place) ChangeRing(_ context.Context, e ring.Event) (*dfs.View, error) {
+	if !p.Leads() {
+		return nil, &dfs.NotLeader{}
+	}
+	t, _, err := p.View().Table.Apply(e)
+	if err != nil {
+		return nil, err
+	}
+	return p.change(func(v *dfs.View) { v.Table = t; v.Index++ }), nil
+}
+
+func (p *place) Admit(ctx context.Context, m dfs.Member) (*dfs.View, uint32, error) {
+	if !p.Leads() {
+		return nil, 0, &dfs.NotLeader{}
+	}
+	if m.Number = p.View().Members[m.Name].Number; m.Number == 0 {
+		m.Number = uint32(len(p.View().Members) + 1)
+	}
+	p.change(func(v *dfs.View) { v.Members[m.Name] = m; v.Index++ })
+	if _, there := p.View().Table.Node(m.Name); !there {
+		if _, err := p.ChangeRing(ctx, ring.Join{Node: ring.Node{Name: m.Name, Weight: 1}}); err != nil {
+			return nil, 0, err
+		}
+	}
+	return p.View(), m.Number, nil
+}
+
+func (p *place) address() string { return p.port.Addr().String() }
+
+func (p *place) state(of string) ring.State {
+	n, _ := p.View().Table.Node(of)
+	return n.State
+}
+
+// circle makes nodes a, b, c ... that know each other, of which the first leads.
+func circle(t testing.TB, n int, c Config) []*place {
+	t.Helper()
+	var all []*place
+	for i := range n {
+		p := sit(t, string(rune('a'+i)), c)
+		all = append(all, p)
+		if i == 0 {
+			p.leadFrom(nil, 1)
+			continue
+		}
+		_, v, number, err := p.join(t, all[0].address())
+		if err != nil || number == 0 {
+			t.Fatal(err)
+		}
+		p.Learn(v)
+	}
+	return all
+}
+
+// join joins by an address.
+func (p *place) join(t testing.TB, by string) (any, *dfs.View, uint32, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	return p.Join(ctx, []string{by}, p.self, "")
+}
+
+func call(client byte, id int32, user string) *ipc.Call {
+	q, _ := proto.Marshal(&pb.GetFileInfoRequestProto{Src: proto.String(fmt.Sprint("/", user))})
+	return &ipc.Call{Protocol: protocol, Version: 1, Method: "getFileInfo", Request: q, Client: ipc.ClientID{client}, ID: id, User: ipc.User{Name: user}}
+}

@@ -1,0 +1,156 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/dfs"
+	"headrace/internal/testkit"
+	"headrace/quorum"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+// TestSilence: a node that is silent is down after its time, and back with what it had when it is heard again, from another port.
+func TestSilence(t *testing.T) {
+	all := circle(t, 4, quick)
+	lead, lost := all[0], all[2]
+	confirm := ring.Confirm{Node: "c", Epoch: lead.View().Table.Epoch(), Segments: []uint16{5, 6}}
+	if v, err := lead.ChangeRing(t.Context(), confirm); err != nil || !slices.Contains(v.Table.Holders(5), "c") || !slices.Contains(v.Table.Holders(6), "c") {
+		t.Fatal(err)
+	}
+	lead.has = []uint16{5}
+	for _, p := range all {
+		testkit.Await(t, "all to know all", func() bool { return len(p.View().Table.Nodes()) == 4 && p.View().Leader == "a" })
+	}
+	testkit.Await(t, "a report", func() bool { r, ok := lead.Circle.Room("c"); return ok && r.Blocks == 7 })
+	lost.end()
+	testkit.Await(t, "the lost one to be down", func() bool { return lead.state("c") == ring.IsDown })
+	for _, name := range []string{"a", "b", "d"} {
+		if lead.state(name) != ring.IsUp {
+			t.Errorf("%s is %v", name, lead.state(name))
+		}
+	}
+	testkit.Await(t, "others to know", func() bool { return all[1].state("c") == ring.IsDown })
+
+	again := sit(t, "c", quick)
+	if again.self.Peer == lost.self.Peer {
+		t.Fatal("it has the same port")
+	}
+	again.Learn(lost.View()) // from its disk
+	testkit.Await(t, "it to be back", func() bool { return lead.state("c") == ring.IsUp })
+	testkit.Await(t, "others to know where", func() bool {
+		return all[3].View().Members["c"].Peer == again.self.Peer && all[3].state("c") == ring.IsUp
+	})
+	if v := lead.View(); slices.Contains(v.Table.Holders(6), "c") || !slices.Contains(v.Table.Holders(5), "c") {
+		t.Errorf("%v, %v", v.Table.Holders(5), v.Table.Holders(6))
+	}
+}
+
+// TestJudgeMoves: a new leader hears who is silent by itself, and takes nobody for dead who was only silent to the old one.
+func TestJudgeMoves(t *testing.T) {
+	all := circle(t, 4, quick)
+	all[1].leadFrom(all[0], 2)
+	all[0].end()
+	testkit.Await(t, "the old leader to be down", func() bool { return all[1].state("a") == ring.IsDown })
+	for _, name := range []string{"b", "c", "d"} {
+		if s := all[1].state(name); s != ring.IsUp {
+			t.Errorf("%s is %v", name, s)
+		}
+	}
+}
+
+// TestAccused: neighbours that cannot reach a node say so.
+func TestAccused(t *testing.T) {
+	all := circle(t, 3, quick)
+	for _, p := range all {
+		testkit.Await(t, "all to know all", func() bool { return len(p.View().Table.Nodes()) == 3 })
+	}
+	all[2].end()
+	for _, p := range all[:2] {
+		testkit.Await(t, "an accusation", func() bool { return slices.Equal(p.unreachable(), []string{"c"}) })
+	}
+	testkit.Await(t, "the leader to hear it", func() bool {
+		all[0].Circle.mu.Lock()
+		defer all[0].Circle.mu.Unlock()
+		return slices.Equal(all[0].beats["b"].Unreachable, []string{"c"})
+	})
+}
+
+// TestJoin: a node joins by any other, is told what all know, and gets the same number when it asks again. One of another file
+// system, or that cannot be reached, is refused.
+func TestJoin(t *testing.T) {
+	all := circle(t, 2, quick)
+	p := sit(t, "n", quick)
+	for range 2 {
+		s, v, number, err := p.join(t, all[1].address()) // which does not lead
+		if err != nil || number != 3 || v.Members["n"].Storage != "DS-n" || s.(*wire.RingFileSystem).Pool != "BP-1" || string(s.(*wire.RingFileSystem).Key) != "key" {
+			t.Errorf("%+v, %+v, %d, %v", s, v, number, err)
+		}
+	}
+	if _, _, _, err := p.Join(t.Context(), []string{all[0].address()}, p.self, "BP-2"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "another file system") {
+		t.Error(err)
+	}
+	for _, m := range []dfs.Member{{}, {Name: "x", Host: "nowhere", RPC: 1, Data: 1, Peer: 1}, {Name: "x", Host: "10.0.0.1", RPC: 1, Data: 1},
+		{Name: strings.Repeat("x", 300), Host: "10.0.0.1", RPC: 1, Data: 1, Peer: 1}} {
+		if _, _, _, err := p.Join(t.Context(), []string{all[0].address()}, m, ""); !errors.Is(err, ErrRefused) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, _, err := p.Join(ctx, []string{"127.0.0.1:1"}, p.self, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestStrangeBeats: who is none of the ring, or of another file system, is not noted.
+func TestStrangeBeats(t *testing.T) {
+	all := circle(t, 2, quick)
+	c := all[1].client(all[0].address())
+	stranger := all[1].self
+	stranger.Name = "stranger"
+	for want, q := range map[connect.Code]*wire.RingBeatRequest{
+		connect.CodeNotFound:           {Member: toWire(stranger), Pool: "BP-1"},
+		connect.CodeFailedPrecondition: {Member: toWire(all[1].self), Pool: "BP-2"},
+		connect.CodeInvalidArgument:    {},
+	} {
+		if _, err := c.Beat(t.Context(), q); connect.CodeOf(err) != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if v := all[0].View(); len(v.Members) != 2 || len(v.Table.Nodes()) != 2 {
+		t.Errorf("%+v", v.Members)
+	}
+}
+
+// TestMessages: messages of the consensus come to the node of their number, also where only its beats say that it is now.
+func TestMessages(t *testing.T) {
+	all := circle(t, 3, quick)
+	to := all[0].View().Members["c"].Number
+	send := func(k uint64) { all[1].Send(quorum.Message{Kind: quorum.Raft, Group: k, To: quorum.NewReplica(to, 1)}) }
+	has := func(p *place, k uint64) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.ContainsFunc(p.got, func(m quorum.Message) bool { return m.Group == k })
+	}
+	testkit.Await(t, "b to know c", func() bool { _, ok := all[1].View().Number(to); return ok })
+	testkit.Await(t, "a message", func() bool { send(1); return has(all[2], 1) })
+
+	all[0].mu.Lock()
+	all[0].leading = false // nobody leads: nothing is agreed on
+	all[0].mu.Unlock()
+	for _, p := range all {
+		p.change(func(v *dfs.View) { v.Leader, v.Term = "", 2 })
+	}
+	all[2].end()
+	again := sit(t, "c", quick)
+	again.Learn(all[2].View())
+	testkit.Await(t, "a message at another place", func() bool { send(2); return has(again, 2) })
+}

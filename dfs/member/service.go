@@ -1,0 +1,152 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace/dfs"
+	"headrace/dfs/names"
+	"headrace/dfs/peer"
+	"headrace/ring"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// service answers other nodes.
+type service struct{ *Circle }
+
+var _ wireconnect.RingServiceHandler = service{}
+
+// Ping answers.
+func (s service) Ping(context.Context, *wire.RingPingRequest) (*wire.RingPingResponse, error) {
+	return &wire.RingPingResponse{}, nil
+}
+
+// Beat notes that a node is there, and where.
+func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingBeatResponse, error) {
+	m, err := s.member(q.Member, q.Pool)
+	if err != nil {
+		return nil, err
+	}
+	v := s.node.View()
+	known, ok := v.Members[m.Name]
+	if !ok {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
+	}
+	m.Number = known.Number
+	a := &wire.RingBeatResponse{Noted: s.node.Leads()}
+	s.mu.Lock()
+	delete(s.moved, m.Name)
+	if m != known && !a.Noted {
+		s.moved[m.Name] = m
+	}
+	s.mu.Unlock()
+	if a.Noted {
+		if m != known {
+			if v, _, err = s.node.Admit(ctx, m); err != nil {
+				return nil, err
+			}
+		}
+		r := q.GetRoom()
+		s.note(m.Name, ring.Beat{At: s.now(), Unreachable: q.Unreachable},
+			dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())})
+	}
+	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
+		a.View = v.Encode()
+	}
+	return a, nil
+}
+
+// member is the node of a message, if it can be one of this file system.
+func (s service) member(w *wire.RingMember, pool string) (dfs.Member, error) {
+	m := dfs.Member{Name: w.GetName(), Storage: w.GetStorage(), Host: w.GetHost(), Rack: w.GetRack()}
+	ports := true
+	for to, p := range map[*uint16]uint32{&m.RPC: w.GetRpcPort(), &m.Data: w.GetDataPort(), &m.Web: w.GetWebPort(), &m.Peer: w.GetPeerPort()} {
+		*to = uint16(p)
+		ports = ports && p < 1<<16
+	}
+	_, err := netip.ParseAddr(m.Host)
+	switch {
+	case pool != "" && pool != s.system.Pool:
+		return m, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("the node belongs to another file system: its blocks are of %.64s, those here of %s", pool, s.system.Pool))
+	case m.Name == "" || len(m.Name) > mostName || len(m.Storage) > mostName || len(m.Rack) > mostName, err != nil, !ports, m.Peer == 0, m.Data == 0, m.RPC == 0:
+		return m, connect.NewError(connect.CodeInvalidArgument, errors.New("what is to be a node has no name, no IP address, or no port"))
+	}
+	return m, nil
+}
+
+// mostName is the longest name of a node, a storage or a rack, in bytes.
+const mostName = 255
+
+// Join enters a node, by whoever leads.
+func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJoinResponse, error) {
+	m, err := s.member(q.Member, q.Pool)
+	if err != nil {
+		return nil, err
+	}
+	var a *wire.RingJoinResponse
+	err = s.lead(ctx, func() (bool, error) {
+		v, number, err := s.node.Admit(ctx, m)
+		if err == nil {
+			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
+		}
+		return undone(err) || errors.Is(err, dfs.ErrUncertain), err
+	}, func(leader dfs.Member) (bool, error) {
+		if q.Passed {
+			return false, connect.NewError(connect.CodeUnavailable, &dfs.NotLeader{Leader: leader.Name})
+		}
+		var err error
+		a, err = s.client(peerAddress(leader)).Join(ctx, &wire.RingJoinRequest{Member: q.Member, Pool: q.Pool, Passed: true})
+		return err != nil && connect.CodeOf(err) == connect.CodeUnavailable, err
+	})
+	return a, err
+}
+
+// ErrRefused is the error of a node that the others will not have.
+var ErrRefused = errors.New("the node is refused")
+
+// Join enters a node that has no place on the ring yet, by any of the nodes at addresses, and returns what those of the file
+// system know. It tries until ctx ends. It may be called before Start.
+func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool string) (*wire.RingFileSystem, *dfs.View, uint32, error) {
+	var last error
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		for _, address := range by {
+			try, cancel := context.WithTimeout(ctx, m.Wait+beatTime)
+			a, err := m.client(address).Join(try, &wire.RingJoinRequest{Member: toWire(self), Pool: pool})
+			cancel()
+			if err == nil {
+				v, err := names.DecodeView(a.View)
+				return a.FileSystem, v, a.Number, err
+			}
+			// What comes from the other end is told as it is; how it came concerns nobody.
+			was := last
+			if last = fmt.Errorf("%s: %s", address, told(err)); was == nil || was.Error() != last.Error() {
+				m.Log.Warn("joining is tried again", "err", last)
+			}
+			switch code := connect.CodeOf(err); {
+			case errors.Is(err, peer.ErrStranger):
+				return nil, nil, 0, fmt.Errorf("%w by the node at %s: %w", ErrRefused, address, peer.ErrStranger)
+			case code == connect.CodeFailedPrecondition, code == connect.CodeInvalidArgument:
+				return nil, nil, 0, fmt.Errorf("%w by the node at %w", ErrRefused, last)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, 0, fmt.Errorf("join: %w, and before: %w", ctx.Err(), last)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// told is what another node has said, or why it has said nothing.
+func told(err error) string {
+	if e, ok := errors.AsType[*connect.Error](err); ok {
+		return e.Message()
+	}
+	return err.Error()
+}
