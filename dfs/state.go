@@ -69,7 +69,7 @@ func stranger() Identity {
 // openDB opens the database of a directory.
 func openDB(dir string) (*bolt.DB, error) {
 	// The room in addresses spares readers from being waited for whenever the file grows.
-	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 32, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 36, FreelistType: bolt.FreelistMapType})
 	if err == nil {
 		err = (vfs.OS{}).SyncDir(dir)
 	}

@@ -30,6 +30,8 @@ const (
 	tendTime = 200 * time.Millisecond
 	// mostWaiting commands, and as many questions, wait for others to agree; the rest waits before that.
 	mostWaiting = 2048
+	// busyTime is the time between two tries of a command that could not be taken in.
+	busyTime    = 10 * time.Millisecond
 	mostCommand = 8 << 20
 )
 
@@ -284,11 +286,20 @@ func (g *Group) propose(ctx context.Context, data []byte) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	b, err := g.driver.Propose(ctx, group, data)
-	if err != nil {
-		return nil, g.refused(err)
+	for {
+		b, err := g.driver.Propose(ctx, group, data)
+		if err == nil {
+			return decodeAnswer(b)
+		}
+		if !errors.Is(err, quorum.ErrBusy) {
+			return nil, g.refused(err)
+		}
+		select { // nothing was done: too much is waiting, or another node is about to lead
+		case <-time.After(busyTime):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return decodeAnswer(b)
 }
 
 // answers refuses all when this node does not lead, or has failed.
@@ -333,6 +344,10 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	if !g.alone.Load() {
 		g.asking <- struct{}{}
 		err := g.driver.Read(g.ctx, group)
+		for errors.Is(err, quorum.ErrBusy) {
+			time.Sleep(busyTime)
+			err = g.driver.Read(g.ctx, group)
+		}
 		<-g.asking
 		if err != nil {
 			if g.ctx.Err() != nil {
@@ -353,4 +368,22 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	}
 	defer done()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
+}
+
+// Voters returns the members who vote now, as far as this node knows; nobody when it has no replica.
+func (g *Group) Voters() []string {
+	var all []string
+	g.driver.Do(func(q *quorum.Node) error {
+		s, err := q.Status(group)
+		if err != nil || s.Joint {
+			return nil
+		}
+		for _, r := range s.Voters {
+			if m, ok := g.View().Number(r.Node()); ok {
+				all = append(all, m.Name)
+			}
+		}
+		return nil
+	})
+	return all
 }

@@ -60,10 +60,9 @@ func (k *known) leader(term uint64, leader quorum.Replica) {
 		return
 	}
 	n := *k.view
-	n.Term, k.leads, k.term = term, leader, term
-	n.Leader = ""
-	if m, ok := n.Number(leader.Node()); ok && leader != 0 {
-		n.Leader = m.Name
+	n.Leader, k.leads, k.term = "", leader, term
+	if leader != 0 { // who asks for votes in a term may never get them, and then nobody leads in it
+		n.Term = term
 	}
 	k.replace(&n)
 }

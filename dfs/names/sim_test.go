@@ -205,7 +205,7 @@ func TestWorlds(t *testing.T) {
 	if n < 100 {
 		return
 	}
-	for _, k := range []string{"joined", "chunk", "answered when asked again", "disk error", "ring.Down", "ring.Out", "ring.Back", "ring.Drain", "ring.Remove",
+	for _, k := range []string{"joined", "chunk", "asked of one that is alone", "answered when asked again", "disk error", "ring.Down", "ring.Out", "ring.Back", "ring.Drain", "ring.Remove",
 		"died names.seat.taken", "died names.seat.leaving", "died names.seat.dropped", "died before flush", "died after flush", "died before replace", "died after replace"} {
 		if counts[k] == 0 {
 			t.Errorf("no %s", k)
@@ -221,8 +221,8 @@ func TestFaultsAreFound(t *testing.T) {
 		from uint64 // the world to begin with, so that it does not take long
 	}{
 		"says that it is durable before it is": {fault{durableEarly: true}, 0}, "forgets calls": {fault{forgetsCalls: true}, 0},
-		"keeps writes above a received state": {fault{keepsWrites: true}, 40}, "makes a replica again": {fault{leavesEarly: true, sitsAgain: true}, 110},
-		"reads without asking others": {fault{readsAlone: true}, 60},
+		"keeps writes above a received state": {fault{keepsWrites: true}, 420}, "makes a replica again": {fault{leavesEarly: true, sitsAgain: true}, 540},
+		"reads without asking others": {fault{readsAlone: true}, 60}, "takes itself for alone": {fault{alwaysAlone: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range uint64(1000) {

@@ -36,7 +36,8 @@ type View struct {
 	// Index is the place in the names' log of the last change of all this: of two views with
 	// one epoch, the one with the higher index is newer.
 	Index uint64
-	// Leader is the name of the node that leads, in this term; empty when it is not known.
+	// Leader is the name of the node that leads, in this term; when it is not known it is empty, and the term is that of the
+	// last one that was known.
 	Leader string
 	Term   uint64
 }
@@ -58,7 +59,7 @@ func (v *View) Merge(other *View) *View {
 	if a, b := other.Table.Epoch(), v.Table.Epoch(); a > b || a == b && other.Index > v.Index {
 		m.Table, m.Members, m.Seats, m.Index = other.Table, other.Members, other.Seats, other.Index
 	}
-	if other.Term > v.Term || other.Term == v.Term && v.Leader == "" {
+	if other.Leader != "" && (other.Term > v.Term || other.Term == v.Term && v.Leader == "") {
 		m.Leader, m.Term = other.Leader, other.Term
 	}
 	if m.Table == v.Table && m.Index == v.Index && m.Leader == v.Leader && m.Term == v.Term {

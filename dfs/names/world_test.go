@@ -97,11 +97,13 @@ type process struct {
 	machine *machine
 	seats   *seats
 	known   *known
+	alone   bool
 	frozen  bool // what was frozen is not on the disk yet
 	life    int
 	left    int    // things done to its disks until it dies
 	point   string // or where
 	back    int    // when it starts again
+	stalled int    // until when its disk hangs, and with it all but questions
 	fails   int    // writes of the log until one fails
 }
 
@@ -153,7 +155,6 @@ type world struct {
 	rand      *mrand.Rand
 	fault     fault
 	processes []*process
-	numbers   map[uint32]*process
 	now, seq  int
 	clock     int64
 	calm      bool
@@ -195,7 +196,7 @@ func newWorld(seed uint64, f fault, counts map[string]int) *world {
 	var key [32]byte
 	key[0], key[1], key[2] = byte(seed), byte(seed>>8), byte(seed>>16)
 	rand.Reader = mrand.NewChaCha8(key)
-	w := &world{seed: seed, rand: mrand.New(mrand.NewPCG(seed, 7)), fault: f, numbers: map[uint32]*process{}, cut: map[[2]*process]bool{},
+	w := &world{seed: seed, rand: mrand.New(mrand.NewPCG(seed, 7)), fault: f, cut: map[[2]*process]bool{},
 		agreed: map[uint64]entry{}, leaders: map[uint64]quorum.Replica{}, counts: counts}
 	for i := range 3 + w.rand.IntN(6) {
 		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
@@ -210,7 +211,6 @@ func newWorld(seed uint64, f fault, counts map[string]int) *world {
 		p.store.state.Set(string(k), v)
 	}
 	p.store.state.Set(string(viewKey), r.encode())
-	w.numbers[1] = p
 	w.do(p, p.open)
 	w.clients = make([]*op, simClients)
 	return w
@@ -282,9 +282,10 @@ func (p *process) open() {
 			w.failf("%s knows nothing of the ring: %v", p.name, err)
 		}
 	}
+	p.alone = false
 	p.machine, p.known = m, newKnown(p.name, v)
 	m.changed = p.known.Learn
-	p.seats = &seats{self: p.name, machine: m, alone: func(bool) {}, point: p.mayDie}
+	p.seats = &seats{self: p.name, machine: m, alone: func(is bool) { p.alone = is }, point: p.mayDie}
 	fs := &vfs.Faulty{FS: p.mem, Fail: func(o vfs.Op) error {
 		p.mayDie("in the log")
 		if p.fails > 0 && (o.Kind == "sync" || o.Kind == "write") {
@@ -347,7 +348,8 @@ func (p *process) send(m quorum.Message) {
 	if m.Kind == quorum.Chunk {
 		w.counts["chunk"]++
 	}
-	to := w.numbers[m.To.Node()]
+	who, _ := p.known.View().Number(m.To.Node())
+	to := w.named(who.Name)
 	if to == nil || w.cut[[2]*process{p, to}] {
 		return
 	}
@@ -361,18 +363,30 @@ func (p *process) send(m quorum.Message) {
 	}
 }
 
+// named returns the process of a name, or nil.
+func (w *world) named(name string) *process {
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return w.processes[i]
+}
+
 // step lets one unit of time pass.
 func (w *world) step() {
 	w.now++
 	for len(w.mail) > 0 && w.mail[0].at <= w.now {
 		e := heap.Pop(&w.mail).(envelope)
-		if e.to.node != nil {
+		if e.to.stalled > w.now {
+			e.at = e.to.stalled
+			heap.Push(&w.mail, e)
+		} else if e.to.node != nil {
 			w.do(e.to, func() { e.to.node.Step(e.m) })
 		}
 	}
 	for _, p := range w.processes {
 		switch {
-		case p.store == nil:
+		case p.store == nil || p.stalled > w.now:
 		case p.node == nil:
 			if p.back <= w.now {
 				p.mem.Restart(w.rand.IntN(2) == 0)
@@ -445,6 +459,13 @@ func (w *world) trouble() {
 		w.changeRing(p)
 	case 13, 14:
 		w.admit(p, q)
+	case 17:
+		if w.rand.IntN(2) == 0 {
+			p = w.leading()
+		}
+		if p.node != nil {
+			p.stalled = w.now + 20 + w.rand.IntN(60)
+		}
 	case 16:
 		for _, p := range w.processes {
 			p.point = points[w.rand.IntN(len(points))]
@@ -535,8 +556,6 @@ func (w *world) admit(p, l *process) {
 				return
 			}
 			v := l.known.View()
-			m := v.Members[p.name]
-			w.numbers[m.Number] = p
 			if p.store == nil {
 				w.counts["joined"]++
 				p.store = &memory{state: &writes{}, kept: v.Encode(), die: p.mayDie}
@@ -592,7 +611,10 @@ func (w *world) call(i int) {
 				defer done()
 				ended(list(r), index)
 			}
-			if w.fault.readsAlone && w.leads(p) {
+			if p.alone && p.known.Leads() {
+				w.counts["asked of one that is alone"]++
+				question(nil)
+			} else if w.fault.readsAlone && w.leads(p) {
 				question(nil)
 			} else {
 				p.node.Read(group, question)
@@ -670,7 +692,7 @@ func (w *world) settle() {
 	w.calm = true
 	clear(w.cut)
 	for _, p := range w.processes {
-		p.left, p.fails, p.point, p.back = 0, 0, "", w.now
+		p.left, p.fails, p.point, p.back, p.stalled = 0, 0, "", w.now, 0
 	}
 	for range 100 {
 		for range 25 {
