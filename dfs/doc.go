@@ -1,50 +1,64 @@
-// Package dfs is a node of the distributed file system, as a library: a name space
-// (package meta) and blocks (package block), made durable and kept in step. It speaks no
-// protocol; dfs/gateway does.
-//
-// There is one node so far. What will be agreed between nodes is one call, Propose: a
-// command in, an answer out once it is durable. All else only reads.
+// Package dfs is a node of the distributed file system, as a library: its part in the names (package
+// dfs/names, on package meta), and blocks (package block), on several nodes that are all alike. It speaks no
+// protocol to clients; dfs/gateway does.
 //
 // # In the directory
 //
-//	LOCK  meta.db  blocks/
+//	LOCK  meta.db  log/  blocks/
 //
-// meta.db is a bbolt database of two buckets: "node" says who this node is, "state" has
-// the keys and values of package meta. All is readable by its user alone.
-//
-// # Why the state lies in bbolt, without a log
-//
-// A batch of commands is one transaction: they are applied to the tree, then one commit
-// makes them durable, then they are answered. So there is no log to replay, no snapshot to
-// take, no state that must fit into memory, and a start takes no time. A query reads a
-// transaction of its own, and never waits for a commit. pebble would commit with one
-// fsync in place of two and write less beside it; it is a large dependency, and a log as
-// Raft wants it will bear the cost of commits later.
+// meta.db is a bbolt database; its bucket "node" says who this node is, the rest and log are those of dfs/names. All is readable by
+// its user alone.
 //
 // # What is durable when
 //
 // A command that was answered survives kill and power failure, and so does an answer that
 // nobody has heard: who asks again, under the same call, gets it. Bytes of a file survive a kill
-// when they were flushed, and a power failure when they were synced (hsync), or closed with
-// Config.SyncOnClose; package block says more. When a commit fails nobody knows what is
-// durable, so nothing is answered any more: see Failed.
+// when they were flushed, and a power failure of all their nodes when they were synced (hsync), or closed with
+// Config.SyncOnClose; package block says more.
 //
-// # Upkeep
+// # Where copies are
 //
-// One goroutine does what nobody asks for: it ends leases that were not renewed, takes apart
-// directories that were deleted, deletes the copies of blocks that belong to no file,
-// recovers blocks whose writers have gone, drops copies that no file knows (in the second
-// pass that finds them, an hour after the first), and has the blocks' index written.
-// Another one reads all blocks, slowly, to find those that have decayed.
+// A block has a segment of the ring. While it is written, and until each node where its segment belongs has a copy, the nodes that have it
+// are kept with it (meta.LocatedBlock.Nodes); then they are forgotten, and follow from the table ([Places]). A block of a file that
+// wants fewer copies than the table has is never settled so: it stays where it is, as long as it can. More copies than the table has are not made.
+//
+// Each node has a [Keeper]. That of the node that leads the names knows who is to have what, and the others ask it; there is no list of
+// blocks but that of files, and no reports of all blocks. What it does, and in which order it is safe:
+//
+//   - It settles: it walks over the blocks whose nodes are kept, asks these and those where the block belongs (Look), has copies made that are
+//     missing (Fetch), and notes who has one. Places are forgotten when all targets of a settled segment have said that they have a copy.
+//   - It collects: copies of deleted blocks are deleted at all nodes that may have some. A node that is away finds out later.
+//   - It recovers blocks whose writers have gone: see agree.
+//
+// And that of every node, for its own:
+//
+//   - It fills segments that the table says are to be here: it asks for their blocks (Segments), fetches what is not here, and confirms. A node that
+//     has lost blocks that the table counts on says so first (Lost).
+//   - It judges, at the start and once an hour: it asks about all copies that are here. What no file needs here is deleted by
+//     the second look that finds it, after a third question at that moment; what is old is fetched again. Nobody is told that a
+//     copy is here while it is about to be deleted (Keeper.dropping).
+//   - It replaces a damaged copy by another node's, as soon as it is found: by a reader, by the reading of all blocks once a week, or because a client has
+//     said so; what clients say is looked at first.
+//
+// Bytes go from node to node by HDFS's data transfer, as to clients, with tokens that each node can issue ([Tokens]).
+//
+// # What readers see of a block that is written
+//
+// A node shows of it what all nodes behind it in the pipeline have as well (Keeper.Visible): what is visible anywhere is everywhere. So it is
+// there after a recovery.
+//
+// # Writers
+//
+// A [Writer] is a client of the pipeline like any other: packets, acknowledgements, and after a failure a new generation on those
+// that are left and one more. Where the only copy is here, it writes to package block without a detour.
 //
 // # Locks and goroutines
 //
-// Commands are applied by one goroutine, in the order in which they came. Queries run beside
-// it. Whoever is inside a query must not propose: the database may have to wait for all
-// readers in order to grow. The node takes no lock around calls of package block.
+// Upkeep is one goroutine that works while this node leads; Keeper.keep another, for this node's copies; one reads all
+// blocks, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
+// package block but Keeper.dropping, and Keeper.settling, which the node that leads holds while it settles, and while it lists a segment's blocks.
 //
 // # Crash points
 //
-// dfs.format, dfs.commit.before, dfs.commit.after, dfs.collect.deleted,
-// dfs.recover.started, dfs.recover.finished.
+// dfs.format, dfs.collect.deleted, dfs.recover.started, dfs.recover.finished.
 package dfs

@@ -26,8 +26,9 @@ type Peers interface {
 
 // A Keeper keeps the copies of blocks as they are to be: those of its own node, and, while that leads the names, who has which.
 type Keeper struct {
+	*seen
 	n     *Node
-	seen  seen
+	all   *steward
 	ready chan struct{} // closed when the node is open
 	began chan struct{} // closed after the first look at all copies
 
@@ -38,13 +39,9 @@ type Keeper struct {
 	has      map[uint16]bool // segments of which this node has all that is settled
 	surplus  map[int64]bool  // copies that nobody needed in the last look
 	fetching map[int64]bool  // blocks that are being fetched
-	ordered  map[order]bool  // fetches that others were asked for and have not answered
-	lacking  map[uint64]int  // copies that are to be made yet, of blocks whose places are kept
+	ordered  map[order]bool  // what others were asked for and have not answered
 	verify   chan int64      // blocks that somebody says are damaged
 	look     chan struct{}   // something is to be looked at before its time
-	cursor   uint64          // the file where the walk over unsettled blocks goes on
-	passing  map[uint64]int  // lacking, of the walk under way
-	settling sync.RWMutex    // held for writing while blocks are settled, for reading while segments are listed
 }
 
 type order struct {
@@ -53,10 +50,14 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	return &Keeper{n: n, ready: make(chan struct{}), began: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{}, fetching: map[int64]bool{}, ordered: map[order]bool{},
-		lacking: map[uint64]int{}, passing: map[uint64]int{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1),
-		seen: seen{of: map[int64]*mark{}}}
+	k := &Keeper{n: n, seen: &seen{of: map[int64]*mark{}}, ready: make(chan struct{}), began: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
+		fetching: map[int64]bool{}, ordered: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
+	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
+	return k
 }
+
+// Lacking returns how many copies are missing, as of the last walk over blocks whose places are kept: of how many blocks, and copies.
+func (k *Keeper) Lacking() (blocks, copies int) { return k.all.missing() }
 
 // Service is what this node answers to others.
 func (k *Keeper) Service() wireconnect.BlockServiceHandler { return service{k} }

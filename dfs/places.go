@@ -20,6 +20,9 @@ func (n *Node) Places() Places {
 	p := Places{View: n.View()}
 	if n.Config.Peers != nil {
 		p.Full = func(node string) bool {
+			if node == n.Identity.Node {
+				return n.space().Full()
+			}
 			r, ok := n.Config.Peers.Room(node)
 			return ok && r.Full()
 		}
@@ -130,6 +133,11 @@ func (p Places) members(names []string) (all []Member) {
 // Copies is how many copies a block of a file of that replication is to have.
 func (p Places) Copies(replication uint16) int {
 	return max(1, min(int(replication), p.View.Table.Replicas()))
+}
+
+// Default is how many copies a file gets of which nobody has said how many it wants.
+func (p Places) Default() int {
+	return max(1, min(p.View.Table.Replicas(), members(p.View.Table)))
 }
 
 // wanted returns where copies of a finished block are to be that are up, and whether those are all. A block of which fewer copies are wanted

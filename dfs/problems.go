@@ -32,7 +32,7 @@ func (n *Node) Problems(by meta.Caller, from uint64, f func(Problem) bool) error
 		}
 		from = blocks[len(blocks)-1].ID + 1
 		places := n.Places()
-		copies := n.Keeper.lookAround(places, blocks)
+		copies := n.Keeper.all.lookAround(places, blocks)
 		var bad []Problem
 		if err := n.Query(by, func(q meta.Query) error {
 			for i := range blocks {

@@ -16,7 +16,7 @@ const mostRecoveries = 16
 
 // recoverBlocks has the blocks whose writers have gone closed at the length on which their nodes agree, and
 // then their files.
-func (k *Keeper) recoverBlocks() {
+func (k *steward) recoverBlocks() {
 	var all []meta.Recovery
 	k.n.ask(func(q meta.Query) {
 		if !q.SafeMode() {
@@ -38,7 +38,7 @@ func (k *Keeper) recoverBlocks() {
 }
 
 // recoverBlock fences the block at its nodes, has them agree on a length, and notes that. Each step may be done again.
-func (k *Keeper) recoverBlock(ctx context.Context, r meta.Recovery) error {
+func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	places := k.n.Places()
 	nodes := places.names(r.Block)
 	said := make([]heard, len(nodes))
@@ -62,7 +62,7 @@ func (k *Keeper) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	return nil
 }
 
-func (k *Keeper) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wire.BlockCopy, error) {
+func (k *steward) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wire.BlockCopy, error) {
 	at, err := k.at(name)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (k *Keeper) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wi
 }
 
 // cutAt gives copies the length, and returns who has it then.
-func (k *Keeper) cutAt(ctx context.Context, nodes []string, r meta.Recovery, length int64) (done []string, err error) {
+func (k *steward) cutAt(ctx context.Context, nodes []string, r meta.Recovery, length int64) (done []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	errs := make([]error, len(nodes))

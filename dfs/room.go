@@ -1,19 +1,27 @@
 package dfs
 
+import "headrace/ring"
+
 // Room is what the disks of a node have, in bytes, and how many blocks there are.
 type Room struct {
 	Capacity, Used, Remaining uint64
 	Blocks                    int
 }
 
-// Room returns that of the disks that are in use.
-func (n *Node) Room() (r Room) {
+// space returns the room of the disks that are in use, without a look at the blocks.
+func (n *Node) space() (r Room) {
 	for _, v := range n.Blocks.Volumes() {
 		if v.Cause == nil {
 			r.Capacity += uint64(v.Total)
-			r.Remaining += uint64(v.Free)
+			r.Remaining += uint64(max(0, v.Free))
 		}
 	}
+	return r
+}
+
+// Room returns that of the disks that are in use.
+func (n *Node) Room() Room {
+	r := n.space()
 	for _, b := range n.Blocks.Blocks() {
 		r.Used += uint64(b.Length)
 		r.Blocks++
@@ -21,8 +29,8 @@ func (n *Node) Room() (r Room) {
 	return r
 }
 
-// Full reports whether there is no room for new blocks: package block keeps a twentieth free.
-func (r Room) Full() bool { return r.Capacity > 0 && r.Remaining < r.Capacity/20 }
+// Full reports whether there is no room for new blocks: package block keeps a twentieth free. Where no disk is in use there is none.
+func (r Room) Full() bool { return r.Capacity == 0 || r.Remaining < r.Capacity/20 }
 
 // Plus adds another node's.
 func (r Room) Plus(o Room) Room {
@@ -38,5 +46,15 @@ func (n *Node) RoomOf(name string) Room {
 		return Room{}
 	}
 	r, _ := n.Config.Peers.Room(name)
+	return r
+}
+
+// TotalRoom returns what is known of all nodes that are up.
+func (n *Node) TotalRoom() (r Room) {
+	for _, m := range n.View().Table.Nodes() {
+		if m.State == ring.IsUp {
+			r = r.Plus(n.RoomOf(m.Name))
+		}
+	}
 	return r
 }

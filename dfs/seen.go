@@ -31,40 +31,40 @@ func (s Seen) Set(length int64) {
 }
 
 // Writing begins to note how far readers may read a block, at least length.
-func (k *Keeper) Writing(b block.Block, length int64) Seen {
+func (s *seen) Writing(b block.Block, length int64) Seen {
 	m := &mark{stamp: b.Stamp}
-	k.seen.mu.Lock()
-	defer k.seen.mu.Unlock()
-	if old := k.seen.of[b.ID]; old != nil { // what they have seen they see on
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.of[b.ID]; old != nil { // what they have seen they see on
 		length = max(length, old.length.Load())
 	}
 	m.length.Store(length)
-	k.seen.of[b.ID] = m
+	s.of[b.ID] = m
 	return Seen{m}
 }
 
 // Visible returns how many bytes of a copy readers may see. A copy that was found at the start has what survived.
-func (k *Keeper) Visible(i block.Info) int64 {
-	k.seen.mu.Lock()
-	defer k.seen.mu.Unlock()
-	m := k.seen.of[i.ID]
+func (s *seen) Visible(i block.Info) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.of[i.ID]
 	switch {
 	case m == nil:
-	case i.State == block.Final || i.Stamp < m.stamp:
-		delete(k.seen.of, i.ID)
+	case i.State == block.Final && i.Stamp >= m.stamp: // what is older was looked at before somebody opened it again
+		delete(s.of, i.ID)
 	default:
 		return min(i.Length, m.length.Load())
 	}
 	return i.Length
 }
 
-// forgetSeen forgets those that are finished or gone.
-func (k *Keeper) forgetSeen() {
-	k.seen.mu.Lock()
-	defer k.seen.mu.Unlock()
-	for id := range k.seen.of {
-		if i, err := k.n.Blocks.Stat(id); err != nil || i.State == block.Final {
-			delete(k.seen.of, id)
+// forget forgets those that are finished or gone.
+func (s *seen) forget(store *block.Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.of {
+		if i, err := store.Stat(id); err != nil || i.State == block.Final {
+			delete(s.of, id)
 		}
 	}
 }

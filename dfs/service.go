@@ -154,19 +154,17 @@ const mostListed = 5000
 
 // Segments lists blocks segment by segment. after is a segment and a block in it.
 func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.SegmentsResponse, error) {
-	segments, from := segmentsOf(q.Segments), uint64(0)
+	var at uint16
+	var from uint64
 	if len(q.After) == 10 {
-		at := binary.BigEndian.Uint16(q.After)
-		from = binary.BigEndian.Uint64(q.After[2:])
-		i := max(0, slices.Index(segments, at))
-		segments = segments[i:]
+		at, from = binary.BigEndian.Uint16(q.After), binary.BigEndian.Uint64(q.After[2:])
 	}
-	s.k.settling.RLock()
-	defer s.k.settling.RUnlock()
+	s.k.all.settling.RLock()
+	defer s.k.all.settling.RUnlock()
 	r := &wire.SegmentsResponse{}
 	places := s.k.n.Places()
 	err := s.query(func(m meta.Query) {
-		for p := range m.InSegments(segments, from) {
+		for p := range m.InSegments(segmentsOf(q.Segments), at, from) {
 			if len(p.Nodes) > 0 && places.Copies(p.Replication) < places.View.Table.Replicas() {
 				continue // it is not everywhere where its segment is
 			}

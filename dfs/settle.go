@@ -14,6 +14,15 @@ import (
 	"headrace/wire"
 )
 
+// A steward is what the Keeper of the node that leads the names does about the blocks of all.
+type steward struct {
+	*Keeper
+	cursor   uint64         // the file where the walk over unsettled blocks goes on
+	passing  map[uint64]int // lacking, of the walk under way
+	settling sync.RWMutex   // held for writing while blocks are settled, for reading while segments are listed
+	lacking  map[uint64]int // copies that are to be made yet, of blocks whose places are kept; guarded by mu
+}
+
 const (
 	walkedAtOnce = 2000 // files
 	mostOrdered  = 32   // fetches under way
@@ -21,7 +30,7 @@ const (
 
 // settle walks over the blocks of which it is kept where they are, some in each round: it has copies made that are missing, notes who has
 // one, and lets the places of a block be forgotten once it is just where its segment belongs.
-func (k *Keeper) settle() {
+func (k *steward) settle() {
 	k.settling.Lock() // a list of a segment's blocks has either those from before or those from after
 	defer k.settling.Unlock()
 	var blocks []meta.Placed
@@ -58,7 +67,7 @@ func (f census) has(node string, b *meta.Block) bool {
 }
 
 // lookAround asks the nodes that are up for blocks that are there, or are to be.
-func (k *Keeper) lookAround(places Places, blocks []meta.Placed) census {
+func (k *steward) lookAround(places Places, blocks []meta.Placed) census {
 	asked := map[string][]uint64{}
 	for i := range blocks {
 		b := &blocks[i]
@@ -100,7 +109,7 @@ func unique(names []string) []string {
 }
 
 // settleOne decides about a block: what is noted of it anew, or nil.
-func (k *Keeper) settleOne(places Places, b *meta.Placed, copies census) *meta.Relocation {
+func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.Relocation {
 	wanted, all := places.wanted(b)
 	var have []string // in the order in which they are kept, then in that of the table
 	lost := false
@@ -148,7 +157,7 @@ func (k *Keeper) settleOne(places Places, b *meta.Placed, copies census) *meta.R
 }
 
 // count notes how many copies of a block are missing.
-func (k *Keeper) count(b *meta.Placed, places Places, copies census, have []string) {
+func (k *steward) count(b *meta.Placed, places Places, copies census, have []string) {
 	n := 0
 	for _, name := range have {
 		if copies.has(name, &b.Block) {
@@ -173,7 +182,7 @@ func members(t *ring.Table) (n int) {
 }
 
 // order asks a node to fetch a block, in the background, unless it has been asked.
-func (k *Keeper) order(b *meta.Placed, node string, from []string) {
+func (k *steward) order(b *meta.Placed, node string, from []string) {
 	o := order{b.ID, node}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,8 +207,7 @@ func (k *Keeper) order(b *meta.Placed, node string, from []string) {
 	})
 }
 
-// Lacking returns how many copies are missing, as of the last walk: blocks, and copies of them, of those whose places are kept.
-func (k *Keeper) Lacking() (blocks, copies int) {
+func (k *steward) missing() (blocks, copies int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for n := range maps.Values(k.lacking) {
@@ -208,9 +216,27 @@ func (k *Keeper) Lacking() (blocks, copies int) {
 	return blocks, copies
 }
 
+// Kept returns of how many blocks a copy is kept at a node, and not just because their segments are there: before it is taken off the
+// ring, they are to be elsewhere. Only the node that leads knows.
+func (k *Keeper) Kept(node string) (n int, err error) {
+	for from, more := uint64(0), true; more && err == nil; more = from != 0 {
+		err = k.n.Query(k.n.root(), func(q meta.Query) error {
+			var blocks []meta.Placed
+			blocks, from = q.Unsettled(from, walkedAtOnce)
+			for i := range blocks {
+				if slices.Contains(blocks[i].Nodes, node) {
+					n++
+				}
+			}
+			return nil
+		})
+	}
+	return n, err
+}
+
 // collect has the copies of blocks deleted that belong to no file any more. A node that is away, or does not delete
 // some, finds them itself when it looks at all that it has.
-func (k *Keeper) collect() {
+func (k *steward) collect() {
 	for k.n.ctx.Err() == nil {
 		var garbage []meta.Garbage
 		k.n.ask(func(q meta.Query) { garbage = q.Garbage(atOnce) })
@@ -227,7 +253,7 @@ func (k *Keeper) collect() {
 }
 
 // dropped has garbage deleted at all nodes that may have some, and returns the numbers of what none of them has any more.
-func (k *Keeper) dropped(garbage []meta.Garbage) (done []uint64) {
+func (k *steward) dropped(garbage []meta.Garbage) (done []uint64) {
 	places := k.n.Places()
 	t := places.View.Table
 	at, of := map[string][]uint64{}, make([][]string, len(garbage))
@@ -260,7 +286,7 @@ func (k *Keeper) dropped(garbage []meta.Garbage) (done []uint64) {
 	return done
 }
 
-func (k *Keeper) dropAt(name string, ids []uint64) error {
+func (k *steward) dropAt(name string, ids []uint64) error {
 	at, err := k.at(name)
 	if err != nil {
 		return err

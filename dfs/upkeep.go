@@ -32,7 +32,7 @@ func (n *Node) upkeep() {
 			return
 		case <-index.C:
 			n.told("write the index of blocks", n.Blocks.Snapshot())
-			n.Keeper.forgetSeen()
+			n.Keeper.forget(n.Blocks)
 		case <-tick.C:
 			if n.Leads() {
 				n.propose(&meta.ExpireLeases{Most: atOnce})
@@ -49,10 +49,10 @@ func (n *Node) round() {
 	if !n.Leads() {
 		return
 	}
-	n.Keeper.recoverBlocks()
+	n.Keeper.all.recoverBlocks()
 	n.sweep()
-	n.Keeper.collect()
-	n.Keeper.settle()
+	n.Keeper.all.collect()
+	n.Keeper.all.settle()
 }
 
 // told logs an error that is nobody's.

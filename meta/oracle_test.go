@@ -590,6 +590,9 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		}
 		return &ExpireLeases{3}
 	case 26:
+		if r.IntN(2) == 0 {
+			return &Relocate{[]Relocation{{given.ID, given.Stamp, nodes[:r.IntN(len(nodes)+1)]}}}
+		}
 		return &Settle{[]uint64{given.ID}}
 	case 27:
 		return &Sweep{1 + r.IntN(5)}

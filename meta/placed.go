@@ -3,6 +3,7 @@ package meta
 import (
 	"encoding/binary"
 	"iter"
+	"slices"
 )
 
 // Expected is what the copies of a block are to be like, and whose it is. A block that is
@@ -161,24 +162,58 @@ func (w walk) placed(id, file uint64) (Placed, bool) {
 	return p, ok
 }
 
-// InSegments returns the blocks of segments, in their order, that nobody writes; in the first of them those from a number on.
-func (q Query) InSegments(segments []uint16, from uint64) iter.Seq[Placed] {
+// scannedApart is up to how many segments are looked up one by one: a look costs as much as passing over many blocks.
+const scannedApart = 32
+
+// InSegments returns the blocks of segments that nobody writes, in the order of segments and numbers, from a block of a segment on.
+func (q Query) InSegments(segments []uint16, segment uint16, block uint64) iter.Seq[Placed] {
+	segments = slices.Clone(segments)
+	slices.Sort(segments)
+	from, _ := slices.BinarySearch(segments, segment)
+	segments = segments[from:]
 	return func(yield func(Placed) bool) {
+		if len(segments) == 0 {
+			return
+		}
 		w := q.walk()
-		for _, segment := range segments {
-			for k := range w.v.Scan(key(keySegment, uint64(segment), from), key(keySegment, uint64(segment)+1)) {
-				id := numberAt(k, 1)
-				var o owner
-				if !w.load(key(keyOwner, id), &o) {
-					continue
-				}
-				if p, ok := w.placed(id, o.File); ok && p.Complete && !yield(p) {
-					return
-				}
+		first := func(s uint16) uint64 {
+			if s == segment {
+				return block
 			}
-			from = 0
+			return 0
+		}
+		if len(segments) > scannedApart {
+			wanted := map[uint64]bool{}
+			for _, s := range segments {
+				wanted[uint64(s)] = true
+			}
+			w.scan(segments[0], segments[len(segments)-1], first(segments[0]), wanted, yield)
+			return
+		}
+		for _, s := range segments {
+			if !w.scan(s, s, first(s), map[uint64]bool{uint64(s): true}, yield) {
+				return
+			}
 		}
 	}
+}
+
+// scan yields the finished blocks of some of a row of segments.
+func (w walk) scan(from, to uint16, block uint64, wanted map[uint64]bool, yield func(Placed) bool) bool {
+	for k := range w.v.Scan(key(keySegment, uint64(from), block), key(keySegment, uint64(to)+1)) {
+		if !wanted[numberAt(k, 0)] {
+			continue
+		}
+		id := numberAt(k, 1)
+		var o owner
+		if !w.load(key(keyOwner, id), &o) {
+			continue
+		}
+		if p, ok := w.placed(id, o.File); ok && p.Complete && !yield(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // All returns the blocks of all files, from a number on, in the order of numbers.

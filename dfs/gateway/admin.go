@@ -17,9 +17,9 @@ import (
 
 // admin are the methods about the file system as a whole.
 var admin = table{
-	"getServerDefaults": on(func(*call, *pb.GetServerDefaultsRequestProto) (*pb.GetServerDefaultsResponseProto, error) {
+	"getServerDefaults": on(func(c *call, _ *pb.GetServerDefaultsRequestProto) (*pb.GetServerDefaultsResponseProto, error) {
 		return &pb.GetServerDefaultsResponseProto{ServerDefaults: &pb.FsServerDefaultsProto{BlockSize: u64(128 << 20), BytesPerChecksum: proto.Uint32(512),
-			WritePacketSize: proto.Uint32(64 << 10), Replication: proto.Uint32(1), FileBufferSize: proto.Uint32(4096), EncryptDataTransfer: proto.Bool(false),
+			WritePacketSize: proto.Uint32(64 << 10), Replication: proto.Uint32(uint32(c.node.Places().Default())), FileBufferSize: proto.Uint32(4096), EncryptDataTransfer: proto.Bool(false),
 			TrashInterval: u64(0), ChecksumType: pb.ChecksumTypeProto_CHECKSUM_CRC32C.Enum(), KeyProviderUri: proto.String(""), PolicyId: proto.Uint32(0),
 			SnapshotTrashRootEnabled: proto.Bool(false)}}, nil
 	}),
@@ -139,12 +139,7 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 	if time.Now().Before(h.until) {
 		return h.counts, nil
 	}
-	var c counts
-	for _, m := range n.View().Table.Nodes() {
-		if m.State == ring.IsUp {
-			c.room = c.room.Plus(n.RoomOf(m.Name))
-		}
-	}
+	c := counts{room: n.TotalRoom()}
 	few, _ := n.Keeper.Lacking()
 	c.lacking = uint64(few)
 	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {

@@ -207,7 +207,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: 300 * time.Millisecond, Self: self, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Self: self, Send: c.send, Peers: c, Log: log}
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)
@@ -300,11 +300,18 @@ func (c *cluster) back(p *peerNode) {
 // settled waits until everything is where it belongs.
 func (c *cluster) settled() {
 	c.t.Helper()
+	lacks := ""
+	defer func() {
+		if c.t.Failed() {
+			c.t.Log(lacks)
+		}
+	}()
 	testkit.Await(c.t, "the ring to be filled", func() bool {
 		c.tell()
 		t := c.leader().View().Table
-		for s := range t.Segments() {
-			if !t.Settled(uint16(s)) {
+		for s := range uint16(t.Segments()) {
+			if !t.Settled(s) {
+				lacks = fmt.Sprintf("epoch %d, segment %d belongs to %v and is held by %v; nodes %+v", t.Epoch(), s, t.Targets(s), t.Holders(s), t.Nodes())
 				return false
 			}
 		}

@@ -15,8 +15,16 @@
 // where only those come who may.
 //
 // A block is read and written with a token that the name side has given out, signed, for one block and one
-// kind of access, and for ten hours. HDFS's clients carry it without being told to. What is written
-// must be the last block of a file that is open as well, under a stamp that was given to somebody.
+// kind of access, and for ten hours, at all nodes. HDFS's clients carry it without being told to. What is written
+// must be the last block of a file that is open as well, under a stamp that was given to somebody: of that the node of the names is asked
+// (dfs.Keeper.Locate). A node that copies a block to another one for a client has a token of its own for it, of a kind that no client gets.
+//
+// # Several nodes
+//
+// Each node is a data node. A pipeline is HDFS's, each node hands packets on to the next, and compares them with their checksums, because
+// package block makes its own. A node that comes into a pipeline (getAdditionalDatanode) gets what was written
+// so far as a copy, which becomes a block in writing when it is whole. Nodes with a copy are told to clients the nearest first: on the client's
+// machine, in its rack, elsewhere.
 //
 // # Calls that come again
 //

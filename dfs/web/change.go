@@ -36,7 +36,7 @@ var change = table{
 		return answer, err
 	},
 	"PUT SETREPLICATION": func(r *request) (any, error) {
-		return r.boolean(&meta.SetReplication{Path: r.path, Copies: r.copies()})
+		return r.boolean(&meta.SetReplication{Path: r.path, Copies: r.copies(r.Node.Places().Default())})
 	},
 	"PUT SETOWNER": func(r *request) (any, error) {
 		o := &meta.SetOwner{Path: r.path, Owner: r.text("owner"), Group: r.text("group")}

@@ -152,7 +152,7 @@ func (r *request) create() (any, error) {
 		mode, asked = mode&0o777, &all
 	}
 	c := meta.Create{Path: r.path, Mode: mode, Asked: asked, Machine: r.machine(), Flags: meta.FlagCreate, Parents: r.flag("createparent", true),
-		Replication: r.copies(), BlockSize: r.number("blocksize", 10, 1, math.MaxInt64, 128<<20)}
+		Replication: r.copies(r.Node.Places().Default()), BlockSize: r.number("blocksize", 10, 1, math.MaxInt64, 128<<20)}
 	sync := false
 	for f := range strings.SplitSeq(strings.ToUpper(r.text("createflag")), ",") {
 		switch f {

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net"
 	"net/http"
 	"strconv"
 
+	"headrace/dfs"
 	"headrace/meta"
 )
 
@@ -95,10 +97,15 @@ var look = table{
 		if err != nil {
 			return nil, err
 		}
-		blocks, name := []list{}, r.address()
-		for _, b := range l.Blocks {
-			blocks = append(blocks, list{"cachedHosts": []string{}, "corrupt": false, "hosts": []string{r.Host}, "length": b.Size, "names": []string{name},
-				"offset": b.Offset, "storageTypes": []string{"DISK"}, "topologyPaths": []string{"/default-rack/" + name}})
+		blocks := []list{}
+		for i := range l.Blocks {
+			hosts, names, types, paths := []string{}, []string{}, []string{}, []string{}
+			for _, m := range r.at(&l.Blocks[i]) {
+				hosts, names, types = append(hosts, m.Host), append(names, address(m)), append(types, "DISK")
+				paths = append(paths, cmp.Or(m.Rack, "/default-rack")+"/"+address(m))
+			}
+			blocks = append(blocks, list{"cachedHosts": []string{}, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
+				"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
 		}
 		return list{"BlockLocations": list{"BlockLocation": blocks}}, nil
 	},
@@ -117,12 +124,12 @@ var look = table{
 		}
 		return list{"LocatedBlocks": all}, nil
 	},
-	"GET GETSERVERDEFAULTS": func(*request) (any, error) {
-		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": 1, "fileBufferSize": 4096,
+	"GET GETSERVERDEFAULTS": func(r *request) (any, error) {
+		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": r.Node.Places().Default(), "fileBufferSize": 4096,
 			"encryptDataTransfer": false, "trashInterval": 0, "checksumType": 2, "keyProviderUri": "", "defaultStoragePolicyId": 0, "snapshotTrashRootEnabled": false}}, nil
 	},
 	"GET GETSTATUS": func(r *request) (any, error) {
-		room := r.Node.Room()
+		room := r.Node.TotalRoom()
 		return list{"FsStatus": list{"capacity": room.Capacity, "remaining": room.Remaining, "used": room.Used}}, nil
 	},
 	"GET GETALLSTORAGEPOLICY": func(*request) (any, error) {
@@ -217,17 +224,36 @@ func (r *request) part() (offset, length int64) {
 	return r.number("offset", 10, 0, math.MaxInt64, 0), r.number("length", 10, 0, math.MaxInt64, math.MaxInt64)
 }
 
-// address is that of data transfer.
-func (r *request) address() string { return net.JoinHostPort(r.Host, strconv.Itoa(r.DataPort)) }
+// at are the nodes that have a block, the nearest to the client first.
+func (r *request) at(b *meta.LocatedBlock) []dfs.Member {
+	all := r.Node.Places().Readers(*b, r.machine())
+	for i := range all {
+		if all[i].Name == r.Node.Identity.Node { // clients are told what they reach it by
+			all[i].Host, all[i].Data, all[i].RPC = r.Host, uint16(r.DataPort), uint16(r.RPCPort)
+		}
+	}
+	return all
+}
+
+// address is that of a node's data transfer.
+func address(m dfs.Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Data))) }
 
 // noToken is an empty token: bytes are read over HTTP.
 const noToken = "AAAAAA"
 
 func (r *request) block(b *meta.LocatedBlock) list {
-	here := list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": r.Host,
-		"infoPort": 0, "infoSecurePort": 0, "ipAddr": r.Host, "ipcPort": r.RPCPort, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": r.address(),
-		"networkLocation": "/default-rack", "remaining": 0, "storageID": r.Node.Identity.Node, "xceiverCount": 0, "xferPort": r.DataPort}
+	at := []list{}
+	for _, m := range r.at(b) {
+		rack := cmp.Or(m.Rack, "/default-rack")
+		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": m.Host,
+			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": address(m),
+			"networkLocation": rack, "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
+	}
+	types := make([]string, len(at))
+	for i := range types {
+		types[i] = "DISK"
+	}
 	return list{"block": list{"blockId": b.ID, "blockPoolId": r.Node.Identity.Pool, "generationStamp": b.Stamp, "numBytes": b.Size},
-		"blockToken": list{"urlString": noToken}, "cachedLocations": []list{}, "isCorrupt": false, "locations": []list{here}, "startOffset": b.Offset,
-		"storageTypes": []string{"DISK"}}
+		"blockToken": list{"urlString": noToken}, "cachedLocations": []list{}, "isCorrupt": false, "locations": at, "startOffset": b.Offset,
+		"storageTypes": types}
 }

@@ -92,7 +92,9 @@ func (p *params) mode(otherwise int64) (mode uint16, asked *uint16) {
 }
 
 // copies is the number of copies of a file.
-func (p *params) copies() uint16 { return uint16(p.number("replication", 10, 1, 1<<15-1, 1)) }
+func (p *params) copies(unless int) uint16 {
+	return uint16(p.number("replication", 10, 1, 1<<15-1, int64(unless)))
+}
 
 // access returns a kind of access, such as r-x.
 func (p *params) access(name string) (a meta.Access) {

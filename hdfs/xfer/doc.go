@@ -10,7 +10,7 @@
 //     reached. Packets go down it; their acknowledgements come back up in the same order, with a status of
 //     each node. A node acknowledges a packet when its store has taken it (and has it on the disk, when
 //     the packet asks for that: hsync) and those after it have acknowledged it. The last node verifies
-//     checksums. An empty packet with a sequence number of -1 is a heartbeat, the last one ends the block.
+//     checksums, or each does (Server.Verify). An empty packet with a sequence number of -1 is a heartbeat, the last one ends the block.
 //   - TRANSFER_BLOCK has a node copy a replica to another one, for a pipeline that lost a node.
 //   - BLOCK_CHECKSUM is a checksum of a block's checksums.
 //
