@@ -37,7 +37,7 @@ docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
 	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsRingVerb(a), dfsListVerb(a), dfsCheckVerb(a),
-		dfsDrainVerb(a), dfsFillVerb(a), dfsRemoveVerb(a))
+		dfsDrainVerb(a), dfsFillVerb(a), dfsRemoveVerb(a), dfsDemoVerb(a))
 	return cmd
 }
 

@@ -75,7 +75,7 @@ func TestDFSVerbs(t *testing.T) {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	contains(run(cli.ExitNotFound, "ls", "--fs", fs, "/none"), "there is no /none")
-	contains(run(0, "status", "--fs", fs), "capacity", "without a good copy")
+	contains(run(0, "status", "--fs", fs), "capacity", "without a good one")
 	var s dfsStatus
 	if err := json.Unmarshal([]byte(run(0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Address != fs || s.Capacity == 0 || s.Missing != 0 {
 		t.Errorf("%+v, %v", s, err)

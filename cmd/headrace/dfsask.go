@@ -75,8 +75,9 @@ func dfsStatusVerb(a dfsVerbs) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Tell what the file system has and has room for",
-		Long: `Status asks the file system how full its disks are, and how many of its blocks
-cannot be read.`,
+		Long: `Status asks the file system how full its disks are, how many of its blocks cannot
+be read, and how many have fewer copies than they are to have. Headrace dfs ring says
+more about its nodes.`,
 		Example: `  headrace dfs status
   headrace dfs status --format json | jq .remaining`,
 		Args:              cli.Takes(0, 0, ""),
@@ -95,36 +96,50 @@ type dfsStatus struct {
 	Capacity  uint64 `json:"capacity"`
 	Used      uint64 `json:"used"`
 	Remaining uint64 `json:"remaining"`
-	Blocks    uint32 `json:"blocks"`
-	Missing   uint64 `json:"missing"`
-	SafeMode  bool   `json:"safeMode"`
+	// Blocks are copies of blocks, of all nodes.
+	Blocks  uint32 `json:"blocks"`
+	Missing uint64 `json:"missing"`
+	// Lacking have fewer copies than they are to have.
+	Lacking  uint64 `json:"lacking"`
+	Nodes    int    `json:"nodes"`
+	Down     int    `json:"down"`
+	SafeMode bool   `json:"safeMode"`
 }
 
 func (a dfsVerbs) status(c asker, fs string) error {
 	var stats pb.GetFsStatsResponseProto
-	var nodes pb.GetDatanodeReportResponseProto
+	var nodes, dead pb.GetDatanodeReportResponseProto
 	var safe pb.SetSafeModeResponseProto
 	err := errors.Join(c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats),
 		c.Call(c.ctx, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_LIVE.Enum()}, &nodes),
+		c.Call(c.ctx, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_DEAD.Enum()}, &dead),
 		c.Call(c.ctx, "setSafeMode", &pb.SetSafeModeRequestProto{Action: pb.SafeModeActionProto_SAFEMODE_GET.Enum()}, &safe))
 	if err != nil {
 		return err
 	}
-	s := dfsStatus{fs, stats.GetCapacity(), stats.GetUsed(), stats.GetRemaining(), 0, stats.GetMissingBlocks(), safe.GetResult()}
+	s := dfsStatus{Address: fs, Capacity: stats.GetCapacity(), Used: stats.GetUsed(), Remaining: stats.GetRemaining(), Missing: stats.GetMissingBlocks(),
+		Lacking: stats.GetUnderReplicated(), Nodes: len(nodes.Di) + len(dead.Di), Down: len(dead.Di), SafeMode: safe.GetResult()}
 	for _, n := range nodes.Di {
 		s.Blocks += n.GetNumBlocks()
 	}
 	if a.format == cli.FormatJSON {
 		return cli.WriteJSON(a.out, s)
 	}
-	mode := ""
-	if s.SafeMode {
-		mode = ", in safe mode: nothing can be changed"
+	title := fs
+	if s.Nodes > 1 {
+		title += fmt.Sprintf(", %d nodes", s.Nodes)
 	}
-	t := &report.Table{Title: fs + mode, Columns: []report.Column{{Title: "capacity", Align: report.Right}, {Title: "used", Align: report.Right},
-		{Title: "free", Align: report.Right}, {Title: "blocks", Align: report.Right}, {Title: "without a good copy", Align: report.Right}}}
+	if s.Down > 0 {
+		title += fmt.Sprintf(", %d of them down", s.Down)
+	}
+	if s.SafeMode {
+		title += ", in safe mode: nothing can be changed"
+	}
+	t := &report.Table{Title: title, Columns: []report.Column{{Title: "capacity", Align: report.Right}, {Title: "used", Align: report.Right},
+		{Title: "free", Align: report.Right}, {Title: "copies of blocks", Align: report.Right}, {Title: "with too few", Align: report.Right}, {Title: "without a good one", Align: report.Right}}}
 	bytes := func(n uint64) report.Cell { return report.Str(report.Bytes(int64(n))) }
-	t.Add(bytes(s.Capacity), bytes(s.Used), bytes(s.Remaining), report.Num(float64(s.Blocks), report.UnitNone), report.Num(float64(s.Missing), report.UnitNone))
+	t.Add(bytes(s.Capacity), bytes(s.Used), bytes(s.Remaining), report.Num(float64(s.Blocks), report.UnitNone), report.Num(float64(s.Lacking), report.UnitNone),
+		report.Num(float64(s.Missing), report.UnitNone))
 	return a.table(t)
 }
 
@@ -215,10 +230,11 @@ func dfsCheckVerb(a dfsVerbs) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fsck [PATH]",
 		Short: "Name the files that cannot be read whole",
-		Long: `Fsck lists the files below a path, by default all, that have a block whose copy
-is missing, damaged, or not what the file says. It looks at what the node knows of
-its copies, and reads none; the node itself reads all of them every week. It ends
-with 1 when there is such a file. Only who may do all may ask.`,
+		Long: `Fsck lists the files below a path, by default all, that have a block of which no
+copy can be read: missing, damaged, not what the file says, or on nodes that are
+down. It looks at what nodes know of their copies, and reads none; each node itself
+reads all of its own every week. It ends with 1 when there is such a file. Only who
+may do all may ask.`,
 		Example:           `  headrace dfs fsck /user`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -259,6 +275,14 @@ func (a dfsVerbs) check(c asker, path string) error {
 	if len(bad) > 0 {
 		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
 	}
-	a.say("all files below %s have a good copy of each block", path)
+	var stats pb.GetFsStatsResponseProto
+	if err := c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats); err != nil {
+		return err
+	}
+	more := ""
+	if n := stats.GetUnderReplicated(); n > 0 {
+		more = fmt.Sprintf("; %d blocks of all have fewer copies than they are to have", n)
+	}
+	a.say("all files below %s have a good copy of each block%s", path, more)
 	return nil
 }

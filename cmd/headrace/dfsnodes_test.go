@@ -289,3 +289,21 @@ func TestDFSNodes(t *testing.T) {
 	b.kill(syscall.SIGTERM)
 	a.kill(syscall.SIGTERM)
 }
+
+// TestDFSDemo: the demonstration shows what it says, and leaves nothing.
+func TestDFSDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("programs are not built in short tests")
+	}
+	temp := t.TempDir()
+	cmd := exec.Command(testkit.Headrace(t), "dfs", "demo", "--nodes", "3", "--any-ports")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp, "HADOOP_USER_NAME=")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("all files are read by all nodes: all bytes are right")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	dfsRun(t, cli.ExitUsage, "demo", "--nodes", "2")
+}

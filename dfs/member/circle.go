@@ -124,7 +124,7 @@ func (m *Circle) Start(t Taking) {
 	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
 	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
 	if t.Web != nil {
-		m.Port.Handle(webPrefix+"/", m.whenStarted(m.passedWeb(t.Web)))
+		m.Port.Handle(webPath, m.whenStarted(m.passedWeb(t.Web)))
 	}
 	m.started.Store(true)
 	m.running.Go(func() { m.link.Serve(&accept.Listener{Listener: m.raft, Name: raftProtocol, Log: m.Log}) })

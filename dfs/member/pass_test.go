@@ -177,12 +177,12 @@ func TestUnnumberedCalls(t *testing.T) {
 // serveWeb serves the web of a node to clients, as dfs/web does.
 func (p *place) serveWeb(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answered, err := p.PassWeb(w, r, r.FormValue("user.name"))
+		answered, err := p.PassWeb(w, r, "anna")
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusForbidden)
 		case !answered:
-			p.web(w, r, r.FormValue("user.name"))
+			p.web(w, r, "anna")
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -200,6 +200,9 @@ func TestPassWeb(t *testing.T) {
 			}
 			b, _ := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%s: %s %s as %s with %d bytes for %s", p.name, r.Method, r.URL.Path, user, len(b), r.Host)
+			if !strings.HasPrefix(r.URL.RawQuery, "user.name=anna&x=a;b%20") {
+				t.Errorf("the query is %s", r.URL.RawQuery)
+			}
 			if !strings.HasPrefix(r.RemoteAddr, "127.0.0.1:") {
 				t.Errorf("the client is at %s", r.RemoteAddr)
 			}
@@ -207,13 +210,14 @@ func TestPassWeb(t *testing.T) {
 	}
 	s := all[1].serveWeb(t)
 	ask := func(method, body string) string {
-		q, err := http.NewRequest(method, s.URL+"/webhdfs/v1/a%20b?user.name=anna", strings.NewReader(body))
+		q, err := http.NewRequest(method, s.URL+"/webhdfs/v1/a%20b//c/d?user.name=anna&x=a;b%20", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		q.Header.Set(userHeader, "root")
 		q.Header.Set(remoteHeader, "10.9.9.9:1")
-		q.Header.Set("Connection", userHeader+", "+remoteHeader)
+		q.Header.Set(uriHeader, "/webhdfs/v1/other?user.name=root")
+		q.Header.Set("Connection", userHeader+", "+remoteHeader+", "+uriHeader)
 		a, err := http.DefaultClient.Do(q)
 		if err != nil {
 			t.Fatal(err)
@@ -225,12 +229,12 @@ func TestPassWeb(t *testing.T) {
 	host := strings.TrimPrefix(s.URL, "http://")
 	big := strings.Repeat("x", 1<<20)
 	for range 10 { // of which each comes twice: it is redirected
-		if got, want := ask("PUT", big), "a: PUT /webhdfs/v1/a b as anna with 1048576 bytes for "+host; got != want {
+		if got, want := ask("PUT", big), "a: PUT /webhdfs/v1/a b//c/d as anna with 1048576 bytes for "+host; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	all[1].leadFrom(all[0], 2)
-	if got, want := ask("GET", ""), "b: GET /webhdfs/v1/a b as anna with 0 bytes for "+host; got != want {
+	if got, want := ask("GET", ""), "b: GET /webhdfs/v1/a b//c/d as anna with 0 bytes for "+host; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

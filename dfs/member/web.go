@@ -6,18 +6,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 
 	"headrace/dfs"
 )
 
-// webPrefix begins the paths of requests of WebHDFS at the port of the nodes.
-const webPrefix = "/webhdfs"
+// webPath is that of requests of WebHDFS at the port of the nodes.
+const webPath = "/passed/webhdfs"
 
-// Headers by which a node tells the one that leads who has sent a request, and from where. They are believed on the
-// port of the nodes alone; what a client has sent under these names is overwritten.
+// Headers by which a node tells the one that leads who has sent a request, from where, and for what: a path on the way would be
+// cleaned. They are believed on the port of the nodes alone; what a client has sent under these names is overwritten.
 const (
 	userHeader   = "Headrace-User"
 	remoteHeader = "Headrace-Remote"
+	uriHeader    = "Headrace-URI"
 )
 
 // errMisdirected: the node that was asked does not lead.
@@ -31,7 +33,12 @@ func (m *Circle) passedWeb(h func(w http.ResponseWriter, r *http.Request, user s
 			w.WriteHeader(http.StatusMisdirectedRequest)
 			return
 		}
-		r.RemoteAddr = remote
+		u, err := url.ParseRequestURI(r.Header.Get(uriHeader))
+		if err != nil {
+			http.Error(w, "no request that was passed on", http.StatusBadRequest)
+			return
+		}
+		r.URL, r.RequestURI, r.RemoteAddr = u, u.RequestURI(), remote
 		h(w, r, user)
 	})
 }
@@ -51,13 +58,14 @@ func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, le
 	(&httputil.ReverseProxy{
 		Transport: m.Port.Bulk().Transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(m.Log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host = "https", peerAddress(leader)
+			p.Out.URL = &url.URL{Scheme: "https", Host: peerAddress(leader), Path: webPath}
 			p.Out.Host = p.In.Host // the address by which the client has reached this node
 			p.Out.Header.Set(userHeader, user)
 			if p.In.Body != http.NoBody { // whoever is redirected keeps the bytes
 				p.Out.Header.Set("Expect", "100-continue")
 			}
 			p.Out.Header.Set(remoteHeader, p.In.RemoteAddr)
+			p.Out.Header.Set(uriHeader, p.In.URL.RequestURI())
 		},
 		ModifyResponse: func(a *http.Response) error {
 			if a.StatusCode == http.StatusMisdirectedRequest {

@@ -66,7 +66,7 @@ type Port struct {
 const (
 	headerTime = 10 * time.Second // for a request's header to come in
 	idleTime   = 5 * time.Minute  // between requests
-	mostHeader = 64 << 10         // bytes
+	mostHeader = 256 << 10        // bytes: there may be a client's in it
 )
 
 // New returns a port, which others reach once Serve is called.

@@ -1,0 +1,158 @@
+package clienttest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"headrace/internal/testkit"
+)
+
+// ring is what headrace dfs ring tells of nodes.
+type ring struct {
+	Moves int
+	Nodes []struct {
+		Address, Peer, State string
+		Leads, Votes         bool
+	}
+}
+
+func askRing(t *testing.T, fs string) (r ring) {
+	t.Helper()
+	out, err := exec.Command(testkit.Headrace(t), "dfs", "ring", "--format", "json", "--fs", fs).Output()
+	if err != nil {
+		return r
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// TestHadoopFailover: Hadoop's client, as client-config has told it of three nodes, writes and reads while the one that leads is
+// killed, and sees no error.
+func TestHadoopFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Java is not started in short tests")
+	}
+	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
+	java, err := exec.LookPath("java")
+	if len(jars) == 0 || err != nil {
+		t.Skip("there is no Hadoop to try; make java gathers it:", err)
+	}
+	dir := t.TempDir()
+	nodes := map[string]*exec.Cmd{} // by their addresses of RPC
+	ended := map[string]<-chan struct{}{}
+	fs, args := "", []string{}
+	for i := range 3 {
+		cmd := exec.Command(testkit.Headrace(t), append([]string{"dfs", "start", "--dir", filepath.Join(dir, fmt.Sprint(i)), "--listen", fmt.Sprintf("127.0.0.%d", 41+i),
+			"--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0", "--token-file", filepath.Join(dir, "token")}, args...)...)
+		cmd.Stderr = t.Output()
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := testkit.Start(t, cmd)
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatalf("headrace dfs start: %v", err)
+		}
+		fs = strings.TrimSpace(line)
+		nodes[fs], ended[fs] = cmd, end
+		if i == 0 {
+			args = []string{"--join", askRing(t, fs).Nodes[0].Peer}
+		}
+	}
+	lead := ""
+	testkit.Await(t, "three nodes that vote", func() bool {
+		r := askRing(t, fs)
+		votes := 0
+		for _, n := range r.Nodes {
+			if n.Votes {
+				votes++
+			}
+			if n.Leads {
+				lead = "hdfs://" + n.Address
+			}
+		}
+		return votes == 3 && r.Moves == 0
+	})
+
+	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", fs, "conf")
+	lib := filepath.Dir(jars[0])
+	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+		"-cp", strings.Join([]string{filepath.Join(dir, "conf"), filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "../gateway/testdata/Shell.java")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := testkit.Start(t, cmd)
+	lines := bufio.NewReader(out)
+	answer := func(what string) {
+		t.Helper()
+		said := ""
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v after\n%s%s", what, err, said, line)
+			}
+			if code, ends := strings.CutPrefix(line, "> "); ends {
+				if strings.TrimSpace(code) != "0" {
+					t.Errorf("%s: %s%s", what, code, said)
+				}
+				return
+			}
+			said += line
+		}
+	}
+	answer("start")
+	files := map[string][]byte{}
+	const count = 10
+	for i := range count { // all are told at once: it goes on without a pause
+		data := make([]byte, 20<<20)
+		rand.NewChaCha8([32]byte{byte(i)}).Read(data)
+		name := filepath.Join(dir, fmt.Sprint("file", i))
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files[fmt.Sprint("file", i)] = data
+	}
+	commands := []string{"-mkdir -p /d/e"}
+	for i := range count {
+		commands = append(commands, fmt.Sprintf("-put %s/file%d /d/file%d", dir, i, i), fmt.Sprintf("-mv /d/file%d /d/e/file%d", i, i))
+	}
+	for i := range count {
+		commands = append(commands, fmt.Sprintf("-get /d/e/file%d %s/got%d", i, dir, i))
+	}
+	go func() {
+		for _, c := range commands {
+			fmt.Fprintln(in, me(t)+" "+c)
+		}
+		in.Close()
+	}()
+	for i, c := range commands {
+		answer(c)
+		if i == 4 {
+			nodes[lead].Process.Kill()
+			<-ended[lead]
+		}
+	}
+	<-over
+	for name, data := range files {
+		got, err := os.ReadFile(filepath.Join(dir, "got"+strings.TrimPrefix(name, "file")))
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s has %d bytes that are not those that were written, %v", name, len(got), err)
+		}
+	}
+}
