@@ -36,7 +36,7 @@ without Java on this side. All nodes are alike, and each answers every client. S
 docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
-	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsRingVerb(a), dfsListVerb(a), dfsCheckVerb(a),
+	}, dfsStartVerb(a), dfsConfigVerb(a), dfsStatusVerb(a), dfsRingVerb(a), dfsListVerb(a), dfsCatVerb(a), dfsGetVerb(a), dfsPutVerb(a), dfsCheckVerb(a),
 		dfsDrainVerb(a), dfsFillVerb(a), dfsRemoveVerb(a), dfsDemoVerb(a))
 	return cmd
 }

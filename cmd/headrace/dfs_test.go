@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,10 +17,12 @@ import (
 
 	"headrace/cli"
 	"headrace/hdfs/pb"
+	"headrace/internal/freeport"
+	"headrace/internal/testkit"
 )
 
 // startDFS runs headrace dfs start until the test ends, and returns its address.
-func startDFS(t *testing.T, dir string) string {
+func startDFS(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, to := io.Pipe()
@@ -26,7 +30,7 @@ func startDFS(t *testing.T, dir string) string {
 	ended := make(chan int, 1)
 	go func() {
 		defer to.Close()
-		ended <- execute(ctx, []string{"dfs", "start", "--dir", dir, "--port", "0", "--data-port", "0"}, nil, to, &log)
+		ended <- execute(ctx, append([]string{"dfs", "start", "--dir", dir, "--port", "0", "--data-port", "0"}, flags...), nil, to, &log)
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	t.Cleanup(func() {
@@ -88,5 +92,83 @@ func TestDFSVerbs(t *testing.T) {
 		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", name, i.Mode(), err)
 		}
+	}
+}
+
+// TestDFSFiles: files come and go whole, are not replaced unasked, and nothing half is left.
+func TestDFSFiles(t *testing.T) {
+	t.Setenv("HADOOP_USER_NAME", "")
+	l, err := freeport.Listen("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	address := startDFS(t, t.TempDir(), "--http-port", port)
+	dir := t.TempDir()
+	here, back := filepath.Join(dir, "a b%"), filepath.Join(dir, "back")
+	text := strings.Repeat("0123456789abcde\n", 200_000) // more than a block
+	if err := os.WriteFile(here, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		in, err := os.Open(here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		var out, errOut bytes.Buffer
+		if code := execute(t.Context(), append(append([]string{"dfs"}, args...), "--fs", address), in, &out, &errOut); code != want {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out.String()[:min(out.Len(), 1000)], &errOut)
+		}
+		return out.String() + errOut.String()
+	}
+	run(0, "put", here, "/")
+	if got := run(0, "cat", "/a b%"); got != text {
+		t.Errorf("%d bytes", len(got))
+	}
+	run(1, "put", here, "/")
+	run(0, "put", here, "/", "--force")
+	run(1, "put", "-", "/")
+	run(0, "put", "-", "/in")
+	run(cli.ExitNotFound, "put", here, "/nowhere/")
+	run(cli.ExitNotFound, "cat", "/nowhere")
+	run(1, "cat", "/")
+	run(1, "put", dir, "/dir")
+	run(0, "get", "in", back)
+	run(1, "get", "/in", back)
+	run(0, "get", "/in", back, "-f")
+	run(0, "get", "/in", dir)
+	run(cli.ExitNotFound, "get", "/nowhere", dir)
+	for _, name := range []string{"back", "in"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != text {
+			t.Errorf("%s: %d bytes, %v", name, len(b), err)
+		}
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 3 {
+		t.Errorf("left here: %v", all)
+	}
+
+	// Whoever is interrupted leaves nothing that looks like a file.
+	ctx, cancel := context.WithCancel(t.Context())
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, []string{"dfs", "put", "-", "/half", "--fs", address}, in, io.Discard, io.Discard)
+	}()
+	out.WriteString(text)
+	testkit.Await(t, "a part of the file", func() bool { return strings.Contains(run(0, "ls", "/"), "half._COPYING_") })
+	cancel()
+	out.Close()
+	if code := <-ended; code != cli.ExitInterrupted {
+		t.Errorf("exit code %d of one that was interrupted", code)
+	}
+	if got := run(0, "ls", "/"); strings.Contains(got, "half") {
+		t.Errorf("left there:\n%s", got)
 	}
 }

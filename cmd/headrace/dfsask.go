@@ -20,7 +20,8 @@ import (
 // asker is a connection to a file system.
 type asker struct {
 	*ipc.Client
-	ctx context.Context
+	ctx  context.Context
+	user string
 }
 
 // clientProtocol is by which clients ask an HDFS.
@@ -52,7 +53,7 @@ func (a dfsVerbs) reachFor(ctx context.Context, fs, protocol string, f func(aske
 		cancel()
 		if err == nil {
 			defer c.Close()
-			return readable(f(asker{c, ctx}))
+			return readable(f(asker{c, ctx, name}))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
