@@ -403,3 +403,66 @@ func TestGoClientOnSeveralNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestThreeNeighboursAway: what only they have is named, and is there again with them.
+func TestThreeNeighboursAway(t *testing.T) {
+	c := startCluster(t, 6)
+	c.write("/f", 3, 1024, 100_000)
+	c.replicated("/f", 3)
+	v := c.leader().View()
+	ringOrder := v.Table.Nodes()
+	var away []*peerNode
+	for i := range ringOrder { // three in a row that have no seat among the names
+		away = nil
+		for d := range 3 {
+			if n := ringOrder[(i+d)%len(ringOrder)].Name; v.Seats[n] == 0 {
+				away = append(away, c.byName(n))
+			}
+		}
+		if len(away) == 3 {
+			break
+		}
+	}
+	if len(away) < 3 {
+		t.Fatalf("seats %v on the ring %v", v.Seats, ringOrder)
+	}
+	lost := map[uint64]bool{}
+	for _, b := range c.located("/f").Blocks {
+		lost[b.ID] = true
+		for _, name := range v.Table.Targets(b.Segment) {
+			if !slices.ContainsFunc(away, func(p *peerNode) bool { return p.name() == name }) {
+				delete(lost, b.ID)
+			}
+		}
+	}
+	if len(lost) == 0 || len(lost) == len(c.located("/f").Blocks) {
+		t.Fatalf("%d blocks are only there", len(lost))
+	}
+	for _, p := range away {
+		p.kill()
+		c.change(ring.Down{Node: p.name()})
+	}
+	problems := func() (all []dfs.Problem) {
+		if err := c.leader().Problems(meta.Caller{Super: true}, 0, func(p dfs.Problem) bool { all = append(all, p); return true }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, p := range problems() {
+		if !lost[p.Block] || p.Path != "/f" || p.Text != dfs.Missing {
+			t.Errorf("%+v", p)
+		}
+		delete(lost, p.Block)
+	}
+	if len(lost) > 0 {
+		t.Errorf("%d blocks that are missing are not named", len(lost))
+	}
+	for _, p := range away {
+		p.start()
+		c.back(p)
+	}
+	if all := problems(); len(all) > 0 {
+		t.Errorf("%d problems, such as %+v", len(all), all[0])
+	}
+	c.wantFile("/f", 100_000)
+}
