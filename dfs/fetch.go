@@ -126,7 +126,7 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 		return err
 	}
 	defer r.Close()
-	copied, err := k.copyFor(b, w)
+	copied, err := k.CopyFor(b, w, true)
 	if err != nil {
 		return err
 	}
@@ -145,16 +145,16 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 	}
 }
 
-// copyFor begins a copy. What is here is in the way if it cannot be replaced when the copy is there: it is no good, as the block
-// is finished elsewhere.
-func (k *Keeper) copyFor(b meta.Block, w *wire.WantedBlock) (*block.Writer, error) {
+// CopyFor begins a copy of a block from another node. What is here of an older generation is in the way if it cannot be replaced
+// when the copy is there: nobody counts on it. Of a block that is finished elsewhere, so is what is here of the same one.
+func (k *Keeper) CopyFor(b meta.Block, w *wire.WantedBlock, finished bool) (*block.Writer, error) {
 	c := block.Block{ID: int64(b.ID), Stamp: b.Stamp}
 	copied, err := k.n.Blocks.Create(c, w.File, w.Capacity, true)
 	if !errors.Is(err, block.ErrExists) {
 		return copied, err
 	}
 	old, serr := k.n.Blocks.Stat(c.ID)
-	if serr != nil || old.State == block.Temporary || old.Stamp > b.Stamp {
+	if serr != nil || old.State == block.Temporary || old.Stamp > b.Stamp || old.Stamp == b.Stamp && !finished {
 		return nil, errors.Join(err, serr)
 	}
 	if err := k.n.Blocks.Delete(block.Block{ID: c.ID, Stamp: b.Stamp}); err != nil {

@@ -20,6 +20,9 @@ func (n *Node) Places() Places {
 	p := Places{View: n.View()}
 	if n.Config.Peers != nil {
 		p.Full = func(node string) bool {
+			if node == n.Identity.Node {
+				return n.space().Full()
+			}
 			r, ok := n.Config.Peers.Room(node)
 			return ok && r.Full()
 		}

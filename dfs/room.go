@@ -8,14 +8,20 @@ type Room struct {
 	Blocks                    int
 }
 
-// Room returns that of the disks that are in use.
-func (n *Node) Room() (r Room) {
+// space returns the room of the disks that are in use, without a look at the blocks.
+func (n *Node) space() (r Room) {
 	for _, v := range n.Blocks.Volumes() {
 		if v.Cause == nil {
 			r.Capacity += uint64(v.Total)
-			r.Remaining += uint64(v.Free)
+			r.Remaining += uint64(max(0, v.Free))
 		}
 	}
+	return r
+}
+
+// Room returns that of the disks that are in use.
+func (n *Node) Room() Room {
+	r := n.space()
 	for _, b := range n.Blocks.Blocks() {
 		r.Used += uint64(b.Length)
 		r.Blocks++
@@ -23,8 +29,8 @@ func (n *Node) Room() (r Room) {
 	return r
 }
 
-// Full reports whether there is no room for new blocks: package block keeps a twentieth free.
-func (r Room) Full() bool { return r.Capacity > 0 && r.Remaining < r.Capacity/20 }
+// Full reports whether there is no room for new blocks: package block keeps a twentieth free. Where no disk is in use there is none.
+func (r Room) Full() bool { return r.Capacity == 0 || r.Remaining < r.Capacity/20 }
 
 // Plus adds another node's.
 func (r Room) Plus(o Room) Room {

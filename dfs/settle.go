@@ -216,6 +216,24 @@ func (k *steward) missing() (blocks, copies int) {
 	return blocks, copies
 }
 
+// Kept returns of how many blocks a copy is kept at a node, and not just because their segments are there: before it is taken off the
+// ring, they are to be elsewhere. Only the node that leads knows.
+func (k *Keeper) Kept(node string) (n int, err error) {
+	for from, more := uint64(0), true; more && err == nil; more = from != 0 {
+		err = k.n.Query(k.n.root(), func(q meta.Query) error {
+			var blocks []meta.Placed
+			blocks, from = q.Unsettled(from, walkedAtOnce)
+			for i := range blocks {
+				if slices.Contains(blocks[i].Nodes, node) {
+					n++
+				}
+			}
+			return nil
+		})
+	}
+	return n, err
+}
+
 // collect has the copies of blocks deleted that belong to no file any more. A node that is away, or does not delete
 // some, finds them itself when it looks at all that it has.
 func (k *steward) collect() {

@@ -466,3 +466,55 @@ func TestThreeNeighboursAway(t *testing.T) {
 	}
 	c.wantFile("/f", 100_000)
 }
+
+// TestDrainedNode: a node that is to leave is needed until its only copies are elsewhere, too; then it may go.
+func TestDrainedNode(t *testing.T) {
+	c := startCluster(t, 4)
+	c.write("/one", 1, 1024, 20_000)
+	c.write("/three", 3, 1024, 20_000)
+	c.replicated("/three", 3)
+	p := c.but(c.nodes)
+	if n, err := c.leader().Keeper.Kept(p.name()); err != nil || n == 0 {
+		t.Fatalf("%d of 20 blocks are kept there, %v", n, err)
+	}
+	c.change(ring.Drain{Node: p.name()})
+	testkit.Await(t, "the node to be needed no longer", func() bool {
+		n, err := c.leader().Keeper.Kept(p.name())
+		if err != nil || n > 0 {
+			return false
+		}
+		_, err = c.leader().ChangeRing(context.Background(), ring.Remove{Node: p.name()})
+		return err == nil
+	})
+	p.kill()
+	c.wantFile("/one", 20_000)
+	c.wantFile("/three", 20_000)
+	c.replicated("/three", 3)
+}
+
+// TestCopyInTheWay: a node that comes into a pipeline with an older copy of the block gets the new one in its place; one that writes it does not.
+func TestCopyInTheWay(t *testing.T) {
+	c := startCluster(t, 3)
+	b := c.abandoned("/f", []*peerNode{c.nodes[0], c.nodes[1], c.nodes[2]}, 3000, 3000, 1000)
+	old := b
+	c.repiped(b, c.nodes[0], c.nodes[1])
+	b.Stamp = c.located("/f").Last.Stamp
+	transfer := func(to *peerNode) error {
+		from := &client{s: &c.nodes[0].site, t: t}
+		h := xfer.Header(xfer.Block{Pool: c.leader().Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", c.leader().Tokens().Issue(b.ID, pb.AccessModeProto_COPY))
+		return xfer.Transfer(from.connect(), h, dfs.DataNode(c.leader().View().Members[to.name()]))
+	}
+	if err := transfer(c.nodes[2]); err != nil {
+		t.Fatal(err)
+	}
+	i, err := c.nodes[2].node.Blocks.Stat(int64(b.ID))
+	if err != nil || i.Stamp != b.Stamp || i.Length != 3000 || i.State != block.Writing {
+		t.Errorf("%+v, %v; it was of %d", i, err, old.Stamp)
+	}
+	if err := transfer(c.nodes[1]); err == nil {
+		t.Error("a node that writes the block takes a copy of it")
+	}
+	if err := c.nodes[2].node.Blocks.Complete(i.Block, b.Stamp, 3000); err != nil {
+		t.Error(err)
+	}
+}
