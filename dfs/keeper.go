@@ -44,6 +44,7 @@ type Keeper struct {
 	look     chan struct{}   // something is to be looked at before its time
 }
 
+// order is what a node was asked to do with a block.
 type order struct {
 	block uint64
 	node  string

@@ -208,11 +208,10 @@ func (p *pipeline) repair(cause error) error {
 }
 
 func (p *pipeline) rebuild() (bad int, err error) {
-	r, err := p.w.do(&meta.NewStamp{Block: p.b, Holder: p.w.holder})
+	next, err := p.w.next(p.b)
 	if err != nil {
 		return 0, err
 	}
-	next := r.(*meta.Allocated).Block
 	stage, most := pb.OpWriteBlockProto_PIPELINE_CLOSE_RECOVERY, p.acked
 	if !p.ending {
 		stage, most = pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY, p.at

@@ -75,7 +75,7 @@ const (
 	askedAtOnce   = 1000
 )
 
-// Look has all copies looked at soon.
+// lookSoon has all copies looked at soon.
 func (k *Keeper) lookSoon() {
 	select {
 	case k.look <- struct{}{}:

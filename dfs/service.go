@@ -125,7 +125,7 @@ func (s service) Held(ctx context.Context, _ *wire.HeldRequest) (*wire.HeldRespo
 	return &wire.HeldResponse{Segments: segmentNumbers(held)}, said(err)
 }
 
-// leading refuses what only the node that leads can say.
+// query asks the names, which only the node that leads can.
 func (s service) query(f func(meta.Query)) error {
 	return said(s.k.n.Query(s.k.n.root(), func(q meta.Query) error { f(q); return nil }))
 }

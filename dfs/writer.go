@@ -104,31 +104,44 @@ func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, r
 // reopen opens a block that is not full, under a new stamp.
 func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error {
 	old := l.Block
-	r, err := w.do(&meta.NewStamp{Block: old, Holder: w.holder})
+	b, err := w.next(old)
 	if err != nil {
 		return err
 	}
-	b := r.(*meta.Allocated).Block
-	b.Size = old.Size
-	w.last, w.room = &b, room
 	if w.here(nodes) {
 		w.w, err = w.n.Blocks.Append(block.Block{ID: int64(old.ID), Stamp: old.Stamp}, b.Stamp, old.Size)
 	} else {
 		p := w.pipeline(old, l.Segment, nodes)
 		p.at, p.acked = old.Size, old.Size
-		var bad int
-		for err = errors.New("it is nowhere"); err != nil && len(p.nodes) > 0; {
-			if bad, err = p.build(pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND_RECOVERY, b.Stamp, old.Size, old.Size); err != nil {
-				p.blame(bad, err)
+		for {
+			var bad int
+			if bad, err = p.build(pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND_RECOVERY, b.Stamp, old.Size, old.Size); err == nil || len(p.nodes) == 1 {
+				break
+			}
+			p.blame(bad, err)
+			if b, err = w.next(old); err != nil { // some may have this one
+				break
 			}
 		}
 		p.b, w.far, nodes = b, p, p.nodes
 	}
+	w.last, w.room = &b, room
 	if err != nil {
 		return fmt.Errorf("block %d cannot be opened again: %w", old.ID, err)
 	}
 	_, err = w.do(&meta.UpdatePipeline{Holder: w.holder, Old: old, New: b, Nodes: Names(nodes)})
 	return err
+}
+
+// next takes a new stamp for a block.
+func (w *Writer) next(old meta.Block) (meta.Block, error) {
+	r, err := w.do(&meta.NewStamp{Block: old, Holder: w.holder})
+	if err != nil {
+		return meta.Block{}, err
+	}
+	b := r.(*meta.Allocated).Block
+	b.Size = old.Size
+	return b, nil
 }
 
 // here reports whether nodes are just this one.
