@@ -354,3 +354,21 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	defer done()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
 }
+
+// Voters returns the members who vote now, as far as this node knows; nobody when it has no replica.
+func (g *Group) Voters() []string {
+	var all []string
+	g.driver.Do(func(q *quorum.Node) error {
+		s, err := q.Status(group)
+		if err != nil || s.Joint {
+			return nil
+		}
+		for _, r := range s.Voters {
+			if m, ok := g.View().Number(r.Node()); ok {
+				all = append(all, m.Name)
+			}
+		}
+		return nil
+	})
+	return all
+}
