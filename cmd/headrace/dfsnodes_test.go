@@ -170,6 +170,13 @@ func TestDFSNodes(t *testing.T) {
 		if !strings.Contains(text, "it has another token") {
 			t.Error(text)
 		}
+		alone := startNode(whole, at("alone"), "127.0.0.35")
+		alone.kill(syscall.SIGTERM)
+		text = dfsRun(t, 1, "start", "--dir", at("alone"), "--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0", "--token-file", at("token"),
+			"--join", first.Nodes[0].Peer)
+		if !strings.Contains(text, "the node belongs to another file system") {
+			t.Error(text)
+		}
 		nc, err := net.Dial("tcp", first.Nodes[0].Peer)
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +286,10 @@ func TestDFSNodes(t *testing.T) {
 			return n.Leaving && n.Holds == 0 && !n.Votes
 		})
 		c.kill(syscall.SIGTERM)
-		dfsRun(t, 0, "remove", "--fs", b.fs, "127.0.0.33")
+		testkit.Await(t, "it to be off the ring", func() bool { // its seat goes after its vote
+			var out bytes.Buffer
+			return execute(t.Context(), []string{"dfs", "remove", "--fs", b.fs, "127.0.0.33"}, nil, &out, &out) == 0
+		})
 		if r := d.ring(); len(r.Nodes) != 3 || r.Missing != 0 {
 			t.Errorf("%+v", r)
 		}

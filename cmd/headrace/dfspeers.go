@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -106,14 +108,25 @@ func (a dfsVerbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr
 	return p, nil
 }
 
-// join has a node join that is of no file system yet.
+// knownTime is how long a node asks those that it is to join, which has joined them before.
+const knownTime = 2 * time.Second
+
+// join has a node join that is of no file system yet. Of one that is, it looks whether that is theirs: if they answer.
 func (p *peers) join(ctx context.Context, seeds []string, c *dfs.Config) error {
 	who, err := dfs.Prepare(*c)
-	if err != nil || who.Pool != "" {
+	if err != nil {
 		return err
 	}
 	self := c.Self
 	self.Name, self.Storage = who.Node, who.Storage
+	if who.Pool != "" {
+		known, cancel := context.WithTimeout(ctx, knownTime)
+		defer cancel()
+		if _, _, _, err := p.circle.Join(known, seeds, self, who.Pool); errors.Is(err, member.ErrRefused) {
+			return fmt.Errorf("%w; %s has a file system: join with an empty directory", err, c.Dir)
+		}
+		return ctx.Err()
+	}
 	c.Log.Info("asking to join", "nodes", seeds)
 	f, v, _, err := p.circle.Join(ctx, seeds, self, "")
 	if err != nil {

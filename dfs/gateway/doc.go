@@ -26,6 +26,12 @@
 // so far as a copy, which becomes a block in writing when it is whole. Nodes with a copy are told to clients the nearest first: on the client's
 // machine, in its rack, elsewhere.
 //
+// # Other nodes
+//
+// The node that leads the names answers what is about them; a gateway of another node passes the call on to it (Config.Pass, which
+// is dfs/member's), with who calls as it has found. Each node answers for itself what is about its own blocks. RingProtocol is
+// ours: by it the superuser asks about nodes, and says which are to leave.
+//
 // # Calls that come again
 //
 // Each command carries the client's id, user, method and number of the call, so an answer that got lost is given

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,10 +91,10 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 	t := v.Table
 	r := &wire.RingResponse{Epoch: t.Epoch(), Term: v.Term, Leader: v.Leader, Replicas: uint32(t.Replicas()), Segments: uint32(t.Segments()),
 		Missing: uint32(len(t.Missing()))}
-	of := map[string]*wire.RingNode{}
+	of, voters := map[string]*wire.RingNode{}, c.node.Voters()
 	for _, n := range t.Nodes() {
 		m := v.Members[n.Name]
-		_, votes := v.Seats[n.Name]
+		votes := slices.Contains(voters, n.Name)
 		node := &wire.RingNode{State: n.State.String(), Leaving: n.Leaving, Leads: n.Name == v.Leader, Votes: votes, Silent: -1,
 			Member: &wire.RingMember{Name: n.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
 				WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: n.Rack}}

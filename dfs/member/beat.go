@@ -2,9 +2,12 @@ package member
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"headrace/dfs"
 	"headrace/dfs/names"
@@ -89,9 +92,23 @@ func (m *Circle) beat(room dfs.Room, n int) {
 		if noted, err := m.beatTo(to, v, room); noted {
 			return
 		} else if err != nil {
-			m.Log.Debug("a node cannot be told that this one is there", "to", to, "err", err)
+			m.complain(to, err)
 		}
 	}
+}
+
+// complain tells why a node has not taken a beat: loudly, and once, when it will not have this one.
+func (m *Circle) complain(to string, err error) {
+	level := slog.LevelDebug
+	switch connect.CodeOf(err) {
+	case connect.CodeNotFound, connect.CodeFailedPrecondition, connect.CodeInvalidArgument:
+		m.mu.Lock()
+		if why := told(err); why != m.unwanted {
+			m.unwanted, level = why, slog.LevelError
+		}
+		m.mu.Unlock()
+	}
+	m.Log.Log(m.ctx, level, "a node cannot be told that this one is there", "to", to, "err", told(err))
 }
 
 // another returns an address that was not tried yet, of a node or of those that were named at the start.

@@ -69,12 +69,14 @@ type Circle struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	beats   map[string]ring.Beat  // when this node has heard others
-	rooms   map[string]dfs.Room   // what those have said of their disks
-	moved   map[string]dfs.Member // what those say of themselves who beat here while another node leads
-	deaf    map[string]int        // neighbours that have not answered, so many times
-	clients map[string]wireconnect.RingServiceClient
+	mu    sync.Mutex
+	beats map[string]ring.Beat  // when this node has heard others
+	rooms map[string]dfs.Room   // what those have said of their disks
+	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
+	// unwanted is why this node was last refused.
+	unwanted string
+	deaf     map[string]int // neighbours that have not answered, so many times
+	clients  map[string]wireconnect.RingServiceClient
 }
 
 // raftProtocol is spoken on streams with messages of the consensus.

@@ -9,6 +9,8 @@
 // OPEN, CREATE, APPEND and GETFILECHECKSUM are redirected, since clients expect that, to the address that they have used, with
 // data=true behind it: this node serves the bytes itself, and a name that reached it once does so again.
 //
+// A node that does not lead the names has the one that does answer (Config.Pass), and lets the bytes pass: all that it looks at is who calls.
+//
 // A file whose bytes stop coming is closed at what has come, as in HDFS, and nothing was answered then.
 //
 // # Who calls
