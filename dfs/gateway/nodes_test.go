@@ -18,11 +18,13 @@ import (
 
 	"headrace/block"
 	"headrace/dfs"
+	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/hdfs/xfer"
 	"headrace/internal/testkit"
 	"headrace/meta"
 	"headrace/ring"
+	"headrace/wire"
 )
 
 // writing returns the nodes that write the last block of a file.
@@ -480,15 +482,16 @@ func TestDrainedNode(t *testing.T) {
 	if n, err := c.leader().Keeper.Kept(p.name()); err != nil || n == 0 {
 		t.Fatalf("%d of 20 blocks are kept there, %v", n, err)
 	}
+	q := &call{Gateway: c.leading().g, by: meta.Caller{User: "root", Super: true}, ctx: t.Context()}
+	if err := q.unneeded(p.name()); err == nil || !strings.Contains(err.Error(), "are kept there") {
+		t.Errorf("it may go with what is only there: %v", err)
+	}
 	c.change(ring.Drain{Node: p.name()})
-	testkit.Await(t, "the node to be needed no longer", func() bool {
-		n, err := c.leader().Keeper.Kept(p.name())
-		if err != nil || n > 0 {
-			return false
-		}
-		_, err = c.leader().ChangeRing(context.Background(), ring.Remove{Node: p.name()})
-		return err == nil
-	})
+	admin := c.leading().dial("root", ipc.Options{Protocol: RingProtocol, User: ipc.User{Name: "root"}})
+	remove := func() error {
+		return admin.Call(context.Background(), "Remove", &wire.RingRemoveRequest{Node: p.name()}, &wire.RingChangeResponse{})
+	}
+	testkit.Await(t, "the node to be needed no longer", func() bool { return remove() == nil })
 	p.kill()
 	c.wantFile("/one", 20_000)
 	c.wantFile("/three", 20_000)

@@ -29,9 +29,36 @@ var ringAdmin = table{
 		}
 		return c.ring(v), nil
 	}),
-	"Drain":  change((*wire.RingDrainRequest).GetNode, func(name string) ring.Event { return ring.Drain{Node: name} }),
-	"Fill":   change((*wire.RingFillRequest).GetNode, func(name string) ring.Event { return ring.Fill{Node: name} }),
-	"Remove": change((*wire.RingRemoveRequest).GetNode, func(name string) ring.Event { return ring.Remove{Node: name} }),
+	"Drain": change((*wire.RingDrainRequest).GetNode, func(name string) ring.Event { return ring.Drain{Node: name} }),
+	"Fill":  change((*wire.RingFillRequest).GetNode, func(name string) ring.Event { return ring.Fill{Node: name} }),
+	"Remove": func(c *call, q proto.Message) (proto.Message, error) {
+		if err := c.unneeded(q.(*wire.RingRemoveRequest).GetNode()); err != nil {
+			return nil, err
+		}
+		return remove(c, q)
+	},
+}
+
+var remove = change((*wire.RingRemoveRequest).GetNode, func(name string) ring.Event { return ring.Remove{Node: name} })
+
+// unneeded refuses a node that has copies which the ring does not know of, because they are not just where their segments belong.
+func (c *call) unneeded(who string) error {
+	if err := c.privileged(); err != nil {
+		return err
+	}
+	v, err := c.leading()
+	if err != nil {
+		return err
+	}
+	m, err := memberOf(v, who)
+	if err != nil {
+		return ipc.Throw(ipc.ClassIO, "%s", err)
+	}
+	n, err := c.node.Keeper.Kept(m.Name)
+	if err == nil && n > 0 {
+		err = ipc.Throw(ipc.ClassIO, "%s is needed: copies of %d blocks are kept there", m.Name, n)
+	}
+	return err
 }
 
 // leading returns the ring as the node that leads knows it.
