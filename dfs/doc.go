@@ -2,19 +2,37 @@
 // dfs/names, on package meta), and blocks (package block), on several nodes that are all alike. It speaks no
 // protocol to clients; dfs/gateway does.
 //
+// All that nodes agree on is one state, of one group: the names, the ring's table and its members. A node founds a file
+// system and is all of that group, or is invited to one: [Prepare] says who it is, the node that leads admits it, and Open
+// takes its [Invitation]. Who leads answers [names.Group.Propose] and [names.Group.Query], others say who does
+// ([NotLeader]).
+//
 // # In the directory
 //
 //	LOCK  meta.db  log/  blocks/
 //
-// meta.db is a bbolt database; its bucket "node" says who this node is, the rest and log are those of dfs/names. All is readable by
-// its user alone.
+// meta.db is a bbolt database: its bucket "node" says who this node is, the rest is that of package dfs/names, as is log. All
+// is readable by its user alone. A directory of the layout without a log is taken over when it is opened.
 //
 // # What is durable when
 //
-// A command that was answered survives kill and power failure, and so does an answer that
-// nobody has heard: who asks again, under the same call, gets it. Bytes of a file survive a kill
-// when they were flushed, and a power failure of all their nodes when they were synced (hsync), or closed with
-// Config.SyncOnClose; package block says more.
+// A command that was answered is in the log of a majority of those who vote, and survives kill and power failure there; so
+// does an answer that nobody has heard: who asks again, under the same call, gets it, whoever leads then. An error that is
+// [ErrUncertain] says that it is not known. Answers that refuse, or say that nothing was done, are not kept.
+// Bytes of a file survive a kill when they were flushed, and a power failure of all their nodes when they were synced (hsync), or closed with
+// Config.SyncOnClose; package block says more. When the log or the database cannot be written nobody knows what is
+// durable, so nothing is answered any more: see [names.Group.Failed].
+//
+// # How long an answer takes
+//
+// Commands that come during an fsync of the log share the next one, and an answer takes one to two of them, on whoever is
+// the second fastest of three: the leader's and the others' take place at once. The database is written every few seconds, beside
+// that. 64 clients of dfs/gateway that make directories, and that ask for them, a node that is alone, as the least and the most of four
+// runs in turn, on two processors that were busy with other work (go test ./dfs/gateway -run XXX -bench Names -benchtime 2s):
+//
+//	                                      a directory made  asked for
+//	bbolt alone, a transaction a batch    122-1,375 µs      31-117 µs
+//	the log before it                      90-280 µs        36-171 µs
 //
 // # Where copies are
 //
@@ -60,5 +78,5 @@
 //
 // # Crash points
 //
-// dfs.format, dfs.collect.deleted, dfs.recover.started, dfs.recover.finished.
+// dfs.format, dfs.collect.deleted, dfs.recover.started, dfs.recover.finished; those of dfs/names and quorum.
 package dfs

@@ -32,7 +32,7 @@ type site struct {
 
 // sites are nodes of one file system, in one process, that tell each other of the ring.
 type sites struct {
-	t     *testing.T
+	t     testing.TB
 	mu    sync.Mutex
 	all   map[string]*site // by name
 	alive map[string]*site
@@ -40,7 +40,7 @@ type sites struct {
 	told  sync.WaitGroup
 }
 
-func newSites(t *testing.T) *sites {
+func newSites(t testing.TB) *sites {
 	s := &sites{t: t, all: map[string]*site{}, alive: map[string]*site{}}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop

@@ -28,7 +28,7 @@ const (
 	tick      = 100 * time.Millisecond
 	// tendTime is the time between two looks at the seats, if nothing has changed.
 	tendTime = 200 * time.Millisecond
-	// mostWaiting commands, and as many questions, wait for others to agree; the rest waits before that.
+	// mostWaiting commands wait for others to agree; the rest waits before that.
 	mostWaiting = 2048
 	// busyTime is the time between two tries of a command that could not be taken in.
 	busyTime    = 10 * time.Millisecond
@@ -83,7 +83,7 @@ type Group struct {
 	seats   *seats
 	driver  *quorum.Driver
 	waiting chan struct{}
-	asking  chan struct{}
+	asking  asking
 	// alone: this node is all of the group, so nobody need be asked before a query.
 	alone atomic.Bool
 
@@ -114,8 +114,9 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), asking: make(chan struct{}, mostWaiting), full: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), full: make(chan struct{}, 1), failed: make(chan struct{})}
 	m.changed, g.seats.alone = g.Learn, g.alone.Store
+	g.asking.read = func() error { return g.driver.Read(g.ctx, group) }
 	m.urge = func() {
 		select {
 		case g.full <- struct{}{}:
@@ -342,13 +343,7 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 		return err
 	}
 	if !g.alone.Load() {
-		g.asking <- struct{}{}
-		err := g.driver.Read(g.ctx, group)
-		for errors.Is(err, quorum.ErrBusy) {
-			time.Sleep(busyTime)
-			err = g.driver.Read(g.ctx, group)
-		}
-		<-g.asking
+		err := g.asking.ask()
 		if err != nil {
 			if g.ctx.Err() != nil {
 				return ErrClosed

@@ -141,7 +141,6 @@ type op struct {
 	asked, life int
 	of          *process
 	tries       int
-	done        func()
 }
 
 // entry is a command that was agreed on, as the first replica has applied it.

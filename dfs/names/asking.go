@@ -1,0 +1,50 @@
+package names
+
+import "sync"
+
+// asking has all who ask during one round of asking others share the next one.
+type asking struct {
+	// read asks whether this node leads.
+	read func() error
+
+	mu      sync.Mutex
+	next    *round
+	running bool
+}
+
+// round is one that has not begun.
+type round struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// ask waits for a round that has begun after it was called.
+func (a *asking) ask() error {
+	a.mu.Lock()
+	if a.next == nil {
+		a.next = &round{done: make(chan struct{})}
+	}
+	r := a.next
+	if !a.running {
+		a.running = true
+		go a.run()
+	}
+	a.mu.Unlock()
+	<-r.done
+	return r.err
+}
+
+// run has rounds as long as somebody waits for one.
+func (a *asking) run() {
+	for {
+		a.mu.Lock()
+		r := a.next
+		a.next, a.running = nil, r != nil
+		a.mu.Unlock()
+		if r == nil {
+			return
+		}
+		r.err = a.read()
+		close(r.done)
+	}
+}
