@@ -35,7 +35,7 @@ func (n *Node) upkeep() {
 			n.Keeper.forget(n.Blocks)
 		case <-tick.C:
 			if n.Leads() {
-				n.propose(&meta.ExpireLeases{Most: atOnce})
+				n.expire()
 			}
 			n.round()
 		case <-n.wake:
@@ -74,9 +74,20 @@ func (n *Node) ask(f func(meta.Query)) {
 	n.told("ask", n.Query(n.root(), func(q meta.Query) error { f(q); return nil }))
 }
 
+// expire ends leases that were not renewed. Nothing is proposed when there are none: whatever is proposed is written.
+func (n *Node) expire() {
+	due := false
+	n.ask(func(q meta.Query) { due = q.Expired() })
+	if due {
+		n.propose(&meta.ExpireLeases{Most: atOnce})
+	}
+}
+
 // sweep takes apart directories that were deleted.
 func (n *Node) sweep() {
-	for n.ctx.Err() == nil {
+	due := false
+	n.ask(func(q meta.Query) { due = q.Orphaned() })
+	for due && n.ctx.Err() == nil {
 		if more, ok := n.propose(&meta.Sweep{Most: atOnce}).(*meta.Flag); !ok || !bool(*more) {
 			return
 		}

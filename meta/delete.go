@@ -107,6 +107,9 @@ func (o *Sweep) apply(s *state) (Result, error) {
 	return flag(s.orphan() != nil), nil
 }
 
+// Orphaned reports whether Sweep has something to do.
+func (q Query) Orphaned() bool { return q.state().orphan() != nil }
+
 // orphan returns a directory to take apart, or nil.
 func (s *records) orphan() *inode {
 	for k := range s.v.Scan([]byte{keyOrphan}, []byte{keyOrphan + 1}) {

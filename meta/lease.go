@@ -1,6 +1,9 @@
 package meta
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+)
 
 // A client holds one lease for all the files it has open.
 
@@ -153,15 +156,8 @@ func (o *ExpireLeases) apply(s *state) (Result, error) {
 		return nil, nil
 	}
 	var files []*inode
-	for k, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
-		var l lease
-		if err := decode(recordVersion, v, &l); err != nil {
-			panic("meta: a lease cannot be read: " + err.Error())
-		}
-		if s.now-l.Renewed <= s.config.HardLimit {
-			continue
-		}
-		prefix := heldKey(string(k[1:]))
+	for holder := range s.expired() {
+		prefix := heldKey(holder)
 		for h := range s.v.Scan(prefix, after(prefix)) {
 			if len(files) == o.Most {
 				break
@@ -175,6 +171,30 @@ func (o *ExpireLeases) apply(s *state) (Result, error) {
 		s.expire(n)
 	}
 	return nil, nil
+}
+
+// expired yields who has not renewed his lease in the hard limit.
+func (s *state) expired() iter.Seq[string] {
+	return func(yield func(holder string) bool) {
+		for k, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
+			var l lease
+			if err := decode(recordVersion, v, &l); err != nil {
+				panic("meta: a lease cannot be read: " + err.Error())
+			}
+			if s.now-l.Renewed > s.config.HardLimit && !yield(string(k[1:])) {
+				return
+			}
+		}
+	}
+}
+
+// Expired reports whether ExpireLeases has something to do.
+func (q Query) Expired() bool {
+	s := q.state()
+	for range s.expired() {
+		return s.awake("") == nil
+	}
+	return false
 }
 
 // expire closes a file, or begins to; one that cannot be recovered is let go.

@@ -81,7 +81,13 @@ func TestWriterGone(t *testing.T) {
 		t.Error(closed, err, b.stat("/f").Size)
 	}
 	b.must(root, other)
+	if b.as(root).Expired() {
+		t.Error("a lease of now has expired")
+	}
 	b.now += 21 * 60_000
+	if !b.as(root).Expired() {
+		t.Error("a lease that was not renewed has not expired")
+	}
 	b.must(root, &ExpireLeases{10})
 	if rs := b.as(root).Recoveries(); len(rs) != 1 {
 		t.Errorf("%+v", rs)

@@ -461,6 +461,9 @@ func TestAsTree(t *testing.T) {
 		}
 		if i%50 == 0 {
 			check(t, b.v)
+			if has := dumpKind(b.v, keyOrphan) != ""; has != b.as(root).Orphaned() {
+				t.Fatalf("step %d of seed %d: there are directories to take apart: %v, and that is not said", i, seed, has)
+			}
 			b.says(root, &Sweep{Most: 1000}, false)
 			b.must(root, &Collected{numbersOf(b.as(root).Garbage(10_000))})
 			check(t, b.v)

@@ -18,11 +18,12 @@
 //
 // Maps are copied when they are shown, which copies no entries (github.com/tidwall/btree). So a query reads a state that
 // does not change, and waits neither for who applies nor for who flushes, however long it takes. Nor do they wait for it;
-// but while the database has to grow beyond 4 GB, a flush waits for queries to end.
+// but while a database has to grow beyond what is mapped of it (64 GB in package dfs), a flush waits for readers to end.
 //
 // # Reads
 //
-// A query asks a majority first whether this node leads (quorum.Node.Read), with no clocks involved. A node that is all of
+// A query asks a majority first whether this node leads (quorum.Node.Read), with no clocks involved; all who come while that is
+// being asked share the next round. A node that is all of
 // the group need not; it knows so only in a term of its own in which all that came before was applied, for the end of its
 // log may have other members.
 //

@@ -14,6 +14,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"headrace/internal/crash"
+	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/quorum"
 	"headrace/ring"
@@ -72,6 +73,7 @@ type Config struct {
 	Log *slog.Logger
 	// Tick is a tenth of the time after which a leader that is not heard of is replaced (default 100 ms).
 	Tick time.Duration
+	fs   vfs.FS // of the log; tests have it fail
 }
 
 // Group is this node's part in the names, if it has one, and what it knows of the others. Its methods may be called
@@ -123,7 +125,7 @@ func Open(c Config) (*Group, error) {
 		default:
 		}
 	}
-	q, err := quorum.Open(quorum.Config{Dir: c.Dir, Machine: func(uint64) (quorum.Machine, error) { return m, nil }, Send: c.Send, MaxProposal: mostCommand,
+	q, err := quorum.Open(quorum.Config{Dir: c.Dir, FS: c.fs, Machine: func(uint64) (quorum.Machine, error) { return m, nil }, Send: c.Send, MaxProposal: mostCommand,
 		Leader: func(_, term uint64, leader quorum.Replica) { g.leader(term, leader) }})
 	if err != nil {
 		return nil, err

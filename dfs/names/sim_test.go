@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 100, "how many worlds are simulated")
+	seeds = flag.Int("seeds", 60, "how many worlds are simulated")
 	seed  = flag.Uint64("seed", 0, "the first of them")
 )
 
@@ -202,7 +202,7 @@ func TestWorlds(t *testing.T) {
 		counts["entries"] += len(w.agreed)
 	}
 	t.Logf("%d worlds: %v", n, counts)
-	if n < 100 {
+	if n < 50 {
 		return
 	}
 	for _, k := range []string{"joined", "chunk", "asked of one that is alone", "answered when asked again", "disk error", "ring.Down", "ring.Out", "ring.Back", "ring.Drain", "ring.Remove",

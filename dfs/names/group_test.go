@@ -1,0 +1,167 @@
+package names
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"headrace/internal/vfs"
+	"headrace/meta"
+	"headrace/quorum"
+	"headrace/ring"
+)
+
+// start opens the part of a node that is alone, and returns what has its log's disk fail.
+func start(t *testing.T, dir string) (*Group, *atomic.Bool) {
+	t.Helper()
+	var broken atomic.Bool
+	fs := &vfs.Faulty{FS: vfs.OS{}, Fail: func(o vfs.Op) error {
+		if broken.Load() && o.Kind == "sync" {
+			return syscall.EIO
+		}
+		return nil
+	}}
+	g, err := Open(Config{DB: database(t, dir).db, Dir: filepath.Join(dir, "log"), Self: "one", Send: func(quorum.Message) {}, Now: time.Now, Log: testLog(t), fs: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if g.ctx.Err() == nil {
+			g.Close()
+		}
+	})
+	return g, &broken
+}
+
+func (g *Group) mkdir(name string) error {
+	_, err := g.Propose(context.Background(), meta.Command{Caller: person, Op: &meta.Mkdirs{Path: simDir + "/" + name, Mode: 0o755}})
+	return err
+}
+
+// TestLogFails: when the log cannot be written, nothing is answered any more, also without being asked; the next start has what
+// was answered.
+func TestLogFails(t *testing.T) {
+	dir := t.TempDir()
+	g, broken := start(t, dir)
+	if err := g.mkdir("before"); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	if err := g.mkdir("lost"); err == nil || errors.Is(err, ErrClosed) {
+		t.Errorf("answered: %v", err)
+	}
+	<-g.Failed()
+	if err := g.Query(person, func(meta.Query) error { return nil }); !errors.Is(err, syscall.EIO) || !errors.Is(g.Failure(), syscall.EIO) {
+		t.Errorf("%v", err)
+	}
+	if _, err := g.ChangeRing(context.Background(), ring.Level{}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v", err)
+	}
+	g.Close()
+	g.machine.store.(bolted).db.Close()
+	g, _ = start(t, dir)
+	if err := g.Query(person, func(q meta.Query) error {
+		if s, err := q.Stat(simDir+"/before", false); s == nil {
+			return fmt.Errorf("not there: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRing: what happens to the ring is refused in its own words, and kept.
+func TestRing(t *testing.T) {
+	dir := t.TempDir()
+	g, _ := start(t, dir)
+	ctx := context.Background()
+	if _, err := g.ChangeRing(ctx, ring.Down{Node: "nobody"}); !errors.Is(err, ring.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	if _, err := g.ChangeRing(ctx, ring.Remove{Node: "one"}); !errors.Is(err, ring.ErrState) {
+		t.Errorf("who alone votes can be removed: %v", err)
+	}
+	if _, _, err := g.Admit(ctx, Member{}); err == nil {
+		t.Error("a member without a name")
+	}
+	g.Close()
+	g.machine.store.(bolted).db.Close()
+	g, _ = start(t, dir)
+	v, number, err := g.Admit(ctx, Member{Name: "one", Peer: 7})
+	if err != nil || number != 1 || v.Members["one"].Peer != 7 || v.Table.Epoch() != 1 {
+		t.Errorf("%+v, %d, %v", v, number, err)
+	}
+}
+
+// TestLogGone: a node whose log is not there does not start, for it has forgotten what it promised.
+func TestLogGone(t *testing.T) {
+	dir := t.TempDir()
+	g, _ := start(t, dir)
+	if err := g.mkdir("a"); err != nil {
+		t.Fatal(err)
+	}
+	g.Close()
+	s := g.machine.store.(bolted)
+	if g, err := Open(Config{DB: s.db, Dir: filepath.Join(dir, "elsewhere"), Self: "one", Send: func(quorum.Message) {}, Now: time.Now, Log: testLog(t)}); err == nil {
+		g.Close()
+		t.Error("started without its log")
+	}
+}
+
+// TestWanted: three of three and more, five of seven and more, on as many racks as there are; who has a seat keeps it.
+func TestWanted(t *testing.T) {
+	view := func(nodes int, racks int, seats ...int) *View {
+		v := &View{Members: map[string]Member{}, Seats: map[string]quorum.Replica{}}
+		var all []ring.Node
+		for i := range nodes {
+			name := fmt.Sprint("n", i)
+			all = append(all, ring.Node{Name: name, Rack: fmt.Sprint("/r", i%racks), Weight: 1})
+			v.Members[name] = Member{Name: name, Number: uint32(i + 1)}
+		}
+		for _, i := range seats {
+			v.Seats[fmt.Sprint("n", i)] = quorum.NewReplica(uint32(i+1), 1)
+		}
+		table, err := ring.New(64, 3, all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Table = table
+		return v
+	}
+	for nodes, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 6: 3, 7: 5, 20: 5} {
+		if got := wanted(view(nodes, 1, 0)); len(got) != want || got[0] != "n0" {
+			t.Errorf("of %d: %v", nodes, got)
+		}
+	}
+	v := view(9, 3, 4)
+	racks := map[string]int{}
+	for _, name := range wanted(v) {
+		n, _ := v.Table.Node(name)
+		racks[n.Rack]++
+	}
+	if len(racks) != 3 {
+		t.Errorf("racks of those who vote: %v", racks)
+	}
+	v = view(4, 1, 0, 1, 2)
+	down, _, err := v.Table.Apply(ring.Down{Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Table = down
+	if got := fmt.Sprint(wanted(v)); got != "[n0 n2 n1]" && got != "[n2 n0 n1]" {
+		t.Errorf("who is down for a short time loses its seat: %v", got)
+	}
+	out, _, err := down.Apply(ring.Out{Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Table = out
+	if got := wanted(v); len(got) != 3 || got[2] != "n3" {
+		t.Errorf("who is out is not replaced: %v", got)
+	}
+}
