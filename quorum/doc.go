@@ -35,7 +35,8 @@
 // # What is durable when
 //
 // Terms, votes and entries, before anybody hears of them. That more is committed is written
-// with whatever is written next, for it can be learnt again. A frame is written only when the
+// with whatever is written next, for it can be learnt again; but that a change of members is, before
+// others hear of it: who was removed does not vote for who has forgotten that. A frame is written only when the
 // one before is durable. So a bad one at the very end was being written when the power
 // failed: it is cut off. A bad one before others, a missing segment or entry is damage
 // (ErrDamaged), and the node does not start: a replica that forgets what it promised makes

@@ -176,6 +176,18 @@ func (g *group) reconfigure(e *pb.Entry) error {
 	return nil
 }
 
+// changes reports whether a commit index covers a change of members that the durable one does not. It has to be durable before
+// anybody hears of it: of two members one that has heard of its removal grants no votes by rights, and never leads,
+// while the other one, if it forgets that, would wait for its vote.
+func (g *group) changes(hard *pb.HardState) bool {
+	for i := g.store.hard.GetCommit() + 1; i <= hard.GetCommit() && i <= g.store.last(); i++ {
+		if i >= g.store.first() && g.store.entries[i-g.store.first()].GetType() != pb.EntryNormal {
+			return true
+		}
+	}
+	return false
+}
+
 // refused finds out that raft has put an empty entry in the place of a change of members.
 // Only the first entry of a term is empty otherwise, and comes before all proposals.
 func (g *group) refused(entries []*pb.Entry) {

@@ -264,7 +264,9 @@ func (n *Node) Work() (more bool, err error) {
 	var rounds []*round
 	for _, g := range n.order {
 		if g.raft.HasReady() {
-			rounds = append(rounds, &round{g: g, ready: g.raft.Ready(), status: g.raft.BasicStatus()})
+			r := &round{g: g, ready: g.raft.Ready(), status: g.raft.BasicStatus()}
+			r.changes = g.changes(r.ready.HardState)
+			rounds = append(rounds, r)
 		}
 	}
 	steps := []func([]*round) error{n.sendEntries, n.applyDurable, n.persist, n.receive, n.send, n.apply}
@@ -298,6 +300,7 @@ type round struct {
 	ready    raft.Ready
 	status   raft.BasicStatus
 	applied  bool
+	changes  bool // of members are known to be agreed on since now
 	commands []Entry
 	answers  [][]byte
 	err      error
@@ -312,7 +315,7 @@ func (n *Node) persist(rounds []*round) error {
 			g.hard = rd.HardState
 		}
 		snapshot := !raft.IsEmptySnap(rd.Snapshot)
-		if !rd.MustSync && !snapshot {
+		if !rd.MustSync && !snapshot && !r.changes {
 			continue
 		}
 		must = true
@@ -368,10 +371,10 @@ func (n *Node) sendEntries(rounds []*round) error {
 			continue
 		}
 		for i, m := range r.ready.Messages {
-			switch m.GetType() {
-			case pb.MsgApp:
+			switch t := m.GetType(); {
+			case t == pb.MsgApp && !r.changes:
 				n.post(r.g, m)
-			case pb.MsgSnap: // while the state is the one that it is about
+			case t == pb.MsgSnap: // while the state is the one that it is about
 				n.offer(r.g, m)
 			default:
 				continue

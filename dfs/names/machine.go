@@ -64,7 +64,7 @@ type machine struct {
 
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
 type fault struct {
-	durableEarly, forgetsCalls, keepsWrites, leavesEarly, sitsAgain, readsAlone, alwaysAlone bool
+	durableEarly, forgetsCalls, keepsWrites, leavesEarly, sitsAgain, readsAlone bool
 }
 
 // newMachine opens the state of a store.

@@ -251,7 +251,7 @@ func (s *seats) tend(q *quorum.Node, v *View) error {
 	agreed.Leader = s.self
 	if do, ok := next(agreed, status); ok {
 		s.begin(q, do)
-	} else if isAlone(status) || s.machine.fault.alwaysAlone {
+	} else if isAlone(status) {
 		s.confirm(q, status.Term)
 	}
 	return nil
