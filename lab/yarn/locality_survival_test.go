@@ -116,6 +116,7 @@ type held struct {
 	hold  string
 	took  time.Duration // until so many were in the middle
 	began time.Time
+	over  func() bool            // it has ended
 	wait  func(*testing.T) Event // until it has ended, well
 	log   func(*testing.T) string
 }
@@ -123,12 +124,20 @@ type held struct {
 // inTheMiddle returns when so many tasks of a job are.
 func (h *held) inTheMiddle(t *testing.T, tasks int) {
 	t.Helper()
-	var there []string
-	testkit.Await(t, fmt.Sprintf("%d tasks to be in the middle", tasks), func() bool {
-		there = must(filepath.Glob(h.hold + ".*"))(t)
-		return len(there) >= tasks
-	}, &there)
+	eventually(t, fmt.Sprintf("wait for %d tasks to be in the middle", tasks), func() (bool, error) {
+		if h.over() {
+			return false, &fatal{errors.New("the job is over")}
+		}
+		there, err := filepath.Glob(h.hold + ".*")
+		return len(there) >= tasks, errors.Join(err, fmt.Errorf("there are %q", there))
+	})
 	h.took = time.Since(h.began)
+}
+
+// eventually returns when something is so, however busy the machine is.
+func eventually(t *testing.T, what string, is func() (bool, error)) {
+	t.Helper()
+	must(0, await(within(t, patience), what, patience, func(context.Context) (bool, error) { return is() }))(t)
 }
 
 func (s *stricken) newHeld(t *testing.T) *held {
@@ -145,6 +154,10 @@ func (s *stricken) startSpark(t *testing.T, driver *LineCounts) *held {
 	before := logSize(driver.run.client.log)
 	h.log = func(t *testing.T) string { return string(must(os.ReadFile(driver.run.client.log))(t)[before:]) }
 	order := must(driver.Sum([]string{longFile}, h.hold))(t)
+	h.over = func() bool {
+		events, err := driver.Events(order)
+		return err != nil || len(events) > 0
+	}
 	h.wait = func(t *testing.T) Event {
 		t.Helper()
 		e := must(driver.Await(within(t, patience), order, "finished"))(t)
@@ -181,6 +194,7 @@ func (s *stricken) startMapReduce(t *testing.T, socket string) *held {
 		}
 		return ""
 	}
+	h.over = run.Ended
 	h.wait = func(t *testing.T) Event {
 		t.Helper()
 		must(0, run.Succeed(within(t, patience)))(t)
@@ -237,7 +251,7 @@ const blind, sees = "It is not known what is in memory where;", "It is known aga
 func awaitSaid(t *testing.T, words string, of ...*held) {
 	t.Helper()
 	for _, h := range of {
-		testkit.Await(t, fmt.Sprintf("%q to be said", words), func() bool { return strings.Contains(h.log(t), words) })
+		eventually(t, fmt.Sprintf("wait for %q to be said", words), func() (bool, error) { return strings.Contains(h.log(t), words), nil })
 		if n := strings.Count(h.log(t), words); n != 1 {
 			t.Errorf("%d times %q:\n%s", n, words, h.log(t))
 		}
@@ -248,11 +262,10 @@ func awaitSaid(t *testing.T, words string, of ...*held) {
 func (s *stricken) seesAgain(t *testing.T, spark *held) {
 	t.Helper()
 	awaitSaid(t, sees, spark)
-	var m map[string]int64
-	testkit.Await(t, "all blocks to be known in memory", func() bool {
-		m = s.again(t)
-		return m["locality.resident"] == longBlocks
-	}, &m)
+	eventually(t, "wait for all blocks to be known in memory", func() (bool, error) {
+		m := s.again(t)
+		return m["locality.resident"] == longBlocks, fmt.Errorf("%v", m)
+	})
 	if n := s.gauge(t, "following_applications"); n == 0 {
 		t.Error("the manager knows of no application")
 	}
@@ -411,21 +424,26 @@ func (s *stricken) isAbsent(t *testing.T) {
 // isForgotten: of the applications that were there the manager knows the one that lives, a minute after others, such
 // as the one that was killed, have last asked. When that has ended, too, nothing of it is kept.
 func (s *stricken) isForgotten(t *testing.T) {
-	n, began := -1, time.Now()
-	testkit.Await(t, "one application to be known", func() bool { n = s.gauge(t, "following_applications"); return n == 1 }, &n)
+	began := time.Now()
+	eventually(t, "wait for one application to be known", func() (bool, error) {
+		n := s.gauge(t, "following_applications")
+		return n == 1, fmt.Errorf("there are %d", n)
+	})
 	one := time.Since(began)
 	if blocks := s.gauge(t, "followed_blocks"); blocks != longBlocks {
 		t.Errorf("%d blocks are followed, want %d", blocks, longBlocks)
 	}
 	must(0, s.spark.Close(within(t, patience)))(t)
-	var left []*wire.InputsStatus
-	testkit.Await(t, "no input to be kept for anybody", func() bool {
-		left = must(s.c.Inputs().Inputs(within(t, patience), &wire.InputsRequest{User: userName()}))(t).Inputs
-		return len(left) == 0
-	}, &left)
+	eventually(t, "wait for no input to be kept for anybody", func() (bool, error) {
+		left := must(s.c.Inputs().Inputs(within(t, patience), &wire.InputsRequest{User: userName()}))(t).Inputs
+		return len(left) == 0, fmt.Errorf("%v", left)
+	})
 	none := time.Since(began)
 	for _, m := range s.c.machines { // files stay open for the minute in which the application is known
-		testkit.Await(t, "nothing to be locked on "+m.host, func() bool { n = locked(t, m.agent); return n == 0 }, &n)
+		eventually(t, "wait for nothing to be locked on "+m.host, func() (bool, error) {
+			n := locked(t, m.agent)
+			return n == 0, fmt.Errorf("%d kB are", n)
+		})
 	}
 	t.Logf("one application was left after %v, no input after %v, and nothing was locked after %v", one, none, time.Since(began))
 }
