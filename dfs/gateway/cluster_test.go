@@ -100,6 +100,11 @@ func startCluster(t testing.TB, n int) *cluster {
 		}
 	})
 	c.settled()
+	votes := min(n, 5)
+	if n == 4 {
+		votes = 3
+	}
+	testkit.Await(t, "as many votes as there should be", func() bool { return len(c.leader().Voters()) == votes })
 	return c
 }
 

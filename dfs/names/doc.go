@@ -29,7 +29,7 @@
 //
 // # Seats
 //
-// The leader gives seats: to three members, five of seven and more, to both of two. A seat is a number that is never given
+// The leader gives seats: to three members, five of five and more, to both of two. A seat is a number that is never given
 // twice, and makes a quorum.Replica. Who has one, by what it is told of the ring, makes the replica, and is a learner, then a
 // voter, all new ones at once. Who is out or leaves loses its seat. A node whose seat is gone drops the replica and
 // the state, and never makes that one again: it would have forgotten what it promised. All this follows from what was agreed

@@ -113,27 +113,10 @@ func TestLogGone(t *testing.T) {
 	}
 }
 
-// TestWanted: three of three and more, five of seven and more, on as many racks as there are; who has a seat keeps it.
+// TestWanted: three of three and more, five of five and more, on as many racks as there are; who has a seat keeps it.
 func TestWanted(t *testing.T) {
-	view := func(nodes int, racks int, seats ...int) *View {
-		v := &View{Members: map[string]Member{}, Seats: map[string]quorum.Replica{}}
-		var all []ring.Node
-		for i := range nodes {
-			name := fmt.Sprint("n", i)
-			all = append(all, ring.Node{Name: name, Rack: fmt.Sprint("/r", i%racks), Weight: 1})
-			v.Members[name] = Member{Name: name, Number: uint32(i + 1)}
-		}
-		for _, i := range seats {
-			v.Seats[fmt.Sprint("n", i)] = quorum.NewReplica(uint32(i+1), 1)
-		}
-		table, err := ring.New(64, 3, all...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v.Table = table
-		return v
-	}
-	for nodes, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 6: 3, 7: 5, 20: 5} {
+	view := func(nodes, racks int, seats ...int) *View { return viewOf(t, nodes, racks, seats...) }
+	for nodes, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 5, 6: 5, 20: 5} {
 		if got := wanted(view(nodes, 1, 0)); len(got) != want || got[0] != "n0" {
 			t.Errorf("of %d: %v", nodes, got)
 		}
@@ -163,5 +146,52 @@ func TestWanted(t *testing.T) {
 	v.Table = out
 	if got := wanted(v); len(got) != 3 || got[2] != "n3" {
 		t.Errorf("who is out is not replaced: %v", got)
+	}
+}
+
+// viewOf is that of nodes n0, n1, ..., of which some have seats.
+func viewOf(t *testing.T, nodes, racks int, seats ...int) *View {
+	t.Helper()
+	v := &View{Members: map[string]Member{}, Seats: map[string]quorum.Replica{}}
+	var all []ring.Node
+	for i := range nodes {
+		name := fmt.Sprint("n", i)
+		all = append(all, ring.Node{Name: name, Rack: fmt.Sprint("/r", i%racks), Weight: 1})
+		v.Members[name] = Member{Name: name, Number: uint32(i + 1)}
+	}
+	for _, i := range seats {
+		v.Seats[fmt.Sprint("n", i)] = quorum.NewReplica(uint32(i+1), 1)
+	}
+	table, err := ring.New(64, 3, all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Table = table
+	return v
+}
+
+// TestLeaves: who leaves keeps its vote while those who are left could not agree without it.
+func TestLeaves(t *testing.T) {
+	v := viewOf(t, 3, 1, 0, 1, 2)
+	v.Leader = "n0"
+	seat := func(i int) quorum.Replica { return quorum.NewReplica(uint32(i+1), 1) }
+	voters := []quorum.Replica{seat(0), seat(1), seat(2)}
+	status := quorum.Status{Replica: seat(0), Leading: true, Voters: voters, First: 1, Last: 9, Has: map[quorum.Replica]uint64{seat(1): 9, seat(2): 9}}
+	apply := func(e ring.Event) {
+		t.Helper()
+		table, _, err := v.Table.Apply(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Table = table
+	}
+	apply(ring.Drain{Node: "n2"})
+	apply(ring.Down{Node: "n1"})
+	if do, ok := next(v, status); ok {
+		t.Errorf("n0 and n1, which is down, are to agree alone: %+v", do)
+	}
+	apply(ring.Back{Node: "n1"})
+	if do, ok := next(v, status); !ok || len(do.change) != 1 || do.change[0] != (quorum.MemberStep{Replica: seat(2), Remove: true}) {
+		t.Errorf("who leaves stays: %+v", do)
 	}
 }

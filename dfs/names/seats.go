@@ -9,8 +9,8 @@ import (
 	"headrace/ring"
 )
 
-// wanted returns which members are to vote: three, five of seven and more, both of two. Who has a seat keeps it
-// until it is out or leaves; the others come in the order of the ring, first from racks that have no seat.
+// wanted returns which members are to vote: three, five of five and more, so that any two may be lost, both of two. Who
+// has a seat keeps it until it is out or leaves; the others come in the order of the ring, first from racks that have no seat.
 func wanted(v *View) []string {
 	var stay, others []ring.Node
 	members := 0
@@ -29,7 +29,7 @@ func wanted(v *View) []string {
 	}
 	want := members
 	switch {
-	case members >= 7:
+	case members >= 5:
 		want = 5
 	case members >= 3:
 		want = 3
@@ -112,11 +112,11 @@ func next(v *View, s quorum.Status) (step, bool) {
 		return step{change: promote}, true
 	}
 	for _, r := range leave {
-		if r != s.Replica {
+		if r != s.Replica && goesOn(v, s.Voters, r) {
 			return step{change: []quorum.MemberStep{{Replica: r, Remove: true}}}, true
 		}
 	}
-	if len(leave) > 0 { // this one: another has to lead
+	if slices.Contains(leave, s.Replica) { // this one: another has to lead
 		to := quorum.Replica(0)
 		for _, r := range s.Voters {
 			if r != s.Replica && (to == 0 || s.Has[r] > s.Has[to]) {
@@ -131,6 +131,22 @@ func next(v *View, s quorum.Status) (step, bool) {
 		}
 	}
 	return step{}, false
+}
+
+// goesOn reports whether those who vote can agree without one of them: if too many of the others are down, it is needed until
+// they are back.
+func goesOn(v *View, voters []quorum.Replica, without quorum.Replica) bool {
+	up, all := 0, 0
+	for name, r := range v.Seats {
+		if r == without || !slices.Contains(voters, r) {
+			continue
+		}
+		all++
+		if n, _ := v.Table.Node(name); n.State == ring.IsUp {
+			up++
+		}
+	}
+	return 2*up > all
 }
 
 // ready returns the learners to be made voters, all at once: a number of voters that is even bears no more failures than one
