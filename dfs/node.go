@@ -35,6 +35,7 @@ type Node struct {
 	lock io.Closer
 	db   *bolt.DB
 	wake chan struct{}
+	news news
 
 	ctx     context.Context
 	stop    context.CancelFunc

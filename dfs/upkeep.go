@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"sync"
 	"time"
 
 	"headrace/meta"
@@ -57,9 +58,40 @@ func (n *Node) round() {
 
 // told logs an error that is nobody's.
 func (n *Node) told(what string, err error) {
-	if err != nil && n.ctx.Err() == nil {
+	if err != nil && n.ctx.Err() == nil && n.news.is(what, err, time.Now()) {
 		n.Config.Log.Warn("upkeep", "what", what, "err", err)
 	}
+}
+
+// news tells what was told a moment ago: upkeep asks a node that is away several times a second. It may be used by several
+// goroutines.
+type news struct {
+	mu   sync.Mutex
+	told map[string]told // by what it was about
+}
+
+type told struct {
+	err string
+	at  time.Time
+}
+
+const (
+	oldNews  = time.Minute
+	mostNews = 1000
+)
+
+// is reports whether an error differs from the last one about the same, or comes again after a minute.
+func (n *news) is(what string, err error, now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if last, ok := n.told[what]; ok && last.err == err.Error() && now.Sub(last.at) < oldNews {
+		return false
+	}
+	if len(n.told) >= mostNews || n.told == nil {
+		n.told = map[string]told{}
+	}
+	n.told[what] = told{err.Error(), now}
+	return true
 }
 
 // propose proposes in the name of the node.

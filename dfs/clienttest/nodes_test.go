@@ -36,9 +36,9 @@ func askRing(t *testing.T, fs string) (r ring) {
 	return r
 }
 
-// TestHadoopFailover: Hadoop's client, as client-config has told it of three nodes, writes and reads while the one that leads is
-// killed, and sees no error.
-func TestHadoopFailover(t *testing.T) {
+// TestTwoNodesLost: Hadoop's client, as client-config has told it of five nodes, writes and reads while the one that leads and one that is not its
+// neighbour are killed, and sees no error. They come back, and all is there.
+func TestTwoNodesLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
@@ -50,8 +50,10 @@ func TestHadoopFailover(t *testing.T) {
 	dir := t.TempDir()
 	nodes := map[string]*exec.Cmd{} // by their addresses of RPC
 	ended := map[string]<-chan struct{}{}
+	numbers := map[string]int{}
 	fs, args := "", []string{}
-	for i := range 3 {
+	begin := func(i int) {
+		t.Helper()
 		cmd := exec.Command(testkit.Headrace(t), append([]string{"dfs", "start", "--dir", filepath.Join(dir, fmt.Sprint(i)), "--listen", fmt.Sprintf("127.0.0.%d", 41+i),
 			"--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0", "--token-file", filepath.Join(dir, "token")}, args...)...)
 		cmd.Stderr = t.Output()
@@ -65,25 +67,30 @@ func TestHadoopFailover(t *testing.T) {
 			t.Fatalf("headrace dfs start: %v", err)
 		}
 		fs = strings.TrimSpace(line)
-		nodes[fs], ended[fs] = cmd, end
+		nodes[fs], ended[fs], numbers[fs] = cmd, end, i
 		if i == 0 {
 			args = []string{"--join", askRing(t, fs).Nodes[0].Peer}
 		}
 	}
-	lead := ""
-	testkit.Await(t, "three nodes that vote", func() bool {
+	const count = 5
+	for i := range count {
+		begin(i)
+	}
+	var lost []string // in this order
+	whole := func() bool {
 		r := askRing(t, fs)
-		votes := 0
-		for _, n := range r.Nodes {
-			if n.Votes {
-				votes++
+		up := 0
+		for i, n := range r.Nodes {
+			if n.State == "up" && n.Votes {
+				up++
 			}
 			if n.Leads {
-				lead = "hdfs://" + n.Address
+				lost = []string{"hdfs://" + n.Address, "hdfs://" + r.Nodes[(i+2)%count].Address}
 			}
 		}
-		return votes == 3 && r.Moves == 0
-	})
+		return up == count && r.Moves == 0
+	}
+	testkit.Await(t, "five nodes that vote", whole)
 
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", fs, "conf")
 	lib := filepath.Dir(jars[0])
@@ -118,8 +125,8 @@ func TestHadoopFailover(t *testing.T) {
 	}
 	answer("start")
 	files := map[string][]byte{}
-	const count = 10
-	for i := range count { // all are told at once: it goes on without a pause
+	const many = 10
+	for i := range many { // all are told at once: it goes on without a pause
 		data := make([]byte, 20<<20)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(data)
 		name := filepath.Join(dir, fmt.Sprint("file", i))
@@ -129,10 +136,10 @@ func TestHadoopFailover(t *testing.T) {
 		files[fmt.Sprint("file", i)] = data
 	}
 	commands := []string{"-mkdir -p /d/e"}
-	for i := range count {
+	for i := range many {
 		commands = append(commands, fmt.Sprintf("-put %s/file%d /d/file%d", dir, i, i), fmt.Sprintf("-mv /d/file%d /d/e/file%d", i, i))
 	}
-	for i := range count {
+	for i := range many {
 		commands = append(commands, fmt.Sprintf("-get /d/e/file%d %s/got%d", i, dir, i))
 	}
 	go func() {
@@ -143,9 +150,10 @@ func TestHadoopFailover(t *testing.T) {
 	}()
 	for i, c := range commands {
 		answer(c)
-		if i == 4 {
-			nodes[lead].Process.Kill()
-			<-ended[lead]
+		if i == 4 || i == 9 { // the next one has begun
+			p := lost[i/5]
+			nodes[p].Process.Kill()
+			<-ended[p]
 		}
 	}
 	<-over
@@ -155,4 +163,11 @@ func TestHadoopFailover(t *testing.T) {
 			t.Errorf("%s has %d bytes that are not those that were written, %v", name, len(got), err)
 		}
 	}
+	for _, p := range lost {
+		begin(numbers[p])
+	}
+	testkit.Await(t, "all to have what they missed", whole)
+	testkit.Await(t, "a clean fsck", func() bool {
+		return exec.Command(testkit.Headrace(t), "dfs", "fsck", "--fs", fs).Run() == nil
+	})
 }
