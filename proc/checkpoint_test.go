@@ -122,6 +122,27 @@ func TestCheckpointOfForkingTree(t *testing.T) {
 	}
 }
 
+// A stop signal that a process had when it ended is in nobody's way.
+func TestCheckpointWithPendingStopOfTheDead(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("dead", "python3", "-uc", `
+import os, signal, time
+if os.fork() == 0:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTSTP])
+    os.kill(os.getpid(), signal.SIGTSTP)
+    os._exit(0)
+os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+print("ready")
+while True: time.sleep(0.01); print("x")
+`)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	at := len(w.log("dead", "stdout"))
+	w.await("progress", func() bool { return len(w.log("dead", "stdout")) > at })
+}
+
 // A stop of the task's own outlives a checkpoint.
 func TestRestoreKeepsOwnStops(t *testing.T) {
 	w := newWorld(t).needCheckpoints()

@@ -193,9 +193,13 @@ func (s *stopper) settle() error {
 	}
 }
 
-// pendingStops returns the processes for which stop signals are pending.
+// pendingStops returns the processes for which stop signals are pending. One that had ended before it took
+// them keeps them until its parent, which is stopped, has waited for it: no SIGCONT clears them any more.
 func pendingStops(tree []linux.Stat) (pids []int) {
 	for _, p := range tree {
+		if linux.Dead(p.State) {
+			continue
+		}
 		if st, err := procs.Status(p.PID); err == nil && st.Pending&stopSignals != 0 { // else it has just ended
 			pids = append(pids, p.PID)
 		}
