@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -58,9 +59,14 @@ func (n *Node) round() {
 
 // told logs an error that is nobody's.
 func (n *Node) told(what string, err error) {
-	if err != nil && n.ctx.Err() == nil && n.news.is(what, err, time.Now()) {
-		n.Config.Log.Warn("upkeep", "what", what, "err", err)
+	if err == nil || n.ctx.Err() != nil {
+		return
 	}
+	level := slog.LevelDebug
+	if n.news.is(what, err, time.Now()) {
+		level = slog.LevelWarn
+	}
+	n.Config.Log.Log(n.ctx, level, "upkeep", "what", what, "err", err)
 }
 
 // news tells what was told a moment ago: upkeep asks a node that is away several times a second. It may be used by several
