@@ -88,7 +88,7 @@ func (k *Keeper) judge(ctx context.Context, copies []block.Info) error {
 	found := map[int64]bool{}
 	var failed error
 	for part := range slices.Chunk(copies, askedAtOnce) {
-		r, err := k.judged(ctx, part)
+		r, err := k.judged(ctx, part, false)
 		if err != nil {
 			return err
 		}
@@ -110,8 +110,8 @@ func (k *Keeper) judge(ctx context.Context, copies []block.Info) error {
 	return k.drop(ctx, slices.DeleteFunc(slices.Clone(copies), func(i block.Info) bool { return !twice[i.ID] }))
 }
 
-func (k *Keeper) judged(ctx context.Context, copies []block.Info) (r *wire.JudgeResponse, err error) {
-	q := &wire.JudgeRequest{Node: k.n.Identity.Node}
+func (k *Keeper) judged(ctx context.Context, copies []block.Info, ask bool) (r *wire.JudgeResponse, err error) {
+	q := &wire.JudgeRequest{Node: k.n.Identity.Node, Ask: ask}
 	for _, i := range copies {
 		if i.State != block.Temporary {
 			q.Copies = append(q.Copies, copyProto(i))
@@ -124,9 +124,16 @@ func (k *Keeper) judged(ctx context.Context, copies []block.Info) (r *wire.Judge
 	return r, err
 }
 
-// drop deletes copies that are still needed by nobody.
+// drop deletes copies that are still needed by nobody, of blocks that others have for certain.
 func (k *Keeper) drop(ctx context.Context, copies []block.Info) error {
 	for part := range slices.Chunk(copies, askedAtOnce) {
+		r, err := k.judged(ctx, part, true)
+		if err != nil {
+			return err
+		}
+		if part = surplus(part, r); len(part) == 0 {
+			continue
+		}
 		if err := k.dropNow(ctx, part); err != nil {
 			return err
 		}
@@ -134,18 +141,21 @@ func (k *Keeper) drop(ctx context.Context, copies []block.Info) error {
 	return nil
 }
 
+// surplus returns those of copies that an answer says are.
+func surplus(copies []block.Info, r *wire.JudgeResponse) []block.Info {
+	return slices.DeleteFunc(slices.Clone(copies), func(i block.Info) bool { return !slices.Contains(r.Surplus, uint64(i.ID)) })
+}
+
 func (k *Keeper) dropNow(ctx context.Context, copies []block.Info) error {
 	k.dropping.Lock()
 	defer k.dropping.Unlock()
-	r, err := k.judged(ctx, copies)
+	r, err := k.judged(ctx, copies, false)
 	if err != nil {
 		return err
 	}
 	var blocks []block.Block
-	for _, i := range copies {
-		if slices.Contains(r.Surplus, uint64(i.ID)) {
-			blocks = append(blocks, i.Block)
-		}
+	for _, i := range surplus(copies, r) {
+		blocks = append(blocks, i.Block)
 	}
 	if len(blocks) == 0 {
 		return nil
@@ -361,7 +371,7 @@ func (k *Keeper) damaged(i block.Info) {
 	case <-k.n.ctx.Done():
 		return
 	}
-	r, err := k.judged(k.n.ctx, []block.Info{i})
+	r, err := k.judged(k.n.ctx, []block.Info{i}, false)
 	if err != nil {
 		k.n.told("replace a damaged copy", err) // the next look at all copies finds it
 		return

@@ -178,14 +178,17 @@ func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.Seg
 	return r, err
 }
 
-// Judge compares copies of a node with what files have. Who is being written is nobody's to judge.
+// Judge compares copies of a node with what files have. Who is being written is nobody's to judge. A node asks last, before it deletes, with
+// the others asked: not while it holds dropping, because two that do would wait for each other's Look.
 func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResponse, error) {
 	if len(q.Copies) > mostAsked {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%d copies", len(q.Copies)))
 	}
 	r := &wire.JudgeResponse{}
-	places := s.k.n.Places()
+	var places Places
+	var elsewhere []meta.Placed
 	err := s.query(func(m meta.Query) {
+		places = s.k.n.Places()
 		for _, c := range q.Copies {
 			p := m.Placed(c.Block)
 			switch {
@@ -199,10 +202,19 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 					r.Stale = append(r.Stale, w)
 				}
 			case slices.ContainsFunc(places.names(p.LocatedBlock), places.up): // others have it
-				r.Surplus = append(r.Surplus, c.Block)
+				elsewhere = append(elsewhere, *p)
 			}
 		}
 	})
+	if q.Ask && err == nil {
+		copies := s.k.all.lookAround(places, elsewhere)
+		elsewhere = slices.DeleteFunc(elsewhere, func(p meta.Placed) bool {
+			return !slices.ContainsFunc(places.names(p.LocatedBlock), func(name string) bool { return copies.has(name, &p.Block) })
+		})
+	}
+	for _, p := range elsewhere {
+		r.Surplus = append(r.Surplus, p.ID)
+	}
 	return r, err
 }
 

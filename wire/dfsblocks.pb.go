@@ -1097,9 +1097,11 @@ func (x *SegmentsResponse) GetAfter() []byte {
 }
 
 type JudgeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Copies        []*BlockCopy           `protobuf:"bytes,2,rep,name=copies,proto3" json:"copies,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Copies []*BlockCopy           `protobuf:"bytes,2,rep,name=copies,proto3" json:"copies,omitempty"`
+	// The other nodes are asked, too: what they are only said to have does not make a copy surplus.
+	Ask           bool `protobuf:"varint,3,opt,name=ask,proto3" json:"ask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1146,6 +1148,13 @@ func (x *JudgeRequest) GetCopies() []*BlockCopy {
 		return x.Copies
 	}
 	return nil
+}
+
+func (x *JudgeRequest) GetAsk() bool {
+	if x != nil {
+		return x.Ask
+	}
+	return false
 }
 
 type JudgeResponse struct {
@@ -1372,10 +1381,11 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\fR\x05after\"Z\n" +
 	"\x10SegmentsResponse\x120\n" +
 	"\x06blocks\x18\x01 \x03(\v2\x18.headrace.v1.WantedBlockR\x06blocks\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\fR\x05after\"R\n" +
+	"\x05after\x18\x02 \x01(\fR\x05after\"d\n" +
 	"\fJudgeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12.\n" +
-	"\x06copies\x18\x02 \x03(\v2\x16.headrace.v1.BlockCopyR\x06copies\"Y\n" +
+	"\x06copies\x18\x02 \x03(\v2\x16.headrace.v1.BlockCopyR\x06copies\x12\x10\n" +
+	"\x03ask\x18\x03 \x01(\bR\x03ask\"Y\n" +
 	"\rJudgeResponse\x12\x18\n" +
 	"\asurplus\x18\x01 \x03(\x04R\asurplus\x12.\n" +
 	"\x05stale\x18\x02 \x03(\v2\x18.headrace.v1.WantedBlockR\x05stale\"i\n" +

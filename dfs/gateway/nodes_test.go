@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -284,6 +285,41 @@ func TestDamagedCopy(t *testing.T) {
 	damage(t, c.nodes[0].dir)
 	c.wantFile("/f", 100_000)
 	c.replicated("/f", 3)
+}
+
+// TestSurplusOfADamagedCopy: the only good copy stays where it does not belong, while the node that is to have one is there.
+func TestSurplusOfADamagedCopy(t *testing.T) {
+	c := startCluster(t, 3)
+	const n = 100_000
+	c.write("/f", 1, 1<<20, n)
+	c.replicated("/f", 1)
+	b := c.located("/f").Blocks[0]
+	holder := c.byName(b.Nodes[0])
+	damage(t, holder.dir)
+	testkit.Await(t, "the damage to be found", func() bool {
+		c.leader().Keeper.Verify(holder.name(), b.ID)
+		i, err := holder.node.Blocks.Stat(int64(b.ID))
+		return err == nil && i.Damaged
+	})
+	other := c.nodes[(holder.i+1)%3]
+	put := func(b block.Block) {
+		w, err := other.node.Blocks.Create(b, 9, n, false)
+		if err == nil {
+			err = errors.Join(w.Write(pattern(0, n), 0), w.Finalize(n), w.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(block.Block{ID: int64(b.ID), Stamp: b.Stamp})
+	put(block.Block{ID: int64(b.ID) + 1000, Stamp: 1}) // of no file
+	testkit.Await(t, "what no file has to be deleted", func() bool {
+		_, err := other.node.Blocks.Stat(int64(b.ID) + 1000)
+		return errors.Is(err, block.ErrNotFound)
+	})
+	if i, err := other.node.Blocks.Stat(int64(b.ID)); err != nil || i.Length != n {
+		t.Errorf("the only good copy: %+v, %v", i, err)
+	}
 }
 
 // TestLostDisk: a node that has lost its blocks says so, and gets them again.

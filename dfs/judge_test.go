@@ -1,0 +1,37 @@
+package dfs
+
+import (
+	"slices"
+	"testing"
+
+	"headrace/block"
+	"headrace/meta"
+	"headrace/wire"
+)
+
+// surplus reports whether a copy as a block is to be is surplus at a node.
+func (n *Node) surplus(t testing.TB, node string, b meta.Block, ask bool) bool {
+	t.Helper()
+	c := &wire.BlockCopy{Block: b.ID, Stamp: b.Stamp, Length: b.Size, State: wire.BlockCopy_FINAL}
+	r := must[*wire.JudgeResponse](t)(n.Keeper.Service().Judge(t.Context(), &wire.JudgeRequest{Node: node, Copies: []*wire.BlockCopy{c}, Ask: ask}))
+	return slices.Contains(r.Surplus, b.ID)
+}
+
+// TestOnlyGoodCopyStays: a copy is surplus for certain when a node that is to have one has it, not when that is only up.
+func TestOnlyGoodCopyStays(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	defer closeNode(t, n)
+	b := write(t, n, "/f", "some bytes")
+	if !n.surplus(t, "another", b, true) {
+		t.Error("what is here is needed elsewhere")
+	}
+	if !n.surplus(t, "another", meta.Block{ID: b.ID + 1000}, true) {
+		t.Error("what no file has is needed")
+	}
+	if err := n.Blocks.Delete(block.Block{ID: int64(b.ID), Stamp: b.Stamp}); err != nil {
+		t.Fatal(err)
+	}
+	if !n.surplus(t, "another", b, false) || n.surplus(t, "another", b, true) {
+		t.Error("the only copy may be deleted")
+	}
+}
