@@ -7,8 +7,8 @@ import (
 )
 
 // Create begins a new block of a file, of at most capacity bytes. A temporary one is a
-// copy from another node: it may be made while there is an older or damaged replica, and
-// takes that one's place when it is final.
+// copy from another node: it may be made while there is a replica that is damaged, or that
+// nobody writes and is no newer, and takes that one's place when it is final.
 func (s *Store) Create(b Block, file uint64, capacity int64, temporary bool) (*Writer, error) {
 	if capacity < 0 || capacity > maxCapacity {
 		return nil, refused(ErrState, b.ID, "a capacity of %d bytes", capacity)
@@ -38,12 +38,20 @@ func (s *table) mayCreate(b Block, temporary bool) error {
 		return nil // what is on that disk is lost to us
 	case err != nil:
 		return err
-	case temporary && r.state == Final && (r.damaged || r.head.stamp < b.Stamp):
+	case temporary && r.replaceable(b.Stamp):
 		return nil
 	case b.Stamp < max(r.head.stamp, r.head.fence):
 		return refused(ErrFenced, b.ID, "generation %d is here", r.head.stamp)
 	}
 	return refused(ErrExists, b.ID, "%v", r.state)
+}
+
+// replaceable reports whether a copy of a generation may take the place of a replica; Store.mu is held.
+func (r *replica) replaceable(stamp uint64) bool {
+	if r.state == Final && r.damaged {
+		return true
+	}
+	return r.state != Temporary && r.writer == nil && stamp >= max(r.head.stamp, r.head.fence)
 }
 
 // fileFor chooses the combined file for a new block: the one of its file that is there,
@@ -95,7 +103,7 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 	if err == nil && c.v.files[c.id] != c {
 		err = errMoved
 	}
-	if err == nil && temporary && s.copies[b.ID] != nil {
+	if err == nil && s.copies[b.ID] != nil {
 		err = refused(ErrExists, b.ID, "%v", Temporary)
 	}
 	if err != nil {

@@ -356,4 +356,77 @@ func TestFences(t *testing.T) {
 	}
 }
 
+// TestCopyBeside: a copy from elsewhere begins beside what is here of a block, which is lost only when the copy is whole; one that
+// somebody writes is not.
+func TestCopyBeside(t *testing.T) {
+	here := pattern(100)
+	for what, end := range map[string]func(f *faulty){
+		"cut off":        func(*faulty) {},
+		"a shorter one":  func(f *faulty) { must(t, f.Complete(Block{1, 5}, 5, 100)) },
+		"under recovery": func(f *faulty) { must(t, second(f.StartRecovery(Block{1, 5}, 6))) },
+		"waiting": func(f *faulty) {
+			must(t, f.Close())
+			s, err := Open(f.Config)
+			must(t, err)
+			f.Store = s
+			if i, err := s.Stat(1); err != nil || i.State != Waiting {
+				t.Fatalf("%+v, %v", i, err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := openFaulty(t, 1<<24, 2*page, "/a")
+			first := mustCreate(t, f.Store, Block{1, 5}, 1, page)
+			must(t, first.Write(here, 0))
+			must(t, first.Flush())
+			if err := second(f.Create(Block{1, 6}, 1, page, true)); !errors.Is(err, ErrExists) {
+				t.Errorf("beside a writer: %v", err)
+			}
+			must(t, first.Close())
+			end(f)
+			before, _ := f.Stat(1)
+			begin := func() *Writer {
+				w, err := f.Create(Block{1, 6}, 1, page, true)
+				if err == nil {
+					err = w.Write(pattern(200), 0)
+				}
+				must(t, err)
+				return w
+			}
+			must(t, begin().Close())
+			if after, err := f.Stat(1); err != nil || after != before {
+				t.Errorf("after a copy that was given up: %+v, %v; before: %+v", after, err, before)
+			}
+			if got, err := readAll(f.Store, Block{1, 5}, 0, 100); err != nil || !bytes.Equal(got, here) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			if what != "under recovery" { // somebody goes on with it
+				w := begin()
+				again, err := f.Append(Block{1, 5}, 6, 100)
+				must(t, err)
+				if err := w.Finalize(200); !errors.Is(err, ErrExists) {
+					t.Errorf("in the place of one that is being written: %v", err)
+				}
+				must(t, w.Close())
+				must(t, again.Write(pattern(110)[100:], 100))
+				must(t, again.Flush())
+				must(t, again.Close())
+			}
+			w := begin()
+			must(t, w.Finalize(200))
+			must(t, w.Close())
+			if got, err := readAll(f.Store, Block{1, 6}, 0, 200); err != nil || !bytes.Equal(got, pattern(200)) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }

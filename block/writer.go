@@ -228,6 +228,13 @@ func (w *Writer) Finalize(length int64) error {
 	if length != w.Length() {
 		return refused(ErrState, r.head.block, "%d bytes were written: no closing at %d", w.Length(), length)
 	}
+	old, err := s.replaced(r)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		defer old.io.Unlock()
+	}
 	if err := w.flush(); err != nil {
 		return err
 	}
@@ -244,34 +251,31 @@ func (w *Writer) Finalize(length int64) error {
 	}
 	s.at("final.header")
 	r.giveBack(w.handle)
-	s.mu.Lock()
-	old := s.blocks[r.head.block]
-	if s.copies[r.head.block] == r {
-		delete(s.copies, r.head.block)
-		s.blocks[r.head.block] = r
-	}
-	r.state = Final
-	s.mu.Unlock()
+	s.become(r, Final)
 	s.cutOff(r)
-	if old != nil && old != r && old.file.v.err() == nil {
-		return s.replaced(old)
+	if old != nil {
+		return s.drop(old)
 	}
 	return nil
 }
 
 // Keep makes a copy a block that is being written, for a pipeline that is to go on with it by Recover: it outlives Close.
-// Where there is another replica it is refused.
+// It takes the place of the replica that was there.
 func (w *Writer) Keep() error {
 	if err := w.enter(); err != nil {
 		return err
 	}
 	r, s := w.r, w.s
 	defer r.io.Unlock()
-	s.mu.Lock()
-	alone := r.state == Temporary && s.blocks[r.head.block] == r
-	s.mu.Unlock()
-	if !alone {
-		return refused(ErrExists, r.head.block, "a copy in writing takes the place of nothing")
+	if r.state != Temporary {
+		return refused(ErrState, r.head.block, "%v is no copy", r.state)
+	}
+	old, err := s.replaced(r)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		defer old.io.Unlock()
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -280,21 +284,46 @@ func (w *Writer) Keep() error {
 		return err
 	}
 	s.at("keep.header")
-	s.mu.Lock()
-	r.state = Writing
-	s.mu.Unlock()
+	s.become(r, Writing)
+	if old != nil {
+		return s.drop(old)
+	}
 	return nil
 }
 
-// replaced removes the replica in whose place another has come.
-func (s *Store) replaced(old *replica) error {
-	old.io.Lock()
-	defer old.io.Unlock()
-	if old.state == 0 {
-		return nil
+// replaced returns the replica in whose place a copy is to come, held, or nil. It may have been taken up again since the copy began.
+func (s *table) replaced(r *replica) (*replica, error) {
+	for {
+		s.mu.Lock()
+		old := s.blocks[r.head.block]
+		s.mu.Unlock()
+		if old == nil || old == r || old.file.v.err() != nil {
+			return nil, nil
+		}
+		old.io.Lock()
+		s.mu.Lock()
+		gone, may := old.state == 0, old.replaceable(r.head.stamp)
+		err := refused(ErrExists, r.head.block, "%v, generation %d", old.state, old.head.stamp)
+		s.mu.Unlock()
+		if may && !gone {
+			return old, nil
+		}
+		old.io.Unlock()
+		if !gone {
+			return nil, err
+		}
 	}
-	s.cutOff(old)
-	return s.drop(old)
+}
+
+// become gives a replica its place, and its state, when it is no temporary copy any more.
+func (s *table) become(r *replica, state State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.copies[r.head.block] == r {
+		delete(s.copies, r.head.block)
+		s.blocks[r.head.block] = r
+	}
+	r.state = state
 }
 
 // Close ends the writing. What was not flushed is lost; the block waits for whoever goes

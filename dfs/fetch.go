@@ -145,20 +145,12 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 	}
 }
 
-// CopyFor begins a copy of a block from another node. What is here of an older generation is in the way if it cannot be replaced
-// when the copy is there: nobody counts on it. Of a block that is finished elsewhere, so is what is here of the same one.
+// CopyFor begins a copy of a block from another node, which takes the place of what is here when it is there: of what nobody writes, of an
+// older generation; of a block that is finished elsewhere, also of the same one.
 func (k *Keeper) CopyFor(b meta.Block, w *wire.WantedBlock, finished bool) (*block.Writer, error) {
 	c := block.Block{ID: int64(b.ID), Stamp: b.Stamp}
-	copied, err := k.n.Blocks.Create(c, w.File, w.Capacity, true)
-	if !errors.Is(err, block.ErrExists) {
-		return copied, err
-	}
-	old, serr := k.n.Blocks.Stat(c.ID)
-	if serr != nil || old.State == block.Temporary || old.Stamp > b.Stamp || old.Stamp == b.Stamp && !finished {
-		return nil, errors.Join(err, serr)
-	}
-	if err := k.n.Blocks.Delete(block.Block{ID: c.ID, Stamp: b.Stamp}); err != nil {
-		return nil, err
+	if old, err := k.n.Blocks.Stat(c.ID); err == nil && !finished && old.Stamp == b.Stamp && !old.Damaged {
+		return nil, fmt.Errorf("block %d: generation %d is here: %w", c.ID, c.Stamp, block.ErrExists)
 	}
 	return k.n.Blocks.Create(c, w.File, w.Capacity, true)
 }
