@@ -224,14 +224,13 @@ func copyProto(i block.Info) *wire.BlockCopy {
 	return c
 }
 
-// Return notes that a node is back that was down or out, with all that it still has. Only the node that leads may.
+// Return notes that a node is back that was down or out, with all that it still has. Only the node that leads may. How
+// long the node may take to look at its disks is for ctx to say.
 func (k *Keeper) Return(ctx context.Context, node string) (*View, error) {
 	at, err := k.at(node)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, workTime)
-	defer cancel()
 	held, err := at.Held(ctx, &wire.HeldRequest{})
 	if err != nil {
 		return nil, err

@@ -73,6 +73,8 @@ type Circle struct {
 	beats map[string]ring.Beat  // when this node has heard others
 	rooms map[string]dfs.Room   // what those have said of their disks
 	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
+	// returning are nodes that are being asked what they still have.
+	returning map[string]bool
 	// unwanted is why this node was last refused.
 	unwanted string
 	deaf     map[string]int // neighbours that have not answered, so many times
@@ -95,7 +97,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
 		clients: map[string]wireconnect.RingServiceClient{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
@@ -117,7 +119,7 @@ type Taking struct {
 	// Led are the services whose calls are passed on, by their protocols; Web answers requests of WebHDFS that were.
 	Led map[string]*ipc.Service
 	Web func(w http.ResponseWriter, r *http.Request, user string)
-	// Return has a node be back that is heard again, with what it still has; see dfs.Keeper.
+	// Return has a node be back that is heard again, with what it still has; see dfs.Keeper. It may run for several nodes at once.
 	Return func(ctx context.Context, node string) (*dfs.View, error)
 }
 

@@ -51,12 +51,31 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		m.happen(e)
 	}
 	for _, name := range verdict.Returned {
-		ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
-		v, err := m.back(ctx, name)
-		cancel()
-		m.changed(name+" is back", v, err)
+		m.welcome(name)
 	}
 	return w
+}
+
+// returnTime is how long a node that is back may take to say what it still has: that is asked of its disks.
+const returnTime = 3 * time.Minute
+
+// welcome has a node be back that is heard again. It does not wait for it: meanwhile others are judged.
+func (m *Circle) welcome(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.returning[name] {
+		return
+	}
+	m.returning[name] = true
+	m.running.Go(func() {
+		ctx, cancel := context.WithTimeout(m.ctx, returnTime)
+		defer cancel()
+		v, err := m.back(ctx, name)
+		m.changed(name+" is back", v, err)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.returning, name)
+	})
 }
 
 // happen changes the ring. What does not succeed is judged anew.

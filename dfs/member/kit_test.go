@@ -33,7 +33,8 @@ type place struct {
 	served func(*ipc.Call) (proto.Message, error)
 	web    func(w http.ResponseWriter, r *http.Request, user string)
 	end    func()
-	has    []uint16 // what a node has that comes back
+	has    []uint16        // what a node has that comes back
+	slow   <-chan struct{} // if set, a node that comes back says so only when it is closed
 
 	mu      sync.Mutex
 	view    *dfs.View
@@ -77,6 +78,12 @@ func sit(t testing.TB, name string, c Config) *place {
 	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: "BP-1", Owner: "root", Group: "supergroup", Key: []byte("key")},
 		Led: map[string]*ipc.Service{protocol: service}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) },
 		Return: func(ctx context.Context, node string) (*dfs.View, error) {
+			p.mu.Lock()
+			slow := p.slow
+			p.mu.Unlock()
+			if slow != nil {
+				<-slow
+			}
 			return p.ChangeRing(ctx, ring.Back{Node: node, Has: p.has})
 		}})
 	ended := make(chan error, 1)

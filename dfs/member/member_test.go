@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,37 @@ func TestSilence(t *testing.T) {
 	if v := lead.View(); slices.Contains(v.Table.Holders(6), "c") || !slices.Contains(v.Table.Holders(5), "c") {
 		t.Errorf("%v, %v", v.Table.Holders(5), v.Table.Holders(6))
 	}
+}
+
+// TestSlowReturn: a node that takes long to say what it has left keeps nobody else from being judged.
+func TestSlowReturn(t *testing.T) {
+	all := circle(t, 4, quick)
+	lead := all[0]
+	for _, p := range all {
+		testkit.Await(t, "all to know all", func() bool { return len(p.View().Table.Nodes()) == 4 })
+	}
+	answer := make(chan struct{})
+	release := sync.OnceFunc(func() { close(answer) })
+	defer release()
+	lead.mu.Lock()
+	lead.slow = answer
+	lead.mu.Unlock()
+	all[2].end()
+	testkit.Await(t, "the lost one to be down", func() bool { return lead.state("c") == ring.IsDown })
+	again := sit(t, "c", quick)
+	again.Learn(all[2].View())
+	testkit.Await(t, "it to be asked", func() bool {
+		lead.Circle.mu.Lock()
+		defer lead.Circle.mu.Unlock()
+		return lead.returning["c"]
+	})
+	all[3].end()
+	testkit.Await(t, "another one to be down meanwhile", func() bool { return lead.state("d") == ring.IsDown })
+	if s := lead.state("c"); s != ring.IsDown {
+		t.Errorf("it is %v, and has not said what it has", s)
+	}
+	release()
+	testkit.Await(t, "it to be back", func() bool { return lead.state("c") == ring.IsUp })
 }
 
 // TestJudgeMoves: a new leader hears who is silent by itself, and takes nobody for dead who was only silent to the old one.
