@@ -18,6 +18,7 @@ import (
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/internal/testkit"
+	"headrace/wire"
 )
 
 func (p *place) pass(c *ipc.Call) (string, error) {
@@ -159,12 +160,11 @@ func TestUnnumberedCalls(t *testing.T) {
 	lost := make(chan struct{})
 	all[0].served = func(c *ipc.Call) (proto.Message, error) {
 		n++
-		all[0].mu.Lock()
-		defer all[0].mu.Unlock()
 		go func() { defer close(lost); all[0].end() }()
-		for all[0].ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Await(t, "the caller's connection to be lost", func() bool {
+			_, err := all[1].client(all[0].address()).Ping(t.Context(), &wire.RingPingRequest{})
+			return unheard(err)
+		})
 		return info("x"), nil
 	}
 	_, err := all[1].pass(call(0, 1, "anna"))

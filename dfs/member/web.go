@@ -3,12 +3,12 @@ package member
 import (
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 
 	"headrace/dfs"
+	"headrace/dfs/peer"
 )
 
 // webPath is that of requests of WebHDFS at the port of the nodes.
@@ -78,8 +78,5 @@ func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, le
 	return err
 }
 
-// unheard reports whether nobody has heard what failed: there was no connection.
-func unheard(err error) bool {
-	e, ok := errors.AsType[*net.OpError](err)
-	return ok && e.Op == "dial"
-}
+// unheard reports whether nobody has heard what failed.
+func unheard(err error) bool { return errors.Is(err, peer.ErrUnheard) }

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,14 +19,24 @@ const (
 	continueTime = 30 * time.Second
 )
 
+// ErrUnheard is the error of what nobody has heard, because there is no connection.
+var ErrUnheard = errors.New("there is no connection")
+
 // Dial connects to the port of another node, HOST:PORT, for a protocol that has a Stream there.
 func (p *Port) Dial(ctx context.Context, address, protocol string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	return p.secret.dial(ctx, address, protocol)
+}
+
+func (s *Secret) dial(ctx context.Context, address, protocol string) (net.Conn, error) {
+	short, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: p.secret.config(protocol)}
-	nc, err := d.DialContext(ctx, "tcp", address)
+	d := tls.Dialer{NetDialer: &net.Dialer{}, Config: s.config(protocol)}
+	nc, err := d.DialContext(short, "tcp", address)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		err = errMute // whoever asked has time left, which an error of a context would deny
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reach the node at %s: %w", address, err)
+		return nil, fmt.Errorf("%w to the node at %s: %w", ErrUnheard, address, err)
 	}
 	if got := nc.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != protocol {
 		nc.Close()
@@ -34,19 +45,22 @@ func (p *Port) Dial(ctx context.Context, address, protocol string) (net.Conn, er
 	return nc, nil
 }
 
+var errMute = fmt.Errorf("it has not answered within %v", dialTime)
+
 // Client returns what reaches the handlers of other nodes, by https://HOST:PORT. It has one connection to each, which all
 // requests share: it is for short ones, whose handlers read them at once, because one that is not read stops all others. Requests have no
 // time limit but that of their context.
 func (p *Port) Client() *http.Client { return p.client }
 
-// Bulk returns what reaches the same handlers, with a connection for each request: bodies may be long, and wait.
+// Bulk returns what reaches the same handlers, with a connection for each request: bodies may be long, and wait. None is kept: of one that
+// the other end has closed meanwhile nobody knows whether a request was heard.
 func (p *Port) Bulk() *http.Client { return p.bulk }
 
 func newClient(s *Secret, protocol string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig: s.config(protocol), DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, TLSHandshakeTimeout: dialTime,
-		Protocols: protocols(protocol), HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
-		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16, ExpectContinueTimeout: continueTime, DisableCompression: true,
+		DialTLSContext:    func(ctx context.Context, _, address string) (net.Conn, error) { return s.dial(ctx, address, protocol) },
+		DisableKeepAlives: protocol == h1, Protocols: protocols(protocol), HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: answerTime},
+		IdleConnTimeout: time.Minute, ExpectContinueTimeout: continueTime, DisableCompression: true,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 

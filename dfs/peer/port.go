@@ -237,7 +237,6 @@ func (p *Port) Close() {
 	}
 	p.http.Close()
 	p.client.CloseIdleConnections()
-	p.bulk.CloseIdleConnections()
 	p.running.Wait()
 }
 

@@ -149,6 +149,61 @@ func TestStalledBodies(t *testing.T) {
 	all.Wait()
 }
 
+// TestBulkKeepsNothing: each request of Bulk has a connection of its own, also when another one has just ended.
+func TestBulkKeepsNothing(t *testing.T) {
+	a, b := open(t, token, Limits{}, nil), open(t, token, Limits{}, func(p *Port) {
+		p.Handle("/from", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr, " ", r.Proto) }))
+	})
+	from := func(c *http.Client) string {
+		r, err := c.Get("https://" + b.Addr().String() + "/from")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		got, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	if one, two := from(a.Bulk()), from(a.Bulk()); one == two || !strings.HasSuffix(one, "HTTP/1.1") || !strings.HasSuffix(two, "HTTP/1.1") {
+		t.Errorf("from %s, then from %s", one, two)
+	}
+	if one, two := from(a.Client()), from(a.Client()); one != two || !strings.HasSuffix(one, "HTTP/2.0") {
+		t.Errorf("from %s, then from %s", one, two)
+	}
+}
+
+// TestUnheard: what comes to no connection was heard by nobody, whether nothing is there, or what is there says nothing; what comes to one may have been.
+func TestUnheard(t *testing.T) {
+	p := open(t, token, Limits{}, func(p *Port) {
+		p.Handle("/cut", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	})
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for address, want := range map[string]bool{mute.Addr().String(): true, gone.Addr().String(): true, p.Addr().String(): false} {
+		for name, c := range map[string]*http.Client{"short": p.Client(), "bulk": p.Bulk()} {
+			_, err := c.Get("https://" + address + "/cut")
+			if err == nil || errors.Is(err, ErrUnheard) != want || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v, which is unheard: %v", name, err, !want)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Dial(ctx, mute.Addr().String(), "echo"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
