@@ -40,14 +40,7 @@ func (k *steward) recoverBlocks() {
 // recoverBlock fences the block at its nodes, has them agree on a length, and notes that. Each step may be done again.
 func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	places := k.n.Places()
-	nodes := places.names(r.Block)
-	said := make([]heard, len(nodes))
-	var asking sync.WaitGroup
-	for i, name := range nodes {
-		said[i] = heard{node: name, gone: places.out(name)}
-		asking.Go(func() { said[i].copy, said[i].err = k.fenceAt(ctx, name, r) })
-	}
-	asking.Wait()
+	said := places.hear(r.Block, func(node string) (*wire.BlockCopy, error) { return k.fenceAt(ctx, node, r) })
 	length, from, err := agree(r.Block.Block, r.Stamp, said)
 	if err != nil {
 		return fmt.Errorf("block %d: %w", r.Block.ID, err)
@@ -61,6 +54,24 @@ func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	k.n.propose(done)
 	return nil
 }
+
+// hear asks the nodes that are to have a block. Those that are known not to be there have not answered: a round that waited for them
+// each time would keep everything else waiting.
+func (p Places) hear(b meta.LocatedBlock, ask func(node string) (*wire.BlockCopy, error)) []heard {
+	nodes := p.names(b)
+	said := make([]heard, len(nodes))
+	var asking sync.WaitGroup
+	for i, name := range nodes {
+		said[i] = heard{node: name, gone: p.out(name), err: errNotUp}
+		if p.up(name) {
+			asking.Go(func() { said[i].copy, said[i].err = ask(name) })
+		}
+	}
+	asking.Wait()
+	return said
+}
+
+var errNotUp = errors.New("it is not there, as far as the ring knows")
 
 func (k *steward) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wire.BlockCopy, error) {
 	at, err := k.at(name)

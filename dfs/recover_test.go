@@ -1,0 +1,43 @@
+package dfs
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"headrace/meta"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+// TestWhoIsAskedToRecover: nodes that are known not to be there are not asked, and count as ones that may have more, or as given up.
+func TestWhoIsAskedToRecover(t *testing.T) {
+	p := sixNodes(t, ring.Down{Node: "n2"}, ring.Down{Node: "n3"}, ring.Out{Node: "n3"})
+	b := meta.LocatedBlock{Block: meta.Block{ID: 1, Stamp: 5, Size: 10}, Nodes: []string{"n1", "n2", "n3", "removed"}}
+	var mu sync.Mutex
+	var asked []string
+	hear := func(length int64) []heard {
+		return p.hear(b, func(node string) (*wire.BlockCopy, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, node)
+			return &wire.BlockCopy{Block: 1, Stamp: 5, Length: length, State: wire.BlockCopy_WRITING}, nil
+		})
+	}
+	said := hear(20)
+	if !slices.Equal(asked, []string{"n1"}) {
+		t.Errorf("%v were asked", asked)
+	}
+	for i, want := range []heard{{node: "n1"}, {node: "n2", err: errNotUp}, {node: "n3", err: errNotUp, gone: true}, {node: "removed", err: errNotUp, gone: true}} {
+		if got := said[i]; got.node != want.node || got.gone != want.gone || got.err != want.err || (got.copy != nil) != (want.err == nil) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if length, at, err := agree(b.Block, 6, said); length != 20 || !slices.Equal(at, []string{"n1"}) || err != nil {
+		t.Errorf("%d at %v, %v", length, at, err)
+	}
+	if _, _, err := agree(b.Block, 6, hear(5)); !errors.Is(err, errNotUp) { // the record says 10: n2 may have them
+		t.Error(err)
+	}
+}
