@@ -163,6 +163,12 @@ func (p Places) wanted(b *meta.Placed) (nodes []string, all bool) {
 	return up, all && len(up) == len(nodes)
 }
 
+// wants reports whether a copy of a finished block is to come to a node.
+func (p Places) wants(b *meta.Placed, node string) bool {
+	nodes, _ := p.wanted(b)
+	return slices.Contains(nodes, node)
+}
+
 // belongs reports whether a node is to have, or may serve, a copy of a finished block.
 func (p Places) belongs(b *meta.Placed, node string) bool {
 	if slices.Contains(b.Nodes, node) {

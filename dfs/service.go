@@ -201,6 +201,7 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 					w.Nodes = Names(places.known(places.names(p.LocatedBlock)))
 					r.Stale = append(r.Stale, w)
 				}
+			case places.wants(p, q.Node): // that it has one may be about to be noted
 			case slices.ContainsFunc(places.names(p.LocatedBlock), places.up): // others have it
 				elsewhere = append(elsewhere, *p)
 			}
