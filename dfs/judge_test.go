@@ -56,3 +56,26 @@ func TestWantedCopyStays(t *testing.T) {
 		t.Error("a copy may be deleted that is to be there")
 	}
 }
+
+// TestOpenBlocksAreKept: a node is needed for what is being written there.
+func TestOpenBlocksAreKept(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	defer closeNode(t, n)
+	kept := func(want int) {
+		t.Helper()
+		if got := must[int](t)(n.Keeper.Kept(n.Identity.Node)); got != want {
+			t.Errorf("%d blocks are kept, not %d", got, want)
+		}
+	}
+	kept(0)
+	b, w := begin(t, n, "/f", "some bytes")
+	kept(1)
+	if err := w.Finalize(b.Size); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must[meta.Result](t)(n.do(&meta.AbandonBlock{Path: "/f", Holder: "c", Block: b}))
+	kept(0)
+}

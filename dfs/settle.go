@@ -216,18 +216,23 @@ func (k *steward) missing() (blocks, copies int) {
 	return blocks, copies
 }
 
-// Kept returns of how many blocks a copy is kept at a node, and not just because their segments are there: before it is taken off the
-// ring, they are to be elsewhere. Only the node that leads knows.
+// Kept returns of how many blocks a copy is kept at a node, and not just because their segments are there, or is being written: before it
+// is taken off the ring, they are to be elsewhere. Only the node that leads knows.
 func (k *Keeper) Kept(node string) (n int, err error) {
+	count := func(blocks []meta.Placed) {
+		for i := range blocks {
+			if slices.Contains(blocks[i].Nodes, node) {
+				n++
+			}
+		}
+	}
+	// First what may be finished meanwhile.
+	err = k.n.Query(k.n.root(), func(q meta.Query) error { count(q.Unfinished()); return nil })
 	for from, more := uint64(0), true; more && err == nil; more = from != 0 {
 		err = k.n.Query(k.n.root(), func(q meta.Query) error {
 			var blocks []meta.Placed
 			blocks, from = q.Unsettled(from, walkedAtOnce)
-			for i := range blocks {
-				if slices.Contains(blocks[i].Nodes, node) {
-					n++
-				}
-			}
+			count(blocks)
 			return nil
 		})
 	}

@@ -133,6 +133,23 @@ func (q Query) Unsettled(from uint64, files int) (blocks []Placed, next uint64) 
 	return blocks, 0
 }
 
+// Unfinished returns the blocks of open files that are being written or recovered.
+func (q Query) Unfinished() (blocks []Placed) {
+	s := q.state()
+	for k := range s.v.Scan([]byte{keyOpen}, []byte{keyOpen + 1}) {
+		n := s.byNumber(numberAt(k, 0))
+		if n == nil || s.upwards(n) == nil {
+			continue
+		}
+		for i := range n.File.Tail {
+			if b := &n.File.Tail[i]; b.State != complete {
+				blocks = append(blocks, placed(n, b))
+			}
+		}
+	}
+	return blocks
+}
+
 // mostFiles bounds the files that a walk remembers.
 const mostFiles = 256
 
