@@ -104,7 +104,11 @@ func (s *sites) start(dir string, admit func(Member) *Invitation) *site {
 			if !ok {
 				return nil, fmt.Errorf("nobody has number %d", number)
 			}
-			return (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", m.Host, m.Peer))
+			c, err := (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", m.Host, m.Peer))
+			if err == nil {
+				err = link.Greet(ctx, c, m.Name)
+			}
+			return c, err
 		},
 		Deliver: func(m quorum.Message) {
 			if n := node.Load(); n != nil {

@@ -317,3 +317,70 @@ func TestDFSDemo(t *testing.T) {
 	}
 	dfsRun(t, cli.ExitUsage, "demo", "--nodes", "2")
 }
+
+// TestDFSFoundedAgain: the first of three nodes has lost its directory and is started as at first, at the same address. That is a file system
+// of its own, and the two others go on without it; as it says, it joins them with an empty directory.
+func TestDFSFoundedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("programs are not built in short tests")
+	}
+	t.Setenv("HADOOP_USER_NAME", "root")
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	a := startNode(t, at("a"), "127.0.0.41")
+	peer := a.ring().Nodes[0].Peer
+	_, port, err := net.SplitHostPort(peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := startNode(t, at("b"), "127.0.0.42", "--join", peer)
+	c := startNode(t, at("c"), "127.0.0.43", "--join", peer)
+	votes := func(n *dfsProcess) (up int) {
+		for _, m := range n.ring().Nodes {
+			if m.Votes && m.State == "up" {
+				up++
+			}
+		}
+		return up
+	}
+	testkit.Await(t, "three that vote", func() bool { return votes(c) == 3 })
+	if err := b.mkdir("root", "/kept"); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(n *dfsProcess) {
+		n.kill(syscall.SIGKILL)
+		if err := os.RemoveAll(at("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost(a)
+	again := startNode(t, at("a"), "127.0.0.41", "--peer-port", port)
+	testkit.Await(t, "the lost one to be down", func() bool { return votes(b) == 2 && b.ring().node(a.fs).State == "down" })
+	for _, n := range []*dfsProcess{b, c} {
+		if err := n.mkdir("root", "/kept/on"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := again.mkdir("root", "/own"); err != nil {
+		t.Error(err)
+	}
+	if r := again.ring(); len(r.Nodes) != 1 || !r.Nodes[0].Leads {
+		t.Errorf("%+v", r)
+	}
+	if r := c.ring(); len(r.Nodes) != 3 {
+		t.Errorf("%+v", r)
+	}
+
+	lost(again)
+	d := startNode(t, at("a"), "127.0.0.41", "--peer-port", port, "--join", b.ring().node(b.fs).Peer)
+	testkit.Await(t, "it to be one of them, beside the one that it was", func() bool {
+		r := c.ring()
+		return len(r.Nodes) == 4 && r.node(d.fs).State == "up" && r.node(a.fs).State == "down"
+	})
+	if err := d.mkdir("root", "/kept/on/and"); err != nil {
+		t.Error(err)
+	}
+	for _, n := range []*dfsProcess{d, c, b} {
+		n.kill(syscall.SIGTERM)
+	}
+}

@@ -18,7 +18,6 @@ import (
 	"headrace/dfs/member"
 	"headrace/dfs/peer"
 	"headrace/dfs/web"
-	"headrace/wire/wireconnect"
 )
 
 // peerPort is where nodes reach each other, unless told otherwise.
@@ -146,8 +145,7 @@ func (p *peers) connect(g *gateway.Config, w *web.Config) {
 // begin has the node take part, and returns what serves other nodes.
 func (p *peers) begin(node *dfs.Node, g *gateway.Gateway, w *web.Server) (serve func() error) {
 	p.self.Name, p.self.Storage = node.Identity.Node, node.Identity.Storage
-	p.port.Handle(wireconnect.NewBlockServiceHandler(node.Keeper.Service()))
-	p.circle.Start(member.Taking{Node: node, Self: p.self, System: node.Identity, Led: g.Led, Web: w.ServePassed, Return: node.Keeper.Return})
+	p.circle.Start(member.Taking{Node: node, Self: p.self, System: node.Identity, Led: g.Led, Blocks: node.Keeper.Service(), Web: w.ServePassed, Return: node.Keeper.Return})
 	return func() error {
 		if err := p.port.Serve(p.listener); err != nil {
 			return fmt.Errorf("the port of the nodes: %w", err)

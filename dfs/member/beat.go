@@ -75,24 +75,24 @@ const mostTold = 3
 
 // beat tells the leader, or some of those who may know it; others each time.
 func (m *Circle) beat(room dfs.Room, n int) {
-	told := map[string]bool{}
+	told := map[target]bool{}
 	for i := 0; i < mostTold && m.ctx.Err() == nil; i++ {
 		v := m.node.View()
-		to := ""
+		var to target
 		if l, ok := v.Members[v.Leader]; ok && v.Leader != m.self.Name {
-			to = peerAddress(l)
+			to = targetOf(l)
 		}
-		if to == "" || told[to] {
+		if to == (target{}) || told[to] {
 			to = m.another(v, told, n)
 		}
-		if to == "" {
+		if to == (target{}) {
 			return
 		}
 		told[to] = true
 		if noted, err := m.beatTo(to, v, room); noted {
 			return
 		} else if err != nil {
-			m.complain(to, err)
+			m.complain(to.address, err)
 		}
 	}
 }
@@ -102,41 +102,39 @@ func (m *Circle) complain(to string, err error) {
 	level := slog.LevelDebug
 	switch connect.CodeOf(err) {
 	case connect.CodeNotFound, connect.CodeFailedPrecondition, connect.CodeInvalidArgument:
-		m.mu.Lock()
-		if why := told(err); why != m.unwanted {
-			m.unwanted, level = why, slog.LevelError
-		}
-		m.mu.Unlock()
+		level = slog.LevelError
 	}
-	m.Log.Log(m.ctx, level, "a node cannot be told that this one is there", "to", to, "err", told(err))
+	m.tell(level, "beats "+to, "a node cannot be told that this one is there", "to", to, "err", told(err))
 }
 
-// another returns an address that was not tried yet, of a node or of those that were named at the start.
-func (m *Circle) another(v *dfs.View, told map[string]bool, n int) string {
-	var all []string
+// another returns a target that was not tried yet, of a node or of those that were named at the start.
+func (m *Circle) another(v *dfs.View, told map[target]bool, n int) target {
+	var all []target
 	for _, o := range v.Table.Nodes() {
 		if o.Name != m.self.Name {
-			all = append(all, peerAddress(v.Members[o.Name]))
+			all = append(all, targetOf(v.Members[o.Name]))
 		}
 	}
 	m.mu.Lock()
 	for _, o := range m.moved {
-		all = append(all, peerAddress(o))
+		all = append(all, targetOf(o))
 	}
 	m.mu.Unlock()
-	all = append(all, m.Seeds...)
+	for _, address := range m.Seeds {
+		all = append(all, target{address: address})
+	}
 	own := peerAddress(m.self)
-	all = slices.DeleteFunc(all, func(a string) bool { return told[a] || a == own })
+	all = slices.DeleteFunc(all, func(a target) bool { return told[a] || a.address == own })
 	if len(all) == 0 {
-		return ""
+		return target{}
 	}
 	return all[(n*mostTold+len(told))%len(all)]
 }
 
-func (m *Circle) beatTo(address string, v *dfs.View, room dfs.Room) (noted bool, err error) {
+func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err error) {
 	ctx, cancel := context.WithTimeout(m.ctx, beatTime)
 	defer cancel()
-	a, err := m.client(address).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
+	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
 		Leader: v.Leader, Unreachable: m.unreachable(),
 		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
 	if err != nil {
@@ -167,7 +165,7 @@ func (m *Circle) askNeighbours() {
 		both.Go(func() {
 			ctx, cancel := context.WithTimeout(m.ctx, beatTime)
 			defer cancel()
-			_, err := m.client(peerAddress(to)).Ping(ctx, &wire.RingPingRequest{})
+			_, err := m.client(targetOf(to)).Ping(ctx, &wire.RingPingRequest{})
 			mu.Lock()
 			answered[name] = err == nil
 			mu.Unlock()

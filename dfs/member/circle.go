@@ -3,6 +3,7 @@ package member
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -75,14 +76,13 @@ type Circle struct {
 	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
-	// unwanted is why this node was last refused.
-	unwanted string
-	deaf     map[string]int // neighbours that have not answered, so many times
-	clients  map[string]wireconnect.RingServiceClient
+	deaf      map[string]int // neighbours that have not answered, so many times
+	clients   map[target]wireconnect.RingServiceClient
+	told      map[string]string // what was last told of refusals
 }
 
 // raftProtocol is spoken on streams with messages of the consensus.
-const raftProtocol = "hrquorum/1"
+const raftProtocol = "hrquorum/2"
 
 const (
 	mostMessage = 64 << 20 // bytes of a call or an answer between nodes
@@ -98,10 +98,10 @@ func New(c Config) *Circle {
 		c.Patience = &p
 	}
 	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
-		clients: map[string]wireconnect.RingServiceClient{}}
+		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
-	m.link = link.New(link.Config{Dial: m.dial, Deliver: func(q quorum.Message) {
+	m.link = link.New(link.Config{Dial: m.dial, Welcome: m.welcome, Deliver: func(q quorum.Message) {
 		if m.started.Load() {
 			m.node.Deliver(q)
 		}
@@ -118,7 +118,9 @@ type Taking struct {
 	System dfs.Identity
 	// Led are the services whose calls are passed on, by their protocols; Web answers requests of WebHDFS that were.
 	Led map[string]*ipc.Service
-	Web func(w http.ResponseWriter, r *http.Request, user string)
+	// Blocks answers what others ask of this node's blocks; see dfs.Keeper.
+	Blocks wireconnect.BlockServiceHandler
+	Web    func(w http.ResponseWriter, r *http.Request, user string)
 	// Return has a node be back that is heard again, with what it still has; see dfs.Keeper. It may run for several nodes at once.
 	Return func(ctx context.Context, node string) (*dfs.View, error)
 }
@@ -127,6 +129,10 @@ type Taking struct {
 func (m *Circle) Start(t Taking) {
 	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
 	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
+	if t.Blocks != nil {
+		path, h := wireconnect.NewBlockServiceHandler(t.Blocks)
+		m.Port.Handle(path, m.whenStarted(h))
+	}
 	if t.Web != nil {
 		m.Port.Handle(webPath, m.whenStarted(m.passedWeb(t.Web)))
 	}
@@ -136,11 +142,15 @@ func (m *Circle) Start(t Taking) {
 	m.running.Go(m.keepJudging)
 }
 
-// whenStarted answers once the node takes part.
+// whenStarted answers once the node takes part, and those who mean it.
 func (m *Circle) whenStarted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !m.started.Load() {
 			http.Error(w, "the node is about to begin", http.StatusServiceUnavailable)
+			return
+		}
+		if err := m.asked(r); err != nil {
+			refuse(w, r, err)
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -173,35 +183,55 @@ func (m *Circle) dial(ctx context.Context, number uint32) (net.Conn, error) {
 	moved, has := m.moved[to.Name]
 	m.mu.Unlock()
 	if has {
-		if c, err := m.Port.Dial(ctx, peerAddress(moved), raftProtocol); err == nil {
+		if c, err := m.greet(ctx, moved); err == nil {
 			return c, nil
 		}
 	}
-	return m.Port.Dial(ctx, peerAddress(to), raftProtocol)
+	return m.greet(ctx, to)
+}
+
+// greet connects to a node where it says that it is.
+func (m *Circle) greet(ctx context.Context, to dfs.Member) (net.Conn, error) {
+	c, err := m.Port.Dial(ctx, peerAddress(to), raftProtocol)
+	if err != nil {
+		return nil, err
+	}
+	if err := link.Greet(ctx, c, m.naming(to.Name).hello()); err != nil {
+		if errors.Is(err, link.ErrRefused) {
+			m.tell(slog.LevelError, "messages "+peerAddress(to), "a node is not where it was", "node", to.Name, "at", peerAddress(to), "err", err)
+		}
+		return nil, err
+	}
+	return c, nil
 }
 
 var errNotStarted = fmt.Errorf("the node is about to begin")
 
+func targetOf(m dfs.Member) target { return target{peerAddress(m), m.Name} }
+
 func peerAddress(m dfs.Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Peer))) }
 
-// client speaks with the node at an address.
-func (m *Circle) client(address string) wireconnect.RingServiceClient {
+// target is where a node is taken to be. One without a name is any of the file system.
+type target struct{ address, name string }
+
+// client speaks with the node at an address, which refuses what it is asked if it has another name.
+func (m *Circle) client(at target) wireconnect.RingServiceClient {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.clients[address]
+	c := m.clients[at]
 	if c == nil {
 		if len(m.clients) > 2*ring.MaxNodes { // addresses come and go
 			clear(m.clients)
 		}
-		c = wireconnect.NewRingServiceClient(m.Port.Client(), "https://"+address, connect.WithReadMaxBytes(mostMessage))
-		m.clients[address] = c
+		c = wireconnect.NewRingServiceClient(m.Port.Client(), "https://"+at.address, connect.WithReadMaxBytes(mostMessage), m.meaning(at.name))
+		m.clients[at] = c
 	}
 	return c
 }
 
 // Blocks reaches what a node has of blocks; see dfs.Peers.
 func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
-	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+peerAddress(of), connect.WithReadMaxBytes(mostMessage))
+	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+peerAddress(of), connect.WithReadMaxBytes(mostMessage), m.meaning(of.Name))
 }
 
 func toWire(m dfs.Member) *wire.RingMember {

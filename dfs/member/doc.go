@@ -4,6 +4,13 @@
 // goes by dfs/peer, in the words of wire/dfsring.proto. What they agree on is package dfs's matter, what a beat that does not come means
 // package ring's.
 //
+// # Who is meant
+//
+// Everything that is said names the file system and the node that is meant: requests by two headers, streams by
+// their hello. Who is not that refuses, since an address outlives who was there: a first node that has lost its directory founds another
+// file system at the same address, and the token does not tell the two apart. Only who joins knows neither, and who
+// beats to an address of Config.Seeds does not know the node. Both ends log what is to be done.
+//
 // # Beats
 //
 // A node beats to whom it takes for the leader, else to one after the other of all it knows, and learns the

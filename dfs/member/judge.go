@@ -51,7 +51,7 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		m.happen(e)
 	}
 	for _, name := range verdict.Returned {
-		m.welcome(name)
+		m.takeBack(name)
 	}
 	return w
 }
@@ -59,8 +59,8 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 // returnTime is how long a node that is back may take to say what it still has: that is asked of its disks.
 const returnTime = 3 * time.Minute
 
-// welcome has a node be back that is heard again. It does not wait for it: meanwhile others are judged.
-func (m *Circle) welcome(name string) {
+// takeBack has a node be back that is heard again. It does not wait for it: meanwhile others are judged.
+func (m *Circle) takeBack(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.returning[name] {

@@ -3,10 +3,12 @@ package member
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +22,8 @@ import (
 	"headrace/internal/testkit"
 	"headrace/quorum"
 	"headrace/ring"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 const token = "a token that is long enough"
@@ -41,6 +45,30 @@ type place struct {
 	changed chan struct{}
 	leading bool
 	got     []quorum.Message
+	said    spoken
+}
+
+// spoken is what a node has logged.
+type spoken struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *spoken) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *spoken) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.text.String() }
+
+// held is what a node has of blocks: nothing.
+type held struct {
+	wireconnect.BlockServiceHandler
+}
+
+func (held) Held(context.Context, *wire.HeldRequest) (*wire.HeldResponse, error) {
+	return &wire.HeldResponse{}, nil
 }
 
 // quick is patient enough for a machine that does much else.
@@ -50,16 +78,22 @@ var quick = Config{Beat: 30 * time.Millisecond, Wait: 20 * time.Second,
 // sit makes a node, which has begun to take part as its name says. Its view has only itself.
 func sit(t testing.TB, name string, c Config) *place {
 	t.Helper()
+	return sitAt(t, name, "BP-1", "127.0.0.1:0", c)
+}
+
+// sitAt makes a node of a file system at an address.
+func sitAt(t testing.TB, name, pool, address string, c Config) *place {
+	t.Helper()
 	p := &place{t: t, name: name, changed: make(chan struct{})}
 	secret, err := peer.NewSecret(token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{})).With("node", name)
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), &p.said), &slog.HandlerOptions{})).With("node", name)
 	p.port = peer.New(secret, peer.Limits{}, log)
 	c.Port, c.Log = p.port, log
 	p.Circle = New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +109,8 @@ func sit(t testing.TB, name string, c Config) *place {
 		}
 		return p.served(c)
 	})
-	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: "BP-1", Owner: "root", Group: "supergroup", Key: []byte("key")},
-		Led: map[string]*ipc.Service{protocol: service}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) },
+	p.Start(Taking{Node: p, Self: self, System: dfs.Identity{Pool: pool, Owner: "root", Group: "supergroup", Key: []byte("key")},
+		Led: map[string]*ipc.Service{protocol: service}, Blocks: held{}, Web: func(w http.ResponseWriter, r *http.Request, user string) { p.web(w, r, user) },
 		Return: func(ctx context.Context, node string) (*dfs.View, error) {
 			p.mu.Lock()
 			slow := p.slow

@@ -145,7 +145,7 @@ func TestJoin(t *testing.T) {
 // TestStrangeBeats: who is none of the ring, or of another file system, is not noted.
 func TestStrangeBeats(t *testing.T) {
 	all := circle(t, 2, quick)
-	c := all[1].client(all[0].address())
+	c := all[1].client(targetOf(all[0].self))
 	stranger := all[1].self
 	stranger.Name = "stranger"
 	for want, q := range map[connect.Code]*wire.RingBeatRequest{

@@ -74,10 +74,10 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 		a, err = here.Serve(ctx, c)
 		return undone(err) || numbered && errors.Is(err, dfs.ErrUncertain), err
 	}, func(leader dfs.Member) (bool, error) {
-		w, err := m.client(peerAddress(leader)).Pass(ctx, passed(c))
+		w, err := m.client(targetOf(leader)).Pass(ctx, passed(c))
 		switch {
 		case err != nil:
-			return numbered || unheard(err), err
+			return numbered || unheard(err) || refused(err), err
 		case w.GetException() != nil:
 			e := w.GetException()
 			return false, &ipc.Exception{Class: e.Class, Message: e.Message, Code: pb.RpcResponseHeaderProto_RpcErrorCodeProto(e.Code)}

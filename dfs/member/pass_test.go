@@ -162,7 +162,7 @@ func TestUnnumberedCalls(t *testing.T) {
 		n++
 		go func() { defer close(lost); all[0].end() }()
 		testkit.Await(t, "the caller's connection to be lost", func() bool {
-			_, err := all[1].client(all[0].address()).Ping(t.Context(), &wire.RingPingRequest{})
+			_, err := all[1].client(target{address: all[0].address()}).Ping(t.Context(), &wire.RingPingRequest{})
 			return unheard(err)
 		})
 		return info("x"), nil

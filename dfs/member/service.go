@@ -101,7 +101,7 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 			return false, connect.NewError(connect.CodeUnavailable, &dfs.NotLeader{Leader: leader.Name})
 		}
 		var err error
-		a, err = s.client(peerAddress(leader)).Join(ctx, &wire.RingJoinRequest{Member: q.Member, Pool: q.Pool, Passed: true})
+		a, err = s.client(targetOf(leader)).Join(ctx, &wire.RingJoinRequest{Member: q.Member, Pool: q.Pool, Passed: true})
 		return err != nil && connect.CodeOf(err) == connect.CodeUnavailable, err
 	})
 	return a, err
@@ -117,7 +117,7 @@ func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool st
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		for _, address := range by {
 			try, cancel := context.WithTimeout(ctx, m.Wait+beatTime)
-			a, err := m.client(address).Join(try, &wire.RingJoinRequest{Member: toWire(self), Pool: pool})
+			a, err := m.client(target{address: address}).Join(try, &wire.RingJoinRequest{Member: toWire(self), Pool: pool})
 			cancel()
 			if err == nil {
 				v, err := names.DecodeView(a.View)

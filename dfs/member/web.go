@@ -60,6 +60,7 @@ func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, le
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "https", Host: peerAddress(leader), Path: webPath}
 			p.Out.Host = p.In.Host // the address by which the client has reached this node
+			m.naming(leader.Name).set(p.Out.Header)
 			p.Out.Header.Set(userHeader, user)
 			if p.In.Body != http.NoBody { // whoever is redirected keeps the bytes
 				p.Out.Header.Set("Expect", "100-continue")

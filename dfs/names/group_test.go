@@ -195,3 +195,32 @@ func TestLeaves(t *testing.T) {
 		t.Errorf("who leaves stays: %+v", do)
 	}
 }
+
+// TestFounders: the replica of who founds a group is another one in each; later seats follow it.
+func TestFounders(t *testing.T) {
+	seats := map[quorum.Replica]bool{}
+	for range 3 {
+		s := database(t, t.TempDir())
+		held, err := s.seat()
+		if err != nil || held.Replica.Node() != 1 || held.Last != held.Replica || seats[held.Replica] {
+			t.Errorf("%+v, %v, after %v", held, err, seats)
+		}
+		seats[held.Replica] = true
+		if r := open(t, t.TempDir()).agreed(); r == nil || r.Seats["one"] == held.Replica {
+			t.Errorf("%+v", r)
+		}
+	}
+	r, err := firstView(Member{Name: "a"}, 1<<31, 8, 3)
+	if err == nil {
+		r, err = r.admit(Member{Name: "b"}, 2)
+	}
+	if err == nil {
+		r, err = r.sit("b", 3)
+	}
+	if err != nil || r.Seats["b"] != quorum.NewReplica(2, 1<<31+1) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if again, err := decodeRoster(r.encode()); err != nil || again.nextSeat != 1<<31+2 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}

@@ -16,14 +16,14 @@ type roster struct {
 	nextNumber, nextSeat uint32
 }
 
-// firstView is the roster of a node that is alone.
-func firstView(self Member, segments, replicas int) (*roster, error) {
+// firstView is the roster of a node that is alone, whose seat has that number.
+func firstView(self Member, seat uint32, segments, replicas int) (*roster, error) {
 	self.Number = 1
 	t, err := ring.New(segments, replicas, ring.Node{Name: self.Name, Rack: self.Rack, Weight: 1})
 	if err != nil {
 		return nil, err
 	}
-	return &roster{View{Table: t, Members: map[string]Member{self.Name: self}, Seats: map[string]quorum.Replica{self.Name: quorum.NewReplica(1, 1)}}, 2, 2}, nil
+	return &roster{View{Table: t, Members: map[string]Member{self.Name: self}, Seats: map[string]quorum.Replica{self.Name: quorum.NewReplica(1, seat)}}, 2, seat + 1}, nil
 }
 
 func (r *roster) encode() []byte {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -225,9 +226,10 @@ func (s bolted) keptView() (v *View, err error) {
 }
 
 // Found prepares a database, in the transaction in which package meta's state is made or was found, for a
-// group that this node founds alone.
+// group that this node founds alone. Its seat is another one than in any other group: a message that goes astray between groups means
+// nobody there.
 func Found(tx *bolt.Tx, self Member, segments, replicas int) error {
-	v, err := firstView(self, segments, replicas)
+	v, err := firstView(self, 1+rand.Uint32N(1<<31), segments, replicas)
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func newWorld(seed uint64, f fault, counts map[string]int) *world {
 		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
 	}
 	p := w.processes[0]
-	r, err := firstView(Member{Name: p.name}, 8, 3)
+	r, err := firstView(Member{Name: p.name}, 1, 8, 3)
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@
 // was under way when a connection broke, is lost, as Raft expects. Frames have a length and
 // a checksum; a connection that brings nonsense is closed.
 //
-// Links do not know whom they speak with: whoever reaches the port can be any node. So the
-// caller's listener and Dial have to see to that (mutual TLS), which none does yet.
+// A connection begins with a hello, by which who dials names whom it means ([Greet]); the other end takes or refuses it
+// before there are messages, because an address may be another node's by then. Whether
+// who names somebody may do so is not asked here: the caller's listener and Dial see to that (mutual TLS).
 package link

@@ -17,7 +17,9 @@ import (
 )
 
 const (
-	magic = "hrquorum1\n"
+	magic = "hrquorum2\n"
+	// mostHello is the longest hello, and the longest answer to one, in bytes.
+	mostHello = 2048
 	// frameLimit is more than Raft's largest message, or a piece of a snapshot.
 	frameLimit = 16 << 20
 	// queueLimit is how many bytes wait for one node.
@@ -36,8 +38,11 @@ var errFrame = errors.New("link: what came is no message")
 
 // Config says how a link is.
 type Config struct {
-	// Dial connects to a node.
+	// Dial connects to a node, and greets it; see Greet.
 	Dial func(ctx context.Context, node uint32) (net.Conn, error)
+	// Welcome says why a connection from an address is refused whose other end means somebody by its hello; nil: it is taken.
+	// It may be called at any time by any goroutine. Where it is not set all are taken.
+	Welcome func(hello string, from net.Addr) error
 	// Deliver takes a message that has come. It does not wait.
 	Deliver func(quorum.Message)
 }
@@ -142,6 +147,55 @@ func (l *Link) feed(node uint32, p *peer) {
 	}
 }
 
+// ErrRefused is the error of a connection to who is not whoever was meant.
+var ErrRefused = errors.New("the other end refuses messages")
+
+// Greet begins a connection that was made to a Link, and says whom it is meant for: its error is ErrRefused, with the reason that was given, when
+// the other end is somebody else. It closes a connection that is of no use.
+func Greet(ctx context.Context, conn net.Conn, hello string) (err error) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			conn.Close()
+		}
+	}()
+	conn.SetDeadline(time.Now().Add(dialTimeout))
+	if err := writeText(conn, magic, hello); err != nil {
+		return err
+	}
+	why, err := readText(conn)
+	if err == nil && why != "" {
+		err = fmt.Errorf("%w: %s", ErrRefused, why)
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	return err
+}
+
+// writeText writes a text, cut if it is too long, behind its length.
+func writeText(w io.Writer, before, text string) error {
+	text = text[:min(len(text), mostHello)]
+	_, err := w.Write(append(binary.LittleEndian.AppendUint16([]byte(before), uint16(len(text))), text...))
+	return err
+}
+
+func readText(r io.Reader) (string, error) {
+	var n [2]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return "", err
+	}
+	b := make([]byte, binary.LittleEndian.Uint16(n[:]))
+	if len(b) > mostHello {
+		return "", errFrame
+	}
+	_, err := io.ReadFull(r, b)
+	return string(b), err
+}
+
 // write sends queue and what follows, until the connection breaks.
 func (l *Link) write(conn net.Conn, p *peer, queue [][]byte) {
 	stop := context.AfterFunc(l.ctx, func() { conn.Close() })
@@ -153,12 +207,10 @@ func (l *Link) write(conn net.Conn, p *peer, queue [][]byte) {
 		io.Copy(io.Discard, conn)
 	})
 	w := bufio.NewWriterSize(conn, 64<<10)
-	conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	w.WriteString(magic) // bufio keeps the first error for Flush
 	for {
 		for _, b := range queue {
 			conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-			w.Write(b)
+			w.Write(b) // bufio keeps the first error for Flush
 		}
 		if w.Flush() != nil {
 			return
@@ -201,12 +253,9 @@ func (l *Link) receive(conn net.Conn) {
 	defer stop()
 	defer conn.Close()
 	r := bufio.NewReaderSize(conn, 64<<10)
-	var hello [len(magic)]byte
-	conn.SetReadDeadline(time.Now().Add(dialTimeout))
-	if _, err := io.ReadFull(r, hello[:]); err != nil || string(hello[:]) != magic {
+	if l.greeted(conn, r) != nil {
 		return
 	}
-	conn.SetReadDeadline(time.Time{})
 	for {
 		m, err := readMessage(r)
 		if err != nil {
@@ -214,6 +263,26 @@ func (l *Link) receive(conn net.Conn) {
 		}
 		l.config.Deliver(m)
 	}
+}
+
+// greeted answers a hello.
+func (l *Link) greeted(conn net.Conn, r io.Reader) error {
+	var begin [len(magic)]byte
+	conn.SetDeadline(time.Now().Add(dialTimeout))
+	if _, err := io.ReadFull(r, begin[:]); err != nil || string(begin[:]) != magic {
+		return errors.Join(errFrame, err)
+	}
+	hello, err := readText(r)
+	if err != nil {
+		return err
+	}
+	why := ""
+	if l.config.Welcome != nil {
+		if err = l.config.Welcome(hello, conn.RemoteAddr()); err != nil {
+			why = err.Error()
+		}
+	}
+	return errors.Join(err, writeText(conn, "", why), conn.SetDeadline(time.Time{}))
 }
 
 func readMessage(r io.Reader) (quorum.Message, error) {

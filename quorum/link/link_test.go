@@ -72,6 +72,15 @@ func (l *list) Restore(index uint64, r io.Reader) error {
 	return err
 }
 
+// dial connects to a link, and says whom it means.
+func dial(ctx context.Context, address, hello string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		err = Greet(ctx, c, hello)
+	}
+	return c, err
+}
+
 // TestNodes has four nodes speak over TCP: three members, and one that joins, by a snapshot.
 func TestNodes(t *testing.T) {
 	var drivers [4]*quorum.Driver
@@ -92,7 +101,7 @@ func TestNodes(t *testing.T) {
 		machines[i] = &list{changed: make(chan struct{}, 1)}
 		links[i] = New(Config{
 			Dial: func(ctx context.Context, node uint32) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "tcp", addresses[node-1])
+				return dial(ctx, addresses[node-1], "")
 			},
 			Deliver: func(m quorum.Message) { drivers[i].Deliver(m) },
 		})
@@ -161,20 +170,54 @@ func TestNonsense(t *testing.T) {
 	good := quorum.Message{Kind: quorum.Raft, Group: 7, From: 1, To: 2, Payload: []byte("abc")}
 	frame := good.Append(make([]byte, head))
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-head))
+	const begun = magic + "\x02\x00me"
 	for name, b := range map[string][]byte{
-		"hello": []byte("GET / HTTP/1.1\r\n\r\n"), "checksum": append([]byte(magic), frame...),
-		"length": append([]byte(magic), 255, 255, 255, 255, 0, 0, 0, 0), "empty": append([]byte(magic), make([]byte, head)...),
+		"long hello": []byte(magic + "\xff\xff"), "hello": []byte("GET / HTTP/1.1\r\n\r\n"), "checksum": append([]byte(begun), frame...),
+		"length": append([]byte(begun), 255, 255, 255, 255, 0, 0, 0, 0), "empty": append([]byte(begun), make([]byte, head)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(Config{Deliver: func(m quorum.Message) { t.Errorf("came: %+v", m) }})
 			ours, theirs := net.Pipe()
 			l.wait.Go(func() { l.receive(theirs) })
-			ours.Write(b)
+			go ours.Write(b)
+			if bytes.HasPrefix(b, []byte(begun)) {
+				if why, err := readText(ours); why != "" || err != nil {
+					t.Errorf("the hello is answered with %q, %v", why, err)
+				}
+			}
 			if _, err := ours.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("the connection is there: %v", err)
 			}
 			l.Close()
 		})
+	}
+}
+
+// TestRefusal: who means somebody else is told why, before anything is delivered.
+func TestRefusal(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(Config{Deliver: func(m quorum.Message) { t.Errorf("came: %+v", m) }, Welcome: func(hello string, from net.Addr) error {
+		if hello != "b" {
+			return fmt.Errorf("here is b, and not %s", hello)
+		}
+		return nil
+	}})
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(&accept.Listener{Listener: listener}) }()
+	if _, err := dial(t.Context(), listener.Addr().String(), "a"); !errors.Is(err, ErrRefused) || err.Error() != "the other end refuses messages: here is b, and not a" {
+		t.Error(err)
+	}
+	c, err := dial(t.Context(), listener.Addr().String(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	l.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -197,7 +240,7 @@ func TestMessagesComeAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.config.Dial = func(ctx context.Context, _ uint32) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+		return dial(ctx, listener.Addr().String(), "")
 	}
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(&accept.Listener{Listener: listener}) }()
