@@ -11,6 +11,14 @@ import (
 	"headrace/internal/linux"
 )
 
+// ProveHere is Prove for what nobody is to do who only says a name: a caller of another machine is refused, too.
+func (c *Callers) ProveHere(name string, near, far netip.AddrPort) error {
+	if _, err := linux.TCPOwner(near, far); errors.Is(err, linux.ErrNotHere) {
+		return fmt.Errorf("nothing proves that a caller of another machine, at %s, is %s: ask from a machine that has a node, by its address", near.Addr(), name)
+	}
+	return c.Prove(name, near, far)
+}
+
 // Prove refuses a caller of this machine who is another than it says: the kernel knows whose socket near, the other
 // end of a connection to far, is. Root may be anybody, and so may the user who runs this, whose files they all are.
 // A caller of another machine is believed, as by an HDFS without Kerberos.

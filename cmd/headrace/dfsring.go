@@ -174,7 +174,8 @@ func dfsChangeVerb(a dfsVerbs, method string, request func(node string) proto.Me
 	cmd.Long += `
 
 The node is named by its address, with or without the port, or by the beginning of
-its name. Only who may do all may ask.`
+its name. Only who may do all may ask, on a machine that has a node, by the address
+of that one: who calls from elsewhere cannot prove who it is.`
 	cmd.Args = cli.Takes(1, 1, "a node")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

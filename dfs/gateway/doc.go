@@ -30,7 +30,8 @@
 //
 // The node that leads the names answers what is about them; a gateway of another node passes the call on to it (Config.Pass, which
 // is dfs/member's), with who calls as it has found. Each node answers for itself what is about its own blocks. RingProtocol is
-// ours: by it the superuser asks about nodes, and says which are to leave.
+// ours: by it the superuser asks about nodes, and says which are to leave. Who says so must be proved by the node that it has reached: a name
+// that comes from a machine without a node is not enough for that.
 //
 // # Calls that come again
 //

@@ -78,6 +78,11 @@ func New(c Config) *Gateway {
 	}}
 	for name, here := range g.Led {
 		g.rpc.Protocols[name] = ipc.HandlerFunc(func(ctx context.Context, in *ipc.Call) (proto.Message, error) {
+			if name == RingProtocol && in.Method != asksOnly {
+				if err := g.callers.ProveHere(cmp.Or(in.User.Real, in.User.Name), in.Remote, in.Local); err != nil {
+					return nil, ipc.Throw(ipc.ClassAccess, "%s", err)
+				}
+			}
 			if c.Pass == nil || anywhere[in.Method] {
 				return here.Serve(ctx, in)
 			}

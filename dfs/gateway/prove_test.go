@@ -2,15 +2,19 @@ package gateway
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"os/user"
 	"strconv"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/internal/linux"
+	"headrace/wire"
 )
 
 // TestWhoCalls: the kernel knows whose connection it is; nobody but root is somebody else.
@@ -44,5 +48,29 @@ func TestWhoCalls(t *testing.T) {
 	s.g.callers.Trust = true
 	if err := asNobody("root"); err != nil {
 		t.Errorf("believed: %v", err)
+	}
+}
+
+// TestWhoChangesTheRing: a caller of another machine, who is whoever it says, may ask about nodes, and have none leave.
+func TestWhoChangesTheRing(t *testing.T) {
+	s := serve(t, t.TempDir())
+	name := s.node.Identity.Node
+	served := s.g.rpc.Protocols[RingProtocol]
+	for method, q := range map[string]proto.Message{"Ring": &wire.RingRequest{}, "Drain": &wire.RingDrainRequest{Node: name}, "Fill": &wire.RingFillRequest{Node: name},
+		"Remove": &wire.RingRemoveRequest{Node: name}} {
+		b, err := proto.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = served.Serve(t.Context(), &ipc.Call{Protocol: RingProtocol, Version: 1, Method: method, Request: b, User: ipc.User{Name: "root"},
+			Remote: netip.MustParseAddrPort("192.0.2.1:40000"), Local: netip.MustParseAddrPort(s.rpc)})
+		if refused := err != nil && strings.Contains(err.Error(), "nothing proves"); refused != (method != "Ring") {
+			t.Errorf("%s from another machine: %v", method, err)
+		}
+		here := s.dial("root", ipc.Options{Protocol: RingProtocol, User: ipc.User{Name: "root"}})
+		err = here.Call(t.Context(), method, q, &wire.RingChangeResponse{})
+		if err != nil && strings.Contains(err.Error(), "nothing proves") {
+			t.Errorf("%s from this machine: %v", method, err)
+		}
 	}
 }

@@ -20,9 +20,12 @@ const RingProtocol = "headrace.v1.RingAdmin"
 // anywhere are methods that each node answers for itself.
 var anywhere = map[string]bool{"getHAServiceState": true, "getServerDefaults": true}
 
+// asksOnly is the method about nodes that changes nothing. The others are refused to whom the node that the client has reached cannot prove.
+const asksOnly = "Ring"
+
 // ringAdmin are the methods about nodes.
 var ringAdmin = table{
-	"Ring": on(func(c *call, _ *wire.RingRequest) (*wire.RingResponse, error) {
+	asksOnly: on(func(c *call, _ *wire.RingRequest) (*wire.RingResponse, error) {
 		v, err := c.leading()
 		if err != nil {
 			return nil, err

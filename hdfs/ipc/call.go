@@ -40,6 +40,7 @@ type Call struct {
 
 	User    User
 	Remote  netip.AddrPort // of the client
+	Local   netip.AddrPort // to which the client has connected; zero for an end without a port
 	Context string         // what the client wants to be noted, such as a job's id
 }
 

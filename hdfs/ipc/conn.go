@@ -242,8 +242,7 @@ func (c *conn) introduce(q request) error {
 		u.Real = ""
 	}
 	if c.s.Prove != nil {
-		far, _ := netip.ParseAddrPort(c.net.LocalAddr().String()) // an end without a port proves nothing
-		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, far); err != nil {
+		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, c.local()); err != nil {
 			return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "%s", err)
 		}
 	}
@@ -260,6 +259,12 @@ func (c *conn) introduce(q request) error {
 	return nil
 }
 
+// local is this end, of which nothing is proved if it has no port.
+func (c *conn) local() netip.AddrPort {
+	a, _ := netip.ParseAddrPort(c.net.LocalAddr().String())
+	return a
+}
+
 // begin has a call served, beside the others of the connection; done is called afterwards. It
 // waits while the connection has too many.
 func (c *conn) begin(q request, done func()) error {
@@ -272,7 +277,7 @@ func (c *conn) begin(q request, done func()) error {
 		done()
 		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
 	}
-	call.User, call.Remote = c.user, c.net.Remote
+	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.local()
 	select {
 	case c.calls <- struct{}{}:
 	case <-c.ctx.Done():
