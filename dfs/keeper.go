@@ -30,7 +30,6 @@ type Keeper struct {
 	n     *Node
 	all   *steward
 	ready chan struct{} // closed when the node is open
-	began chan struct{} // closed after the first look at all copies
 
 	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
 	dropping sync.Mutex
@@ -51,7 +50,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, seen: &seen{of: map[int64]*mark{}}, ready: make(chan struct{}), began: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
+	k := &Keeper{n: n, seen: &seen{of: map[int64]*mark{}}, ready: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k

@@ -22,7 +22,7 @@ func (k *Keeper) keep() {
 	all := time.NewTicker(k.n.Config.Reconcile)
 	defer all.Stop()
 	var epoch uint64 // for which this node has all
-	judged, checked, began := false, false, false
+	judged, checked := false, false
 	retry := retryTime
 	for k.n.ctx.Err() == nil {
 		changed := k.n.Changed()
@@ -42,10 +42,6 @@ func (k *Keeper) keep() {
 				epoch = v.Table.Epoch()
 			}
 			err = errors.Join(err, ferr)
-		}
-		if judged && !began {
-			began = true
-			close(k.began)
 		}
 		wait := (<-chan time.Time)(nil)
 		if err != nil {

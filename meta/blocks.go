@@ -177,9 +177,9 @@ func same(given *Block, b *block) bool {
 	return given.ID == b.ID && given.Stamp == b.Stamp
 }
 
-// A LocatedBlock is a block, where in its file it begins, and where it is being written.
-// Blocks that are not written any more have no nodes here: their places follow from the
-// segment.
+// A LocatedBlock is a block, where in its file it begins, and where its copies are: at Nodes,
+// which write it, or have it since it was written; without any they are where its segment
+// belongs.
 type LocatedBlock struct {
 	Block
 	Offset  int64

@@ -34,12 +34,12 @@ func (f *Flag) code(c *coder) { c.flag((*bool)(f)) }
 
 func flag(b bool) *Flag { return (*Flag)(&b) }
 
-// ops are all operations. Their places are in logs: add at the end.
+// ops are all operations. Their places are in logs: add at the end, and leave nil where there was one.
 var ops = []Op{
 	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
-	&Confirm{}, &CommitRecovery{}, &ExpireLeases{}, &Settle{}, &Sweep{}, &Collected{}, &Relocate{},
+	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{},
 }
 
 var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
@@ -65,7 +65,7 @@ func oneOf[T coded](c *coder, among []T, v *T) {
 	}
 	number(c, &i)
 	if c.reading {
-		if i < 0 || i > len(among) {
+		if i < 0 || i > len(among) || i > 0 && any(among[i-1]) == nil {
 			c.fail()
 		}
 		if c.err != nil || i == 0 {

@@ -21,7 +21,7 @@
 // Who proposes commands also has to propose, from time to time: [ExpireLeases], [Sweep]
 // (directories that were deleted are out of reach at once and are taken apart in small
 // steps), and [Collected] once the copies of blocks from [Query.Garbage] are gone. It tells
-// of finished copies in [AddBlock], [Complete] and [Confirm], makes the nodes of blocks
+// of finished copies in [AddBlock] and [Complete], makes the nodes of blocks
 // from [Query.Recoveries] agree on a length and says so in [CommitRecovery].
 //
 // # State
@@ -36,7 +36,8 @@
 //
 // Where the copies of a block are is not stored: a block has a segment, and a table
 // elsewhere says which nodes have copies of a segment (VeloxDFS, III.C, computes places as
-// well). Only the nodes of a block that is being written are kept, until [Settle].
+// well). Only the nodes of a block that is being written are kept, until [Relocate] says that
+// it is where it belongs.
 //
 // # What is not here
 //

@@ -585,18 +585,13 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		return &SetXAttr{name(), XAttr{UserSpace, of("x", "y"), []byte(of("", "v"))}, 3}
 	case 23:
 		return &ChangeACL{name(), ACLChange(r.IntN(5)), []ACLEntry{{Default: r.IntN(2) == 0, Type: User, Name: "bob", Access: Read}}}
-	case 24:
-		return &Confirm{given.ID, given.Stamp, 1}
-	case 25:
+	case 24, 25:
 		for _, x := range b.as(root).Recoveries() {
 			return &CommitRecovery{x.Block.ID, x.Stamp, 7, r.IntN(4) == 0, r.IntN(2) == 0, nodes}
 		}
 		return &ExpireLeases{3}
 	case 26:
-		if r.IntN(2) == 0 {
-			return &Relocate{[]Relocation{{given.ID, given.Stamp, nodes[:r.IntN(len(nodes)+1)]}}}
-		}
-		return &Settle{[]uint64{given.ID}}
+		return &Relocate{[]Relocation{{given.ID, given.Stamp, nodes[:r.IntN(len(nodes)+1)]}}}
 	case 27:
 		return &Sweep{1 + r.IntN(5)}
 	}

@@ -1,39 +1,9 @@
 package meta
 
 import (
-	"encoding/binary"
 	"iter"
 	"slices"
 )
-
-// Expected is what the copies of a block are to be like, and whose it is. A block that is
-// being written may have more bytes, and a newer stamp.
-type Expected struct {
-	Block
-	Segment uint16
-	File    uint64
-}
-
-// Expected returns the blocks of all files, from a number on, in the order of numbers.
-func (q Query) Expected(from uint64) iter.Seq[Expected] {
-	s := q.state()
-	return func(yield func(Expected) bool) {
-		for k, v := range q.Reader.Scan(key(keyOwner, from), []byte{keyOwner + 1}) {
-			var o owner
-			if err := decode(recordVersion, v, &o); err != nil {
-				panic("meta: whose a block is cannot be read: " + err.Error())
-			}
-			id := binary.BigEndian.Uint64(k[1:])
-			var b stampedSize
-			if !s.load(key(keySegment, uint64(o.Segment), id), &b) {
-				continue
-			}
-			if !yield(Expected{Block{id, b.Stamp, b.Size}, o.Segment, o.File}) {
-				return
-			}
-		}
-	}
-}
 
 // Has reports whether a block belongs to a file.
 func (q Query) Has(block uint64) bool { return q.Reader.Get(key(keyOwner, block)) != nil }

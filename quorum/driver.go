@@ -141,12 +141,6 @@ func (d *Driver) Read(ctx context.Context, group uint64) error {
 	return err
 }
 
-// Change is Node.Change.
-func (d *Driver) Change(ctx context.Context, group uint64, steps []MemberStep) error {
-	_, err := d.ask(ctx, func(n *Node, done func([]byte, error)) { n.Change(group, steps, func(err error) { done(nil, err) }) })
-	return err
-}
-
 // Do calls f with the node, between its rounds.
 func (d *Driver) Do(f func(*Node) error) error {
 	c := make(chan error, 1)

@@ -39,10 +39,9 @@ type Watch struct {
 
 // Verdict is what a judge finds.
 type Verdict struct {
-	Events    []Event  // Down and Out, to be applied in this order
-	Suspected []string // silent, and not down yet
-	Returned  []string // heard again: to be asked for what they have, see Back
-	Held      []string // why nothing is done of what the clock says
+	Events   []Event  // Down and Out, to be applied in this order
+	Returned []string // heard again: to be asked for what they have, see Back
+	Held     []string // why nothing is done of what the clock says
 }
 
 // Judge decides who is dead, from when each node was heard and from nothing else. Nobody is
@@ -86,8 +85,6 @@ func (p Patience) Judge(t *Table, w Watch, beats map[string]Beat, now time.Durat
 			v.Returned = append(v.Returned, n.Name)
 		case n.State == IsUp && (quiet >= p.Down || quiet >= p.Suspect && accusers[n.Name] >= 2):
 			down = append(down, Down{n.Name})
-		case n.State == IsUp && quiet >= p.Suspect:
-			v.Suspected = append(v.Suspected, n.Name)
 		case n.State == IsDown && quiet >= p.Out && dark[n.Rack]:
 			v.Held = append(v.Held, fmt.Sprintf("%s would be out, but all of its rack %s is down", n.Name, n.Rack))
 		case n.State == IsDown && quiet >= p.Out:

@@ -77,9 +77,8 @@ func TestJudge(t *testing.T) {
 		b := newBench(t, names(5)...)
 		b.run(100)
 		b.silent["n2"] = true
-		if v := b.run(4); !slices.Equal(v.Suspected, []string{"n2"}) {
-			t.Errorf("suspected: %v", v.Suspected)
-		}
+		b.run(4)
+		b.want()
 		b.run(596)
 		b.silent["n2"] = false
 		if v := b.second(); !slices.Equal(v.Returned, []string{"n2"}) {
@@ -104,9 +103,7 @@ func TestJudge(t *testing.T) {
 		b.said["n0"], b.said["n1"] = []string{"n2"}, []string{"n2"}
 		b.second()
 		b.silent["n0"], b.silent["n1"], b.silent["n2"] = true, true, true
-		if v := b.run(9); len(v.Suspected) != 3 {
-			t.Errorf("suspected: %v", v.Suspected)
-		}
+		b.run(9)
 		b.want()
 	})
 	t.Run("a judge that begins", func(t *testing.T) {

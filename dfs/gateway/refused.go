@@ -55,7 +55,7 @@ var (
 	noDelegation  = throws(ipc.ClassIO, "there are no delegation tokens here")
 	noEditLog     = throws(classUnsupported, "there is no edit log here")
 	noUpgrade     = throws(classUnsupported, "there are no upgrades here: stop the node and start the new program")
-	noNodesToHave = throws(classUnsupported, "there is one data node here, which is this process")
+	noNodesToHave = throws(classUnsupported, "there is no list of data nodes and no balancer here: nodes join by themselves, and leave by headrace dfs drain and remove")
 )
 
 // replicated is the policy of erasure coding by which there is none (SystemErasureCodingPolicies): all files have

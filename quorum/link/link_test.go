@@ -158,7 +158,14 @@ func TestNodes(t *testing.T) {
 		})
 	}
 	ask(func(d *quorum.Driver) error { // once more does no harm
-		return d.Change(t.Context(), 1, []quorum.MemberStep{{Replica: quorum.NewReplica(4, 1), Learner: true}})
+		changed := make(chan error, 1)
+		if err := d.Do(func(n *quorum.Node) error {
+			n.Change(1, []quorum.MemberStep{{Replica: quorum.NewReplica(4, 1), Learner: true}}, func(err error) { changed <- err })
+			return nil
+		}); err != nil {
+			return err
+		}
+		return <-changed
 	})
 	for !machines[3].begins(text) {
 		<-machines[3].changed
