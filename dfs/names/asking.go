@@ -6,6 +6,8 @@ import "sync"
 type asking struct {
 	// read asks whether this node leads.
 	read func() error
+	// ended is closed when nobody is to wait any more, whatever read does.
+	ended <-chan struct{}
 
 	mu      sync.Mutex
 	next    *round
@@ -18,7 +20,7 @@ type round struct {
 	err  error // set before done is closed
 }
 
-// ask waits for a round that has begun after it was called.
+// ask waits for a round that has begun after it was called. It returns ErrClosed when ended is closed before.
 func (a *asking) ask() error {
 	a.mu.Lock()
 	if a.next == nil {
@@ -30,8 +32,12 @@ func (a *asking) ask() error {
 		go a.run()
 	}
 	a.mu.Unlock()
-	<-r.done
-	return r.err
+	select {
+	case <-r.done:
+		return r.err
+	case <-a.ended:
+		return ErrClosed
+	}
 }
 
 // run has rounds as long as somebody waits for one.

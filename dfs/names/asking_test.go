@@ -39,3 +39,20 @@ func TestAsking(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAskingEnds: who waits does not wait for a round that does not end, when the node does.
+func TestAskingEnds(t *testing.T) {
+	begun, hang, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	a := &asking{ended: ended, read: sync.OnceValue(func() error { close(begun); <-hang; return nil })}
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- a.ask() }()
+	<-begun
+	go func() { second <- a.ask() }() // for the next round, which never begins
+	close(ended)
+	for _, c := range []chan error{first, second} {
+		if err := <-c; err != ErrClosed {
+			t.Error(err)
+		}
+	}
+	close(hang)
+}

@@ -134,6 +134,7 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.Join(err, q.Close())
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
+	g.asking.ended = g.ctx.Done()
 	g.driver = quorum.Drive(q, c.Tick)
 	g.running.Go(g.flush)
 	g.running.Go(g.tend)

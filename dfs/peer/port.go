@@ -30,10 +30,12 @@ type Limits struct {
 	Strangers, AddressStrangers int
 	// Nodes are those that have, of all addresses (4,096) and of one (1,024).
 	Nodes, AddressNodes int
+	// End is how long Close waits for handlers (20 s).
+	End time.Duration
 }
 
 func (l Limits) filled() Limits {
-	l.Handshake = cmp.Or(l.Handshake, 5*time.Second)
+	l.Handshake, l.End = cmp.Or(l.Handshake, 5*time.Second), cmp.Or(l.End, 20*time.Second)
 	l.Strangers, l.AddressStrangers = cmp.Or(l.Strangers, 256), cmp.Or(l.AddressStrangers, 64)
 	l.Nodes, l.AddressNodes = cmp.Or(l.Nodes, 4096), cmp.Or(l.AddressNodes, 1024)
 	return l
@@ -218,7 +220,8 @@ func (p *Port) prove(c *conn, config *tls.Config) (*tls.Conn, error) {
 	return t, c.SetDeadline(time.Time{})
 }
 
-// Close ends all connections of nodes and to them, and returns when no handler runs any more.
+// Close ends all connections of nodes and to them, and returns when no handler runs any more; or after some time, if one does not end, because a disk
+// does not answer for instance.
 func (p *Port) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -237,7 +240,15 @@ func (p *Port) Close() {
 	}
 	p.http.Close()
 	p.client.CloseIdleConnections()
-	p.running.Wait()
+	ended := make(chan struct{})
+	go func() { p.running.Wait(); close(ended) }()
+	late := time.NewTimer(p.limits.End)
+	defer late.Stop()
+	select {
+	case <-ended:
+	case <-late.C:
+		p.log.Error("requests of other nodes have not ended, and are not waited for any more", "after", p.limits.End)
+	}
 }
 
 // refusals tells of strangers, not more often than logEvery.

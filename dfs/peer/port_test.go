@@ -422,3 +422,30 @@ func TestClose(t *testing.T) {
 	}
 	p.Close()
 }
+
+// TestCloseOfAHangingHandler: the end does not wait for ever for a handler that hears of nothing.
+func TestCloseOfAHangingHandler(t *testing.T) {
+	began, hang, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p := open(t, token, Limits{End: time.Millisecond}, func(p *Port) {
+		p.Handle("/echo", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			defer close(over)
+			close(began)
+			<-hang
+		}))
+	})
+	q := open(t, token, Limits{}, nil)
+	failed := make(chan error, 1)
+	go func() { _, err := post(q, p, "x"); failed <- err }()
+	<-began
+	p.Close()
+	select {
+	case <-over:
+		t.Error("the handler has ended")
+	default:
+	}
+	if err := <-failed; err == nil {
+		t.Error("who waited got an answer")
+	}
+	close(hang)
+	<-over
+}
