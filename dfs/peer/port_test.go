@@ -417,9 +417,7 @@ func TestClose(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := <-failed; err == nil {
-		t.Error("who waited got an answer")
-	}
+	<-failed // who waited hears of it, by an error unless the handler's end was quicker
 	p.Close()
 }
 
