@@ -38,7 +38,7 @@ func TestCall(t *testing.T) {
 		wantLength(t, c, "/a/file")
 		got := <-calls
 		got.Request = nil
-		want := Call{Protocol: clientProtocol, Version: 1, Method: "getFileInfo", Client: c.ID(), ID: 1, User: o.User, Remote: got.Remote}
+		want := Call{Protocol: clientProtocol, Version: 1, Method: "getFileInfo", Client: c.ID(), ID: 1, User: o.User, Remote: got.Remote, Local: netip.MustParseAddrPort(address)}
 		if !reflect.DeepEqual(got, want) || !got.Remote.Addr().IsLoopback() {
 			t.Errorf("%+v, want %+v", got, want)
 		}
