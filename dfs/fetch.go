@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"headrace/block"
@@ -15,9 +14,6 @@ import (
 	"headrace/meta"
 	"headrace/wire"
 )
-
-// dataAddress is where a node's blocks are read and written.
-func dataAddress(m Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Data))) }
 
 const (
 	dialTime = 10 * time.Second
@@ -40,7 +36,7 @@ func (c dataConn) Write(p []byte) (int, error) {
 // dialData connects to a node, until ctx ends.
 func dialData(ctx context.Context, m Member) (c dataConn, stop func(), err error) {
 	d := net.Dialer{Timeout: dialTime}
-	nc, err := d.DialContext(ctx, "tcp", dataAddress(m))
+	nc, err := d.DialContext(ctx, "tcp", m.DataAddress())
 	if err != nil {
 		return c, nil, err
 	}

@@ -81,7 +81,7 @@ func (p *pipeline) build(stage pb.OpWriteBlockProto_BlockConstructionStage, stam
 		return 0, nil
 	}
 	if e, ok := errors.AsType[*xfer.Error](err); ok && e.BadLink != "" {
-		bad = max(0, slices.IndexFunc(p.nodes, func(m Member) bool { return dataAddress(m) == e.BadLink }))
+		bad = max(0, slices.IndexFunc(p.nodes, func(m Member) bool { return m.DataAddress() == e.BadLink }))
 	}
 	return bad, err
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +28,7 @@ func (a dfsVerbs) files(ctx context.Context, address string, f func(*hdfs.Client
 		o := hdfs.Options{User: c.user}
 		for _, n := range nodes.Di {
 			if port := n.GetId().GetInfoPort(); port != 0 {
-				o.NameNodes = append(o.NameNodes, "http://"+net.JoinHostPort(n.GetId().GetIpAddr(), strconv.Itoa(int(port))))
+				o.NameNodes = append(o.NameNodes, "http://"+hostPort(n.GetId().GetIpAddr(), port))
 			}
 		}
 		if len(o.NameNodes) == 0 {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
+	"headrace/dfs/dfstest"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/internal/testkit"
@@ -26,36 +26,22 @@ import (
 
 // dfsProcess is a running headrace dfs start.
 type dfsProcess struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	ended <-chan struct{}
-	fs    string
+	*dfstest.Process
+	t  *testing.T
+	fs string
 }
 
 func startNode(t *testing.T, dir, address string, args ...string) *dfsProcess {
 	t.Helper()
-	n := &dfsProcess{t: t}
-	n.cmd = exec.Command(testkit.Headrace(t), append([]string{"dfs", "start", "--dir", dir, "--listen", address, "--port", "0", "--data-port", "0", "--http-port", "0",
-		"--peer-port", "0", "--token-file", filepath.Join(filepath.Dir(dir), "token")}, args...)...)
-	n.cmd.Stderr = t.Output()
-	out, err := n.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.ended = testkit.Start(t, n.cmd)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the node does not start: %v", err)
-	}
-	n.fs = strings.TrimSpace(line)
-	return n
+	p := dfstest.Launch(t, dir, append([]string{"--listen", address, "--http-port", "0", "--peer-port", "0", "--token-file", filepath.Join(filepath.Dir(dir), "token")}, args...)...)
+	return &dfsProcess{p, t, p.HDFS}
 }
 
 func (n *dfsProcess) kill(sig syscall.Signal) {
 	n.t.Helper()
-	n.cmd.Process.Signal(sig)
-	<-n.ended
-	if code := n.cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != 0 {
+	n.Cmd.Process.Signal(sig)
+	<-n.Ended
+	if code := n.Cmd.ProcessState.ExitCode(); sig != syscall.SIGKILL && code != 0 {
 		n.t.Errorf("the node ends with %d", code)
 	}
 }

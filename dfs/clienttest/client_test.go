@@ -1,58 +1,22 @@
 package clienttest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"headrace/internal/freeport"
+	"headrace/dfs/dfstest"
 	"headrace/internal/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.M{M: m}.Run()) }
-
-// start runs headrace dfs start, and returns the addresses of RPC and of WebHDFS.
-func start(t *testing.T) (hdfs, web string) {
-	t.Helper()
-	l, err := freeport.Listen("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	cmd := exec.Command(testkit.Headrace(t), "dfs", "start", "--dir", t.TempDir(), "--port", "0", "--data-port", "0", "--http-port", strconv.Itoa(port))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := testkit.Start(t, cmd)
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-		if cmd.ProcessState.ExitCode() != 0 {
-			t.Errorf("headrace dfs start ends with %v", cmd.ProcessState)
-		}
-	})
-	lines := bufio.NewReader(out)
-	for _, to := range []*string{&hdfs, &web} {
-		if *to, err = lines.ReadString('\n'); err != nil {
-			t.Fatalf("headrace dfs start: %v", err)
-		}
-		*to = strings.TrimSpace(*to)
-	}
-	return hdfs, web
-}
 
 // run runs a client that must not fail. Some try again for ever, so it has a time limit.
 func run(t *testing.T, dir, name string, args ...string) string {
@@ -83,7 +47,7 @@ func TestCurl(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no curl:", err)
 	}
-	_, web := start(t)
+	_, web := dfstest.Start(t)
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
 	data := bytes.Repeat([]byte("some lines\n"), 300_000)
@@ -138,7 +102,7 @@ func python(t *testing.T, packages ...string) string {
 // TestPython: hdfs-native, which is Rust's client, too, and fsspec, of which it is a file system, and which knows WebHDFS.
 func TestPython(t *testing.T) {
 	at := python(t, "hdfs-native==0.14.7", "fsspec==2026.9.0", "requests")
-	hdfs, web := start(t)
+	hdfs, web := dfstest.Start(t)
 	run(t, t.TempDir(), at, testdata(t, "native.py"), hdfs)
 	run(t, t.TempDir(), at, testdata(t, "web.py"), web, me(t))
 }
@@ -169,7 +133,7 @@ func TestColinmarc(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	hdfs, _ := start(t)
+	hdfs, _ := dfstest.Start(t)
 	if said := run(t, t.TempDir(), program, strings.TrimPrefix(hdfs, "hdfs://"), me(t), "1"); said != "well\n" {
 		t.Error(said)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/dfs/dfstest"
 	"headrace/internal/testkit"
 )
 
@@ -23,7 +24,7 @@ func TestHadoop(t *testing.T) {
 	if len(jars) == 0 || err != nil {
 		t.Skip("there is no Hadoop to try; make java gathers it:", err)
 	}
-	hdfs, web := start(t)
+	hdfs, web := dfstest.Start(t)
 	web = "webhdfs" + strings.TrimPrefix(web, "http")
 	dir := t.TempDir()
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", hdfs, "conf")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/dfs/dfstest"
 	"headrace/internal/testkit"
 )
 
@@ -48,26 +49,15 @@ func TestTwoNodesLost(t *testing.T) {
 		t.Skip("there is no Hadoop to try; make java gathers it:", err)
 	}
 	dir := t.TempDir()
-	nodes := map[string]*exec.Cmd{} // by their addresses of RPC
-	ended := map[string]<-chan struct{}{}
+	nodes := map[string]*dfstest.Process{} // by their addresses of RPC
 	numbers := map[string]int{}
 	fs, args := "", []string{}
 	begin := func(i int) {
 		t.Helper()
-		cmd := exec.Command(testkit.Headrace(t), append([]string{"dfs", "start", "--dir", filepath.Join(dir, fmt.Sprint(i)), "--listen", fmt.Sprintf("127.0.0.%d", 41+i),
-			"--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0", "--token-file", filepath.Join(dir, "token")}, args...)...)
-		cmd.Stderr = t.Output()
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := testkit.Start(t, cmd)
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatalf("headrace dfs start: %v", err)
-		}
-		fs = strings.TrimSpace(line)
-		nodes[fs], ended[fs], numbers[fs] = cmd, end, i
+		p := dfstest.Launch(t, filepath.Join(dir, fmt.Sprint(i)), append([]string{"--listen", fmt.Sprintf("127.0.0.%d", 41+i), "--http-port", "0",
+			"--peer-port", "0", "--token-file", filepath.Join(dir, "token")}, args...)...)
+		fs = p.HDFS
+		nodes[fs], numbers[fs] = p, i
 		if i == 0 {
 			args = []string{"--join", askRing(t, fs).Nodes[0].Peer}
 		}
@@ -151,9 +141,9 @@ func TestTwoNodesLost(t *testing.T) {
 	for i, c := range commands {
 		answer(c)
 		if i == 4 || i == 9 { // the next one has begun
-			p := lost[i/5]
-			nodes[p].Process.Kill()
-			<-ended[p]
+			p := nodes[lost[i/5]]
+			p.Cmd.Process.Kill()
+			<-p.Ended
 		}
 	}
 	<-over

@@ -123,7 +123,7 @@ func (m *Circle) another(v *dfs.View, told map[target]bool, n int) target {
 	for _, address := range m.Seeds {
 		all = append(all, target{address: address})
 	}
-	own := peerAddress(m.self)
+	own := m.self.PeerAddress()
 	all = slices.DeleteFunc(all, func(a target) bool { return told[a] || a.address == own })
 	if len(all) == 0 {
 		return target{}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,13 +191,13 @@ func (m *Circle) dial(ctx context.Context, number uint32) (net.Conn, error) {
 
 // greet connects to a node where it says that it is.
 func (m *Circle) greet(ctx context.Context, to dfs.Member) (net.Conn, error) {
-	c, err := m.Port.Dial(ctx, peerAddress(to), raftProtocol)
+	c, err := m.Port.Dial(ctx, to.PeerAddress(), raftProtocol)
 	if err != nil {
 		return nil, err
 	}
 	if err := link.Greet(ctx, c, m.naming(to.Name).hello()); err != nil {
 		if errors.Is(err, link.ErrRefused) {
-			m.tell(slog.LevelError, "messages "+peerAddress(to), "a node is not where it was", "node", to.Name, "at", peerAddress(to), "err", err)
+			m.tell(slog.LevelError, "messages "+to.PeerAddress(), "a node is not where it was", "node", to.Name, "at", to.PeerAddress(), "err", err)
 		}
 		return nil, err
 	}
@@ -207,9 +206,7 @@ func (m *Circle) greet(ctx context.Context, to dfs.Member) (net.Conn, error) {
 
 var errNotStarted = fmt.Errorf("the node is about to begin")
 
-func targetOf(m dfs.Member) target { return target{peerAddress(m), m.Name} }
-
-func peerAddress(m dfs.Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Peer))) }
+func targetOf(m dfs.Member) target { return target{m.PeerAddress(), m.Name} }
 
 // target is where a node is taken to be. One without a name is any of the file system.
 type target struct{ address, name string }
@@ -231,7 +228,7 @@ func (m *Circle) client(at target) wireconnect.RingServiceClient {
 
 // Blocks reaches what a node has of blocks; see dfs.Peers.
 func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
-	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+peerAddress(of), connect.WithReadMaxBytes(mostMessage), m.meaning(of.Name))
+	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+of.PeerAddress(), connect.WithReadMaxBytes(mostMessage), m.meaning(of.Name))
 }
 
 func toWire(m dfs.Member) *wire.RingMember {

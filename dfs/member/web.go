@@ -58,7 +58,7 @@ func (m *Circle) passWeb(w http.ResponseWriter, r *http.Request, user string, le
 	(&httputil.ReverseProxy{
 		Transport: m.Port.Bulk().Transport, FlushInterval: -1, ErrorLog: slog.NewLogLogger(m.Log.Handler(), slog.LevelDebug),
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL = &url.URL{Scheme: "https", Host: peerAddress(leader), Path: webPath}
+			p.Out.URL = &url.URL{Scheme: "https", Host: leader.PeerAddress(), Path: webPath}
 			p.Out.Host = p.In.Host // the address by which the client has reached this node
 			m.naming(leader.Name).set(p.Out.Header)
 			p.Out.Header.Set(userHeader, user)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 
 	"headrace/quorum"
 	"headrace/ring"
@@ -25,6 +27,14 @@ type Member struct {
 	RPC, Data, Web, Peer uint16
 	Rack                 string
 }
+
+// DataAddress is where the node's blocks are read and written, HOST:PORT.
+func (m Member) DataAddress() string { return m.at(m.Data) }
+
+// PeerAddress is where other nodes reach it, HOST:PORT.
+func (m Member) PeerAddress() string { return m.at(m.Peer) }
+
+func (m Member) at(port uint16) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(port))) }
 
 // View is what a node knows of the others. It is never changed, but replaced as a whole.
 type View struct {

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
-	"net"
 	"net/http"
-	"strconv"
 
 	"headrace/dfs"
 	"headrace/meta"
@@ -101,8 +99,8 @@ var look = table{
 		for i := range l.Blocks {
 			hosts, names, types, paths := []string{}, []string{}, []string{}, []string{}
 			for _, m := range r.at(&l.Blocks[i]) {
-				hosts, names, types = append(hosts, m.Host), append(names, address(m)), append(types, "DISK")
-				paths = append(paths, cmp.Or(m.Rack, "/default-rack")+"/"+address(m))
+				hosts, names, types = append(hosts, m.Host), append(names, m.DataAddress()), append(types, "DISK")
+				paths = append(paths, cmp.Or(m.Rack, "/default-rack")+"/"+m.DataAddress())
 			}
 			blocks = append(blocks, list{"cachedHosts": []string{}, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
 				"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
@@ -235,9 +233,6 @@ func (r *request) at(b *meta.LocatedBlock) []dfs.Member {
 	return all
 }
 
-// address is that of a node's data transfer.
-func address(m dfs.Member) string { return net.JoinHostPort(m.Host, strconv.Itoa(int(m.Data))) }
-
 // noToken is an empty token: bytes are read over HTTP.
 const noToken = "AAAAAA"
 
@@ -246,7 +241,7 @@ func (r *request) block(b *meta.LocatedBlock) list {
 	for _, m := range r.at(b) {
 		rack := cmp.Or(m.Rack, "/default-rack")
 		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": m.Host,
-			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": address(m),
+			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": m.DataAddress(),
 			"networkLocation": rack, "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
 	}
 	types := make([]string, len(at))

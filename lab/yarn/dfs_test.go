@@ -1,69 +1,40 @@
 package yarn
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"os/exec"
 	"os/user"
+	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
-	"headrace/internal/freeport"
-	"headrace/internal/testkit"
+	"headrace/dfs/dfstest"
+	"headrace/hdfs"
 )
 
-// ourFS is a file system of Headrace's that jobs read and write, as clients of HDFS.
+// ourFS is a file system of Headrace's that jobs read and write, as clients of HDFS; client does so by another way.
 type ourFS struct {
-	hdfs, web string
+	hdfs   string
+	client *hdfs.Client
 }
 
 func startOurFS(t *testing.T) *ourFS {
 	t.Helper()
-	l := must(freeport.Listen("127.0.0.1"))(t)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	cmd := exec.Command(testkit.Headrace(t), "dfs", "start", "--dir", t.TempDir(), "--port", "0", "--data-port", "0", "--http-port", port)
-	out := must(cmd.StdoutPipe())(t)
-	ended := testkit.Start(t, cmd)
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
-		if !cmd.ProcessState.Success() {
-			t.Errorf("headrace dfs start ends with %v", cmd.ProcessState)
-		}
-	})
-	lines := bufio.NewReader(out)
-	line := func() string { return strings.TrimSpace(must(lines.ReadString('\n'))(t)) }
-	return &ourFS{line(), line()}
+	address, web := dfstest.Start(t)
+	return &ourFS{address, must(hdfs.New(hdfs.Options{NameNodes: []string{web}, User: must(user.Current())(t).Username}))(t)}
 }
 
-// put writes a file, by another way than jobs do.
 func (f *ourFS) put(t *testing.T, path, text string) {
 	t.Helper()
-	f.ask(t, http.MethodPut, path, "CREATE&data=true", strings.NewReader(text))
+	must(0, f.client.MkdirAll(within(t, patience), filepath.Dir(path), 0o755))(t)
+	must(0, f.client.Create(within(t, patience), path, 0o644, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }))(t)
 }
 
 func (f *ourFS) cat(t *testing.T, path string) string {
 	t.Helper()
-	return f.ask(t, http.MethodGet, path, "OPEN", nil)
-}
-
-func (f *ourFS) ask(t *testing.T, method, path, op string, body io.Reader) string {
-	t.Helper()
-	user := must(user.Current())(t).Username
-	q := must(http.NewRequestWithContext(within(t, patience), method, f.web+"/webhdfs/v1"+path+"?user.name="+user+"&op="+op, body))(t)
-	q.Header.Set("Content-Type", "application/octet-stream")
-	r := must(http.DefaultClient.Do(q))(t)
-	defer r.Body.Close()
-	text := string(must(io.ReadAll(r.Body))(t))
-	if r.StatusCode/100 != 2 {
-		t.Fatalf("%s %s: %s: %s", op, path, r.Status, text)
-	}
-	return text
+	r := must(f.client.Open(within(t, patience), path))(t)
+	defer r.Close()
+	return string(must(io.ReadAll(r))(t))
 }
 
 // Jobs without any jar of Headrace's compute on its file system, which is the default one of a stock YARN.
