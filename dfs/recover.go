@@ -41,7 +41,12 @@ func (k *steward) recoverBlocks() {
 func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	places := k.n.Places()
 	said := places.hear(r.Block, func(node string) (*wire.BlockCopy, error) { return k.fenceAt(ctx, node, r) })
-	length, from, err := agree(r.Block.Block, r.Stamp, said)
+	length, from, err := r.Cut, []string(nil), error(nil)
+	if r.Cut > 0 {
+		from, err = shorten(r.Block.Block, r.Cut, said)
+	} else {
+		length, from, err = agree(r.Block.Block, r.Stamp, said)
+	}
 	if err != nil {
 		return fmt.Errorf("block %d: %w", r.Block.ID, err)
 	}
@@ -69,6 +74,33 @@ func (p Places) hear(b meta.LocatedBlock, ask func(node string) (*wire.BlockCopy
 	}
 	asking.Wait()
 	return said
+}
+
+// shorten decides which copies of a closed block are cut to a length. Each of the recorded generation has all, so those that have answered are
+// enough; the others are too old then, as by any other recovery. Copies that are not good are the last resort.
+func shorten(b meta.Block, cut int64, all []heard) (at []string, err error) {
+	var missed []error
+	var doubtful []string
+	for _, h := range all {
+		switch {
+		case h.copy == nil:
+			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
+		case h.copy.State == wire.BlockCopy_NONE, h.copy.Stamp < b.Stamp, h.copy.Length < cut:
+		case h.copy.State == wire.BlockCopy_FINAL && !h.copy.Damaged:
+			at = append(at, h.node)
+		default:
+			doubtful = append(doubtful, h.node)
+		}
+	}
+	switch {
+	case len(at) > 0:
+		return at, nil
+	case len(missed) > 0:
+		return nil, fmt.Errorf("nodes that may have it have not answered: %w", errors.Join(missed...))
+	case len(doubtful) == 0:
+		return nil, errors.New("nobody has it")
+	}
+	return doubtful, nil
 }
 
 var errNotUp = errors.New("it is not there, as far as the ring knows")

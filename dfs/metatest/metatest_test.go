@@ -20,7 +20,7 @@ var (
 )
 
 var shared = hdfstest.Shared{Properties: []string{
-	"dfs.namenode.fs-limits.min-block-size", "0", "dfs.namenode.accesstime.precision", "0", "dfs.bytes-per-checksum", "512",
+	"dfs.namenode.fs-limits.min-block-size", "0", "dfs.namenode.accesstime.precision", "0", "dfs.bytes-per-checksum", "512", "dfs.heartbeat.interval", "200ms",
 	"dfs.client.block.write.replace-datanode-on-failure.policy", "NEVER",
 	"hadoop.user.group.static.mapping.overrides", "headrace=supergroup;alice=users,staff;bob=users;carol=",
 }}
@@ -61,7 +61,11 @@ func TestAsHDFS(t *testing.T) {
 	for i := range *count {
 		o := g.next()
 		n := outcomes[o.name]
-		if both(o) {
+		failed := both(o)
+		if (o.name == "CREATE" || o.name == "APPEND") && failed && l.open(o.path) { // for a quota: who has it open then, each does in its way
+			both(op{user: hdfstest.User, name: "DELETE", path: o.path})
+		}
+		if failed {
 			n[1]++
 		} else {
 			n[0]++
