@@ -84,8 +84,8 @@ func (o *CommitRecovery) apply(s *state) (Result, error) {
 		return nil, nil // done before
 	case b.State != underRecovery, b.Recovery != o.Stamp:
 		return nil, fail(classIO, "The recovery id %d does not match current recovery id %d for block %s", o.Stamp, b.Recovery, name)
-	case b.Cut > 0 && (o.Delete || o.Size != b.Cut):
-		return nil, fail(classIO, "%s is to be cut to %d bytes", name, b.Cut)
+	case b.Cut > 0 && o.Size > b.Cut: // less may be all there is
+		return nil, fail(classIO, "%s is to be cut to %d bytes, and not to %d", name, b.Cut, o.Size)
 	}
 	if o.Delete {
 		s.discard(b)

@@ -367,9 +367,3 @@ func statusText(name string, dir, acl bool, size int64, mode uint16, owner, grou
 	return fmt.Sprintf("%q dir=%v acl=%v size=%d mode=%o %s:%s modified=%d accessed=%d copies=%d block=%d children=%d",
 		name, dir, acl, size, mode, owner, group, min(modified, realTime), min(accessed, realTime), copies, block, children)
 }
-
-// open reports whether somebody writes a file.
-func (l *local) open(path string) bool {
-	closed, err := meta.Query{Reader: l.view, Caller: l.caller(l.super), Time: l.now}.Closed(path)
-	return err == nil && !closed
-}
