@@ -34,7 +34,7 @@ var parts = map[string]func(*testing.T, string){
 	"truncate": func(t *testing.T, dir string) {
 		n := open(t, Config{Dir: dir})
 		write(t, n, "/f", "twenty bytes, and more")
-		must[meta.Result](t)(n.do(n.Keeper.Truncation("/f", 20, "h", "m")))
+		must[meta.Result](t)(n.do(n.Truncation("/f", 20, "h", "m")))
 		n.Wake()
 		select {}
 	},

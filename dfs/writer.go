@@ -102,11 +102,11 @@ func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, r
 }
 
 // Truncation returns the command that cuts a file to a length, with the nodes that are to cut its last block. Wake has them do it.
-func (k *Keeper) Truncation(path string, size int64, holder, machine string) *meta.Truncate {
+func (n *Node) Truncation(path string, size int64, holder, machine string) *meta.Truncate {
 	o := &meta.Truncate{Path: path, Size: size, Holder: holder, Machine: machine}
-	k.n.ask(func(q meta.Query) {
+	n.ask(func(q meta.Query) {
 		if b := q.BlockAt(path, size); b != nil {
-			o.Block, o.Nodes = b.ID, k.n.Places().names(b.LocatedBlock)
+			o.Block, o.Nodes = b.ID, n.Places().names(b.LocatedBlock)
 		}
 	})
 	return o

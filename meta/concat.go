@@ -71,7 +71,7 @@ func (o *Concat) plain() error {
 	}
 	for _, p := range append([]string{o.Target}, o.Sources...) {
 		if isRaw(p) || strings.HasPrefix(p, reservedPath+"/.inodes") {
-			return fail(classIO, "Concat operation doesn't support /.reserved relative path : %s", p)
+			return fail(classIO, "Concat operation doesn't support %s relative path : %s", reserved, p)
 		}
 	}
 	return nil

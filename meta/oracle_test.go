@@ -589,7 +589,8 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 23:
 		return &ChangeACL{name(), ACLChange(r.IntN(5)), []ACLEntry{{Default: r.IntN(2) == 0, Type: User, Name: "bob", Access: Read}}}
 	case 24, 25:
-		for _, x := range b.as(root).Recoveries() {
+		if all := b.as(root).Recoveries(); len(all) > 0 {
+			x := all[0]
 			if x.Cut > 0 {
 				return &CommitRecovery{x.Block.ID, x.Stamp, x.Cut, false, r.IntN(2) == 0, nodes}
 			}

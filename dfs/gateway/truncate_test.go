@@ -35,8 +35,10 @@ func TestTruncate(t *testing.T) {
 	if got := c.read("/f"); string(got) != string(pattern(0, 4500)) {
 		t.Errorf("%d bytes, or others", len(got))
 	}
-	if !c.truncate("/f", 4096) || !c.truncate("/f", 4096) {
-		t.Error("the end of a block is not cut at once")
+	for range 2 { // the second time it is cut already
+		if !c.truncate("/f", 4096) {
+			t.Error("the end of a block is not cut at once")
+		}
 	}
 	if c.truncate("/f", 1000) {
 		t.Error("a block is cut at once")

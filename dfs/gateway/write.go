@@ -38,7 +38,7 @@ var write = table{
 		return p, nil
 	}),
 	"truncate": on(func(c *call, q *pb.TruncateRequestProto) (*pb.TruncateResponseProto, error) {
-		r, err := c.held(q.GetClientName(), c.node.Keeper.Truncation(q.GetSrc(), int64(q.GetNewLength()), q.GetClientName(), c.machine()))
+		r, err := c.held(q.GetClientName(), c.node.Truncation(q.GetSrc(), int64(q.GetNewLength()), q.GetClientName(), c.machine()))
 		if err != nil {
 			return nil, err
 		}

@@ -58,10 +58,7 @@ var change = table{
 		return nil, r.did(&meta.SetQuota{Path: r.path, Names: quota("namespacequota"), Space: quota("storagespacequota")})
 	},
 	"POST TRUNCATE": func(r *request) (any, error) {
-		if r.text("newlength") == "" {
-			return nil, thrown(classArgument, "Required param newlength for op: TRUNCATE is null or empty")
-		}
-		answer, err := r.boolean(r.Node.Keeper.Truncation(r.path, r.number("newlength", 10, 0, math.MaxInt64, 0), "DFSClient_"+rand.Text(), r.machine()))
+		answer, err := r.boolean(r.Node.Truncation(r.path, r.number("newlength", 10, 0, math.MaxInt64, 0), "DFSClient_"+rand.Text(), r.machine()))
 		r.Node.Wake()
 		return answer, err
 	},
