@@ -39,6 +39,8 @@ type Config struct {
 	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
 	// it.
 	Reconcile time.Duration
+	// Memory is the time between two looks at what is in memory (default 1 s), of which the node that leads is told.
+	Memory time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
@@ -51,6 +53,7 @@ func (c Config) filled() Config {
 	c.Group = cmp.Or(c.Group, "supergroup")
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
 	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
+	c.Memory = cmp.Or(c.Memory, time.Second)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {

@@ -203,7 +203,9 @@ func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, o
 	toGateway := gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log}
 	toWeb := web.Config{Node: node, Host: advertise.String(), RPCPort: rpc, DataPort: data, Trust: f.trust, Log: log}
 	p.connect(&toGateway, &toWeb)
-	g, w := gateway.New(toGateway), web.New(toWeb)
+	g := gateway.New(toGateway)
+	toWeb.Gateway = g
+	w := web.New(toWeb)
 	serving := []func() error{func() error { return g.Serve(on.rpc, on.data) }}
 	if p != nil {
 		serving = append(serving, p.begin(node, g, w))

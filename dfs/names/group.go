@@ -368,6 +368,12 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
 }
 
+// Raft returns how it stands with this node's replica of the group; an error where it has none.
+func (g *Group) Raft() (s quorum.Status, err error) {
+	err = g.driver.Do(func(q *quorum.Node) (err error) { s, err = q.Status(group); return err })
+	return s, err
+}
+
 // Voters returns the members who vote now, as far as this node knows; nobody when it has no replica.
 func (g *Group) Voters() []string {
 	var all []string
