@@ -27,6 +27,9 @@ type Config struct {
 	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
 	// below 0 there is none.
 	ScrubRate int64
+	// FetchRate is how many bytes a second come here from other nodes, to make copies that are missing (default 100 MB, as HDFS has it
+	// for what it moves about); below 0 there is no limit.
+	FetchRate int64
 	// Self says where others reach the node that founds a file system; its names are set here. Others, and
 	// one that comes back elsewhere, are admitted.
 	Self Member
@@ -54,6 +57,7 @@ func (c Config) filled() Config {
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
 	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
 	c.Memory = cmp.Or(c.Memory, time.Second)
+	c.FetchRate = cmp.Or(c.FetchRate, 100<<20)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {

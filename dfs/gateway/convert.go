@@ -105,7 +105,7 @@ func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool, machine string) *
 func (g *Gateway) dataNode(m dfs.Member) *pb.DatanodeInfoProto {
 	p := dfs.DataNode(m)
 	if m.Name == g.node.Identity.Node {
-		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort = &g.host, &g.host, &g.dataPort, &g.rpcPort
+		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort, p.Id.InfoPort = &g.host, &g.host, &g.dataPort, &g.rpcPort, &g.webPort
 	}
 	return p
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Node *dfs.Node
 	// Host is the address by which clients reach this node: an IP address.
 	Host string
+	// WebPort is where WebHDFS is served by this node; 0: nowhere.
+	WebPort int
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
 	// Trust: see dfs.Callers.
@@ -48,7 +50,7 @@ type Gateway struct {
 	host  string
 	heard func(string) (time.Duration, bool)
 	// Of the listeners: clients are told of them.
-	rpcPort, dataPort uint32
+	rpcPort, dataPort, webPort uint32
 
 	began    time.Time
 	measures measures
@@ -67,7 +69,7 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
+	g := &Gateway{node: c.Node, host: c.Host, webPort: uint32(c.WebPort), heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
 		tokens: c.Node.Tokens(), began: time.Now(), measures: newMeasures()}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)
