@@ -25,8 +25,8 @@ sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 MVN  := mvn -B -ntp -f java/pom.xml
 jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar headrace-hive.jar
 
-units := headrace.service headrace-node.service headrace-manager.service
-envs  := node.env manager.env
+units := headrace.service headrace-node.service headrace-manager.service headrace-dfs.service
+envs  := node.env manager.env dfs.env
 
 # The order of prerequisites is kept: setup comes before what it makes possible.
 .NOTPARALLEL:

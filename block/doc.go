@@ -56,6 +56,10 @@
 // before it asks; at the end of a whole block the beginning of the file's next one is read
 // ahead. Scrubbing takes turns of the class Warming.
 //
+// # What is in memory
+//
+// Memory tells which closed blocks are, and Extent where one lies, for who wants it there. Kernels before Linux 6.5 do not say.
+//
 // # Locks
 //
 // replica.io, by whoever changes a replica; then combined.mu; then index.mu or Store.mu.

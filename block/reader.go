@@ -122,6 +122,7 @@ func (r *Reader) forget() {
 	defer r.s.mu.Unlock()
 	r.r.readers--
 	r.s.readers--
+	r.s.touched.note(r.r.file)
 }
 
 // Length returns how many bytes of the block are visible.

@@ -108,6 +108,7 @@ type table struct {
 	copies  map[int64]*replica // temporary ones of blocks that have another replica
 	readers int64
 	closed  bool
+	touched touched
 }
 
 // replica is one block in its region.
@@ -366,6 +367,13 @@ func (s *Store) Blocks() []Info {
 	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
 	return all
+}
+
+// Number is how many replicas there are, those of disks that are out of use included.
+func (s *table) Number() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.blocks)
 }
 
 // Volume is what is known of a disk.

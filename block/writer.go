@@ -324,6 +324,7 @@ func (s *table) become(r *replica, state State) {
 		s.blocks[r.head.block] = r
 	}
 	r.state = state
+	s.touched.note(r.file)
 }
 
 // Close ends the writing. What was not flushed is lost; the block waits for whoever goes

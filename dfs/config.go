@@ -27,6 +27,9 @@ type Config struct {
 	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
 	// below 0 there is none.
 	ScrubRate int64
+	// FetchRate is how many bytes a second come here from other nodes, to make copies that are missing (default 100 MB, as HDFS has it
+	// for what it moves about); below 0 there is no limit.
+	FetchRate int64
 	// Self says where others reach the node that founds a file system; its names are set here. Others, and
 	// one that comes back elsewhere, are admitted.
 	Self Member
@@ -39,6 +42,8 @@ type Config struct {
 	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
 	// it.
 	Reconcile time.Duration
+	// Memory is the time between two looks at what is in memory (default 1 s), of which the node that leads is told.
+	Memory time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
@@ -51,6 +56,8 @@ func (c Config) filled() Config {
 	c.Group = cmp.Or(c.Group, "supergroup")
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
 	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
+	c.Memory = cmp.Or(c.Memory, time.Second)
+	c.FetchRate = cmp.Or(c.FetchRate, 100<<20)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {

@@ -68,6 +68,11 @@
 // A node shows of it what all nodes behind it in the pipeline have as well (Keeper.Visible): what is visible anywhere is everywhere. So it is
 // there after a recovery.
 //
+// # What is in memory
+//
+// Each node finds out which finished blocks are in the page cache (block.Memory), and tells the node that leads, which tells clients (HDFS's cached
+// locations). That is a hint: nobody keeps it, and it may be some seconds old.
+//
 // # Writers
 //
 // A [Writer] is a client of the pipeline like any other: packets, acknowledgements, and after a failure a new generation on those

@@ -130,6 +130,9 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 	buf := make([]byte, 64<<10)
 	for at := int64(0); ; {
 		n, err := io.ReadFull(r, buf)
+		if rerr := k.rate.take(ctx, n); rerr != nil {
+			return rerr
+		}
 		if werr := copied.Write(buf[:n], at); werr != nil {
 			return werr
 		}

@@ -27,8 +27,10 @@ type Peers interface {
 // A Keeper keeps the copies of blocks as they are to be: those of its own node, and, while that leads the names, who has which.
 type Keeper struct {
 	*seen
+	*memories
 	n     *Node
 	all   *steward
+	rate  rate          // of what is fetched
 	ready chan struct{} // closed when the node is open
 
 	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
@@ -50,7 +52,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, seen: &seen{of: map[int64]*mark{}}, ready: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
+	k := &Keeper{n: n, rate: rate{bytes: n.Config.FetchRate}, seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k
@@ -58,6 +60,13 @@ func newKeeper(n *Node) *Keeper {
 
 // Lacking returns how many copies are missing, as of the last walk over blocks whose places are kept: of how many blocks, and copies.
 func (k *Keeper) Lacking() (blocks, copies int) { return k.all.missing() }
+
+// Fetching returns how many copies are being fetched.
+func (n *Node) Fetching() int {
+	n.Keeper.mu.Lock()
+	defer n.Keeper.mu.Unlock()
+	return len(n.Keeper.fetching)
+}
 
 // Service is what this node answers to others.
 func (k *Keeper) Service() wireconnect.BlockServiceHandler { return service{k} }

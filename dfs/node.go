@@ -65,6 +65,7 @@ func Open(c Config) (*Node, error) {
 	n.running.Go(n.upkeep)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
+	n.running.Go(n.tellMemory)
 	if c.ScrubRate > 0 {
 		n.running.Go(n.scrub)
 	}

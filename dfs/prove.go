@@ -44,3 +44,12 @@ func (c *Callers) Prove(name string, near, far netip.AddrPort) error {
 	}
 	return nil
 }
+
+// ProveOwn refuses whoever is not a process on this machine of root or of the user who runs this.
+func (c *Callers) ProveOwn(near, far netip.AddrPort) error {
+	uid, err := linux.TCPOwner(near, far)
+	if err == nil && uid != 0 && int(uid) != os.Getuid() {
+		err = fmt.Errorf("user %d is neither root nor the user who runs this", uid)
+	}
+	return err
+}

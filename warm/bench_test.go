@@ -26,7 +26,7 @@ func BenchmarkChoose(b *testing.B) {
 			for i := range n {
 				q := Request{ID: RequestID(fmt.Sprint(i)), Job: headrace.JobID(fmt.Sprint(i)), Seq: uint64(i)}
 				for k := range int32(100) {
-					q.Files = append(q.Files, File{fmt.Sprintf("/data/%d/%d", i, k), 4096})
+					q.Files = append(q.Files, File{Path: fmt.Sprintf("/data/%d/%d", i, k), Size: 4096})
 				}
 				r, err := newRequest(q, testBlock)
 				if err != nil {

@@ -225,7 +225,7 @@ func (e *Engine) heir(b *block, tried map[*request]bool) (*request, int, uint32)
 			if !ok {
 				continue
 			}
-			pos := int64(r.start[file]) + a.Off/e.cfg.Block
+			pos := int64(r.start[file]) + max(0, a.Off-r.Files[file].Off)/e.cfg.Block
 			if pos < int64(r.start[file+1]) && r.part(file, uint32(pos)) == a.Range && r.wants(uint32(pos)) && r.fits(b.bytes) {
 				return r, file, uint32(pos)
 			}

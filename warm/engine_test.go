@@ -424,7 +424,44 @@ func TestBadRequests(t *testing.T) {
 func manyLarge(n int) []File {
 	files := make([]File, n)
 	for i := range files {
-		files[i] = File{filepath.Join("/", strings.Repeat("x", i+1)), maxFileBlocks * testBlock}
+		files[i] = File{Path: filepath.Join("/", strings.Repeat("x", i+1)), Size: maxFileBlocks * testBlock}
 	}
 	return files
+}
+
+// TestPartsOfFiles: jobs want parts of one file, each its own. What is read of one lets go of that alone.
+func TestPartsOfFiles(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(8))
+		part := func(name string, at, n int64) RequestID {
+			q := w.job(name, File{Path: f.Path, Off: blocks(at), Size: blocks(n)})
+			q.Implicit = true
+			return w.add(q)
+		}
+		a, b := part("a", 1, 2), part("b", 4, 3)
+		part("c", 4, 3)
+		w.wantPinned(5)
+		w.e.Read("b", f.Path, pagecache.Range{Off: blocks(1), Len: blocks(2)})
+		w.wantPinned(5)
+		w.e.Read("a", f.Path, pagecache.Range{Off: blocks(1), Len: blocks(2)})
+		w.wantPinned(3)
+		if _, err := w.e.Remove(b); err != nil {
+			t.Error(err)
+		}
+		w.wantPinned(3)
+		if s := w.status(a); s.Read != blocks(2) {
+			t.Errorf("%+v", s)
+		}
+		// One whose end is not there.
+		short := w.add(w.job("d", File{Path: f.Path, Off: blocks(7), Size: blocks(2)}))
+		w.settle()
+		if s := w.status(short); s.FailedFiles != 1 {
+			t.Errorf("%+v", s)
+		}
+		odd := w.add(w.job("e", File{Path: f.Path, Off: 1, Size: blocks(2)}))
+		w.settle()
+		if s := w.status(odd); s.FailedFiles != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
 }

@@ -20,7 +20,7 @@ func TestEvict(t *testing.T) {
 		hold("w1", user, f, g)
 		hold("w2", other, g)
 		hold("w3", user, f)
-		w.add(w.job("j", File{f.Path, blocks(1)}))
+		w.add(w.job("j", File{Path: f.Path, Size: blocks(1)}))
 		w.load(h.Path, blockPart(0))
 		w.wantPinned(5)
 
@@ -95,7 +95,7 @@ func TestEvictKeepsResident(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
 		f := w.file("d1/f", blocks(3))
 		w.load(f.Path, pagecache.Range{Len: f.Size})
-		w.add(w.job("a", File{f.Path, blocks(2)}))
+		w.add(w.job("a", File{Path: f.Path, Size: blocks(2)}))
 		did, err := w.e.Evict(t.Context(), linux.Credentials{}, true, []string{f.Path})
 		if err != nil || did.Bytes != blocks(1) || did.Kept != blocks(2) {
 			t.Errorf("%+v, %v", did, err)

@@ -24,17 +24,17 @@ func TestFilesThatFail(t *testing.T) {
 		w.denied["0 "+secret.Path] = true
 		shrunk.Size += 10
 		files := []File{
-			{filepath.Join(w.dir, "d1/missing"), 10},
-			{filepath.Join(w.dir, "nodir/missing"), 10},
-			{fifo, 0},
-			{socket, 10},
-			{filepath.Join(w.dir, "d1"), 4096},
-			{"/dev/zero", 0},
+			{Path: filepath.Join(w.dir, "d1/missing"), Size: 10},
+			{Path: filepath.Join(w.dir, "nodir/missing"), Size: 10},
+			{Path: fifo, Size: 0},
+			{Path: socket, Size: 10},
+			{Path: filepath.Join(w.dir, "d1"), Size: 4096},
+			{Path: "/dev/zero", Size: 0},
 			shrunk,
 			secret,
-			{"relative", 10},
-			{filepath.Join(w.dir, "negative"), -5},
-			{filepath.Join(w.dir, "endless"), 1 << 62},
+			{Path: "relative", Size: 10},
+			{Path: filepath.Join(w.dir, "negative"), Size: -5},
+			{Path: filepath.Join(w.dir, "endless"), Size: 1 << 62},
 			w.file("d1/fine", 100),
 			w.file("d1/empty", 0),
 			w.file("d2/fine too", blocks(1)),
@@ -84,7 +84,7 @@ func TestManyFailures(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
 		var files []File
 		for i := range 3000 {
-			files = append(files, File{filepath.Join(w.dir, "d1", fmt.Sprint(i)), 1})
+			files = append(files, File{Path: filepath.Join(w.dir, "d1", fmt.Sprint(i)), Size: 1})
 		}
 		w.add(w.job("a", files...))
 		if s := w.status("r-a"); !s.Done || s.FailedFiles != 3000 || len(s.Failures) != keptFailures || s.Failed != 3000 {

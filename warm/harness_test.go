@@ -210,7 +210,7 @@ func (w *world) file(name string, size int64) File {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return File{path, size}
+	return File{Path: path, Size: size}
 }
 
 // with calls do with a file that is open.

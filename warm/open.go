@@ -59,7 +59,7 @@ func (r *request) changedFile(file int, now identity) string {
 	if was, begun := r.begun[int32(file)]; begun && (was.dev != now.dev || was.ino != now.ino) {
 		return "it was replaced by another file while it was warmed"
 	}
-	if want := r.wantedSize(file); now.size < want {
+	if want := r.Files[file].Off + r.wantedSize(file); now.size < want {
 		return fmt.Sprintf("it shrank from %d to %d bytes", want, now.size)
 	}
 	return ""

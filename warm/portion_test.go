@@ -14,7 +14,7 @@ func TestUpcomingAgainstOracle(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		q := Request{ID: "x", Job: "j"}
 		for i := range 12 {
-			q.Files = append(q.Files, File{fmt.Sprint("/", i), r.Int64N(5) * testBlock})
+			q.Files = append(q.Files, File{Path: fmt.Sprint("/", i), Size: r.Int64N(5) * testBlock})
 		}
 		req, err := newRequest(q, testBlock)
 		if err != nil {
@@ -90,7 +90,7 @@ func TestFind(t *testing.T) {
 	q.ID, q.Job = "x", "j"
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, i := range r.Perm(500) {
-		q.Files = append(q.Files, File{fmt.Sprint("/", i%400), 1})
+		q.Files = append(q.Files, File{Path: fmt.Sprint("/", i%400), Size: 1})
 	}
 	req, err := newRequest(q, testBlock)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestMillionFiles(t *testing.T) {
 	const n = 1_000_000
 	q := Request{ID: "x", Job: "j", Implicit: true, Files: make([]File, n)}
 	for i := range q.Files {
-		q.Files[i] = File{fmt.Sprintf("/data/%03d/%07d", i/1000, i), 4096}
+		q.Files[i] = File{Path: fmt.Sprintf("/data/%03d/%07d", i/1000, i), Size: 4096}
 	}
 	r, err := newRequest(q, testBlock)
 	if err != nil {

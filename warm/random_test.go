@@ -71,7 +71,7 @@ func newRandomWorld(w *world, r *rand.Rand, seen map[string]int) *randomWorld {
 	if err := os.Link(x.files[1].Path, link); err != nil {
 		w.Fatal(err)
 	}
-	x.files = append(x.files, File{link, x.files[1].Size})
+	x.files = append(x.files, File{Path: link, Size: x.files[1].Size})
 	x.names[link] = []string{link, x.files[1].Path}
 	x.names[x.files[1].Path] = x.names[link]
 	w.denied["7 "+x.files[2].Path] = true

@@ -22,6 +22,7 @@ func (e *Engine) Read(job headrace.JobID, path string, part pagecache.Range) {
 		if !ok {
 			continue
 		}
+		part := pagecache.Range{Off: part.Off - r.Files[file].Off, Len: part.Len}
 		from, to, ok := r.overlap(file, part)
 		if !ok {
 			continue
@@ -53,6 +54,7 @@ func (e *Engine) dropRead(r *request, file int, part pagecache.Range, from, to u
 	lo, hi := r.noteRead(file, part)
 	for pos := from; pos <= to; pos++ {
 		p := r.part(file, pos)
+		p.Off -= r.Files[file].Off
 		if r.state[pos] > resident || p.Off < lo || p.Off+p.Len > hi {
 			continue
 		}

@@ -138,7 +138,7 @@ func TestReadWakesItsOwnQueue(t *testing.T) {
 
 // A job that reads here and there is noted up to a bound; what is not noted stays.
 func TestScatteredReads(t *testing.T) {
-	r, err := newRequest(Request{ID: "x", Job: "j", Implicit: true, Files: []File{{"/f", 8 * testBlock}}}, testBlock)
+	r, err := newRequest(Request{ID: "x", Job: "j", Implicit: true, Files: []File{{Path: "/f", Size: 8 * testBlock}}}, testBlock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestNoteReadAgainstOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	for range 300 {
 		size := int64(1 + r.IntN(60))
-		q, err := newRequest(Request{ID: "x", Job: "j", Files: []File{{"/f", size}}}, testBlock)
+		q, err := newRequest(Request{ID: "x", Job: "j", Files: []File{{Path: "/f", Size: size}}}, testBlock)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func (w *realWorld) file(name string, size int64) File {
 	if n, err := w.cache.Resident(f, pagecache.Range{Len: size}); err != nil || n > size/4 && n > 1<<20 {
 		w.Skipf("%s cannot be dropped from memory here: %d bytes stay (%v)", path, n, err)
 	}
-	return File{path, size}
+	return File{Path: path, Size: size}
 }
 
 func (w *realWorld) evict(f *os.File) {

@@ -27,9 +27,10 @@ type RequestID string
 type File struct {
 	// Path is absolute and clean.
 	Path string `json:"path"`
-	// Size is how many bytes are wanted, from the start of the file: its size when
-	// it was listed.
+	// Size is how many bytes are wanted, from Off on: of a whole file, its size when
+	// it was listed. Off is a multiple of a page.
 	Size int64 `json:"size"`
+	Off  int64 `json:"offset,omitempty"`
 }
 
 // Request asks for files to be kept in memory. It is a plain value that may be

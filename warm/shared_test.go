@@ -25,8 +25,8 @@ func TestSharedFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.add(w.job("a", f))
-		w.add(w.job("b", File{link, f.Size}))
-		w.add(w.job("c", f, f, File{link, f.Size}))
+		w.add(w.job("b", File{Path: link, Size: f.Size}))
+		w.add(w.job("c", f, f, File{Path: link, Size: f.Size}))
 		w.wantReads("f@0", "f@1")
 		w.wantPinned(2)
 		pins := w.e.Pins()
@@ -100,7 +100,7 @@ func TestGrownFileHasNoHeir(t *testing.T) {
 		if err := os.Truncate(f.Path, 5000); err != nil {
 			t.Fatal(err)
 		}
-		w.add(w.job("b", w.file("d1/large", blocks(3)), File{f.Path, 5000}))
+		w.add(w.job("b", w.file("d1/large", blocks(3)), File{Path: f.Path, Size: 5000}))
 		w.e.Release("a")
 		if s := w.status("r-b"); s.Pinned != 0 {
 			t.Errorf("%+v", s)
@@ -192,7 +192,7 @@ func TestMovedToItsDevice(t *testing.T) {
 		to, first := w.file("d2/x", blocks(2)), w.file("d2/first", 9)
 		links := make([]File, 2)
 		for i, f := range []File{to, first} {
-			links[i] = File{filepath.Join(w.dir, "d1", "link"+string(rune('0'+i))), f.Size}
+			links[i] = File{Path: filepath.Join(w.dir, "d1", "link"+string(rune('0'+i))), Size: f.Size}
 			if err := os.Symlink(f.Path, links[i].Path); err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +256,7 @@ func TestBudgetOfARequestWithOtherNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.add(w.job("a", f))
-		q := w.job("b", File{link, f.Size}, w.file("d1/g", 5))
+		q := w.job("b", File{Path: link, Size: f.Size}, w.file("d1/g", 5))
 		q.Budget = blocks(1)
 		w.add(q)
 		if s := w.status("r-b"); !s.Done || s.Pinned != blocks(1) || s.NotFit != blocks(1)+5 {

@@ -129,6 +129,8 @@ func (r *request) refuseFiles() {
 			r.fail(i, "its path is relative; give an absolute one")
 		case f.Size < 0:
 			r.fail(i, fmt.Sprintf("its size is given as %d", f.Size))
+		case f.Off < 0 || f.Off%pageSize != 0:
+			r.fail(i, fmt.Sprintf("its part is to begin at %d, which is no multiple of a page", f.Off))
 		case f.Size > r.block*maxFileBlocks:
 			r.fail(i, fmt.Sprintf("its size of %d bytes is more than can be warmed (%d)", f.Size, r.block*maxFileBlocks))
 		}
@@ -189,7 +191,7 @@ func (r *request) fileOf(pos uint32) int {
 // part returns the bytes of a position in its file.
 func (r *request) part(file int, pos uint32) pagecache.Range {
 	off := int64(pos-r.start[file]) * r.block
-	return pagecache.Range{Off: off, Len: min(r.block, r.wantedSize(file)-off)}
+	return pagecache.Range{Off: r.Files[file].Off + off, Len: min(r.block, r.wantedSize(file)-off)}
 }
 
 // move changes how the request stands with a block.

@@ -1316,6 +1316,259 @@ func (*FilledResponse) Descriptor() ([]byte, []int) {
 	return file_dfsblocks_proto_rawDescGZIP(), []int{23}
 }
 
+type InMemoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// A number of the process that tells, and which time this is. What comes later than a later one is passed over.
+	Session uint64 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Number  uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	// That is all; else it is what has changed.
+	Whole         bool     `protobuf:"varint,4,opt,name=whole,proto3" json:"whole,omitempty"`
+	Come          []uint64 `protobuf:"varint,5,rep,packed,name=come,proto3" json:"come,omitempty"`
+	Gone          []uint64 `protobuf:"varint,6,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InMemoryRequest) Reset() {
+	*x = InMemoryRequest{}
+	mi := &file_dfsblocks_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InMemoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InMemoryRequest) ProtoMessage() {}
+
+func (x *InMemoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InMemoryRequest.ProtoReflect.Descriptor instead.
+func (*InMemoryRequest) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *InMemoryRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *InMemoryRequest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *InMemoryRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *InMemoryRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *InMemoryRequest) GetCome() []uint64 {
+	if x != nil {
+		return x.Come
+	}
+	return nil
+}
+
+func (x *InMemoryRequest) GetGone() []uint64 {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+type InMemoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was told before is not known here: all is to be told.
+	Unknown       bool `protobuf:"varint,1,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InMemoryResponse) Reset() {
+	*x = InMemoryResponse{}
+	mi := &file_dfsblocks_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InMemoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InMemoryResponse) ProtoMessage() {}
+
+func (x *InMemoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InMemoryResponse.ProtoReflect.Descriptor instead.
+func (*InMemoryResponse) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *InMemoryResponse) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+type ExtentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Block         uint64                 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtentRequest) Reset() {
+	*x = ExtentRequest{}
+	mi := &file_dfsblocks_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtentRequest) ProtoMessage() {}
+
+func (x *ExtentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtentRequest.ProtoReflect.Descriptor instead.
+func (*ExtentRequest) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ExtentRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ExtentRequest) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+type ExtentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Look, for the pool of this node; of others there is nothing.
+	Copy *BlockCopy `protobuf:"bytes,1,opt,name=copy,proto3" json:"copy,omitempty"`
+	// The bytes of a finished copy and their checksums are so many bytes at offset of the file. Offset is a multiple of the page's size.
+	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Offset        int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Size          int64  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtentResponse) Reset() {
+	*x = ExtentResponse{}
+	mi := &file_dfsblocks_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtentResponse) ProtoMessage() {}
+
+func (x *ExtentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtentResponse.ProtoReflect.Descriptor instead.
+func (*ExtentResponse) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ExtentResponse) GetCopy() *BlockCopy {
+	if x != nil {
+		return x.Copy
+	}
+	return nil
+}
+
+func (x *ExtentResponse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ExtentResponse) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ExtentResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 var File_dfsblocks_proto protoreflect.FileDescriptor
 
 const file_dfsblocks_proto_rawDesc = "" +
@@ -1394,7 +1647,24 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bsegments\x18\x03 \x03(\rR\bsegments\x12\x12\n" +
 	"\x04lost\x18\x04 \x01(\bR\x04lost\"\x10\n" +
-	"\x0eFilledResponse2\xd1\x05\n" +
+	"\x0eFilledResponse\"\x95\x01\n" +
+	"\x0fInMemoryRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05whole\x18\x04 \x01(\bR\x05whole\x12\x12\n" +
+	"\x04come\x18\x05 \x03(\x04R\x04come\x12\x12\n" +
+	"\x04gone\x18\x06 \x03(\x04R\x04gone\",\n" +
+	"\x10InMemoryResponse\x12\x18\n" +
+	"\aunknown\x18\x01 \x01(\bR\aunknown\"9\n" +
+	"\rExtentRequest\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\x04R\x05block\"|\n" +
+	"\x0eExtentResponse\x12*\n" +
+	"\x04copy\x18\x01 \x01(\v2\x16.headrace.v1.BlockCopyR\x04copy\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\x03R\x04size2\x9a\x06\n" +
 	"\fBlockService\x12;\n" +
 	"\x04Look\x12\x18.headrace.v1.LookRequest\x1a\x19.headrace.v1.LookResponse\x12>\n" +
 	"\x05Fence\x12\x19.headrace.v1.FenceRequest\x1a\x1a.headrace.v1.FenceResponse\x128\n" +
@@ -1406,7 +1676,10 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\x06Locate\x12\x1a.headrace.v1.LocateRequest\x1a\x1b.headrace.v1.LocateResponse\x12G\n" +
 	"\bSegments\x12\x1c.headrace.v1.SegmentsRequest\x1a\x1d.headrace.v1.SegmentsResponse\x12>\n" +
 	"\x05Judge\x12\x19.headrace.v1.JudgeRequest\x1a\x1a.headrace.v1.JudgeResponse\x12A\n" +
-	"\x06Filled\x12\x1a.headrace.v1.FilledRequest\x1a\x1b.headrace.v1.FilledResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
+	"\x06Filled\x12\x1a.headrace.v1.FilledRequest\x1a\x1b.headrace.v1.FilledResponse\x12G\n" +
+	"\bInMemory\x12\x1c.headrace.v1.InMemoryRequest\x1a\x1d.headrace.v1.InMemoryResponse2P\n" +
+	"\vLocalBlocks\x12A\n" +
+	"\x06Extent\x12\x1a.headrace.v1.ExtentRequest\x1a\x1b.headrace.v1.ExtentResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
 
 var (
 	file_dfsblocks_proto_rawDescOnce sync.Once
@@ -1421,7 +1694,7 @@ func file_dfsblocks_proto_rawDescGZIP() []byte {
 }
 
 var file_dfsblocks_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_dfsblocks_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_dfsblocks_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_dfsblocks_proto_goTypes = []any{
 	(BlockCopy_State)(0),     // 0: headrace.v1.BlockCopy.State
 	(*BlockCopy)(nil),        // 1: headrace.v1.BlockCopy
@@ -1448,6 +1721,10 @@ var file_dfsblocks_proto_goTypes = []any{
 	(*JudgeResponse)(nil),    // 22: headrace.v1.JudgeResponse
 	(*FilledRequest)(nil),    // 23: headrace.v1.FilledRequest
 	(*FilledResponse)(nil),   // 24: headrace.v1.FilledResponse
+	(*InMemoryRequest)(nil),  // 25: headrace.v1.InMemoryRequest
+	(*InMemoryResponse)(nil), // 26: headrace.v1.InMemoryResponse
+	(*ExtentRequest)(nil),    // 27: headrace.v1.ExtentRequest
+	(*ExtentResponse)(nil),   // 28: headrace.v1.ExtentResponse
 }
 var file_dfsblocks_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.BlockCopy.state:type_name -> headrace.v1.BlockCopy.State
@@ -1458,33 +1735,38 @@ var file_dfsblocks_proto_depIdxs = []int32{
 	10, // 5: headrace.v1.SegmentsResponse.blocks:type_name -> headrace.v1.WantedBlock
 	1,  // 6: headrace.v1.JudgeRequest.copies:type_name -> headrace.v1.BlockCopy
 	10, // 7: headrace.v1.JudgeResponse.stale:type_name -> headrace.v1.WantedBlock
-	2,  // 8: headrace.v1.BlockService.Look:input_type -> headrace.v1.LookRequest
-	4,  // 9: headrace.v1.BlockService.Fence:input_type -> headrace.v1.FenceRequest
-	6,  // 10: headrace.v1.BlockService.Cut:input_type -> headrace.v1.CutRequest
-	8,  // 11: headrace.v1.BlockService.Drop:input_type -> headrace.v1.DropRequest
-	11, // 12: headrace.v1.BlockService.Fetch:input_type -> headrace.v1.FetchRequest
-	13, // 13: headrace.v1.BlockService.Verify:input_type -> headrace.v1.VerifyRequest
-	15, // 14: headrace.v1.BlockService.Held:input_type -> headrace.v1.HeldRequest
-	17, // 15: headrace.v1.BlockService.Locate:input_type -> headrace.v1.LocateRequest
-	19, // 16: headrace.v1.BlockService.Segments:input_type -> headrace.v1.SegmentsRequest
-	21, // 17: headrace.v1.BlockService.Judge:input_type -> headrace.v1.JudgeRequest
-	23, // 18: headrace.v1.BlockService.Filled:input_type -> headrace.v1.FilledRequest
-	3,  // 19: headrace.v1.BlockService.Look:output_type -> headrace.v1.LookResponse
-	5,  // 20: headrace.v1.BlockService.Fence:output_type -> headrace.v1.FenceResponse
-	7,  // 21: headrace.v1.BlockService.Cut:output_type -> headrace.v1.CutResponse
-	9,  // 22: headrace.v1.BlockService.Drop:output_type -> headrace.v1.DropResponse
-	12, // 23: headrace.v1.BlockService.Fetch:output_type -> headrace.v1.FetchResponse
-	14, // 24: headrace.v1.BlockService.Verify:output_type -> headrace.v1.VerifyResponse
-	16, // 25: headrace.v1.BlockService.Held:output_type -> headrace.v1.HeldResponse
-	18, // 26: headrace.v1.BlockService.Locate:output_type -> headrace.v1.LocateResponse
-	20, // 27: headrace.v1.BlockService.Segments:output_type -> headrace.v1.SegmentsResponse
-	22, // 28: headrace.v1.BlockService.Judge:output_type -> headrace.v1.JudgeResponse
-	24, // 29: headrace.v1.BlockService.Filled:output_type -> headrace.v1.FilledResponse
-	19, // [19:30] is the sub-list for method output_type
-	8,  // [8:19] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	1,  // 8: headrace.v1.ExtentResponse.copy:type_name -> headrace.v1.BlockCopy
+	2,  // 9: headrace.v1.BlockService.Look:input_type -> headrace.v1.LookRequest
+	4,  // 10: headrace.v1.BlockService.Fence:input_type -> headrace.v1.FenceRequest
+	6,  // 11: headrace.v1.BlockService.Cut:input_type -> headrace.v1.CutRequest
+	8,  // 12: headrace.v1.BlockService.Drop:input_type -> headrace.v1.DropRequest
+	11, // 13: headrace.v1.BlockService.Fetch:input_type -> headrace.v1.FetchRequest
+	13, // 14: headrace.v1.BlockService.Verify:input_type -> headrace.v1.VerifyRequest
+	15, // 15: headrace.v1.BlockService.Held:input_type -> headrace.v1.HeldRequest
+	17, // 16: headrace.v1.BlockService.Locate:input_type -> headrace.v1.LocateRequest
+	19, // 17: headrace.v1.BlockService.Segments:input_type -> headrace.v1.SegmentsRequest
+	21, // 18: headrace.v1.BlockService.Judge:input_type -> headrace.v1.JudgeRequest
+	23, // 19: headrace.v1.BlockService.Filled:input_type -> headrace.v1.FilledRequest
+	25, // 20: headrace.v1.BlockService.InMemory:input_type -> headrace.v1.InMemoryRequest
+	27, // 21: headrace.v1.LocalBlocks.Extent:input_type -> headrace.v1.ExtentRequest
+	3,  // 22: headrace.v1.BlockService.Look:output_type -> headrace.v1.LookResponse
+	5,  // 23: headrace.v1.BlockService.Fence:output_type -> headrace.v1.FenceResponse
+	7,  // 24: headrace.v1.BlockService.Cut:output_type -> headrace.v1.CutResponse
+	9,  // 25: headrace.v1.BlockService.Drop:output_type -> headrace.v1.DropResponse
+	12, // 26: headrace.v1.BlockService.Fetch:output_type -> headrace.v1.FetchResponse
+	14, // 27: headrace.v1.BlockService.Verify:output_type -> headrace.v1.VerifyResponse
+	16, // 28: headrace.v1.BlockService.Held:output_type -> headrace.v1.HeldResponse
+	18, // 29: headrace.v1.BlockService.Locate:output_type -> headrace.v1.LocateResponse
+	20, // 30: headrace.v1.BlockService.Segments:output_type -> headrace.v1.SegmentsResponse
+	22, // 31: headrace.v1.BlockService.Judge:output_type -> headrace.v1.JudgeResponse
+	24, // 32: headrace.v1.BlockService.Filled:output_type -> headrace.v1.FilledResponse
+	26, // 33: headrace.v1.BlockService.InMemory:output_type -> headrace.v1.InMemoryResponse
+	28, // 34: headrace.v1.LocalBlocks.Extent:output_type -> headrace.v1.ExtentResponse
+	22, // [22:35] is the sub-list for method output_type
+	9,  // [9:22] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_dfsblocks_proto_init() }
@@ -1498,9 +1780,9 @@ func file_dfsblocks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsblocks_proto_rawDesc), len(file_dfsblocks_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   28,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_dfsblocks_proto_goTypes,
 		DependencyIndexes: file_dfsblocks_proto_depIdxs,

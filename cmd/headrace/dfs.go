@@ -47,8 +47,10 @@ type dfsStartFlags struct {
 	port, dataPort, web          uint16
 	peers                        peerFlags
 	syncOnClose, trust, webAsked bool
-	minBlock                     cli.Size
+	minBlock, fetchRate          cli.Size
 	level                        level
+	// up hears where clients come, once they may.
+	up func(addresses string)
 }
 
 func dfsStartVerb(a dfsVerbs) *cobra.Command {
@@ -77,25 +79,39 @@ reach each other at --peer-port; nobody else can do anything there.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.webAsked = cmd.Flags().Changed("http-port")
-			return a.start(cmd.Context(), &f)
+			log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+			f.up = func(addresses string) {
+				fmt.Fprint(a.out, addresses) // at once: some read one line and no more
+				if err := linux.NotifyReady(); err != nil {
+					log.Warn("systemd cannot be told that the file system is up", "err", err)
+				}
+			}
+			return a.start(cmd.Context(), &f, log)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dir, "dir", "", "the `DIR` of the file system: its names, and its blocks unless there is a --disk")
-	flags.StringArrayVar(&f.disks, "disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in --dir)")
-	flags.StringVar(&f.listen, "listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
-	flags.StringVar(&f.advertise, "advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --listen)")
-	flags.Uint16Var(&f.port, "port", 8020, "the `PORT` of RPC; 0: any")
-	flags.Uint16Var(&f.dataPort, "data-port", 9866, "the `PORT` of data transfer; 0: any")
-	flags.Uint16Var(&f.web, "http-port", 9870, "the `PORT` of WebHDFS; 0: it is not served")
-	f.peers.add(cmd)
-	flags.BoolVar(&f.syncOnClose, "sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
-	flags.BoolVar(&f.trust, "trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
-	f.minBlock = 1 << 20
-	flags.Var(&f.minBlock, "min-block-size", "the smallest block size of a file, for a file system that is made now")
+	f.define(cmd, "")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
 	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
+}
+
+// define defines the flags that are about the file system, whose names begin with prefix.
+func (f *dfsStartFlags) define(cmd *cobra.Command, prefix string) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.disks, prefix+"disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in the file system's)")
+	flags.StringVar(&f.listen, prefix+"listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
+	flags.StringVar(&f.advertise, prefix+"advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --"+prefix+"listen)")
+	flags.Uint16Var(&f.port, prefix+"port", 8020, "the `PORT` of RPC; 0: any")
+	flags.Uint16Var(&f.dataPort, prefix+"data-port", 9866, "the `PORT` of data transfer; 0: any")
+	flags.Uint16Var(&f.web, prefix+"http-port", 9870, "the `PORT` of WebHDFS, the page and metrics; 0: they are not served")
+	f.peers.add(cmd, prefix)
+	flags.BoolVar(&f.syncOnClose, prefix+"sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
+	flags.BoolVar(&f.trust, prefix+"trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
+	f.minBlock, f.fetchRate = 1<<20, 100<<20
+	flags.Var(&f.minBlock, prefix+"min-block-size", "the smallest block size of a file, for a file system that is made now")
+	flags.Var(&f.fetchRate, prefix+"fetch-rate", "how much a second is fetched from other nodes to make copies that are missing, 32MB at least; 0: as much as goes")
 }
 
 // addresses are where to listen, and what clients are told.
@@ -115,7 +131,7 @@ func (f *dfsStartFlags) addresses() (listen, advertise netip.Addr, err error) {
 	return listen, advertise, nil
 }
 
-func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
+func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags, log *slog.Logger) error {
 	if f.dir == "" {
 		return cli.UsageErrorf("--dir is missing: name the directory of the file system")
 	}
@@ -127,7 +143,6 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 	if err != nil {
 		return fmt.Errorf("find out who owns the file system: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	rpc, err := listenTCP(listen, f.port, "--port")
 	if err != nil {
 		return err
@@ -147,7 +162,14 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 	}
 	m := meta.DefaultConfig()
 	m.MinBlockSize = int64(f.minBlock)
-	c := dfs.Config{Dir: f.dir, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+	rate := int64(f.fetchRate)
+	switch {
+	case rate == 0:
+		rate = -1
+	case rate < leastFetchRate:
+		return cli.UsageErrorf("--fetch-rate %v: want 32MB or more, or 0; copies that take too long are begun again", f.fetchRate)
+	}
+	c := dfs.Config{Dir: f.dir, FetchRate: rate, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))
@@ -171,6 +193,9 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags) error {
 	}
 	return err
 }
+
+// leastFetchRate lets all copies that may be fetched at a time come within the time that each may take.
+const leastFetchRate = 32e6
 
 func listenTCP(on netip.Addr, port uint16, flag string) (net.Listener, error) {
 	l, err := net.Listen("tcp", netip.AddrPortFrom(on, port).String())
@@ -202,8 +227,13 @@ func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, o
 	rpc, data := portOf(on.rpc), portOf(on.data)
 	toGateway := gateway.Config{Node: node, Host: advertise.String(), Trust: f.trust, Log: log}
 	toWeb := web.Config{Node: node, Host: advertise.String(), RPCPort: rpc, DataPort: data, Trust: f.trust, Log: log}
+	if on.http != nil {
+		toGateway.WebPort = portOf(on.http)
+	}
 	p.connect(&toGateway, &toWeb)
-	g, w := gateway.New(toGateway), web.New(toWeb)
+	g := gateway.New(toGateway)
+	toWeb.Gateway = g
+	w := web.New(toWeb)
 	serving := []func() error{func() error { return g.Serve(on.rpc, on.data) }}
 	if p != nil {
 		serving = append(serving, p.begin(node, g, w))
@@ -220,10 +250,7 @@ func (a dfsVerbs) serve(ctx context.Context, f *dfsStartFlags, node *dfs.Node, o
 	for _, serve := range serving {
 		go func() { ended <- serve() }()
 	}
-	fmt.Fprint(a.out, addresses) // at once: some read one line and no more
-	if err := linux.NotifyReady(); err != nil {
-		log.Warn("systemd cannot be told that the file system is up", "err", err)
-	}
+	f.up(addresses)
 	var err error
 	left := len(serving)
 	select {

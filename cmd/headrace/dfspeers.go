@@ -30,12 +30,12 @@ type peerFlags struct {
 	port            uint16
 }
 
-func (f *peerFlags) add(cmd *cobra.Command) {
+func (f *peerFlags) add(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.tokenFile, "token-file", "", "let nodes join, and join them, who have this `FILE`; the first node makes it")
-	flags.StringArrayVar(&f.join, "join", nil, "join the file system that the node at `HOST[:PORT]` is of; may be repeated (needs --token-file)")
-	flags.Uint16Var(&f.port, "peer-port", peerPort, "the `PORT` where other nodes reach this one; 0: any")
-	flags.StringVar(&f.rack, "rack", "", "the `RACK` of this node, or whatever else fails as one: copies are put into several")
+	flags.StringVar(&f.tokenFile, prefix+"token-file", "", "let nodes join, and join them, who have this `FILE`; the first node makes it")
+	flags.StringArrayVar(&f.join, prefix+"join", nil, "join the file system that the node at `HOST[:PORT]` is of; may be repeated (needs --"+prefix+"token-file)")
+	flags.Uint16Var(&f.port, prefix+"peer-port", peerPort, "the `PORT` where other nodes reach this one; 0: any")
+	flags.StringVar(&f.rack, prefix+"rack", "", "the `RACK` of this node, or whatever else fails as one: copies are put into several")
 }
 
 // seeds are the addresses of --join.

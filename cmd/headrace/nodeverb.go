@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/data/blocks"
 	"headrace/hdfs/replica"
 	"headrace/node"
 	"headrace/solo"
@@ -29,7 +30,7 @@ type nodeFlags struct {
 	archive                      string
 	unclaimed                    time.Duration
 	hdfsData, hdfsHosts          []string
-	hdfsSite                     string
+	hdfsSite, dfsNode            string
 }
 
 func nodeVerb(a clusterVerbs) *cobra.Command {
@@ -68,6 +69,7 @@ stopped, killed and started again at any time.`,
 	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
 	flags.StringArrayVar(&f.hdfsData, "hdfs-data", nil, "a `DIR` where the DataNode of this machine keeps blocks (dfs.datanode.data.dir), so that they can be warmed; may be repeated")
 	flags.StringVar(&f.hdfsSite, "hdfs-site", "", "the DataNode's hdfs-site.xml, a `FILE`, in place of --hdfs-data")
+	flags.StringVar(&f.dfsNode, "dfs-node", "", "in place of a DataNode, the node of headrace dfs on this machine, hdfs://HOST:PORT, run by the same user or with this daemon run by root")
 	flags.StringArrayVar(&f.hdfsHosts, "hdfs-host", nil, "a `NAME` that HDFS has for this machine, beside --name; may be repeated")
 	flags.DurationVar(&f.unclaimed, "unclaimed", node.Unclaimed, "how long containers stay suspended or checkpointed when no manager is heard of; then they go on by themselves. 0: for ever")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
@@ -121,8 +123,14 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
 	dirs := f.hdfsData
 	switch {
-	case len(dirs) > 0 && f.hdfsSite != "":
-		return nil, cli.UsageErrorf("give either --hdfs-data or --hdfs-site")
+	case len(dirs) > 0 && f.hdfsSite != "", f.dfsNode != "" && (len(dirs) > 0 || f.hdfsSite != ""):
+		return nil, cli.UsageErrorf("give one of --hdfs-data, --hdfs-site and --dfs-node")
+	case f.dfsNode != "":
+		addresses, err := fsAddresses(f.dfsNode)
+		if err != nil || len(addresses) != 1 {
+			return nil, cli.UsageErrorf("--dfs-node %q: want hdfs://HOST:PORT", f.dfsNode)
+		}
+		return &solo.DataNode{Replicas: &blocks.Near{Address: addresses[0]}, Hosts: f.hdfsHosts}, nil
 	case f.hdfsSite != "":
 		var err error
 		if dirs, err = replica.Configured(f.hdfsSite); err != nil {
@@ -140,7 +148,7 @@ func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
 	for dir, problem := range volumes.Check(look) {
 		log.Warn("blocks of a volume cannot be warmed", "volume", dir, "err", problem)
 	}
-	return &solo.DataNode{Replicas: volumes, Hosts: f.hdfsHosts}, nil
+	return &solo.DataNode{Replicas: blocks.Volumes{Volumes: volumes}, Hosts: f.hdfsHosts}, nil
 }
 
 // cluster is what the daemon asks the agent, which in turn needs the daemon.

@@ -44,6 +44,7 @@ type soloFlags struct {
 
 func soloVerb(a *app) *cobra.Command {
 	var f soloFlags
+	var fs dfsStartFlags
 	cmd := &cobra.Command{
 		Use:        "solo",
 		Short:      "The daemon: run tasks on this machine",
@@ -73,10 +74,13 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 			if err != nil {
 				return err
 			}
-			return a.solo(cmd.Context(), &f, settings)
+			fs.webAsked = cmd.Flags().Changed("dfs-http-port")
+			return a.solo(cmd.Context(), &f, &fs, settings)
 		},
 	}
 	f.define(cmd)
+	cmd.Flags().StringVar(&fs.dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its further flags are called --dfs-...")
+	fs.define(cmd, "dfs-")
 	return cmd
 }
 
@@ -115,7 +119,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-func (a *app) solo(ctx context.Context, f *soloFlags, s *settings) error {
+func (a *app) solo(ctx context.Context, f *soloFlags, fs *dfsStartFlags, s *settings) error {
 	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
@@ -134,6 +138,7 @@ func (a *app) solo(ctx context.Context, f *soloFlags, s *settings) error {
 	}
 	s.onHangup(ctx, log)
 	go notifyReady(ctx, daemon.Ready(), log)
+	defer dfsVerbs{a}.beside(ctx, fs, log)()
 	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

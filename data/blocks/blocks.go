@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -26,10 +25,12 @@ const (
 	checkAfter = 20 * time.Second
 )
 
-// Replicas finds what there is of a block on this machine. It is *replica.Volumes.
+// Replicas finds what there is of a block on this machine: Volumes, or the node of a file system of ours (dfs/near). Errors are those of hdfs/replica.
 type Replicas interface {
-	Find(context.Context, headrace.Block) (*replica.Replica, error)
-	Data(context.Context, headrace.BlockID) (*os.File, error)
+	// Find finds a copy by the block's ID, generation and length.
+	Find(context.Context, headrace.Block) (*Copy, error)
+	// Any finds one of whatever generation and length, for who wants to know how much of it is in memory.
+	Any(context.Context, headrace.BlockID) (*Copy, error)
 }
 
 // Engine reads ahead. It is *warm.Engine.
@@ -64,6 +65,7 @@ type Blocks struct {
 	mu      sync.Mutex
 	closed  bool
 	watched map[headrace.BlockID]*watched
+	shared  map[inode]*shared
 	wanted  map[want]*warming
 	reads   map[want]*reads // of jobs
 	speed   speed
@@ -80,7 +82,7 @@ func New(c Config) *Blocks {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, wanted: map[want]*warming{}, reads: map[want]*reads{}}
+	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, shared: map[inode]*shared{}, wanted: map[want]*warming{}, reads: map[want]*reads{}}
 }
 
 // Close lets everything go.

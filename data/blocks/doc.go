@@ -8,6 +8,8 @@
 // each job, so that it stands in one queue with files of this machine, under one budget.
 // The checksums of a block are warmed with it.
 //
+// A block is a file of a DataNode of HDFS (Volumes), or a part of one of a node of our own file system (Near).
+//
 // # What may happen to a block
 //
 // A replica that is not here, or is not finished, is looked for again from time to time:
@@ -20,7 +22,8 @@
 //
 // The kernel tells which parts of a watched block others read (pagecache.ReadWatched), not for
 // whom: a data node reads for everybody. What one job alone wants counts as read by that job,
-// and is let go when all of it was read, if the job asked for that.
+// and is let go when all of it was read, if the job asked for that. Of blocks that share a file (Near) that is not known: what
+// a job wants of them stays until the job ends.
 //
 // # Order of things
 //

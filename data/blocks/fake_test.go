@@ -263,7 +263,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		t: t, disk: newDisk(t), cache: &fakeCache{open: map[*fakeFile]bool{}},
 		engine: &fakeEngine{requests: map[warm.RequestID]*warm.Status{}, asked: map[warm.RequestID]warm.Request{}, counters: warm.Counters{Budget: 1000}},
 	}
-	c := Config{Replicas: r.disk, Cache: r.cache, Engine: r.engine, Hosts: []string{"h1"}}
+	c := Config{Replicas: Volumes{r.disk.Volumes}, Cache: r.cache, Engine: r.engine, Hosts: []string{"h1"}}
 	for _, do := range change {
 		do(&c)
 	}

@@ -72,7 +72,7 @@ func (b *Blocks) hasRead(k want, parts []uint64) {
 	}
 	if read == w.block.Bytes && read > before && w.given && w.facts.Implicit {
 		for _, f := range w.files {
-			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Len: f.Size})
+			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Off: f.Off, Len: f.Size})
 		}
 		w.asked = w.asked.Add(-settledFor) // it stands otherwise now
 	}

@@ -2,11 +2,11 @@ package blocks
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"headrace"
-	"headrace/hdfs/replica"
 	"headrace/warm"
 	"headrace/wire"
 	"headrace/wire/convert"
@@ -141,17 +141,14 @@ func (b *Blocks) begin(ctx context.Context, k want, w *warming, now time.Time) {
 		b.fail(k, w, err)
 		return
 	}
-	defer r.Close()
+	defer r.Data.Close()
 	found, _, err := inodeOf(r.Data)
-	if err == nil && w.given && found == w.inode {
+	if err == nil && w.given && found == w.inode && slices.Equal(r.Files, w.files) {
 		w.at = now.Add(checkAfter)
 		return
 	}
 	b.release(k, w)
-	var q warm.Request
-	if err == nil {
-		q, err = b.requestOf(k, w, r)
-	}
+	q := b.requestOf(k, w, r)
 	if err == nil {
 		err = b.cfg.Engine.Add(q)
 	}
@@ -170,14 +167,11 @@ func (b *Blocks) fail(k want, w *warming, err error) {
 }
 
 // requestOf asks for the data of a block and its checksums.
-func (b *Blocks) requestOf(k want, w *warming, r *replica.Replica) (warm.Request, error) {
-	_, meta, err := inodeOf(r.Meta)
-	data, sums := r.Paths()
+func (b *Blocks) requestOf(k want, w *warming, c *Copy) warm.Request {
 	return warm.Request{
 		ID: k.request(), Job: k.jobKey(), Owner: b.cfg.Owner,
-		Bytes: w.facts.Input, Seq: uint64(w.facts.SubmittedMs), Implicit: w.facts.Implicit,
-		Files: []warm.File{{Path: data, Size: r.Bytes}, {Path: sums, Size: meta}},
-	}, err
+		Bytes: w.facts.Input, Seq: uint64(w.facts.SubmittedMs), Implicit: w.facts.Implicit, Files: c.Files,
+	}
 }
 
 // settledFor is how long after something has come to an end it is asked about again.

@@ -12,9 +12,12 @@ import (
 
 // watched is a block that somebody wants to know about. Blocks.mu guards it.
 type watched struct {
-	// file is nil while there is no replica that can be watched, inode which one it is.
+	// file is nil while there is no replica that can be watched, inode which one it is. One that is a part of a file is in
+	// shared, by its inode.
 	file  pagecache.Watched
 	inode inode
+	part  pagecache.Range
+	state partState
 	bytes int64
 	// at is when to look for it, or at it, again.
 	at time.Time
@@ -24,18 +27,25 @@ type watched struct {
 
 func (w *watched) due(now time.Time) bool { return !now.Before(w.at) }
 
-func (w *watched) forget() {
-	if w.file != nil {
+// forget ends the watching of a replica. b.mu is held.
+func (b *Blocks) forget(w *watched) {
+	switch {
+	case w.part.Len > 0:
+		b.leave(w.inode)
+	case w.file != nil:
 		w.file.Close()
-		w.file = nil
 	}
+	w.file, w.part, w.state = nil, pagecache.Range{}, partState{}
 }
 
-func (w *watched) resident() int64 {
-	if w.file == nil {
-		return 0
+func (b *Blocks) resident(w *watched) int64 {
+	switch {
+	case w.part.Len > 0:
+		return min(b.shared[w.inode].in(b.cfg.Cache, w.part, &w.state), w.bytes)
+	case w.file != nil:
+		return min(w.file.Resident(), w.bytes)
 	}
-	return min(w.file.Resident(), w.bytes)
+	return 0
 }
 
 // watchAs takes in what is to be watched from now on. b.mu is held.
@@ -68,7 +78,7 @@ const untold = -1
 
 func (b *Blocks) unwatch(id headrace.BlockID) {
 	if w := b.watched[id]; w != nil {
-		w.forget()
+		b.forget(w)
 		delete(b.watched, id)
 	}
 }
@@ -77,26 +87,31 @@ func (b *Blocks) unwatch(id headrace.BlockID) {
 // is held.
 func (b *Blocks) findWatched(ctx context.Context, id headrace.BlockID, w *watched, now time.Time) {
 	w.at = now.Add(againAfter)
-	f, err := b.cfg.Replicas.Data(ctx, id)
+	c, err := b.cfg.Replicas.Any(ctx, id)
 	if err != nil {
-		w.forget()
+		b.forget(w)
 		return
 	}
-	defer f.Close()
-	found, size, err := inodeOf(f)
+	defer c.Data.Close()
+	found, _, err := inodeOf(c.Data)
 	if err != nil {
-		w.forget()
+		b.forget(w)
 		return
 	}
-	w.bytes = size
-	if w.file == nil || found != w.inode {
-		w.forget()
-		if w.file, err = b.cfg.Cache.Watch(f); err != nil {
+	w.bytes = c.Bytes
+	if w.file == nil && w.part.Len == 0 || found != w.inode || c.Part != w.part {
+		b.forget(w)
+		if c.Part.Len > 0 {
+			_, err = b.share(found, c.Data)
+		} else {
+			w.file, err = b.cfg.Cache.Watch(c.Data)
+		}
+		if err != nil {
 			w.file = nil
 			b.unwatchable(err)
 			return
 		}
-		w.inode = found
+		w.inode, w.part = found, c.Part
 	}
 	w.at = now.Add(checkAfter)
 }
@@ -113,8 +128,11 @@ func (b *Blocks) unwatchable(err error) {
 func (b *Blocks) reportWatched(all bool) []*wire.BlocksInMemory {
 	pools := map[string]*wire.BlocksInMemory{}
 	var list []*wire.BlocksInMemory
+	for _, s := range b.shared {
+		s.parts = s.file.Blocks(s.parts[:0])
+	}
 	for id, w := range b.watched {
-		w.telling = w.resident()
+		w.telling = b.resident(w)
 		if w.telling == w.told && !all || all && w.telling == 0 {
 			continue
 		}

@@ -47,7 +47,10 @@ func (p *Process) line(t testing.TB) string {
 
 // Start starts a node that serves WebHDFS, too, and returns both of its addresses. It fails the test if the node does not end
 // well with it.
-func Start(t testing.TB) (hdfs, web string) {
+func Start(t testing.TB) (hdfs, web string) { return StartIn(t, t.TempDir()) }
+
+// StartIn is Start for a directory.
+func StartIn(t testing.TB, dir string, flags ...string) (hdfs, web string) {
 	t.Helper()
 	l, err := freeport.Listen("127.0.0.1")
 	if err != nil {
@@ -55,7 +58,7 @@ func Start(t testing.TB) (hdfs, web string) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	p := Launch(t, t.TempDir(), "--http-port", strconv.Itoa(port))
+	p := Launch(t, dir, append(flags, "--http-port", strconv.Itoa(port))...)
 	t.Cleanup(func() {
 		p.Cmd.Process.Signal(syscall.SIGTERM)
 		<-p.Ended

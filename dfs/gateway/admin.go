@@ -24,13 +24,13 @@ var admin = table{
 			SnapshotTrashRootEnabled: proto.Bool(false)}}, nil
 	}),
 	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {
-		h, err := c.health.of(c.node)
+		h, err := c.health.of(c.node, healthTime)
 		r := h.room
 		return &pb.GetFsStatsResponseProto{Capacity: &r.Capacity, Used: &r.Used, Remaining: &r.Remaining, UnderReplicated: &h.lacking, CorruptBlocks: &h.bad,
 			MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing, BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
 	"getFsReplicatedBlockStats": on(func(c *call, _ *pb.GetFsReplicatedBlockStatsRequestProto) (*pb.GetFsReplicatedBlockStatsResponseProto, error) {
-		h, err := c.health.of(c.node)
+		h, err := c.health.of(c.node, healthTime)
 		return &pb.GetFsReplicatedBlockStatsResponseProto{LowRedundancy: &h.lacking, CorruptBlocks: &h.bad, MissingBlocks: &h.missing, MissingReplOneBlocks: &h.missing,
 			BlocksInFuture: u64(0), PendingDeletionBlocks: u64(0)}, err
 	}),
@@ -118,8 +118,8 @@ func (g *Gateway) report(m dfs.Member, n ring.Node) *pb.DatanodeInfoProto {
 
 // health remembers what takes a look at all blocks to count, and everybody may ask for.
 type health struct {
-	mu    sync.Mutex
-	until time.Time
+	mu sync.Mutex
+	at time.Time // when it was counted
 	counts
 }
 
@@ -133,10 +133,11 @@ type counts struct {
 // healthTime is how long that is told: data nodes tell a NameNode every three seconds.
 const healthTime = 3 * time.Second
 
-func (h *health) of(n *dfs.Node) (counts, error) {
+// of counts, unless that was done a short time ago.
+func (h *health) of(n *dfs.Node, fresh time.Duration) (counts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Now().Before(h.until) {
+	if time.Since(h.at) < fresh {
 		return h.counts, nil
 	}
 	c := counts{room: n.TotalRoom()}
@@ -150,7 +151,7 @@ func (h *health) of(n *dfs.Node) (counts, error) {
 		return true
 	})
 	if err == nil {
-		h.until = time.Now().Add(healthTime)
+		h.at = time.Now()
 	}
 	h.counts = c
 	return c, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -42,10 +43,12 @@ func (g *Gateway) service(d protoreflect.ServiceDescriptor, tables ...table) *ip
 		if m == nil {
 			return nil, ipc.NoMethod(in)
 		}
+		began := time.Now()
 		if err := short(q); err != nil {
 			return nil, err
 		}
 		a, err := m(&call{g, in, ctx, g.callers.Of(in.User.Name)}, q)
+		g.measures.done(in.Method, time.Since(began), err)
 		return a, thrown(err)
 	})
 }

@@ -62,7 +62,7 @@ func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto, at []
 	p := &pb.LocatedBlockProto{B: g.blockProto(l.Block), Offset: proto.Uint64(uint64(l.Offset)), Corrupt: proto.Bool(false),
 		BlockToken: g.tokens.Issue(l.ID, access)}
 	for _, m := range at {
-		p.Locs, p.IsCached = append(p.Locs, g.dataNode(m)), append(p.IsCached, false)
+		p.Locs, p.IsCached = append(p.Locs, g.dataNode(m)), append(p.IsCached, g.node.Keeper.InMemory(m.Name, l.ID))
 		p.StorageTypes, p.StorageIDs = append(p.StorageTypes, pb.StorageTypeProto_DISK), append(p.StorageIDs, m.Storage)
 	}
 	return p
@@ -105,7 +105,7 @@ func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool, machine string) *
 func (g *Gateway) dataNode(m dfs.Member) *pb.DatanodeInfoProto {
 	p := dfs.DataNode(m)
 	if m.Name == g.node.Identity.Node {
-		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort = &g.host, &g.host, &g.dataPort, &g.rpcPort
+		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort, p.Id.InfoPort = &g.host, &g.host, &g.dataPort, &g.rpcPort, &g.webPort
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
+	"headrace/wire"
 )
 
 // dataNode are the methods that clients call at a data node. Its port is that of the name node here.
@@ -22,6 +23,16 @@ var dataNode = table{
 	"getDatanodeInfo": on(func(c *call, _ *pb.GetDatanodeInfoRequestProto) (*pb.GetDatanodeInfoResponseProto, error) {
 		return &pb.GetDatanodeInfoResponseProto{LocalInfo: &pb.DatanodeLocalInfoProto{SoftwareVersion: proto.String(softwareVersion), ConfigVersion: proto.String("headrace"),
 			Uptime: u64(0)}}, nil
+	}),
+}
+
+// localBlocks are what processes of root, and of who runs this, may know of a node on their machine.
+var localBlocks = table{
+	"Extent": on(func(c *call, q *wire.ExtentRequest) (*wire.ExtentResponse, error) {
+		if q.Pool != c.node.Identity.Pool {
+			return &wire.ExtentResponse{Copy: &wire.BlockCopy{Block: q.Block}}, nil
+		}
+		return c.node.Extent(q.Block), nil
 	}),
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,8 @@ type Config struct {
 	Node *dfs.Node
 	// Host is the address by which clients reach this node: an IP address.
 	Host string
+	// WebPort is where WebHDFS is served by this node; 0: nowhere.
+	WebPort int
 	// Groups returns the groups of a user; nil asks this machine.
 	Groups func(user string) []string
 	// Trust: see dfs.Callers.
@@ -47,7 +50,11 @@ type Gateway struct {
 	host  string
 	heard func(string) (time.Duration, bool)
 	// Of the listeners: clients are told of them.
-	rpcPort, dataPort uint32
+	rpcPort, dataPort, webPort uint32
+
+	began    time.Time
+	measures measures
+	looking  sync.Mutex
 
 	callers dfs.Callers
 	tokens  *dfs.Tokens
@@ -62,8 +69,8 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
-		tokens: c.Node.Tokens()}
+	g := &Gateway{node: c.Node, host: c.Host, webPort: uint32(c.WebPort), heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
+		tokens: c.Node.Tokens(), began: time.Now(), measures: newMeasures()}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)
 	}
@@ -76,6 +83,14 @@ func New(c Config) *Gateway {
 		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
 		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
+	local := wire.File_dfsblocks_proto.Services().ByName("LocalBlocks")
+	extents := g.service(local, localBlocks)
+	g.rpc.Protocols[string(local.FullName())] = ipc.HandlerFunc(func(ctx context.Context, in *ipc.Call) (proto.Message, error) {
+		if err := g.callers.ProveOwn(in.Remote, in.Local); err != nil {
+			return nil, ipc.Throw(ipc.ClassAccess, "%s", err)
+		}
+		return extents.Serve(ctx, in)
+	})
 	for name, here := range g.Led {
 		g.rpc.Protocols[name] = ipc.HandlerFunc(func(ctx context.Context, in *ipc.Call) (proto.Message, error) {
 			if name == RingProtocol && in.Method != asksOnly {
@@ -89,7 +104,7 @@ func New(c Config) *Gateway {
 			return c.Pass(ctx, in, here)
 		})
 	}
-	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node}, Verify: true,
+	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node, g.measures.bytes.WithLabelValues("read"), g.measures.bytes.WithLabelValues("written")}, Verify: true,
 		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
 		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }}
 	return g

@@ -80,7 +80,7 @@ func TestWriterIsRead(t *testing.T) {
 		}
 	}
 	send(0, 700)
-	r, err := (&replicas{s.node}).Open(context.Background(), extended(b.B))
+	r, err := s.g.data.Store.Open(context.Background(), extended(b.B))
 	if err != nil {
 		t.Fatal(err)
 	}

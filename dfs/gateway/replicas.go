@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"headrace/block"
 	"headrace/dfs"
 	"headrace/hdfs/pb"
@@ -14,7 +16,10 @@ import (
 )
 
 // replicas are the blocks of a node as data transfer wants them.
-type replicas struct{ node *dfs.Node }
+type replicas struct {
+	node          *dfs.Node
+	read, written prometheus.Counter // bytes
+}
 
 func named(b xfer.Block) block.Block { return block.Block{ID: int64(b.ID), Stamp: b.Stamp} }
 
@@ -28,7 +33,7 @@ func (s *replicas) Open(_ context.Context, b xfer.Block) (xfer.Reader, error) {
 		return nil, fmt.Errorf("block %d has generation %d here, not %d: %w", b.ID, i.Stamp, b.Stamp, block.ErrNotFound)
 	}
 	i.Length = s.node.Keeper.Visible(i)
-	return &replica{store: s.node.Blocks, info: i}, nil
+	return &replica{store: s.node.Blocks, info: i, bytes: s.read}, nil
 }
 
 // Write opens a replica of a file that somebody writes.
@@ -39,7 +44,7 @@ func (s *replicas) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer,
 	}
 	b := named(q.Block)
 	var w *block.Writer
-	r := &writing{}
+	r := &writing{bytes: s.written}
 	acked := q.Min
 	switch q.Stage {
 	case pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE:
@@ -112,6 +117,7 @@ func (s *replicas) tail(ctx context.Context, id, length int64) (uint32, error) {
 type replica struct {
 	store *block.Store
 	info  block.Info
+	bytes prometheus.Counter
 	r     *block.Reader
 	part  block.Part // what was read and not given yet; it begins at part.Off
 }
@@ -142,6 +148,7 @@ func (r *replica) Read(ctx context.Context, offset int64, most int) (data, sums 
 		// have been compared with that one.
 		sums = xfer.AppendSums(sums[:len(sums)-block.SumSize:len(sums)-block.SumSize], data[n-in:])
 	}
+	r.bytes.Add(float64(n))
 	r.part = block.Part{Off: r.part.Off + n, Data: r.part.Data[n:], Sums: r.part.Sums[len(sums):]}
 	return data, sums, nil
 }
@@ -156,15 +163,17 @@ func (r *replica) Close() error {
 // writing is a replica that is being written. The store makes checksums of its own: those of the client have been
 // compared with the bytes before they come here (xfer.Server.Verify).
 type writing struct {
-	w    *block.Writer
-	tail uint32
-	seen dfs.Seen
-	kept bool // it is a copy of one that is being written, and is to be such a one
+	w     *block.Writer
+	tail  uint32
+	seen  dfs.Seen
+	bytes prometheus.Counter
+	kept  bool // it is a copy of one that is being written, and is to be such a one
 }
 
 func (w *writing) Tail() (length int64, sum uint32) { return w.w.Length(), w.tail }
 
 func (w *writing) Write(_ context.Context, offset int64, data, _ []byte) error {
+	w.bytes.Add(float64(len(data)))
 	if err := w.w.Write(data, offset); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (m *Circle) Start(t Taking) {
 	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
 	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
 	if t.Blocks != nil {
-		path, h := wireconnect.NewBlockServiceHandler(t.Blocks)
+		path, h := wireconnect.NewBlockServiceHandler(t.Blocks, connect.WithReadMaxBytes(mostMessage))
 		m.Port.Handle(path, m.whenStarted(h))
 	}
 	if t.Web != nil {

@@ -1,6 +1,11 @@
 package names
 
-import "sync"
+import (
+	"sync"
+	"time"
+
+	"headrace/quorum"
+)
 
 // asking has all who ask during one round of asking others share the next one.
 type asking struct {
@@ -20,8 +25,8 @@ type round struct {
 	err  error // set before done is closed
 }
 
-// ask waits for a round that has begun after it was called. It returns ErrClosed when ended is closed before.
-func (a *asking) ask() error {
+// ask waits for a round that has begun after it was called. It returns ErrClosed when ended is closed before, and quorum.ErrBusy when late has come.
+func (a *asking) ask(late <-chan time.Time) error {
 	a.mu.Lock()
 	if a.next == nil {
 		a.next = &round{done: make(chan struct{})}
@@ -37,6 +42,8 @@ func (a *asking) ask() error {
 		return r.err
 	case <-a.ended:
 		return ErrClosed
+	case <-late:
+		return quorum.ErrBusy
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"headrace/internal/testkit"
+	"headrace/quorum"
 )
 
 // TestAsking: who asks gets the answer of a round that has begun since, and many share one.
@@ -15,14 +17,14 @@ func TestAsking(t *testing.T) {
 	hold := make(chan struct{})
 	a := &asking{read: func() error { begun.Add(1); <-hold; return nil }}
 	var all sync.WaitGroup
-	all.Go(func() { a.ask() })
+	all.Go(func() { a.ask(nil) })
 	testkit.Await(t, "the first round", func() bool { return begun.Load() == 1 })
 	const many = 50
 	var waiting atomic.Int64
 	for range many {
 		all.Go(func() {
 			waiting.Add(1)
-			if err := a.ask(); err != nil || begun.Load() < 2 {
+			if err := a.ask(nil); err != nil || begun.Load() < 2 {
 				t.Errorf("%v, in round %d", err, begun.Load())
 			}
 		})
@@ -35,7 +37,7 @@ func TestAsking(t *testing.T) {
 	}
 	bad := errors.New("bad")
 	a.read = func() error { return bad }
-	if err := a.ask(); err != bad {
+	if err := a.ask(nil); err != bad {
 		t.Error(err)
 	}
 }
@@ -45,9 +47,9 @@ func TestAskingEnds(t *testing.T) {
 	begun, hang, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	a := &asking{ended: ended, read: sync.OnceValue(func() error { close(begun); <-hang; return nil })}
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- a.ask() }()
+	go func() { first <- a.ask(nil) }()
 	<-begun
-	go func() { second <- a.ask() }() // for the next round, which never begins
+	go func() { second <- a.ask(nil) }() // for the next round, which never begins
 	close(ended)
 	for _, c := range []chan error{first, second} {
 		if err := <-c; err != ErrClosed {
@@ -55,4 +57,36 @@ func TestAskingEnds(t *testing.T) {
 		}
 	}
 	close(hang)
+}
+
+// TestAskingIsLate: a round that does not end holds up nobody for longer than they want to wait, and keeps one goroutine.
+func TestAskingIsLate(t *testing.T) {
+	begun, hang := make(chan struct{}), make(chan struct{})
+	var rounds atomic.Int64
+	a := &asking{read: func() error {
+		if rounds.Add(1) == 1 {
+			close(begun)
+		}
+		<-hang
+		return nil
+	}}
+	late := make(chan time.Time)
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if err := a.ask(late); err != quorum.ErrBusy {
+				t.Error(err)
+			}
+		})
+	}
+	<-begun
+	close(late)
+	all.Wait()
+	if n := rounds.Load(); n != 1 {
+		t.Errorf("%d rounds", n)
+	}
+	close(hang)
+	if err := a.ask(nil); err != nil {
+		t.Error(err)
+	}
 }

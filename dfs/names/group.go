@@ -34,6 +34,10 @@ const (
 	// busyTime is the time between two tries of a command that could not be taken in.
 	busyTime    = 10 * time.Millisecond
 	mostCommand = 8 << 20
+	// queryTime is how long a query waits until it reads the state, mostQueries how many read it at a time: a page of it that has to come from a disk
+	// which hangs holds up a thread.
+	queryTime   = 15 * time.Second
+	mostQueries = 512
 )
 
 var (
@@ -86,6 +90,8 @@ type Group struct {
 	driver  *quorum.Driver
 	waiting chan struct{}
 	asking  asking
+	// querying has one for each query that reads the state.
+	querying chan struct{}
 	// alone: this node is all of the group, so nobody need be asked before a query.
 	alone atomic.Bool
 
@@ -116,7 +122,7 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), full: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), querying: make(chan struct{}, mostQueries), full: make(chan struct{}, 1), failed: make(chan struct{})}
 	m.changed, g.seats.alone = g.Learn, g.alone.Store
 	g.asking.read = func() error { return g.driver.Read(g.ctx, group) }
 	m.urge = func() {
@@ -340,19 +346,30 @@ func (g *Group) refused(err error) error {
 }
 
 // Query has f ask the state, as everything that was answered anywhere has left it. What f was given is
-// good until it returns. f must not propose.
+// good until it returns. f must not propose. Where a disk does not answer, queries wait for queryTime at most (quorum.ErrBusy: nothing was done), and
+// no more than mostQueries are held up by reading the state.
 func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	if err := g.answers(); err != nil {
 		return err
 	}
+	late := time.NewTimer(queryTime)
+	defer late.Stop()
 	if !g.alone.Load() {
-		err := g.asking.ask()
+		err := g.asking.ask(late.C)
 		if err != nil {
 			if g.ctx.Err() != nil {
 				return ErrClosed
 			}
 			return g.refused(err)
 		}
+	}
+	select {
+	case g.querying <- struct{}{}:
+		defer func() { <-g.querying }()
+	case <-g.ctx.Done():
+		return ErrClosed
+	case <-late.C:
+		return quorum.ErrBusy
 	}
 	if g.ctx.Err() != nil {
 		return ErrClosed
@@ -366,6 +383,12 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	}
 	defer done()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
+}
+
+// Raft returns how it stands with this node's replica of the group; an error where it has none.
+func (g *Group) Raft() (s quorum.Status, err error) {
+	err = g.driver.Do(func(q *quorum.Node) (err error) { s, err = q.Status(group); return err })
+	return s, err
 }
 
 // Voters returns the members who vote now, as far as this node knows; nobody when it has no replica.

@@ -31,6 +31,9 @@ type Member struct {
 // DataAddress is where the node's blocks are read and written, HOST:PORT.
 func (m Member) DataAddress() string { return m.at(m.Data) }
 
+// WebAddress is where the node serves WebHDFS and its page, HOST:PORT.
+func (m Member) WebAddress() string { return m.at(m.Web) }
+
 // PeerAddress is where other nodes reach it, HOST:PORT.
 func (m Member) PeerAddress() string { return m.at(m.Peer) }
 

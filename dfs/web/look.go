@@ -97,12 +97,15 @@ var look = table{
 		}
 		blocks := []list{}
 		for i := range l.Blocks {
-			hosts, names, types, paths := []string{}, []string{}, []string{}, []string{}
+			hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
 			for _, m := range r.at(&l.Blocks[i]) {
+				if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
+					cached = append(cached, m.Host)
+				}
 				hosts, names, types = append(hosts, m.Host), append(names, m.DataAddress()), append(types, "DISK")
 				paths = append(paths, cmp.Or(m.Rack, "/default-rack")+"/"+m.DataAddress())
 			}
-			blocks = append(blocks, list{"cachedHosts": []string{}, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
+			blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
 				"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
 		}
 		return list{"BlockLocations": list{"BlockLocation": blocks}}, nil
@@ -237,18 +240,21 @@ func (r *request) at(b *meta.LocatedBlock) []dfs.Member {
 const noToken = "AAAAAA"
 
 func (r *request) block(b *meta.LocatedBlock) list {
-	at := []list{}
+	at, cached := []list{}, []list{}
 	for _, m := range r.at(b) {
 		rack := cmp.Or(m.Rack, "/default-rack")
 		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": m.Host,
 			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": m.DataAddress(),
 			"networkLocation": rack, "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
+		if r.Node.Keeper.InMemory(m.Name, b.ID) {
+			cached = append(cached, at[len(at)-1])
+		}
 	}
 	types := make([]string, len(at))
 	for i := range types {
 		types[i] = "DISK"
 	}
 	return list{"block": list{"blockId": b.ID, "blockPoolId": r.Node.Identity.Pool, "generationStamp": b.Stamp, "numBytes": b.Size},
-		"blockToken": list{"urlString": noToken}, "cachedLocations": []list{}, "isCorrupt": false, "locations": at, "startOffset": b.Offset,
+		"blockToken": list{"urlString": noToken}, "cachedLocations": cached, "isCorrupt": false, "locations": at, "startOffset": b.Offset,
 		"storageTypes": types}
 }

@@ -15,7 +15,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"headrace/dfs"
+	"headrace/dfs/gateway"
 	"headrace/meta"
 )
 
@@ -38,7 +41,9 @@ type Config struct {
 	// Pass has a request of a user answered by the node that leads the names, and reports whether it has: not when that is this
 	// one. nil: it is.
 	Pass func(w http.ResponseWriter, r *http.Request, user string) (answered bool, err error)
-	Log  *slog.Logger
+	// Gateway has what /, /metrics and /jmx tell; nil: they are not served.
+	Gateway *gateway.Gateway
+	Log     *slog.Logger
 }
 
 // A Server serves WebHDFS.
@@ -47,6 +52,8 @@ type Server struct {
 	callers dfs.Callers
 	http    http.Server
 	cancel  context.CancelFunc
+	took    *prometheus.HistogramVec
+	others  http.Handler // all but WebHDFS
 
 	mu      sync.Mutex
 	closed  bool
@@ -65,7 +72,13 @@ func New(c Config) *Server {
 	c.AddressConnections = cmp.Or(c.AddressConnections, 512)
 	c.BodyTime = cmp.Or(c.BodyTime, 45*time.Second)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}}
+	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}, others: http.NotFoundHandler(), took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "headrace_dfs_web_seconds", Help: "Time to answer requests of WebHDFS, bytes included; those that another node has answered are not in it.",
+		Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 100},
+	}, []string{"op"})}
+	if c.Gateway != nil {
+		s.others = s.pages()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.http = http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ConnState: noteState,
@@ -131,7 +144,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, proved string) {
 	s.patience(w) // also for a body that nobody wants
 	path, ok := strings.CutPrefix(r.URL.Path, prefix)
 	if !ok || path != "" && path[0] != '/' {
-		http.NotFound(w, r)
+		s.others.ServeHTTP(w, r)
 		return
 	}
 	q := &request{Server: s, w: w, r: r, path: cmp.Or(path, "/"), proved: proved}
@@ -233,6 +246,7 @@ func (r *request) serve() (any, error) {
 			return nil, thrown(classArgument, "Required param %s for op: %s is null or empty", p, name)
 		}
 	}
+	defer func(began time.Time) { r.took.WithLabelValues(name).Observe(time.Since(began).Seconds()) }(time.Now())
 	return run(r)
 }
 

@@ -27,6 +27,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// BlockServiceName is the fully-qualified name of the BlockService service.
 	BlockServiceName = "headrace.v1.BlockService"
+	// LocalBlocksName is the fully-qualified name of the LocalBlocks service.
+	LocalBlocksName = "headrace.v1.LocalBlocks"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -59,6 +61,10 @@ const (
 	BlockServiceJudgeProcedure = "/headrace.v1.BlockService/Judge"
 	// BlockServiceFilledProcedure is the fully-qualified name of the BlockService's Filled RPC.
 	BlockServiceFilledProcedure = "/headrace.v1.BlockService/Filled"
+	// BlockServiceInMemoryProcedure is the fully-qualified name of the BlockService's InMemory RPC.
+	BlockServiceInMemoryProcedure = "/headrace.v1.BlockService/InMemory"
+	// LocalBlocksExtentProcedure is the fully-qualified name of the LocalBlocks's Extent RPC.
+	LocalBlocksExtentProcedure = "/headrace.v1.LocalBlocks/Extent"
 )
 
 // BlockServiceClient is a client for the headrace.v1.BlockService service.
@@ -86,6 +92,8 @@ type BlockServiceClient interface {
 	Judge(context.Context, *wire.JudgeRequest) (*wire.JudgeResponse, error)
 	// Filled says that a node has all of segments, or that it no longer has.
 	Filled(context.Context, *wire.FilledRequest) (*wire.FilledResponse, error)
+	// InMemory says which finished blocks a node has in memory. It is kept by the node that leads, as long as it does, for clients who ask where blocks are.
+	InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error)
 }
 
 // NewBlockServiceClient constructs a client for the headrace.v1.BlockService service. By default,
@@ -165,6 +173,12 @@ func NewBlockServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(blockServiceMethods.ByName("Filled")),
 			connect.WithClientOptions(opts...),
 		),
+		inMemory: connect.NewClient[wire.InMemoryRequest, wire.InMemoryResponse](
+			httpClient,
+			baseURL+BlockServiceInMemoryProcedure,
+			connect.WithSchema(blockServiceMethods.ByName("InMemory")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -181,6 +195,7 @@ type blockServiceClient struct {
 	segments *connect.Client[wire.SegmentsRequest, wire.SegmentsResponse]
 	judge    *connect.Client[wire.JudgeRequest, wire.JudgeResponse]
 	filled   *connect.Client[wire.FilledRequest, wire.FilledResponse]
+	inMemory *connect.Client[wire.InMemoryRequest, wire.InMemoryResponse]
 }
 
 // Look calls headrace.v1.BlockService.Look.
@@ -282,6 +297,15 @@ func (c *blockServiceClient) Filled(ctx context.Context, req *wire.FilledRequest
 	return nil, err
 }
 
+// InMemory calls headrace.v1.BlockService.InMemory.
+func (c *blockServiceClient) InMemory(ctx context.Context, req *wire.InMemoryRequest) (*wire.InMemoryResponse, error) {
+	response, err := c.inMemory.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // BlockServiceHandler is an implementation of the headrace.v1.BlockService service.
 type BlockServiceHandler interface {
 	// Look tells of copies that are here. What is found is not dropped by an order that was given before.
@@ -307,6 +331,8 @@ type BlockServiceHandler interface {
 	Judge(context.Context, *wire.JudgeRequest) (*wire.JudgeResponse, error)
 	// Filled says that a node has all of segments, or that it no longer has.
 	Filled(context.Context, *wire.FilledRequest) (*wire.FilledResponse, error)
+	// InMemory says which finished blocks a node has in memory. It is kept by the node that leads, as long as it does, for clients who ask where blocks are.
+	InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error)
 }
 
 // NewBlockServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -382,6 +408,12 @@ func NewBlockServiceHandler(svc BlockServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(blockServiceMethods.ByName("Filled")),
 		connect.WithHandlerOptions(opts...),
 	)
+	blockServiceInMemoryHandler := connect.NewUnaryHandlerSimple(
+		BlockServiceInMemoryProcedure,
+		svc.InMemory,
+		connect.WithSchema(blockServiceMethods.ByName("InMemory")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/headrace.v1.BlockService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case BlockServiceLookProcedure:
@@ -406,6 +438,8 @@ func NewBlockServiceHandler(svc BlockServiceHandler, opts ...connect.HandlerOpti
 			blockServiceJudgeHandler.ServeHTTP(w, r)
 		case BlockServiceFilledProcedure:
 			blockServiceFilledHandler.ServeHTTP(w, r)
+		case BlockServiceInMemoryProcedure:
+			blockServiceInMemoryHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -457,4 +491,84 @@ func (UnimplementedBlockServiceHandler) Judge(context.Context, *wire.JudgeReques
 
 func (UnimplementedBlockServiceHandler) Filled(context.Context, *wire.FilledRequest) (*wire.FilledResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.BlockService.Filled is not implemented"))
+}
+
+func (UnimplementedBlockServiceHandler) InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.BlockService.InMemory is not implemented"))
+}
+
+// LocalBlocksClient is a client for the headrace.v1.LocalBlocks service.
+type LocalBlocksClient interface {
+	// Extent tells where the bytes of a finished copy lie.
+	Extent(context.Context, *wire.ExtentRequest) (*wire.ExtentResponse, error)
+}
+
+// NewLocalBlocksClient constructs a client for the headrace.v1.LocalBlocks service. By default, it
+// uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses, and sends
+// uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the connect.WithGRPC() or
+// connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewLocalBlocksClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) LocalBlocksClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	localBlocksMethods := wire.File_dfsblocks_proto.Services().ByName("LocalBlocks").Methods()
+	return &localBlocksClient{
+		extent: connect.NewClient[wire.ExtentRequest, wire.ExtentResponse](
+			httpClient,
+			baseURL+LocalBlocksExtentProcedure,
+			connect.WithSchema(localBlocksMethods.ByName("Extent")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// localBlocksClient implements LocalBlocksClient.
+type localBlocksClient struct {
+	extent *connect.Client[wire.ExtentRequest, wire.ExtentResponse]
+}
+
+// Extent calls headrace.v1.LocalBlocks.Extent.
+func (c *localBlocksClient) Extent(ctx context.Context, req *wire.ExtentRequest) (*wire.ExtentResponse, error) {
+	response, err := c.extent.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// LocalBlocksHandler is an implementation of the headrace.v1.LocalBlocks service.
+type LocalBlocksHandler interface {
+	// Extent tells where the bytes of a finished copy lie.
+	Extent(context.Context, *wire.ExtentRequest) (*wire.ExtentResponse, error)
+}
+
+// NewLocalBlocksHandler builds an HTTP handler from the service implementation. It returns the path
+// on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewLocalBlocksHandler(svc LocalBlocksHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	localBlocksMethods := wire.File_dfsblocks_proto.Services().ByName("LocalBlocks").Methods()
+	localBlocksExtentHandler := connect.NewUnaryHandlerSimple(
+		LocalBlocksExtentProcedure,
+		svc.Extent,
+		connect.WithSchema(localBlocksMethods.ByName("Extent")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/headrace.v1.LocalBlocks/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case LocalBlocksExtentProcedure:
+			localBlocksExtentHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedLocalBlocksHandler returns CodeUnimplemented from all methods.
+type UnimplementedLocalBlocksHandler struct{}
+
+func (UnimplementedLocalBlocksHandler) Extent(context.Context, *wire.ExtentRequest) (*wire.ExtentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.LocalBlocks.Extent is not implemented"))
 }

@@ -3,7 +3,9 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.security.PrivilegedExceptionAction;
 import java.util.Arrays;
+import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
@@ -17,7 +19,7 @@ import org.apache.hadoop.util.ToolRunner;
 /**
  * Does what each line that comes in says, as the user that is its first word, and answers with "> " and the exit
  * code. "write FILE" writes a file by parts: it says ">> " after each hflush or hsync, and goes on when
- * the next line comes. "recover FILE" waits until nobody writes it. "admin WORDS" is hdfs dfsadmin. Anything
+ * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory. "admin WORDS" is hdfs dfsadmin. Anything
  * else is hdfs dfs.
  */
 class Shell {
@@ -44,6 +46,13 @@ class Shell {
         try (FileSystem fs = FileSystem.get(conf)) {
           while (!((DistributedFileSystem) fs).recoverLease(new Path(words[1]))) {
             Thread.sleep(50);
+          }
+        }
+        return 0;
+      case "cached":
+        try (FileSystem fs = FileSystem.get(conf)) {
+          for (BlockLocation l : fs.getFileBlockLocations(new Path(words[1]), 0, Long.MAX_VALUE)) {
+            System.out.println(l.getOffset() + " " + String.join(" ", new TreeSet<>(Arrays.asList(l.getCachedHosts()))));
           }
         }
         return 0;

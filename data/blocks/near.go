@@ -1,0 +1,66 @@
+package blocks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"headrace"
+	"headrace/hdfs/replica"
+	"headrace/pagecache"
+	"headrace/warm"
+)
+
+// Near is the node on this machine of a file system of ours (headrace dfs), which keeps several blocks in one file, and tells where.
+type Near struct {
+	// Address is that of its RPC, HOST:PORT.
+	Address string
+
+	line line
+}
+
+// Find implements Replicas.
+func (n *Near) Find(ctx context.Context, b headrace.Block) (*Copy, error) {
+	c, e, err := n.extent(ctx, b.ID)
+	if err == nil && (int64(e.stamp) != b.Generation || e.bytes != b.Bytes) {
+		c.Data.Close()
+		err = fmt.Errorf("%s: %w: it has generation %d and %d bytes", b.ID, replica.ErrChanged, e.stamp, e.bytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Files = []warm.File{{Path: e.path, Off: e.part.Off, Size: e.part.Len}}
+	return c, nil
+}
+
+// Any implements Replicas.
+func (n *Near) Any(ctx context.Context, id headrace.BlockID) (*Copy, error) {
+	c, _, err := n.extent(ctx, id)
+	return c, err
+}
+
+// extent is where a finished copy lies.
+type extent struct {
+	path  string
+	part  pagecache.Range
+	stamp uint64
+	bytes int64
+}
+
+func (n *Near) extent(ctx context.Context, id headrace.BlockID) (*Copy, extent, error) {
+	e, err := n.line.ask(ctx, n.Address, id.Pool, uint64(id.Number))
+	if err != nil {
+		return nil, e, err
+	}
+	f, err := os.Open(e.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, e, replica.ErrAbsent
+	case errors.Is(err, os.ErrPermission):
+		return nil, e, fmt.Errorf("%w: %w", replica.ErrRights, err)
+	case err != nil:
+		return nil, e, fmt.Errorf("%w: %w", replica.ErrVolume, err)
+	}
+	return &Copy{Data: f, Part: e.part, Bytes: e.bytes}, e, nil
+}
