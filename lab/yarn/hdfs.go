@@ -145,7 +145,11 @@ func makeWebApps(conf string) error {
 
 // javaOfHDFS returns a command that runs a daemon of it, or a tool.
 func (s *installation) javaOfHDFS(class, conf string, args ...string) *exec.Cmd {
-	return s.javaOfHadoop(daemonHeap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
+	heap := daemonHeap
+	if s.o.Compiled {
+		heap = compiledHeap
+	}
+	return s.javaOfHadoop(heap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
 }
 
 // start makes the file system and returns when it can be used.
