@@ -96,7 +96,7 @@ func (b *bench) order(ctx context.Context, system string, o yarn.FileOrder) (yar
 	b.orders++
 	o.Name = fmt.Sprint(o.Kind, b.orders)
 	o.Properties = map[string]string{"dfs.replication": fmt.Sprint(min(copies, b.shape.machines)), "dfs.blocksize": fmt.Sprint(b.blockSize())}
-	if system == systemOurs {
+	if o.Resources = []string{}; system == systemOurs {
 		o.Resources = b.clients
 	}
 	r, err := b.load.Do(ctx, o)

@@ -28,11 +28,15 @@ func (r *Results) Tables() []*report.Table {
 
 const medians = "Medians over the repeats, in brackets from the least to the greatest; ratios are formed within each repeat."
 
-// rows adds a row for each point and system.
+// rows adds a row for each system at each point. HDFS has none that ours has not.
 func (r *Results) rows(t *report.Table, part string, name func(Point) report.Cell, cells func(p Point, system string, runs []Run) []report.Cell) {
-	for _, system := range Systems {
-		for _, p := range r.points(part, system) {
-			t.Add(append([]report.Cell{name(p), report.Str(system)}, cells(p, system, r.at(part, system, p))...)...)
+	for _, p := range r.Plan.points(part, systemOurs) {
+		first := name(p)
+		for _, system := range Systems {
+			if runs := r.at(part, system, p); len(runs) > 0 {
+				t.Add(append([]report.Cell{first, report.Str(system)}, cells(p, system, runs)...)...)
+				first = report.Str("")
+			}
 		}
 	}
 }
@@ -200,7 +204,7 @@ func (r *Results) aims() []sample.Aim {
 		runs := r.at(partLoss, systemOurs, p)
 		readerWaits.Worst(sample.Of(runs, readerStall), p.Lost)
 		writerWaits.Worst(sample.Of(runs, writerStall), p.Lost)
-		failed.Worst(sample.Of(runs, errorsOf), p.Lost)
+		failed.Worst(sample.SpreadOf([]float64{sample.Of(runs, errorsOf).Max}), p.Lost)
 	}
 	for _, p := range r.points(partDevice, systemOurs) {
 		device.Worst(r.over(partDevice, p, speed), p.String())
