@@ -70,7 +70,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.launchYARN(); err != nil {
 		return err
 	}
-	if c.HDFS != nil {
+	if c.HDFS != nil && !c.o.HDFS.Absent {
 		if err := c.HDFS.start(ctx); err != nil {
 			return err
 		}

@@ -30,6 +30,9 @@ type HDFSOptions struct {
 	Volumes int
 	// Racks that the machines are spread over, one after the other; 0: 1.
 	Racks int
+	// Absent leaves out its daemons: what is left is what the cluster would have for it, networks, disks
+	// and the configuration of clients.
+	Absent bool
 	// Properties are added to hdfs-site.xml, or replace those there.
 	Properties map[string]string
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"headrace/lab/rig"
@@ -45,7 +46,7 @@ func (b *bench) have(ctx context.Context, s shape) error {
 	}
 	b.h.Say(0, "starting HDFS")
 	o := yarn.Options{Mode: yarn.Wait, NoYARN: true, Beside: true, Compiled: true, Jars: b.o.Jars, Dir: b.h.Disk.Dir, Nodes: s.machines, Machines: true,
-		LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace, HDFS: &yarn.HDFSOptions{Replication: min(copies, s.machines), BlockSize: block}}
+		LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace, HDFS: &yarn.HDFSOptions{Replication: min(copies, s.machines), BlockSize: block, Absent: !slices.Contains(b.o.Systems, systemHDFS)}}
 	if s.disk != (slowdisk.Model{}) {
 		o.Disk = &s.disk
 		o.HDFS.BlockSize = block * s.disk.Bandwidth / slowdisk.HardDisk().Bandwidth
