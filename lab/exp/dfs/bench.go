@@ -57,7 +57,22 @@ func (b *bench) have(ctx context.Context, s shape) error {
 	if b.cluster, err = yarn.Start(ctx, o); err != nil {
 		return err
 	}
+	if !o.HDFS.Absent {
+		if err := b.idle(systemHDFS); err != nil {
+			return err
+		}
+	}
 	b.load, err = b.cluster.FileLoad(ctx)
+	return err
+}
+
+// idle notes what a system that was just started has in memory.
+func (b *bench) idle(system string) error {
+	u, err := b.use(system)
+	if b.res.Idle == nil {
+		b.res.Idle = map[string]int64{}
+	}
+	b.res.Idle[system] = max(b.res.Idle[system], u.Most)
 	return err
 }
 
@@ -86,7 +101,7 @@ func (b *bench) ours(ctx context.Context, nodes int) (err error) {
 	}
 	b.clients, err = b.cluster.DFS.ClientFiles(ctx)
 	b.nodes = nodes
-	return err
+	return errors.Join(err, b.idle(systemOurs))
 }
 
 // dir is where a system's files of a name are.

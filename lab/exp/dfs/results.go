@@ -14,8 +14,10 @@ import (
 // Results is everything that `bench dfs` has measured.
 type Results struct {
 	trial.Circumstances
-	Plan Plan  `json:"plan"`
-	Runs []Run `json:"runs,omitempty"`
+	Plan Plan `json:"plan"`
+	// Idle is what the daemon of a system that has most has in memory before anybody has used it, in bytes.
+	Idle map[string]int64 `json:"idle,omitempty"`
+	Runs []Run            `json:"runs,omitempty"`
 }
 
 // Any reports whether anything has been measured.

@@ -2,7 +2,6 @@ package dfs
 
 import (
 	"fmt"
-	"math"
 
 	"headrace/lab/sample"
 	"headrace/lab/view"
@@ -140,7 +139,8 @@ func (r *Results) costTable() *report.Table {
 	t := &report.Table{
 		Title: "What the daemons use",
 		Note: "Processor seconds for each GB that was read or written; of writing with several copies each copy counts. The server of a modelled disk is not in it. " +
-			"Memory: what is resident of the daemon that has most, before the run and the most in it; all: of all daemons on all machines. HDFS's virtual machines may grow to 768 MB. " + medians,
+			"Memory: what is resident of the daemon that has most, before the run and the most in it; all: of all daemons on all machines. HDFS's virtual machines may grow to 768 MB. " +
+			fmt.Sprintf("Before anybody has used it, the one that has most has %s of HDFS, %s of ours. ", r.idle(systemHDFS), r.idle(systemOurs)) + medians,
 		Columns: []report.Column{{Title: "part"}, {Title: "system"}, {Title: "DataNode or node, s/GB", Align: report.Right}, {Title: "NameNode, s/GB", Align: report.Right},
 			{Title: "all over HDFS", Align: report.Right}, {Title: "memory before", Align: report.Right}, {Title: "most", Align: report.Right}, {Title: "of all", Align: report.Right}},
 	}
@@ -155,6 +155,14 @@ func (r *Results) costTable() *report.Table {
 		})
 	}
 	return t
+}
+
+// idle is what a daemon that nobody has used yet has in memory.
+func (r *Results) idle(system string) string {
+	if m, ok := r.Idle[system]; ok {
+		return report.Bytes(m)
+	}
+	return "–"
 }
 
 func costName(part string, p Point) string {
@@ -214,24 +222,14 @@ func (r *Results) aims() []sample.Aim {
 			processor.Worst(r.over(part, p, allCPU), costName(part, p))
 		}
 	}
-	if m := firstIdle(r.Runs); !math.IsNaN(m) {
-		idle.Worst(sample.SpreadOf([]float64{m}), "")
+	if m, ok := r.Idle[systemOurs]; ok {
+		idle.Worst(sample.SpreadOf([]float64{float64(m)}), "")
 	}
 	var out []sample.Aim
 	for _, a := range []*sample.Aim{reads, jumps, asks, changes1, changes3, writes, readerWaits, writerWaits, failed, device, processor, idle} {
 		out = append(out, *a)
 	}
 	return out
-}
-
-// firstIdle is what a node of ours has in memory that has done nothing yet but what made its first files.
-func firstIdle(runs []Run) float64 {
-	for _, x := range runs {
-		if x.System == systemOurs && x.Use.Idle > 0 {
-			return float64(x.Use.Idle)
-		}
-	}
-	return math.NaN()
 }
 
 // Page returns the whole report for people who would rather look.
