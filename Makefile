@@ -82,6 +82,7 @@ bench: setup build java java/sparkyarn/target/built ## the experiments, side by 
 	bin/headrace-lab bench yarn
 	bin/headrace-lab bench hdfs
 	bin/headrace-lab bench share
+	bin/headrace-lab bench dfs
 
 # It copies what is there and builds nothing: it is run by root, who may have no Go, and whom git
 # tells no version of somebody else's tree.

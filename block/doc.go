@@ -53,8 +53,8 @@
 // memory. Those who read one combined file share a place among the readers of the disk, and
 // go in the order of the file. What is in memory needs no turn, nor does a disk that turns
 // out to be too fast to seek. While nobody else waits, a reader has its next extent read
-// before it asks; at the end of a whole block the beginning of the file's next one is read
-// ahead. Scrubbing takes turns of the class Warming.
+// before it asks, as far as Config.Memory allows; who waits for a turn holds no memory. At
+// the end of a whole block the beginning of the file's next one is read ahead. Scrubbing takes turns of the class Warming.
 //
 // # What is in memory
 //

@@ -161,7 +161,10 @@ func (r *Reader) advance(ctx context.Context) error {
 		r.ahead = nil
 		r.recycle(r.buf)
 	} else {
-		f = r.fetch(ctx, r.at, r.extentEnd(r.at), r.buf)
+		// Who waits for a turn holds no memory.
+		r.recycle(r.buf)
+		r.buf, r.parts = nil, nil
+		f = r.fetch(ctx, r.at, r.extentEnd(r.at))
 	}
 	r.buf = f.buf
 	if f.err != nil {
@@ -170,10 +173,9 @@ func (r *Reader) advance(ctx context.Context) error {
 	r.parts = f.parts
 	last := f.parts[len(f.parts)-1]
 	r.at = last.Off + int64(len(last.Data))
-	if r.at < r.end && r.lane.idle() {
-		at, to := r.at, r.extentEnd(r.at)
+	if at, to := r.at, r.extentEnd(r.at); at < r.end && r.lane.idle() && r.s.held.Load()+to-at <= r.s.Memory {
 		ahead := make(chan fetched, 1)
-		go func() { ahead <- r.fetch(r.ctx, at, to, nil) }()
+		go func() { ahead <- r.fetch(r.ctx, at, to) }()
 		r.ahead = ahead
 	}
 	return nil
@@ -195,24 +197,32 @@ func (r *Reader) extentEnd(at int64) int64 {
 // buffers are those of extents.
 var buffers = sync.Pool{}
 
-func buffer(n int64) []byte {
-	if b, ok := buffers.Get().(*[]byte); ok && int64(cap(*b)) >= n {
-		return (*b)[:n]
+// buffer returns memory for an extent, which counts as held until it is recycled.
+func (s *Store) buffer(n int64) []byte {
+	b, ok := buffers.Get().(*[]byte)
+	if !ok || int64(cap(*b)) < n {
+		b = new([]byte)
+		*b = make([]byte, n)
 	}
-	return make([]byte, n)
+	s.held.Add(int64(cap(*b)))
+	return (*b)[:n]
 }
 
-// fetch reads from at to to in one turn and compares.
-func (r *Reader) fetch(ctx context.Context, at, to int64, buf []byte) fetched {
+// fetch reads from at to to in one turn and compares. All of a long extent is asked for at once, so that the disk
+// goes on when nobody gets a processor.
+func (r *Reader) fetch(ctx context.Context, at, to int64) fetched {
 	l := r.r.file.v.layout
 	need := to - at + (up(to, l.piece)-down(at, l.piece))/l.piece*l.sums()
-	if int64(cap(buf)) < need {
-		buf = buffer(need)
-	}
-	rest := buf[:need]
+	var buf []byte
 	var parts []Part
 	from := r.offset + l.sumAt(at)
-	err := r.lane.read(ctx, r.handle, from, r.offset+l.dataAt(to-1)+1-from, func() error {
+	n := r.offset + l.dataAt(to-1) + 1 - from
+	err := r.lane.read(ctx, r.handle, from, n, func() error {
+		if n > smallRead {
+			r.r.file.v.do(reading, func() error { r.handle.Prefetch(from, n); return nil })
+		}
+		buf = r.s.buffer(need)
+		rest := buf
 		for ; at < to; at += int64(len(parts[len(parts)-1].Data)) {
 			n := min(to, l.pieceEnd(at)) - at
 			p, err := r.readPiece(rest[:l.sums()+n], at, n)
@@ -228,6 +238,7 @@ func (r *Reader) fetch(ctx context.Context, at, to int64, buf []byte) fetched {
 		return nil
 	})
 	if errors.Is(err, ErrOut) {
+		r.s.held.Add(-int64(cap(buf)))
 		return fetched{err: err} // the buffer may be in use by a read that hangs
 	}
 	if err == nil {
@@ -314,7 +325,8 @@ func (r *Reader) Close() {
 		select {
 		case f := <-r.ahead:
 			r.recycle(f.buf)
-		case <-time.After(r.s.Patience): // it ends by itself
+		case <-time.After(r.s.Patience):
+			go func() { r.recycle((<-r.ahead).buf) }()
 		}
 	}
 	r.recycle(r.buf)
@@ -327,6 +339,7 @@ func (r *Reader) Close() {
 
 func (r *Reader) recycle(b []byte) {
 	if b != nil {
+		r.s.held.Add(-int64(cap(b)))
 		buffers.Put(&b)
 	}
 }

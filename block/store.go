@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headrace/disk"
@@ -27,7 +28,8 @@ type Config struct {
 	// 0.05), Reserve the share that is left to nobody but the recovery of blocks that
 	// are there (default 0.01).
 	KeepFree, Reserve float64
-	// Memory is about how many bytes readers may hold in extents (default 256 MB).
+	// Memory is about how many bytes readers may hold in extents (default 256 MB). Those who wait for
+	// the disk hold none.
 	Memory int64
 	// Patience is how long an operation of a disk may take before the disk counts as
 	// broken (default 30 s).
@@ -98,6 +100,7 @@ type Info struct {
 type Store struct {
 	Config
 	volumes []*volume
+	held    atomic.Int64 // bytes of memory that readers have
 	table
 }
 

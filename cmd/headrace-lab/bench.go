@@ -19,7 +19,7 @@ func benchVerb(a *app) *cobra.Command {
 		Short: "Measure this machine: the experiments",
 		Example: `  headrace-lab bench preempt
   headrace-lab bench preempt --quick --html out/preempt.html`,
-	}, benchPreemptVerb(a), benchReadVerb(a), benchWarmVerb(a), benchOrderVerb(a), benchSimVerb(a), benchYarnVerb(a), benchHDFSVerb(a), benchShareVerb(a))
+	}, benchPreemptVerb(a), benchReadVerb(a), benchWarmVerb(a), benchOrderVerb(a), benchSimVerb(a), benchYarnVerb(a), benchHDFSVerb(a), benchShareVerb(a), benchDFSVerb(a))
 }
 
 func benchPreemptVerb(a *app) *cobra.Command {

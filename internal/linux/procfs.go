@@ -170,7 +170,7 @@ func numbers(dir string) ([]int, error) {
 
 // Status is the part of /proc/PID/status that is used here, in bytes.
 type Status struct {
-	RSSAnon, RSSShmem, Swap, PeakRSS int64
+	RSS, RSSAnon, RSSShmem, Swap, PeakRSS int64
 	// Pending are the signals that wait, for the process or for its first thread: bit n-1
 	// stands for signal n.
 	Pending uint64
@@ -193,6 +193,8 @@ func ParseStatus(b []byte) (Status, error) {
 		}
 		var err error
 		switch string(key) {
+		case "VmRSS":
+			s.RSS, err = kilobytes(val)
 		case "RssAnon":
 			s.RSSAnon, err = kilobytes(val)
 		case "RssShmem":

@@ -29,8 +29,8 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	s, err := ParseStatus([]byte("Name:\tx: y\nTracerPid:\t12\nUid:\t1000\t0\t0\t0\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\n"))
-	want := Status{RSSAnon: 100 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Pending: 6, Tracer: 12, UID: 1000}
+	s, err := ParseStatus([]byte("Name:\tx: y\nTracerPid:\t12\nUid:\t1000\t0\t0\t0\nVmRSS:\t 123 kB\nRssAnon:\t 100 kB\nRssFile:\t 20 kB\nRssShmem:\t 3 kB\nVmSwap:\t 7 kB\nVmHWM:\t200 kB\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000000004\n"))
+	want := Status{RSS: 123 << 10, RSSAnon: 100 << 10, RSSShmem: 3 << 10, Swap: 7 << 10, PeakRSS: 200 << 10, Pending: 6, Tracer: 12, UID: 1000}
 	if err != nil || s != want {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -123,6 +123,7 @@ func (m *Model) define(flags *flag.FlagSet) {
 	flags.Int64Var(&m.Slice, "slice", m.Slice, "bytes in a row before older requests elsewhere go first")
 	flags.Int64Var(&m.Window, "window", m.Window, "bytes within which neighbours are put in order")
 	flags.DurationVar(&m.Lookahead, "lookahead", m.Lookahead, "time that the drive itself reads on")
+	flags.BoolVar(&m.WriteBack, "write-back", m.WriteBack, "the page cache takes up what is written")
 }
 
 // args returns the flags for a model.
@@ -132,7 +133,7 @@ func (m Model) args() []string {
 	for _, f := range []struct{ name, value string }{
 		{"seek", m.Seek.String()}, {"rotation", m.Rotation.String()}, {"bandwidth", number(m.Bandwidth)},
 		{"read-ahead", number(m.ReadAhead)}, {"max-request", number(m.MaxRequest)},
-		{"slice", number(m.Slice)}, {"window", number(m.Window)}, {"lookahead", m.Lookahead.String()},
+		{"slice", number(m.Slice)}, {"window", number(m.Window)}, {"lookahead", m.Lookahead.String()}, {"write-back", strconv.FormatBool(m.WriteBack)},
 	} {
 		args = append(args, "--"+f.name+"="+f.value)
 	}

@@ -295,6 +295,56 @@ func TestWritesPassThrough(t *testing.T) {
 	}
 }
 
+// With a cache many small writes, which end within pages, are few requests, and nothing is read for them that was
+// never written. What is there already is read where a part of a page is written.
+func TestWriteBack(t *testing.T) {
+	m := quick()
+	m.WriteBack = true
+	source := t.TempDir()
+	d := startDisk(t, m, source)
+	data := make([]byte, 4*mib-100)
+	rand.NewChaCha8([32]byte{1}).Read(data)
+	f, err := os.OpenFile(filepath.Join(d.Dir(), "data"), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, 4*mib); err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(data); at += 64512 {
+		if _, err := f.WriteAt(data[at:min(at+64512, len(data))], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func() {
+		t.Helper()
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(source, "data"))
+		if err != nil || !bytes.Equal(got[:len(data)], data) || len(got) != 4*mib {
+			t.Errorf("%d bytes below, or others, or %v", len(got), err)
+		}
+	}
+	same()
+	s := d.Stats()
+	if s.Read != 0 || s.Written < int64(len(data)) || s.Requests > 20 {
+		t.Errorf("%+v", s)
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	data[1000]++
+	if _, err := f.WriteAt(data[1000:1001], 1000); err != nil {
+		t.Fatal(err)
+	}
+	same()
+	if read := d.Stats().Read; read < 4096 {
+		t.Errorf("%d bytes were read for a part of a page", read)
+	}
+}
+
 // What is made while the head is bypassed costs nothing, however slow the disk is, and what
 // comes after it costs what it would have.
 func TestBypass(t *testing.T) {

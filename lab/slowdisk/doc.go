@@ -26,7 +26,9 @@
 //
 // Reads and writes take model time alike. Everything else (names, attributes,
 // directories, fsync) takes none. A write is durable as in the directory below.
-// While the head is bypassed (Disk.Bypass) nothing takes any.
+// While the head is bypassed (Disk.Bypass) nothing takes any. With Model.WriteBack the page
+// cache takes up what is written, as far as the kernel lets it for one disk (max_ratio), and
+// what was never written is read in no time.
 //
 // # The file system
 //

@@ -108,6 +108,10 @@ func (f *file) Read(_ context.Context, dest []byte, off int64) (fuse.ReadResult,
 	if len(dest) == 0 {
 		return fuse.ReadResultData(nil), 0
 	}
+	if f.line.head.model.WriteBack && f.hole(off, int64(len(dest))) {
+		clear(dest)
+		return fuse.ReadResultData(dest), 0
+	}
 	// While the head is on its way, the data are fetched.
 	done := f.line.begin(f.inode, off, int64(len(dest)), false)
 	n, err := f.fetch(dest, off)
@@ -116,6 +120,13 @@ func (f *file) Read(_ context.Context, dest []byte, off int64) (fuse.ReadResult,
 		return nil, fs.ToErrno(err)
 	}
 	return fuse.ReadResultData(dest[:n]), 0
+}
+
+// hole reports whether nothing was ever written there. The page cache asks for that where a part of
+// a page is written; a file system that lies on the disk itself knows it, and asks no disk.
+func (f *file) hole(off, length int64) bool {
+	data, err := unix.Seek(f.buffered, off, unix.SEEK_DATA)
+	return errors.Is(err, unix.ENXIO) || err == nil && data >= off+length
 }
 
 // Write likewise.

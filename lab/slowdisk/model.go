@@ -32,6 +32,10 @@ type Model struct {
 	Window int64 `json:"window"`
 	// Lookahead is how long after the end of a request the drive itself reads on.
 	Lookahead time.Duration `json:"lookahead_ns"`
+	// WriteBack lets the page cache take up what is written and write it out later, in long
+	// requests, as it does for a disk; else each write is one request, and takes its time at
+	// once. A file that is closed is written out first.
+	WriteBack bool `json:"write_back,omitempty"`
 }
 
 // HardDisk returns a disk of 7200 turns per minute.
@@ -55,9 +59,13 @@ const (
 
 // String returns a caption: every figure that comes from a model names it.
 func (m Model) String() string {
-	return fmt.Sprintf("modelled disk (%s seek, %s rotation, %s MB/s, read-ahead %d KB)",
+	back := ""
+	if m.WriteBack {
+		back = ", written back"
+	}
+	return fmt.Sprintf("modelled disk (%s seek, %s rotation, %s MB/s, read-ahead %d KB%s)",
 		milliseconds(m.Seek), milliseconds(m.Rotation),
-		strconv.FormatFloat(float64(m.Bandwidth)/1e6, 'f', -1, 64), m.ReadAhead>>10)
+		strconv.FormatFloat(float64(m.Bandwidth)/1e6, 'f', -1, 64), m.ReadAhead>>10, back)
 }
 
 func milliseconds(d time.Duration) string {

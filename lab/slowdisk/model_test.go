@@ -75,7 +75,7 @@ func TestModelsThatCannotBe(t *testing.T) {
 
 // Every parameter must reach the server.
 func TestArgumentsCarryTheModel(t *testing.T) {
-	m := Model{Seek: 1, Rotation: 2 * time.Second, Bandwidth: 3e6, ReadAhead: 4096, MaxRequest: 8192, Slice: 5, Window: 6, Lookahead: 7 * time.Microsecond}
+	m := Model{Seek: 1, Rotation: 2 * time.Second, Bandwidth: 3e6, ReadAhead: 4096, MaxRequest: 8192, Slice: 5, Window: 6, Lookahead: 7 * time.Microsecond, WriteBack: true}
 	var got Model
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	got.define(flags)

@@ -47,6 +47,10 @@ func mountServer(m Model, source, mount string, b *board) (*server, error) {
 	}
 	s := &server{mount: mount, line: startLine(m, b)}
 	root := &node{LoopbackNode: below.(*fs.LoopbackNode), line: s.line}
+	var extra uint64
+	if m.WriteBack {
+		extra = fuse.CAP_WRITEBACK_CACHE
+	}
 	root.RootData.RootNode = root
 	last := attributesLast
 	s.fuse, err = fs.Mount(mount, root, &fs.Options{
@@ -56,7 +60,7 @@ func mountServer(m Model, source, mount string, b *board) (*server, error) {
 			AllowOther: true, Options: []string{"default_permissions"},
 			DirectMountStrict: true, FsName: name, Name: fsName,
 			MaxWrite: int(m.MaxRequest), MaxReadAhead: int(m.MaxRequest), MaxBackground: background, CongestionThreshold: background,
-			DisableSplice: true, ExplicitDataCacheControl: true,
+			DisableSplice: true, ExplicitDataCacheControl: true, ExtraCapabilities: extra,
 		}})
 	if err != nil {
 		return nil, fmt.Errorf("mount the modelled disk at %s: %w", mount, err)

@@ -22,8 +22,9 @@ type Cluster struct {
 	*resourceManager
 	*headraceDaemons
 	*clients
-	// HDFS is nil without the option.
+	// HDFS is nil without the option, and so is DFS.
 	HDFS *HDFS
+	DFS  *DFS
 }
 
 // Start returns when all NodeManagers are registered and, in the mode Headrace, the
@@ -57,6 +58,7 @@ func newCluster(in *installation) *Cluster {
 	c.resourceManager = &resourceManager{config: conf, machines: c.machines, http: &http.Client{Timeout: 10 * time.Second, Transport: in.Transport()}}
 	if in.o.HDFS != nil {
 		c.HDFS = &HDFS{config: conf, machines: c.machines, http: c.resourceManager.http}
+		c.DFS = &DFS{config: conf, machines: c.machines}
 	}
 	return c
 }
@@ -65,18 +67,16 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
-	if err := c.launchRM(); err != nil {
+	if err := c.launchYARN(); err != nil {
 		return err
 	}
-	for _, m := range c.machines {
-		if err := m.launchNM(); err != nil {
-			return err
-		}
-	}
-	if c.HDFS != nil {
+	if c.HDFS != nil && !c.o.HDFS.Absent {
 		if err := c.HDFS.start(ctx); err != nil {
 			return err
 		}
+	}
+	if c.o.NoYARN {
+		return nil
 	}
 	if c.o.Mode == Headrace && !c.o.NoDaemons {
 		if err := c.startDaemons(ctx); err != nil {
@@ -84,6 +84,20 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 	}
 	return c.awaitNodes(ctx, len(c.machines))
+}
+
+// launchYARN launches YARN's own daemons, if there are to be any.
+func (c *Cluster) launchYARN() error {
+	if c.o.NoYARN {
+		return nil
+	}
+	err := c.launchRM()
+	for _, m := range c.machines {
+		if err == nil {
+			err = m.launchNM()
+		}
+	}
+	return err
 }
 
 // prepare makes everything that daemons need: networks, machines, configuration.

@@ -30,6 +30,9 @@ type HDFSOptions struct {
 	Volumes int
 	// Racks that the machines are spread over, one after the other; 0: 1.
 	Racks int
+	// Absent leaves out its daemons: what is left is what the cluster would have for it, networks, disks
+	// and the configuration of clients.
+	Absent bool
 	// Properties are added to hdfs-site.xml, or replace those there.
 	Properties map[string]string
 }
@@ -145,7 +148,11 @@ func makeWebApps(conf string) error {
 
 // javaOfHDFS returns a command that runs a daemon of it, or a tool.
 func (s *installation) javaOfHDFS(class, conf string, args ...string) *exec.Cmd {
-	return s.javaOfHadoop(daemonHeap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
+	heap := daemonHeap
+	if s.o.Compiled {
+		heap = compiledHeap
+	}
+	return s.javaOfHadoop(heap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
 }
 
 // start makes the file system and returns when it can be used.

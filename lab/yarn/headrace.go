@@ -102,7 +102,9 @@ func (h *headraceDaemons) StopDaemons() (err error) {
 
 // daemons returns all of them, nil where one was killed, in the order in which they are
 // ended.
-func (h *headraceDaemons) daemons() []*process { return append(h.machines.agents(), h.process) }
+func (h *headraceDaemons) daemons() []*process {
+	return append(append(h.machines.agents(), h.process), h.machines.fileSystems()...)
+}
 
 // StartManager starts headrace manager and returns when it answers.
 func (h *headraceDaemons) StartManager(ctx context.Context) (err error) {

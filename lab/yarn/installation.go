@@ -121,17 +121,23 @@ func (s *installation) giveToUser(path string) error {
 // smallJVM makes a JVM start quickly and stay small, and keeps it from leaving files
 // in /tmp. What comes from Maven's repository needs no second verification: that is an
 // eighth of the processor time of a start.
-var smallJVM = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+var smallJVM = []string{"-XX:+UseSerialGC", quickCompiler, "-XX:-UsePerfData",
 	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote",
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
+
+const quickCompiler = "-XX:TieredStopAtLevel=1"
 
 // jvmFlags are those of every JVM of the cluster. Where there is HDFS, they have Hadoop's
 // native library, as installations do.
 func (s *installation) jvmFlags() []string {
-	if s.o.HDFS == nil || s.o.Jars.Native == "" {
-		return smallJVM
+	flags := slices.Clone(smallJVM)
+	if s.o.Compiled {
+		flags = slices.DeleteFunc(flags, func(f string) bool { return f == quickCompiler })
 	}
-	return append(slices.Clone(smallJVM), "-Djava.library.path="+s.o.Jars.Native)
+	if s.o.HDFS != nil && s.o.Jars.Native != "" {
+		flags = append(flags, "-Djava.library.path="+s.o.Jars.Native)
+	}
+	return flags
 }
 
 // java returns a command that runs a class with the given class path and flags beside those of
@@ -165,6 +171,9 @@ func logAs(conf string) string {
 
 // daemonHeap is that of each of Hadoop's daemons, in MB.
 const daemonHeap = 192
+
+// compiledHeap is that of daemons of HDFS, and of their clients, with the option Compiled.
+const compiledHeap = 768
 
 // daemon returns a command that runs one of YARN's daemons, with the plug-ins if they are
 // asked for.

@@ -35,6 +35,7 @@ type machine struct {
 	nm       *process
 	dataNode *process
 	agent    *process // headrace node
+	fs       *process // headrace dfs
 	flags    []string // of its command line, as StartDaemons was given them
 	dies     string   // the crash point at which it dies, for tests
 }
@@ -213,6 +214,13 @@ func (all machines) dataNodes() (list []*process) {
 func (all machines) agents() (list []*process) {
 	for _, m := range all {
 		list = append(list, m.agent)
+	}
+	return list
+}
+
+func (all machines) fileSystems() (list []*process) {
+	for _, m := range all {
+		list = append(list, m.fs)
 	}
 	return list
 }

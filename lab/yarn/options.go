@@ -68,6 +68,13 @@ type Options struct {
 	// so that hosts differ as they do elsewhere. It takes Machines. Nil: none.
 	HDFS *HDFSOptions
 
+	// NoYARN leaves out YARN's own daemons, where HDFS is all that is wanted.
+	NoYARN bool
+	// Compiled lets virtual machines compile as they do by default, and Hadoop's daemons have
+	// more memory: for those whose processor time is measured. Else they start quickly and stay
+	// small.
+	Compiled bool
+
 	// Memory and VCores of one NodeManager, for YARN to give out; 0: 2048 MB, 8.
 	Memory, VCores int
 	// Heartbeat of the NodeManagers; 0: 200 ms.
@@ -166,6 +173,8 @@ func (o *Options) completeMachines() error {
 		return errors.New("no disk is given for the local directories")
 	case o.Disk != nil && o.LabProgram == "":
 		return errors.New("no program is given for the disks")
+	case o.NoYARN && (o.HDFS == nil || o.Mode == Headrace):
+		return errors.New("without YARN there is nothing but HDFS, which is not asked for")
 	case o.HDFS == nil:
 		return nil
 	}

@@ -218,6 +218,8 @@ type Event struct {
 	Uber   bool    `json:"uber"`
 	// Metrics are what plug-ins of LineCounts have counted so far.
 	Metrics map[string]int64 `json:"metrics"`
+	// Report is what a FileLoad has measured.
+	Report FileReport `json:"report"`
 }
 
 // At returns when it happened.
