@@ -22,6 +22,7 @@ fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 confdir     := $(DESTDIR)/etc/headrace
 sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 
+# java/.mvn/jvm.config has it do without the second compiler, which is of no use in so short a time.
 MVN  := mvn -B -ntp -f java/pom.xml
 jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar headrace-hive.jar
 

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"headrace"
@@ -82,26 +83,32 @@ func importProblem(from, to string) string {
 	return ""
 }
 
-func listPackages(t *testing.T) []listedPackage {
-	t.Helper()
+// listed asks the go command once for all tests: each time takes a second of a processor.
+var listed = sync.OnceValues(func() ([]listedPackage, error) {
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, &stderr)
+		return nil, fmt.Errorf("%w\n%s", err, &stderr)
 	}
 	var packages []listedPackage
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listedPackage
-		err := dec.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("go list: %v", err)
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, err
 		}
 		packages = append(packages, p)
+	}
+})
+
+func listPackages(t *testing.T) []listedPackage {
+	t.Helper()
+	packages, err := listed()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
 	}
 	if len(packages) < 2 {
 		t.Fatalf("go list found only %d packages", len(packages))

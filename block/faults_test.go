@@ -43,7 +43,7 @@ func openFaulty(t *testing.T, capacity, piece int64, dirs ...string) *faulty {
 		}
 		return fail(op)
 	}}
-	s, err := Open(Config{Dirs: dirs, FS: fs, Patience: 200 * time.Millisecond, piece: piece,
+	s, err := Open(Config{Dirs: dirs, FS: fs, Patience: time.Minute, piece: piece,
 		Damaged: func(i Info, _ error) { f.bad <- i }, Out: func(dir string, _ error) { f.out <- dir }})
 	if err != nil {
 		t.Fatal(err)
@@ -242,6 +242,7 @@ func TestHangingDisk(t *testing.T) {
 		mustWrite(t, f.Store, Block{1, 1}, 1, pattern(100))
 		w := mustCreate(t, f.Store, Block{2, 1}, 2, 100)
 		release := make(chan struct{})
+		f.volumes[0].patience = 200 * time.Millisecond // not earlier: a slow machine is no disk that hangs
 		f.when(func(op vfs.Op) error {
 			if op.Kind == kind {
 				<-release

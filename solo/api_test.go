@@ -197,17 +197,17 @@ func TestSlowReaders(t *testing.T) {
 		body := "\x00\x00\x00\x00\x02{}"
 		fmt.Fprintf(conn, "POST /headrace.v1.TaskService/Watch HTTP/1.1\r\nHost: headrace\r\nContent-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
-	argv := []string{"work", strings.Repeat("x", 40000)}
-	for range 50 {
+	argv := []string{"work", strings.Repeat("x", 50000)}
+	const tasks = 40
+	for range tasks {
 		b.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = argv })
 	}
-	ctx := b.ctx()
-	for done := 0; done < 50; {
-		res, err := b.tasks.List(ctx, &wire.ListRequest{})
+	for done := 0; done < tasks; {
+		res, err := b.tasks.List(b.ctx(), &wire.ListRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		done = 50 - len(res.Tasks)
+		done = tasks - len(res.Tasks)
 		running := 0
 		for _, task := range res.Tasks {
 			if task.State == "running" && task.Doing == "" {

@@ -121,7 +121,7 @@ func (c *cycle) sample(ctx context.Context) {
 		if used > c.most.Load() {
 			c.most.Store(used)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 // be busy.
 const patience = 2 * time.Minute
 
-// poll is how often Await looks.
-const poll = 2 * time.Millisecond
+// Await looks at what has just begun as often as poll says, and then ever more seldom: to look costs
+// as much as what is waited for, where it is a request or a walk through /proc.
+const poll, seldom = 2 * time.Millisecond, 20 * time.Millisecond
 
 // deadline returns when a test gives up: patience from now, or in time to say so before
 // the end of all tests.
@@ -31,7 +32,8 @@ func deadline(t testing.TB) time.Time {
 // what was awaited, and with about: a func() string is called for it.
 func Await(t testing.TB, what string, is func() bool, about ...any) {
 	t.Helper()
-	for end := deadline(t); !is(); time.Sleep(poll) {
+	began := time.Now()
+	for end := deadline(t); !is(); time.Sleep(min(max(poll, time.Since(began)/16), seldom)) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s%s", what, describe(about))
 		}

@@ -3,6 +3,7 @@ package consumer
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -17,28 +18,33 @@ import (
 // whoever notices first, and however it is read.
 func TestFileChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(f *os.File) error
+		change func(f *os.File, size int64) error
 		want   string
 	}{
-		"shrinks":    {func(f *os.File) error { return f.Truncate(100) }, "it shrank from 2000000 to 100 bytes while it was read"},
-		"is written": {func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 0); return err }, "it was written to while it was read"},
-		"grows":      {func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 2000000); return err }, ""},
+		"shrinks":    {func(f *os.File, _ int64) error { return f.Truncate(100) }, "it shrank from SIZE to 100 bytes while it was read"},
+		"is written": {func(f *os.File, _ int64) error { _, err := f.WriteAt([]byte("x"), 0); return err }, "it was written to while it was read"},
+		"grows":      {func(f *os.File, size int64) error { _, err := f.WriteAt([]byte("x"), size); return err }, ""},
 	} {
 		for how := range 4 {
-			data := lines(rand.New(rand.NewPCG(3, 3)), 2000000)[:2000000]
+			size := int64(2_000_000)
+			if how == 1 {
+				size /= 8 // each byte is a call
+			}
+			data := lines(rand.New(rand.NewPCG(3, 3)), int(size))[:size]
+			want := strings.Replace(c.want, "SIZE", fmt.Sprint(size), 1)
 			d := newDealer(t, testUnit{path: "/in", data: data, inFile: true}).listen()
 			client := dial(t, d, Options{})
 			u, err := client.Next(testContext(t))
 			must(t, err)
 			var b bytes.Buffer
 			must(t, u.Use(func(p []byte) (int, error) { return b.Write(p[:10]) }))
-			d.look(func() { must(t, c.change(d.input.File)) })
+			d.look(func() { must(t, c.change(d.input.File, size)) })
 			err = read(u, how, &b)
 			var de *DataError
 			switch {
-			case c.want == "" && (err != nil || !bytes.Equal(b.Bytes(), data)):
+			case want == "" && (err != nil || !bytes.Equal(b.Bytes(), data)):
 				t.Errorf("%s, way %d: %d bytes, %v", name, how, b.Len(), err)
-			case c.want != "" && (!errors.As(err, &de) || err.Error() != "/in cannot be read: "+c.want):
+			case want != "" && (!errors.As(err, &de) || err.Error() != "/in cannot be read: "+want):
 				t.Errorf("%s, way %d: %v", name, how, err)
 			}
 		}

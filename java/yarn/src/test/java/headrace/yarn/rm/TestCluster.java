@@ -20,6 +20,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.webproxy.ProxyCA;
 import org.slf4j.event.Level;
 
 /** A real ResourceManager with its scheduler in this JVM. Its nodes and masters say what the test has them say. */
@@ -27,12 +28,21 @@ final class TestCluster implements AutoCloseable {
     static final int GB = 1024;
     private static final long PATIENCE_NANOS = 20_000_000_000L;
 
+    /** By which all vouch for their proxies. Each would look for primes of its own for a second or two. */
+    private static ProxyCA authority;
+
     final MockRM rm;
     final List<MockNM> nodes = new ArrayList<>();
 
     TestCluster(Configuration conf) {
         rm = quiet(new MockRM(conf));
-        rm.start();
+        synchronized (TestCluster.class) {
+            if (authority != null) {
+                rm.getRMStateStore().storeProxyCACert(authority.getCaCert(), authority.getCaKeyPair().getPrivate());
+            }
+            rm.start();
+            authority = rm.getRMContext().getProxyCAManager().getProxyCA();
+        }
     }
 
     TestCluster(Configuration conf, TestCluster before) {
