@@ -16,18 +16,29 @@ import (
 // for each. What is damaged goes to Config.Damaged. It begins with what the end of the
 // machine may have damaged, then goes on where the last pass was when it ended.
 func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64) error {
-	return errors.Join(s.each(func(v *volume) error { return s.scrubVolume(ctx, v, bytesPerSecond) })...)
+	return errors.Join(s.each(func(v *volume) error {
+		p := pass{s: s, v: v, rate: bytesPerSecond}
+		return p.run(ctx)
+	})...)
 }
 
-func (s *Store) scrubVolume(ctx context.Context, v *volume, rate int64) error {
+// pass is one over the blocks of a volume.
+type pass struct {
+	s    *Store
+	v    *volume
+	lane lane
+	rate int64 // bytes a second
+}
+
+func (p *pass) run(ctx context.Context) error {
+	s, v := p.s, p.v
 	if v.err() != nil {
 		return nil
 	}
-	var l lane
-	l.enter(s.Turns, v.device, disk.Warming, "looking through blocks")
-	defer l.leave()
-	for _, r := range s.scrubOrder(v) {
-		if err := s.scrubBlock(ctx, r, &l, rate); err != nil {
+	p.lane.enter(s.Turns, v.device, disk.Warming, "looking through blocks")
+	defer p.lane.leave()
+	for _, r := range p.order() {
+		if err := p.read(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -37,8 +48,9 @@ func (s *Store) scrubVolume(ctx context.Context, v *volume, rate int64) error {
 	return nil
 }
 
-// scrubOrder lists the closed blocks of a volume in the order in which they are read.
-func (s *table) scrubOrder(v *volume) (order []*replica) {
+// order lists the closed blocks in the order in which they are read.
+func (p *pass) order() (order []*replica) {
+	s, v := p.s, p.v
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	files := v.sorted()
@@ -64,9 +76,10 @@ func first(r *replica) int {
 	return 1
 }
 
-// scrubBlock reads a block. That it is damaged is told of elsewhere; the error is that of
+// read reads a block. That it is damaged is told of elsewhere; the error is that of
 // ctx or the disk.
-func (s *Store) scrubBlock(ctx context.Context, r *replica, l *lane, rate int64) error {
+func (p *pass) read(ctx context.Context, r *replica) error {
+	s := p.s
 	s.mu.Lock()
 	b, n, state := Block{r.head.block, r.head.stamp}, r.visible.length, r.state
 	cuts := r.cuts
@@ -75,7 +88,7 @@ func (s *Store) scrubBlock(ctx context.Context, r *replica, l *lane, rate int64)
 	if state != Final || !current {
 		return nil
 	}
-	reader, err := s.open(b, 0, n, l)
+	reader, err := s.open(b, 0, n, &p.lane)
 	if err != nil {
 		return r.file.v.err() // or it was deleted
 	}
@@ -83,11 +96,11 @@ func (s *Store) scrubBlock(ctx context.Context, r *replica, l *lane, rate int64)
 	reader.whole = false // nobody will ask for the next block
 	for {
 		began := time.Now()
-		var p Part
-		if p, err = reader.Next(ctx); err != nil {
+		var part Part
+		if part, err = reader.Next(ctx); err != nil {
 			break
 		}
-		if wait := time.Duration(float64(len(p.Data))/float64(rate)*1e9) - time.Since(began); wait > 0 {
+		if wait := time.Duration(float64(len(part.Data))/float64(p.rate)*1e9) - time.Since(began); wait > 0 {
 			t := time.NewTimer(wait)
 			select {
 			case <-t.C:
