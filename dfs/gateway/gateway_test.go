@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 	c := serve(t, t.TempDir()).as("root")
 	root, nowhere, f := "/", "/nowhere", "/f"
 	c.throws("SnapshotException", "createSnapshot", &pb.CreateSnapshotRequestProto{SnapshotRoot: &root})
-	c.throws("UnsupportedOperationException", "truncate", &pb.TruncateRequestProto{Src: &f, NewLength: proto.Uint64(0), ClientName: &f})
+	c.throws("UnsupportedActionException", "setQuota", &pb.SetQuotaRequestProto{Path: &root, NamespaceQuota: proto.Uint64(1), StoragespaceQuota: proto.Uint64(1), StorageType: pb.StorageTypeProto_SSD.Enum()})
 	c.throws("FileNotFoundException", "getEZForPath", &pb.GetEZForPathRequestProto{Src: &nowhere})
 	ha := c.s.dial("root", ipc.Options{Protocol: "org.apache.hadoop.ha.HAServiceProtocol", User: ipc.User{Name: "root"}})
 	ha.throws("ServiceFailedException", "transitionToStandby", &pb.TransitionToStandbyRequestProto{ReqInfo: &pb.HAStateChangeRequestInfoProto{ReqSource: pb.HARequestSource_REQUEST_BY_USER.Enum()}})

@@ -15,12 +15,12 @@ type list map[string]any
 
 // look are the operations that read the name space.
 var look = table{
-	"GET GETFILESTATUS": func(r *request) (any, error) {
-		s, err := r.stat("File does not exist: " + r.path)
-		if err != nil {
+	"GET GETFILESTATUS": (*request).fileStatus, "GET GETFILELINKSTATUS": (*request).fileStatus, // there are no links
+	"GET GETLINKTARGET": func(r *request) (any, error) {
+		if _, err := r.stat("File does not exist: " + r.path); err != nil {
 			return nil, err
 		}
-		return list{"FileStatus": statusOf(s)}, nil
+		return nil, thrown(classIO, "Path %s is not a symbolic link", r.path)
 	},
 	"GET LISTSTATUS": (*request).list,
 	"GET LISTSTATUS_BATCH": func(r *request) (any, error) {
@@ -257,4 +257,12 @@ func (r *request) block(b *meta.LocatedBlock) list {
 	return list{"block": list{"blockId": b.ID, "blockPoolId": r.Node.Identity.Pool, "generationStamp": b.Stamp, "numBytes": b.Size},
 		"blockToken": list{"urlString": noToken}, "cachedLocations": cached, "isCorrupt": false, "locations": at, "startOffset": b.Offset,
 		"storageTypes": types}
+}
+
+func (r *request) fileStatus() (any, error) {
+	s, err := r.stat("File does not exist: " + r.path)
+	if err != nil {
+		return nil, err
+	}
+	return list{"FileStatus": statusOf(s)}, nil
 }
