@@ -31,6 +31,13 @@ var parts = map[string]func(*testing.T, string){
 		must[meta.Result](t)(n.do(&meta.RecoverLease{Path: "/f", Holder: "d"}))
 		select {}
 	},
+	"truncate": func(t *testing.T, dir string) {
+		n := open(t, Config{Dir: dir})
+		write(t, n, "/f", "twenty bytes, and more")
+		must[meta.Result](t)(n.do(n.Truncation("/f", 20, "h", "m")))
+		n.Wake()
+		select {}
+	},
 	"delete": func(t *testing.T, dir string) {
 		n := open(t, Config{Dir: dir, Upkeep: time.Hour})
 		write(t, n, "/keep", "kept")
@@ -91,24 +98,30 @@ func TestKilledWhileMade(t *testing.T) {
 	}
 }
 
-// TestKilledInRecovery: a file whose block is being recovered when the node dies is closed by the next one.
+// TestKilledInRecovery: a file whose block is being recovered, or cut, when the node dies is closed by the next one.
 func TestKilledInRecovery(t *testing.T) {
-	for _, point := range []string{"started", "finished"} {
-		dir := t.TempDir()
-		killed(t, dir, "write", "dfs.recover."+point)
-		n := open(t, Config{Dir: dir})
-		closed(t, n, "/f")
-		s := stat(t, n, "/f")
-		if s.Size != 20 || s.Located == nil || len(s.Located.Blocks) != 1 {
-			t.Fatalf("%s: %+v", point, s)
+	for part, want := range map[string]string{"write": "flushed, and no more", "truncate": "twenty bytes, and mo"} {
+		for _, point := range []string{"started", "finished"} {
+			killedInRecovery(t, part, point, want)
 		}
-		if b := s.Located.Blocks[0].Block; n.Keeper.Finished(t.Context(), &b) != 1 {
-			t.Errorf("%s: there is no copy of %+v", point, b)
-		} else if got := read(t, n, b); got != "flushed, and no more" {
-			t.Errorf("%s: %q", point, got)
-		}
-		closeNode(t, n)
 	}
+}
+
+func killedInRecovery(t *testing.T, part, point, want string) {
+	dir := t.TempDir()
+	killed(t, dir, part, "dfs.recover."+point)
+	n := open(t, Config{Dir: dir})
+	closed(t, n, "/f")
+	s := stat(t, n, "/f")
+	if s.Size != 20 || s.Located == nil || len(s.Located.Blocks) != 1 {
+		t.Fatalf("%s, %s: %+v", part, point, s)
+	}
+	if b := s.Located.Blocks[0].Block; n.Keeper.Finished(t.Context(), &b) != 1 {
+		t.Errorf("%s, %s: there is no copy of %+v", part, point, b)
+	} else if got := read(t, n, b); got != want {
+		t.Errorf("%s, %s: %q", part, point, got)
+	}
+	closeNode(t, n)
 }
 
 func read(t testing.TB, n *Node, b meta.Block) string {

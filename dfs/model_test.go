@@ -41,6 +41,7 @@ type model struct {
 	log   []string
 
 	record   meta.Block
+	cut      int64    // a closed block is to get this length; else 0
 	at       []string // the nodes that are recorded
 	recovery uint64   // the stamp of a recovery under way
 	next     uint64
@@ -275,7 +276,7 @@ func (m *model) round() bool {
 		}
 		said = append(said, h)
 	}
-	length, from, err := agree(m.record, m.recovery, said)
+	length, from, err := agree(m.record, m.recovery, m.cut, said)
 	m.note("agreed: %d at %v, %v", length, from, err)
 	if err != nil || m.r.IntN(6) == 0 {
 		return false
@@ -304,6 +305,13 @@ func (m *model) round() bool {
 // commit compares what was agreed on with what was promised.
 func (m *model) commit(length int64, at []string) {
 	least, why := m.synced, "synced"
+	if m.cut > 0 {
+		if length > m.cut {
+			m.fatalf("%d bytes are left, not %d", length, m.cut)
+		}
+		m.acked, m.synced = min(m.acked, int(m.cut)), min(m.synced, int(m.cut)) // the rest is not missed
+		least = m.synced
+	}
 	for _, name := range m.at { // whoever has lost nothing has all that was acknowledged
 		if n := m.of(name); n.kept >= m.acked && m.acked > least {
 			least, why = m.acked, "acknowledged, and are at "+name
@@ -316,6 +324,7 @@ func (m *model) commit(length int64, at []string) {
 		m.fatalf("%d bytes of %d", length, len(m.content))
 	}
 	m.content = m.content[:length:length]
+	m.record, m.at = meta.Block{ID: modelBlock, Stamp: m.recovery, Size: length}, at
 	m.note("recovered: %d bytes at %v with %d", length, at, m.recovery)
 	for _, name := range at {
 		n := m.of(name)
@@ -330,8 +339,7 @@ func (m *model) commit(length int64, at []string) {
 			n.kept, n.synced = 0, 0
 		}
 	}
-	m.record, m.at = meta.Block{ID: modelBlock, Stamp: m.recovery, Size: length}, at
-	m.acked, m.synced, m.closed = int(length), int(length), true
+	m.acked, m.synced, m.closed, m.cut = int(length), int(length), true, 0
 	if length == 0 {
 		return
 	}
@@ -340,7 +348,27 @@ func (m *model) commit(length int64, at []string) {
 		if !n.alive {
 			n.open(m)
 		}
+		if !slices.Contains(at, n.name) {
+			m.tooOld(n)
+		}
 	}
+}
+
+// tooOld wants a copy that was left behind not to be read for what is recorded, unless its bytes are the same: the end of the recovery was not noted.
+func (m *model) tooOld(n *modelNode) {
+	if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil && i.Stamp >= m.record.Stamp {
+		m.same(n, min(i.Length, m.record.Size))
+	} else if r, err := n.k.n.Blocks.Open(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, 0, 1); err == nil {
+		r.Close()
+		m.fatalf("%s was away, and its copy is read", n.name)
+	}
+}
+
+// truncate cuts the block, which nobody writes.
+func (m *model) truncate() {
+	m.cut = 1 + m.r.Int64N(int64(len(m.content)))
+	m.note("the block is to be cut to %d", m.cut)
+	m.recover()
 }
 
 // want wants a finished copy of what was written.
@@ -349,7 +377,12 @@ func (m *model) want(n *modelNode, length int64) {
 	if err != nil || i.State != block.Final || i.Stamp != m.recovery || i.Length != length {
 		m.fatalf("%s has %+v, %v; want %d bytes of %d", n.name, i, err, length, m.recovery)
 	}
-	r, err := n.k.n.Blocks.Open(i.Block, 0, length)
+	m.same(n, length)
+}
+
+// same wants bytes of a copy to be what was written.
+func (m *model) same(n *modelNode, length int64) {
+	r, err := n.k.n.Blocks.Open(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, 0, length)
 	if err != nil {
 		m.fatalf("%s: %v", n.name, err)
 	}
@@ -363,10 +396,11 @@ func (m *model) want(n *modelNode, length int64) {
 		if err != nil {
 			m.fatalf("%s: %v", n.name, err)
 		}
-		if string(p.Data) != string(m.content[at:at+len(p.Data)]) {
+		data := p.Data[:min(len(p.Data), int(length)-at)] // a part ends with a chunk
+		if string(data) != string(m.content[at:at+len(data)]) {
 			m.fatalf("%s has other bytes than were written", n.name)
 		}
-		at += len(p.Data)
+		at += len(data)
 	}
 }
 
@@ -409,6 +443,8 @@ func TestBlockOnThreeNodes(t *testing.T) {
 		for range 25 {
 			switch {
 			case m.closed && len(m.content) == 0:
+			case m.closed && m.r.IntN(3) == 0:
+				m.truncate()
 			case m.closed:
 				m.closed = false
 				m.reopen()

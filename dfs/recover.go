@@ -41,7 +41,7 @@ func (k *steward) recoverBlocks() {
 func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	places := k.n.Places()
 	said := places.hear(r.Block, func(node string) (*wire.BlockCopy, error) { return k.fenceAt(ctx, node, r) })
-	length, from, err := agree(r.Block.Block, r.Stamp, said)
+	length, from, err := agree(r.Block.Block, r.Stamp, r.Cut, said)
 	if err != nil {
 		return fmt.Errorf("block %d: %w", r.Block.ID, err)
 	}
@@ -127,8 +127,10 @@ type heard struct {
 // recorded before bytes are acknowledged by it. So any one of those copies has enough, and the shortest is what all have. A copy whose node ended
 // may have lost bytes with the power: it counts only where there is no other, and then the longest of such. Copies of older generations were
 // left by the pipeline, or have lost the later one with the power: they are the last resort. A finished copy has the length at which
-// its writer, or a recovery whose end was not noted, has closed the block: that is the length.
-func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []string, err error) {
+// its writer, or a recovery whose end was not noted, has closed the block: that is the length. Damaged copies are as good as older ones.
+//
+// A closed block that is to be cut (above 0) gets no more than that, and all copies with that much stay.
+func agree(b meta.Block, recovery uint64, cut int64, all []heard) (length int64, at []string, err error) {
 	var current, older []heard
 	var missed []error // of those that may have something
 	var gone []string
@@ -139,7 +141,7 @@ func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []strin
 		case h.copy == nil:
 			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
 		case h.copy.State == wire.BlockCopy_NONE, h.copy.Length == 0:
-		case h.copy.Stamp >= b.Stamp:
+		case h.copy.Stamp >= b.Stamp && !h.copy.Damaged:
 			current = append(current, h)
 		default:
 			older = append(older, h)
@@ -171,10 +173,14 @@ func agree(b meta.Block, recovery uint64, all []heard) (length int64, at []strin
 			length = h.copy.Length
 		}
 	}
+	need := b.Size
+	if cut > 0 {
+		length, need = min(length, cut), cut
+	}
 	switch {
 	case len(current) == 0 && len(gone) > 0:
 		return 0, nil, fmt.Errorf("nodes are out that may have it, and nobody else has: %v", gone)
-	case len(missed) > 0 && (!sure || state == wire.BlockCopy_WAITING || length < b.Size):
+	case len(missed) > 0 && (!sure || state == wire.BlockCopy_WAITING || length < need):
 		return 0, nil, fmt.Errorf("nodes that may have more of it have not answered: %w", errors.Join(missed...))
 	}
 	for _, h := range current {

@@ -34,10 +34,10 @@ func TestWhoIsAskedToRecover(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if length, at, err := agree(b.Block, 6, said); length != 20 || !slices.Equal(at, []string{"n1"}) || err != nil {
+	if length, at, err := agree(b.Block, 6, 0, said); length != 20 || !slices.Equal(at, []string{"n1"}) || err != nil {
 		t.Errorf("%d at %v, %v", length, at, err)
 	}
-	if _, _, err := agree(b.Block, 6, hear(5)); !errors.Is(err, errNotUp) { // the record says 10: n2 may have them
+	if _, _, err := agree(b.Block, 6, 0, hear(5)); !errors.Is(err, errNotUp) { // the record says 10: n2 may have them
 		t.Error(err)
 	}
 }

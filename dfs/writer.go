@@ -101,6 +101,17 @@ func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, r
 	return nodes, room
 }
 
+// Truncation returns the command that cuts a file to a length, with the nodes that are to cut its last block. Wake has them do it.
+func (n *Node) Truncation(path string, size int64, holder, machine string) *meta.Truncate {
+	o := &meta.Truncate{Path: path, Size: size, Holder: holder, Machine: machine}
+	n.ask(func(q meta.Query) {
+		if b := q.BlockAt(path, size); b != nil {
+			o.Block, o.Nodes = b.ID, n.Places().names(b.LocatedBlock)
+		}
+	})
+	return o
+}
+
 // reopen opens a block that is not full, under a new stamp.
 func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error {
 	old := l.Block

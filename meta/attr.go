@@ -130,6 +130,10 @@ func (o *SetReplication) apply(s *state) (Result, error) {
 	if n == nil || n.Directory {
 		return flag(false), nil
 	}
+	more := n.File.full() * (int64(o.Copies) - int64(n.File.Replication))
+	if err := t.affords(usage{space: more}, nil); err != nil {
+		return nil, err
+	}
 	n.File.Replication = o.Copies
 	s.save(n)
 	return flag(true), nil

@@ -39,7 +39,7 @@ var ops = []Op{
 	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
-	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{},
+	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{},
 }
 
 var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
@@ -105,8 +105,8 @@ func DecodeCommand(b []byte) (Command, error) {
 }
 
 // Apply does what a command says. It is a function of state and command: no clock, no
-// chance. An error is what HDFS answers, an *Error; then nothing is written, but for a
-// lease that is being recovered. A call that has succeeded and is repeated gets the answer
+// chance. An error is what HDFS answers, an *Error; then nothing is written, but what HDFS
+// leaves too: a lease that is being recovered, say. A call that has succeeded and is repeated gets the answer
 // of the first time.
 func Apply(v View, m Command) (Result, error) {
 	if r, ok := answered(v, m); ok {
@@ -115,10 +115,10 @@ func Apply(v View, m Command) (Result, error) {
 	d := newDraft(v)
 	s := open(d, m.Time, m.Caller)
 	r, err := m.Op.apply(s)
-	var begun *recoveryBegun
+	var some *partial
 	switch {
-	case errors.As(err, &begun):
-		err = begun.error
+	case errors.As(err, &some):
+		err = some.error
 	case err != nil:
 		return nil, err
 	default:
@@ -128,8 +128,8 @@ func Apply(v View, m Command) (Result, error) {
 	return r, err
 }
 
-// recoveryBegun is an error after which what was written stays.
-type recoveryBegun struct{ error }
+// partial is an error after which what was written stays.
+type partial struct{ error }
 
 // A Query asks a state, as a caller.
 type Query struct {

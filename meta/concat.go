@@ -40,6 +40,13 @@ func (o *Concat) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	dir := t.parent()
+	var more int64
+	for _, from := range sources {
+		more += from.File.full() * (int64(n.File.Replication) - int64(from.File.Replication))
+	}
+	if err := t.affords(usage{-int64(len(sources)), more}, nil); err != nil {
+		return nil, err
+	}
 	for _, from := range sources {
 		s.blocks(from, func(b *block) bool {
 			s.addBlock(n, *b)
@@ -64,7 +71,7 @@ func (o *Concat) plain() error {
 	}
 	for _, p := range append([]string{o.Target}, o.Sources...) {
 		if isRaw(p) || strings.HasPrefix(p, reservedPath+"/.inodes") {
-			return fail(classIO, "Concat operation doesn't support /.reserved relative path : %s", p)
+			return fail(classIO, "Concat operation doesn't support %s relative path : %s", reserved, p)
 		}
 	}
 	return nil

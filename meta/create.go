@@ -101,20 +101,15 @@ func (o *Create) inTheWay(s *state, t *trail) error {
 	case err != nil:
 		return err
 	case wasOpen:
-		return &recoveryBegun{exists}
+		return &partial{exists}
 	}
 	return exists
 }
 
 func (o *Create) make(s *state, t *trail) (Result, error) {
-	if low := t.existing(); low < len(t.names)-1 {
-		m := modes{t.nodes[low-1].Mode, nil}
-		if err := s.makeParents(t, m.passable()); err != nil {
-			return nil, err
-		}
-	}
+	above := modes{t.nodes[t.existing()-1].Mode, nil}
 	n := &inode{Accessed: s.now, File: &file{Replication: o.Replication, BlockSize: o.BlockSize, Writer: &writer{o.Holder, o.Machine}}}
-	if _, err := s.add(t, len(t.names)-1, n, modes{o.Mode, o.Asked}); err != nil {
+	if err := s.addBelow(t, above.passable(), n, modes{o.Mode, o.Asked}); err != nil {
 		return nil, err
 	}
 	s.save(n)
@@ -190,7 +185,12 @@ func (o *Append) apply(s *state) (Result, error) {
 	f := n.File
 	last := f.lastBlock()
 	if last != nil && last.State == committed {
-		return nil, &recoveryBegun{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+		return nil, &partial{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+	}
+	if last != nil {
+		if err := t.affords(usage{space: (f.BlockSize - last.Size) * int64(f.Replication)}, nil); err != nil {
+			return nil, err
+		}
 	}
 	f.Writer = &writer{o.Holder, o.Machine}
 	s.hold(o.Holder, n)

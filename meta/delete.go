@@ -53,7 +53,7 @@ func (s *records) detach(n *inode) {
 		s.v.Delete(key(keyDirectory, n.ID))
 		delete(s.loaded, n.ID)
 	default:
-		n.Parent = 0
+		n.Parent, n.NameQuota, n.SpaceQuota = 0, -1, -1 // nobody asks what it takes
 		s.save(n)
 		s.v.Set(key(keyOrphan, n.ID), nothing)
 	}

@@ -39,11 +39,19 @@
 // well). Only the nodes of a block that is being written are kept, until [Relocate] says that
 // it is where it belongs.
 //
+// # Quotas
+//
+// Directories with a quota, and only those, keep how many names and bytes there are below. Saving, linking and unlinking an inode
+// adds to them, so no operation can forget it. What a whole tree takes is counted when it gets a quota, or when it is moved or deleted
+// below one: that takes as long as it has entries.
+//
+// A file that is to be overwritten stays when the new one would exceed a quota; HDFS has deleted it by then.
+//
 // # What is not here
 //
 // Snapshots, erasure coding, encryption zones, storage policies, symbolic links (HDFS, too,
-// refuses them by default), quotas that are enforced, truncate. Times of access are set by
-// SetTimes alone, as with dfs.namenode.accesstime.precision=0.
+// refuses them by default), quotas by storage type. Times of access are set by SetTimes alone, as
+// with dfs.namenode.accesstime.precision=0.
 //
 // dfs/metatest compares this package with a real HDFS, operation by operation.
 package meta

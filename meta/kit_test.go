@@ -140,19 +140,21 @@ func check(t testing.TB, v Reader) {
 	want := NewMemory() // the keys that directories and files ask for
 	open := map[string]uint64{}
 	reached := map[uint64]bool{}
-	var below func(dir *inode)
-	below = func(dir *inode) {
+	var below func(dir *inode) usage
+	below = func(dir *inode) usage {
 		reached[dir.ID] = true
 		var n uint64
+		all := usage{names: 1}
 		s.children(dir, "", func(c *inode) bool {
 			n++
 			if c.Parent != dir.ID {
 				t.Fatalf("%d in %d says that it is in %d", c.ID, dir.ID, c.Parent)
 			}
 			if c.Directory {
-				below(c)
+				all = all.plus(below(c))
 				return true
 			}
+			all = all.plus(usage{1, c.File.space()})
 			want.Set(key(keyFile, c.ID), encode(recordVersion, &place{dir.ID, c.Name}))
 			i := 0
 			s.blocks(c, func(b *block) bool {
@@ -177,6 +179,10 @@ func check(t testing.TB, v Reader) {
 		if n != dir.Children {
 			t.Fatalf("directory %d has %d entries and says %d", dir.ID, n, dir.Children)
 		}
+		if dir.limited() && dir.Used != all {
+			t.Fatalf("directory %d takes %v and says %v", dir.ID, all, dir.Used)
+		}
+		return all
 	}
 	below(s.directory(rootID))
 	for k := range v.Scan([]byte{keyOrphan}, []byte{keyOrphan + 1}) {

@@ -109,7 +109,7 @@ func (s *state) reclaim(op string, n *inode, path, holder, machine string) (bool
 		if err != nil || closed {
 			return closed, err
 		}
-		return false, &recoveryBegun{because(classRecovering, "lease recovery is in progress. Try again later.")}
+		return false, &partial{because(classRecovering, "lease recovery is in progress. Try again later.")}
 	}
 	if b := n.File.lastBlock(); b != nil && b.State == underRecovery {
 		return false, because(classRecovering, "another recovery is in progress by %s on %s", w.Holder, w.Machine)

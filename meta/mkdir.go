@@ -43,13 +43,7 @@ func (o *Mkdirs) apply(s *state) (Result, error) {
 		}
 	}
 	m := modes{o.Mode, o.Asked}
-	if err := s.makeParents(t, m.passable()); err != nil {
-		return nil, err
-	}
-	if _, err := s.add(t, len(t.names)-1, &inode{Directory: true}, m); err != nil {
-		return nil, err
-	}
-	return flag(true), nil
+	return flag(true), s.addBelow(t, m.passable(), &inode{Directory: true}, m)
 }
 
 // modes are those of a new inode: what it gets, and what was asked for before the umask,
@@ -70,10 +64,19 @@ func hasParent(t *trail) error {
 	return nil
 }
 
-// makeParents makes the directories that are missing above the last name of a trail.
-func (s *state) makeParents(t *trail, m modes) error {
-	for i := t.existing(); i < len(t.names)-1; i++ {
-		if _, err := s.add(t, i, &inode{Directory: true}, m); err != nil {
+// addBelow makes the last inode of a trail, and the directories that are missing above it. When a limit ends that, those that were made
+// stay.
+func (s *state) addBelow(t *trail, above modes, n *inode, m modes) error {
+	low := t.existing()
+	for i := low; i < len(t.names); i++ {
+		made, mode := &inode{Directory: true}, above
+		if i == len(t.names)-1 {
+			made, mode = n, m
+		}
+		switch err := s.add(t, i, made, mode); {
+		case err != nil && i > low:
+			return &partial{err}
+		case err != nil:
 			return err
 		}
 	}
@@ -82,10 +85,13 @@ func (s *state) makeParents(t *trail, m modes) error {
 
 // add makes the i-th inode of a trail. It belongs to the caller, and to the group of its
 // directory.
-func (s *state) add(t *trail, i int, n *inode, m modes) (*inode, error) {
+func (s *state) add(t *trail, i int, n *inode, m modes) error {
 	dir, name := t.nodes[i-1], t.names[i]
 	if err := s.mayAdd(dir, t.upTo(i-1), name); err != nil {
-		return nil, err
+		return err
+	}
+	if err := affords(t, i-1, usage{names: 1}, nil); err != nil {
+		return err
 	}
 	n.ID = s.take(&s.next.Inode)
 	n.Owner, n.Group, n.Modified = s.caller.User, dir.Group, s.now
@@ -103,7 +109,7 @@ func (s *state) add(t *trail, i int, n *inode, m modes) (*inode, error) {
 	}
 	s.touch(dir, s.now)
 	t.nodes[i] = n
-	return n, nil
+	return nil
 }
 
 // mayAdd refuses a name in a directory by HDFS's limits and reserved names.

@@ -450,6 +450,9 @@ func TestAsTree(t *testing.T) {
 	b := newBench(t, func(o *Config) { o.ListLimit = 2 })
 	simple := tree{"/": {dir: true, mode: 0o755, owner: "root", group: "supergroup"}}
 	for i := range steps {
+		if i%97 == 0 { // quotas that nothing exceeds are counted all the same
+			b.try(root, &SetQuota{[]string{"/", "/a", "/ü", "/a/b"}[r.IntN(4)], []int64{ClearQuota, KeepQuota, 1 << 40}[r.IntN(3)], []int64{ClearQuota, KeepQuota, 1 << 50}[r.IntN(3)]})
+		}
 		did, got, want := randomStep(r, b, simple)
 		if got != want {
 			t.Fatalf("step %d of seed %d: %T%+v: %s, not %s\n%s", i, seed, did, did, got, want, b.text())
@@ -548,7 +551,7 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		}
 	}
 	nodes := []string{"n1", "n2"}[:r.IntN(3)]
-	switch r.IntN(29) {
+	switch r.IntN(33) {
 	case 0, 1:
 		return &Mkdirs{Path: name(), Mode: 0o755, Parents: r.IntN(2) == 0}
 	case 2, 3, 4:
@@ -586,7 +589,11 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 23:
 		return &ChangeACL{name(), ACLChange(r.IntN(5)), []ACLEntry{{Default: r.IntN(2) == 0, Type: User, Name: "bob", Access: Read}}}
 	case 24, 25:
-		for _, x := range b.as(root).Recoveries() {
+		if all := b.as(root).Recoveries(); len(all) > 0 {
+			x := all[0]
+			if x.Cut > 0 {
+				return &CommitRecovery{x.Block.ID, x.Stamp, x.Cut, false, r.IntN(2) == 0, nodes}
+			}
 			return &CommitRecovery{x.Block.ID, x.Stamp, 7, r.IntN(4) == 0, r.IntN(2) == 0, nodes}
 		}
 		return &ExpireLeases{3}
@@ -594,6 +601,12 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		return &Relocate{[]Relocation{{given.ID, given.Stamp, nodes[:r.IntN(len(nodes)+1)]}}}
 	case 27:
 		return &Sweep{1 + r.IntN(5)}
+	case 28, 29:
+		return &Truncate{Path: name(), Size: r.Int64N(150), Holder: holder, Machine: "m", Block: given.ID, Nodes: nodes}
+	case 30:
+		return &SetQuota{name(), []int64{ClearQuota, KeepQuota, 2, 5, 1000}[r.IntN(5)], []int64{ClearQuota, KeepQuota, 150, 1000, 100000}[r.IntN(5)]}
+	case 31:
+		return &SetReplication{name(), uint16(1 + r.IntN(3))}
 	}
 	return &Collected{numbersOf(b.as(root).Garbage(3))}
 }

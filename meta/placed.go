@@ -220,7 +220,10 @@ func (q Query) All(from uint64) iter.Seq[Placed] {
 }
 
 // LastBlock returns the last block of a file, or nil.
-func (q Query) LastBlock(path string) *Placed {
+func (q Query) LastBlock(path string) *Placed { return q.BlockAt(path, 1<<63-1) }
+
+// BlockAt returns the block of a file in which an offset lies, or its last one, or nil.
+func (q Query) BlockAt(path string, offset int64) (p *Placed) {
 	s := q.state()
 	s.caller.Super = true
 	t, err := s.resolve(path, toRead)
@@ -228,11 +231,27 @@ func (q Query) LastBlock(path string) *Placed {
 		return nil
 	}
 	n, err := t.file(t.path())
-	if err != nil || n.File.lastBlock() == nil {
+	if err != nil {
 		return nil
 	}
-	p := placed(n, n.File.lastBlock())
-	return &p
+	found := func(b *block, end int64) bool {
+		last := placed(n, b)
+		p = &last
+		return end > offset
+	}
+	if at := n.File.SpilledSize; at > offset { // seldom
+		at = 0
+		s.blocks(n, func(b *block) bool { at += b.Size; return !found(b, at) })
+		return p
+	}
+	at := n.File.SpilledSize
+	for i := range n.File.Tail {
+		b := &n.File.Tail[i]
+		if at += b.Size; found(b, at) {
+			break
+		}
+	}
+	return p
 }
 
 // A Next is the block that an open file may get next.

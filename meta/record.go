@@ -21,7 +21,9 @@ type inode struct {
 	Children   uint64 // of a directory
 	NameQuota  int64  // of a directory; -1 is none
 	SpaceQuota int64
+	Used       usage // of a directory with a quota: by it and all below it
 	File       *file
+	charged    int64 // the space of a file that those with quotas above it know of
 }
 
 // file is what only files have. All blocks but the last few lie under keys of their own,
@@ -48,6 +50,9 @@ const (
 	underRecovery                   // its writer has gone, its nodes agree on a length
 )
 
+// beingCut is how underRecovery is written of a block with a Cut, which no others have.
+const beingCut = underRecovery + 1
+
 func (s blockState) String() string {
 	return [...]string{"COMPLETE", "UNDER_CONSTRUCTION", "COMMITTED", "UNDER_RECOVERY"}[s]
 }
@@ -64,6 +69,7 @@ type block struct {
 	// Of a recovery: the stamp it gives, and until when no other begins, in ms.
 	Recovery      uint64
 	RecoveryUntil int64
+	Cut           int64 // the length that it gives, if the file is being truncated; else 0
 }
 
 func (n *inode) code(c *coder) {
@@ -84,6 +90,10 @@ func (n *inode) code(c *coder) {
 		number(c, &n.Children)
 		c.signed(&n.NameQuota)
 		c.signed(&n.SpaceQuota)
+		if n.limited() {
+			c.signed(&n.Used.names)
+			c.signed(&n.Used.space)
+		}
 		return
 	}
 	if c.reading {
@@ -108,15 +118,26 @@ func codeBlock(c *coder, b *block) {
 	number(c, &b.Stamp)
 	number(c, &b.Size)
 	number(c, &b.Segment)
-	number(c, &b.State)
-	if b.State > underRecovery {
-		c.fail()
-		b.State = complete
+	state := b.State
+	if b.Cut > 0 {
+		state = beingCut
 	}
+	number(c, &state)
+	if state > beingCut {
+		c.fail()
+		state = complete
+	}
+	b.State = min(state, underRecovery)
 	number(c, &b.Copies)
 	texts(c, &b.Nodes)
 	number(c, &b.Recovery)
 	number(c, &b.RecoveryUntil)
+	if state == beingCut {
+		number(c, &b.Cut)
+		if b.Cut == 0 {
+			c.fail()
+		}
+	}
 }
 
 // place says where a file's entry is, or in which file a block is.

@@ -84,12 +84,15 @@ func (o *CommitRecovery) apply(s *state) (Result, error) {
 		return nil, nil // done before
 	case b.State != underRecovery, b.Recovery != o.Stamp:
 		return nil, fail(classIO, "The recovery id %d does not match current recovery id %d for block %s", o.Stamp, b.Recovery, name)
+	case b.Cut > 0 && o.Size > b.Cut: // less may be all there is
+		return nil, fail(classIO, "%s is to be cut to %d bytes, and not to %d", name, b.Cut, o.Size)
 	}
 	if o.Delete {
 		s.discard(b)
 		s.dropLast(n)
 	} else {
 		b.Stamp, b.Size, b.Nodes, b.Recovery, b.RecoveryUntil = o.Stamp, o.Size, o.Nodes, 0, 0
+		b.Cut = 0
 		b.State = building
 		s.placed(b)
 	}
@@ -110,6 +113,7 @@ type Recovery struct {
 	Block LocatedBlock
 	Stamp uint64 // that it is to get
 	Until int64  // ms; then another may begin
+	Cut   int64  // the length that it is to get; 0: its nodes find out
 }
 
 // Recoveries returns the blocks whose nodes are to agree on a length.
@@ -122,7 +126,7 @@ func (q Query) Recoveries() []Recovery {
 			continue
 		}
 		if b := n.File.lastBlock(); b != nil && b.State == underRecovery {
-			all = append(all, Recovery{n.ID, *located(b, n.File.size()-b.Size), b.Recovery, b.RecoveryUntil})
+			all = append(all, Recovery{n.ID, *located(b, n.File.size()-b.Size), b.Recovery, b.RecoveryUntil, b.Cut})
 		}
 	}
 	return all

@@ -1,6 +1,9 @@
 package meta
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Rename gives a file or directory another path. There are two kinds, HDFS's old rename,
 // which puts the source into a directory that is there, and answers false on most errors;
@@ -120,6 +123,23 @@ func checkTarget(from, to *trail) error {
 	return nil
 }
 
+// movable refuses what the quotas above a new place do not let in, up to those that it is below already (verifyQuotaForRename).
+func (s *state) movable(from, to *trail) error {
+	i := 0
+	for i < len(from.nodes) && i < len(to.nodes) && from.nodes[i] == to.nodes[i] {
+		i++
+	}
+	common := from.nodes[i-1]
+	if !slices.ContainsFunc(to.nodes[i:len(to.nodes)-1], func(n *inode) bool { return n.limited() }) {
+		return nil // and nobody counts
+	}
+	more := s.usage(from.last())
+	if old := to.last(); old != nil {
+		more = more.minus(s.usage(old))
+	}
+	return to.affords(more, common)
+}
+
 // move takes an inode from one place to another, in place of what was there.
 func (s *state) move(from, to *trail) error {
 	n, source, target, name := from.last(), from.parent(), to.parent(), to.name()
@@ -128,6 +148,9 @@ func (s *state) move(from, to *trail) error {
 		limited = nil // the number of entries stays
 	}
 	if err := s.fits(limited, to.parentPath(), name); err != nil {
+		return err
+	}
+	if err := s.movable(from, to); err != nil {
 		return err
 	}
 	if err := notReserved(target, name); err != nil {

@@ -89,7 +89,7 @@ func (s *records) entered(e *entry, dir uint64, name string) *inode {
 		return n
 	}
 	n := &e.File
-	n.Parent, n.Name = dir, name
+	n.Parent, n.Name, n.charged = dir, name, n.File.space()
 	s.loaded[n.ID] = n
 	return n
 }
@@ -137,18 +137,25 @@ func (s *records) byNumber(id uint64) *inode {
 	return s.child(&inode{ID: p.Parent}, p.Name)
 }
 
-// save writes an inode where it is.
+// save writes an inode where it is, and what a file takes more or less.
 func (s *records) save(n *inode) {
 	if n.Directory {
 		s.store(key(keyDirectory, n.ID), n)
 		return
 	}
 	s.store(entryKey(n.Parent, n.Name), &entry{File: *n})
+	if more := n.File.space() - n.charged; more != 0 {
+		n.charged += more
+		s.charge(s.directory(n.Parent), func() usage { return usage{space: more} })
+	}
 }
 
 // link enters an inode into a directory.
 func (s *records) link(dir, n *inode, name string) {
 	n.Parent, n.Name = dir.ID, name
+	if !n.Directory {
+		n.charged = n.File.space() // which is charged below
+	}
 	s.loaded[n.ID] = n
 	s.save(n)
 	if n.Directory {
@@ -158,6 +165,7 @@ func (s *records) link(dir, n *inode, name string) {
 	}
 	dir.Children++
 	s.save(dir)
+	s.charge(dir, func() usage { return s.usage(n) })
 }
 
 // unlink takes an inode out of its directory.
@@ -165,6 +173,7 @@ func (s *records) unlink(dir, n *inode) {
 	s.v.Delete(entryKey(dir.ID, n.Name))
 	dir.Children--
 	s.save(dir)
+	s.charge(dir, func() usage { return usage{}.minus(s.usage(n)) })
 }
 
 // touch sets the time when a directory was modified, which does not go back.

@@ -36,6 +36,9 @@ func (q Query) QuotaUsage(path string) (*Summary, error) {
 	if err == nil {
 		err = s.permit(t, demands{below: Read | Execute})
 	}
+	if err == nil && t.last() == nil {
+		err = fail(classNotFound, "File/Directory does not exist: %s", t.path())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +64,11 @@ func (s *state) sum(n *inode, path string, to *Summary) error {
 	return err
 }
 
-// space is the bytes of all copies; a block that is written counts as a full one.
-func (f *file) space() int64 {
+// space is the bytes of all copies.
+func (f *file) space() int64 { return f.full() * int64(f.Replication) }
+
+// full is the bytes of one copy; a block that is written counts as a full one.
+func (f *file) full() int64 {
 	n := f.settled()
 	for i := range f.Tail {
 		if b := &f.Tail[i]; b.State != complete {
@@ -72,5 +78,5 @@ func (f *file) space() int64 {
 			}
 		}
 	}
-	return n * int64(f.Replication)
+	return n
 }

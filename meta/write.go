@@ -58,6 +58,10 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 	if err := s.commit(n, o.Previous, o.Copies); err != nil {
 		return nil, err
 	}
+	s.save(n)
+	if err := t.affords(usage{space: f.BlockSize * int64(f.Replication)}, nil); err != nil {
+		return nil, &partial{err} // that the one before is finished stays
+	}
 	b := block{ID: s.take(&s.next.Block), Stamp: s.take(&s.next.Stamp), Segment: o.Segment, State: building, Nodes: o.Nodes}
 	offset := f.size()
 	s.addBlock(n, b)

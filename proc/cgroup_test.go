@@ -351,6 +351,27 @@ func TestRestoreWithoutCgroup(t *testing.T) {
 	}
 }
 
+// A task may have files of another cgroup open, which is gone when it comes back: of the daemon's, in which it was started.
+func TestRestoreWithFileOfAnotherCgroup(t *testing.T) {
+	w := newWorld(t).needCheckpoints().withCgroups(anyGroup)
+	other, err := w.base.Make("other", cgroup.Limits{}, nil)
+	w.must(err)
+	w.Cleanup(func() { w.must(other.Remove()) })
+	open := "kept = ["
+	for _, dir := range other.Dirs() {
+		open += fmt.Sprintf("open(%q), ", filepath.Join(dir, "cgroup.procs"))
+	}
+	s := w.spec("count", "python3", "-c", open+"]\n"+counter)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	w.must(other.Remove())
+	if e := w.end(w.restore(s, proc.RestoreOptions{})); e.Code != 9 {
+		t.Errorf("ended with %+v, want code 9", e)
+	}
+	w.checkCounter("count")
+}
+
 // No process of ours in a task has a file of a cgroup open: it may be another when the
 // task comes back, or none.
 func TestNoFileOfACgroup(t *testing.T) {

@@ -138,7 +138,7 @@ while True: time.sleep(0.01); print("x")
 	task := w.start(s)
 	w.awaitOutput(task, "ready")
 	w.checkpoint(task)
-	task = w.restore(s, proc.RestoreOptions{})
+	w.restore(s, proc.RestoreOptions{})
 	at := len(w.log("dead", "stdout"))
 	w.await("progress", func() bool { return len(w.log("dead", "stdout")) > at })
 }

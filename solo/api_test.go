@@ -197,17 +197,17 @@ func TestSlowReaders(t *testing.T) {
 		body := "\x00\x00\x00\x00\x02{}"
 		fmt.Fprintf(conn, "POST /headrace.v1.TaskService/Watch HTTP/1.1\r\nHost: headrace\r\nContent-Type: application/connect+json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
-	argv := []string{"work", strings.Repeat("x", 10000)}
-	for range 200 {
+	argv := []string{"work", strings.Repeat("x", 40000)}
+	for range 50 {
 		b.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = argv })
 	}
 	ctx := b.ctx()
-	for done := 0; done < 200; {
+	for done := 0; done < 50; {
 		res, err := b.tasks.List(ctx, &wire.ListRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		done = 200 - len(res.Tasks)
+		done = 50 - len(res.Tasks)
 		running := 0
 		for _, task := range res.Tasks {
 			if task.State == "running" && task.Doing == "" {

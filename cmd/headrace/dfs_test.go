@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -135,7 +137,6 @@ func TestDFSFiles(t *testing.T) {
 	run(cli.ExitNotFound, "put", here, "/nowhere/")
 	run(cli.ExitNotFound, "cat", "/nowhere")
 	run(1, "cat", "/")
-	run(1, "put", dir, "/dir")
 	run(0, "get", "in", back)
 	run(1, "get", "/in", back)
 	run(0, "get", "/in", back, "-f")
@@ -149,6 +150,36 @@ func TestDFSFiles(t *testing.T) {
 	if all, _ := os.ReadDir(dir); len(all) != 3 {
 		t.Errorf("left here: %v", all)
 	}
+
+	// Directories come and go with all that is in them.
+	tree, copied := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "copied")
+	for name, text := range map[string]string{"a": "1", "d/é b": "2", "d/e/.c": ""} {
+		name = filepath.Join(tree, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(tree, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(0, "put", tree, "/t")
+	run(0, "put", tree, "/")
+	run(1, "put", tree, "/")
+	run(0, "put", tree, "/", "--force")
+	run(1, "put", tree, "/in", "--force")
+	for _, from := range []string{"/t", "/tree"} {
+		run(0, "get", from, copied, "--force") // the second time in copied/tree
+	}
+	run(1, "get", "/tree", copied)
+	for _, to := range []string{copied, filepath.Join(copied, "tree")} {
+		if b, err := exec.Command("diff", "-r", "--exclude=tree", tree, to).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", to, err, b)
+		}
+	}
+	if err := os.Symlink(".", filepath.Join(tree, "round")); err != nil {
+		t.Fatal(err)
+	}
+	run(1, "put", tree, "/round")
 
 	// Whoever is interrupted leaves nothing that looks like a file.
 	ctx, cancel := context.WithCancel(t.Context())

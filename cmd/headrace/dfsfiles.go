@@ -79,12 +79,14 @@ func dfsGetVerb(a dfsVerbs) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "get PATH [FILE]",
-		Short: "Copy a file of the file system to this machine",
+		Short: "Copy a file of the file system to this machine, or all in a directory",
 		Long: `Get copies a file of the file system to FILE, or into the directory FILE, or else
 under its name to where you are. FILE appears when it is whole. One that is there
-is left alone, unless you say --force.`,
+is left alone, unless you say --force. A directory is copied with all in it; with
+--force also into one that is there.`,
 		Example: `  headrace dfs get /logs/access.log
-  headrace dfs get /logs/access.log /tmp --force`,
+  headrace dfs get /logs/access.log /tmp --force
+  headrace dfs get /logs/2026 .`,
 		Args: cli.Takes(1, 2, "a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from := fromRoot(args[0])
@@ -95,12 +97,50 @@ is left alone, unless you say --force.`,
 			if _, err := os.Lstat(to); err == nil && !force {
 				return fmt.Errorf("%s is there already: name another file, or say --force", to)
 			}
-			return a.files(cmd.Context(), fs, func(c *hdfs.Client) error { return get(cmd.Context(), c, from, to) })
+			return a.files(cmd.Context(), fs, func(c *hdfs.Client) error {
+				i, err := c.Stat(cmd.Context(), from)
+				if err != nil {
+					return err
+				}
+				return getAll(cmd.Context(), c, i, from, to)
+			})
 		},
 	}
 	fsFlag(cmd, &fs)
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace a FILE that is there")
 	return cmd
+}
+
+// getAll copies a file, or a directory with all in it.
+func getAll(ctx context.Context, c *hdfs.Client, i hdfs.FileInfo, from, to string) error {
+	if !i.Dir {
+		if there, err := os.Lstat(to); err == nil && there.IsDir() {
+			return fmt.Errorf("%s is a directory, and %s is a file", to, from)
+		}
+		return get(ctx, c, from, to)
+	}
+	if err := os.Mkdir(to, 0o777); err != nil && !isDir(to) {
+		return err
+	}
+	entries, err := c.ReadDir(ctx, from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !filepath.IsLocal(e.Name) || e.Name != filepath.Base(e.Name) {
+			return fmt.Errorf("%s has an entry %q, which is no name of a file", from, e.Name)
+		}
+		if err := getAll(ctx, c, e, path.Join(from, e.Name), filepath.Join(to, e.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isDir reports whether name is a directory, and no link to one.
+func isDir(name string) bool {
+	i, err := os.Lstat(name)
+	return err == nil && i.IsDir()
 }
 
 // get copies a file to a new one beside the place where it is to be, and moves it there.
@@ -149,27 +189,31 @@ func dfsPutVerb(a dfsVerbs) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "put FILE|- PATH",
-		Short: "Copy a file of this machine, or standard input, to the file system",
+		Short: "Copy a file of this machine, a directory, or standard input to the file system",
 		Long: `Put copies FILE, or with - standard input, to PATH, or into the directory PATH. The
 file appears there when it is whole, and is on the disks when put ends. One that is
-there is left alone, unless you say --force.`,
+there is left alone, unless you say --force. A directory is copied with all in it;
+with --force also into one that is there.`,
 		Example: `  headrace dfs put access.log /logs/
+  headrace dfs put logs /
   zcat old.gz | headrace dfs put - /logs/old`,
 		Args: cli.Takes(2, 2, "a file and a path"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from := a.in
 			if args[0] != "-" {
-				f, err := os.Open(args[0])
+				if _, err := os.Stat(args[0]); err != nil {
+					return err
+				}
+			}
+			return a.files(cmd.Context(), fs, func(c *hdfs.Client) error {
+				to, err := target(cmd.Context(), c, args[0], args[1])
 				if err != nil {
 					return err
 				}
-				defer f.Close()
-				if i, err := f.Stat(); err == nil && i.IsDir() {
-					return fmt.Errorf("%s is a directory: name a file; hdfs dfs -put copies directories", args[0])
+				if args[0] == "-" {
+					return put(cmd.Context(), c, a.in, to, force)
 				}
-				from = f
-			}
-			return a.files(cmd.Context(), fs, func(c *hdfs.Client) error { return put(cmd.Context(), c, from, args[0], args[1], force) })
+				return putAll(cmd.Context(), c, args[0], to, force)
+			})
 		},
 	}
 	fsFlag(cmd, &fs)
@@ -177,20 +221,61 @@ there is left alone, unless you say --force.`,
 	return cmd
 }
 
-// put copies a file that has a name here.
-func put(ctx context.Context, c *hdfs.Client, from io.Reader, name, to string, force bool) error {
+// target returns the path that what has a name here is to have.
+func target(ctx context.Context, c *hdfs.Client, name, to string) (string, error) {
 	into := strings.HasSuffix(to, "/")
 	to = fromRoot(to)
 	i, err := c.Stat(ctx, to)
 	switch {
 	case err == nil && i.Dir && name == "-":
-		return fmt.Errorf("%s is a directory: name the file that standard input is to become", to)
+		return "", fmt.Errorf("%s is a directory: name the file that standard input is to become", to)
 	case err == nil && i.Dir:
-		to = path.Join(to, filepath.Base(name))
-		i, err = c.Stat(ctx, to)
-	case err != nil && into:
+		name, err = filepath.Abs(name) // . and .. have names too
+		return path.Join(to, filepath.Base(name)), err
+	case err != nil && (into || !errors.Is(err, fs.ErrNotExist)):
+		return "", err
+	}
+	return to, nil
+}
+
+// putAll copies a file, or a directory with all in it.
+func putAll(ctx context.Context, c *hdfs.Client, from, to string, force bool) error {
+	f, err := os.Open(from)
+	if err != nil {
 		return err
 	}
+	defer f.Close()
+	if i, err := f.Stat(); err != nil || !i.IsDir() {
+		return errors.Join(err, put(ctx, c, f, to, force))
+	}
+	switch i, err := c.Stat(ctx, to); {
+	case err == nil && (!i.Dir || !force):
+		return fmt.Errorf("%s is there already: name another path, or, if it is a directory, say --force", to)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := c.MkdirAll(ctx, to, 0o755); err != nil {
+		return err
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(from, e.Name())
+		if !e.IsDir() && !e.Type().IsRegular() { // a link may lead round in a circle, and a pipe may never end
+			return fmt.Errorf("%s is neither a file nor a directory; what was copied before it is there", name)
+		}
+		if err := putAll(ctx, c, name, path.Join(to, e.Name()), force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put copies what there is to read to a file.
+func put(ctx context.Context, c *hdfs.Client, from io.Reader, to string, force bool) (err error) {
+	i, err := c.Stat(ctx, to)
 	switch {
 	case err == nil && i.Dir:
 		return fmt.Errorf("%s is a directory", to)

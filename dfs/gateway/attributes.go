@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
 )
@@ -19,6 +20,12 @@ var attributes = table{
 	"setReplication": on(func(c *call, q *pb.SetReplicationRequestProto) (*pb.SetReplicationResponseProto, error) {
 		ok, err := c.flag(&meta.SetReplication{Path: q.GetSrc(), Copies: copiesOf(q.GetReplication())})
 		return &pb.SetReplicationResponseProto{Result: ok}, err
+	}),
+	"setQuota": on(func(c *call, q *pb.SetQuotaRequestProto) (*pb.SetQuotaResponseProto, error) {
+		if q.StorageType != nil {
+			return nil, ipc.Throw("org.apache.hadoop.hdfs.server.namenode.UnsupportedActionException", "there are no quotas by storage type here")
+		}
+		return &pb.SetQuotaResponseProto{}, c.did(&meta.SetQuota{Path: q.GetPath(), Names: int64(q.GetNamespaceQuota()), Space: int64(q.GetStoragespaceQuota())})
 	}),
 	"modifyAclEntries": on(func(c *call, q *pb.ModifyAclEntriesRequestProto) (*pb.ModifyAclEntriesResponseProto, error) {
 		return &pb.ModifyAclEntriesResponseProto{}, c.changeACL(q.GetSrc(), meta.ModifyACL, q.AclSpec)

@@ -17,7 +17,7 @@ func permission(mode uint16) *pb.FsPermissionProto {
 // status is a file or directory as clients are told of it. Where its blocks are is told without tokens: who
 // may list a directory need not be one who may read what is in it.
 func (c *call) status(s *meta.Status) *pb.HdfsFileStatusProto {
-	kind, children := pb.HdfsFileStatusProto_IS_FILE, int32(-1)
+	kind, children := pb.HdfsFileStatusProto_IS_FILE, int32(0)
 	if s.Directory {
 		kind, children = pb.HdfsFileStatusProto_IS_DIR, int32(s.Children)
 	}

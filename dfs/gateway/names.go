@@ -21,7 +21,7 @@ var names = table{
 		return &pb.RenameResponseProto{Result: ok}, err
 	}),
 	"rename2": on(func(c *call, q *pb.Rename2RequestProto) (*pb.Rename2ResponseProto, error) {
-		return &pb.Rename2ResponseProto{}, c.did(&meta.Rename{From: q.GetSrc(), To: q.GetDst(), Overwrite: q.GetOverwriteDest()})
+		return &pb.Rename2ResponseProto{}, c.did(&meta.Rename{From: q.GetSrc(), To: q.GetDst(), Overwrite: q.GetOverwriteDest(), Trash: q.GetMoveToTrash()})
 	}),
 	"concat": on(func(c *call, q *pb.ConcatRequestProto) (*pb.ConcatResponseProto, error) {
 		return &pb.ConcatResponseProto{}, c.did(&meta.Concat{Target: q.GetTrg(), Sources: q.GetSrcs()})

@@ -79,8 +79,6 @@ func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasur
 
 // refused are the methods that there are not.
 var refused = table{
-	"truncate":      throws(classUnsupported, "truncate is not supported"),
-	"setQuota":      throws(classUnsupported, "quotas are not supported"),
 	"createSymlink": throws(classUnsupported, "Symlinks not supported"),
 
 	"allowSnapshot": noSnapshots, "disallowSnapshot": noSnapshots, "createSnapshot": noSnapshots, "deleteSnapshot": noSnapshots, "renameSnapshot": noSnapshots,

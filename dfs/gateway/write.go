@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"headrace/dfs"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
@@ -34,6 +36,14 @@ var write = table{
 			p.Block = c.writable(a.Block)
 		}
 		return p, nil
+	}),
+	"truncate": on(func(c *call, q *pb.TruncateRequestProto) (*pb.TruncateResponseProto, error) {
+		r, err := c.held(q.GetClientName(), c.node.Truncation(q.GetSrc(), int64(q.GetNewLength()), q.GetClientName(), c.machine()))
+		if err != nil {
+			return nil, err
+		}
+		c.node.Wake()
+		return &pb.TruncateResponseProto{Result: proto.Bool(bool(*r.(*meta.Flag)))}, nil
 	}),
 	"addBlock": on((*call).addBlock),
 	"abandonBlock": on(func(c *call, q *pb.AbandonBlockRequestProto) (*pb.AbandonBlockResponseProto, error) {

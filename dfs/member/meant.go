@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -76,6 +77,8 @@ func (m *Circle) asked(r *http.Request) *connect.Error {
 func (m *Circle) check(to meant, from string) *connect.Error {
 	host, _, _ := net.SplitHostPort(from)
 	switch {
+	case to.pool == "": // who is joining may call before it knows; it calls again
+		return connect.NewError(connect.CodeUnavailable, errors.New("the file system is not named"))
 	case to.pool != m.system.Pool:
 		m.tell(slog.LevelError, "asked "+to.hello(), "this node is taken for one of another file system, and refuses. If it has lost its directory, and is to be one of that again: "+
 			"end it, empty its directory, and start it with --join and the address of another node; else give it another address or token",

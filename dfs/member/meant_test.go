@@ -123,7 +123,7 @@ func TestAddressOfAnother(t *testing.T) {
 func TestUnnamed(t *testing.T) {
 	p := sit(t, "a", quick)
 	p.leadFrom(nil, 1)
-	for _, to := range []meant{{}, {"BP-1", ""}, {"", "a"}, {"BP-1", "b"}, {"BP-2", "a"}} {
+	for _, to := range []meant{{}, {"", "a"}, {"BP-1", ""}, {"BP-1", "b"}, {"BP-2", "a"}} {
 		q, _ := http.NewRequest("POST", "https://"+p.address()+webPath, http.NoBody)
 		to.set(q.Header)
 		a, err := p.port.Bulk().Do(q)
@@ -136,6 +136,10 @@ func TestUnnamed(t *testing.T) {
 		}
 		if err := p.welcome(to.hello(), p.port.Addr()); err == nil {
 			t.Errorf("%+v is welcome", to)
+		}
+		// Each node that joins calls so once or twice.
+		if said := p.said.String(); to.pool == "" && strings.Contains(said, "refuses") {
+			t.Errorf("%+v: %s", to, said)
 		}
 	}
 	if err := p.welcome(meant{"BP-1", "a"}.hello(), p.port.Addr()); err != nil {

@@ -69,8 +69,21 @@ func (l *local) do(o op) (string, error) {
 		return l.create(o)
 	case "APPEND":
 		return l.append(o)
+	case "TRUNCATE":
+		return l.truncate(o)
 	}
 	return l.apply(o.user, command(o))
+}
+
+// truncate is what a name node does and its data nodes follow with.
+func (l *local) truncate(o op) (string, error) {
+	text, err := l.apply(o.user, &meta.Truncate{Path: o.path, Size: o.number("newlength", 10, 0), Holder: "client", Machine: "127.0.0.1"})
+	for _, r := range (meta.Query{Reader: l.view, Time: l.now}).Recoveries() {
+		if _, err := l.run(o.user, &meta.CommitRecovery{Block: r.Block.ID, Stamp: r.Stamp, Size: r.Cut, Close: true, Nodes: []string{"n"}}); err != nil {
+			return "", err
+		}
+	}
+	return text, err
 }
 
 func (l *local) apply(user string, c meta.Op) (string, error) {
@@ -108,6 +121,8 @@ func command(o op) meta.Op {
 		return &meta.SetTimes{Path: o.path, Modified: o.number("modificationtime", 10, -1), Accessed: o.number("accesstime", 10, -1)}
 	case "SETREPLICATION":
 		return &meta.SetReplication{Path: o.path, Copies: uint16(o.number("replication", 10, 1))}
+	case "SETQUOTA":
+		return &meta.SetQuota{Path: o.path, Names: o.number("namespacequota", 10, 0), Space: o.number("storagespacequota", 10, 0)}
 	case "CONCAT":
 		return &meta.Concat{Target: o.path, Sources: strings.Split(o.q["sources"], ",")}
 	case "SETXATTR":
@@ -270,6 +285,13 @@ var queries = map[string]func(meta.Query, op) (string, error){
 			return "", err
 		}
 		return fmt.Sprint(s.Directories, s.Files, s.Size, s.NameQuota, s.Space, s.SpaceQuota), nil
+	},
+	"GETQUOTAUSAGE": func(q meta.Query, o op) (string, error) {
+		s, err := q.QuotaUsage(o.path)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint(s.Directories+s.Files, s.NameQuota, s.Space, s.SpaceQuota), nil
 	},
 	"CHECKACCESS": func(q meta.Query, o op) (string, error) {
 		var need meta.Access

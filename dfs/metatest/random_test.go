@@ -122,6 +122,16 @@ func (g *generator) next() op {
 		{"SETTIMES", 3, func() {
 			o.q["modificationtime"], o.q["accesstime"] = g.of("-1", "1", "2000"), g.of("-1", "3", "4000")
 		}},
+		{"TRUNCATE", 4, func() {
+			o.path, o.q["newlength"] = g.file(), g.of("0", "300", "512", "700", "1024", "1100", "2000")
+		}},
+		{"SETQUOTA", 5, func() {
+			o.path, o.q["namespacequota"], o.q["storagespacequota"] = g.dir(), g.of(noQuota, noQuota, "-1", "-1", "3", "5", "20"), g.of(noQuota, noQuota, "-1", "-1", "3000", "6000", "100000")
+			if g.IntN(2) == 0 { // or there would soon be little to do
+				o.q["namespacequota"], o.q["storagespacequota"] = "-1", "-1"
+			}
+		}},
+		{"GETQUOTAUSAGE", 3, func() {}},
 		{"SETREPLICATION", 3, func() { o.q["replication"] = g.of("1", "2", "600") }},
 		{"CONCAT", 6, func() {
 			o.path = g.file()
@@ -170,6 +180,9 @@ func (g *generator) next() op {
 	}
 	return o
 }
+
+// noQuota leaves a quota as it is.
+const noQuota = "9223372036854775807"
 
 func (g *generator) modes(q map[string]string) {
 	q["permission"] = g.mode()

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"headrace/hdfs/hdfstest"
 	"headrace/meta"
 )
 
@@ -22,7 +24,7 @@ type remote struct {
 }
 
 var methods = map[string]string{"GETFILESTATUS": "GET", "LISTSTATUS": "GET", "GETCONTENTSUMMARY": "GET", "CHECKACCESS": "GET", "GETACLSTATUS": "GET",
-	"GETXATTRS": "GET", "GET_BLOCK_LOCATIONS": "GET", "APPEND": "POST", "CONCAT": "POST", "DELETE": "DELETE"}
+	"GETXATTRS": "GET", "GET_BLOCK_LOCATIONS": "GET", "GETQUOTAUSAGE": "GET", "APPEND": "POST", "TRUNCATE": "POST", "CONCAT": "POST", "DELETE": "DELETE"}
 
 func (r *remote) do(o op) (string, error) {
 	q := url.Values{"op": {o.name}, "user.name": {o.user}}
@@ -59,7 +61,24 @@ func (r *remote) do(o op) (string, error) {
 	if resp.StatusCode/100 != 2 {
 		return "", exception(resp.Status, b)
 	}
-	return answer(o, b)
+	text, err := answer(o, b)
+	if o.name == "TRUNCATE" && text == "false" {
+		code := r.code
+		err = r.closed(o.path)
+		r.code = code
+	}
+	return text, err
+}
+
+// closed waits until a file is cut.
+func (r *remote) closed(path string) error {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		text, err := r.do(op{user: hdfstest.User, name: "GET_BLOCK_LOCATIONS", path: path})
+		if f := strings.Fields(text); err != nil || f[1] == "false" {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is not cut after two minutes", path)
 }
 
 func exception(status string, b []byte) error {
@@ -101,6 +120,7 @@ func answer(o op, b []byte) (string, error) {
 		FileStatus     *fileStatus
 		FileStatuses   *struct{ FileStatus []fileStatus }
 		ContentSummary *struct{ DirectoryCount, FileCount, Length, Quota, SpaceConsumed, SpaceQuota int64 }
+		QuotaUsage     *struct{ FileAndDirectoryCount, Quota, SpaceConsumed, SpaceQuota int64 }
 		AclStatus      *struct {
 			Owner, Group, Permission string
 			StickyBit                bool
@@ -134,6 +154,9 @@ func answer(o op, b []byte) (string, error) {
 	case out.ContentSummary != nil:
 		c := out.ContentSummary
 		return fmt.Sprint(c.DirectoryCount, c.FileCount, c.Length, c.Quota, c.SpaceConsumed, c.SpaceQuota), nil
+	case out.QuotaUsage != nil:
+		u := out.QuotaUsage
+		return fmt.Sprint(u.FileAndDirectoryCount, u.Quota, u.SpaceConsumed, u.SpaceQuota), nil
 	case out.AclStatus != nil:
 		a := out.AclStatus
 		return fmt.Sprintf("%s %s %v %s %v", a.Owner, a.Group, a.StickyBit, a.Permission, a.Entries), nil

@@ -108,6 +108,8 @@ func TestWebAsHDFS(t *testing.T) {
 		"DELETE /web?op=DELETE&recursive=maybe", "GET /web?op=OPEN&offset=-1", "GET /web?op=OPEN&length=x", "PUT /web?op=MKDIRS&permission=", "GET /web?op=GETFILESTATUS&doas=alice",
 		"GET /web/../web?op=GETFILESTATUS", "PUT /web/a:b?op=MKDIRS", "PUT /web//y?op=MKDIRS", "GET /web?op=getfilestatus", "PUT /web/./z?op=MKDIRS",
 		"GET /web/nothing?op=LISTSTATUS", "GET /web/nothing?op=GETACLSTATUS", "GET /web/nothing?op=GETQUOTAUSAGE", "GET /web/nothing?op=GETFILEBLOCKLOCATIONS", "GET /web/nothing?op=GETSTORAGEPOLICY",
+		"POST /web?op=TRUNCATE", "POST /web?op=TRUNCATE&newlength=-1", "POST /web/nothing?op=TRUNCATE&newlength=1", "PUT /web?op=SETQUOTA", "PUT /web?op=SETQUOTA&namespacequota=-2",
+		"PUT /web?op=SETXATTR&flag=CREATE", "PUT /web?op=SETXATTR&xattr.name=user.a", "PUT /web?op=RENAME", "PUT /web?op=SETACL", "POST /web?op=CONCAT", "GET /web?op=CHECKACCESS", "PUT /web?op=REMOVEXATTR",
 		"GET /?op=GETHOMEDIRECTORY", "GET /?op=GETTRASHROOT", "GET /web?op=LISTXATTRS", "GET /web?op=GETQUOTAUSAGE",
 	} {
 		if want, got := raw(t, h.url, q), raw(t, r.url, q); want != got {

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/rand"
+	"math"
 	"strings"
 
 	"headrace/meta"
@@ -50,6 +52,15 @@ var change = table{
 	},
 	"PUT SETTIMES": func(r *request) (any, error) {
 		return nil, r.did(&meta.SetTimes{Path: r.path, Modified: r.time("modificationtime"), Accessed: r.time("accesstime")})
+	},
+	"PUT SETQUOTA": func(r *request) (any, error) {
+		quota := func(name string) int64 { return r.number(name, 10, meta.ClearQuota, meta.KeepQuota, meta.KeepQuota) }
+		return nil, r.did(&meta.SetQuota{Path: r.path, Names: quota("namespacequota"), Space: quota("storagespacequota")})
+	},
+	"POST TRUNCATE": func(r *request) (any, error) {
+		answer, err := r.boolean(r.Node.Truncation(r.path, r.number("newlength", 10, 0, math.MaxInt64, 0), "DFSClient_"+rand.Text(), r.machine()))
+		r.Node.Wake()
+		return answer, err
 	},
 	"POST CONCAT": func(r *request) (any, error) {
 		return nil, r.did(&meta.Concat{Target: r.path, Sources: strings.Split(r.text("sources"), ",")})
@@ -119,8 +130,8 @@ func (r *request) propose(op meta.Op) (meta.Result, error) {
 
 // refused are the operations that there are not.
 var refused = table{
-	"POST TRUNCATE": no("truncate is not supported"), "POST UNSETSTORAGEPOLICY": no(noPolicies), "PUT SETSTORAGEPOLICY": no(noPolicies),
-	"PUT SATISFYSTORAGEPOLICY": no(noPolicies), "PUT SETQUOTA": no(noQuota), "PUT SETQUOTABYSTORAGETYPE": no(noQuota), "PUT CREATESYMLINK": no("Symlinks not supported"),
+	"POST UNSETSTORAGEPOLICY": no(noPolicies), "PUT SETSTORAGEPOLICY": no(noPolicies),
+	"PUT SATISFYSTORAGEPOLICY": no(noPolicies), "PUT SETQUOTABYSTORAGETYPE": no(noQuota), "PUT CREATESYMLINK": no("Symlinks not supported"),
 	"PUT ALLOWSNAPSHOT": no(noSnapshots), "PUT DISALLOWSNAPSHOT": no(noSnapshots), "PUT CREATESNAPSHOT": no(noSnapshots), "PUT RENAMESNAPSHOT": no(noSnapshots),
 	"DELETE DELETESNAPSHOT": no(noSnapshots), "GET GETSNAPSHOTDIFF": no(noSnapshots), "GET GETSNAPSHOTTABLEDIRECTORYLIST": no(noSnapshots),
 	"PUT ENABLEECPOLICY": no(noCoding), "PUT DISABLEECPOLICY": no(noCoding), "PUT SETECPOLICY": no(noCoding), "POST UNSETECPOLICY": no(noCoding), "GET GETECPOLICY": no(noCoding),
@@ -129,7 +140,7 @@ var refused = table{
 
 const (
 	noPolicies  = "there is one storage policy, HOT"
-	noQuota     = "quotas are not supported"
+	noQuota     = "there are no quotas by storage type here"
 	noSnapshots = "there are no snapshots here"
 	noCoding    = "there are no erasure coding policies here"
 	noTokens    = "there are no delegation tokens here"

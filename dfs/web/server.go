@@ -242,7 +242,18 @@ func (r *request) serve() (any, error) {
 	}
 	r.by = r.callers.Of(user)
 	defer func(began time.Time) { r.took.WithLabelValues(name).Observe(time.Since(began).Seconds()) }(time.Now())
+	for _, p := range required[r.r.Method+" "+name] {
+		if r.text(p) == "" {
+			return nil, thrown(classArgument, "Required param %s for op: %s is null or empty", p, name)
+		}
+	}
 	return run(r)
+}
+
+// required are the parameters without which an operation is refused (NamenodeWebHdfsMethods).
+var required = map[string][]string{
+	"PUT RENAME": {"destination"}, "PUT SETXATTR": {"xattr.name", "flag"}, "PUT REMOVEXATTR": {"xattr.name"}, "PUT MODIFYACLENTRIES": {"aclspec"},
+	"PUT REMOVEACLENTRIES": {"aclspec"}, "PUT SETACL": {"aclspec"}, "POST CONCAT": {"sources"}, "POST TRUNCATE": {"newlength"}, "GET CHECKACCESS": {"fsaction"},
 }
 
 // pass has another node answer, if that one leads. Bytes get the same time as here.

@@ -3,6 +3,7 @@ package reopen
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,6 +210,11 @@ func (o Options) open(p *path) (int, error) {
 		at = filepath.Join(g, filepath.Base(at))
 	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, at, &how)
+	if errors.Is(err, unix.ENOENT) {
+		if instead := o.instead(p); instead != "" {
+			fd, err = unix.Openat2(unix.AT_FDCWD, instead, &how)
+		}
+	}
 	if err != nil {
 		return -1, o.cannotOpen(p, err)
 	}
@@ -217,6 +223,22 @@ func (o Options) open(p *path) (int, error) {
 		return -1, refuse(p.name, why, "put it back as it was, or let the task start from the beginning")
 	}
 	return fd, nil
+}
+
+// instead returns the file of the task's cgroup of now that stands for one of a cgroup that is gone; empty: there is none. A program
+// that looks up its limits when it starts, as those written in Go do, may have found those of the daemon, out of whose cgroup a task is moved.
+func (o Options) instead(p *path) string {
+	then := o.Record.Files[p.id]
+	if then.FS != unix.CGROUP_SUPER_MAGIC && then.FS != unix.CGROUP2_SUPER_MAGIC {
+		return ""
+	}
+	for _, group := range slices.Sorted(maps.Values(o.Groups)) {
+		at := filepath.Join(group, filepath.Base(p.name))
+		if now, err := identifyPath(at); err == nil && (now.Dev == then.Dev || o.Moved || !o.SameBoot) { // of the same hierarchy, where that can be known
+			return at
+		}
+	}
+	return ""
 }
 
 func (o Options) cannotOpen(p *path, err error) error {

@@ -1,10 +1,14 @@
 package org.apache.hadoop.hdfs;
 
 import java.io.BufferedReader;
+import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.lang.ProcessBuilder.Redirect;
+import java.io.UncheckedIOException;
+import java.net.ServerSocket;
+import java.net.SocketException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,6 +17,10 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
+import org.apache.hadoop.hdfs.server.namenode.NameNode;
+import org.apache.hadoop.hdfs.server.namenode.NameNodes;
+import org.apache.hadoop.hdfs.server.protocol.NamenodeProtocols;
 
 /**
  * Stands in for Hadoop's class of this name: each name node is a process of headrace dfs start, in a directory of its own
@@ -76,6 +84,18 @@ public class MiniDFSCluster implements AutoCloseable {
       return this;
     }
 
+    public Builder checkDataNodeHostConfig(boolean yes) {
+      return this;
+    }
+
+    public Builder checkDataNodeAddrConfig(boolean yes) {
+      return this;
+    }
+
+    public Builder simulatedCapacities(long[] capacities) {
+      return this;
+    }
+
     public Builder storagesPerDatanode(int n) {
       return this;
     }
@@ -104,6 +124,7 @@ public class MiniDFSCluster implements AutoCloseable {
     }
     FileSystem.setDefaultUri(conf, getURI());
     conf.setInt("dfs.replication", 1);
+    conf.set("dfs.namenode.http-address", nodes.get(0).http());
   }
 
   /** A process. */
@@ -111,6 +132,7 @@ public class MiniDFSCluster implements AutoCloseable {
     final Path dir;
     Process process;
     URI uri = URI.create("hdfs://127.0.0.1:0");
+    int httpPort;
 
     Node(Path dir) throws IOException {
       this.dir = dir;
@@ -118,9 +140,18 @@ public class MiniDFSCluster implements AutoCloseable {
       Runtime.getRuntime().addShutdownHook(new Thread(() -> process.destroyForcibly()));
     }
 
+    String http() {
+      return "127.0.0.1:" + httpPort;
+    }
+
     void start() throws IOException {
+      if (httpPort == 0) {
+        try (ServerSocket free = new ServerSocket(0)) {
+          httpPort = free.getLocalPort();
+        }
+      }
       process = new ProcessBuilder(System.getProperty("headrace.tests.program"), "dfs", "start", "--dir", dir.toString(),
-              "--port", "" + uri.getPort(), "--data-port", "0", "--min-block-size", "0")
+              "--port", "" + uri.getPort(), "--data-port", "0", "--http-port", "" + httpPort, "--min-block-size", "0")
           .redirectError(Redirect.appendTo(dir.resolveSibling("log").toFile()))
           .start();
       String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
@@ -150,6 +181,10 @@ public class MiniDFSCluster implements AutoCloseable {
     return nodes.get(nameNode).uri;
   }
 
+  public String getHttpUri(int nameNode) {
+    return "http://" + nodes.get(nameNode).http();
+  }
+
   public int getNameNodePort() {
     return getNameNodePort(0);
   }
@@ -164,6 +199,38 @@ public class MiniDFSCluster implements AutoCloseable {
 
   public DistributedFileSystem getFileSystem(int nameNode) throws IOException {
     return (DistributedFileSystem) FileSystem.get(getURI(nameNode), conf);
+  }
+
+  public NameNode getNameNode() {
+    return getNameNode(0);
+  }
+
+  public NameNode getNameNode(int nameNode) {
+    return inside(nameNode).nameNode();
+  }
+
+  public FSNamesystem getNamesystem() {
+    return getNamesystem(0);
+  }
+
+  public FSNamesystem getNamesystem(int nameNode) {
+    return inside(nameNode).namesystem();
+  }
+
+  public NamenodeProtocols getNameNodeRpc() {
+    return getNameNodeRpc(0);
+  }
+
+  public NamenodeProtocols getNameNodeRpc(int nameNode) {
+    return inside(nameNode).rpc();
+  }
+
+  private NameNodes inside(int nameNode) {
+    try {
+      return new NameNodes(getFileSystem(nameNode));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   public Configuration getConfiguration(int nameNode) {
@@ -191,6 +258,16 @@ public class MiniDFSCluster implements AutoCloseable {
   public void restartNameNode(int nameNode) throws IOException {
     nodes.get(nameNode).stop();
     nodes.get(nameNode).start();
+    for (int tries = 3; ; tries--) { // the client finds out that its connection is gone by the next call that it makes
+      try (FileSystem fs = FileSystem.newInstance(getURI(nameNode), conf)) {
+        fs.exists(new org.apache.hadoop.fs.Path("/"));
+        return;
+      } catch (EOFException | SocketException e) {
+        if (tries == 0) {
+          throw e;
+        }
+      }
+    }
   }
 
   public void restartNameNodes() throws IOException {
@@ -214,6 +291,20 @@ public class MiniDFSCluster implements AutoCloseable {
   public void shutdown() {
     nodes.forEach(Node::stop);
   }
+
+  /** Data nodes end with their name nodes. */
+  public void shutdownDataNodes() {
+    shutdown();
+  }
+
+  public boolean restartDataNodes() throws IOException {
+    restartNameNodes();
+    return true;
+  }
+
+  public void triggerHeartbeats() {}
+
+  public void triggerBlockReports() {}
 
   public void shutdown(boolean deleteDirectory) {
     shutdown();
