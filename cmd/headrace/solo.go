@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"headrace/cli"
 	"headrace/internal/linux"
@@ -79,8 +80,13 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 		},
 	}
 	f.define(cmd)
-	cmd.Flags().StringVar(&fs.dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its further flags are called --dfs-...")
+	cmd.Flags().StringVar(&fs.dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its other flags are called --dfs-listen and so on here")
 	fs.define(cmd, "dfs-")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { // they have their own help
+		if strings.HasPrefix(f.Name, "dfs-") {
+			f.Hidden = true
+		}
+	})
 	return cmd
 }
 

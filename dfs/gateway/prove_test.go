@@ -74,3 +74,44 @@ func TestWhoChangesTheRing(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsToldWhereBlocksLie: processes of root and of who runs the node are, whatever names are believed.
+func TestWhoIsToldWhereBlocksLie(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	s := serve(t, t.TempDir())
+	s.g.callers.Trust = true
+	c := s.as("root")
+	c.write("/f", []byte("text"))
+	b := c.locations("/f").Blocks[0].B
+	where := func(pool string) (*wire.ExtentResponse, error) {
+		c, err := ipc.Dial(context.Background(), s.rpc, ipc.Options{Protocol: "headrace.v1.LocalBlocks", User: ipc.User{Name: "root"}})
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		a := &wire.ExtentResponse{}
+		return a, c.Call(context.Background(), "Extent", &wire.ExtentRequest{Pool: pool, Block: b.GetBlockId()}, a)
+	}
+	err = linux.AsUser(linux.Credentials{UID: uint32(uid), GID: uint32(uid)}, func() error { _, err := where(b.GetPoolId()); return err })
+	if err == nil || !strings.Contains(err.Error(), "neither root") {
+		t.Errorf("nobody as root: %v", err)
+	}
+	a, err := where(b.GetPoolId())
+	if err != nil || a.Copy.GetState() != wire.BlockCopy_FINAL || a.Copy.Length != 4 || a.Size <= 4 {
+		t.Fatalf("%v, %v", a, err)
+	}
+	f, err := os.ReadFile(a.Path)
+	if err != nil || !strings.HasSuffix(string(f[a.Offset:a.Offset+a.Size]), "text") {
+		t.Errorf("%d bytes at %d of %s, %v", a.Size, a.Offset, a.Path, err)
+	}
+	if a, err := where("BP-another"); err != nil || a.Copy.GetState() != wire.BlockCopy_NONE || a.Path != "" {
+		t.Errorf("of another pool: %v, %v", a, err)
+	}
+}

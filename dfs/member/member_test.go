@@ -186,3 +186,20 @@ func TestMessages(t *testing.T) {
 	again.Learn(all[2].View())
 	testkit.Await(t, "a message at another place", func() bool { send(2); return has(again, 2) })
 }
+
+// TestEnormousMessages: what is larger than any message that nodes need is refused before it is read.
+func TestEnormousMessages(t *testing.T) {
+	all := circle(t, 2, quick)
+	testkit.Await(t, "both to know both", func() bool { return len(all[0].View().Members) == 2 && len(all[1].View().Members) == 2 })
+	enormous := strings.Repeat("x", mostMessage+1)
+	to := all[0].View().Members["b"]
+	if _, err := all[0].Blocks(to).Judge(t.Context(), &wire.JudgeRequest{Node: enormous}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("about blocks: %.200v", err)
+	}
+	if _, err := all[0].client(targetOf(to)).Beat(t.Context(), &wire.RingBeatRequest{Leader: enormous}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("about the ring: %.200v", err)
+	}
+	if _, err := all[0].Blocks(to).Held(t.Context(), &wire.HeldRequest{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -241,12 +241,12 @@ func (r *request) serve() (any, error) {
 		}
 	}
 	r.by = r.callers.Of(user)
+	defer func(began time.Time) { r.took.WithLabelValues(name).Observe(time.Since(began).Seconds()) }(time.Now())
 	for _, p := range required[r.r.Method+" "+name] {
 		if r.text(p) == "" {
 			return nil, thrown(classArgument, "Required param %s for op: %s is null or empty", p, name)
 		}
 	}
-	defer func(began time.Time) { r.took.WithLabelValues(name).Observe(time.Since(began).Seconds()) }(time.Now())
 	return run(r)
 }
 
