@@ -26,12 +26,20 @@ import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
 public final class Classes {
   private Classes() {}
 
-  public static void main(String[] args) throws Exception {
+  public static void main(String[] args) {
+    try {
+      load(Path.of(args[0]));
+    } catch (Throwable e) {
+      e.printStackTrace();
+      Runtime.getRuntime().halt(1); // the daemons' threads would go on
+    }
+  }
+
+  private static void load(Path dir) throws Exception {
     DefaultMetricsSystem.setMiniClusterMode(true); // allows for two daemons in one process
     Configuration conf = new YarnConfiguration();
     new ResourceManager() {{ init(conf); }}.start();
     new NodeManager() {{ init(conf); }}.start();
-    Path dir = Path.of(args[0]);
     hdfs(dir);
     mapReduce(dir);
     ShellMaster.main(new String[] {"--name", "classes", "--queue", "low", "--command", "true"}); // exits
@@ -42,8 +50,8 @@ public final class Classes {
     conf.set("dfs.namenode.name.dir", dir.resolve("name").toUri().toString());
     conf.set("dfs.datanode.data.dir", dir.resolve("data").toString());
     conf.set("dfs.replication", "1");
-    for (String at : new String[] {"namenode.rpc", "namenode.http", "datanode", "datanode.http", "datanode.ipc"}) {
-      conf.set("dfs." + at + (at.contains(".") ? "-" : ".") + "address", "127.0.0.1:0");
+    for (String at : new String[] {"namenode.rpc-", "namenode.http-", "datanode.", "datanode.http.", "datanode.ipc."}) {
+      conf.set("dfs." + at + "address", "127.0.0.1:0");
     }
     FileSystem.setDefaultUri(conf, URI.create("hdfs://127.0.0.1:0"));
     NameNode.format(conf);
