@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -62,7 +61,7 @@ type Observer struct {
 
 // Machine returns the fingerprint of this machine, without files of a task.
 func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
-	cpu, err := os.ReadFile("/proc/cpuinfo")
+	cpu, err := linux.ProcFS("").Processor()
 	if err != nil {
 		return Fingerprint{}, fmt.Errorf("fingerprint: %w", err)
 	}
@@ -74,7 +73,7 @@ func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
 		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: o.CRIU,
 		Shim: o.Identify(ctx, o.Shim),
 	}
-	f.CPU, f.Flags = parseCPU(string(cpu))
+	f.CPU, f.Flags = cpu.Vendor, cpu.Flags
 	if f.Shim.Err != "" {
 		return f, fmt.Errorf("fingerprint: %s: %s", o.Shim, f.Shim.Err)
 	}
@@ -179,7 +178,7 @@ func (f Fingerprint) Compare(here Fingerprint) []string {
 	unequal("the architecture", f.Arch, here.Arch)
 	unequal("the size of a page", strconv.Itoa(f.PageSize), strconv.Itoa(here.PageSize))
 	unequal("the processor's vendor", f.CPU, here.CPU)
-	if missing := missingFlags(f.Flags, here.Flags); len(missing) > 0 {
+	if missing := (linux.Processor{Flags: here.Flags}).Lacks(f.Flags); len(missing) > 0 {
 		diff = append(diff, "the processor here lacks "+strings.Join(missing, ", "))
 	}
 	if older(here.Kernel, f.Kernel) {
@@ -216,26 +215,6 @@ func (f FileID) differs(here FileID) []string {
 }
 
 func orNone(s string) string { return cmp.Or(s, "unknown") }
-
-// parseCPU returns the vendor and the flags of the first processor in
-// /proc/cpuinfo, sorted.
-func parseCPU(info string) (vendor string, flags []string) {
-	sc := bufio.NewScanner(strings.NewReader(info))
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		name, value, _ := strings.Cut(sc.Text(), ":")
-		switch strings.TrimSpace(name) {
-		case "vendor_id", "CPU implementer":
-			vendor = cmp.Or(vendor, strings.TrimSpace(value))
-		case "flags", "Features":
-			if flags == nil {
-				flags = strings.Fields(value)
-			}
-		}
-	}
-	slices.Sort(flags)
-	return vendor, slices.Compact(flags)
-}
 
 // older compares major and minor versions of kernels. A release that cannot be read
 // is older than any, unless both are the same.

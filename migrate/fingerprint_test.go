@@ -3,7 +3,6 @@ package migrate
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,16 +108,5 @@ func TestMachine(t *testing.T) {
 	}
 	if _, err := (&Observer{Shim: "/none"}).Machine(t.Context()); err == nil {
 		t.Error("a program that is not there was taken")
-	}
-}
-
-func TestParseCPU(t *testing.T) {
-	vendor, flags := parseCPU("processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: sse fpu avx fpu\n\nprocessor\t: 1\nvendor_id\t: Other\nflags\t\t: x\n")
-	if vendor != "GenuineIntel" || !slices.Equal(flags, []string{"avx", "fpu", "sse"}) {
-		t.Errorf("%q %q", vendor, flags)
-	}
-	vendor, flags = parseCPU("Features\t: fp asimd\nCPU implementer\t: 0x41\n")
-	if vendor != "0x41" || !slices.Equal(flags, []string{"asimd", "fp"}) {
-		t.Errorf("%q %q", vendor, flags)
 	}
 }

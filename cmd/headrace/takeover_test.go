@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,9 @@ func cannotRestoreOlder() string {
 	}
 	if runtime.GOARCH != "amd64" {
 		return "they are of x86-64"
+	}
+	if cpu, err := linux.ProcFS("").Processor(); err != nil || !slices.Contains(cpu.Flags, "avx512f") {
+		return "their threads have used registers of AVX-512, which this processor has not"
 	}
 	for _, name := range []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"} {
 		if path := filepath.Join("/sys/fs/cgroup/cpu", name); !exists(path) {

@@ -39,6 +39,9 @@ func (j dumpJob) recordFiles(dir string) (json.RawMessage, error) {
 // showImages makes a directory for CRIU in which an image appears with its files
 // opened beforehand. The caller closes both.
 func (r *restoration) showImages(from candidate) (*image.Dir, *reopen.Opened, error) {
+	if err := from.sv.runsHere(procs); err != nil {
+		return nil, nil, err
+	}
 	boot, err := linux.BootID()
 	if err != nil {
 		return nil, nil, err

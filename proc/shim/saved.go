@@ -53,6 +53,8 @@ type saved struct {
 	PerfData []perfData `json:"perf_data,omitempty"`
 	// Supplement is what CRIU's images lack.
 	Supplement supplement.Record `json:"supplement"`
+	// Processor are the extensions of the processor that it ran on.
+	Processor []string `json:"processor,omitempty"`
 	// Opened says which files were open; nil: an older Headrace made the checkpoint.
 	Opened *reopen.Record `json:"opened,omitempty"`
 }
@@ -105,6 +107,11 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 	if b, err := os.ReadFile(commandExit); err == nil && json.Valid(b) {
 		sv.CommandExit = b
 	}
+	cpu, err := procs.Processor()
+	if err != nil {
+		return saved{}, err
+	}
+	sv.Processor = cpu.Flags
 	if sv.Supplement, err = supplement.Take(tree); err != nil {
 		return saved{}, err
 	}
@@ -136,6 +143,19 @@ func (sv *saved) groups(now proc.Spec) map[string]string {
 		}
 	}
 	return groups
+}
+
+// runsHere returns why the programs cannot go on with this processor: they have found another one, and what it can do, and may use that at
+// any time. What is in its registers may not even fit here.
+func (sv *saved) runsHere(fs linux.ProcFS) error {
+	cpu, err := fs.Processor()
+	if err != nil {
+		return err
+	}
+	if missing := cpu.Lacks(sv.Processor); len(missing) > 0 {
+		return fmt.Errorf("the processor has not what that of the checkpoint had (%s): restore it on one that has, or let the task start from the beginning", strings.Join(missing, " "))
+	}
+	return nil
 }
 
 // filesForWriting adds the regular files that a process has open for writing.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -173,5 +174,19 @@ func TestRestoreWithoutCRIU(t *testing.T) {
 	s := &task{home: home{dir: t.TempDir()}}
 	if _, err := s.restore(proc.RestoreOptions{Store: t.TempDir()}); !errors.Is(err, proc.ErrUnsupported) || !strings.Contains(err.Error(), "CRIU 4.2 or later was not found") {
 		t.Errorf("it said %v", err)
+	}
+}
+
+// TestRunsHere: with another processor a program goes on only if that has all that it has found.
+func TestRunsHere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cpuinfo"), []byte("flags : fpu sse avx2 hypervisor\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]string{"": "", "avx2 fpu sse": "", "avx2 fpu sse vmx": "", "avx2 avx512f fpu gfni": "(avx512f gfni)"} {
+		sv := saved{Processor: strings.Fields(flags)}
+		if err := sv.runsHere(linux.ProcFS(dir)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", flags, err, want)
+		}
 	}
 }

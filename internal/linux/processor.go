@@ -1,13 +1,45 @@
-package migrate
+package linux
 
 import (
+	"bufio"
+	"cmp"
+	"os"
 	"slices"
 	"strings"
 )
 
-// kernelFlags are flags in /proc/cpuinfo of no consequence to programs: what the
-// kernel itself uses, what is for virtual machines, and what it does against
-// attacks.
+// Processor is what programs find in /proc/cpuinfo about the first one.
+type Processor struct {
+	Vendor string
+	// Flags are its extensions, sorted.
+	Flags []string
+}
+
+// Processor describes the processors, which are taken to be alike.
+func (p ProcFS) Processor() (Processor, error) {
+	text, err := os.ReadFile(p.path("cpuinfo"))
+	return parseProcessor(string(text)), err
+}
+
+func parseProcessor(text string) (p Processor) {
+	sc := bufio.NewScanner(strings.NewReader(text))
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		name, value, _ := strings.Cut(sc.Text(), ":")
+		switch strings.TrimSpace(name) {
+		case "vendor_id", "CPU implementer":
+			p.Vendor = cmp.Or(p.Vendor, strings.TrimSpace(value))
+		case "flags", "Features":
+			if p.Flags == nil {
+				p.Flags = strings.Fields(value)
+			}
+		}
+	}
+	slices.Sort(p.Flags)
+	p.Flags = slices.Compact(p.Flags)
+	return p
+}
+
 var kernelFlags = strings.Fields(`
 	acpi amd_ibrs amd_ssbd amd_stibp aperfmperf apic arat arch_capabilities arch_perfmon avic bpext bts
 	bus_lock_detect cat_l2 cat_l3 cdp_l2 cdp_l3 clzero cmp_legacy constant_tsc cpb cpuid cpuid_fault cqm cqm_llc
@@ -23,11 +55,11 @@ var kernelFlags = strings.Fields(`
 	xsaveerptr xtopology xtpr
 `)
 
-// missingFlags returns the wanted flags that a processor lacks and a program may use.
-func missingFlags(want, have []string) []string {
+// Lacks returns those of flags that it has not and a program may use.
+func (p Processor) Lacks(flags []string) []string {
 	var missing []string
-	for _, f := range want {
-		if !slices.Contains(kernelFlags, f) && !slices.Contains(have, f) {
+	for _, f := range flags {
+		if !slices.Contains(kernelFlags, f) && !slices.Contains(p.Flags, f) {
 			missing = append(missing, f)
 		}
 	}
