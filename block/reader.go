@@ -46,6 +46,7 @@ type Part struct {
 type Reader struct {
 	s      *Store
 	r      *replica
+	id     int64 // of the block
 	handle *handle
 	lane   *lane
 	// length is what was visible of the block when the reader was opened, with its tail,
@@ -93,7 +94,7 @@ func (s *Store) open(b Block, off, n int64, l *lane) (*Reader, error) {
 		s.mu.Unlock()
 		return nil, err
 	}
-	rd := &Reader{s: s, r: r, length: r.visible, cuts: r.cuts, offset: r.head.offset, at: down(off, Chunk),
+	rd := &Reader{s: s, r: r, id: b.ID, length: r.visible, cuts: r.cuts, offset: r.head.offset, at: down(off, Chunk),
 		end: min(up(off+n, Chunk), r.visible.length), lane: l, whole: off == 0 && n == r.visible.length}
 	if n == 0 {
 		rd.end = rd.at
@@ -271,7 +272,7 @@ func (r *Reader) readPiece(buf []byte, at, n int64) (Part, error) {
 		return readFull(r.handle, data, r.offset+v.dataAt(at))
 	})
 	if err != nil && v.err() == nil {
-		err = errors.Join(refused(ErrDamaged, r.r.head.block, "at %d", at), err)
+		err = errors.Join(refused(ErrDamaged, r.id, "at %d", at), err)
 	}
 	return Part{at, data, sums}, err
 }
@@ -286,7 +287,7 @@ func (r *Reader) verify(p Part) error {
 			binary.BigEndian.PutUint32(at, r.length.tail)
 		}
 		if sum(chunk) != be32(at) {
-			return refused(ErrDamaged, r.r.head.block, "the chunk at %d", p.Off+int64(i))
+			return refused(ErrDamaged, r.id, "the chunk at %d", p.Off+int64(i))
 		}
 	}
 	return nil
