@@ -162,7 +162,7 @@ func TestStrays(t *testing.T) {
 	testkit.Await(t, "the first look to be over", func() bool {
 		n.Keeper.mu.Lock()
 		defer n.Keeper.mu.Unlock()
-		return len(n.Keeper.has) > 0 // it comes before
+		return len(n.Keeper.fills.has) > 0 // it comes before
 	})
 	w := must[*block.Writer](t)(n.Blocks.Create(block.Block{ID: 7, Stamp: 1}, 9, 1<<20, false))
 	if err := w.Close(); err != nil {

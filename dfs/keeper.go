@@ -30,6 +30,7 @@ type Keeper struct {
 	*memories
 	n     *Node
 	all   *steward
+	fills *filler
 	rate  rate          // of what is fetched
 	ready chan struct{} // closed when the node is open
 
@@ -37,12 +38,11 @@ type Keeper struct {
 	dropping sync.Mutex
 
 	mu       sync.Mutex
-	has      map[uint16]bool // segments of which this node has all that is settled
-	surplus  map[int64]bool  // copies that nobody needed in the last look
-	fetching map[int64]bool  // blocks that are being fetched
-	ordered  map[order]bool  // what others were asked for and have not answered
-	verify   chan int64      // blocks that somebody says are damaged
-	look     chan struct{}   // something is to be looked at before its time
+	surplus  map[int64]bool // copies that nobody needed in the last look
+	fetching map[int64]bool // blocks that are being fetched
+	ordered  map[order]bool // what others were asked for and have not answered
+	verify   chan int64     // blocks that somebody says are damaged
+	look     chan struct{}  // something is to be looked at before its time
 }
 
 // order is what a node was asked to do with a block.
@@ -52,8 +52,9 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, rate: rate{bytes: n.Config.FetchRate}, seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), has: map[uint16]bool{}, surplus: map[int64]bool{},
+	k := &Keeper{n: n, rate: rate{bytes: n.Config.FetchRate}, seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
+	k.fills = &filler{k, map[uint16]bool{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k
 }

@@ -121,7 +121,7 @@ func (s service) Verify(_ context.Context, q *wire.VerifyRequest) (*wire.VerifyR
 }
 
 func (s service) Held(ctx context.Context, _ *wire.HeldRequest) (*wire.HeldResponse, error) {
-	held, err := s.k.held(ctx)
+	held, err := s.k.fills.held(ctx)
 	return &wire.HeldResponse{Segments: segmentNumbers(held)}, said(err)
 }
 
