@@ -15,12 +15,16 @@ import (
 )
 
 // suites is testdata/hadooptests.txt: the classes to run, by Class.method why a test of theirs is not expected to pass, and those that are
-// not run, since they leave behind what others fail by.
+// not run, since they leave behind what others fail by. Slow classes are run when they are asked for.
 type suites struct {
 	classes []string
 	excused map[string]string
 	omitted []string
+	slow    int // classes that are left out
 }
+
+// allSuites is set in the environment by who has time for slow classes.
+const allSuites = "HEADRACE_HADOOP_TESTS"
 
 func readSuites(t *testing.T) suites {
 	t.Helper()
@@ -29,6 +33,7 @@ func readSuites(t *testing.T) suites {
 		t.Fatal(err)
 	}
 	s := suites{excused: map[string]string{}}
+	all, leftOut := os.Getenv(allSuites) == "all", false
 	for line := range strings.Lines(string(b)) {
 		first, why, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
@@ -38,6 +43,9 @@ func readSuites(t *testing.T) suites {
 			if !ok || reason == "" {
 				t.Errorf("%q gives no reason", line)
 			}
+			if leftOut {
+				continue
+			}
 			for _, test := range strings.Fields(tests) { // of the class that was named last
 				class := strings.TrimPrefix(s.classes[len(s.classes)-1], "org.apache.hadoop.")
 				if first == "omit" {
@@ -46,8 +54,11 @@ func readSuites(t *testing.T) suites {
 					s.excused[class+"."+test] = reason
 				}
 			}
+		case first == "slow" && !all:
+			s.slow, leftOut = s.slow+1, true
 		default:
-			s.classes = append(s.classes, "org.apache.hadoop."+first)
+			leftOut = false
+			s.classes = append(s.classes, "org.apache.hadoop."+cmp.Or(strings.TrimSpace(why), first))
 		}
 	}
 	return s
@@ -57,6 +68,7 @@ func readSuites(t *testing.T) suites {
 type testReport struct {
 	Cases []struct {
 		Class   string    `xml:"classname,attr"`
+		Took    float64   `xml:"time,attr"` // seconds
 		Name    string    `xml:"name,attr"`
 		Failure *failure  `xml:"failure"`
 		Error   *failure  `xml:"error"`
@@ -78,7 +90,7 @@ func TestHadoopsOwnTests(t *testing.T) {
 		t.Skip("Hadoop's tests are not there; make java/hdfstests/target/built gathers them")
 	}
 	list, dir := readSuites(t), t.TempDir()
-	args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+	args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", "--add-opens=java.base/java.lang=ALL-UNNAMED",
 		"-Dheadrace.tests.program=" + testkit.Headrace(t), "-Dheadrace.tests.dir=" + dir, "-Dtest.build.data=" + filepath.Join(dir, "data"), "-Dhadoop.tmp.dir=" + filepath.Join(dir, "tmp"),
 		"-cp", strings.Join([]string{tests + "/classes", tests + "/tests/*", filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"),
 		"org.junit.platform.console.ConsoleLauncher", "execute", "--details=none", "--disable-banner", "--reports-dir", dir,
@@ -100,7 +112,7 @@ func TestHadoopsOwnTests(t *testing.T) {
 	<-testkit.Start(t, cmd)
 	passed, skipped := 0, 0
 	var excused []string
-	ran := map[string]bool{}
+	ran := map[string]float64{} // for so many seconds
 	for _, engine := range []string{"jupiter", "vintage"} {
 		var r testReport
 		b, err := os.ReadFile(filepath.Join(dir, "TEST-junit-"+engine+".xml"))
@@ -112,7 +124,7 @@ func TestHadoopsOwnTests(t *testing.T) {
 			t.Fatalf("%v\n%.4000s", err, said)
 		}
 		for _, c := range r.Cases {
-			ran[c.Class] = true
+			ran[c.Class] += c.Took
 			name, _, _ := strings.Cut(c.Name, "(")
 			test := strings.TrimPrefix(c.Class, "org.apache.hadoop.") + "." + name
 			_, isExcused := list.excused[test]
@@ -135,9 +147,14 @@ func TestHadoopsOwnTests(t *testing.T) {
 		}
 	}
 	for _, c := range list.classes {
-		if !ran[c] {
+		if _, ok := ran[c]; !ok {
 			t.Errorf("no test of %s has run", c)
 		}
 	}
-	t.Logf("%d tests of %d classes pass, %d skip themselves, %d are excused, %d are not run", passed, len(list.classes), skipped, len(excused), len(list.omitted))
+	t.Logf("%d tests of %d classes pass, %d skip themselves, %d are excused, %d are not run; %d classes that take long are left out (%s=all runs them)",
+		passed, len(list.classes), skipped, len(excused), len(list.omitted), list.slow, allSuites)
+	slices.SortFunc(list.classes, func(a, b string) int { return cmp.Compare(ran[b], ran[a]) })
+	for _, c := range list.classes[:min(len(list.classes), 5)] {
+		t.Logf("%s: %.0f s", c, ran[c])
+	}
 }

@@ -1,6 +1,7 @@
 package yarn
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -225,6 +226,10 @@ func replication(t *testing.T, w *warming) {
 				}
 			}
 			return true
+		})
+		// HDFS tells of good replicas only. As long as it has the bad one here, it wants no other one here.
+		testkit.Await(t, "the end of the bad replica", func() bool {
+			return errors.Is(on(func() error { _, err := os.Stat(corrupt.Data); return err }), os.ErrNotExist) || n > 1
 		})
 		w.nothingDeleted(t)
 		w.await(t, "replication", w.allOf)
