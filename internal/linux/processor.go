@@ -11,6 +11,7 @@ import (
 // Processor is what programs find in /proc/cpuinfo about the first one.
 type Processor struct {
 	Vendor string
+	Model  string // empty where there is none, as on arm64
 	// Flags are its extensions, sorted.
 	Flags []string
 }
@@ -29,6 +30,8 @@ func parseProcessor(text string) (p Processor) {
 		switch strings.TrimSpace(name) {
 		case "vendor_id", "CPU implementer":
 			p.Vendor = cmp.Or(p.Vendor, strings.TrimSpace(value))
+		case "model name":
+			p.Model = cmp.Or(p.Model, strings.TrimSpace(value))
 		case "flags", "Features":
 			if p.Flags == nil {
 				p.Flags = strings.Fields(value)

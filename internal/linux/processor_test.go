@@ -6,8 +6,8 @@ import (
 )
 
 func TestParseProcessor(t *testing.T) {
-	p := parseProcessor("processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: sse fpu avx fpu\n\nprocessor\t: 1\nvendor_id\t: Other\nflags\t\t: x\n")
-	if p.Vendor != "GenuineIntel" || !slices.Equal(p.Flags, []string{"avx", "fpu", "sse"}) {
+	p := parseProcessor("processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Xeon: 9\nflags\t\t: sse fpu avx fpu\n\nprocessor\t: 1\nvendor_id\t: Other\nflags\t\t: x\n")
+	if p.Vendor != "GenuineIntel" || p.Model != "Xeon: 9" || !slices.Equal(p.Flags, []string{"avx", "fpu", "sse"}) {
 		t.Errorf("%+v", p)
 	}
 	if got := p.Lacks([]string{"avx", "avx512f", "hypervisor"}); !slices.Equal(got, []string{"avx512f"}) {

@@ -1,7 +1,7 @@
 package rig
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,16 +59,11 @@ func ThisMachine() (Machine, error) {
 }
 
 func processorName() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
+	p, err := linux.ProcFS("").Processor()
 	if err != nil {
 		return runtime.GOARCH
 	}
-	for line := range bytes.Lines(text) {
-		if name, value, ok := strings.Cut(string(line), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
+	return cmp.Or(p.Model, runtime.GOARCH)
 }
 
 func systemName() string {
