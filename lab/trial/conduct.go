@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"headrace/lab/rig"
 	"headrace/report"
 )
 
@@ -104,6 +105,14 @@ type Part struct {
 	Weight float64
 	// Run gets the shares of the whole run before it and in it.
 	Run func(done, todo float64) error
+}
+
+// PartOf returns a part that tells h where in the whole run it is.
+func PartOf(h *rig.Bench, name string, weight float64, run func() error) Part {
+	return Part{Name: name, Weight: weight, Run: func(done, todo float64) error {
+		h.Done, h.Todo = done, todo
+		return run()
+	}}
 }
 
 // InParts runs the parts one after the other. One that fails leaves the others; when

@@ -86,13 +86,9 @@ func (b *bench) run(ctx context.Context) error {
 	weights := map[string]float64{partRead: 35, partNames: 40, partWrite: 110, partLoss: 110, partDevice: 30}
 	var parts []trial.Part
 	for _, name := range Parts {
-		if !slices.Contains(b.o.Only, name) {
-			continue
+		if slices.Contains(b.o.Only, name) {
+			parts = append(parts, trial.PartOf(b.h, name, weights[name], func() error { return b.part(ctx, name) }))
 		}
-		parts = append(parts, trial.Part{Name: name, Weight: weights[name], Run: func(done, todo float64) error {
-			b.h.Done, b.h.Todo = done, todo
-			return b.part(ctx, name)
-		}})
 	}
 	return trial.InParts(ctx, parts)
 }

@@ -123,10 +123,7 @@ func (b *bench) run(ctx context.Context) error {
 	var parts []trial.Part
 	add := func(name string, weight float64, run func() error) {
 		if slices.Contains(b.o.Only, name) {
-			parts = append(parts, trial.Part{Name: name, Weight: weight, Run: func(done, todo float64) error {
-				b.h.Done, b.h.Todo = done, todo
-				return run()
-			}})
+			parts = append(parts, trial.PartOf(b.h, name, weight, run))
 		}
 	}
 	add(partSwim, 0.4, func() error { return b.part(ctx, partSwim, [][]plannedJob{jobs}) })

@@ -104,10 +104,7 @@ func (b *bench) run(ctx context.Context) error {
 		run    func(context.Context) error
 	}{{expPair, 0.35, b.pairs}, {expWorkload, 0.65, b.workloads}} {
 		if slices.Contains(b.o.Only, e.name) {
-			parts = append(parts, trial.Part{Name: "(" + e.name + ")", Weight: e.weight, Run: func(done, todo float64) error {
-				b.h.Done, b.h.Todo = done, todo
-				return e.run(ctx)
-			}})
+			parts = append(parts, trial.PartOf(b.h, "("+e.name+")", e.weight, func() error { return e.run(ctx) }))
 		}
 	}
 	return trial.InParts(ctx, parts)
