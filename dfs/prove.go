@@ -32,7 +32,7 @@ func (c *Callers) Prove(name string, near, far netip.AddrPort) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("it is not known who calls as %s: %w", name, err)
-	case uid == 0 || int(uid) == os.Getuid():
+	case mayAll(uid):
 		return nil
 	}
 	u, err := user.LookupId(strconv.Itoa(int(uid)))
@@ -48,8 +48,11 @@ func (c *Callers) Prove(name string, near, far netip.AddrPort) error {
 // ProveOwn refuses whoever is not a process on this machine of root or of the user who runs this.
 func (c *Callers) ProveOwn(near, far netip.AddrPort) error {
 	uid, err := linux.TCPOwner(near, far)
-	if err == nil && uid != 0 && int(uid) != os.Getuid() {
+	if err == nil && !mayAll(uid) {
 		err = fmt.Errorf("user %d is neither root nor the user who runs this", uid)
 	}
 	return err
 }
+
+// mayAll reports whether a user is root or the one who runs this, whose files they all are.
+func mayAll(uid uint32) bool { return uid == 0 || int(uid) == os.Getuid() }

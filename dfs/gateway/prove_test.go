@@ -17,8 +17,9 @@ import (
 	"headrace/wire"
 )
 
-// TestWhoCalls: the kernel knows whose connection it is; nobody but root is somebody else.
-func TestWhoCalls(t *testing.T) {
+// credentialsOfNobody skips the test where it cannot be another user than root.
+func credentialsOfNobody(t *testing.T) linux.Credentials {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
@@ -27,10 +28,16 @@ func TestWhoCalls(t *testing.T) {
 		t.Skip(err)
 	}
 	uid, _ := strconv.Atoi(nobody.Uid)
+	return linux.Credentials{UID: uint32(uid), GID: uint32(uid)}
+}
+
+// TestWhoCalls: the kernel knows whose connection it is; nobody but root is somebody else.
+func TestWhoCalls(t *testing.T) {
+	nobody := credentialsOfNobody(t)
 	s := serve(t, t.TempDir())
 	root := "/"
 	asNobody := func(name string) error {
-		return linux.AsUser(linux.Credentials{UID: uint32(uid), GID: uint32(uid)}, func() error {
+		return linux.AsUser(nobody, func() error {
 			c, err := ipc.Dial(context.Background(), s.rpc, ipc.Options{Protocol: clientProtocol, User: ipc.User{Name: name}})
 			if err != nil {
 				return err
@@ -77,14 +84,7 @@ func TestWhoChangesTheRing(t *testing.T) {
 
 // TestWhoIsToldWhereBlocksLie: processes of root and of who runs the node are, whatever names are believed.
 func TestWhoIsToldWhereBlocksLie(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
-	}
-	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		t.Skip(err)
-	}
-	uid, _ := strconv.Atoi(nobody.Uid)
+	nobody := credentialsOfNobody(t)
 	s := serve(t, t.TempDir())
 	s.g.callers.Trust = true
 	c := s.as("root")
@@ -99,7 +99,7 @@ func TestWhoIsToldWhereBlocksLie(t *testing.T) {
 		a := &wire.ExtentResponse{}
 		return a, c.Call(context.Background(), "Extent", &wire.ExtentRequest{Pool: pool, Block: b.GetBlockId()}, a)
 	}
-	err = linux.AsUser(linux.Credentials{UID: uint32(uid), GID: uint32(uid)}, func() error { _, err := where(b.GetPoolId()); return err })
+	err := linux.AsUser(nobody, func() error { _, err := where(b.GetPoolId()); return err })
 	if err == nil || !strings.Contains(err.Error(), "neither root") {
 		t.Errorf("nobody as root: %v", err)
 	}
