@@ -31,10 +31,10 @@ envs  := node.env manager.env dfs.env
 
 # The order of prerequisites is kept: setup comes before what it makes possible.
 .NOTPARALLEL:
-.PHONY: help setup build java demo test check bench install uninstall generate clean FORCE
+.PHONY: help setup build java demo test test-all check bench install uninstall generate clean FORCE
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building, testing and the demo need (scripts/setup)
 	scripts/setup
@@ -62,8 +62,11 @@ $(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hi
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace-lab demo
 
-test: setup build java $(others) ## all tests with the race detector, the Java ones beside them
+test: setup build java $(others) ## the tests, with the race detector, the Java ones beside them
 	scripts/test $(TESTFLAGS)
+
+test-all: export HEADRACE_TESTS := all
+test-all: test ## the same, with those that take minutes each
 
 check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt these: $$bad" >&2; exit 1; fi

@@ -15,16 +15,13 @@ import (
 )
 
 // suites is testdata/hadooptests.txt: the classes to run, by Class.method why a test of theirs is not expected to pass, and those that are
-// not run, since they leave behind what others fail by. Slow classes are run when they are asked for.
+// not run, since they leave behind what others fail by. Slow classes are run with all long tests.
 type suites struct {
 	classes []string
 	excused map[string]string
 	omitted []string
 	slow    int // classes that are left out
 }
-
-// allSuites is set in the environment by who has time for slow classes.
-const allSuites = "HEADRACE_HADOOP_TESTS"
 
 func readSuites(t *testing.T) suites {
 	t.Helper()
@@ -33,7 +30,7 @@ func readSuites(t *testing.T) suites {
 		t.Fatal(err)
 	}
 	s := suites{excused: map[string]string{}}
-	all, leftOut := os.Getenv(allSuites) == "all", false
+	all, leftOut := testkit.All(), false
 	for line := range strings.Lines(string(b)) {
 		first, why, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
@@ -151,8 +148,8 @@ func TestHadoopsOwnTests(t *testing.T) {
 			t.Errorf("no test of %s has run", c)
 		}
 	}
-	t.Logf("%d tests of %d classes pass, %d skip themselves, %d are excused, %d are not run; %d classes that take long are left out (%s=all runs them)",
-		passed, len(list.classes), skipped, len(excused), len(list.omitted), list.slow, allSuites)
+	t.Logf("%d tests of %d classes pass, %d skip themselves, %d are excused, %d are not run; %d classes that take long are left out",
+		passed, len(list.classes), skipped, len(excused), len(list.omitted), list.slow)
 	slices.SortFunc(list.classes, func(a, b string) int { return cmp.Compare(ran[b], ran[a]) })
 	for _, c := range list.classes[:min(len(list.classes), 5)] {
 		t.Logf("%s: %.0f s", c, ran[c])

@@ -12,6 +12,7 @@ import (
 )
 
 func TestDemo(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts YARN clusters; not with -short")

@@ -10,6 +10,7 @@ import (
 
 	"headrace/dfs/dfstest"
 	"headrace/hdfs"
+	"headrace/internal/testkit"
 )
 
 // ourFS is a file system of Headrace's that jobs read and write, as clients of HDFS; client does so by another way.
@@ -59,6 +60,7 @@ func (f *ourFS) jobs(t *testing.T, c *Cluster) {
 		}
 	})
 	t.Run("TeraSort", func(t *testing.T) {
+		testkit.Long(t)
 		example(t, "teragen", "40000", "/rows") // 4 MB: four blocks
 		example(t, "terasort", "/rows", "/sorted")
 		example(t, "teravalidate", "/sorted", "/report")

@@ -8,6 +8,7 @@ import (
 
 	"headrace/blob"
 	"headrace/hdfs/hdfstest"
+	"headrace/internal/testkit"
 	"headrace/migrate"
 )
 
@@ -45,6 +46,7 @@ func TestElsewhereSurvival(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("HDFS", func(t *testing.T) {
+		testkit.Long(t)
 		hdfs := startHDFS(t, c)
 		archive := "webhdfs://" + hdfstest.User + "@" + hdfs.Host + "/apps/headrace"
 		startWithArchive(t, c, archive)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
@@ -50,6 +51,7 @@ func TestFullStore(t *testing.T) {
 		}
 	}
 	t.Run("ten rounds", func(t *testing.T) {
+		testkit.Long(t)
 		if err := c.StartDaemons(within(t, patience), "checkpoint", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/lab/belong"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -340,6 +341,7 @@ func restartNM(t *testing.T, c *Cluster, i int) error {
 // Many jobs of both kinds come and go on two NodeManagers while daemons are killed.
 // No step is done twice.
 func TestEverythingAtOnce(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	// On a busy machine a container may take longer to begin than it is given.
 	c := startTest(t, Options{Mode: Headrace, Policy: "cost", Nodes: 2, ManagerFlags: []string{"--min-run", "0s"},

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"headrace/internal/testkit"
 )
 
 // hive runs a query of Hive's own on the input, with a lead: when its first task has begun, all of its
 // input is locked on the machines, and when it has ended nothing is.
 func (d *collection) hive(t *testing.T) {
+	testkit.Long(t)
 	const query = "select sum(cast(n as bigint)) from (from words select transform(line) using '/bin/sh %s' as (n string)) x"
 	module := filepath.Join(d.c.o.Jars.Cluster, "..", "..", "..", "hivequery", "target")
 	jars, app := filepath.Join(module, "hive", "*"), filepath.Join(module, "headrace-hivequery.jar")

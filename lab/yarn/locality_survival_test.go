@@ -316,6 +316,7 @@ func (s *stricken) managerIsKilled(t *testing.T) {
 }
 
 func (s *stricken) managerStandsStill(t *testing.T) {
+	testkit.Long(t)
 	manager := s.c.headraceDaemons.process.cmd.Process
 	spark := s.goesBlind(t, func() error { return manager.Signal(syscall.SIGSTOP) })
 	must(0, manager.Signal(syscall.SIGCONT))(t)
@@ -334,6 +335,7 @@ func (s *stricken) dataNodeIsKilled(t *testing.T) {
 
 // driverIsKilled has two drivers on the same data, of which one dies and the other goes on.
 func (s *stricken) driverIsKilled(t *testing.T) {
+	testkit.Long(t)
 	second, id := s.open(t, "second", 1, s.c.machines[2].socket())
 	both := []*held{s.startSpark(t, s.spark), s.startSpark(t, second)}
 	both[0].inTheMiddle(t, 3)

@@ -18,7 +18,7 @@ import (
 
 // taskTimeout is the time after which a framework takes a task for dead that it does
 // not hear of: much less than usual, and more than a task is silent on a busy machine.
-const taskTimeout = 30 * time.Second
+const taskTimeout = time.Minute
 
 // frameworkJar returns the plug-in for a framework.
 func frameworkJar(t *testing.T, c *Cluster, framework string) string {
@@ -175,7 +175,7 @@ func TestTimeoutOfMapReduce(t *testing.T) {
 
 	lostMap.awaitEnd(t)
 	for _, m := range still {
-		m.outlast(t, 2*taskTimeout)
+		m.outlast(t, taskTimeout+taskTimeout/4)
 		m.goOn(t)
 	}
 	for r, want := range map[*heldJob]int{suspended: 2, checkpointed: 2, lost: 3} {
@@ -214,11 +214,11 @@ func TestTimeoutOfSpark(t *testing.T) {
 
 	lostExecutor.awaitEnd(t)
 	for _, e := range executors {
-		e.outlast(t, 2*taskTimeout)
+		e.outlast(t, taskTimeout+taskTimeout/4)
 		e.goOn(t)
 	}
 	for r, want := range map[*Run]int{suspended: 1, checkpointed: 1, lost: 2} {
-		if err := r.Succeed(within(t, 3*time.Minute)); err != nil {
+		if err := r.Succeed(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		app := must(r.ID(t.Context()))(t)

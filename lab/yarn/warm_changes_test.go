@@ -49,6 +49,7 @@ func failover(t *testing.T, w *warming) {
 // The ResourceManager dies while the input of an application is read, and knows the application
 // again when it is back: its input is read to the end meanwhile, kept, and let go with it.
 func schedulerDies(t *testing.T, w *warming) {
+	testkit.Long(t)
 	app := shell(t, w.c, ShellJob{Name: "reads", Queue: "low", Memory: 512}, 6000, 100*time.Millisecond)
 	app.awaitSteps(t, 1)
 	job := must(app.ID(t.Context()))(t)
@@ -193,6 +194,7 @@ func (w *warming) nothingDeleted(t *testing.T) {
 
 // A volume goes while its blocks are kept: they are read elsewhere. It comes back.
 func volumeTakenAway(t *testing.T, w *warming) {
+	testkit.Long(t)
 	w.keep(t, "volume", "/a")
 	volume := w.c.machines[0].dataDirs()[1]
 	must(0, w.c.HDFS.KillDataNode(0))(t)
@@ -211,6 +213,7 @@ func volumeTakenAway(t *testing.T, w *warming) {
 // A replica that is kept turns out to be corrupt. It and others are taken away, and all are made
 // anew, while a file is kept.
 func replication(t *testing.T, w *warming) {
+	testkit.Long(t)
 	w.keep(t, "replication", "/a")
 	corrupt := must(w.c.HDFS.Replicas(t.Context(), "/a", 2))(t)[0]
 	on := func(f func() error) error { return w.c.On(corrupt.Machine, f) }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/lab/labtest"
 	"headrace/lab/trial"
 	"headrace/lab/yarn"
@@ -13,6 +14,7 @@ import (
 // TestQuickHDFS runs a few jobs on a real HDFS, cold, warmed and in memory, and compares
 // their answers.
 func TestQuickHDFS(t *testing.T) {
+	testkit.Long(t)
 	labtest.NeedModelledDisk(t)
 	jars, err := yarn.Find()
 	if err == nil {

@@ -20,6 +20,7 @@ import (
 func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
 
 func TestQuickRun(t *testing.T) {
+	testkit.Long(t)
 	labtest.NeedRoot(t)
 	dir := t.TempDir()
 	o := Options{Size: 24 << 20, Options: trial.Options{Quick: true, Repeats: 1, Dir: dir, Programs: labtest.BuiltPrograms(t),

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/lab/labtest"
 	"headrace/lab/trial"
 	"headrace/lab/yarn"
@@ -12,6 +13,7 @@ import (
 // TestQuickShare runs a pair of jobs of Spark on a real HDFS and YARN, which go by what is in
 // memory, and compares their answers. The stock order takes as long again, and tries nothing of ours.
 func TestQuickShare(t *testing.T) {
+	testkit.Long(t)
 	labtest.NeedModelledDisk(t)
 	jars, err := yarn.Find()
 	if err == nil {

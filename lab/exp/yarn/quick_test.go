@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/lab/labtest"
 	"headrace/lab/trial"
 	"headrace/lab/yarn"
@@ -12,6 +13,7 @@ import (
 // TestQuickYarn lets a pair of jobs meet on a real YARN, once with stock preemption and
 // once suspended.
 func TestQuickYarn(t *testing.T) {
+	testkit.Long(t)
 	labtest.NeedRoot(t)
 	jars, err := yarn.Find()
 	if err == nil {

@@ -1,0 +1,20 @@
+package testkit
+
+import (
+	"os"
+	"testing"
+)
+
+// allTests is set in the environment to "all" where long tests are to run too (make test-all).
+const allTests = "HEADRACE_TESTS"
+
+// Long skips a test that takes a minute or more of both processors, and whose subject other tests have as well, in a smaller form.
+func Long(t testing.TB) {
+	t.Helper()
+	if !All() {
+		t.Skip("takes long; make test-all runs it")
+	}
+}
+
+// All tells whether long tests are to run.
+func All() bool { return os.Getenv(allTests) == "all" }
