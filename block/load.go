@@ -172,7 +172,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	s.mu.Lock()
 	v.files[id] = c
 	for _, h := range headers {
-		r := &replica{file: c, head: h, visible: h.mark, spilled: h.capacity, confirmed: h.settled}
+		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
+		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled}
 		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
