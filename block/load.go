@@ -173,7 +173,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	v.files[id] = c
 	for _, h := range headers {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
-		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled}
+		// All have their states before any is adopted: the file goes with the last one that is dropped.
+		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: found[h.kind]}
 		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
@@ -187,6 +188,9 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
+// found is what a replica is whose header says its kind, at the start.
+var found = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
+
 // adopt takes in a replica that was found at the start.
 func (s *Store) adopt(r *replica) error {
 	r.io.Lock()
@@ -194,10 +198,8 @@ func (s *Store) adopt(r *replica) error {
 	switch r.head.kind {
 	case gone:
 		return nil
-	case final:
-		r.state = Final
 	case writing:
-		r.state, r.whole = Waiting, s.Boot != 0 && r.head.boot == s.Boot
+		r.whole = s.Boot != 0 && r.head.boot == s.Boot
 		err := s.salvage(r)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
@@ -206,7 +208,6 @@ func (s *Store) adopt(r *replica) error {
 			return err
 		}
 	case copying:
-		r.state = Temporary
 		return s.drop(r)
 	}
 	s.mu.Lock()
