@@ -35,13 +35,18 @@ func (k *steward) settle() {
 	defer k.settling.Unlock()
 	var blocks []meta.Placed
 	next := uint64(0)
+	places := k.n.Places()
 	k.n.ask(func(q meta.Query) {
 		if !q.SafeMode() {
-			blocks, next = q.Unsettled(k.cursor, walkedAtOnce)
+			blocks, next = q.Unsettled(k.cursor, walkedAtOnce, places.View.Table.Replicas())
 		}
 	})
 	k.cursor = next
-	places := k.n.Places()
+	for i := range blocks {
+		if b := &blocks[i]; len(b.Nodes) == 0 { // of its file fewer copies are wanted than before
+			b.Nodes = places.View.Table.Holders(b.Segment)
+		}
+	}
 	copies := k.lookAround(places, blocks)
 	moved := &meta.Relocate{}
 	for i := range blocks {
@@ -231,7 +236,7 @@ func (k *Keeper) Kept(node string) (n int, err error) {
 	for from, more := uint64(0), true; more && err == nil; more = from != 0 {
 		err = k.n.Query(k.n.root(), func(q meta.Query) error {
 			var blocks []meta.Placed
-			blocks, from = q.Unsettled(from, walkedAtOnce)
+			blocks, from = q.Unsettled(from, walkedAtOnce, 0)
 			count(blocks)
 			return nil
 		})

@@ -80,9 +80,9 @@ func (q Query) Placed(id uint64) (p *Placed) {
 	return p
 }
 
-// Unsettled returns those blocks of files from a number on of which it is kept where they are, and which nobody writes, and where to
-// go on; 0: that was all.
-func (q Query) Unsettled(from uint64, files int) (blocks []Placed, next uint64) {
+// Unsettled returns those blocks of files from a number on of which it is kept where they are, or of whose files fewer copies are wanted
+// than where segments belong (replicas), and which nobody writes, and where to go on; 0: that was all.
+func (q Query) Unsettled(from uint64, files, replicas int) (blocks []Placed, next uint64) {
 	s := q.state()
 	for k := range s.v.Scan(key(keyFile, from), []byte{keyFile + 1}) {
 		if files--; files < 0 {
@@ -93,7 +93,7 @@ func (q Query) Unsettled(from uint64, files int) (blocks []Placed, next uint64) 
 			continue
 		}
 		s.blocks(n, func(b *block) bool {
-			if b.State == complete && len(b.Nodes) > 0 {
+			if b.State == complete && (len(b.Nodes) > 0 || int(n.File.Replication) < replicas) {
 				blocks = append(blocks, placed(n, b))
 			}
 			return true

@@ -93,7 +93,7 @@ func TestPlaced(t *testing.T) {
 	}
 	unsettled, rounds := 0, 0
 	for from := uint64(0); ; rounds++ {
-		blocks, next := q.Unsettled(from, 7)
+		blocks, next := q.Unsettled(from, 7, 0)
 		for _, p := range blocks {
 			if !equal(p, want[p.ID]) || len(p.Nodes) == 0 || !p.Complete {
 				t.Fatalf("%+v, want %+v", p, want[p.ID])

@@ -322,6 +322,24 @@ func TestSurplusOfADamagedCopy(t *testing.T) {
 	}
 }
 
+// TestFewerCopies: copies that are not wanted any more go, and are made again when they are.
+func TestFewerCopies(t *testing.T) {
+	c := startCluster(t, 4)
+	const n = 60_000
+	c.write("/f", 3, 16384, n)
+	c.replicated("/f", 3)
+	for _, copies := range []uint16{1, 3, 2} {
+		c.do(&meta.SetReplication{Path: "/f", Copies: copies})
+		c.replicated("/f", int(copies))
+		for _, b := range c.located("/f").Blocks {
+			if len(b.Nodes) != int(copies) && copies < 3 {
+				t.Errorf("%d copies, and clients are told of %v", copies, b.Nodes)
+			}
+		}
+		c.wantFile("/f", n)
+	}
+}
+
 // TestLostDisk: a node that has lost its blocks says so, and gets them again.
 func TestLostDisk(t *testing.T) {
 	c := startCluster(t, 4)
