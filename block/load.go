@@ -216,15 +216,20 @@ func (s *Store) adopt(r *replica) error {
 		s.blocks[r.head.block] = r
 	}
 	s.mu.Unlock()
-	switch {
-	case old == nil:
+	if old == nil {
 		return nil
-	case better(r, old):
+	}
+	kept, dropped := old, r
+	if better(r, old) {
+		kept, dropped = r, old
 		old.io.Lock()
 		defer old.io.Unlock()
-		return s.drop(old)
 	}
-	return s.drop(r)
+	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
+	if err := s.withFile(kept, (*handle).sync); err != nil {
+		return err
+	}
+	return s.drop(dropped)
 }
 
 // better says which of two replicas of a block is kept: two are there when the process

@@ -719,6 +719,48 @@ func TestFullBlockAfterPowerFailure(t *testing.T) {
 	}
 }
 
+// TestReplacedBeforeItIsDurable: the process ends when a copy has been closed that is to replace a block, and is not durable; the power
+// fails when the next process deletes the one that is older. One of them is there.
+func TestReplacedBeforeItIsDurable(t *testing.T) {
+	content := pattern(6000)
+	for seed := range uint64(400) {
+		mem := vfs.NewMem(1<<24, seed)
+		at, passes := "", 0
+		config := Config{Dirs: []string{"/a"}, FS: mem, point: func(p string) {
+			if p == at {
+				if passes--; passes == 0 {
+					mem.Kill()
+				}
+			}
+		}}
+		s := opened(t, config)
+		w := mustCreate(t, s, Block{1, 1}, 1, 8000)
+		if err := errors.Join(w.Write(content, 0), w.Sync(), w.Finalize(6000)); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Create(Block{1, 2}, 1, 8000, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, passes = "sync.header", 2
+		if err := errors.Join(w.Write(content, 0), w.Finalize(6000)); err == nil {
+			t.Fatal("it goes on")
+		}
+		mem.Restart(false)
+		at, passes = "delete.header", 1
+		if _, err := Open(config); err == nil {
+			t.Fatal("nothing is deleted")
+		}
+		mem.Restart(true)
+		s = opened(t, config)
+		i, err := s.Stat(1)
+		got, rerr := readAll(s, i.Block, 0, 6000)
+		if err = errors.Join(err, rerr); err != nil || !bytes.Equal(got, content) {
+			t.Fatalf("seed %d: %+v, %v", seed, i, err)
+		}
+	}
+}
+
 func opened(t testing.TB, c Config) *Store {
 	t.Helper()
 	s, err := Open(c)

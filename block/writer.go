@@ -280,7 +280,12 @@ func (w *Writer) Keep() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if err := w.fail(s.put(r, w.handle, func(next *header) { next.kind, next.mark = writing, r.visible })); err != nil {
+	if old != nil { // which may be durable, and is not to go for what is not
+		err = w.sync(writing)
+	} else {
+		err = s.put(r, w.handle, func(next *header) { next.kind, next.mark = writing, r.visible })
+	}
+	if err := w.fail(err); err != nil {
 		return err
 	}
 	s.at("keep.header")
