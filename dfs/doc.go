@@ -28,7 +28,7 @@
 // Commands that come during an fsync of the log share the next one, and an answer takes one to two of them, on whoever is
 // the second fastest of three: the leader's and the others' take place at once. The database is written every few seconds, beside
 // that. Time for each of what 64 clients of dfs/gateway do at once, at a node that is alone, as the least and the most of four runs in
-// turn, on two processors that were busy with other work (go test ./dfs/gateway -run XXX -bench Names -benchtime 2s); and what 64
+// turn, on two processors that were busy with other work (go test ./dfs/gateway -run XXX -bench Names, in an older form that did these two alone); and what 64
 // callers do in one process, without a protocol, three runs (go test ./dfs -run XXX -bench . -benchtime 2s):
 //
 //	                                      a directory made  asked for
@@ -80,7 +80,8 @@
 //
 // # Locks and goroutines
 //
-// Upkeep is one goroutine that works while this node leads; Keeper.keep another, for this node's copies; one reads all
+// Upkeep is one goroutine that works while this node leads: every Config.Upkeep it does all there is, and in between, when a call has left
+// something behind, only that, for all such calls of 20 ms at once; Keeper.keep another, for this node's copies; one reads all
 // blocks, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
 // package block but Keeper.dropping, and Keeper.settling, which the node that leads holds while it settles, and while it lists a segment's blocks.
 //

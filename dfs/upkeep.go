@@ -12,9 +12,11 @@ const (
 	atOnce        = 1000
 	indexInterval = 5 * time.Minute
 	scrubInterval = 7 * 24 * time.Hour
+	// restTime is between two rounds that somebody has asked for: one round does for all who asked meanwhile, such as a thousand deletions.
+	restTime = 20 * time.Millisecond
 )
 
-// Wake has upkeep begin at once, for something that somebody waits for.
+// Wake has upkeep look soon for what somebody waits for, or leaves behind: recoveries and deletions.
 func (n *Node) Wake() {
 	select {
 	case n.wake <- struct{}{}:
@@ -38,23 +40,26 @@ func (n *Node) upkeep() {
 		case <-tick.C:
 			if n.Leads() {
 				n.expire()
+				n.round()
+				n.Keeper.all.settle()
 			}
-			n.round()
 		case <-n.wake:
-			n.round()
+			if n.Leads() {
+				n.round()
+			}
+			select {
+			case <-n.ctx.Done():
+			case <-time.After(restTime):
+			}
 		}
 	}
 }
 
-// round does what is for the node to do that leads the names.
+// round does what calls leave behind for the node that leads the names.
 func (n *Node) round() {
-	if !n.Leads() {
-		return
-	}
 	n.Keeper.all.recoverBlocks()
 	n.sweep()
 	n.Keeper.all.collect()
-	n.Keeper.all.settle()
 }
 
 // told logs an error that is nobody's.

@@ -103,7 +103,7 @@ func (v *stampedSize) code(c *coder) { number(c, &v.Stamp); number(c, &v.Size) }
 func (s *records) discard(b *block) {
 	s.v.Delete(key(keyOwner, b.ID))
 	s.v.Delete(key(keySegment, uint64(b.Segment), b.ID))
-	s.store(key(keyGarbage, s.take(&s.next.Garbage)), b)
+	s.store(key(keyGarbage, s.take(&s.counters().Garbage)), b)
 }
 
 // fileOf returns the file of a block and its place from the end, if it is one of the last

@@ -93,7 +93,7 @@ func (s *state) add(t *trail, i int, n *inode, m modes) error {
 	if err := affords(t, i-1, usage{names: 1}, nil); err != nil {
 		return err
 	}
-	n.ID = s.take(&s.next.Inode)
+	n.ID = s.take(&s.counters().Inode)
 	n.Owner, n.Group, n.Modified = s.caller.User, dir.Group, s.now
 	n.NameQuota, n.SpaceQuota = -1, -1
 	n.Mode = m.mode & (sticky | 0o777)

@@ -37,7 +37,7 @@ func (q Query) Target(block uint64) *Target {
 	if b == nil || b.State != building || b != n.File.lastBlock() || n.File.Writer == nil || s.upwards(n) == nil {
 		return nil
 	}
-	return &Target{n.ID, n.File.BlockSize, s.next.Stamp - 1}
+	return &Target{n.ID, n.File.BlockSize, s.counters().Stamp - 1}
 }
 
 // A Placed is a block with all that is known of where its copies are to be.

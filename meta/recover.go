@@ -27,7 +27,7 @@ func (s *state) recover(n *inode, path, heir string) (closed bool, err error) {
 		return true, nil
 	}
 	if s.now >= last.RecoveryUntil {
-		last.State, last.Recovery, last.RecoveryUntil = underRecovery, s.take(&s.next.Stamp), s.now+recoveryTime
+		last.State, last.Recovery, last.RecoveryUntil = underRecovery, s.take(&s.counters().Stamp), s.now+recoveryTime
 	}
 	if heir != "" && heir != f.Writer.Holder {
 		s.letGo(f.Writer.Holder, n)

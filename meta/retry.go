@@ -50,7 +50,7 @@ func (s *state) remember(m Command, r Result) {
 		return // false is as good as a failure: asking again is a new try, as in HDFS
 	}
 	s.store(answerKey(m), &answer{r})
-	n := s.take(&s.next.Answer)
+	n := s.take(&s.counters().Answer)
 	s.store(key(keyAnswered, n), &answerAt{m.Time, answerKey(m)})
 	forgotten := 0
 	for k, v := range s.v.Scan(key(keyAnswered), key(keyAnswered, n)) {

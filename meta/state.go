@@ -6,7 +6,7 @@ import "fmt"
 type records struct {
 	v      View
 	config Config
-	next   counters
+	next   *counters // nil until one is taken
 	// Every inode is in memory once, however it was reached.
 	loaded map[uint64]*inode
 }
@@ -45,17 +45,28 @@ func (s *records) store(k []byte, v coded) { s.v.Set(k, encode(recordVersion, v)
 // open reads what commands and queries need first.
 func open(v View, now int64, by Caller) *state {
 	s := &state{&records{v: v, loaded: map[uint64]*inode{}}, now, by}
-	if !s.load(key(keyConfig, 0), &s.config) || !s.load(key(keyConfig, 1), &s.next) {
+	if !s.load(key(keyConfig, 0), &s.config) {
 		panic("meta: there is no file system in this state: see Format")
 	}
 	return s
+}
+
+// counters are those of the shard, which queries do not want.
+func (s *records) counters() *counters {
+	if s.next == nil {
+		s.next = &counters{}
+		if !s.load(key(keyConfig, 1), s.next) {
+			panic("meta: the state has no counters")
+		}
+	}
+	return s.next
 }
 
 // take returns the next of a counter's numbers.
 func (s *records) take(counter *uint64) uint64 {
 	n := *counter
 	*counter++
-	s.store(key(keyConfig, 1), &s.next)
+	s.store(key(keyConfig, 1), s.next)
 	return n
 }
 

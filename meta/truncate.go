@@ -90,7 +90,7 @@ func (o *Truncate) cut(s *state, n *inode) bool {
 	}
 	b := f.lastBlock()
 	b.Cut = o.Size - (f.size() - b.Size)
-	b.State, b.Recovery, b.RecoveryUntil = underRecovery, s.take(&s.next.Stamp), s.now+recoveryTime
+	b.State, b.Recovery, b.RecoveryUntil = underRecovery, s.take(&s.counters().Stamp), s.now+recoveryTime
 	if b.ID == o.Block {
 		b.Nodes = o.Nodes
 	}

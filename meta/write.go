@@ -62,7 +62,7 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 	if err := t.affords(usage{space: f.BlockSize * int64(f.Replication)}, nil); err != nil {
 		return nil, &partial{err} // that the one before is finished stays
 	}
-	b := block{ID: s.take(&s.next.Block), Stamp: s.take(&s.next.Stamp), Segment: o.Segment, State: building, Nodes: o.Nodes}
+	b := block{ID: s.take(&s.counters().Block), Stamp: s.take(&s.counters().Stamp), Segment: o.Segment, State: building, Nodes: o.Nodes}
 	offset := f.size()
 	s.addBlock(n, b)
 	s.owned(&b, n.ID)
@@ -190,7 +190,7 @@ func (o *NewStamp) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	l := located(b, -1)
-	l.Stamp, l.Size = s.take(&s.next.Stamp), o.Block.Size
+	l.Stamp, l.Size = s.take(&s.counters().Stamp), o.Block.Size
 	return &Allocated{*l}, nil
 }
 

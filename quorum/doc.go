@@ -14,7 +14,7 @@
 //
 // A round of Work writes one frame for all groups that have something, and syncs once;
 // only then do messages go out and new entries get applied. What comes in meanwhile is the next
-// round's. Two things go before: a leader's entries, so that its fsync and the others' take
+// round's, and what was proposed meanwhile is one message to each of the others. Two things go before: a leader's entries, so that its fsync and the others' take
 // place at once, and what is durable here and was agreed on since. A frame has a checksum and a number. Segments (64 MB) begin with all there is to know but
 // entries, and go when nothing live is in them; of three, what keeps the oldest one is
 // written again. Entries that were not cut off are in memory, too: see Config.KeepBytes.

@@ -17,6 +17,12 @@ type proposal struct {
 	done func([]byte, error)
 }
 
+// waiting is a proposal that raft has not been given yet.
+type waiting struct {
+	data []byte
+	done func([]byte, error)
+}
+
 type read struct {
 	index uint64 // that the state must have; zero while it is not known
 	done  func(error)
@@ -43,6 +49,7 @@ type group struct {
 	term    uint64
 
 	asked     uint64 // number of the last proposal or read
+	waiting   []waiting
 	proposals map[uint64]proposal
 	reads     map[uint64]*read
 	change    *proposal
@@ -106,14 +113,29 @@ func (g *group) id8(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(make([]byte, 0, 2*idLen), n)
 }
 
-func (g *group) propose(data []byte, done func([]byte, error)) {
-	g.asked++
-	id := g.asked
-	if err := g.raft.Propose(append(g.id8(id), data...)); err != nil {
-		done(nil, ErrBusy)
+// propose gives raft all that was proposed since the last round, at once: given one by one, each would be a message to
+// each of the others, and an answer of it.
+func (g *group) propose() {
+	if len(g.waiting) == 0 {
 		return
 	}
-	g.proposals[id] = proposal{g.raft.BasicStatus().GetTerm(), done}
+	all := g.waiting
+	g.waiting = nil
+	m := &pb.Message{Type: pb.MsgProp.Enum(), From: new(uint64(g.store.replica)), Entries: make([]*pb.Entry, len(all))}
+	for i, w := range all {
+		m.Entries[i] = &pb.Entry{Data: append(g.id8(g.asked+1+uint64(i)), w.data...)}
+	}
+	if err := g.raft.Step(m); err != nil {
+		for _, w := range all {
+			w.done(nil, ErrBusy)
+		}
+		return
+	}
+	term := g.raft.BasicStatus().GetTerm()
+	for _, w := range all {
+		g.asked++
+		g.proposals[g.asked] = proposal{term, w.done}
+	}
 }
 
 func (g *group) read(done func(error)) {
@@ -229,6 +251,11 @@ func (g *group) follow(st raft.BasicStatus, tell func(group, term uint64, leader
 
 // fail answers all that wait.
 func (g *group) fail(proposals, reads error) {
+	waiting := g.waiting
+	g.waiting = nil
+	for _, w := range waiting {
+		w.done(nil, reads) // nothing was done
+	}
 	for _, id := range sorted(g.proposals) {
 		p := g.proposals[id]
 		delete(g.proposals, id)

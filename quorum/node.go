@@ -222,10 +222,10 @@ func (n *Node) Propose(id uint64, data []byte, done func(answer []byte, err erro
 		done(nil, err)
 	case len(data) > n.config.MaxProposal:
 		done(nil, ErrTooLarge)
-	case len(g.proposals) >= n.config.MaxPending:
+	case len(g.waiting)+len(g.proposals) >= n.config.MaxPending:
 		done(nil, ErrBusy)
 	default:
-		g.propose(data, done)
+		g.waiting = append(g.waiting, waiting{data, done})
 	}
 }
 
@@ -263,6 +263,7 @@ func (n *Node) Work() (more bool, err error) {
 	}
 	var rounds []*round
 	for _, g := range n.order {
+		g.propose()
 		if g.raft.HasReady() {
 			r := &round{g: g, ready: g.raft.Ready(), status: g.raft.BasicStatus()}
 			r.changes = g.changes(r.ready.HardState)

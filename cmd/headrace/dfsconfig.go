@@ -49,8 +49,9 @@ or else to a directory in the user's configuration, and prints its name. Files
 there that it has not written are left alone, and it fails.
 
 The file system is asked for its nodes. If there are several, or --fs names several,
-clients are told of all of them under one name, hdfs://NAME: they turn to any, and to
-another one when that is lost. Write it again when nodes have come or gone.`,
+clients are told of all of them under one name, hdfs://NAME: they turn to the first,
+the one that leads now, and to another one when that is lost; any answers everything.
+Write it again when nodes have come or gone.`,
 		Example: `  export HADOOP_CONF_DIR=$(headrace dfs client-config)
   headrace dfs client-config --fs hdfs://10.1.2.3:8020 /etc/hadoop/dfs`,
 		Args: cli.Takes(0, 1, "a directory"),
@@ -122,6 +123,10 @@ func (a dfsVerbs) clientsOf(ctx context.Context, fs string) (c clientsView, err 
 		if n.State != ring.IsOut.String() && !n.Leaving {
 			members++
 			c.nodes = append(c.nodes, node)
+			if n.Leads { // the others pass on to it what is about names, which costs more than to answer it
+				last := len(c.nodes) - 1
+				c.nodes[0], c.nodes[last] = c.nodes[last], c.nodes[0]
+			}
 		}
 	}
 	c.copies = min(int(r.Replicas), members)
@@ -141,7 +146,7 @@ func (c clientsView) properties() map[string][][2]string {
 	site := append(copies, [][2]string{
 		{"dfs.nameservices", c.name},
 		{"dfs.client.failover.proxy.provider." + c.name, "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"},
-		{"dfs.client.failover.random.order", "true"}, // all nodes are alike
+		{"dfs.client.failover.random.order", "false"},
 	}...)
 	var names []string
 	for i, n := range c.nodes {

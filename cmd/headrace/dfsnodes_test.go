@@ -255,6 +255,9 @@ func TestDFSNodes(t *testing.T) {
 			if !bytes.Contains(site, []byte("<value>"+strings.TrimPrefix(n.fs, "hdfs://")+"</value>")) {
 				t.Errorf("%s is not in\n%s", n.fs, site)
 			}
+			if address := strings.TrimPrefix(n.fs, "hdfs://"); b.ring().node(n.fs).Leads && !bytes.Contains(site, []byte(".n1</name><value>"+address+"<")) {
+				t.Errorf("%s leads, and is not the first in\n%s", n.fs, site)
+			}
 		}
 	})
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -13,26 +14,60 @@ import (
 	"headrace/hdfs/xfer"
 )
 
-// BenchmarkNames makes directories, and asks for them, by 64 connections.
+// BenchmarkNames has 64 callers, on 16 connections, do what headrace-lab bench dfs does with names, one kind after the other: as many
+// of each, so -benchtime is to be a number, such as 20000x.
 func BenchmarkNames(b *testing.B) {
+	const callers, connections = 64, 16
 	s := serve(b, b.TempDir())
-	var n atomic.Int64
-	for name, do := range map[string]func(*client) error{
-		"mkdirs": func(c *client) error {
-			path := fmt.Sprintf("/d%d/%d", n.Add(1)%100, n.Load())
-			return c.Call(context.Background(), "mkdirs", &pb.MkdirsRequestProto{Src: &path, Masked: permission(0o755), CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{})
-		},
-		"getFileInfo": func(c *client) error {
-			path := fmt.Sprintf("/d%d/%d", n.Add(1)%100, n.Load())
-			return c.Call(context.Background(), "getFileInfo", &pb.GetFileInfoRequestProto{Src: &path}, &pb.GetFileInfoResponseProto{})
-		},
+	var clients []*client
+	for range connections {
+		clients = append(clients, s.as("root"))
+	}
+	dir := func(n int64) string { return fmt.Sprintf("/t%d/d%d", n%callers, n/callers) }
+	call := func(c *client, method string, q, a proto.Message) error {
+		return c.Call(context.Background(), method, q, a)
+	}
+	for _, kind := range []struct {
+		name string
+		do   func(c *client, dir string) error
+	}{
+		{"mkdir", func(c *client, dir string) error {
+			return call(c, "mkdirs", &pb.MkdirsRequestProto{Src: &dir, Masked: permission(0o755), CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{})
+		}},
+		{"create", func(c *client, dir string) error {
+			path, r := dir+"/a", &pb.CreateResponseProto{}
+			if err := call(c, "create", c.createRequest(path), r); err != nil {
+				return err
+			}
+			return call(c, "complete", &pb.CompleteRequestProto{Src: &path, ClientName: &c.name, FileId: r.Fs.FileId}, &pb.CompleteResponseProto{})
+		}},
+		{"stat", func(c *client, dir string) error {
+			path := dir + "/a"
+			return call(c, "getFileInfo", &pb.GetFileInfoRequestProto{Src: &path}, &pb.GetFileInfoResponseProto{})
+		}},
+		{"open", func(c *client, dir string) error {
+			return call(c, "getBlockLocations", c.locationsRequest(dir+"/a"), &pb.GetBlockLocationsResponseProto{})
+		}},
+		{"list", func(c *client, dir string) error {
+			return call(c, "getListing", &pb.GetListingRequestProto{Src: &dir, StartAfter: []byte{}, NeedLocation: proto.Bool(false)}, &pb.GetListingResponseProto{})
+		}},
+		{"rename", func(c *client, dir string) error {
+			from, to := dir+"/a", dir+"/b"
+			return call(c, "rename", &pb.RenameRequestProto{Src: &from, Dst: &to}, &pb.RenameResponseProto{})
+		}},
+		{"delete", func(c *client, dir string) error {
+			path := dir + "/b"
+			return call(c, "delete", &pb.DeleteRequestProto{Src: &path, Recursive: proto.Bool(false)}, &pb.DeleteResponseProto{})
+		}},
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetParallelism(32) // times two processors
+		var n atomic.Int64 // goes on in the next run: what was made is there, and what was deleted is not
+		b.Run(kind.name, func(b *testing.B) {
+			var caller atomic.Int64
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
 			b.RunParallel(func(p *testing.PB) {
-				c := s.as("root")
+				c := clients[caller.Add(1)%connections]
 				for p.Next() {
-					if err := do(c); err != nil {
+					if err := kind.do(c, dir(n.Add(1)-1)); err != nil {
 						b.Error(err)
 						return
 					}

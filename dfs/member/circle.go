@@ -211,6 +211,10 @@ func targetOf(m dfs.Member) target { return target{m.PeerAddress(), m.Name} }
 // target is where a node is taken to be. One without a name is any of the file system.
 type target struct{ address, name string }
 
+// uncompressed has answers come as they are: nodes are near each other, and to pack an answer costs more than all else about a call that is
+// passed on.
+var uncompressed = connect.WithAcceptCompression("gzip", nil, nil)
+
 // client speaks with the node at an address, which refuses what it is asked if it has another name.
 func (m *Circle) client(at target) wireconnect.RingServiceClient {
 	m.mu.Lock()
@@ -220,7 +224,7 @@ func (m *Circle) client(at target) wireconnect.RingServiceClient {
 		if len(m.clients) > 2*ring.MaxNodes { // addresses come and go
 			clear(m.clients)
 		}
-		c = wireconnect.NewRingServiceClient(m.Port.Client(), "https://"+at.address, connect.WithReadMaxBytes(mostMessage), m.meaning(at.name))
+		c = wireconnect.NewRingServiceClient(m.Port.Client(), "https://"+at.address, uncompressed, connect.WithReadMaxBytes(mostMessage), m.meaning(at.name))
 		m.clients[at] = c
 	}
 	return c
@@ -228,7 +232,7 @@ func (m *Circle) client(at target) wireconnect.RingServiceClient {
 
 // Blocks reaches what a node has of blocks; see dfs.Peers.
 func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
-	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+of.PeerAddress(), connect.WithReadMaxBytes(mostMessage), m.meaning(of.Name))
+	return wireconnect.NewBlockServiceClient(m.Port.Client(), "https://"+of.PeerAddress(), uncompressed, connect.WithReadMaxBytes(mostMessage), m.meaning(of.Name))
 }
 
 func toWire(m dfs.Member) *wire.RingMember {

@@ -32,9 +32,8 @@ var errNobody = errors.New("nobody leads the names of the file system just now")
 // lead has something done by the node that leads: by here if that is this one, else by there. Each says whether it may be tried again
 // when it has failed. It waits for somebody to lead, at most Config.Wait.
 func (m *Circle) lead(ctx context.Context, here func() (again bool, err error), there func(dfs.Member) (again bool, err error)) error {
-	end := time.NewTimer(m.Wait)
-	defer end.Stop()
-	last := errNobody
+	began, last := time.Now(), errNobody
+	var end <-chan time.Time // once there is something to wait for
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		changed, v := m.node.Changed(), m.node.View()
 		leader, known := v.Members[v.Leader]
@@ -53,11 +52,14 @@ func (m *Circle) lead(ctx context.Context, here func() (again bool, err error), 
 			last = fmt.Errorf("%w: %w", errNobody, err)
 		}
 		m.wake()
+		if end == nil {
+			end = time.After(m.Wait - time.Since(began))
+		}
 		select {
 		case <-changed:
 			pause = firstPause / 2
 		case <-time.After(pause):
-		case <-end.C:
+		case <-end:
 			return last
 		case <-ctx.Done():
 			return ctx.Err()

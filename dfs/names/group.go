@@ -352,25 +352,10 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	if err := g.answers(); err != nil {
 		return err
 	}
-	late := time.NewTimer(queryTime)
-	defer late.Stop()
-	if !g.alone.Load() {
-		err := g.asking.ask(late.C)
-		if err != nil {
-			if g.ctx.Err() != nil {
-				return ErrClosed
-			}
-			return g.refused(err)
-		}
+	if err := g.enter(); err != nil {
+		return err
 	}
-	select {
-	case g.querying <- struct{}{}:
-		defer func() { <-g.querying }()
-	case <-g.ctx.Done():
-		return ErrClosed
-	case <-late.C:
-		return quorum.ErrBusy
-	}
+	defer func() { <-g.querying }()
 	if g.ctx.Err() != nil {
 		return ErrClosed
 	}
@@ -383,6 +368,35 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	}
 	defer done()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
+}
+
+// enter waits until a query may read the state, and has a place in querying.
+func (g *Group) enter() error {
+	if g.alone.Load() { // hardly ever has it to wait then, and a timer costs as much as a look at the state
+		select {
+		case g.querying <- struct{}{}:
+			return nil
+		default:
+		}
+	}
+	late := time.NewTimer(queryTime)
+	defer late.Stop()
+	if !g.alone.Load() {
+		if err := g.asking.ask(late.C); err != nil {
+			if g.ctx.Err() != nil {
+				return ErrClosed
+			}
+			return g.refused(err)
+		}
+	}
+	select {
+	case g.querying <- struct{}{}:
+		return nil
+	case <-g.ctx.Done():
+		return ErrClosed
+	case <-late.C:
+		return quorum.ErrBusy
+	}
 }
 
 // Raft returns how it stands with this node's replica of the group; an error where it has none.

@@ -20,7 +20,7 @@ import (
 	"headrace/internal/accept"
 )
 
-// conn is a connection of a client. One goroutine reads it, one more runs each call.
+// conn is a connection of a client. One goroutine reads it, one more of the crew runs each call.
 type conn struct {
 	s   *Server
 	net *accept.Member
@@ -284,8 +284,9 @@ func (c *conn) begin(q request, done func()) error {
 		done()
 		return c.ctx.Err()
 	}
-	c.serving.Go(func() {
-		defer func() { c.touch(); <-c.calls; done() }()
+	c.serving.Add(1)
+	c.s.crew.run(func() {
+		defer func() { c.touch(); <-c.calls; done(); c.serving.Done() }()
 		m, err := c.call(call)
 		c.answer(q.header, m, err)
 	})

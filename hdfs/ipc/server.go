@@ -40,6 +40,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	closing   bool
 	running   sync.WaitGroup // connections
+	crew      crew
 }
 
 func (s *Server) init() {
@@ -49,7 +50,7 @@ func (s *Server) init() {
 		s.memory.tiers = budget.Tiers{What: "bytes of requests", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
 		s.conns = map[*conn]struct{}{}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
-		s.listeners = map[net.Listener]struct{}{}
+		s.listeners, s.crew.jobs = map[net.Listener]struct{}{}, make(chan func())
 		if s.Log == nil {
 			s.Log = slog.New(slog.DiscardHandler)
 		}
@@ -152,8 +153,14 @@ func (s *Server) close(f func(*conn)) {
 func (s *Server) Close() error {
 	s.close(func(c *conn) { c.net.Close() })
 	s.cancel()
-	s.running.Wait()
+	s.wait()
 	return nil
+}
+
+// wait waits for all connections to end, and sends home who rests.
+func (s *Server) wait() {
+	s.running.Wait()
+	s.crew.end()
 }
 
 // Shutdown takes no more calls, and returns when those that have begun are answered. When ctx
@@ -161,7 +168,7 @@ func (s *Server) Close() error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.close((*conn).drain)
 	done := make(chan struct{})
-	go func() { s.running.Wait(); close(done) }()
+	go func() { s.wait(); close(done) }()
 	select {
 	case <-done:
 		s.cancel()
