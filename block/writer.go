@@ -28,6 +28,8 @@ type Writer struct {
 	crc    uint32
 	// reserved is the end of the last piece that has been allocated.
 	reserved int64
+	// pace is after how many bytes the disk is waited for, 0: never; it has those up to out.
+	pace, out int64
 }
 
 // newWriter makes a writer that goes on behind what readers see; it owns h. io is held.
@@ -54,6 +56,10 @@ func (w *Writer) enter() error {
 	}
 	return err
 }
+
+// Pace has the writer wait after each so many bytes until the disk has them. What nobody waits for is written so: else the
+// page cache would take all of it at once, and whoever reads from the disk, or writes to it, would wait behind that.
+func (w *Writer) Pace(bytes int64) { w.pace = bytes }
 
 // Length returns the end of what was written.
 func (w *Writer) Length() int64 { return w.base + int64(len(w.buf)) }
@@ -129,9 +135,15 @@ func (w *Writer) spill() error {
 		return err
 	}
 	w.s.at("spill.sums")
-	if end%v.piece == 0 {
-		from := hd.offset + v.sumAt(end-v.piece)
-		v.do(reading, func() error { w.handle.Writeback(from, v.sums()+v.piece); return nil })
+	switch from := hd.offset; {
+	case w.pace > 0 && end-w.out >= w.pace:
+		from += v.dataAt(w.out)
+		to := hd.offset + v.dataAt(end-1) + 1
+		v.do(reading, func() error { w.handle.Writeback(from, to-from, true); return nil })
+		w.out = end
+	case w.pace == 0 && end%v.piece == 0:
+		from += v.sumAt(end - v.piece)
+		v.do(reading, func() error { w.handle.Writeback(from, v.sums()+v.piece, false); return nil })
 	}
 	w.base, w.buf = end, w.buf[:0]
 	w.sums, w.sumsAt = w.sums[:0], down(end, Chunk)
