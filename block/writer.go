@@ -119,15 +119,19 @@ func (w *Writer) spill() error {
 	err := w.reserve(end)
 	if err == nil {
 		w.r.spilled = max(w.r.spilled, end)
-		err = w.handle.write(w.buf, hd.offset+v.dataAt(w.base))
-	}
-	if err == nil {
-		w.s.at("spill.data")
 		sums := w.sums
 		if end%Chunk != 0 {
 			sums = binary.BigEndian.AppendUint32(sums, w.crc)
 		}
-		err = w.handle.write(sums, hd.offset+v.sumAt(w.sumsAt))
+		buf, at, sumsAt := w.buf, hd.offset+v.dataAt(w.base), hd.offset+v.sumAt(w.sumsAt)
+		err = v.do(changing, func() error { // at once: each time costs more than the second write
+			_, err := w.handle.WriteAt(buf, at)
+			if err == nil {
+				w.s.at("spill.data")
+				_, err = w.handle.WriteAt(sums, sumsAt)
+			}
+			return err
+		})
 	}
 	if err != nil {
 		w.err, w.buf = err, nil // the buffer may be in use by a write that hangs
