@@ -431,3 +431,61 @@ func must(t testing.TB, err error) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestPace: of a copy that nobody waits for no more is before the disk than it may be, and a block that somebody writes waits for nothing.
+func TestPace(t *testing.T) {
+	const piece, pace, size = 512 << 10, 256 << 10, 3<<20 + 700
+	for name, copied := range map[string]bool{"copy": true, "written": false} {
+		t.Run(name, func(t *testing.T) {
+			s := openFaulty(t, 64<<20, piece, "/a")
+			var mu sync.Mutex
+			dirty, most, waited := map[int64]bool{}, 0, 0
+			s.when(func(op vfs.Op) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if !strings.HasPrefix(op.Name, "/a/files/") {
+					return nil
+				}
+				if op.Kind == "writeout" {
+					waited++
+				}
+				for at := op.Off / page; at < (op.Off+op.Len+page-1)/page; at++ {
+					switch op.Kind {
+					case "write":
+						dirty[at] = true
+					case "writeout":
+						delete(dirty, at)
+					}
+				}
+				most = max(most, len(dirty))
+				return nil
+			})
+			content := pattern(size)
+			b := Block{ID: 1, Stamp: 1}
+			w, err := s.Create(b, 7, size, copied)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if copied {
+				w.Pace(pace)
+			}
+			for at := 0; at < size; at += 64 << 10 {
+				if err := w.Write(content[at:min(at+64<<10, size)], int64(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Finalize(size); err != nil {
+				t.Fatal(err)
+			}
+			// Checksums are a page of each piece, of which some come when those behind them have been waited for; the header is one more.
+			bound := (pace+bufferSize)/page + 2*(size/piece+2)
+			if copied && (most > bound || waited < size/(pace+bufferSize)) || !copied && waited > 0 {
+				t.Errorf("%d pages were before the disk, want at most %d; waited %d times", most, bound, waited)
+			}
+			if got, err := readAll(s.Store, b, 0, size); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+}

@@ -28,6 +28,8 @@ type Writer struct {
 	crc    uint32
 	// reserved is the end of the last piece that has been allocated.
 	reserved int64
+	// pace is after how many bytes the disk is waited for, 0: never; it has those up to out.
+	pace, out int64
 }
 
 // newWriter makes a writer that goes on behind what readers see; it owns h. io is held.
@@ -54,6 +56,10 @@ func (w *Writer) enter() error {
 	}
 	return err
 }
+
+// Pace has the writer wait after each so many bytes until the disk has them. What nobody waits for is written so: else the
+// page cache would take all of it at once, and whoever reads from the disk, or writes to it, would wait behind that.
+func (w *Writer) Pace(bytes int64) { w.pace = bytes }
 
 // Length returns the end of what was written.
 func (w *Writer) Length() int64 { return w.base + int64(len(w.buf)) }
@@ -113,15 +119,19 @@ func (w *Writer) spill() error {
 	err := w.reserve(end)
 	if err == nil {
 		w.r.spilled = max(w.r.spilled, end)
-		err = w.handle.write(w.buf, hd.offset+v.dataAt(w.base))
-	}
-	if err == nil {
-		w.s.at("spill.data")
 		sums := w.sums
 		if end%Chunk != 0 {
 			sums = binary.BigEndian.AppendUint32(sums, w.crc)
 		}
-		err = w.handle.write(sums, hd.offset+v.sumAt(w.sumsAt))
+		buf, at, sumsAt := w.buf, hd.offset+v.dataAt(w.base), hd.offset+v.sumAt(w.sumsAt)
+		err = v.do(changing, func() error { // at once: each time costs more than the second write
+			_, err := w.handle.WriteAt(buf, at)
+			if err == nil {
+				w.s.at("spill.data")
+				_, err = w.handle.WriteAt(sums, sumsAt)
+			}
+			return err
+		})
 	}
 	if err != nil {
 		w.err, w.buf = err, nil // the buffer may be in use by a write that hangs
@@ -129,9 +139,15 @@ func (w *Writer) spill() error {
 		return err
 	}
 	w.s.at("spill.sums")
-	if end%v.piece == 0 {
-		from := hd.offset + v.sumAt(end-v.piece)
-		v.do(reading, func() error { w.handle.Writeback(from, v.sums()+v.piece); return nil })
+	switch from := hd.offset; {
+	case w.pace > 0 && end-w.out >= w.pace:
+		from += v.dataAt(w.out)
+		to := hd.offset + v.dataAt(end-1) + 1
+		v.do(reading, func() error { w.handle.Writeback(from, to-from, true); return nil })
+		w.out = end
+	case w.pace == 0 && end%v.piece == 0:
+		from += v.sumAt(end - v.piece)
+		v.do(reading, func() error { w.handle.Writeback(from, v.sums()+v.piece, false); return nil })
 	}
 	w.base, w.buf = end, w.buf[:0]
 	w.sums, w.sumsAt = w.sums[:0], down(end, Chunk)

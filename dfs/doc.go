@@ -61,7 +61,9 @@
 //   - It replaces a damaged copy by another node's, as soon as it is found: by a reader, by the reading of all blocks once a week, or because a client has
 //     said so; what clients say is looked at first.
 //
-// Bytes go from node to node by HDFS's data transfer, as to clients, with tokens that each node can issue ([Tokens]).
+// Bytes go from node to node by HDFS's data transfer, as to clients, with tokens that each node can issue ([Tokens]). Few copies are made at
+// a time, and each waits for the disk (block.Writer.Pace): clients have the same one, and would wait behind all that the page cache has taken. A
+// node that is killed then is also sooner gone: its connections last until its writes have ended.
 //
 // # What readers see of a block that is written
 //

@@ -181,9 +181,6 @@ func (f *filler) filled(ctx context.Context, q *wire.FilledRequest) error {
 	})
 }
 
-// mostFetches is how many blocks are fetched at the same time.
-const mostFetches = 4
-
 // fillSome fetches the blocks of segments, and returns those of which all is here.
 func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (done []uint16, failed error) {
 	lacks := map[uint16]bool{}

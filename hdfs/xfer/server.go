@@ -191,7 +191,7 @@ func (c *conn) deadlines(receive, send time.Duration) {
 
 // serve serves one operation after the other.
 func (c *conn) serve() error {
-	c.r = bufio.NewReaderSize(c.net, 64<<10)
+	c.r = bufio.NewReaderSize(c.net, 8<<10)
 	for wait := c.s.Limits.Operation; ; wait = min(keepAlive, c.s.Limits.Operation) {
 		c.deadlines(wait, c.s.Limits.Send)
 		op, err := readOp(c.r)

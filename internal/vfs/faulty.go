@@ -120,6 +120,13 @@ func (f *faultyFile) Sync() error {
 	return f.File.Sync()
 }
 
+// Writeback tells of what is waited for. An error is of no consequence.
+func (f *faultyFile) Writeback(off, n int64, wait bool) {
+	if !wait || f.fail("writeout", off, n) == nil {
+		f.File.Writeback(off, n, wait)
+	}
+}
+
 func (f *faultyFile) Truncate(size int64) error {
 	if err := f.fail("truncate", size, 0); err != nil {
 		return err

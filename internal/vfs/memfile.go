@@ -29,10 +29,10 @@ func (f *memFile) enter() (leave func(), err error) {
 	return f.m.mu.Unlock, nil
 }
 
-func (f *memFile) OS() *os.File           { return nil }
-func (f *memFile) Writeback(_, _ int64)   {}
-func (f *memFile) Prefetch(off, n int64)  {}
-func (f *memFile) errorf(err error) error { return fmt.Errorf("%s: %w", f.name, err) }
+func (f *memFile) OS() *os.File                 { return nil }
+func (f *memFile) Writeback(_, _ int64, _ bool) {}
+func (f *memFile) Prefetch(off, n int64)        {}
+func (f *memFile) errorf(err error) error       { return fmt.Errorf("%s: %w", f.name, err) }
 
 func (f *memFile) Size() (int64, error) {
 	leave, err := f.enter()

@@ -90,8 +90,12 @@ func (f osFile) Punch(off, n int64) error {
 	}))
 }
 
-func (f osFile) Writeback(off, n int64) {
-	f.do("", func(fd int) error { return unix.SyncFileRange(fd, off, n, unix.SYNC_FILE_RANGE_WRITE) })
+func (f osFile) Writeback(off, n int64, wait bool) {
+	flags := unix.SYNC_FILE_RANGE_WRITE
+	if wait {
+		flags |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	}
+	f.do("", func(fd int) error { return unix.SyncFileRange(fd, off, n, flags) })
 }
 
 func (f osFile) Prefetch(off, n int64) {

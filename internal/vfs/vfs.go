@@ -45,8 +45,8 @@ type File interface {
 	// Punch gives room back: the range reads as zeros, the length stays. It is no error
 	// where a file system cannot: the range then keeps its bytes.
 	Punch(off, n int64) error
-	// Writeback begins to write a range to the device, and promises nothing.
-	Writeback(off, n int64)
+	// Writeback begins to write a range to the device, or waits until it has it, and promises nothing.
+	Writeback(off, n int64, wait bool)
 	// Prefetch begins to read a range into memory, and promises nothing.
 	Prefetch(off, n int64)
 	// OS returns the real file, or nil.
