@@ -158,7 +158,9 @@ func (c clientsView) properties() map[string][][2]string {
 		}
 	}
 	site = append(site, [2]string{"dfs.ha.namenodes." + c.name, strings.Join(names, ",")})
-	return map[string][][2]string{"core-site.xml": {{"fs.defaultFS", "hdfs://" + c.name}}, "hdfs-site.xml": site}
+	// So many milliseconds does a node whose machine is off cost each new client, and not 20 seconds.
+	core := [][2]string{{"fs.defaultFS", "hdfs://" + c.name}, {"ipc.client.connect.timeout", "3000"}}
+	return map[string][][2]string{"core-site.xml": core, "hdfs-site.xml": site}
 }
 
 // made begins the files that client-config writes.
