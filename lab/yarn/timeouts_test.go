@@ -251,7 +251,7 @@ func startSlowSum(t *testing.T, c *Cluster, name, hold string, properties map[st
 		"spark.driver.memoryOverhead":      "160m",
 		"spark.executor.instances":         "1",
 		"spark.executor.cores":             "1",
-		"spark.network.timeout":            taskTimeout.String(),
+		"spark.network.timeout":            fmt.Sprint(taskTimeout.Milliseconds(), "ms"),
 		"spark.network.timeoutInterval":    "1s",
 		"spark.executor.heartbeatInterval": "4s",
 	} {
