@@ -174,7 +174,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	for _, h := range headers {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
-		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: found[h.kind]}
+		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
 		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
@@ -188,8 +188,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
-// found is what a replica is whose header says its kind, at the start.
-var found = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
+// stateOf is what a replica is at the start whose header says its kind.
+var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
 
 // adopt takes in a replica that was found at the start.
 func (s *Store) adopt(r *replica) error {
