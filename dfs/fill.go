@@ -186,7 +186,7 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (d
 	lacks := map[uint16]bool{}
 	var mu sync.Mutex
 	var fetching sync.WaitGroup
-	slots := make(chan struct{}, mostFetches)
+	slots := make(chan struct{}, mostFetches) // no more goroutines than fetch lets go on
 	for _, one := range some {
 		from := append([]string{one.From}, slices.DeleteFunc(t.ReadFrom(one.Segment), func(name string) bool { return name == one.From })...)
 		for _, w := range one.blocks {

@@ -42,10 +42,8 @@ func (k *steward) settle() {
 		}
 	})
 	k.cursor = next
-	for i := range blocks {
-		if b := &blocks[i]; len(b.Nodes) == 0 { // of its file fewer copies are wanted than before
-			b.Nodes = places.View.Table.Holders(b.Segment)
-		}
+	for i := range blocks { // those that fewer copies are wanted of than before are where their segments belong
+		blocks[i].Nodes = places.names(blocks[i].LocatedBlock)
 	}
 	copies := k.lookAround(places, blocks)
 	moved := &meta.Relocate{}
