@@ -36,10 +36,7 @@ func TestHosts(t *testing.T) {
 	if r := d.read(t, "named", map[string]string{"headrace.warm.hosts": "true"}); r.ReadMemory < d.size*3/5 {
 		t.Errorf("only %d bytes are read where they are in memory", r.ReadMemory)
 	}
-	t.Run("locality", func(t *testing.T) {
-		testkit.Long(t)
-		d.locality(t)
-	})
+	t.Run("locality", d.locality)
 }
 
 // read runs a job with a task for each block, which is submitted when all is in memory, and

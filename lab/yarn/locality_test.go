@@ -19,6 +19,7 @@ import (
 // machines that all have them. A job of the stock kind begins with the first blocks; one with our
 // policy, on each machine with what is in memory there, and disks read the rest.
 func (d *collection) locality(t *testing.T) {
+	testkit.Long(t)
 	const cold, warm = 3, 3
 	local, lines := filepath.Join(d.c.Dir, "many"), (cold+warm)*dataBlock/16
 	must(0, os.WriteFile(local, bytes.Repeat([]byte("fifteen letters\n"), lines), 0o644))(t)
