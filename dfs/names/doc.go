@@ -47,7 +47,8 @@
 // # Simulation
 //
 // TestWorlds runs whole nodes on files that lose what was not synced, in one goroutine: quorum's log, this state, seats that
-// follow a ring that changes. TestFaultsAreFound makes mistakes on purpose.
+// follow a ring that changes. Clients give all commands there are; what these are to do says a tree that is as simple as can be, in the order of the
+// log, and what of it linearizes says a checker. TestFaultsAreFound makes mistakes on purpose.
 //
 // # Crash points
 //

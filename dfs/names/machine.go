@@ -65,6 +65,15 @@ type machine struct {
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
 type fault struct {
 	durableEarly, forgetsCalls, keepsWrites, leavesEarly, sitsAgain, readsAlone bool
+	does                                                                        func(meta.View, meta.Command) (meta.Result, error) // in place of meta.Apply
+}
+
+// apply applies a command of package meta.
+func (f fault) apply(v meta.View, c meta.Command) (meta.Result, error) {
+	if f.does != nil {
+		return f.does(v, c)
+	}
+	return meta.Apply(v, c)
 }
 
 // newMachine opens the state of a store.
@@ -207,7 +216,7 @@ func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
 		if m.fault.forgetsCalls {
 			c.Client = ""
 		}
-		r, err := meta.Apply(v, c)
+		r, err := m.fault.apply(v, c)
 		if err != nil && !isMeta(err) {
 			return encodeError(err)
 		}

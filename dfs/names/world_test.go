@@ -4,108 +4,17 @@ import (
 	"container/heap"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"iter"
-	"log/slog"
 	"maps"
 	mrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"syscall"
 
 	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/quorum"
 	"headrace/ring"
 )
-
-// memory is a store in memory, of which a process's death leaves what was done wholly.
-type memory struct {
-	state *writes
-	held  seat
-	kept  []byte
-	die   func(where string)
-}
-
-func (s *memory) read() (meta.Reader, func(), error) {
-	return layers{[]*writes{s.state.Copy()}, nobody{}}, func() {}, nil
-}
-
-// nobody is an empty state.
-type nobody struct{}
-
-func (nobody) Get([]byte) []byte { return nil }
-func (nobody) Scan(_, _ []byte) iter.Seq2[[]byte, []byte] {
-	return func(func(_, _ []byte) bool) {}
-}
-
-func (s *memory) change(what string, f func()) error {
-	s.die("before " + what)
-	f()
-	s.die("after " + what)
-	return nil
-}
-
-func (s *memory) write(w *writes) error {
-	next := s.state.Copy()
-	w.Scan(func(k string, v []byte) bool {
-		if v == nil {
-			next.Delete(k)
-		} else {
-			next.Set(k, v)
-		}
-		return true
-	})
-	return s.change("flush", func() { s.state = next })
-}
-
-func (s *memory) replace(fill func(put func(k, v []byte) error) error) error {
-	next := &writes{}
-	if err := fill(func(k, v []byte) error { next.Set(string(k), v); return nil }); err != nil {
-		return err
-	}
-	return s.change("replace", func() { s.state = next })
-}
-
-func (s *memory) seat() (seat, error) { return s.held, nil }
-func (s *memory) setSeat(v seat) error {
-	return s.change("seat", func() { s.held = v })
-}
-func (s *memory) keepView(v *View) error {
-	return s.change("view", func() { s.kept = v.Encode() })
-}
-func (s *memory) keptView() (*View, error) {
-	if s.kept == nil {
-		return nil, nil
-	}
-	return DecodeView(s.kept)
-}
-
-// died is the panic by which a process ends in the middle of anything.
-type died struct{}
-
-// process is a node with its disks.
-type process struct {
-	w     *world
-	name  string
-	mem   *vfs.Mem
-	store *memory // nil before it has joined
-
-	node    *quorum.Node // nil while it is dead
-	machine *machine
-	seats   *seats
-	known   *known
-	alone   bool
-	frozen  bool // what was frozen is not on the disk yet
-	life    int
-	left    int    // things done to its disks until it dies
-	point   string // or where
-	back    int    // when it starts again
-	stalled int    // until when its disk hangs, and with it all but questions
-	fails   int    // writes of the log until one fails
-}
 
 type envelope struct {
 	at, seq int
@@ -125,22 +34,6 @@ func (q *mail) Pop() any {
 	e := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
 	return e
-}
-
-// op is one call of a client, which asks again until it is answered.
-type op struct {
-	data        []byte // a question if there is none
-	client      string
-	number      int
-	name        string // in the directory
-	kind        string
-	call, end   int64
-	answer      string
-	index       uint64 // of the state that was asked
-	asks        bool   // somebody has been asked
-	asked, life int
-	of          *process
-	tries       int
 }
 
 // entry is a command that was agreed on, as the first replica has applied it.
@@ -175,17 +68,26 @@ func (w *world) note(format string, args ...any) {
 
 const (
 	simClients = 4
-	simDir     = "/d"
+	simDir     = "/d" // where the names alone count
+	treeDir    = "/q" // where all does
+	simBlock   = 100
+	simTick    = 200 // ms
+	softLimit  = 20_000
+	hardLimit  = 50_000
+	// recoveryTime is package meta's: after it a recovery of a block is begun anew.
+	recoveryTime = 90_000
 )
 
-// firstKeys are those of a new file system with one directory.
+// firstKeys are those of a new file system with two directories.
 func firstKeys() meta.View {
 	v := meta.NewMemory()
 	c := meta.DefaultConfig()
-	c.MaxAnswers = 1 << 20
+	c.MaxAnswers, c.AnswerTime, c.MinBlockSize, c.SoftLimit, c.HardLimit = 1<<20, 1<<40, 0, softLimit, hardLimit
 	meta.Format(v, c, "root", "root", 0)
-	if _, err := meta.Apply(v, meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Mkdirs{Path: simDir, Mode: 0o755}}); err != nil {
-		panic(err)
+	for _, dir := range []string{simDir, treeDir} {
+		if _, err := meta.Apply(v, meta.Command{Caller: person, Op: &meta.Mkdirs{Path: dir, Mode: 0o755}}); err != nil {
+			panic(err)
+		}
 	}
 	return v
 }
@@ -229,100 +131,6 @@ func (w *world) do(p *process, f func()) {
 		}
 	}()
 	f()
-}
-
-func (p *process) die(where string) {
-	p.w.note("%s dies %s", p.name, where)
-	p.w.counts["died"]++
-	p.mem.Kill()
-	panic(died{})
-}
-
-// mayDie is called wherever something becomes durable.
-func (p *process) mayDie(where string) {
-	p.left--
-	if p.left == 0 || p.point == where {
-		p.w.counts["died "+where]++
-		p.die(where)
-	}
-}
-
-// points are where few come by.
-var points = []string{"names.seat.taken", "names.seat.leaving", "names.seat.dropped", "after seat", "before replace", "after replace"}
-
-// waiting is a machine that receives a state when what is being written is on the disk, as the real one waits for its other
-// goroutine.
-type waiting struct {
-	*machine
-	p *process
-}
-
-func (m waiting) Restore(index uint64, r io.Reader) error {
-	if m.p.frozen {
-		m.p.frozen = false
-		if err := m.commit(); err != nil {
-			return err
-		}
-	}
-	return m.machine.Restore(index, r)
-}
-
-func (p *process) open() {
-	w := p.w
-	m, err := newMachine(p.store, slog.New(slog.DiscardHandler))
-	if err != nil {
-		w.failf("%s: %v", p.name, err)
-	}
-	m.fault = w.fault
-	m.applied = func(index uint64, data, answer []byte) { w.applied(p, index, entry{string(data), string(answer)}) }
-	v := m.agreed()
-	if v == nil {
-		if v, err = p.store.keptView(); v == nil {
-			w.failf("%s knows nothing of the ring: %v", p.name, err)
-		}
-	}
-	p.alone = false
-	p.machine, p.known = m, newKnown(p.name, v)
-	m.changed = p.known.Learn
-	p.seats = &seats{self: p.name, machine: m, alone: func(is bool) { p.alone = is }, point: p.mayDie}
-	fs := &vfs.Faulty{FS: p.mem, Fail: func(o vfs.Op) error {
-		p.mayDie("in the log")
-		if p.fails > 0 && (o.Kind == "sync" || o.Kind == "write") {
-			if p.fails--; p.fails == 0 {
-				w.counts["disk error"]++
-				return syscall.EIO
-			}
-		}
-		return nil
-	}}
-	node, err := quorum.Open(quorum.Config{Dir: "/q", FS: fs, Send: p.send, SegmentSize: 4000, KeepEntries: 6, ChunkSize: 2000, Workers: 1,
-		Machine: func(uint64) (quorum.Machine, error) { return waiting{m, p}, nil },
-		Leader:  func(_, term uint64, leader quorum.Replica) { p.leader(term, leader) }})
-	p.check(err)
-	p.check(p.seats.open(node))
-	p.node = node
-}
-
-// check has the process die of a disk error, and the world of any other.
-func (p *process) check(err error) {
-	if errors.Is(err, syscall.EIO) {
-		p.die("of a disk error")
-	}
-	if err != nil {
-		p.w.failf("%s: %v", p.name, err)
-	}
-}
-
-func (p *process) leader(term uint64, leader quorum.Replica) {
-	p.known.leader(term, leader)
-	if leader == 0 {
-		return
-	}
-	p.w.note("%s: in term %d %x leads", p.name, term, uint64(leader))
-	if l := p.w.leaders[term]; l != 0 && l != leader {
-		p.w.failf("term %d has two leaders", term)
-	}
-	p.w.leaders[term] = leader
 }
 
 // applied compares what replicas apply.
@@ -454,7 +262,7 @@ func (w *world) trouble() {
 		}
 	case 6, 7, 8, 9:
 		clear(w.cut)
-	case 10, 11, 12:
+	case 10, 11, 12, 18:
 		w.changeRing(p)
 	case 13, 14:
 		w.admit(p, q)
@@ -513,7 +321,18 @@ func (w *world) changeRing(p *process) {
 		return
 	}
 	var e ring.Event
+	segments := func() (some []uint16) {
+		for s := range l.known.View().Table.Segments() {
+			if w.rand.IntN(4) == 0 {
+				some = append(some, uint16(s))
+			}
+		}
+		return some
+	}
 	switch {
+	case w.rand.IntN(5) == 0:
+		e = []ring.Event{ring.Weigh{Node: p.name, Weight: uint32(1 + w.rand.IntN(3))}, ring.Level{}, ring.Abandon{Segments: segments()},
+			ring.Confirm{Node: p.name, Epoch: l.known.View().Table.Epoch(), Segments: segments()}, ring.Lost{Node: p.name, Segments: segments()}}[w.rand.IntN(5)]
 	case n.State == ring.IsDown && w.rand.IntN(2) == 0:
 		e = ring.Out{Node: p.name}
 	case n.State != ring.IsUp:
@@ -561,105 +380,6 @@ func (w *world) admit(p, l *process) {
 			}
 		})
 	})
-}
-
-// person is who calls.
-var person = meta.Caller{User: "root", Super: true}
-
-// call lets a client go on: it asks somebody, and asks again when it waits too long.
-func (w *world) call(i int) {
-	o := w.clients[i]
-	if o == nil {
-		o = w.think(i)
-		w.clients[i] = o
-		w.ops = append(w.ops, o)
-	}
-	if o.asks && o.of.life == o.life && w.now-o.asked < 60 {
-		return
-	}
-	p := w.leading()
-	if p.node == nil {
-		return
-	}
-	o.asks, o.asked, o.of, o.life = true, w.now, p, p.life
-	o.tries++
-	ended := func(answer string, index uint64) {
-		if w.clients[i] == o {
-			w.clients[i] = nil
-			w.clock++
-			o.answer, o.index, o.end = answer, index, w.clock
-			if o.tries > 1 {
-				w.counts["answered when asked again"]++
-			}
-		}
-	}
-	try := o.tries
-	w.do(p, func() {
-		if o.data == nil {
-			question := func(err error) {
-				if o.tries != try {
-					return // a question that was given up
-				}
-				if o.asks = false; err != nil {
-					return
-				}
-				r, index, done, err := p.machine.read()
-				if err != nil {
-					w.failf("%s: %v", p.name, err)
-				}
-				defer done()
-				ended(list(r), index)
-			}
-			if p.alone && p.known.Leads() {
-				w.counts["asked of one that is alone"]++
-				question(nil)
-			} else if w.fault.readsAlone && w.leads(p) {
-				question(nil)
-			} else {
-				p.node.Read(group, question)
-			}
-			return
-		}
-		p.node.Propose(group, o.data, func(b []byte, err error) {
-			if err == nil {
-				ended(string(b), 0)
-			} else if o.tries == try {
-				o.asks = false
-			}
-		})
-	})
-}
-
-// list is what is in the directory.
-func list(r meta.Reader) (all string) {
-	q := meta.Query{Reader: r, Caller: person}
-	page, err := q.List(simDir, "", false)
-	if err != nil {
-		panic(err)
-	}
-	for _, s := range page.Entries {
-		all += s.Name + " "
-	}
-	return all
-}
-
-// think of something to ask.
-func (w *world) think(client int) *op {
-	w.clock++
-	o := &op{client: fmt.Sprintf("c%d", client), number: len(w.ops), call: w.clock, name: string(rune('a' + w.rand.IntN(3)))}
-	m := meta.Command{Time: int64(w.now), Client: o.client, Call: int64(o.number), Caller: person}
-	switch o.kind = []string{"mkdir", "delete", "list", "rename"}[w.rand.IntN(4)]; o.kind {
-	case "mkdir":
-		m.Op = &meta.Mkdirs{Path: simDir + "/" + o.name, Mode: 0o755}
-	case "delete":
-		m.Op = &meta.Delete{Path: simDir + "/" + o.name, Recursive: true}
-	case "rename":
-		m.Op = &meta.Rename{From: simDir + "/" + o.name, To: fmt.Sprintf("%s/r%d", simDir, o.number%7), Old: true}
-	default:
-		return o
-	}
-	o.data = encodeMeta(m)
-	return o
 }
 
 // run is the life of a world. It returns what is wrong.
@@ -778,24 +498,4 @@ func (w *world) rests() bool {
 		}
 	}
 	return true
-}
-
-// whole is all of a process's state, as text.
-func whole(p *process) string {
-	r, _, done, err := p.machine.read()
-	if err != nil {
-		p.w.failf("%s: %v", p.name, err)
-	}
-	defer done()
-	return text(r)
-}
-
-// text is a state but where it ends, for a snapshot's end is moved by empty entries, too.
-func text(r meta.Reader) (all string) {
-	for k, v := range r.Scan(nil, end) {
-		if string(k) != string(indexKey) {
-			all += fmt.Sprintf("%q %q\n", k, v)
-		}
-	}
-	return all
 }
