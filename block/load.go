@@ -162,7 +162,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 				return v.err()
 			}
 			v.log.Error("a file of blocks cannot be read", "file", v.path(id), "cause", err)
-			c.broken = true
+			c.broken, v.unseen = true, err
 		}
 		if err == nil && len(headers) == 0 {
 			return c.unlink() // made, and nothing more, before the power failed

@@ -187,6 +187,7 @@ func Open(c Config) (*Store, error) {
 			s.Close()
 			return nil, errs[i] // a mistake, not a broken disk
 		} else {
+			v.unseen = errs[i]
 			v.takeOut(errs[i])
 		}
 	}
@@ -385,6 +386,9 @@ type Volume struct {
 	Room
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
+	// Unseen is why there may be replicas on it that are not known, so that ErrNotFound does not say that there are none: it could
+	// not be used from the start, or a file on it could not be read.
+	Unseen error
 }
 
 // Volumes tells of the disks, in the order of Dirs.
@@ -393,7 +397,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range s.volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all

@@ -71,7 +71,7 @@ func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 	}
 	switch {
 	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
-		return &wire.BlockCopy{Block: uint64(id)}, nil
+		return k.nothing(id)
 	case err != nil:
 		return nil, err
 	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
@@ -83,6 +83,16 @@ func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 	}
 	crash.Here("dfs.recover.started")
 	return copyProto(i), nil
+}
+
+// nothing says that there is no copy, if that is known.
+func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
+	for _, v := range k.n.Blocks.Volumes() {
+		if v.Unseen != nil {
+			return nil, fmt.Errorf("block %d may be in %s: %w", id, v.Dir, v.Unseen)
+		}
+	}
+	return &wire.BlockCopy{Block: uint64(id)}, nil
 }
 
 func (s service) Cut(_ context.Context, q *wire.CutRequest) (*wire.CutResponse, error) {
