@@ -85,6 +85,28 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// TestAppendMeanwhile: a file grows while it is asked where its last block is. Who appends goes on behind that.
+func TestAppendMeanwhile(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	write(t, n, "/f", "first")
+	tries := 0
+	a, _, _, err := n.Keeper.Append(t.Context(), &meta.Append{Path: "/f", Holder: "q", Machine: "m"}, func(op meta.Op) (meta.Result, error) {
+		if tries++; tries == 1 {
+			w := must[*Writer](t)(n.Append(t.Context(), n.root(), "/f", "here"))
+			if _, err := io.WriteString(w, "second"); err != nil {
+				t.Error(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		return n.do(op)
+	})
+	if err != nil || tries != 2 || a.Block == nil || a.Block.Size != 11 {
+		t.Errorf("after %d tries: %+v, %v", tries, a, err)
+	}
+}
+
 // TestWriterThatFails: a file whose writer cannot go on is closed by the node at what it has of it.
 func TestWriterThatFails(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir()})

@@ -50,13 +50,11 @@ func (n *Node) Create(ctx context.Context, by meta.Caller, c meta.Create, sync b
 // Append opens a file that is there at its end.
 func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string) (*Writer, error) {
 	w := n.writer(ctx, by, path, machine, false)
-	nodes, room := n.Keeper.Appendable(w.ctx, path)
-	r, err := w.do(&meta.Append{Path: path, Holder: w.holder, Machine: machine, Nodes: Names(nodes)})
+	a, nodes, room, err := n.Keeper.Append(w.ctx, &meta.Append{Path: path, Holder: w.holder, Machine: machine}, w.do)
 	if err != nil {
 		n.Wake()
 		return nil, err
 	}
-	a := r.(*meta.Appended)
 	w.file = a.Status
 	if a.Block == nil {
 		return w, nil
@@ -77,13 +75,33 @@ func (w *Writer) do(op meta.Op) (meta.Result, error) {
 	return w.n.Propose(w.ctx, meta.Command{Caller: w.by, Op: op})
 }
 
-// Appendable returns the nodes at which the last block of a file can be gone on with, and how many bytes it may have there.
-func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, room int64) {
+// Append proposes to open a file at its end, and returns where its last block can be gone on with, and how many bytes it may have there. That
+// is asked before; when the file has another last block by then, once more.
+func (k *Keeper) Append(ctx context.Context, o *meta.Append, propose func(meta.Op) (meta.Result, error)) (a *meta.Appended, nodes []Member, room int64, err error) {
+	for range mostTries {
+		nodes, room = k.appendable(ctx, o)
+		var r meta.Result
+		if r, err = propose(o); err == nil {
+			return r.(*meta.Appended), nodes, room, nil
+		}
+		if e, ok := errors.AsType[*meta.Error](err); !ok || e.Class != classRetriable {
+			break
+		}
+	}
+	return nil, nil, 0, err
+}
+
+const classRetriable = "org.apache.hadoop.ipc.RetriableException"
+
+// appendable notes the last block of a file, and the nodes that have it finished, and returns these and how many bytes it may have there.
+func (k *Keeper) appendable(ctx context.Context, o *meta.Append) (nodes []Member, room int64) {
 	var last *meta.Placed
-	k.n.ask(func(q meta.Query) { last = q.LastBlock(path) })
+	k.n.ask(func(q meta.Query) { last = q.LastBlock(o.Path) })
+	o.Block, o.Stamp, o.Nodes = 0, 0, nil
 	if last == nil {
 		return nil, 0
 	}
+	o.Block, o.Stamp = last.ID, last.Stamp
 	places := k.n.Places()
 	room = last.Capacity
 	for _, m := range places.Readers(last.LocatedBlock, k.host()) {
@@ -95,9 +113,7 @@ func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, r
 			nodes, room = append(nodes, m), min(room, c[0].Capacity)
 		}
 	}
-	if len(nodes) == 0 { // whoever tries finds out why
-		nodes = places.Readers(last.LocatedBlock, k.host())
-	}
+	o.Nodes = Names(nodes)
 	return nodes, room
 }
 

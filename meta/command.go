@@ -14,6 +14,27 @@ type Command struct {
 	Call   int64
 	Caller Caller
 	Op     Op
+
+	version byte // of one that was read; 0: the newest
+}
+
+// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
+// operations that have other rules since: those of Append say of which block they are.
+const (
+	version1 = iota + 1
+	version2
+)
+
+// rules returns the version by which a command is encoded and applied.
+func (m Command) rules() byte {
+	if m.version > 0 {
+		return m.version
+	}
+	switch m.Op.(type) {
+	case *Append:
+		return version2
+	}
+	return version1
 }
 
 // An Op is one of the operations of this package.
@@ -86,15 +107,16 @@ func (m *Command) code(c *coder) {
 	oneOf(c, ops, &m.Op)
 }
 
-const commandVersion = 1
-
 // Encode returns a command for a log.
-func (m Command) Encode() []byte { return encode(commandVersion, &m) }
+func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 
-// DecodeCommand reads what Encode has written.
+// DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
-	var m Command
-	err := decode(commandVersion, b, &m)
+	m := Command{version: version1}
+	if len(b) > 0 && b[0] == version2 {
+		m.version = version2
+	}
+	err := decode(m.version, b, &m)
 	if err == nil && m.Op == nil {
 		err = errCode
 	}
@@ -114,6 +136,7 @@ func Apply(v View, m Command) (Result, error) {
 	}
 	d := newDraft(v)
 	s := open(d, m.Time, m.Caller)
+	s.rules = m.rules()
 	r, err := m.Op.apply(s)
 	var some *partial
 	switch {

@@ -143,6 +143,8 @@ type Append struct {
 	Machine  string
 	NewBlock bool     // begin a new block
 	Nodes    []string // where the last block is
+	// Block and Stamp say of which block Nodes are: it need not be the last one any more.
+	Block, Stamp uint64
 }
 
 func (o *Append) code(c *coder) {
@@ -151,6 +153,10 @@ func (o *Append) code(c *coder) {
 	text(c, &o.Machine)
 	c.flag(&o.NewBlock)
 	texts(c, &o.Nodes)
+	if c.version > version1 {
+		number(c, &o.Block)
+		number(c, &o.Stamp)
+	}
 }
 
 // Appended is the result of Append: the last block, if the client goes on in it.
@@ -160,6 +166,17 @@ type Appended struct {
 }
 
 func (a *Appended) code(c *coder) { optional(c, &a.Block, codeLocated); a.Status.code(c) }
+
+// known refuses to go on in a block of which it is not known who has it.
+func (o *Append) known(last *block, path string) error {
+	switch {
+	case o.Block != last.ID || o.Stamp != last.Stamp:
+		return fail(classRetriable, "append: lastBlock=%v of src=%s has come to be that while it was asked where it is.", last.public(), path)
+	case len(o.Nodes) == 0:
+		return fail(classIO, "append: lastBlock=%v of src=%s is not sufficiently replicated yet.", last.public(), path)
+	}
+	return nil
+}
 
 func (o *Append) apply(s *state) (Result, error) {
 	if err := s.awake("Cannot append to file%s", o.Path); err != nil {
@@ -189,6 +206,9 @@ func (o *Append) apply(s *state) (Result, error) {
 	}
 	if last != nil {
 		if err := t.affords(usage{space: (f.BlockSize - last.Size) * int64(f.Replication)}, nil); err != nil {
+			return nil, err
+		}
+		if err := o.known(last, path); s.rules > version1 && !o.NewBlock && last.Size < f.BlockSize && err != nil {
 			return nil, err
 		}
 	}

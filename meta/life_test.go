@@ -84,6 +84,7 @@ func TestWriterGone(t *testing.T) {
 	if closed, err := b.as(root).Closed("/f"); !closed || err != nil || b.stat("/f").Size != 42 {
 		t.Error(closed, err, b.stat("/f").Size)
 	}
+	other.Block, other.Stamp = a.ID, rs[0].Stamp
 	b.must(root, other)
 	if b.as(root).Expired() {
 		t.Error("a lease of now has expired")

@@ -7,6 +7,7 @@ type records struct {
 	v      View
 	config Config
 	next   *counters // nil until one is taken
+	rules  byte      // by which a command is applied
 	// Every inode is in memory once, however it was reached.
 	loaded map[uint64]*inode
 }

@@ -24,13 +24,11 @@ var write = table{
 		return &pb.CreateResponseProto{Fs: c.status(r.(*meta.Status))}, nil
 	}),
 	"append": on(func(c *call, q *pb.AppendRequestProto) (*pb.AppendResponseProto, error) {
-		nodes, _ := c.node.Keeper.Appendable(c.ctx, q.GetSrc())
-		r, err := c.held(q.GetClientName(), &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(),
-			NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0, Nodes: dfs.Names(nodes)})
+		o := &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(), NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0}
+		a, _, _, err := c.node.Keeper.Append(c.ctx, o, func(op meta.Op) (meta.Result, error) { return c.held(q.GetClientName(), op) })
 		if err != nil {
 			return nil, err
 		}
-		a := r.(*meta.Appended)
 		p := &pb.AppendResponseProto{Stat: c.status(&a.Status)}
 		if a.Block != nil {
 			p.Block = c.writable(a.Block)
