@@ -19,7 +19,7 @@ type Command struct {
 }
 
 // Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
-// operations that have other rules since: those of Append say of which block they are.
+// operations that have other rules since: those of Append say of which block they are; copies of a block count only if they have the length that is noted, which is one that it may have.
 const (
 	version1 = iota + 1
 	version2
@@ -31,7 +31,7 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Append:
+	case *Append, *AddBlock, *Complete:
 		return version2
 	}
 	return version1

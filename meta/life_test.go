@@ -41,6 +41,39 @@ func TestBlocksOfAFile(t *testing.T) {
 	check(t, b.v)
 }
 
+// TestLengthsThatNoCopyHas: a block becomes complete with the length of which a copy is known, whatever its client has said before.
+func TestLengthsThatNoCopyHas(t *testing.T) {
+	b := newBench(t)
+	f := b.open(root, "/f")
+	given := b.must(root, &AddBlock{Path: "/f", ID: f.ID, Holder: "root", Nodes: []string{"n"}}).(*Allocated).Block
+	done := func(size int64, copies uint16) *Complete {
+		last := given
+		last.Size = size
+		return &Complete{Path: "/f", ID: f.ID, Holder: "root", Last: &last, Copies: copies}
+	}
+	for _, size := range []int64{-1, -1 << 40, 101, 1 << 40} {
+		b.refused(root, done(size, 1), "IOException", "Commit block blk_")
+	}
+	other := done(7, 1)
+	other.Last.ID--
+	b.refused(root, other, "IOException", "Commit block blk_")
+	b.says(root, done(99, 0), false)
+	b.says(root, done(1, 1), false) // the length is noted, and this is another
+	b.says(root, other, false)
+	if closed, _ := b.as(root).Closed("/f"); closed {
+		t.Error("closed with a length that no copy has")
+	}
+	check(t, b.v)
+	// What the log has from before means what it has meant.
+	c, err := DecodeCommand(Command{Time: b.now, Caller: root, Op: done(1, 1), version: version1}.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Apply(b.v, c); err != nil || !bool(*r.(*Flag)) || b.stat("/f").Size != 99 {
+		t.Errorf("%v, %v, %d bytes", r, err, b.stat("/f").Size)
+	}
+}
+
 // alice2 is alice, who may write to the root of a bench.
 func alice2(b *bench) Caller {
 	b.must(root, &SetPermission{"/", 0o777})

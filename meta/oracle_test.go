@@ -546,7 +546,9 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		}
 		if x := n.File.lastBlock(); x != nil {
 			given = *x.public()
-			given.Size = max(given.Size, r.Int64N(100))
+			if x.State == building {
+				given.Size = max(given.Size, r.Int64N(100))
+			}
 			last = &given
 		}
 	}
