@@ -91,7 +91,10 @@ func (k *Keeper) Append(ctx context.Context, o *meta.Append, propose func(meta.O
 	return nil, nil, 0, err
 }
 
-const classRetriable = "org.apache.hadoop.ipc.RetriableException"
+const (
+	classRetriable     = "org.apache.hadoop.ipc.RetriableException"
+	classNotReplicated = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"
+)
 
 // appendable notes the last block of a file, and the nodes that have it finished, and returns these and how many bytes it may have there.
 func (k *Keeper) appendable(ctx context.Context, o *meta.Append) (nodes []Member, room int64) {
@@ -235,8 +238,9 @@ func (w *Writer) begin() error {
 		if err != nil {
 			return err
 		}
-		r, err := w.do(&meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last),
-			Segment: segment, Nodes: Names(nodes)})
+		r, err := w.ended(func(copies uint16) meta.Op {
+			return &meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: copies, Segment: segment, Nodes: Names(nodes)}
+		})
 		if err != nil {
 			return err
 		}
@@ -265,6 +269,29 @@ func (w *Writer) begin() error {
 	return fmt.Errorf("%s: the next block can be begun nowhere", w.path)
 }
 
+// A writer asks again for a finished copy of a block that it has ended, as often and as long as Hadoop's clients: who has one may be slow to say so.
+const (
+	firstWait = 400 * time.Millisecond
+	lastWait  = 16 * firstWait
+)
+
+// ended proposes what says that the last block has ended, until a finished copy of it is known.
+func (w *Writer) ended(op func(copies uint16) meta.Op) (r meta.Result, err error) {
+	for wait := firstWait; ; wait *= 2 {
+		r, err = w.do(op(w.n.Keeper.Finished(w.ctx, w.last)))
+		e, refused := errors.AsType[*meta.Error](err)
+		done, said := r.(*meta.Flag)
+		if !(refused && e.Class == classNotReplicated || said && !bool(*done)) || wait > lastWait {
+			return r, err
+		}
+		select {
+		case <-w.n.ctx.Done():
+			return r, err
+		case <-time.After(wait):
+		}
+	}
+}
+
 // finish ends the block.
 func (w *Writer) finish() error {
 	if p := w.far; p != nil {
@@ -291,7 +318,9 @@ func (w *Writer) Close() error {
 		w.err = w.finish()
 	}
 	if w.err == nil {
-		r, err := w.do(&meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last)})
+		r, err := w.ended(func(copies uint16) meta.Op {
+			return &meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: copies}
+		})
 		if done, ok := r.(*meta.Flag); err == nil && (!ok || !bool(*done)) {
 			err = fmt.Errorf("%s cannot be closed: there is no finished copy of its last block", w.path)
 		}

@@ -27,6 +27,11 @@ func (f *file) size() int64 {
 	return n
 }
 
+// rests reports whether nobody writes a block of the file, or finds out what it has.
+func (f *file) rests(b *block) bool {
+	return b.State == complete || b.State == committed && f.Writer == nil
+}
+
 func (f *file) settled() int64 {
 	if b := f.lastBlock(); b != nil && b.State != complete {
 		return f.size() - b.Size

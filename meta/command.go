@@ -19,7 +19,10 @@ type Command struct {
 }
 
 // Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
-// operations that have other rules since: those of Append say of which block they are; copies of a block count only if they have the length that is noted, which is one that it may have.
+// operations that have other rules since:
+//   - Append says of which block its nodes are;
+//   - copies of a block count only if they have the length that is noted, and that is one that it may have;
+//   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
 const (
 	version1 = iota + 1
 	version2
@@ -31,7 +34,7 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Append, *AddBlock, *Complete:
+	case *Append, *AddBlock, *Complete, *Relocate:
 		return version2
 	}
 	return version1

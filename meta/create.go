@@ -201,8 +201,11 @@ func (o *Append) apply(s *state) (Result, error) {
 	}
 	f := n.File
 	last := f.lastBlock()
-	if last != nil && last.State == committed {
-		return nil, &partial{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+	if last != nil && last.State == committed { // no file that is closed now has one
+		if s.rules == version1 {
+			return nil, &partial{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+		}
+		last.State = complete
 	}
 	if last != nil {
 		if err := t.affords(usage{space: (f.BlockSize - last.Size) * int64(f.Replication)}, nil); err != nil {

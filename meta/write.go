@@ -59,6 +59,9 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	s.save(n)
+	if b := f.lastBlock(); s.rules > version1 && b != nil && b.State != complete { // behind another one it would never be
+		return nil, &partial{fail(classNotReplicated, "Not replicated yet: %s", t.path())}
+	}
 	if err := t.affords(usage{space: f.BlockSize * int64(f.Replication)}, nil); err != nil {
 		return nil, &partial{err} // that the one before is finished stays
 	}
