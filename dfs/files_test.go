@@ -91,7 +91,7 @@ func TestAppendMeanwhile(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir()})
 	write(t, n, "/f", "first")
 	tries := 0
-	a, _, _, err := n.Keeper.Append(t.Context(), &meta.Append{Path: "/f", Holder: "q", Machine: "m"}, func(op meta.Op) (meta.Result, error) {
+	a, _, err := n.Keeper.Append(t.Context(), &meta.Append{Path: "/f", Holder: "q", Machine: "m"}, func(op meta.Op) (meta.Result, error) {
 		if tries++; tries == 1 {
 			w := must[*Writer](t)(n.Append(t.Context(), n.root(), "/f", "here"))
 			if _, err := io.WriteString(w, "second"); err != nil {

@@ -30,7 +30,6 @@ type Writer struct {
 	w    *block.Writer   // writes last; nil between blocks, and when others do
 	far  *pipeline       // in its place
 	bad  map[string]bool // nodes that could not be reached
-	room int64           // bytes that last may have
 	err  error           // after which the file is left to be recovered
 }
 
@@ -50,7 +49,7 @@ func (n *Node) Create(ctx context.Context, by meta.Caller, c meta.Create, sync b
 // Append opens a file that is there at its end.
 func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string) (*Writer, error) {
 	w := n.writer(ctx, by, path, machine, false)
-	a, nodes, room, err := n.Keeper.Append(w.ctx, &meta.Append{Path: path, Holder: w.holder, Machine: machine}, w.do)
+	a, nodes, err := n.Keeper.Append(w.ctx, &meta.Append{Path: path, Holder: w.holder, Machine: machine}, w.do)
 	if err != nil {
 		n.Wake()
 		return nil, err
@@ -59,7 +58,7 @@ func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string)
 	if a.Block == nil {
 		return w, nil
 	}
-	if w.err = w.reopen(a.Block, nodes, room); w.err != nil {
+	if w.err = w.reopen(a.Block, nodes); w.err != nil {
 		return nil, w.Close()
 	}
 	return w, nil
@@ -75,20 +74,20 @@ func (w *Writer) do(op meta.Op) (meta.Result, error) {
 	return w.n.Propose(w.ctx, meta.Command{Caller: w.by, Op: op})
 }
 
-// Append proposes to open a file at its end, and returns where its last block can be gone on with, and how many bytes it may have there. That
-// is asked before; when the file has another last block by then, once more.
-func (k *Keeper) Append(ctx context.Context, o *meta.Append, propose func(meta.Op) (meta.Result, error)) (a *meta.Appended, nodes []Member, room int64, err error) {
+// Append proposes to open a file at its end, and returns where its last block can be gone on with. That is asked before; when the file has
+// another last block by then, once more.
+func (k *Keeper) Append(ctx context.Context, o *meta.Append, propose func(meta.Op) (meta.Result, error)) (a *meta.Appended, nodes []Member, err error) {
 	for range mostTries {
-		nodes, room = k.appendable(ctx, o)
+		nodes = k.appendable(ctx, o)
 		var r meta.Result
 		if r, err = propose(o); err == nil {
-			return r.(*meta.Appended), nodes, room, nil
+			return r.(*meta.Appended), nodes, nil
 		}
 		if e, ok := errors.AsType[*meta.Error](err); !ok || e.Class != classRetriable {
 			break
 		}
 	}
-	return nil, nil, 0, err
+	return nil, nil, err
 }
 
 const (
@@ -96,28 +95,27 @@ const (
 	classNotReplicated = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"
 )
 
-// appendable notes the last block of a file, and the nodes that have it finished, and returns these and how many bytes it may have there.
-func (k *Keeper) appendable(ctx context.Context, o *meta.Append) (nodes []Member, room int64) {
+// appendable notes the last block of a file, the nodes that have it finished, and how many bytes it may have there. It returns the nodes.
+func (k *Keeper) appendable(ctx context.Context, o *meta.Append) (nodes []Member) {
 	var last *meta.Placed
 	k.n.ask(func(q meta.Query) { last = q.LastBlock(o.Path) })
-	o.Block, o.Stamp, o.Nodes = 0, 0, nil
+	o.Block, o.Stamp, o.Room, o.Nodes = 0, 0, 0, nil
 	if last == nil {
-		return nil, 0
+		return nil
 	}
-	o.Block, o.Stamp = last.ID, last.Stamp
+	o.Block, o.Stamp, o.Room = last.ID, last.Stamp, last.Capacity
 	places := k.n.Places()
-	room = last.Capacity
 	for _, m := range places.Readers(last.LocatedBlock, k.host()) {
 		if len(nodes) == places.Copies(last.Replication) {
 			break
 		}
 		c, err := k.lookAt(ctx, m.Name, last.ID)
 		if err == nil && finished(c[0], &last.Block) && !c[0].Damaged {
-			nodes, room = append(nodes, m), min(room, c[0].Capacity)
+			nodes, o.Room = append(nodes, m), min(o.Room, c[0].Capacity)
 		}
 	}
 	o.Nodes = Names(nodes)
-	return nodes, room
+	return nodes
 }
 
 // Truncation returns the command that cuts a file to a length, with the nodes that are to cut its last block. Wake has them do it.
@@ -132,7 +130,7 @@ func (n *Node) Truncation(path string, size int64, holder, machine string) *meta
 }
 
 // reopen opens a block that is not full, under a new stamp.
-func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error {
+func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member) error {
 	old := l.Block
 	b, err := w.next(old)
 	if err != nil {
@@ -155,7 +153,7 @@ func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error 
 		}
 		p.b, w.far, nodes = b, p, p.nodes
 	}
-	w.last, w.room = &b, room
+	w.last = &b
 	if err != nil {
 		return fmt.Errorf("block %d cannot be opened again: %w", old.ID, err)
 	}
@@ -195,7 +193,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 			}
 		}
 		at := w.length()
-		k := min(int64(len(p)), w.room-at)
+		k := min(int64(len(p)), w.file.BlockSize-at)
 		if w.far != nil {
 			w.err = w.far.write(p[:k])
 		} else {
@@ -205,7 +203,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 			break
 		}
 		n, p = n+int(k), p[k:]
-		if at+k == w.room {
+		if at+k == w.file.BlockSize {
 			w.err = w.finish()
 		}
 	}
@@ -263,7 +261,7 @@ func (w *Writer) begin() error {
 			}
 			w.far = p
 		}
-		w.last, w.room = &b, w.file.BlockSize
+		w.last = &b
 		return nil
 	}
 	return fmt.Errorf("%s: the next block can be begun nowhere", w.path)

@@ -13,7 +13,7 @@ func TestAppendBehindAnother(t *testing.T) {
 	id := b.open(alice, "/f").ID
 	b.write(alice, id, 100, 60)
 	first := b.stat("/f").Located.Last
-	late := &Append{Path: "/f", Holder: "q", Machine: "m", Nodes: []string{"n1"}, Block: first.ID, Stamp: first.Stamp}
+	late := &Append{Path: "/f", Holder: "q", Machine: "m", Nodes: []string{"n1"}, Block: first.ID, Stamp: first.Stamp, Room: 100}
 	b.must(alice, &Append{Path: "/f", Holder: "p", Machine: "m", NewBlock: true})
 	a := b.must(alice, &AddBlock{Path: "/f", ID: id, Holder: "p", Previous: &first.Block, Copies: 1, Nodes: []string{"n8", "n9"}}).(*Allocated)
 	b.says(alice, &Complete{Path: "/f", ID: id, Holder: "p", Last: &Block{a.ID, a.Stamp, 50}, Copies: 1}, true)
@@ -28,6 +28,33 @@ func TestAppendBehindAnother(t *testing.T) {
 	}
 	if _, err := Apply(b.v, c); err != nil || !slices.Equal(b.stat("/f").Located.Last.Nodes, late.Nodes) {
 		t.Errorf("%v, %+v", err, b.stat("/f").Located.Last)
+	}
+	check(t, b.v)
+}
+
+// TestAppendBehindASmallerBlock: a last block whose copies have no room for as much as others of the file is like a full one.
+func TestAppendBehindASmallerBlock(t *testing.T) {
+	b := newBench(t)
+	id := b.open(root, "/f").ID
+	b.write(root, id, 100, 60)
+	last := b.stat("/f").Located.Last
+	o := &Append{Path: "/f", Holder: "h", Machine: "m", Nodes: []string{"n1"}, Block: last.ID, Stamp: last.Stamp, Room: 60}
+	add := &AddBlock{Path: "/f", ID: id, Holder: "h"}
+	b.must(root, &Append{Path: "/f", Holder: "h", Machine: "m", NewBlock: true})
+	b.refused(root, add, "IOException", "Cannot allocate block in /f: passed 'previous' block null does not match actual last block in file")
+	b.says(root, &Complete{Path: "/f", ID: id, Holder: "h"}, true)
+	if r := b.must(root, o).(*Appended); r.Block != nil {
+		t.Errorf("%+v", r.Block)
+	}
+	a := b.must(root, add).(*Allocated)
+	b.says(root, &Complete{Path: "/f", ID: id, Holder: "h", Last: &Block{a.ID, a.Stamp, 30}, Copies: 1}, true)
+	if got := b.layout("/f"); got != "0+100 100+60 160+30" {
+		t.Error(got)
+	}
+	b.says(root, &Truncate{Path: "/f", Size: 160}, true)
+	o.Room = 100 // other copies were made since
+	if r := b.must(root, o).(*Appended); r.Block == nil || r.Block.ID != last.ID {
+		t.Errorf("%+v", r.Block)
 	}
 	check(t, b.v)
 }

@@ -20,7 +20,7 @@ type Command struct {
 
 // Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
 // operations that have other rules since:
-//   - Append says of which block its nodes are;
+//   - Append says of which block its nodes are, and how much that may have there;
 //   - copies of a block count only if they have the length that is noted, and that is one that it may have;
 //   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
 const (

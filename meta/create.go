@@ -143,8 +143,10 @@ type Append struct {
 	Machine  string
 	NewBlock bool     // begin a new block
 	Nodes    []string // where the last block is
-	// Block and Stamp say of which block Nodes are: it need not be the last one any more.
+	// Block and Stamp say of which block Nodes are: it need not be the last one any more. Room is the most that it may have there: less than
+	// other blocks of the file, if it was another's (concat).
 	Block, Stamp uint64
+	Room         int64
 }
 
 func (o *Append) code(c *coder) {
@@ -156,6 +158,7 @@ func (o *Append) code(c *coder) {
 	if c.version > version1 {
 		number(c, &o.Block)
 		number(c, &o.Stamp)
+		c.signed(&o.Room)
 	}
 }
 
@@ -223,8 +226,10 @@ func (o *Append) apply(s *state) (Result, error) {
 	case o.NewBlock:
 		a.Block = located(last, 0)
 		a.Block.Nodes = nil
+	case last.Size < f.BlockSize && s.rules > version1 && o.Room < f.BlockSize:
+		last.Full = true // clients take it for granted that all blocks may become equally long
 	case last.Size < f.BlockSize:
-		last.State, last.Nodes = building, o.Nodes
+		last.State, last.Nodes, last.Full = building, o.Nodes, false
 		a.Block = located(last, f.size()-last.Size)
 	}
 	s.save(n)

@@ -153,7 +153,7 @@ func TestWriterGone(t *testing.T) {
 	if closed, err := b.as(root).Closed("/f"); !closed || err != nil || b.stat("/f").Size != 42 {
 		t.Error(closed, err, b.stat("/f").Size)
 	}
-	other.Block, other.Stamp = a.ID, rs[0].Stamp
+	other.Block, other.Stamp, other.Room = a.ID, rs[0].Stamp, 100
 	b.must(root, other)
 	if b.as(root).Expired() {
 		t.Error("a lease of now has expired")
@@ -247,6 +247,7 @@ func FuzzCommand(f *testing.F) {
 func FuzzInode(f *testing.F) {
 	f.Add(encode(recordVersion, &inode{ID: 3, Directory: true, Name: "d"}))
 	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Nodes: []string{"n"}}}, Writer: &writer{"h", "m"}}}))
+	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Full: true}, {ID: 2, State: underRecovery, Cut: 5}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var n, m inode
 		if decode(recordVersion, data, &n) != nil {

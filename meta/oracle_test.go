@@ -561,7 +561,7 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 5, 6:
 		o := &Append{Path: name(), Holder: holder, Machine: "m", NewBlock: r.IntN(3) == 0, Nodes: nodes}
 		if p := b.as(root).LastBlock(o.Path); p != nil && r.IntN(8) > 0 {
-			o.Block, o.Stamp = p.ID, p.Stamp
+			o.Block, o.Stamp, o.Room = p.ID, p.Stamp, 50+50*int64(r.IntN(2))
 		}
 		return o
 	case 7, 8, 9:

@@ -81,7 +81,7 @@ func (o *AddBlock) retried(f *file, path string) (*block, error) {
 	if same(o.Previous, last) {
 		return nil, nil
 	}
-	if o.Previous == nil && last != nil && last.Size >= f.BlockSize && last.State == complete {
+	if o.Previous == nil && last != nil && (last.Size >= f.BlockSize || last.Full) && last.State == complete {
 		return nil, nil // the first block that is appended after a full one
 	}
 	if last == nil || !same(o.Previous, f.fromEnd(2)) {

@@ -25,7 +25,7 @@ var write = table{
 	}),
 	"append": on(func(c *call, q *pb.AppendRequestProto) (*pb.AppendResponseProto, error) {
 		o := &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(), NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0}
-		a, _, _, err := c.node.Keeper.Append(c.ctx, o, func(op meta.Op) (meta.Result, error) { return c.held(q.GetClientName(), op) })
+		a, _, err := c.node.Keeper.Append(c.ctx, o, func(op meta.Op) (meta.Result, error) { return c.held(q.GetClientName(), op) })
 		if err != nil {
 			return nil, err
 		}

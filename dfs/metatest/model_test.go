@@ -209,7 +209,7 @@ func (l *local) append(o op) (string, error) {
 	}
 	a := &meta.Append{Path: o.path, Holder: "client", Machine: "127.0.0.1", Nodes: []string{"n"}}
 	if last := q.LastBlock(o.path); last != nil {
-		a.Block, a.Stamp = last.ID, last.Stamp
+		a.Block, a.Stamp, a.Room = last.ID, last.Stamp, last.Capacity
 	}
 	r, err := l.run(o.user, a)
 	if err != nil {
