@@ -46,6 +46,10 @@ func (s *Store) load(v *volume) error {
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
 		return err
 	}
+	// Who made the directories in it may have ended before they were durable.
+	if err := v.do(syncing, func() error { return v.fs.SyncDir(filepath.Join(v.dir, "files")) }); err != nil {
+		return err
+	}
 	known, err := v.readIndex()
 	if err != nil {
 		return err

@@ -40,6 +40,9 @@ type volume struct {
 	out     chan struct{} // closed when the disk is taken out
 	cause   error         // why, set before
 
+	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
+	making sync.RWMutex
+
 	// Guarded by Store.mu.
 	files    map[uint64]*combined
 	promised int64 // bytes that writers may still need
