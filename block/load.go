@@ -40,7 +40,7 @@ func (s *Store) load(v *volume) error {
 	} else {
 		v.device = disk.Device{Memory: true}
 	}
-	if err := v.identify(); err != nil {
+	if err := v.identify(slices.ContainsFunc(s.Known, func(dir string) bool { return filepath.Clean(dir) == v.dir })); err != nil {
 		return err
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
@@ -66,10 +66,16 @@ func (s *Store) load(v *volume) error {
 	return nil
 }
 
-// identify reads what the disk says that it is, or makes it a new one.
-func (v *volume) identify() error {
+// ErrNotMounted: a directory has had a store, and has nothing.
+var ErrNotMounted = errors.New("what was in it before is not there: its disk is not mounted, or lost")
+
+// identify reads what the disk says that it is, or makes it a new one, unless it was known.
+func (v *volume) identify(known bool) error {
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
+		if known {
+			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
+		}
 		rand.Read(v.id[:])
 		return v.replaceFile("VERSION", fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece))
 	}

@@ -18,6 +18,8 @@ import (
 type Config struct {
 	// Dirs are the directories of the disks, one for each.
 	Dirs []string
+	// Known are those of Dirs that have had a store before: where there is none now a disk is not mounted, and left out.
+	Known []string
 	// FS is the file system that they are in: vfs.OS, if it is nil.
 	FS vfs.FS
 	// Turns deals out the disks to readers; nil: everybody reads at once. Devices finds

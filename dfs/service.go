@@ -66,7 +66,7 @@ func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResp
 func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 	i, err := k.n.Blocks.Stat(id)
 	if err == nil && i.Suspect && i.State == block.Final {
-		k.readAll(id) // what is finished only by its header is not
+		k.readAll(id, &rate{}) // what is finished only by its header is not
 		i, err = k.n.Blocks.Stat(id)
 	}
 	switch {

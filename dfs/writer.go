@@ -185,6 +185,9 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	if now := w.n.Config.Now(); w.err == nil && now.Sub(w.renewed) > renewTime {
 		w.renewed = now
 		_, w.err = w.do(&meta.RenewLease{Holder: w.holder})
+		if w.err == nil && w.far != nil { // nodes give up who sends nothing, and so few bytes may not be a packet in that time
+			w.err = w.far.flush(false)
+		}
 	}
 	for len(p) > 0 && w.err == nil {
 		if w.w == nil && w.far == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestBlocksOfAFile(t *testing.T) {
@@ -155,11 +156,11 @@ func TestWriterGone(t *testing.T) {
 	}
 	other.Block, other.Stamp, other.Room = a.ID, rs[0].Stamp, 100
 	b.must(root, other)
-	if b.as(root).Expired() {
+	if b.as(root).Expired(time.Hour) {
 		t.Error("a lease of now has expired")
 	}
 	b.now += 21 * 60_000
-	if !b.as(root).Expired() {
+	if !b.as(root).Expired(time.Hour) || b.as(root).Expired(20*time.Minute) {
 		t.Error("a lease that was not renewed has not expired")
 	}
 	b.must(root, &ExpireLeases{10})

@@ -151,11 +151,16 @@ func (c *call) addBlock(q *pb.AddBlockRequestProto) (*pb.AddBlockResponseProto, 
 func (c *call) additionalNode(q *pb.GetAdditionalDatanodeRequestProto) (*pb.GetAdditionalDatanodeResponseProto, error) {
 	var segment uint16
 	if err := c.ask(func(m meta.Query) error {
-		_, _, err := m.Writing(q.GetSrc(), q.GetFileId(), q.GetClientName())
-		if p := m.Placed(q.GetBlk().GetBlockId()); p != nil {
-			segment = p.Segment
+		file, _, err := m.Writing(q.GetSrc(), q.GetFileId(), q.GetClientName())
+		if err != nil {
+			return err
 		}
-		return err
+		p := m.Placed(q.GetBlk().GetBlockId())
+		if p == nil || p.File != file.ID { // a token for it would be one for somebody else's
+			return ipc.Throw(ipc.ClassIO, "block %d is none of %s", q.GetBlk().GetBlockId(), q.GetSrc())
+		}
+		segment = p.Segment
+		return nil
 	}); err != nil {
 		return nil, err
 	}
