@@ -185,7 +185,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
 		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
-		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(h)
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
 	}
@@ -198,6 +198,9 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
+// since reports whether the machine has been up since a writer began: what was flushed is here.
+func (c *Config) since(h header) bool { return c.Boot != 0 && h.boot == c.Boot }
+
 // stateOf is what a replica is at the start whose header says its kind.
 var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
 
@@ -209,8 +212,8 @@ func (s *Store) adopt(r *replica) error {
 	case gone:
 		return nil
 	case writing:
-		r.whole = s.Boot != 0 && r.head.boot == s.Boot
-		err := s.salvage(r)
+		all, err := s.salvage(r)
+		r.whole = all && s.since(r.head)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
 			r.damaged, r.whole, r.visible = true, false, r.head.settled

@@ -92,7 +92,7 @@ type Info struct {
 	Damaged bool
 	// Whole: of one that was Waiting, it has all that was flushed, because the machine has not ended.
 	Whole bool
-	// Suspect: it was closed shortly before the process ended, and has not been read since. If the machine ended, too, bytes may
+	// Suspect: it was closed shortly before the process ended, has not been read since, and the machine may have ended, too: bytes may
 	// be missing. Who reads it finds out.
 	Suspect bool
 }
@@ -145,8 +145,8 @@ type replica struct {
 
 	readers int
 	damaged bool
-	// suspect: it was closed shortly before the end of a process. If the machine ended,
-	// too, bytes may be missing that nobody had made durable.
+	// suspect: it was closed shortly before the end of a process, and perhaps of the
+	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
 	// promised is what its volume counts as promised to it.
 	promised int64

@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -76,5 +77,33 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 	closed(t, n, "/f")
 	if got := readFile(t, n, "/f", 0, 100); got != "flushed" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRecoveryPassesOverWhatIsDamaged: all nodes of a block have lost power. One has more of it than the others, but a bit of that has flipped.
+func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
+	m := newModel(0, modelFault{}, map[string]int{})
+	m.begin()
+	m.content = bytes.Repeat([]byte("0123456789abcdef"), 200)
+	for i, n := range m.nodes {
+		size := []int64{3000, 2000, 2000}[i]
+		if err := errors.Join(n.w.Write(m.content[:size], 0), n.w.Sync()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range m.nodes {
+		m.kill(n, true)
+		if n.name == "A" {
+			n.mem.Flip(modelPath, 4096+64<<10+100, 3)
+		}
+		n.open(m)
+	}
+	var said []heard
+	for _, n := range m.nodes {
+		c, err := n.k.fence(modelBlock, 5)
+		said = append(said, heard{node: n.name, copy: c, err: err})
+	}
+	if length, at, err := agree(m.record, 5, 0, said); length != 2000 || !slices.Equal(at, []string{"B", "C"}) || err != nil {
+		t.Errorf("%d at %v, %v: %v", length, at, err, said)
 	}
 }

@@ -82,6 +82,14 @@ func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 		return nil, err
 	}
 	crash.Here("dfs.recover.started")
+	if i.State == block.Waiting && !i.Whole { // of such the longest counts, which is not to be a damaged one
+		k.readAll(id, &rate{})
+		j, err := k.n.Blocks.Stat(id)
+		if err != nil {
+			return nil, err
+		}
+		i.Damaged = j.Damaged
+	}
 	return copyProto(i), nil
 }
 
