@@ -1,10 +1,6 @@
 package block
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-)
+import "errors"
 
 // Create begins a new block of a file, of at most capacity bytes. A temporary one is a
 // copy from another node: it may be made while there is a replica that nobody writes and
@@ -160,13 +156,7 @@ func (s *table) settleUp(r *replica) {
 // begin writes the header of a new region; combined.mu is held.
 func (s *Store) begin(r *replica) (*Writer, error) {
 	c := r.file
-	dir := filepath.Dir(c.v.path(c.id))
-	h, err := c.use(os.O_CREATE)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = c.v.makeDir(dir); err == nil {
-			h, err = c.use(os.O_CREATE)
-		}
-	}
+	h, err := c.create()
 	if err != nil {
 		return nil, err
 	}

@@ -40,10 +40,14 @@ func (s *Store) load(v *volume) error {
 	} else {
 		v.device = disk.Device{Memory: true}
 	}
-	if err := v.identify(); err != nil {
+	if err := v.identify(slices.ContainsFunc(s.Known, func(dir string) bool { return filepath.Clean(dir) == v.dir })); err != nil {
 		return err
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
+		return err
+	}
+	// Who made the directories in it may have ended before they were durable.
+	if err := v.do(syncing, func() error { return v.fs.SyncDir(filepath.Join(v.dir, "files")) }); err != nil {
 		return err
 	}
 	known, err := v.readIndex()
@@ -62,10 +66,16 @@ func (s *Store) load(v *volume) error {
 	return nil
 }
 
-// identify reads what the disk says that it is, or makes it a new one.
-func (v *volume) identify() error {
+// ErrNotMounted: a directory has had a store, and has nothing.
+var ErrNotMounted = errors.New("what was in it before is not there: its disk is not mounted, or lost")
+
+// identify reads what the disk says that it is, or makes it a new one, unless it was known.
+func (v *volume) identify(known bool) error {
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
+		if known {
+			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
+		}
 		rand.Read(v.id[:])
 		return v.replaceFile("VERSION", fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece))
 	}
@@ -162,7 +172,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 				return v.err()
 			}
 			v.log.Error("a file of blocks cannot be read", "file", v.path(id), "cause", err)
-			c.broken = true
+			c.broken, v.unseen = true, err
 		}
 		if err == nil && len(headers) == 0 {
 			return c.unlink() // made, and nothing more, before the power failed

@@ -112,6 +112,7 @@ func TestCheckpointOfSuspended(t *testing.T) {
 
 // A tree that forks all the time can be dumped again and again.
 func TestCheckpointOfForkingTree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).needCheckpoints()
 	s := w.spec("forking", "/bin/sh", "-c", "while :; do sleep 0.002; echo x; done")
 	task := w.start(s)
@@ -192,6 +193,7 @@ s.send(b"x"); print("fine")
 }
 
 func TestKilledCRIULeavesTheTask(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).needCheckpoints()
 	s := w.spec("count", "python3", "-c", "import random; b = random.randbytes(200 << 20)\n"+counter)
 	task := w.start(s)

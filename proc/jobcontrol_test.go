@@ -53,11 +53,18 @@ var jobControllers = []program{
 	{"tmux", []string{"sh", "-c", "export TMUX_TMPDIR=DIR; tmux -f /dev/null new-session -d 'STEPS >>LOG; tmux wait-for -S over'; tmux wait-for over; echo end"}, []string{"tmux", "-V"}},
 }
 
+// makesTerminal is in the command of programs that make a terminal, which has a number: two of them at a time
+// could want the same at their restore.
+var makesTerminal = regexp.MustCompile(`--pty|script|sudo|import pty|tmux`)
+
 // TestJobControl suspends, and checkpoints, trees in which parents take part in job
 // control. Neither their output nor their end must show it.
 func TestJobControl(t *testing.T) {
 	for _, p := range jobControllers {
 		t.Run(p.name, func(t *testing.T) {
+			if !makesTerminal.MatchString(strings.Join(p.argv, " ")) {
+				t.Parallel()
+			}
 			if out, err := exec.Command(p.need[0], p.need[1:]...).CombinedOutput(); err != nil {
 				t.Skipf("this machine, or this user, cannot run it: %v: %s", err, out)
 			}

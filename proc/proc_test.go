@@ -35,6 +35,9 @@ type world struct {
 	ctx   context.Context
 }
 
+// patience is how long a test may take in its world: the machine may be busy.
+const patience = 4 * time.Minute
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "headrace-world")
@@ -45,11 +48,11 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, store: filepath.Join(dir, "store"), rt: &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")}}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w.ctx = ctx
 	t.Cleanup(func() {
 		defer cancel()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		names, _ := os.ReadDir(w.rt.Dir)
 		for _, n := range names {

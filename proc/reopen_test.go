@@ -277,6 +277,7 @@ func (p *pen) swapData(secret string) (stop func()) {
 // Somebody who swaps a file all the time never gets the task to have another one:
 // each restore is refused, or opens the recorded one.
 func TestRestoreWhileFilesAreSwapped(t *testing.T) {
+	t.Parallel()
 	p := newPen(t, "race")
 	secret := filepath.Join(t.TempDir(), "secret")
 	p.must(os.WriteFile(secret, []byte("shhh"), 0o644)) // of the same size and mode

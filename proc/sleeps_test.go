@@ -11,6 +11,7 @@ import (
 // Calls that wait do not end early because of a checkpoint, also not when the task
 // was suspended and resumed during the same call.
 func TestSleepsDoNotEndEarly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).needCheckpoints()
 	program, err := filepath.Abs("testdata/programs/sleeper.py")
 	w.must(err)

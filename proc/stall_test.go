@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,16 @@ var brokenCRIUs = map[string]struct {
 	"dies by a signal":                 {"kill -SEGV $$", false},
 	"dies and leaves children behind":  {"setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & sleep 0.1; kill -KILL $$", false},
 	"fails and leaves children behind": {"setsid sleep 1000 & sleep 0.1; exit 1", false},
+}
+
+// withEach tries all of them at once, not so many as are parallel else: most of the time they wait for what
+// a broken CRIU is given to put things in order.
+func withEach(t *testing.T, try func(t *testing.T, script string, stalled bool)) {
+	var all sync.WaitGroup
+	for name, c := range brokenCRIUs {
+		all.Go(func() { t.Run(name, func(t *testing.T) { try(t, c.script, c.stalled) }) })
+	}
+	all.Wait()
 }
 
 // withCRIU has the next supervisors run a script instead of CRIU, and returns the file
@@ -78,56 +89,53 @@ func (w *world) onlyTheTask(id headrace.TaskID, processes int) {
 // A CRIU that hangs at a dump, or dies in the middle, is ended with all that it has
 // started; the task goes on.
 func TestDumpThatMakesNoProgress(t *testing.T) {
-	for name, c := range brokenCRIUs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t).needCheckpoints()
-			w.rt.StallLimit = time.Second
-			w.withCRIU(c.script)
-			task := w.start(w.spec("calm", "/bin/sh", "-c", "read x </proc/self/stat; while :; do sleep 0.01; echo x; done"))
-			w.awaitOutput(task, "x\n")
-			_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
-			if err == nil || errors.Is(err, proc.ErrStalled) != c.stalled {
-				t.Errorf("the dump: %v", err)
-			}
-			before := strings.Count(w.log("calm", "stdout"), "x")
-			w.awaitOutput(task, strings.Repeat("x\n", before+10))
-			_, err = task.Suspend(w.ctx, 0)
-			w.must(err)
-			w.onlyTheTask("calm", w.stats(task).Processes+1)
-		})
-	}
+	t.Parallel()
+	withEach(t, func(t *testing.T, script string, stalled bool) {
+		w := newWorld(t).needCheckpoints()
+		w.rt.StallLimit = 2 * time.Second
+		w.withCRIU(script)
+		task := w.start(w.spec("calm", "/bin/sh", "-c", "read x </proc/self/stat; while :; do sleep 0.01; echo x; done"))
+		w.awaitOutput(task, "x\n")
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		if err == nil || errors.Is(err, proc.ErrStalled) != stalled {
+			t.Errorf("the dump: %v", err)
+		}
+		before := strings.Count(w.log("calm", "stdout"), "x")
+		w.awaitOutput(task, strings.Repeat("x\n", before+10))
+		_, err = task.Suspend(w.ctx, 0)
+		w.must(err)
+		w.onlyTheTask("calm", w.stats(task).Processes+1)
+	})
 }
 
 // The same at a restore: nothing is left of it, the checkpoint is as good as before,
 // and the real CRIU brings the task back.
 func TestRestoreThatMakesNoProgress(t *testing.T) {
-	for name, c := range brokenCRIUs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t).needCheckpoints()
-			w.rt.StallLimit = time.Second
-			real := w.rt.CRIU
-			s, task := w.counting()
-			w.checkpoint(task)
-			task.Close()
-			w.endShim("count")
-			w.withCRIU(c.script)
-			_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
-			if err == nil || errors.Is(err, proc.ErrStalled) != c.stalled || errors.Is(err, proc.ErrNoImage) {
-				t.Errorf("the restore: %v", err)
-			}
-			w.onlyTheTask("count", 0)
-			w.endShim("count")
-			w.rt.CRIU, w.rt.StallLimit = real, 0
-			w.end(w.restore(s, proc.RestoreOptions{}))
-			w.checkCounter("count")
-		})
-	}
+	t.Parallel()
+	withEach(t, func(t *testing.T, script string, stalled bool) {
+		w := newWorld(t).needCheckpoints()
+		w.rt.StallLimit = 2 * time.Second
+		real := w.rt.CRIU
+		s, task := w.counting()
+		w.checkpoint(task)
+		task.Close()
+		w.endShim("count")
+		w.withCRIU(script)
+		_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+		if err == nil || errors.Is(err, proc.ErrStalled) != stalled || errors.Is(err, proc.ErrNoImage) {
+			t.Errorf("the restore: %v", err)
+		}
+		w.onlyTheTask("count", 0)
+		w.endShim("count")
+		w.rt.CRIU, w.rt.StallLimit = real, 0
+		w.end(w.restore(s, proc.RestoreOptions{}))
+		w.checkCounter("count")
+	})
 }
 
 // A kill ends what is being done to a task, without waiting for its limits.
 func TestKillOfWhatHangs(t *testing.T) {
+	t.Parallel()
 	const hangs = "setsid sleep 1000 & sleep 1000"
 	prompt := 20 * time.Second // of a busy machine; the limit is a minute
 	t.Run("dump", func(t *testing.T) {
@@ -297,6 +305,7 @@ func TestDismiss(t *testing.T) {
 // The real CRIU, stopped in the middle of a dump, with its hands in the task's
 // processes: it is ended, and the task goes on, or is known to be lost.
 func TestRealCRIUStopsInTheMiddle(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).needCheckpoints()
 	w.rt.StallLimit = 2 * time.Second
 	real := w.rt.CRIU

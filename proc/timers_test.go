@@ -13,6 +13,7 @@ import (
 // Timers go on after a restore: periodic ones tick, others expire once and not
 // before their time. Those of a task that was suspended first have unread ticks.
 func TestTimersGoOn(t *testing.T) {
+	t.Parallel()
 	for _, suspended := range []bool{false, true} {
 		t.Run(fmt.Sprintf("suspended first %t", suspended), func(t *testing.T) {
 			w := newWorld(t).needCheckpoints()

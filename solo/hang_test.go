@@ -14,9 +14,6 @@ import (
 	"headrace/wire"
 )
 
-// stallEnv is Config.StallLimit of a daemon in a process of its own.
-const stallEnv = "HEADRACE_TEST_STALL"
-
 // newHanging returns a machine whose CRIU hangs, in what the file hang in the state
 // directory names, and leaves the file hung as a sign.
 func newHanging(t *testing.T) (m *machine, hang, hung string) {
@@ -27,13 +24,11 @@ func newHanging(t *testing.T) (m *machine, hang, hung string) {
 	}
 	dir := m.cfg.StateDir
 	hang, hung = filepath.Join(dir, "hang"), filepath.Join(dir, "hung")
-	f := strings.Split(m.arg, "|")
-	script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ] && grep -q \"^$1\" %[1]s; then setsid sleep 1000 & : >%s; sleep 1000; fi\nexec %s \"$@\"\n", hang, hung, f[2])
-	f[2] = filepath.Join(dir, "criu")
-	if err := os.WriteFile(f[2], []byte(script), 0o755); err != nil {
+	script := fmt.Sprintf("#!/bin/sh\nif [ -e %s ] && grep -q \"^$1\" %[1]s; then setsid sleep 1000 & : >%s; sleep 1000; fi\nexec %s \"$@\"\n", hang, hung, m.criu)
+	m.criu = filepath.Join(dir, "criu")
+	if err := os.WriteFile(m.criu, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m.arg = strings.Join(f, "|")
 	return m, hang, hung
 }
 
@@ -160,8 +155,8 @@ func TestRealKillWithinItsOwnGrace(t *testing.T) {
 // A restore in which CRIU hangs is given up and tried again; the slot is free
 // meanwhile, and the reason is shown. Nothing is lost.
 func TestRealRestoreThatHangs(t *testing.T) {
-	t.Setenv(stallEnv, "1s")
 	m, hang, hung := newHanging(t)
+	m.flags = []string{"--stall-limit", "1s"}
 	m.launch()
 	id := m.run(headrace.Normal, counter(60))
 	m.awaitState(id, headrace.Running)

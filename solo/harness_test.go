@@ -46,7 +46,13 @@ type bed struct {
 
 func newBed(t *testing.T, pol policy.Name) *bed {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "hr-solo-")
+	return newBedIn(t, "", pol)
+}
+
+// newBedIn has the state directory in another one.
+func newBedIn(t *testing.T, parent string, pol policy.Name) *bed {
+	t.Helper()
+	dir, err := os.MkdirTemp(parent, "hr-solo-")
 	if err != nil {
 		t.Fatal(err)
 	}

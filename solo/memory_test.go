@@ -203,7 +203,7 @@ func TestLearning(t *testing.T) {
 func TestRealMemoryLimit(t *testing.T) {
 	needRoot(t)
 	m := newMachine(t, policy.Wait)
-	m.arg += "|enforce"
+	m.flags = []string{"--enforce-memory"}
 	m.launch()
 	id := m.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = []string{"/bin/cat", "/proc/self/cgroup"} })
 	m.awaitState(id, headrace.Done)

@@ -1,14 +1,10 @@
 package solo
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,42 +19,17 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// runAsDaemon is a daemon in a process of its own, until SIGTERM.
-func runAsDaemon(arg string) {
-	f := strings.Split(arg, "|")
-	if n, err := strconv.ParseUint(os.Getenv(nofileEnv), 10, 32); err == nil {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	stall, _ := time.ParseDuration(os.Getenv(stallEnv)) // unset: as everywhere
-	d, err := New(Config{
-		StallLimit: stall,
-		Metrics:    os.Getenv(metricsEnv),
-		StateDir:   f[0], Shim: f[1], CRIU: f[2], Slots: 1,
-		Policy: policy.Config{Policy: policy.Name(f[3]), MinRun: policy.None}, EnforceMemory: len(f) > 4,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	})
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		err = d.Run(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
 // machine is the real thing: a daemon process, shims, processes.
 type machine struct {
 	*bed
-	arg   string
-	uid   int
-	cmd   *exec.Cmd
-	died  chan struct{}
-	image bool // CRIU is there
+	flags  []string // of the daemon, beside those that all have
+	criu   string   // empty: there is none
+	policy policy.Name
+	nofile int // how many descriptors it may have; 0: as many as this process
+	uid    int
+	cmd    *exec.Cmd
+	died   chan struct{}
+	image  bool // CRIU is there
 }
 
 func newMachine(t *testing.T, pol policy.Name) *machine {
@@ -66,22 +37,34 @@ func newMachine(t *testing.T, pol policy.Name) *machine {
 	if testing.Short() {
 		t.Skip("real processes")
 	}
-	shim := testkit.Shim(t)
 	dir, err := os.MkdirTemp("", "hr-real-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{bed: &bed{t: t, world: newWorld(dir), cfg: Config{StateDir: dir}}}
-	path := ""
+	m := &machine{bed: &bed{t: t, world: newWorld(dir), cfg: Config{StateDir: dir}}, policy: pol}
 	if found, err := criu.Find(); err == nil && os.Geteuid() == 0 {
-		path, m.image = found.Path, true
+		m.criu, m.image = found.Path, true
 	}
-	m.arg = strings.Join([]string{dir, shim, path, string(pol)}, "|")
 	t.Cleanup(func() {
 		m.clear()
 		os.RemoveAll(dir)
 	})
 	return m
+}
+
+// command returns that of the daemon, the program as it is built: what would find races in it would tell
+// nobody, and it is started hundreds of times.
+func (m *machine) command() *exec.Cmd {
+	m.t.Helper()
+	args := append([]string{testkit.Headrace(m.t), "solo", "--config=", "--state-dir", m.cfg.StateDir, "--slots", "1",
+		"--policy", string(m.policy), "--min-run", "0s"}, m.flags...)
+	if m.criu != "" {
+		args = append(args, "--criu", m.criu)
+	}
+	if m.nofile > 0 {
+		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, m.nofile)}, args...)
+	}
+	return exec.Command(args[0], args[1:]...)
 }
 
 // clear ends everything that is left of the test.
@@ -107,8 +90,8 @@ func (m *machine) clear() {
 // point.
 func (m *machine) launch(env ...string) {
 	m.t.Helper()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(append(os.Environ(), daemonEnv+"="+m.arg, exitAtOnce), env...)
+	cmd := m.command()
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Dir = "/"
 	log := filepath.Join(os.TempDir(), filepath.Base(m.cfg.StateDir)+".log")
 	f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -22,25 +22,18 @@ import (
 )
 
 const (
-	callEnv   = "HEADRACE_TEST_CALL"
-	daemonEnv = "HEADRACE_TEST_DAEMON"
-	// nofileEnv is the limit of descriptors of such a daemon, metricsEnv where it
-	// serves its metrics.
-	nofileEnv  = "HEADRACE_TEST_NOFILE"
+	callEnv = "HEADRACE_TEST_CALL"
+	// metricsEnv tells a client where the daemon serves its metrics.
 	metricsEnv = "HEADRACE_TEST_METRICS"
 )
 
-// TestMain makes the test binary serve as another user's client and as a daemon
-// that can be killed.
+// TestMain makes the test binary serve as another user's client.
 func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv(callEnv) != "":
+	if os.Getenv(callEnv) != "" {
 		callAsClient(os.Getenv(callEnv), os.Args[1:])
-	case os.Getenv(daemonEnv) != "":
-		runAsDaemon(os.Getenv(daemonEnv))
-	default:
-		testkit.M{M: m}.Run()
+		return
 	}
+	testkit.M{M: m}.Run()
 }
 
 // callAsClient makes one call for each argument (VERB ID) and prints the code of

@@ -30,10 +30,13 @@ import (
 type hdfsCluster struct {
 	t                   *testing.T
 	hdfs                *hdfstest.HDFS
+	superuser           hdfs.Options
+	asked               []string // the manager's flags that say how HDFS is
 	headrace, dir, addr string
 	env                 []string
 	manager, node       *process
 	cache               pagecache.Cache
+	client              wireconnect.InputServiceClient
 }
 
 const hdfsBlock = 1 << 20
@@ -48,7 +51,12 @@ func newHDFSCluster(t *testing.T) *hdfsCluster {
 		"hadoop.proxyuser." + hdfstest.User + ".hosts", "*", "hadoop.proxyuser." + hdfstest.User + ".users", "*",
 	}}
 	t.Cleanup(shared.Stop)
-	c := &hdfsCluster{t: t, hdfs: shared.Get(t), headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	h := shared.Get(t)
+	return startHDFSCluster(t, h, hdfs.Options{NameNodes: []string{h.URL()}, User: hdfstest.User}, "--hdfs", "test="+h.URL(), "--hdfs-proxy", hdfstest.User)
+}
+
+func startHDFSCluster(t *testing.T, h *hdfstest.HDFS, superuser hdfs.Options, asked ...string) *hdfsCluster {
+	c := &hdfsCluster{t: t, hdfs: h, superuser: superuser, asked: asked, headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
 	c.env = append(os.Environ(), "HEADRACE_STATE_DIR="+filepath.Join(c.dir, "state"))
 	var err error
 	if c.cache, err = pagecache.New(pagecache.Config{}); err != nil {
@@ -63,8 +71,8 @@ func newHDFSCluster(t *testing.T) *hdfsCluster {
 func (c *hdfsCluster) token() string { return filepath.Join(c.dir, "token") }
 
 func (c *hdfsCluster) startManager() {
-	c.manager, c.addr = launch(c.t, c.env, `the manager is up" address=(\S+)`, c.headrace, "manager", "--listen", c.addr,
-		"--token-file", c.token(), "--hdfs", "test="+c.hdfs.URL(), "--hdfs-proxy", hdfstest.User)
+	c.manager, c.addr = launch(c.t, c.env, `the manager is up" address=(\S+)`,
+		append([]string{c.headrace, "manager", "--listen", c.addr, "--token-file", c.token()}, c.asked...)...)
 }
 
 func (c *hdfsCluster) startNode() {
@@ -79,7 +87,7 @@ func (c *hdfsCluster) launchNode(env []string, flags ...string) *process {
 // write makes a file of so many bytes.
 func (c *hdfsCluster) write(path string, size int, mode os.FileMode) {
 	c.t.Helper()
-	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	fs, err := hdfs.New(c.superuser)
 	if err == nil {
 		err = fs.MkdirAll(c.t.Context(), filepath.Dir(path), 0o755)
 	}
@@ -176,12 +184,38 @@ func (c *hdfsCluster) inputs() []*wire.InputsStatus {
 	return all
 }
 
+// known is inputs without the start of a command, for who asks again and again; nothing if the manager does
+// not answer.
+func (c *hdfsCluster) known() []*wire.InputsStatus {
+	c.t.Helper()
+	list, err := c.api().Inputs(c.t.Context(), &wire.InputsRequest{User: "root"})
+	if err != nil {
+		return nil
+	}
+	return list.Inputs
+}
+
+// api returns a client of the manager.
+func (c *hdfsCluster) api() wireconnect.InputServiceClient {
+	c.t.Helper()
+	if c.client == nil {
+		raw, err := os.ReadFile(c.token())
+		if err == nil {
+			c.client, err = node.NewInputClient("http://"+c.addr, strings.TrimSpace(string(raw)), "")
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return c.client
+}
+
 // await waits until one job is as it is to be.
 func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
 	c.t.Helper()
 	var last []*wire.InputsStatus
 	testkit.Await(c.t, what, func() bool {
-		last = c.inputs()
+		last = c.known()
 		return len(last) == 1 && is(last[0])
 	}, &last)
 }
@@ -189,6 +223,7 @@ func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
 // TestRealHDFS has files of a real HDFS warmed, followed and let go, while manager, node
 // and a block come to an end.
 func TestRealHDFS(t *testing.T) {
+	t.Parallel()
 	c := newHDFSCluster(t)
 	const day = 3*hdfsBlock + 123_456
 	c.write("/data/day1/a", day, 0o644)
@@ -237,14 +272,7 @@ func TestRealHDFS(t *testing.T) {
 	c.await("that to be known", func(s *wire.InputsStatus) bool { return warm(s) && s.Pinned == 2*day })
 
 	// Whoever may not read a file learns nothing of it.
-	raw, err := os.ReadFile(c.token())
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := node.NewInputClient("http://"+c.addr, strings.TrimSpace(string(raw)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := c.api()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if st, err := api.Warm(ctx, &wire.WarmInputsRequest{User: "alice", Paths: []string{"hdfs://test/private/c"}}); err == nil {
@@ -286,7 +314,7 @@ func (c *hdfsCluster) reads(ctx context.Context, api wireconnect.InputServiceCli
 		return slices.Contains(before, path) || strings.HasSuffix(path, ".meta")
 	})
 	c.must("warm", "--wait", "--job", "application_7", "hdfs://test/data/once")
-	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	fs, err := hdfs.New(c.superuser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,6 +358,7 @@ func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {
 // TestRealWarmWaits: what waits for files to be in memory outlasts a manager that is killed
 // meanwhile, and hears when its request is ended.
 func TestRealWarmWaits(t *testing.T) {
+	t.Parallel()
 	c := newHDFSCluster(t)
 	const size = 2*hdfsBlock + 5
 	c.write("/data/a", size, 0o644)
@@ -358,7 +387,7 @@ func TestRealWarmWaits(t *testing.T) {
 	asked := func(when string) {
 		testkit.Await(t, "all to be asked for "+when, func() bool {
 			queued := 0
-			for _, s := range c.inputs() {
+			for _, s := range c.known() {
 				if s.State == "queued" && s.Pinned+s.Resident == 0 {
 					queued++
 				}

@@ -13,8 +13,9 @@ import (
 const patience = 2 * time.Minute
 
 // Await looks at what has just begun as often as poll says, and then ever more seldom: to look costs
-// as much as what is waited for, where it is a request or a walk through /proc.
-const poll, seldom = 2 * time.Millisecond, 20 * time.Millisecond
+// as much as what is waited for, where it is a request, a walk through /proc or a command. It sleeps as long as a look
+// takes, so that the other half is left to what is waited for, but no longer than longest.
+const poll, seldom, longest = 2 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond
 
 // deadline returns when a test gives up: patience from now, or in time to say so before
 // the end of all tests.
@@ -32,11 +33,17 @@ func deadline(t testing.TB) time.Time {
 // what was awaited, and with about: a func() string is called for it.
 func Await(t testing.TB, what string, is func() bool, about ...any) {
 	t.Helper()
-	began := time.Now()
-	for end := deadline(t); !is(); time.Sleep(min(max(poll, time.Since(began)/16), seldom)) {
+	began, end := time.Now(), deadline(t)
+	for {
+		look := time.Now()
+		if is() {
+			return
+		}
+		took := time.Since(look)
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s%s", what, describe(about))
 		}
+		time.Sleep(max(min(max(poll, time.Since(began)/16), seldom), min(took, longest)))
 	}
 }
 
