@@ -14,14 +14,9 @@ import (
 
 // Daemons are killed while a container goes from one machine to another. And the
 // archive is in HDFS.
-func TestElsewhereSurvival(t *testing.T) {
-	t.Parallel()
-	needMachines(t)
-	needCRIU(t)
-	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true,
-		ManagerFlags: []string{"--min-run", "0s", "--network", "10GB"}, Properties: elsewhereSoon})
-	j := startJobs(t, c)
-	dir := archiveDir(t)
+func elsewhereSurvival(t *testing.T, j *jobs) {
+	c, dir := j.c, archiveDir(t)
+	c.o.ManagerFlags = append(c.o.ManagerFlags, "--network", "10GB")
 	startWithArchive(t, c, dir)
 	for _, try := range []struct {
 		victims string

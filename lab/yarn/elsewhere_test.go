@@ -39,17 +39,18 @@ func archiveDir(t *testing.T) string {
 }
 
 // Containers of DistributedShell leave their machine, which stays full, and go on on
-// another.
+// another, whatever dies meanwhile.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	needMachines(t)
 	needCRIU(t)
-	dir := archiveDir(t)
-	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", Machines: true, Nodes: 2,
-		ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--archive", dir}, Properties: elsewhereSoon})
-	j := startJobs(t, c)
+	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}, Properties: elsewhereSoon})
+	j, dir := startJobs(t, c), archiveDir(t)
+	startWithArchive(t, c, dir)
 	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), dir) })
 	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), dir) })
+	must(0, c.StopDaemons())(t)
+	t.Run("survival", func(t *testing.T) { elsewhereSurvival(t, j) })
 }
 
 // A framework runs applications with one container, which asks again for it.

@@ -18,12 +18,10 @@ import (
 
 // Containers are to be checkpointed to a store that is too small, and later to one
 // with room.
-func TestFullStore(t *testing.T) {
-	t.Parallel()
+func fullStore(t *testing.T, j *jobs) {
 	needCRIU(t)
-	g := gate(t.TempDir())
-	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}, NodeFlags: []string{"--criu", g.criu(t)}})
-	j := startJobs(t, c)
+	g, c := gate(t.TempDir()), j.c
+	c.o.ManagerFlags, c.o.NodeFlags = []string{"--min-run", "0s"}, []string{"--criu", g.criu(t)}
 	for _, try := range []struct {
 		name, mount string
 		giveWay     func(*testing.T, *jobs, gate, string)

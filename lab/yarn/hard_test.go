@@ -262,6 +262,7 @@ func stranger(t *testing.T, c *Cluster) {
 // A NodeManager is lost together with a suspended container, which starts again
 // elsewhere.
 func TestLostNode(t *testing.T) {
+	testkit.Long(t) // TestTwoMachines loses a machine in the same way
 	t.Parallel()
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Nodes: 2,
 		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})

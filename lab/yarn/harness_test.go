@@ -3,6 +3,7 @@ package yarn
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,7 +15,8 @@ import (
 func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
 
 // startTest starts a cluster that ends with the test. What is then left of it fails
-// the test.
+// the test. Of parallel tests those that are declared last begin first: the longest are in the files that
+// are last by name.
 func startTest(t *testing.T, o Options) *Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -32,7 +34,7 @@ func startTest(t *testing.T, o Options) *Cluster {
 	if keep := os.Getenv(keepEnv); keep != "" {
 		o.Dir, o.Keep = keep, true
 	}
-	if o.Mode == Headrace {
+	if o.headrace() {
 		o.Binary = testkit.Headrace(t)
 	}
 	c, err := Start(t.Context(), o)
@@ -70,6 +72,13 @@ func must[T any](v T, err error) func(t *testing.T) T {
 		}
 		return v
 	}
+}
+
+// put makes a file of HDFS, as Hadoop's client would, without the start of a virtual machine.
+func put(t *testing.T, c *Cluster, path string, contents []byte) {
+	t.Helper()
+	write := func(to io.Writer) error { _, err := to.Write(contents); return err }
+	must(0, must(c.HDFS.Client())(t).Create(within(t, patience), path, 0o644, write))(t)
 }
 
 // awaitSteps returns when so many are done in all tasks together.
@@ -144,7 +153,13 @@ func (r *stepsRun) succeed(t *testing.T, tasks int) {
 	if err := r.Succeed(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
-	attempts := must(r.steps.Attempts())(t)
+	r.steps.complete(t, tasks)
+}
+
+// complete checks that every task has done every step, in one container at least.
+func (s Steps) complete(t *testing.T, tasks int) {
+	t.Helper()
+	attempts := must(s.Attempts())(t)
 	if len(attempts) != tasks {
 		t.Errorf("%d tasks have done anything, want %d", len(attempts), tasks)
 	}
@@ -153,8 +168,8 @@ func (r *stepsRun) succeed(t *testing.T, tasks int) {
 		for _, a := range all {
 			best = max(best, len(a.Done))
 		}
-		if best != r.steps.Count {
-			t.Errorf("task %s has done %d of %d steps", task, best, r.steps.Count)
+		if best != s.Count {
+			t.Errorf("task %s has done %d of %d steps", task, best, s.Count)
 		}
 	}
 }

@@ -24,10 +24,8 @@ const standstillEnv = "HEADRACE_TEST_STANDSTILL"
 // for longer than HDFS is patient with them by default, on a scale of one to eight.
 // With the time-outs that the documents name, writers go on; without, most fail. Readers
 // go on in any case: they ask again.
-func TestClientsOfHDFS(t *testing.T) {
-	t.Parallel()
+func clientsOfHDFS(t *testing.T, c *Cluster) {
 	needCRIU(t)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 6144})
 	const quick, patient = 8 * time.Second, 30 * time.Minute
 	standing := 2 * quick
 	if text := os.Getenv(standstillEnv); text != "" {
@@ -89,7 +87,6 @@ func TestClientsOfHDFS(t *testing.T) {
 			t.Errorf("%s has not read all:\n%s", r.name, client.logs(t, r))
 		}
 	}
-	idle(t, c)
 }
 
 const (

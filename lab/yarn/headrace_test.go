@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/lab/belong"
 	"headrace/wire"
 )
@@ -38,15 +39,15 @@ const lowSteps = 60
 // shortestPause is less than a container is suspended in these tests.
 const shortestPause = 1500 * time.Millisecond
 
-// inPlace fails unless every task has done its work in one container, without
+// inPlace fails unless every task of an application has done its work in one container, without
 // losing a step, and so many have paused.
-func (r *stepsRun) inPlace(t *testing.T, paused int) {
+func inPlace(t *testing.T, c *Cluster, application string, steps Steps, events []Event, paused int) {
 	t.Helper()
-	if lost := must(r.steps.Lost())(t); lost != 0 {
+	if lost := must(steps.Lost())(t); lost != 0 {
 		t.Errorf("%d steps were lost", lost)
 	}
 	long := 0
-	for task, attempts := range must(r.steps.Attempts())(t) {
+	for task, attempts := range must(steps.Attempts())(t) {
 		if len(attempts) != 1 {
 			t.Errorf("task %s has run in %d containers, want 1", task, len(attempts))
 		}
@@ -55,25 +56,32 @@ func (r *stepsRun) inPlace(t *testing.T, paused int) {
 		}
 	}
 	// On a busy machine a container may stand still for as long by itself.
-	if aside := r.putAside(t); aside != paused || long < paused {
+	if aside := putAside(t, c, application); aside != paused || long < paused {
 		t.Errorf("%d containers were put aside and %d have paused, want %d", aside, long, paused)
 	}
-	for _, e := range r.Events() {
+	for _, e := range events {
 		if e.Event == "completed" && e.Exit != 0 || e.Event == "updated" {
 			t.Errorf("the application master has seen %+v", e)
 		}
 	}
 }
 
-// putAside counts the containers of the job that were suspended or checkpointed.
-func (r *stepsRun) putAside(t *testing.T) int {
+// inPlace waits for the end of a job, and fails unless it was all done so.
+func (j *job) inPlace(t *testing.T, paused int) {
 	t.Helper()
-	app, n := must(r.ID(t.Context()))(t), 0
-	for _, task := range must(r.c.Tasks(t.Context(), 0))(t) {
-		if task.Hosting.GetApplication() != app {
+	j.finished(t)
+	inPlace(t, j.c, j.application(t), j.steps, must(j.Events(j.name))(t), paused)
+}
+
+// putAside counts the containers of an application that were suspended or checkpointed.
+func putAside(t *testing.T, c *Cluster, application string) int {
+	t.Helper()
+	n := 0
+	for _, task := range must(c.Tasks(t.Context(), 0))(t) {
+		if task.Hosting.GetApplication() != application {
 			continue
 		}
-		history := must(r.c.TaskOf(t.Context(), 0, task.Id))(t).History
+		history := must(c.TaskOf(t.Context(), 0, task.Id))(t).History
 		if slices.ContainsFunc(history, func(e *wire.Event) bool { return e.State == "suspended" || e.State == "checkpointed" }) {
 			n++
 		}
@@ -84,72 +92,86 @@ func (r *stepsRun) putAside(t *testing.T) int {
 // A fill is a low job that leaves no room, and an urgent one that has taken some of
 // it and keeps it until it is killed.
 type fill struct {
-	low, high *stepsRun
-	// suspended are the containers that have given way.
+	low, high *job
+	// gave are the containers that have given way.
 	gave []string
 }
 
-// giveWay starts both and returns when a container of the low one is in the state.
-func giveWay(t *testing.T, c *Cluster, name, state string) *fill {
+// giveWay starts both and returns when a container of the low one is in the state. It stays so until over: the
+// low job is held.
+func giveWay(t *testing.T, j *jobs, name, state string) *fill {
 	t.Helper()
-	f := &fill{low: shell(t, c, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 100*time.Millisecond)}
+	f := &fill{low: j.start(t, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps)}
 	holdAfter(t, f.low.steps, 20)
-	f.high = shell(t, c, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000, 100*time.Millisecond)
-	f.gave = awaitState(t, c, state, 1)
-	goOn(t, f.low.steps)
+	f.high = j.start(t, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000)
+	f.gave = awaitState(t, j.c, state, 1)
 	f.high.awaitSteps(t, 5)
 	return f
 }
 
 // over ends the urgent job and waits for the low one.
-func (f *fill) over(t *testing.T, c *Cluster) {
+func (f *fill) over(t *testing.T) {
 	t.Helper()
-	if err := c.KillApp(t.Context(), must(f.high.ID(t.Context()))(t)); err != nil {
-		t.Fatal(err)
-	}
-	f.low.succeed(t, 2)
+	f.low.goOn(t)
+	f.high.kill(t)
 	f.low.inPlace(t, 1)
-	idle(t, c)
+	idle(t, f.low.c)
 }
 
-func TestSuspend(t *testing.T) {
+// On one NodeManager YARN kills as long as Headrace's daemons are not there. When they are, what gives way
+// goes on in place, by either mechanism.
+func TestOneNode(t *testing.T) {
 	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend"})
-	t.Run("in place", func(t *testing.T) { suspendInPlace(t, c) })
-	t.Run("DistributedShell", func(t *testing.T) { suspendDistributedShell(t, c) })
-	t.Run("MapReduce", func(t *testing.T) { preemptMapReduce(t, c, "suspended") })
-	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, c) })
+	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
+	j := startJobs(t, c)
+	t.Run("without daemons", func(t *testing.T) { withoutDaemons(t, j) })
+	for _, way := range []struct {
+		name, policy string
+		do           func(*testing.T, *jobs)
+	}{{"suspended", "suspend", suspended}, {"checkpointed", "checkpoint", checkpointed}} {
+		must(0, c.StartDaemons(within(t, patience), way.policy, nil))(t)
+		t.Run(way.name, func(t *testing.T) { way.do(t, j) })
+		must(0, c.StopDaemons())(t)
+	}
+	t.Run("full store", func(t *testing.T) { fullStore(t, j) })
 }
 
-func suspendInPlace(t *testing.T, c *Cluster) {
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 100*time.Millisecond)
+func suspended(t *testing.T, j *jobs) {
+	t.Run("in place", func(t *testing.T) { suspendInPlace(t, j) })
+	t.Run("DistributedShell", func(t *testing.T) { suspendDistributedShell(t, j) })
+	t.Run("MapReduce", func(t *testing.T) { preemptMapReduce(t, j, "suspended") })
+	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, j) })
+}
+
+func suspendInPlace(t *testing.T, j *jobs) {
+	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps)
 	holdAfter(t, low.steps, 20)
-	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
-	awaitState(t, c, "suspended", 1)
-	goOn(t, low.steps)
-	high.succeed(t, 1)
-	low.succeed(t, 2)
+	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20)
+	awaitState(t, j.c, "suspended", 1)
+	low.goOn(t)
+	high.finished(t)
 	low.inPlace(t, 1)
-	idle(t, c)
+	idle(t, j.c)
 }
 
 // The application master has a container in the queue that gives way, and keeps it.
-func suspendDistributedShell(t *testing.T, c *Cluster) {
+func suspendDistributedShell(t *testing.T, j *jobs) {
+	c := j.c
 	s := must(c.NewSteps("ds-low", lowSteps, 100*time.Millisecond))(t)
 	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), c, s}
 	holdAfter(t, s, 20)
-	high := shell(t, c, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10, 100*time.Millisecond)
-	suspended := awaitState(t, c, "suspended", 2)
-	goOn(t, s)
-	for _, id := range suspended {
+	high := j.start(t, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10)
+	for _, id := range awaitState(t, c, "suspended", 2) {
 		if strings.HasSuffix(id, "_000001") {
 			t.Errorf("the application master is suspended: %s", id)
 		}
 	}
-	high.succeed(t, 1)
+	goOn(t, s)
+	high.finished(t)
 	low.succeed(t, 2)
-	low.inPlace(t, 2)
-	app := must(c.App(t.Context(), must(low.ID(t.Context()))(t)))(t)
+	id := must(low.ID(t.Context()))(t)
+	inPlace(t, c, id, s, low.Events(), 2)
+	app := must(c.App(t.Context(), id))(t)
 	if app.FinalStatus != "SUCCEEDED" || app.PreemptedMasters != 0 || app.PreemptedContainers != 0 {
 		t.Errorf("the application: %+v", app)
 	}
@@ -158,9 +180,10 @@ func suspendDistributedShell(t *testing.T, c *Cluster) {
 
 // A job of MapReduce gives way in the middle of its map tasks, and its result is
 // right.
-func preemptMapReduce(t *testing.T, c *Cluster, state string) {
+func preemptMapReduce(t *testing.T, j *jobs, state string) {
+	c := j.c
 	hold := holdFile(t, c)
-	low := startHeld(t, c, "words", 2, hold, nil)
+	low := startHeld(t, c, "words-"+state, 2, hold, nil)
 	err := await(within(t, patience), "wait for both maps to be in the middle", patience, func(context.Context) (bool, error) {
 		logs, err := c.ContainerLogs(must(low.ID(t.Context()))(t))
 		n := 0
@@ -172,10 +195,10 @@ func preemptMapReduce(t *testing.T, c *Cluster, state string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	high := shell(t, c, ShellJob{Name: "mr-high", Queue: "high", Memory: 1024}, 20, 100*time.Millisecond)
+	high := j.start(t, ShellJob{Name: "mr-high-" + state, Queue: "high", Memory: 1024}, 20)
 	awaitState(t, c, state, 1)
 	must(0, os.Remove(hold))(t)
-	high.succeed(t, 1)
+	high.finished(t)
 	low.succeed(t)
 	app := must(c.App(t.Context(), must(low.ID(t.Context()))(t)))(t)
 	if app.PreemptedContainers != 0 || app.PreemptedMasters != 0 {
@@ -184,16 +207,13 @@ func preemptMapReduce(t *testing.T, c *Cluster, state string) {
 	idle(t, c)
 }
 
-func killSuspended(t *testing.T, c *Cluster) {
-	f := giveWay(t, c, "kill", "suspended")
-	for _, r := range []*stepsRun{f.low, f.high} {
-		if err := c.KillApp(t.Context(), must(r.ID(t.Context()))(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	idle(t, c)
+func killSuspended(t *testing.T, j *jobs) {
+	f := giveWay(t, j, "kill", "suspended")
+	f.low.kill(t)
+	f.high.kill(t)
+	idle(t, j.c)
 	// The daemon writes the end down a moment after the last process has gone.
-	err := c.AwaitTasks(within(t, patience), "all tasks to have ended", settleTime, func(tasks []*wire.Task) bool {
+	err := j.c.AwaitTasks(within(t, patience), "all tasks to have ended", settleTime, func(tasks []*wire.Task) bool {
 		return !slices.ContainsFunc(tasks, func(task *wire.Task) bool { return task.EndedMs == 0 })
 	})
 	if err != nil {
@@ -201,22 +221,24 @@ func killSuspended(t *testing.T, c *Cluster) {
 	}
 }
 
-func TestCheckpoint(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint"})
-	t.Run("in place", func(t *testing.T) { checkpointInPlace(t, c) })
-	t.Run("MapReduce", func(t *testing.T) { preemptMapReduce(t, c, "checkpointed") })
+func checkpointed(t *testing.T, j *jobs) {
+	needCRIU(t)
+	t.Run("in place", func(t *testing.T) { checkpointInPlace(t, j) })
+	t.Run("MapReduce", func(t *testing.T) {
+		testkit.Long(t) // TestMapReduce checkpoints maps and reduces; suspended ones give way above
+		preemptMapReduce(t, j, "checkpointed")
+	})
 }
 
 // What remains of a checkpointed container is the process that YARN watches.
-func checkpointInPlace(t *testing.T, c *Cluster) {
-	f := giveWay(t, c, "checkpoint", "checkpointed")
-	for _, left := range processesOf(t, c, f.gave[0]) {
+func checkpointInPlace(t *testing.T, j *jobs) {
+	f := giveWay(t, j, "checkpoint", "checkpointed")
+	for _, left := range processesOf(t, j.c, f.gave[0]) {
 		if !strings.Contains(left, "headrace-shim") && !strings.Contains(left, "default_container_executor") {
 			t.Errorf("a checkpointed container still has %s", left)
 		}
 	}
-	f.over(t, c)
+	f.over(t)
 }
 
 // processesOf returns the processes whose environment names a container.
@@ -236,15 +258,16 @@ func processesOf(t *testing.T, c *Cluster, container string) []string {
 }
 
 // The plug-ins without Headrace: stock preemption, and nobody warns twice.
-func TestWithoutDaemons(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60, 100*time.Millisecond)
+func withoutDaemons(t *testing.T, j *jobs) {
+	c := j.c
+	low := j.start(t, ShellJob{Name: "low-alone", Queue: "low", Containers: 4, Memory: 512}, 60)
 	holdAfter(t, low.steps, 80) // so at least 20 in those that are killed
-	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10, 100*time.Millisecond)
-	high.succeed(t, 3)
-	goOn(t, low.steps)
-	low.succeed(t, 4)
+	j.start(t, ShellJob{Name: "high-alone", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
+	low.goOn(t)
+	if e := must(j.Await(within(t, patience), low.name, "finished"))(t); !e.Good {
+		t.Error("the low job has failed")
+	}
+	low.steps.complete(t, 4)
 	if lost := must(low.steps.Lost())(t); lost < 20 {
 		t.Errorf("%d steps were lost; want at least 20, as with stock preemption", lost)
 	}

@@ -13,17 +13,21 @@ import (
 // that are to be put aside are, however busy the machine is.
 func holdFile(t *testing.T, c *Cluster) string {
 	t.Helper()
-	path := filepath.Join(c.Dir, "hold")
+	path := filepath.Join(c.Dir, "hold-"+filepath.Base(t.Name()))
 	must(0, os.WriteFile(path, nil, 0o644))(t)
 	return path
 }
 
-// heldJob is a job that counts lines, with one reduce task.
+// heldJob is a job that counts lines, with one reduce task unless it is told otherwise; without, it copies them.
 type heldJob struct {
 	*Run
 	name, out string
 	lines     int
+	copies    bool
 }
+
+// reduces is the property with the number of reduce tasks, each of which is a virtual machine.
+const reduces = "mapreduce.job.reduces"
 
 // heldSays is what a map writes to its standard error when it stands still.
 const heldSays = "in the middle"
@@ -47,10 +51,11 @@ func startHeld(t *testing.T, c *Cluster, name string, files int, hold string, pr
 	given := map[string]string{
 		"mapreduce.input.fileinputformat.split.minsize": "1000000000",
 		"mapreduce.job.maps":                            "1",
-		"mapreduce.job.reduces":                         "1",
+		reduces:                                         "1",
 		"mapreduce.map.speculative":                     "false",
 	}
 	maps.Copy(given, properties)
+	j.copies = given[reduces] == "0"
 	j.Run = must(c.MapReduce(MapReduceJob{Name: name, Queue: "low", Class: streaming, Properties: given,
 		Args: []string{"-input", in, "-output", j.out, "-mapper", program, "-reducer", "wc -l"}}))(t)
 	return j
@@ -60,6 +65,16 @@ func startHeld(t *testing.T, c *Cluster, name string, files int, hold string, pr
 func (j *heldJob) succeed(t *testing.T) {
 	t.Helper()
 	must(0, j.Succeed(within(t, patience)))(t)
+	if j.copies {
+		lines := 0
+		for _, part := range must(filepath.Glob(filepath.Join(j.out, "part-*")))(t) {
+			lines += strings.Count(string(must(os.ReadFile(part))(t)), strings.TrimSpace(quickLine)+"\t\n")
+		}
+		if lines != j.lines {
+			t.Errorf("job %s has copied %d lines, want %d", j.name, lines, j.lines)
+		}
+		return
+	}
 	out := string(must(os.ReadFile(filepath.Join(j.out, "part-00000")))(t))
 	if strings.TrimSpace(out) != fmt.Sprint(j.lines) {
 		t.Errorf("job %s has counted %q lines, want %d", j.name, out, j.lines)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,30 +12,23 @@ import (
 	"headrace/wire"
 )
 
-// TestHosts: each block has a replica on all three machines, and one of these is in memory. The
+// hosts: each block has a replica on all three machines, and one of these is in memory. The
 // tasks of a job whose splits name that one read nearly everything from there, as the machines'
-// own counts of what is read tell. A job without a lead begins with what is in memory (locality). With HEADRACE_TEST_PAIR=1 a job whose splits name all machines
+// own counts of what is read tell. With HEADRACE_TEST_PAIR=1 a job whose splits name all machines
 // goes before it, for comparison.
-func TestHosts(t *testing.T) {
-	t.Parallel()
-	needMachines(t)
+func (d *collection) hosts(t *testing.T) {
 	blocks, pair := int64(5), os.Getenv("HEADRACE_TEST_PAIR") != ""
 	if pair {
 		blocks = 9
 	}
-	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t),
-		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true}})
-	d := &collection{c: c, jar: frameworkJar(t, c, "mapreduce"), size: blocks * dataBlock}
-	local := filepath.Join(c.Dir, "text")
-	must(0, os.WriteFile(local, bytes.Repeat([]byte("sixteen letters\n"), int(d.size/16)), 0o644))(t)
-	must(0, c.HDFS.Shell(within(t, patience), 0, "-put", "file://"+local, "/in"))(t)
+	d = &collection{c: d.c, jar: d.jar, size: blocks * dataBlock}
+	put(t, d.c, "/in", bytes.Repeat([]byte("sixteen letters\n"), int(d.size/16)))
 	if pair {
 		d.read(t, "anywhere", map[string]string{"headrace.warm.hosts": "false"})
 	}
 	if r := d.read(t, "named", map[string]string{"headrace.warm.hosts": "true"}); r.ReadMemory < d.size*3/5 {
 		t.Errorf("only %d bytes are read where they are in memory", r.ReadMemory)
 	}
-	t.Run("locality", d.locality)
 }
 
 // read runs a job with a task for each block, which is submitted when all is in memory, and

@@ -31,24 +31,25 @@ func TestLinuxContainerExecutor(t *testing.T) {
 		"yarn.nodemanager.linux-container-executor.group":                     group.Name,
 		"yarn.nodemanager.linux-container-executor.nonsecure-mode.local-user": account,
 	}})
+	j := startJobs(t, c)
 	t.Run("in place", func(t *testing.T) {
-		f := giveWay(t, c, "suspend", "suspended")
+		f := giveWay(t, j, "suspend", "suspended")
 		for _, task := range must(c.Tasks(t.Context(), 0))(t) {
 			if task.User != account {
 				t.Errorf("%s is run by %s, want %s", task.Id, task.User, account)
 			}
 		}
-		f.over(t, c)
+		f.over(t)
 	})
-	t.Run("too much memory", func(t *testing.T) { tooMuchMemory(t, startJobs(t, c)) })
-	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, c) })
+	t.Run("too much memory", func(t *testing.T) { tooMuchMemory(t, j) })
+	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, j) })
 	t.Run("daemons are killed", func(t *testing.T) {
-		f := giveWay(t, c, "daemons", "suspended")
+		f := giveWay(t, j, "daemons", "suspended")
 		err := errors.Join(c.KillNode(0), c.KillNM(0), c.StartNode(within(t, patience), 0), c.StartNM(within(t, patience), 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.over(t, c)
+		f.over(t)
 	})
-	t.Run("checkpointed", func(t *testing.T) { checkpointOfUser(t, c, account) })
+	t.Run("checkpointed", func(t *testing.T) { checkpointOfUser(t, j, account) })
 }

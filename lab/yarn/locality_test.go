@@ -21,9 +21,8 @@ import (
 func (d *collection) locality(t *testing.T) {
 	testkit.Long(t)
 	const cold, warm = 3, 3
-	local, lines := filepath.Join(d.c.Dir, "many"), (cold+warm)*dataBlock/16
-	must(0, os.WriteFile(local, bytes.Repeat([]byte("fifteen letters\n"), lines), 0o644))(t)
-	must(0, d.c.HDFS.Shell(within(t, patience), 0, "-put", "file://"+local, "/many"))(t)
+	lines := (cold + warm) * dataBlock / 16
+	put(t, d.c, "/many", bytes.Repeat([]byte("fifteen letters\n"), lines))
 	replicas := must(d.c.HDFS.Replicas(t.Context(), "/many", 3))(t)
 	warmOn := func(block int) int {
 		return max(-1, block-cold)

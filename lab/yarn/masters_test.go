@@ -9,9 +9,7 @@ import (
 
 // Several jobs of one process, on two NodeManagers at once: each has the containers
 // and the events that are its own.
-func TestMasters(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Kill, Nodes: 2})
+func masters(t *testing.T, c *Cluster) {
 	if err := c.LogMarks(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,20 +16,29 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// An operator looks first, and then has those give way that cost least.
+// An operator has the wrong token at first, then looks, and then has those give way that cost least.
 func TestOrder(t *testing.T) {
 	t.Parallel()
+	token := filepath.Join(t.TempDir(), "token")
+	must(0, os.WriteFile(token, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))(t)
 	c := startTest(t, Options{Mode: Headrace, ManagerFlags: []string{"--min-run", "0s"},
-		Properties: map[string]string{"headrace.preemption.mode": "observe-only"}})
+		Properties: map[string]string{"headrace.manager.token-file": token}})
 	j := startJobs(t, c)
+	t.Run("wrong token", func(t *testing.T) { wrongToken(t, j) })
+	restartRM(t, c, map[string]string{"headrace.preemption.mode": "observe-only"})
 	t.Run("observe-only", func(t *testing.T) { observeOnly(t, j) })
-	byCost(t, c)
+	// What gives way is killed, that first which costs least.
+	c.o.Policy = "kill"
+	must(0, errors.Join(c.KillManager(), c.StartManager(within(t, patience))))(t)
+	restartRM(t, c, map[string]string{"headrace.preemption.order": "cost"})
 	t.Run("cheapest", func(t *testing.T) { cheapestGivesWay(t, j) })
 	t.Run("manager stands still", func(t *testing.T) { ordersByItself(t, j) })
 }
 
 // What Headrace would do is written down, and YARN does what it always does.
 func observeOnly(t *testing.T, j *jobs) {
+	log := j.c.logFile("rm")
+	before := logSize(log)
 	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60)
 	holdAfter(t, low.steps, 40)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5)
@@ -42,21 +51,16 @@ func observeOnly(t *testing.T, j *jobs) {
 		t.Errorf("%d steps were lost; want at least 10, as with stock preemption", lost)
 	}
 	idle(t, j.c)
-	if n := strings.Count(string(must(os.ReadFile(j.c.logFile("rm")))(t)), "would"); n == 0 {
+	if !logHas(log, before, "would") {
 		t.Error("the ResourceManager's log does not say what would have been done")
 	}
 }
 
-// byCost starts manager and ResourceManager again: what gives way is killed, that first which
-// costs least.
-func byCost(t *testing.T, c *Cluster) {
+// restartRM kills the ResourceManager and starts it with other properties.
+func restartRM(t *testing.T, c *Cluster, properties map[string]string) {
 	t.Helper()
-	c.o.Policy = "kill"
-	c.o.Properties = map[string]string{"headrace.preemption.order": "cost"}
-	err := errors.Join(c.writeAll(c.machines), c.KillManager(), c.StartManager(within(t, patience)), c.KillRM(), c.StartRM(within(t, patience)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.o.Properties = properties
+	must(0, errors.Join(c.writeAll(c.machines), c.KillRM(), c.StartRM(within(t, patience))))(t)
 }
 
 // A pair of containers of which the older one, which YARN would spare, has run for less time than

@@ -16,10 +16,8 @@ const streaming = "org.apache.hadoop.streaming.HadoopStreaming"
 // The reduce task of a streaming job is put aside while it copies what maps have made,
 // when it begins to merge that, and while its program reduces; the map task while its
 // program runs. Nothing is started again, and the result is right.
-func TestPhasesOfStreaming(t *testing.T) {
-	t.Parallel()
+func phasesOfStreaming(t *testing.T, c *Cluster) {
 	needCRIU(t)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 6144})
 	s := startStreaming(t, c)
 
 	// One map is done soon, so that there is something to copy; the other waits.
@@ -27,10 +25,11 @@ func TestPhasesOfStreaming(t *testing.T) {
 	copying := aside(t, c, s.Run, "suspended", "syslog.shuffle", "EventFetcher for fetching Map Completion Events")
 	mapping.goOn(t)
 	s.release(t, "map")
+	app := must(s.ID(t.Context()))(t)
 	err := c.AwaitTasks(within(t, patience), "the maps to end", patience, func(tasks []*wire.Task) bool {
 		ended := 0
 		for _, task := range tasks {
-			if task.EndedMs != 0 && task.Id != copying.id {
+			if task.Hosting.GetApplication() == app && task.EndedMs != 0 && task.Id != copying.id {
 				ended++
 			}
 		}
@@ -57,7 +56,6 @@ func TestPhasesOfStreaming(t *testing.T) {
 	if n := tasksHad(t, c, s.Run); n != streamingMaps+1 {
 		t.Errorf("the job has had %d containers, want %d", n, streamingMaps+1)
 	}
-	idle(t, c)
 }
 
 const (

@@ -179,16 +179,17 @@ func logHas(path string, from int64, text string) bool {
 	return err == nil && int64(len(b)) >= from && strings.Contains(string(b[from:]), text)
 }
 
-// poll is how long to wait between two looks at something that is about to happen.
-const poll = 50 * time.Millisecond
+// poll is how long to wait between two looks at something that is about to happen, and seldom
+// at most, when it has not for long: a look is a question to a daemon, or a walk through /proc.
+const poll, seldom = 50 * time.Millisecond, 250 * time.Millisecond
 
-// await calls done until it reports true. An error from done is kept for the
+// await calls done until it reports true, ever more seldom. An error from done is kept for the
 // message, and ends the waiting only when it is fatal.
 func await(ctx context.Context, what string, limit time.Duration, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not after %v", limit))
 	defer cancel()
 	var last error
-	for {
+	for began := time.Now(); ; {
 		ok, err := done(ctx)
 		if ok {
 			return nil
@@ -202,7 +203,7 @@ func await(ctx context.Context, what string, limit time.Duration, done func(cont
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", what, errors.Join(context.Cause(ctx), last))
-		case <-time.After(poll):
+		case <-time.After(min(max(poll, time.Since(began)/16), seldom)):
 		}
 	}
 }

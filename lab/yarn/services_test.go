@@ -2,8 +2,6 @@ package yarn
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +10,10 @@ import (
 // Instances of a YARN service give way in place, by either mechanism, and one goes on
 // on another machine. Its framework takes that for what it is: neither a failure nor
 // the loss of its work.
-func TestServices(t *testing.T) {
-	t.Parallel()
-	needMachines(t)
+func services(t *testing.T, j *jobs) {
 	needCRIU(t)
-	archive := filepath.Join(t.TempDir(), "archive")
-	if err := os.Mkdir(archive, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"},
-		Properties: map[string]string{"headrace.elsewhere.application-types": "yarn-service", "headrace.elsewhere.after-ms": "1000"}})
-	j := startJobs(t, c)
+	archive, c := archiveDir(t), j.c
+	c.o.ManagerFlags = []string{"--min-run", "0s"}
 	s := must(c.Services(within(t, patience)))(t)
 	for _, way := range []struct {
 		name, policy string

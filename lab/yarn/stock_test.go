@@ -10,14 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/lab/belong"
 )
 
-// What stock preemption does is what Headrace is compared with: a container is
-// killed, what it has done is lost, and it starts again.
-func TestStockKill(t *testing.T) {
+// YARN as it is, on one NodeManager, with preemption and without.
+func TestStock(t *testing.T) {
 	t.Parallel()
 	c := startTest(t, Options{Mode: Kill})
+	t.Run("start", func(t *testing.T) { startsAsMeant(t, c) })
+	t.Run("kill", func(t *testing.T) { stockKill(t, c) })
+	c.o.Mode = Wait
+	restartRM(t, c, nil)
+	t.Run("wait", func(t *testing.T) { waits(t, c) })
+	t.Run("leftovers", func(t *testing.T) { leftovers(t, c) }) // stops the cluster
+}
+
+// Daemons have their classes from the archive, and the ResourceManager its certificate from us.
+func startsAsMeant(t *testing.T, c *Cluster) {
 	if c.o.Jars.Archived(t.Context()) == nil {
 		for _, p := range append(c.nodeManagers(), c.resourceManager.process) {
 			maps := must(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid)))(t)
@@ -30,6 +40,11 @@ func TestStockKill(t *testing.T) {
 	if kept, ours := must(os.ReadFile(filepath.Join(c.authority(), "caCert")))(t), must(newAuthority())(t)["caCert"]; !bytes.Equal(kept, ours) {
 		t.Error("the ResourceManager has made a certificate of its own")
 	}
+}
+
+// What stock preemption does is what Headrace is compared with: a container is
+// killed, what it has done is lost, and it starts again.
+func stockKill(t *testing.T, c *Cluster) {
 	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
 	holdAfter(t, low.steps, 80) // so at least 20 in each
 	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 10, 100*time.Millisecond)
@@ -51,12 +66,10 @@ func TestStockKill(t *testing.T) {
 	idle(t, c)
 }
 
-func TestWaitWaits(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Wait})
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 50, 100*time.Millisecond)
+func waits(t *testing.T, c *Cluster) {
+	low := shell(t, c, ShellJob{Name: "low-waits", Queue: "low", Containers: 2, Memory: 1024}, 50, 100*time.Millisecond)
 	low.awaitSteps(t, 10)
-	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5, 100*time.Millisecond)
+	high := shell(t, c, ShellJob{Name: "high-waits", Queue: "high", Memory: 1024}, 5, 100*time.Millisecond)
 	high.succeed(t, 1)
 	low.succeed(t, 2)
 	if lost := must(low.steps.Lost())(t); lost != 0 {
@@ -75,6 +88,7 @@ func TestApplications(t *testing.T) {
 	t.Parallel()
 	fs := startOurFS(t)
 	c := startTest(t, Options{Mode: Kill, Nodes: 2, DefaultFS: fs.hdfs})
+	t.Run("masters", func(t *testing.T) { masters(t, c) })
 	t.Run("DistributedShell", func(t *testing.T) {
 		s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
 		run := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds", Queue: "low", Containers: 3, Memory: 256,
@@ -92,6 +106,7 @@ func TestApplications(t *testing.T) {
 		}
 	})
 	t.Run("MapReduce", func(t *testing.T) {
+		testkit.Long(t) // so does WordCount on this cluster
 		run := must(c.MapReduce(MapReduceJob{Name: "pi", Queue: "low", Args: []string{"pi", "2", "100"}}))(t)
 		if err := run.Succeed(within(t, patience)); err != nil {
 			t.Fatal(err)
@@ -114,9 +129,7 @@ func TestApplications(t *testing.T) {
 }
 
 // An application that is killed leaves nothing, and what YARN does not end is found.
-func TestLeftovers(t *testing.T) {
-	t.Parallel()
-	c := startTest(t, Options{Mode: Kill})
+func leftovers(t *testing.T, c *Cluster) {
 	run := must(c.Shell(ShellJob{Name: "runaway", Queue: "low", Command: "setsid -f sleep 600; sleep 600"}))(t)
 	must(run.Await(within(t, patience), "started", 1))(t)
 	err := await(within(t, patience), "wait for the processes", patience, func(context.Context) (bool, error) {

@@ -1,26 +1,16 @@
 package yarn
 
-import (
-	"os"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
 // A ResourceManager whose token is not the cluster's: the manager refuses it, and it
 // preempts as it would without Headrace. It says so once.
-func TestWrongToken(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := startTest(t, Options{Mode: Headrace, Properties: map[string]string{"headrace.manager.token-file": file}})
-	j := startJobs(t, c)
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 512}, 60)
+func wrongToken(t *testing.T, j *jobs) {
+	c := j.c
+	low := j.start(t, ShellJob{Name: "low-stranger", Queue: "low", Containers: 4, Memory: 512}, 60)
 	holdAfter(t, low.steps, 60)
-	j.start(t, ShellJob{Name: "high", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
+	j.start(t, ShellJob{Name: "high-stranger", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
 	low.goOn(t)
-	if e := must(j.Await(within(t, patience), "low", "finished"))(t); !e.Good {
+	if e := must(j.Await(within(t, patience), low.name, "finished"))(t); !e.Good {
 		t.Error("the low job has failed")
 	}
 	if lost := must(low.steps.Lost())(t); lost < 10 {

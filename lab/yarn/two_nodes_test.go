@@ -20,12 +20,13 @@ func needMachines(t *testing.T) {
 }
 
 // Two NodeManagers on machines of their own: what gives way goes on in place, by
-// either mechanism.
-func TestSeparateMachines(t *testing.T) {
+// either mechanism, services too, and starts again when its machine is lost.
+func TestTwoMachines(t *testing.T) {
 	t.Parallel()
 	needMachines(t)
-	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true,
-		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
+	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, Properties: map[string]string{
+		"yarn.nm.liveness-monitor.expiry-interval-ms": "10000",
+		"headrace.elsewhere.application-types":        "yarn-service", "headrace.elsewhere.after-ms": "1000"}})
 	j := startJobs(t, c)
 	for _, way := range []struct{ policy, state string }{{"suspend", "suspended"}, {"checkpoint", "checkpointed"}} {
 		t.Run(way.state, func(t *testing.T) {
@@ -39,7 +40,9 @@ func TestSeparateMachines(t *testing.T) {
 			}
 		})
 	}
+	t.Run("services", func(t *testing.T) { services(t, j) })
 	t.Run("lost", func(t *testing.T) {
+		c.o.ManagerFlags = nil
 		if err := c.StartDaemons(within(t, patience), "suspend", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -36,15 +36,16 @@ func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", User: "nobody"})
+	j := startJobs(t, c)
 	t.Run("suspended", func(t *testing.T) {
-		f := giveWay(t, c, "suspend", "suspended")
+		f := giveWay(t, j, "suspend", "suspended")
 		c.shown(t, c.o.User, f.gave[0], "suspended")
 		strangerSeesNothing(t, c, f)
-		f.over(t, c)
+		f.over(t)
 	})
-	t.Run("too much memory", func(t *testing.T) { tooMuchMemory(t, startJobs(t, c)) })
+	t.Run("too much memory", func(t *testing.T) { tooMuchMemory(t, j) })
 	t.Run("announced", func(t *testing.T) { announcedForOthers(t, c) })
-	t.Run("checkpointed", func(t *testing.T) { checkpointOfUser(t, c, c.o.User) })
+	t.Run("checkpointed", func(t *testing.T) { checkpointOfUser(t, j, c.o.User) })
 }
 
 // shown fails unless headrace ps shows the container, in the state, to an account.
@@ -92,7 +93,7 @@ func strangerSeesNothing(t *testing.T, c *Cluster, f *fill) {
 	client := clientAs(t, strangerID, c.machines[0].socket())
 	host, tasks := wireconnect.NewHostServiceClient(client, wire.BaseURL), wireconnect.NewTaskServiceClient(client, wire.BaseURL)
 
-	application := must(f.low.ID(ctx))(t)
+	application := f.low.application(t)
 	for uid, want := range map[int]int{int(c.user.Uid): 2, strangerID: 0} {
 		host := wireconnect.NewHostServiceClient(clientAs(t, uid, c.machines[0].socket()), wire.BaseURL)
 		told := must(host.Application(ctx, &wire.ApplicationRequest{Scheduler: "yarn", Application: application}))(t)
@@ -160,8 +161,9 @@ func announcedForOthers(t *testing.T, c *Cluster) {
 }
 
 // Where root may not checkpoint what others run, the container is suspended instead.
-func checkpointOfUser(t *testing.T, c *Cluster, account string) {
+func checkpointOfUser(t *testing.T, j *jobs, account string) {
 	needCRIU(t)
+	c := j.c
 	if err := c.KillManager(); err != nil {
 		t.Fatal(err)
 	}
@@ -173,12 +175,12 @@ func checkpointOfUser(t *testing.T, c *Cluster, account string) {
 	if !hasCapability(t, unix.CAP_SYS_RESOURCE) {
 		state = "suspended"
 	}
-	f := giveWay(t, c, "checkpoint", state)
+	f := giveWay(t, j, "checkpoint", state)
 	c.shown(t, account, f.gave[0], state)
 	if task := must(c.TaskOf(t.Context(), 0, f.gave[0]))(t); state == "suspended" {
 		t.Logf("%s is suspended, not checkpointed: %s", f.gave[0], task.NoCheckpoint)
 	}
-	f.over(t, c)
+	f.over(t)
 }
 
 // hasCapability reports whether this process has it.

@@ -24,15 +24,21 @@ func TestWarmingSurvives(t *testing.T) {
 	needMachines(t)
 	slow := quickDisk()
 	slow.Bandwidth = 3 << 20
-	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 2, Disk: slow, LabProgram: testkit.Lab(t),
+	o := Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 2, Disk: slow, LabProgram: testkit.Lab(t),
 		NodeFlags: []string{"--warm-budget", "64MB"}, MachineMemory: machineMemory,
-		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2, Standby: true, Volumes: 2}})
+		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2, Standby: true, Volumes: 2}}
+	if !testkit.All() { // only schedulerDies takes a scheduler
+		o.Mode, o.Beside, o.NoYARN = Wait, true, true
+	}
+	c := startTest(t, o)
+	if o.NoYARN {
+		must(0, c.StartDaemons(within(t, patience), o.Policy, nil))(t)
+	}
 	w := &warming{c: c}
 	const blocks = 12
-	local := filepath.Join(c.Dir, "blocks")
-	must(0, os.WriteFile(local, bytes.Repeat([]byte("water "), blocks*dataBlock/6), 0o644))(t)
-	w.size = must(os.Stat(local))(t).Size()
-	must(0, c.HDFS.Shell(within(t, patience), 0, "-put", "file://"+local, "/a"))(t)
+	contents := bytes.Repeat([]byte("water "), blocks*dataBlock/6)
+	w.size = int64(len(contents))
+	put(t, c, "/a", contents)
 	for _, phase := range []struct {
 		name        string
 		kill, start func() error

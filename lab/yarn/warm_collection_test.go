@@ -14,16 +14,24 @@ import (
 	"headrace/wire"
 )
 
-// TestCollection: the input of MapReduce's own jobs and of Hive's queries is in memory before they start, on the
-// disks of machines, and let go when they have ended; whatever becomes of the client.
+// TestCollection: the input of jobs is in memory before they start, on the disks of machines, and let go
+// when they have ended, and their tasks run where it is.
 func TestCollection(t *testing.T) {
 	t.Parallel()
 	needMachines(t)
-	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 2, Disk: quickDisk(), LabProgram: testkit.Lab(t),
-		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2}})
+	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t),
+		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true}})
 	d := &collection{c: c, jar: frameworkJar(t, c, "mapreduce"), size: int64(2 * len(dataText()))}
 	d.write(t)
+	t.Run("MapReduce", d.mapReduce)
+	t.Run("Hive", d.hive)
+	t.Run("hosts", d.hosts)
+	t.Run("locality", d.locality)
+}
 
+// mapReduce has MapReduce's own jobs warm their input, whatever becomes of the client.
+func (d *collection) mapReduce(t *testing.T) {
+	c := d.c
 	// It has declared a lead, so it is submitted when all is in memory.
 	words := d.start(t, "words", map[string]string{"headrace.warm.lead": "8m", "headrace.warm.patience": "1m"})
 	id := words.submitted(t)
@@ -69,7 +77,6 @@ func TestCollection(t *testing.T) {
 	}
 	d.awaitNothing(t)
 	idle(t, c)
-	t.Run("Hive", d.hive)
 }
 
 // collection is what jobs have in common: their input, files of two machines.
@@ -81,15 +88,8 @@ type collection struct {
 
 func (d *collection) write(t *testing.T) {
 	t.Helper()
-	local := filepath.Join(d.c.Dir, "text")
-	if err := os.WriteFile(local, dataText(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for i, name := range []string{"a", "b"} {
-		if err := d.c.HDFS.Shell(within(t, patience), i, "-put", "file://"+local, "/"+name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put(t, d.c, "/a", dataText())
+	put(t, d.c, "/b", dataText())
 	for i := range d.c.Nodes() {
 		must(0, d.c.DropDisk(i))(t)
 	}
@@ -104,7 +104,7 @@ type submission struct {
 func (d *collection) start(t *testing.T, name string, properties map[string]string) *submission {
 	t.Helper()
 	given := map[string]string{"mapreduce.job.ubertask.enable": "true", "mapreduce.job.ubertask.maxbytes": "1000000000",
-		"headrace.node.socket": d.c.machines[0].socket()}
+		"headrace.node.socket": d.c.machines[0].socket(), "dfs.client.read.shortcircuit": "false"}
 	maps.Copy(given, properties)
 	return &submission{must(d.c.MapReduce(MapReduceJob{Name: name, Queue: "low", ClassPath: []string{d.jar}, Properties: given,
 		Args: []string{"wordcount", "/[ab]", "/" + name}}))(t), name}
