@@ -40,7 +40,7 @@
 // opens traces, for trace and sim; simruns.go says which simulations are run, and
 // runs them, simfiles.go writes files whole or not at all.
 //
-// testdata/script runs against a fake daemon (TestScript), testdata/real against
-// the real one with real tasks (TestReal); go test -update rewrites the golden
-// output.
+// testdata/script runs against a fake daemon (TestScript), testdata/alone without
+// one (TestScriptAlone), testdata/real against the real one with real tasks
+// (TestReal); go test -update rewrites the golden output.
 package main

@@ -25,7 +25,7 @@ import (
 	"headrace/wire"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden output in testdata/script")
+var update = flag.Bool("update", false, "rewrite the golden output in testdata")
 
 func TestMain(m *testing.M) {
 	syscall.Umask(0o027)
@@ -73,6 +73,27 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": clitest.Status, "start": cmdStart, "printed": cmdPrinted, "wrote": cmdWrote, "interrupt": cmdInterrupt, "finish": cmdFinish, "fake": cmdFake,
 		},
+	})
+}
+
+// TestScriptAlone runs scripts of what needs no daemon, with the program as it is built: the race detector
+// finds nothing in the reading of flags, and simulations that run beside each other are tested in this
+// process. Short tests build nothing.
+func TestScriptAlone(t *testing.T) {
+	setup := setupFake
+	if !testing.Short() {
+		bin := filepath.Dir(testkit.Headrace(t))
+		setup = func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return setupFake(env)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/alone",
+		RequireExplicitExec: true,
+		UpdateScripts:       *update,
+		Setup:               setup,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"status": clitest.Status},
 	})
 }
 
