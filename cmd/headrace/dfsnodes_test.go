@@ -291,6 +291,7 @@ func TestDFSNodes(t *testing.T) {
 
 // TestDFSDemo: the demonstration shows what it says, and leaves nothing.
 func TestDFSDemo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("programs are not built in short tests")
 	}

@@ -18,6 +18,7 @@ import (
 
 // TestWarmOwnFileSystem: headrace warm and cache work on files of headrace dfs, whose blocks share files. Another file's blocks stay where they are.
 func TestWarmOwnFileSystem(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: this starts daemons")
 	}

@@ -34,6 +34,7 @@ type hdfsCluster struct {
 	env                 []string
 	manager, node       *process
 	cache               pagecache.Cache
+	client              wireconnect.InputServiceClient
 }
 
 const hdfsBlock = 1 << 20
@@ -176,12 +177,38 @@ func (c *hdfsCluster) inputs() []*wire.InputsStatus {
 	return all
 }
 
+// known is inputs without the start of a command, for who asks again and again; nothing if the manager does
+// not answer.
+func (c *hdfsCluster) known() []*wire.InputsStatus {
+	c.t.Helper()
+	list, err := c.api().Inputs(c.t.Context(), &wire.InputsRequest{User: "root"})
+	if err != nil {
+		return nil
+	}
+	return list.Inputs
+}
+
+// api returns a client of the manager.
+func (c *hdfsCluster) api() wireconnect.InputServiceClient {
+	c.t.Helper()
+	if c.client == nil {
+		raw, err := os.ReadFile(c.token())
+		if err == nil {
+			c.client, err = node.NewInputClient("http://"+c.addr, strings.TrimSpace(string(raw)), "")
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return c.client
+}
+
 // await waits until one job is as it is to be.
 func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
 	c.t.Helper()
 	var last []*wire.InputsStatus
 	testkit.Await(c.t, what, func() bool {
-		last = c.inputs()
+		last = c.known()
 		return len(last) == 1 && is(last[0])
 	}, &last)
 }
@@ -189,6 +216,7 @@ func (c *hdfsCluster) await(what string, is func(*wire.InputsStatus) bool) {
 // TestRealHDFS has files of a real HDFS warmed, followed and let go, while manager, node
 // and a block come to an end.
 func TestRealHDFS(t *testing.T) {
+	t.Parallel()
 	c := newHDFSCluster(t)
 	const day = 3*hdfsBlock + 123_456
 	c.write("/data/day1/a", day, 0o644)
@@ -237,14 +265,7 @@ func TestRealHDFS(t *testing.T) {
 	c.await("that to be known", func(s *wire.InputsStatus) bool { return warm(s) && s.Pinned == 2*day })
 
 	// Whoever may not read a file learns nothing of it.
-	raw, err := os.ReadFile(c.token())
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := node.NewInputClient("http://"+c.addr, strings.TrimSpace(string(raw)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := c.api()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if st, err := api.Warm(ctx, &wire.WarmInputsRequest{User: "alice", Paths: []string{"hdfs://test/private/c"}}); err == nil {
@@ -330,6 +351,7 @@ func hostInfo(ctx context.Context, c *hdfsCluster) (*wire.NodeInfo, error) {
 // TestRealWarmWaits: what waits for files to be in memory outlasts a manager that is killed
 // meanwhile, and hears when its request is ended.
 func TestRealWarmWaits(t *testing.T) {
+	t.Parallel()
 	c := newHDFSCluster(t)
 	const size = 2*hdfsBlock + 5
 	c.write("/data/a", size, 0o644)
@@ -358,7 +380,7 @@ func TestRealWarmWaits(t *testing.T) {
 	asked := func(when string) {
 		testkit.Await(t, "all to be asked for "+when, func() bool {
 			queued := 0
-			for _, s := range c.inputs() {
+			for _, s := range c.known() {
 				if s.State == "queued" && s.Pinned+s.Resident == 0 {
 					queued++
 				}
