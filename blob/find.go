@@ -20,9 +20,12 @@ import (
 // away may not answer at all.
 const findTime = 5 * time.Second
 
+// forms are what Find takes.
+const forms = "give an absolute DIR, or webhdfs://[USER@]HOST:PORT/DIR, with ?principal=NAME@REALM&keytab=FILE behind it where Kerberos is"
+
 // Find says how to open the place that people call where: a DIR that is there already,
-// or webhdfs://[USER@]HOST:PORT/DIR. What cannot be a place is an error. One that cannot
-// be reached now is none: it is opened when it is needed.
+// or webhdfs://[USER@]HOST:PORT/DIR[?principal=NAME@REALM&keytab=FILE]. What cannot be a
+// place is an error. One that cannot be reached now is none: it is opened when it is needed.
 func Find(where string) (open func(context.Context) (Place, error), err error) {
 	if filepath.IsAbs(where) {
 		if err := checkMounted(where); err != nil {
@@ -33,25 +36,45 @@ func Find(where string) (open func(context.Context) (Place, error), err error) {
 	u, err := url.Parse(where)
 	if err == nil {
 		if _, secret := u.User.Password(); secret {
-			return nil, errors.New("WebHDFS takes no password; give webhdfs://[USER@]HOST:PORT/DIR")
+			return nil, errors.New("WebHDFS takes no password; " + forms)
 		}
 	}
-	if err != nil || u.Scheme != "webhdfs" || u.Hostname() == "" || u.Port() == "" || path.Clean("/"+u.Path) == "/" || u.RawQuery+u.Fragment != "" {
-		return nil, fmt.Errorf("%q is no place; give an absolute DIR, or webhdfs://[USER@]HOST:PORT/DIR", where)
+	if err != nil || u.Scheme != "webhdfs" || u.Hostname() == "" || u.Port() == "" || path.Clean("/"+u.Path) == "/" || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is no place; %s", where, forms)
 	}
-	name := u.User.Username()
-	if name == "" {
+	o := hdfs.Options{NameNodes: []string{"http://" + u.Host}, User: u.User.Username()}
+	if o.Kerberos, err = kerberos(u.RawQuery); err != nil {
+		return nil, fmt.Errorf("%q is no place: %w; %s", where, err, forms)
+	}
+	if o.User == "" && o.Kerberos == nil {
 		who, err := user.Current()
 		if err != nil {
 			return nil, err
 		}
-		name = who.Username
+		o.User = who.Username
 	}
-	client, err := hdfs.New(hdfs.Options{NameNodes: []string{"http://" + u.Host}, User: name})
+	client, err := hdfs.New(o)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (Place, error) { return HDFS(ctx, client, path.Clean(u.Path)) }, nil
+}
+
+// kerberos reads what stands behind the place's path.
+func kerberos(query string) (*hdfs.Kerberos, error) {
+	if query == "" {
+		return nil, nil
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, err
+	}
+	for key, values := range q {
+		if key != "principal" && key != "keytab" || len(values) != 1 {
+			return nil, fmt.Errorf("%s is not to be there", key)
+		}
+	}
+	return &hdfs.Kerberos{Principal: q.Get("principal"), Keytab: q.Get("keytab")}, nil
 }
 
 // mounted returns the place in a directory. The directory is never made here: where it

@@ -1,14 +1,10 @@
 package block
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-)
+import "errors"
 
 // Create begins a new block of a file, of at most capacity bytes. A temporary one is a
-// copy from another node: it may be made while there is a replica that is damaged, or that
-// nobody writes and is no newer, and takes that one's place when it is final.
+// copy from another node: it may be made while there is a replica that nobody writes and
+// that is no newer, and takes that one's place when it is final.
 func (s *Store) Create(b Block, file uint64, capacity int64, temporary bool) (*Writer, error) {
 	if capacity < 0 || capacity > maxCapacity {
 		return nil, refused(ErrState, b.ID, "a capacity of %d bytes", capacity)
@@ -48,9 +44,6 @@ func (s *table) mayCreate(b Block, temporary bool) error {
 
 // replaceable reports whether a copy of a generation may take the place of a replica; Store.mu is held.
 func (r *replica) replaceable(stamp uint64) bool {
-	if r.state == Final && r.damaged {
-		return true
-	}
 	return r.state != Temporary && r.writer == nil && stamp >= max(r.head.stamp, r.head.fence)
 }
 
@@ -163,13 +156,7 @@ func (s *table) settleUp(r *replica) {
 // begin writes the header of a new region; combined.mu is held.
 func (s *Store) begin(r *replica) (*Writer, error) {
 	c := r.file
-	dir := filepath.Dir(c.v.path(c.id))
-	h, err := c.use(os.O_CREATE)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = c.v.makeDir(dir); err == nil {
-			h, err = c.use(os.O_CREATE)
-		}
-	}
+	h, err := c.create()
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,8 @@ func (s *Store) drop(rs ...*replica) error {
 	})
 }
 
-// tidy removes a file that has no blocks any more.
+// tidy removes a file that has no blocks any more. Until its name is gone it is the one that whoever creates a block in it finds, and waits
+// for: another one of the same name would be made on what is about to be removed.
 func (s *Store) tidy(c *combined) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,14 +84,17 @@ func (s *Store) tidy(c *combined) error {
 	for _, r := range c.regions {
 		live = live || r.state != 0
 	}
-	if !live {
-		delete(c.v.files, c.id)
-		c.regions = nil
-	}
 	s.mu.Unlock()
 	if live {
 		return nil
 	}
 	s.at("delete.unlink")
-	return c.unlink()
+	if err := c.unlink(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(c.v.files, c.id)
+	c.regions = nil
+	return nil
 }

@@ -65,6 +65,23 @@ func (c *combined) use(flags int) (*handle, error) {
 	return c.open, nil
 }
 
+// create is use of a file that may be a new one.
+func (c *combined) create() (*handle, error) {
+	v := c.v
+	v.making.RLock()
+	h, err := c.use(os.O_CREATE)
+	v.making.RUnlock()
+	if !errors.Is(err, os.ErrNotExist) {
+		return h, err
+	}
+	v.making.Lock()
+	defer v.making.Unlock()
+	if err := v.makeDir(filepath.Dir(v.path(c.id))); err != nil {
+		return nil, err
+	}
+	return c.use(os.O_CREATE)
+}
+
 // release ends the use of a handle.
 func (h *handle) release() {
 	h.c.opening.Lock()

@@ -28,7 +28,7 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	}
 	h, err := c.use(0)
 	if err == nil {
-		if err = s.rewind(r, h, r.visible, stamp, writing); err == nil {
+		if err = s.goOn(r, h, stamp); err == nil {
 			s.at("reopened")
 			s.mu.Lock()
 			r.state, r.recovery = Writing, 0
@@ -42,6 +42,22 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	}
 	c.changed()
 	return nil, err
+}
+
+// goOn gives a replica that is written on a new generation.
+func (s *Store) goOn(r *replica, h *handle, stamp uint64) error {
+	if r.confirmed.length < r.head.durable.length {
+		// An earlier process was to make that durable, and nobody knows whether it is. A header that says less could lose it.
+		if err := h.sync(); err != nil {
+			return err
+		}
+		r.confirmed = r.visible
+	}
+	if err := s.rewind(r, h, r.visible, stamp, writing); err != nil || r.confirmed.length == 0 {
+		return err
+	}
+	// The generation will be recorded. If the power took it, bytes that are durable would be of an older one, and would not count.
+	return h.sync()
 }
 
 // fenced refuses generations that are older than what is here or was promised.
@@ -82,7 +98,8 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 		if to.length >= r.spilled {
 			return nil
 		}
-		return s.erase(r, h, to)
+		_, err := s.erase(r, h, to)
+		return err
 	}
 	// A closed block has the length that its header says, whatever lies behind it. One
 	// that is written has what its checksums say. A cut may touch bytes that the old header
@@ -152,7 +169,8 @@ func (s *Store) Complete(b Block, stamp uint64, length int64) error {
 }
 
 // StartRecovery promises that no generation older than recovery writes to a block any
-// more, and tells what is here. Recovery is the generation that it will have then.
+// more, and tells what is here. Recovery is the generation that it will have then. Where the end is damaged, what is before that
+// is here, as if the power had taken the rest.
 func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 	r, err := s.hold(b.ID)
 	if err != nil {
@@ -166,10 +184,11 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 		return Info{}, refused(ErrState, b.ID, "%v of generation %d: no recovery as %d", r.state, r.head.stamp, recovery)
 	}
 	s.cutOff(r)
+	torn := false
 	err = s.withFile(r, func(h *handle) error {
 		if err := r.verifyTail(h, r.visible); err != nil {
 			s.report(r, err)
-			return err
+			torn = true
 		}
 		if err := s.put(r, h, func(next *header) { next.fence = recovery }); err != nil {
 			return err
@@ -185,14 +204,26 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 	if r.state != Recovering {
 		r.before = r.state
 	}
+	if torn {
+		r.lose(r.visible.length)
+	}
 	r.state, r.recovery = Recovering, recovery
 	info := r.info()
 	info.State = r.before
 	return info, nil
 }
 
+// lose gives up the chunk in which a byte lies, and what is behind it, of a replica under recovery: what is before may be all there is
+// anywhere. io and Store.mu are held.
+func (r *replica) lose(at int64) {
+	r.visible = mark{length: down(at, Chunk)}
+	r.before, r.whole, r.damaged = Waiting, false, false
+	r.cuts++
+}
+
 // FinishRecovery cuts a block under recovery to a length and closes it with the generation
-// of the recovery. Done again, it does nothing.
+// of the recovery. Done again, it does nothing. If it cannot be cut there, for the chunk is damaged, it ends before that when it is asked
+// again what is here.
 func (s *Store) FinishRecovery(b Block, recovery uint64, length int64) error {
 	return s.finish(b, recovery, func(r *replica) (mark, error) {
 		switch {
@@ -201,7 +232,14 @@ func (s *Store) FinishRecovery(b Block, recovery uint64, length int64) error {
 		case r.state != Recovering || r.recovery != recovery || length > r.visible.length:
 			return mark{}, refused(ErrState, b.ID, "%v as %d with %d bytes: no end of recovery %d at %d", r.state, r.recovery, r.visible.length, recovery, length)
 		}
-		return r.markAt(length)
+		m, err := r.markAt(length)
+		if err != nil && r.file.v.err() == nil {
+			s.report(r, err)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			r.lose(length)
+		}
+		return m, err
 	})
 }
 

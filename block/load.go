@@ -40,10 +40,14 @@ func (s *Store) load(v *volume) error {
 	} else {
 		v.device = disk.Device{Memory: true}
 	}
-	if err := v.identify(); err != nil {
+	if err := v.identify(slices.ContainsFunc(s.Known, func(dir string) bool { return filepath.Clean(dir) == v.dir })); err != nil {
 		return err
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
+		return err
+	}
+	// Who made the directories in it may have ended before they were durable.
+	if err := v.do(syncing, func() error { return v.fs.SyncDir(filepath.Join(v.dir, "files")) }); err != nil {
 		return err
 	}
 	known, err := v.readIndex()
@@ -62,10 +66,16 @@ func (s *Store) load(v *volume) error {
 	return nil
 }
 
-// identify reads what the disk says that it is, or makes it a new one.
-func (v *volume) identify() error {
+// ErrNotMounted: a directory has had a store, and has nothing.
+var ErrNotMounted = errors.New("what was in it before is not there: its disk is not mounted, or lost")
+
+// identify reads what the disk says that it is, or makes it a new one, unless it was known.
+func (v *volume) identify(known bool) error {
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
+		if known {
+			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
+		}
 		rand.Read(v.id[:])
 		return v.replaceFile("VERSION", fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece))
 	}
@@ -162,7 +172,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 				return v.err()
 			}
 			v.log.Error("a file of blocks cannot be read", "file", v.path(id), "cause", err)
-			c.broken = true
+			c.broken, v.unseen = true, err
 		}
 		if err == nil && len(headers) == 0 {
 			return c.unlink() // made, and nothing more, before the power failed
@@ -175,7 +185,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
 		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
-		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(h)
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
 	}
@@ -188,6 +198,9 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
+// since reports whether the machine has been up since a writer began: what was flushed is here.
+func (c *Config) since(h header) bool { return c.Boot != 0 && h.boot == c.Boot }
+
 // stateOf is what a replica is at the start whose header says its kind.
 var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
 
@@ -199,8 +212,8 @@ func (s *Store) adopt(r *replica) error {
 	case gone:
 		return nil
 	case writing:
-		r.whole = s.Boot != 0 && r.head.boot == s.Boot
-		err := s.salvage(r)
+		all, err := s.salvage(r)
+		r.whole = all && s.since(r.head)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
 			r.damaged, r.whole, r.visible = true, false, r.head.settled

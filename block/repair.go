@@ -8,16 +8,18 @@ import (
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
 // salvage brings a replica that was being written when its process ended to its last good
-// byte, durably.
-func (s *Store) salvage(r *replica) error {
-	return s.withFile(r, func(h *handle) error {
-		good, err := r.lastGood(h)
+// byte, durably. It reports whether nothing behind that was ever handed to the kernel, unless the machine has ended.
+func (s *Store) salvage(r *replica) (all bool, err error) {
+	err = s.withFile(r, func(h *handle) error {
+		good, clean, err := r.lastGood(h)
 		if err != nil {
 			return err
 		}
-		if err := s.erase(r, h, good); err != nil {
+		erased, err := s.erase(r, h, good)
+		if err != nil {
 			return err
 		}
+		all = clean && !erased
 		s.at("salvage.erased")
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
@@ -34,41 +36,51 @@ func (s *Store) salvage(r *replica) error {
 		r.confirmed = good
 		return nil
 	})
+	return all, err
 }
 
 // lastGood finds the end of what can be trusted: from what is known to be durable on,
-// chunk by chunk, as far as they agree with their checksums.
+// chunk by chunk, as far as they agree with their checksums. It reports whether the checksum in which that ends, if there is one, is of what
+// is before.
 //
 // Where the end of the last chunk lies nobody has noted: it is where the bytes have the
 // checksum. (That one of the 511 ends fits by chance has a probability of one in eight
 // million, and takes a damaged chunk.) If the power failed while the chunk was written,
 // bytes and checksum may be of different times; then what was made durable of it is known
 // by the marks.
-func (r *replica) lastGood(h *handle) (mark, error) {
-	l, hd := r.file.v.layout, &r.head
+func (r *replica) lastGood(h *handle) (end mark, clean bool, err error) {
+	l, hd, most := r.file.v.layout, &r.head, int64(1<<20)
 	for at := down(hd.settled.length, Chunk); at < hd.capacity; {
-		n := min(hd.capacity-at, l.pieceEnd(at)-at, 1<<20)
-		data, err := h.read(hd.offset+l.dataAt(at), n)
-		if err != nil {
-			return mark{}, err
-		}
+		n := min(hd.capacity-at, l.pieceEnd(at)-at, most)
 		sums, err := h.read(hd.offset+l.sumAt(at), up(n, Chunk)/Chunk*SumSize)
 		if err != nil {
-			return mark{}, err
+			return mark{}, false, err
+		}
+		data, err := h.read(hd.offset+l.dataAt(at), n)
+		switch {
+		case err == nil:
+		case most > Chunk && r.file.v.err() == nil: // it may be behind the end
+			most = Chunk
+			continue
+		case be32(sums) == 0:
+			return mark{length: at}, true, nil
+		default:
+			return mark{}, false, err
 		}
 		for ; len(data) > 0; sums = sums[SumSize:] {
 			chunk := data[:min(Chunk, len(data))]
 			if sum(chunk) != be32(sums) {
-				return r.goodPart(at, chunk, be32(sums)), nil
+				end := r.goodPart(at, chunk, be32(sums))
+				return end, end.tail == be32(sums), nil
 			}
 			if len(chunk) < Chunk { // the end of the capacity
-				return mark{at + int64(len(chunk)), be32(sums)}, nil
+				return mark{at + int64(len(chunk)), be32(sums)}, true, nil
 			}
 			at += Chunk
 			data = data[Chunk:]
 		}
 	}
-	return mark{length: down(max(hd.capacity, 0), Chunk)}, nil
+	return mark{length: down(max(hd.capacity, 0), Chunk)}, true, nil
 }
 
 // goodPart returns the end of what is good in a chunk that does not agree with its checksum
@@ -93,17 +105,17 @@ func (r *replica) goodPart(at int64, chunk []byte, want uint32) mark {
 }
 
 // erase removes the checksums behind a mark durably, so that bytes of an earlier life,
-// or of a writer that was fenced off, never count as those of a later one.
-func (s *Store) erase(r *replica, h *handle, to mark) error {
+// or of a writer that was fenced off, never count as those of a later one. It reports whether there were any.
+func (s *Store) erase(r *replica, h *handle, to mark) (some bool, err error) {
 	l, off := r.file.v.layout, r.head.offset
 	if to.length%Chunk != 0 {
 		if err := h.write(binary.BigEndian.AppendUint32(nil, to.tail), off+l.sumAt(to.length)); err != nil {
-			return err
+			return false, err
 		}
 	}
 	size, err := r.file.size(h)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for at := up(to.length, Chunk); at < r.head.capacity; at = l.pieceEnd(at) {
 		from := off + l.sumAt(at)
@@ -111,22 +123,19 @@ func (s *Store) erase(r *replica, h *handle, to mark) error {
 			break
 		}
 		n := (l.pieceEnd(at) - at) / Chunk * SumSize
-		old, err := h.read(from, n)
-		if err != nil {
-			return err
-		}
-		if len(bytes.TrimLeft(old, "\x00")) == 0 {
+		if old, err := h.read(from, n); err == nil && len(bytes.TrimLeft(old, "\x00")) == 0 {
 			continue
 		}
+		some = true
 		if err := h.write(make([]byte, n), from); err != nil {
-			return err
+			return some, err
 		}
 	}
 	if err := h.sync(); err != nil {
-		return err
+		return some, err
 	}
 	r.spilled = to.length
-	return nil
+	return some, nil
 }
 
 // report tells of a replica that cannot be read as it was written, once.
@@ -161,11 +170,11 @@ func (s *Store) examine(r *replica, cuts int, cause error) error {
 		return cause
 	}
 	length := r.visible.length
-	if err := s.salvage(r); err != nil {
+	if _, err := s.salvage(r); err != nil {
 		return cause
 	}
 	s.mu.Lock()
-	r.suspect, r.state = false, Waiting
+	r.suspect, r.damaged, r.state = false, false, Waiting // what is left is as it was written
 	r.cuts++
 	s.mu.Unlock()
 	s.Log.Warn("a block lost its end with the power", "block", r.head.block, "length", length, "left", r.visible.length)

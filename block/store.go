@@ -18,6 +18,8 @@ import (
 type Config struct {
 	// Dirs are the directories of the disks, one for each.
 	Dirs []string
+	// Known are those of Dirs that have had a store before: where there is none now a disk is not mounted, and left out.
+	Known []string
 	// FS is the file system that they are in: vfs.OS, if it is nil.
 	FS vfs.FS
 	// Turns deals out the disks to readers; nil: everybody reads at once. Devices finds
@@ -90,7 +92,7 @@ type Info struct {
 	Damaged bool
 	// Whole: of one that was Waiting, it has all that was flushed, because the machine has not ended.
 	Whole bool
-	// Suspect: it was closed shortly before the process ended, and has not been read since. If the machine ended, too, bytes may
+	// Suspect: it was closed shortly before the process ended, has not been read since, and the machine may have ended, too: bytes may
 	// be missing. Who reads it finds out.
 	Suspect bool
 }
@@ -143,8 +145,8 @@ type replica struct {
 
 	readers int
 	damaged bool
-	// suspect: it was closed shortly before the end of a process. If the machine ended,
-	// too, bytes may be missing that nobody had made durable.
+	// suspect: it was closed shortly before the end of a process, and perhaps of the
+	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
 	// promised is what its volume counts as promised to it.
 	promised int64
@@ -187,6 +189,7 @@ func Open(c Config) (*Store, error) {
 			s.Close()
 			return nil, errs[i] // a mistake, not a broken disk
 		} else {
+			v.unseen = errs[i]
 			v.takeOut(errs[i])
 		}
 	}
@@ -385,6 +388,9 @@ type Volume struct {
 	Room
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
+	// Unseen is why there may be replicas on it that are not known, so that ErrNotFound does not say that there are none: it could
+	// not be used from the start, or a file on it could not be read.
+	Unseen error
 }
 
 // Volumes tells of the disks, in the order of Dirs.
@@ -393,7 +399,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range s.volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all

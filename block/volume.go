@@ -34,9 +34,14 @@ type volume struct {
 	// trusted is for how many extents nobody needs a turn.
 	trusted atomic.Int64
 
+	// unseen is why there may be replicas here of which nobody knows, set when the disk is opened.
+	unseen  error
 	endOnce sync.Once
 	out     chan struct{} // closed when the disk is taken out
 	cause   error         // why, set before
+
+	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
+	making sync.RWMutex
 
 	// Guarded by Store.mu.
 	files    map[uint64]*combined

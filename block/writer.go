@@ -296,12 +296,8 @@ func (w *Writer) Keep() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if old != nil { // which may be durable, and is not to go for what is not
-		err = w.sync(writing)
-	} else {
-		err = s.put(r, w.handle, func(next *header) { next.kind, next.mark = writing, r.visible })
-	}
-	if err := w.fail(err); err != nil {
+	// What was here may be durable, and so may be what others have, who are not in the pipeline any more.
+	if err := w.fail(w.sync(writing)); err != nil {
 		return err
 	}
 	s.at("keep.header")

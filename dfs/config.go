@@ -15,6 +15,8 @@ type Config struct {
 	Dir string
 	// Disks are directories for blocks, one on each disk (default: blocks in Dir).
 	Disks []string
+	// NewDisks are those of Disks that may be empty though the node has had them before, as what was there is lost. Others are left out then.
+	NewDisks []string
 	// Owner and Group are those of the root directory of a new file system, of the user who may
 	// do all and of the group whose members may.
 	Owner, Group string

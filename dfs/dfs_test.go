@@ -194,8 +194,10 @@ func TestLeaseExpires(t *testing.T) {
 	if err := w.Write([]byte("not"), 7); err != nil {
 		t.Fatal(err)
 	}
-	c.pass(21 * time.Minute)
-	closed(t, n, "/f")
+	testkit.Await(t, "the file to be closed", func() bool {
+		c.pass(time.Minute) // of which those count in which the node has led
+		return !stat(t, n, "/f").Located.Open
+	})
 	if s := stat(t, n, "/f"); s.Size != 7 {
 		t.Errorf("%d bytes", s.Size)
 	}

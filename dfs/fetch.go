@@ -104,6 +104,9 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// What has begun is finished, also when its turn has come late: half a copy is of no use.
+	ctx, cancel := context.WithTimeout(k.n.ctx, fetchTime(b.Size))
+	defer cancel()
 	errs := []error{fmt.Errorf("block %d cannot be fetched", id)}
 	for _, name := range from {
 		if name == k.n.Identity.Node {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/block"
 	"headrace/internal/testkit"
 	"headrace/meta"
 )
@@ -82,6 +83,56 @@ func TestWriter(t *testing.T) {
 	add("/empty")("more")
 	if got := readFile(t, n, "/empty", 0, 1<<40); got != "more" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAppendMeanwhile: a file grows while it is asked where its last block is. Who appends goes on behind that.
+func TestAppendMeanwhile(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	write(t, n, "/f", "first")
+	tries := 0
+	a, _, err := n.Keeper.Append(t.Context(), &meta.Append{Path: "/f", Holder: "q", Machine: "m"}, func(op meta.Op) (meta.Result, error) {
+		if tries++; tries == 1 {
+			w := must[*Writer](t)(n.Append(t.Context(), n.root(), "/f", "here"))
+			if _, err := io.WriteString(w, "second"); err != nil {
+				t.Error(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		return n.do(op)
+	})
+	if err != nil || tries != 2 || a.Block == nil || a.Block.Size != 11 {
+		t.Errorf("after %d tries: %+v, %v", tries, a, err)
+	}
+}
+
+// TestCopiesAreKnownLate: a writer whose last block has ended, and of which nobody says yet that he has a finished copy, asks again.
+func TestCopiesAreKnownLate(t *testing.T) {
+	m := meta.DefaultConfig()
+	m.MinBlockSize = 512
+	n := open(t, Config{Dir: t.TempDir(), Meta: &m})
+	w := must[*Writer](t)(n.Create(t.Context(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: 1024}, false))
+	whole := strings.Repeat("0123456789", 110)
+	write := func(text string) error { _, err := io.WriteString(w, text); return err }
+	if err := write(whole[:1000]); err != nil {
+		t.Fatal(err)
+	}
+	late := func(size int64, end func() error) {
+		n.Keeper.Writing(block.Block{ID: int64(w.last.ID), Stamp: w.last.Stamp + 1}, 0) // the copy looks like an older one
+		done := make(chan error, 1)
+		go func() { done <- end() }()
+		testkit.Await(t, "the length to be noted", func() bool { return stat(t, n, "/f").Size == size })
+		n.Keeper.forget(n.Blocks)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	late(1024, func() error { return write(whole[1000:]) })
+	late(1100, w.Close)
+	if got := readFile(t, n, "/f", 0, 1<<40); got != whole {
+		t.Errorf("%d bytes", len(got))
 	}
 }
 

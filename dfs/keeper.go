@@ -38,12 +38,13 @@ type Keeper struct {
 	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
 	dropping sync.Mutex
 
-	mu       sync.Mutex
-	surplus  map[int64]bool // copies that nobody needed in the last look
-	fetching map[int64]bool // blocks that are being fetched
-	ordered  map[order]bool // what others were asked for and have not answered
-	verify   chan int64     // blocks that somebody says are damaged
-	look     chan struct{}  // something is to be looked at before its time
+	mu        sync.Mutex
+	surplus   map[int64]bool // copies that nobody needed in the last look
+	fetching  map[int64]bool // blocks that are being fetched
+	ordered   map[order]bool // what others were asked to fetch and have not answered
+	verifying map[order]bool // what they were asked to verify
+	verify    chan int64     // blocks that somebody says are damaged
+	look      chan struct{}  // something is to be looked at before its time
 }
 
 // order is what a node was asked to do with a block.
@@ -54,7 +55,7 @@ type order struct {
 
 func newKeeper(n *Node) *Keeper {
 	k := &Keeper{n: n, rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{},
-		fetching: map[int64]bool{}, ordered: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
+		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.fills = &filler{k, map[uint16]bool{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k

@@ -116,8 +116,12 @@ func (n *Node) openBlocks() error {
 		return err
 	}
 	io.WriteString(boot, id)
+	known, err := n.knownDisks()
+	if err != nil {
+		return err
+	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
@@ -132,6 +136,12 @@ func (n *Node) openBlocks() error {
 		if err == nil {
 			err = (vfs.OS{}).SyncDir(filepath.Dir(filepath.Clean(dir)))
 		}
+	}
+	if err == nil {
+		err = n.rememberDisks(known)
+	}
+	if errors.Is(err, block.ErrNotMounted) {
+		err = fmt.Errorf("%w: mount it, or, if it is lost, start once with --new-disk and its directory", err)
 	}
 	return err
 }

@@ -50,6 +50,12 @@ func (p Places) names(l meta.LocatedBlock) []string {
 	return p.View.Table.Holders(l.Segment)
 }
 
+// others are the nodes of a block's segment that are not among names.
+func (p Places) others(l meta.LocatedBlock) []string {
+	all := slices.Concat(p.View.Table.Holders(l.Segment), p.View.Table.Targets(l.Segment))
+	return unique(slices.DeleteFunc(all, func(name string) bool { return slices.Contains(p.names(l), name) }))
+}
+
 // known are those of names that are up, or all of them when none is: the judge of the ring may be wrong.
 func (p Places) known(names []string) (all []Member) {
 	for _, up := range []bool{true, false} {

@@ -189,10 +189,10 @@ func (k *Keeper) Verify(node string, id uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	o := order{id, node}
-	if k.ordered[o] || len(k.ordered) >= mostOrdered {
+	if k.verifying[o] || len(k.verifying) >= mostOrdered {
 		return
 	}
-	k.ordered[o] = true
+	k.verifying[o] = true
 	k.n.running.Go(func() {
 		ctx, cancel := context.WithTimeout(k.n.ctx, askTime)
 		defer cancel()
@@ -200,23 +200,27 @@ func (k *Keeper) Verify(node string, id uint64) {
 		k.n.told("have a copy verified at "+node, err)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		delete(k.ordered, o)
+		delete(k.verifying, o)
 	})
 }
 
+// verifyRate is how many bytes a second are read of what somebody says is damaged: everybody may say so of everything.
+const verifyRate = 32 << 20
+
 // verifyCopies reads copies of which somebody says that they are damaged. If so, that is told of as usual.
 func (k *Keeper) verifyCopies() {
+	pace := rate{bytes: verifyRate}
 	for {
 		select {
 		case <-k.n.ctx.Done():
 			return
 		case id := <-k.verify:
-			k.readAll(id)
+			k.readAll(id, &pace)
 		}
 	}
 }
 
-func (k *Keeper) readAll(id int64) {
+func (k *Keeper) readAll(id int64, pace *rate) {
 	i, err := k.n.Blocks.Stat(id)
 	if err != nil {
 		return
@@ -227,7 +231,10 @@ func (k *Keeper) readAll(id int64) {
 	}
 	defer r.Close()
 	for err == nil {
-		_, err = r.Next(k.n.ctx)
+		var p block.Part
+		if p, err = r.Next(k.n.ctx); err == nil {
+			err = pace.take(k.n.ctx, len(p.Data))
+		}
 	}
 	if !errors.Is(err, io.EOF) {
 		k.n.told("verify a copy", err)

@@ -40,8 +40,13 @@ func (k *steward) recoverBlocks() {
 // recoverBlock fences the block at its nodes, has them agree on a length, and notes that. Each step may be done again.
 func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	places := k.n.Places()
-	said := places.hear(r.Block, func(node string) (*wire.BlockCopy, error) { return k.fenceAt(ctx, node, r) })
-	length, from, err := agree(r.Block.Block, r.Stamp, r.Cut, said)
+	fence := func(node string) (*wire.BlockCopy, error) { return k.fenceAt(ctx, node, r) }
+	length, from, err := agree(r.Block.Block, r.Stamp, r.Cut, places.hear(places.names(r.Block), fence))
+	if err == nil && length == 0 && r.Block.Size > 0 {
+		// Somebody has had some. Before it is given up those are asked as well that are not known to have it; what is older may not be the same bytes.
+		said := slices.DeleteFunc(places.hear(places.others(r.Block), fence), func(h heard) bool { return h.copy != nil && h.copy.Stamp < r.Block.Stamp })
+		length, from, err = agree(r.Block.Block, r.Stamp, r.Cut, said)
+	}
 	if err != nil {
 		return fmt.Errorf("block %d: %w", r.Block.ID, err)
 	}
@@ -55,10 +60,9 @@ func (k *steward) recoverBlock(ctx context.Context, r meta.Recovery) error {
 	return nil
 }
 
-// hear asks the nodes that are to have a block. Those that are known not to be there have not answered: a round that waited for them
+// hear asks nodes about a block. Those that are known not to be there have not answered: a round that waited for them
 // each time would keep everything else waiting.
-func (p Places) hear(b meta.LocatedBlock, ask func(node string) (*wire.BlockCopy, error)) []heard {
-	nodes := p.names(b)
+func (p Places) hear(nodes []string, ask func(node string) (*wire.BlockCopy, error)) []heard {
 	said := make([]heard, len(nodes))
 	var asking sync.WaitGroup
 	for i, name := range nodes {

@@ -1,11 +1,15 @@
 package dfs
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 
+	"headrace/block"
 	"headrace/meta"
 	"headrace/ring"
 	"headrace/wire"
@@ -18,7 +22,7 @@ func TestWhoIsAskedToRecover(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	hear := func(length int64) []heard {
-		return p.hear(b, func(node string) (*wire.BlockCopy, error) {
+		return p.hear(p.names(b), func(node string) (*wire.BlockCopy, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, node)
@@ -39,5 +43,67 @@ func TestWhoIsAskedToRecover(t *testing.T) {
 	}
 	if _, _, err := agree(b.Block, 6, 0, hear(5)); !errors.Is(err, errNotUp) { // the record says 10: n2 may have them
 		t.Error(err)
+	}
+}
+
+// TestDiskThatCannotBeUsed: of a block on a disk that cannot be used at the start it is not said that there is nothing. It is there when the
+// disk is.
+func TestDiskThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	c := Config{Dir: filepath.Join(dir, "node"), Disks: []string{filepath.Join(dir, "1"), filepath.Join(dir, "2")}}
+	n := open(t, c)
+	b, w := begin(t, n, "/f", "flushed")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	version := filepath.Join(must[block.Info](t)(n.Blocks.Stat(int64(b.ID))).Dir, "VERSION")
+	closeNode(t, n)
+	before := must[[]byte](t)(os.ReadFile(version))
+	put := func(content string) {
+		if err := os.WriteFile(version, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("not to be read")
+	n = open(t, c)
+	must[meta.Result](t)(n.do(&meta.RecoverLease{Path: "/f", Holder: "d"}))
+	n.Keeper.all.recoverBlocks()
+	if l := stat(t, n, "/f").Located; l.Last == nil || !l.Open {
+		t.Fatalf("%+v: the block was given up", l)
+	}
+	closeNode(t, n)
+	put(string(before))
+	n = open(t, c)
+	closed(t, n, "/f")
+	if got := readFile(t, n, "/f", 0, 100); got != "flushed" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRecoveryPassesOverWhatIsDamaged: all nodes of a block have lost power. One has more of it than the others, but a bit of that has flipped.
+func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
+	m := newModel(0, modelFault{}, map[string]int{})
+	m.begin()
+	m.content = bytes.Repeat([]byte("0123456789abcdef"), 200)
+	for i, n := range m.nodes {
+		size := []int64{3000, 2000, 2000}[i]
+		if err := errors.Join(n.w.Write(m.content[:size], 0), n.w.Sync()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range m.nodes {
+		m.kill(n, true)
+		if n.name == "A" {
+			n.mem.Flip(modelPath, 4096+64<<10+100, 3)
+		}
+		n.open(m)
+	}
+	var said []heard
+	for _, n := range m.nodes {
+		c, err := n.k.fence(modelBlock, 5)
+		said = append(said, heard{node: n.name, copy: c, err: err})
+	}
+	if length, at, err := agree(m.record, 5, 0, said); length != 2000 || !slices.Equal(at, []string{"B", "C"}) || err != nil {
+		t.Errorf("%d at %v, %v: %v", length, at, err, said)
 	}
 }

@@ -66,12 +66,12 @@ func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResp
 func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 	i, err := k.n.Blocks.Stat(id)
 	if err == nil && i.Suspect && i.State == block.Final {
-		k.readAll(id) // what is finished only by its header is not
+		k.readAll(id, &rate{}) // what is finished only by its header is not
 		i, err = k.n.Blocks.Stat(id)
 	}
 	switch {
 	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
-		return &wire.BlockCopy{Block: uint64(id)}, nil
+		return k.nothing(id)
 	case err != nil:
 		return nil, err
 	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
@@ -82,7 +82,25 @@ func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
 		return nil, err
 	}
 	crash.Here("dfs.recover.started")
+	if i.State == block.Waiting && !i.Whole { // of such the longest counts, which is not to be a damaged one
+		k.readAll(id, &rate{})
+		j, err := k.n.Blocks.Stat(id)
+		if err != nil {
+			return nil, err
+		}
+		i.Damaged = j.Damaged
+	}
 	return copyProto(i), nil
+}
+
+// nothing says that there is no copy, if that is known.
+func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
+	for _, v := range k.n.Blocks.Volumes() {
+		if v.Unseen != nil {
+			return nil, fmt.Errorf("block %d may be in %s: %w", id, v.Dir, v.Unseen)
+		}
+	}
+	return &wire.BlockCopy{Block: uint64(id)}, nil
 }
 
 func (s service) Cut(_ context.Context, q *wire.CutRequest) (*wire.CutResponse, error) {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -20,6 +22,7 @@ import (
 var (
 	nodeBucket  = []byte("node")
 	identityKey = []byte("identity")
+	disksKey    = []byte("disks")
 )
 
 // layout is the version of what is in the directory. Layout 1 had one node, and no log: it is taken over.
@@ -97,6 +100,39 @@ func putIdentity(tx *bolt.Tx, who Identity) error {
 		return err
 	}
 	return node.Put(identityKey, b)
+}
+
+// knownDisks returns the directories that have had blocks of this node, and must have them again.
+func (n *Node) knownDisks() (known []string, err error) {
+	err = n.db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(nodeBucket).Get(disksKey); b != nil {
+			return json.Unmarshal(b, &known)
+		}
+		return nil
+	})
+	return slices.DeleteFunc(known, func(dir string) bool { return slices.Contains(cleaned(n.Config.NewDisks), dir) }), err
+}
+
+// rememberDisks notes the directories that have blocks, or will. One that was left out stays known.
+func (n *Node) rememberDisks(before []string) error {
+	var known []string
+	for _, dir := range cleaned(n.Config.Disks) {
+		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil || slices.Contains(before, dir) {
+			known = append(known, dir)
+		}
+	}
+	b, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	return n.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, b) })
+}
+
+func cleaned(dirs []string) (clean []string) {
+	for _, dir := range dirs {
+		clean = append(clean, filepath.Clean(dir))
+	}
+	return clean
 }
 
 // Prepare returns who the node in a directory is, or will be once it has joined a file system: a node that was made, but

@@ -30,6 +30,7 @@ func (n *Node) upkeep() {
 	defer tick.Stop()
 	index := time.NewTicker(indexInterval)
 	defer index.Stop()
+	var led tenure
 	for {
 		select {
 		case <-n.ctx.Done():
@@ -38,8 +39,10 @@ func (n *Node) upkeep() {
 			n.told("write the index of blocks", n.Blocks.Snapshot())
 			n.Keeper.forget(n.Blocks)
 		case <-tick.C:
-			if n.Leads() {
-				n.expire()
+			if !n.Leads() {
+				led = tenure{}
+			} else {
+				n.expire(led.at(n.Config.Now()))
 				n.round()
 				n.Keeper.all.settle()
 			}
@@ -117,10 +120,31 @@ func (n *Node) ask(f func(meta.Query)) {
 	n.told("ask", n.Query(n.root(), func(q meta.Query) error { f(q); return nil }))
 }
 
-// expire ends leases that were not renewed. Nothing is proposed when there are none: whatever is proposed is written.
-func (n *Node) expire() {
+// A tenure is since when a node leads, with a clock that nobody has set meanwhile.
+type tenure struct{ since, last time.Time }
+
+// mostSet is by how much a clock may be set, between two rounds, that still is the same.
+const mostSet = 5 * time.Second
+
+// at returns for how long that has been, now.
+func (t *tenure) at(now time.Time) time.Duration {
+	return t.when(now, now.Round(0).Sub(t.last.Round(0))-now.Sub(t.last)) // by both of the machine's clocks
+}
+
+// when is at, for a clock that was set by so much since it was asked last.
+func (t *tenure) when(now time.Time, set time.Duration) time.Duration {
+	if t.since.IsZero() || set.Abs() > mostSet {
+		t.since = now
+	}
+	t.last = now
+	return now.Sub(t.since)
+}
+
+// expire ends leases that were not renewed while the node has led: before, there may have been nobody to renew them. Nothing is proposed when
+// there are none: whatever is proposed is written.
+func (n *Node) expire(led time.Duration) {
 	due := false
-	n.ask(func(q meta.Query) { due = q.Expired() })
+	n.ask(func(q meta.Query) { due = q.Expired(led) })
 	if due {
 		n.propose(&meta.ExpireLeases{Most: atOnce})
 	}

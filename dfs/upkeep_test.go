@@ -3,6 +3,8 @@ package dfs
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -28,5 +30,61 @@ func TestNews(t *testing.T) {
 	}
 	if len(n.told) > mostNews {
 		t.Errorf("%d are remembered", len(n.told))
+	}
+}
+
+// TestTenure: leases are counted from when a node leads, and anew when its clock was set.
+func TestTenure(t *testing.T) {
+	began := time.Now()
+	var led tenure
+	for i, step := range []struct {
+		after, set, want time.Duration
+	}{
+		{0, 0, 0}, {2 * time.Second, 0, 2 * time.Second}, {time.Hour, -mostSet, time.Hour},
+		{time.Hour + 2*time.Second, mostSet + 1, 0}, {time.Hour + 4*time.Second, 0, 2 * time.Second}, {time.Hour + 5*time.Second, -mostSet - 1, 0},
+	} {
+		if got := led.when(began.Add(step.after), step.set); got != step.want {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+	if got := (&tenure{}).at(began); got != 0 {
+		t.Errorf("at first %v", got)
+	}
+}
+
+// TestOwnAddresses: of a closed connection from an address of this machine nobody can be asked, so that nobody is believed.
+func TestOwnAddresses(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, a := range all {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		l, err := net.Listen("tcp", netip.AddrPortFrom(p.Addr(), 0).String())
+		if err != nil {
+			t.Logf("%v: %v", p, err)
+			continue
+		}
+		tried++
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := c.LocalAddr().(*net.TCPAddr).AddrPort(), l.Addr().(*net.TCPAddr).AddrPort()
+		c.Close()
+		if err := (&Callers{}).Prove("anybody", near, far); err == nil {
+			t.Errorf("from %v anybody is believed", near)
+		}
+		l.Close()
+	}
+	if tried == 0 {
+		t.Error("there is no address to try")
+	}
+	if err := (&Callers{}).Prove("anybody", netip.MustParseAddrPort("192.0.2.1:4000"), netip.MustParseAddrPort("192.0.2.2:8020")); err != nil {
+		t.Errorf("a caller of another machine: %v", err)
 	}
 }

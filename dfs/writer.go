@@ -30,7 +30,6 @@ type Writer struct {
 	w    *block.Writer   // writes last; nil between blocks, and when others do
 	far  *pipeline       // in its place
 	bad  map[string]bool // nodes that could not be reached
-	room int64           // bytes that last may have
 	err  error           // after which the file is left to be recovered
 }
 
@@ -50,18 +49,16 @@ func (n *Node) Create(ctx context.Context, by meta.Caller, c meta.Create, sync b
 // Append opens a file that is there at its end.
 func (n *Node) Append(ctx context.Context, by meta.Caller, path, machine string) (*Writer, error) {
 	w := n.writer(ctx, by, path, machine, false)
-	nodes, room := n.Keeper.Appendable(w.ctx, path)
-	r, err := w.do(&meta.Append{Path: path, Holder: w.holder, Machine: machine, Nodes: Names(nodes)})
+	a, nodes, err := n.Keeper.Append(w.ctx, &meta.Append{Path: path, Holder: w.holder, Machine: machine}, w.do)
 	if err != nil {
 		n.Wake()
 		return nil, err
 	}
-	a := r.(*meta.Appended)
 	w.file = a.Status
 	if a.Block == nil {
 		return w, nil
 	}
-	if w.err = w.reopen(a.Block, nodes, room); w.err != nil {
+	if w.err = w.reopen(a.Block, nodes); w.err != nil {
 		return nil, w.Close()
 	}
 	return w, nil
@@ -77,28 +74,48 @@ func (w *Writer) do(op meta.Op) (meta.Result, error) {
 	return w.n.Propose(w.ctx, meta.Command{Caller: w.by, Op: op})
 }
 
-// Appendable returns the nodes at which the last block of a file can be gone on with, and how many bytes it may have there.
-func (k *Keeper) Appendable(ctx context.Context, path string) (nodes []Member, room int64) {
-	var last *meta.Placed
-	k.n.ask(func(q meta.Query) { last = q.LastBlock(path) })
-	if last == nil {
-		return nil, 0
+// Append proposes to open a file at its end, and returns where its last block can be gone on with. That is asked before; when the file has
+// another last block by then, once more.
+func (k *Keeper) Append(ctx context.Context, o *meta.Append, propose func(meta.Op) (meta.Result, error)) (a *meta.Appended, nodes []Member, err error) {
+	for range mostTries {
+		nodes = k.appendable(ctx, o)
+		var r meta.Result
+		if r, err = propose(o); err == nil {
+			return r.(*meta.Appended), nodes, nil
+		}
+		if e, ok := errors.AsType[*meta.Error](err); !ok || e.Class != classRetriable {
+			break
+		}
 	}
+	return nil, nil, err
+}
+
+const (
+	classRetriable     = "org.apache.hadoop.ipc.RetriableException"
+	classNotReplicated = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"
+)
+
+// appendable notes the last block of a file, the nodes that have it finished, and how many bytes it may have there. It returns the nodes.
+func (k *Keeper) appendable(ctx context.Context, o *meta.Append) (nodes []Member) {
+	var last *meta.Placed
+	k.n.ask(func(q meta.Query) { last = q.LastBlock(o.Path) })
+	o.Block, o.Stamp, o.Room, o.Nodes = 0, 0, 0, nil
+	if last == nil {
+		return nil
+	}
+	o.Block, o.Stamp, o.Room = last.ID, last.Stamp, last.Capacity
 	places := k.n.Places()
-	room = last.Capacity
 	for _, m := range places.Readers(last.LocatedBlock, k.host()) {
 		if len(nodes) == places.Copies(last.Replication) {
 			break
 		}
 		c, err := k.lookAt(ctx, m.Name, last.ID)
 		if err == nil && finished(c[0], &last.Block) && !c[0].Damaged {
-			nodes, room = append(nodes, m), min(room, c[0].Capacity)
+			nodes, o.Room = append(nodes, m), min(o.Room, c[0].Capacity)
 		}
 	}
-	if len(nodes) == 0 { // whoever tries finds out why
-		nodes = places.Readers(last.LocatedBlock, k.host())
-	}
-	return nodes, room
+	o.Nodes = Names(nodes)
+	return nodes
 }
 
 // Truncation returns the command that cuts a file to a length, with the nodes that are to cut its last block. Wake has them do it.
@@ -113,7 +130,7 @@ func (n *Node) Truncation(path string, size int64, holder, machine string) *meta
 }
 
 // reopen opens a block that is not full, under a new stamp.
-func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error {
+func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member) error {
 	old := l.Block
 	b, err := w.next(old)
 	if err != nil {
@@ -136,7 +153,7 @@ func (w *Writer) reopen(l *meta.LocatedBlock, nodes []Member, room int64) error 
 		}
 		p.b, w.far, nodes = b, p, p.nodes
 	}
-	w.last, w.room = &b, room
+	w.last = &b
 	if err != nil {
 		return fmt.Errorf("block %d cannot be opened again: %w", old.ID, err)
 	}
@@ -168,6 +185,9 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	if now := w.n.Config.Now(); w.err == nil && now.Sub(w.renewed) > renewTime {
 		w.renewed = now
 		_, w.err = w.do(&meta.RenewLease{Holder: w.holder})
+		if w.err == nil && w.far != nil { // nodes give up who sends nothing, and so few bytes may not be a packet in that time
+			w.err = w.far.flush(false)
+		}
 	}
 	for len(p) > 0 && w.err == nil {
 		if w.w == nil && w.far == nil {
@@ -176,7 +196,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 			}
 		}
 		at := w.length()
-		k := min(int64(len(p)), w.room-at)
+		k := min(int64(len(p)), w.file.BlockSize-at)
 		if w.far != nil {
 			w.err = w.far.write(p[:k])
 		} else {
@@ -186,7 +206,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 			break
 		}
 		n, p = n+int(k), p[k:]
-		if at+k == w.room {
+		if at+k == w.file.BlockSize {
 			w.err = w.finish()
 		}
 	}
@@ -219,8 +239,9 @@ func (w *Writer) begin() error {
 		if err != nil {
 			return err
 		}
-		r, err := w.do(&meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last),
-			Segment: segment, Nodes: Names(nodes)})
+		r, err := w.ended(func(copies uint16) meta.Op {
+			return &meta.AddBlock{Path: w.path, ID: w.file.ID, Holder: w.holder, Previous: w.last, Copies: copies, Segment: segment, Nodes: Names(nodes)}
+		})
 		if err != nil {
 			return err
 		}
@@ -243,10 +264,33 @@ func (w *Writer) begin() error {
 			}
 			w.far = p
 		}
-		w.last, w.room = &b, w.file.BlockSize
+		w.last = &b
 		return nil
 	}
 	return fmt.Errorf("%s: the next block can be begun nowhere", w.path)
+}
+
+// A writer asks again for a finished copy of a block that it has ended, as often and as long as Hadoop's clients: who has one may be slow to say so.
+const (
+	firstWait = 400 * time.Millisecond
+	lastWait  = 16 * firstWait
+)
+
+// ended proposes what says that the last block has ended, until a finished copy of it is known.
+func (w *Writer) ended(op func(copies uint16) meta.Op) (r meta.Result, err error) {
+	for wait := firstWait; ; wait *= 2 {
+		r, err = w.do(op(w.n.Keeper.Finished(w.ctx, w.last)))
+		e, refused := errors.AsType[*meta.Error](err)
+		done, said := r.(*meta.Flag)
+		if !(refused && e.Class == classNotReplicated || said && !bool(*done)) || wait > lastWait {
+			return r, err
+		}
+		select {
+		case <-w.n.ctx.Done():
+			return r, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // finish ends the block.
@@ -275,7 +319,9 @@ func (w *Writer) Close() error {
 		w.err = w.finish()
 	}
 	if w.err == nil {
-		r, err := w.do(&meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: w.n.Keeper.Finished(w.ctx, w.last)})
+		r, err := w.ended(func(copies uint16) meta.Op {
+			return &meta.Complete{Path: w.path, ID: w.file.ID, Holder: w.holder, Last: w.last, Copies: copies}
+		})
 		if done, ok := r.(*meta.Flag); err == nil && (!ok || !bool(*done)) {
 			err = fmt.Errorf("%s cannot be closed: there is no finished copy of its last block", w.path)
 		}

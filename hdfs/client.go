@@ -19,16 +19,17 @@ type Options struct {
 	// NameNodes are the HTTP addresses of the name nodes, such as
 	// http://nn1:9870; with several the active one is looked for.
 	NameNodes []string
-	// User is who to be, for a cluster without security; Delegation is a delegation
-	// token for one with. One of them must be given. A delegation token is not
-	// renewed here.
-	User, Delegation string
+	// User is who to be, for a cluster without security, Kerberos for one with. One of
+	// them must be given.
+	User     string
+	Kerberos *Kerberos
 	// Client makes the requests; nil: one that uses no proxy.
 	Client *http.Client
 }
 
 // A Client reads and writes files of an HDFS. Paths are absolute. Its methods may be
-// called by several goroutines at once. It holds nothing that must be closed.
+// called by several goroutines at once. It holds nothing that must be closed; with Kerberos
+// it is logged in until the process ends.
 type Client struct {
 	o    Options
 	as   string // whom User acts for; empty: for itself
@@ -41,13 +42,14 @@ type Client struct {
 // requestTime bounds a request that moves no data.
 const requestTime = 30 * time.Second
 
-// New returns a client. It asks nobody yet, so a name node that is away is no error.
+// New returns a client. It asks nobody yet, so a name node that is away is no error; a
+// keytab that lacks the principal is one.
 func New(o Options) (*Client, error) {
 	switch {
 	case len(o.NameNodes) == 0:
 		return nil, errors.New("HDFS: no name node is given; give its HTTP address, such as http://namenode:9870")
-	case (o.User == "") == (o.Delegation == ""):
-		return nil, errors.New("HDFS: give a user or a delegation token, one of them")
+	case (o.User == "") == (o.Kerberos == nil):
+		return nil, errors.New("HDFS: give a user or who to be by Kerberos, one of them")
 	}
 	for _, n := range o.NameNodes {
 		if u, err := url.Parse(n); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -60,19 +62,21 @@ func New(o Options) (*Client, error) {
 		t.Proxy = nil
 		c.http = &http.Client{Transport: t}
 	}
+	if o.Kerberos != nil {
+		if err := o.Kerberos.check(); err != nil {
+			return nil, err
+		}
+		c.http = o.Kerberos.proving(c.http)
+	}
 	return c, nil
 }
 
 // As returns a client that does everything with the rights of user, as a proxy user: the
-// name nodes must be configured to let Options.User do so (ErrProxy). A delegation token
-// acts for whom it was made, so there it is an error. Whether the caller may act for user
-// is the caller's to check.
+// name nodes must be configured to let this one do so (ErrProxy). Whether the caller may
+// act for user is the caller's to check.
 func (c *Client) As(user string) (*Client, error) {
-	switch {
-	case user == "":
+	if user == "" {
 		return nil, errors.New("HDFS: no user is named to act for")
-	case c.o.Delegation != "":
-		return nil, fmt.Errorf("HDFS: a delegation token acts for whom it was made, not for %s too; use one of theirs", user)
 	}
 	as := *c
 	as.as = user
@@ -82,7 +86,7 @@ func (c *Client) As(user string) (*Client, error) {
 // Of returns a client that is another user, for a cluster without security. It shares
 // connections, and what is known of the name nodes.
 func (c *Client) Of(user string) (*Client, error) {
-	if user == "" || c.o.Delegation != "" {
+	if user == "" || c.o.Kerberos != nil {
 		return nil, errors.New("HDFS: only a user can be replaced by another")
 	}
 	of := *c

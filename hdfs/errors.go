@@ -59,11 +59,25 @@ func (e *RemoteError) stale() bool {
 // advise adds to an error what can be done about it.
 func (c *Client) advise(err error) error {
 	var remote *RemoteError
-	if c.as != "" && errors.As(err, &remote) && remote.Exception == "AuthorizationException" {
+	switch {
+	case !errors.As(err, &remote):
+	case remote.Status == http.StatusUnauthorized && c.o.Kerberos == nil:
+		return fmt.Errorf("the name node lets in only who can prove who they are: give a principal of Kerberos and its keytab: %w", err)
+	case c.as != "" && remote.Exception == "AuthorizationException":
 		return fmt.Errorf("act for %s: %w: set hadoop.proxyuser.%s.hosts and hadoop.proxyuser.%[3]s.users (or .groups) in core-site.xml of all name nodes, then hdfs dfsadmin -refreshSuperUserGroupsConfiguration: %w",
-			c.as, ErrProxy, c.o.User, err)
+			c.as, ErrProxy, c.name(), err)
 	}
 	return err
+}
+
+// name returns who this is to HDFS, as it takes principals to be called if it has no rules of its own for that.
+func (c *Client) name() string {
+	if c.o.Kerberos != nil {
+		name, _, _ := strings.Cut(c.o.Kerberos.Principal, "@")
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	return c.o.User
 }
 
 func remoteError(resp *http.Response) error {

@@ -25,9 +25,7 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if c.o.Delegation != "" {
-		q.Set("delegation", c.o.Delegation)
-	} else {
+	if c.o.User != "" {
 		q.Set("user.name", c.o.User)
 	}
 	if c.as != "" {
@@ -154,7 +152,8 @@ func (c *Client) send(req *http.Request) error {
 	return err
 }
 
-// redact keeps addresses, which hold the delegation token, out of error messages.
+// redact keeps addresses out of error messages: that of a data node, as a name node with security names
+// it, holds a delegation token.
 func redact(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -253,12 +253,27 @@ func checkedSpec(spec []ACLEntry) ([]ACLEntry, error) {
 }
 
 func notTooLong(acl []ACLEntry) error {
+	for _, e := range acl {
+		if err := nameable(e.Name); err != nil {
+			return err
+		}
+	}
 	access, defaults := parted(acl)
 	if len(access) > maxACL {
 		return fail(classACL, "Invalid ACL: ACL has %d access entries, which exceeds maximum of %d.", len(access), maxACL)
 	}
 	if len(defaults) > maxACL {
 		return fail(classACL, "Invalid ACL: ACL has %d default entries, which exceeds maximum of %d.", len(defaults), maxACL)
+	}
+	return nil
+}
+
+// MostWho is how many bytes the name of a user or a group may have: it is kept with each file and directory, in ACLs many times.
+const MostWho = 255
+
+func nameable(who string) error {
+	if len(who) > MostWho {
+		return fail(classArgument, "the name of a user or group has %d bytes, more than %d", len(who), MostWho)
 	}
 	return nil
 }

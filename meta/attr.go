@@ -60,6 +60,11 @@ func (o *SetOwner) apply(s *state) (Result, error) {
 			return nil, fail(classAccess, "User %s does not belong to %s", by.User, o.Group)
 		}
 	}
+	for _, who := range []string{o.Owner, o.Group} {
+		if err := nameable(who); err != nil {
+			return nil, err
+		}
+	}
 	if o.Owner != "" {
 		n.Owner = o.Owner
 	}

@@ -27,6 +27,11 @@ func (f *file) size() int64 {
 	return n
 }
 
+// rests reports whether nobody writes a block of the file, or finds out what it has.
+func (f *file) rests(b *block) bool {
+	return b.State == complete || b.State == committed && f.Writer == nil
+}
+
 func (f *file) settled() int64 {
 	if b := f.lastBlock(); b != nil && b.State != complete {
 		return f.size() - b.Size
@@ -139,9 +144,14 @@ func (s *records) commit(n *inode, given *Block, copies uint16) error {
 		if b.Stamp != given.Stamp {
 			return fail(classIO, "Commit block with mismatching GS. NN has %v, client submits %v", b.public(), given)
 		}
+		if s.rules > version1 && (given.ID != b.ID || given.Size < 0 || given.Size > n.File.BlockSize) {
+			return fail(classIO, "Commit block %v with %d bytes, whereas it is %v and has at most %d", given, given.Size, b.public(), n.File.BlockSize)
+		}
 		b.State, b.Size = committed, given.Size
 	}
-	b.Copies = max(b.Copies, copies)
+	if s.rules == version1 || *given == *b.public() { // copies are of what is given
+		b.Copies = max(b.Copies, copies)
+	}
 	s.completeBlock(b)
 	return nil
 }

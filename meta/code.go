@@ -12,6 +12,7 @@ var errCode = errors.New("meta: not a record of this version")
 // that they cannot differ. Numbers are varints; texts, bytes and lists begin with their
 // length. What is read has copies of all bytes. After an error all values are zero.
 type coder struct {
+	version byte
 	reading bool
 	b       []byte // what was written, or is left to be read
 	err     error
@@ -22,7 +23,7 @@ type coded interface{ code(*coder) }
 
 // encode returns the bytes of a value, after its version.
 func encode(version byte, v coded) []byte {
-	c := coder{b: []byte{version}}
+	c := coder{version: version, b: []byte{version}}
 	v.code(&c)
 	return c.b
 }
@@ -33,7 +34,7 @@ func decode(version byte, b []byte, v coded) error {
 	if len(b) == 0 || b[0] != version {
 		return errCode
 	}
-	c := coder{reading: true, b: b[1:]}
+	c := coder{version: version, reading: true, b: b[1:]}
 	v.code(&c)
 	if c.err == nil && len(c.b) > 0 {
 		c.err = errCode

@@ -14,6 +14,30 @@ type Command struct {
 	Call   int64
 	Caller Caller
 	Op     Op
+
+	version byte // of one that was read; 0: the newest
+}
+
+// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
+// operations that have other rules since:
+//   - Append says of which block its nodes are, and how much that may have there;
+//   - copies of a block count only if they have the length that is noted, and that is one that it may have;
+//   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
+const (
+	version1 = iota + 1
+	version2
+)
+
+// rules returns the version by which a command is encoded and applied.
+func (m Command) rules() byte {
+	if m.version > 0 {
+		return m.version
+	}
+	switch m.Op.(type) {
+	case *Append, *AddBlock, *Complete, *Relocate:
+		return version2
+	}
+	return version1
 }
 
 // An Op is one of the operations of this package.
@@ -86,15 +110,16 @@ func (m *Command) code(c *coder) {
 	oneOf(c, ops, &m.Op)
 }
 
-const commandVersion = 1
-
 // Encode returns a command for a log.
-func (m Command) Encode() []byte { return encode(commandVersion, &m) }
+func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 
-// DecodeCommand reads what Encode has written.
+// DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
-	var m Command
-	err := decode(commandVersion, b, &m)
+	m := Command{version: version1}
+	if len(b) > 0 && b[0] == version2 {
+		m.version = version2
+	}
+	err := decode(m.version, b, &m)
 	if err == nil && m.Op == nil {
 		err = errCode
 	}
@@ -114,6 +139,7 @@ func Apply(v View, m Command) (Result, error) {
 	}
 	d := newDraft(v)
 	s := open(d, m.Time, m.Caller)
+	s.rules = m.rules()
 	r, err := m.Op.apply(s)
 	var some *partial
 	switch {

@@ -143,6 +143,10 @@ type Append struct {
 	Machine  string
 	NewBlock bool     // begin a new block
 	Nodes    []string // where the last block is
+	// Block and Stamp say of which block Nodes are: it need not be the last one any more. Room is the most that it may have there: less than
+	// other blocks of the file, if it was another's (concat).
+	Block, Stamp uint64
+	Room         int64
 }
 
 func (o *Append) code(c *coder) {
@@ -151,6 +155,11 @@ func (o *Append) code(c *coder) {
 	text(c, &o.Machine)
 	c.flag(&o.NewBlock)
 	texts(c, &o.Nodes)
+	if c.version > version1 {
+		number(c, &o.Block)
+		number(c, &o.Stamp)
+		c.signed(&o.Room)
+	}
 }
 
 // Appended is the result of Append: the last block, if the client goes on in it.
@@ -160,6 +169,17 @@ type Appended struct {
 }
 
 func (a *Appended) code(c *coder) { optional(c, &a.Block, codeLocated); a.Status.code(c) }
+
+// known refuses to go on in a block of which it is not known who has it.
+func (o *Append) known(last *block, path string) error {
+	switch {
+	case o.Block != last.ID || o.Stamp != last.Stamp:
+		return fail(classRetriable, "append: lastBlock=%v of src=%s has come to be that while it was asked where it is.", last.public(), path)
+	case len(o.Nodes) == 0:
+		return fail(classIO, "append: lastBlock=%v of src=%s is not sufficiently replicated yet.", last.public(), path)
+	}
+	return nil
+}
 
 func (o *Append) apply(s *state) (Result, error) {
 	if err := s.awake("Cannot append to file%s", o.Path); err != nil {
@@ -184,11 +204,17 @@ func (o *Append) apply(s *state) (Result, error) {
 	}
 	f := n.File
 	last := f.lastBlock()
-	if last != nil && last.State == committed {
-		return nil, &partial{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+	if last != nil && last.State == committed { // no file that is closed now has one
+		if s.rules == version1 {
+			return nil, &partial{fail(classRetriable, "append: lastBlock=%v of src=%s is COMMITTED but not yet COMPLETE.", last.public(), path)}
+		}
+		last.State = complete
 	}
 	if last != nil {
 		if err := t.affords(usage{space: (f.BlockSize - last.Size) * int64(f.Replication)}, nil); err != nil {
+			return nil, err
+		}
+		if err := o.known(last, path); s.rules > version1 && !o.NewBlock && last.Size < f.BlockSize && err != nil {
 			return nil, err
 		}
 	}
@@ -200,8 +226,10 @@ func (o *Append) apply(s *state) (Result, error) {
 	case o.NewBlock:
 		a.Block = located(last, 0)
 		a.Block.Nodes = nil
+	case last.Size < f.BlockSize && s.rules > version1 && o.Room < f.BlockSize:
+		last.Full = true // clients take it for granted that all blocks may become equally long
 	case last.Size < f.BlockSize:
-		last.State, last.Nodes = building, o.Nodes
+		last.State, last.Nodes, last.Full = building, o.Nodes, false
 		a.Block = located(last, f.size()-last.Size)
 	}
 	s.save(n)

@@ -3,6 +3,7 @@ package meta
 import (
 	"fmt"
 	"iter"
+	"time"
 )
 
 // A client holds one lease for all the files it has open.
@@ -188,9 +189,12 @@ func (s *state) expired() iter.Seq[string] {
 	}
 }
 
-// Expired reports whether ExpireLeases has something to do.
-func (q Query) Expired() bool {
+// Expired reports whether ExpireLeases has something to do, once leases could be renewed for so long.
+func (q Query) Expired(renewable time.Duration) bool {
 	s := q.state()
+	if renewable.Milliseconds() <= s.config.HardLimit {
+		return false
+	}
 	for range s.expired() {
 		return s.awake("") == nil
 	}

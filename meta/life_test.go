@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestBlocksOfAFile(t *testing.T) {
@@ -23,22 +24,91 @@ func TestBlocksOfAFile(t *testing.T) {
 	b.refused(alice, &AddBlock{Path: "/g", ID: 99, Holder: "alice"}, "FileNotFoundException", "File does not exist: /g (inode 99) [Lease.  Holder: alice, pending creates: 1]")
 	full := first.Block
 	full.Size = 100
-	second := add(&full) // the first is committed, no copy is known
-	b.refused(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "alice", Previous: &second.Block}, "NotReplicatedYetException", "Not replicated yet: /f")
-	last := second.Block
+	_, err := b.try(alice, &AddBlock{Path: "/f", ID: v.ID, Holder: "alice", Previous: &full}) // no copy is known
+	b.isError(err, "NotReplicatedYetException", "Not replicated yet: /f")
+	b.says(alice, &Complete{Path: "/f", ID: v.ID, Holder: "alice", Last: &full}, false)
+	copies = 1
+	second := add(&full) // now one is
+	b.must(alice, &AbandonBlock{Path: "/f", ID: v.ID, Holder: "alice", Block: second.Block})
+	last := add(&full).Block
 	last.Size = 50
 	done := &Complete{Path: "/f", ID: v.ID, Holder: "alice", Last: &last, Copies: 1}
-	b.says(alice, done, false)
-	b.must(alice, &AbandonBlock{Path: "/f", ID: v.ID, Holder: "alice", Block: second.Block})
-	copies = 1
-	last = add(&full).Block // now a copy is known
-	last.Size = 50
 	b.says(alice, done, true)
 	b.says(alice, done, true) // asked again
 	if got := b.layout("/f"); got != "0+100 100+50" {
 		t.Error(got)
 	}
 	check(t, b.v)
+}
+
+// TestNoCopyWasKnown: of files from before, in which a block follows one of which no copy was known, each block is one whose copies are looked after, and
+// the last one can be gone on with.
+func TestNoCopyWasKnown(t *testing.T) {
+	b := newBench(t)
+	f := b.open(root, "/f")
+	var last *Block
+	for _, size := range []int64{100, 60} {
+		r, err := Apply(b.v, Command{Time: b.now, Caller: root, version: version1,
+			Op: &AddBlock{Path: "/f", ID: f.ID, Holder: "root", Previous: last, Segment: 3, Nodes: []string{"n"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := r.(*Allocated)
+		last = &Block{a.ID, a.Stamp, size}
+	}
+	b.says(root, &RecoverLease{"/f", "h"}, false)
+	rs := b.as(root).Recoveries()
+	b.must(root, &CommitRecovery{Block: last.ID, Stamp: rs[0].Stamp, Size: 60, Close: true, Nodes: []string{"n"}})
+	q := b.as(root)
+	listed := 0
+	for range q.InSegments([]uint16{3}, 0, 0) {
+		listed++
+	}
+	if all, _ := q.Unsettled(0, 10, 3); len(all) != 2 || listed != 2 || !q.Placed(last.ID-1).Complete {
+		t.Errorf("%+v, %d in the segment", all, listed)
+	}
+	first := q.Placed(last.ID - 1)
+	b.must(root, &Relocate{[]Relocation{{first.ID, first.Stamp, []string{"n", "m"}}}})
+	if got := b.as(root).Placed(first.ID); len(got.Nodes) != 2 {
+		t.Errorf("%+v", got)
+	}
+	b.says(root, &Truncate{Path: "/f", Size: 100}, true)
+	b.must(root, &Append{Path: "/f", Holder: "h", Machine: "m"})
+	b.must(root, &AddBlock{Path: "/f", ID: f.ID, Holder: "h"})
+	check(t, b.v)
+}
+
+// TestLengthsThatNoCopyHas: a block becomes complete with the length of which a copy is known, whatever its client has said before.
+func TestLengthsThatNoCopyHas(t *testing.T) {
+	b := newBench(t)
+	f := b.open(root, "/f")
+	given := b.must(root, &AddBlock{Path: "/f", ID: f.ID, Holder: "root", Nodes: []string{"n"}}).(*Allocated).Block
+	done := func(size int64, copies uint16) *Complete {
+		last := given
+		last.Size = size
+		return &Complete{Path: "/f", ID: f.ID, Holder: "root", Last: &last, Copies: copies}
+	}
+	for _, size := range []int64{-1, -1 << 40, 101, 1 << 40} {
+		b.refused(root, done(size, 1), "IOException", "Commit block blk_")
+	}
+	other := done(7, 1)
+	other.Last.ID--
+	b.refused(root, other, "IOException", "Commit block blk_")
+	b.says(root, done(99, 0), false)
+	b.says(root, done(1, 1), false) // the length is noted, and this is another
+	b.says(root, other, false)
+	if closed, _ := b.as(root).Closed("/f"); closed {
+		t.Error("closed with a length that no copy has")
+	}
+	check(t, b.v)
+	// What the log has from before means what it has meant.
+	c, err := DecodeCommand(Command{Time: b.now, Caller: root, Op: done(1, 1), version: version1}.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Apply(b.v, c); err != nil || !bool(*r.(*Flag)) || b.stat("/f").Size != 99 {
+		t.Errorf("%v, %v, %d bytes", r, err, b.stat("/f").Size)
+	}
 }
 
 // alice2 is alice, who may write to the root of a bench.
@@ -84,12 +154,13 @@ func TestWriterGone(t *testing.T) {
 	if closed, err := b.as(root).Closed("/f"); !closed || err != nil || b.stat("/f").Size != 42 {
 		t.Error(closed, err, b.stat("/f").Size)
 	}
+	other.Block, other.Stamp, other.Room = a.ID, rs[0].Stamp, 100
 	b.must(root, other)
-	if b.as(root).Expired() {
+	if b.as(root).Expired(time.Hour) {
 		t.Error("a lease of now has expired")
 	}
 	b.now += 21 * 60_000
-	if !b.as(root).Expired() {
+	if !b.as(root).Expired(time.Hour) || b.as(root).Expired(20*time.Minute) {
 		t.Error("a lease that was not renewed has not expired")
 	}
 	b.must(root, &ExpireLeases{10})
@@ -177,6 +248,7 @@ func FuzzCommand(f *testing.F) {
 func FuzzInode(f *testing.F) {
 	f.Add(encode(recordVersion, &inode{ID: 3, Directory: true, Name: "d"}))
 	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Nodes: []string{"n"}}}, Writer: &writer{"h", "m"}}}))
+	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Full: true}, {ID: 2, State: underRecovery, Cut: 5}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var n, m inode
 		if decode(recordVersion, data, &n) != nil {

@@ -546,7 +546,9 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		}
 		if x := n.File.lastBlock(); x != nil {
 			given = *x.public()
-			given.Size = max(given.Size, r.Int64N(100))
+			if x.State == building {
+				given.Size = max(given.Size, r.Int64N(100))
+			}
 			last = &given
 		}
 	}
@@ -557,7 +559,11 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 2, 3, 4:
 		return &Create{Path: name(), Mode: 0o644, Holder: holder, Machine: "m", Flags: uint32(1 + r.IntN(3)), Parents: true, Replication: 1, BlockSize: 100}
 	case 5, 6:
-		return &Append{Path: name(), Holder: holder, Machine: "m", NewBlock: r.IntN(3) == 0, Nodes: nodes}
+		o := &Append{Path: name(), Holder: holder, Machine: "m", NewBlock: r.IntN(3) == 0, Nodes: nodes}
+		if p := b.as(root).LastBlock(o.Path); p != nil && r.IntN(8) > 0 {
+			o.Block, o.Stamp, o.Room = p.ID, p.Stamp, 50+50*int64(r.IntN(2))
+		}
+		return o
 	case 7, 8, 9:
 		return &AddBlock{Path: name(), ID: id, Holder: holder, Previous: last, Copies: uint16(r.IntN(2)), Segment: uint16(r.IntN(4)), Nodes: nodes}
 	case 10:

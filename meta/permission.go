@@ -107,24 +107,25 @@ func (s *state) permit(t *trail, d demands) error {
 // permitBelow asks a directory and those below it.
 func (s *state) permitBelow(dir *inode, path string, need Access, emptyIsFit bool) error {
 	type at struct {
-		dir  *inode
+		dir  uint64 // there may be very many
 		path string
 	}
-	for todo := []at{{dir, path}}; len(todo) > 0; {
+	for todo := []at{{dir.ID, path}}; len(todo) > 0; {
 		a := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if a.dir.Children == 0 && emptyIsFit {
+		dir := s.peek(a.dir)
+		if dir.Children == 0 && emptyIsFit {
 			continue
 		}
-		if !s.allows(a.dir, need) {
-			return s.denied(a.dir, a.path, need)
+		if !s.allows(dir, need) {
+			return s.denied(dir, a.path, need)
 		}
 		var err error
-		s.children(a.dir, "", func(n *inode) bool {
+		s.look(a.dir, func(n *inode) bool {
 			below := join(a.path, n.Name)
-			err = s.unstuck(a.dir, n, a.path, below)
+			err = s.unstuck(dir, n, a.path, below)
 			if n.Directory {
-				todo = append(todo, at{n, below})
+				todo = append(todo, at{n.ID, below})
 			}
 			return err == nil
 		})

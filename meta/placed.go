@@ -50,7 +50,7 @@ type Placed struct {
 }
 
 func placed(n *inode, b *block) Placed {
-	return Placed{*located(b, -1), n.ID, n.File.BlockSize, n.File.Replication, b.State == complete}
+	return Placed{*located(b, -1), n.ID, n.File.BlockSize, n.File.Replication, n.File.rests(b)}
 }
 
 // Placed returns a block, or nil when no file has it.
@@ -93,7 +93,7 @@ func (q Query) Unsettled(from uint64, files, replicas int) (blocks []Placed, nex
 			continue
 		}
 		s.blocks(n, func(b *block) bool {
-			if b.State == complete && (len(b.Nodes) > 0 || int(n.File.Replication) < replicas) {
+			if n.File.rests(b) && (len(b.Nodes) > 0 || int(n.File.Replication) < replicas) {
 				blocks = append(blocks, placed(n, b))
 			}
 			return true
@@ -305,7 +305,7 @@ func (o *Relocate) apply(s *state) (Result, error) {
 func (s *records) relocate(n *inode, r Relocation) {
 	for i := range n.File.Tail {
 		if b := &n.File.Tail[i]; b.ID == r.Block {
-			if b.State == complete && b.Stamp == r.Stamp {
+			if rests := b.State == complete || s.rules > version1 && n.File.rests(b); rests && b.Stamp == r.Stamp {
 				b.Nodes = r.Nodes
 				s.save(n)
 			}

@@ -16,7 +16,7 @@ func (n *inode) limited() bool {
 	return n.Directory && (n.NameQuota >= 0 && n.NameQuota != maxQuota || n.SpaceQuota >= 0)
 }
 
-// usage returns what a file takes, or a directory with all below it.
+// usage returns what a file takes, or a directory with all below it, which takes a look at all of that but what those with quotas keep.
 func (s *records) usage(n *inode) usage {
 	switch {
 	case !n.Directory:
@@ -24,26 +24,11 @@ func (s *records) usage(n *inode) usage {
 	case n.limited():
 		return n.Used
 	}
-	return s.counted(n)
-}
-
-// counted is usage of a directory by a look at all below it, but what those with quotas keep.
-func (s *records) counted(dir *inode) usage {
 	u := usage{names: 1}
-	from := key(keyEntry, dir.ID)
-	for k, v := range s.v.Scan(from, after(from)) {
-		var e entry
-		if err := decode(recordVersion, v, &e); err != nil {
-			panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
-		}
-		n := &e.File
-		if e.Directory != 0 {
-			n = s.directory(e.Directory)
-		} else if known := s.loaded[n.ID]; known != nil { // others are not remembered: there may be very many
-			n = known
-		}
+	s.look(n.ID, func(n *inode) bool {
 		u = u.plus(s.usage(n))
-	}
+		return true
+	})
 	return u
 }
 
@@ -152,7 +137,7 @@ func (o *SetQuota) apply(s *state) (Result, error) {
 	case !n.Directory:
 		return nil, fail(classNoDir, "`%s': Is not a directory", t.path())
 	}
-	limited := n.limited()
+	before := *n
 	switch {
 	case t.root() && o.Names == ClearQuota:
 		n.NameQuota = maxQuota
@@ -162,8 +147,8 @@ func (o *SetQuota) apply(s *state) (Result, error) {
 	if o.Space != KeepQuota {
 		n.SpaceQuota = o.Space
 	}
-	if n.limited() && !limited {
-		n.Used = s.counted(n)
+	if n.limited() && !before.limited() {
+		n.Used = s.usage(&before)
 	}
 	s.save(n)
 	return nil, nil

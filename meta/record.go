@@ -50,8 +50,11 @@ const (
 	underRecovery                   // its writer has gone, its nodes agree on a length
 )
 
-// beingCut is how underRecovery is written of a block with a Cut, which no others have.
-const beingCut = underRecovery + 1
+// How two states are written in a record: underRecovery of a block with a Cut, and complete of one that is Full.
+const (
+	beingCut = underRecovery + 1 + iota
+	full
+)
 
 func (s blockState) String() string {
 	return [...]string{"COMPLETE", "UNDER_CONSTRUCTION", "COMMITTED", "UNDER_RECOVERY"}[s]
@@ -70,6 +73,8 @@ type block struct {
 	Recovery      uint64
 	RecoveryUntil int64
 	Cut           int64 // the length that it gives, if the file is being truncated; else 0
+	// Full: it takes no more, however long, as far as was known when the file was opened last.
+	Full bool
 }
 
 func (n *inode) code(c *coder) {
@@ -119,15 +124,21 @@ func codeBlock(c *coder, b *block) {
 	number(c, &b.Size)
 	number(c, &b.Segment)
 	state := b.State
-	if b.Cut > 0 {
+	switch {
+	case b.Cut > 0:
 		state = beingCut
+	case b.Full && b.State == complete:
+		state = full
 	}
 	number(c, &state)
-	if state > beingCut {
+	if state > full {
 		c.fail()
 		state = complete
 	}
-	b.State = min(state, underRecovery)
+	b.State, b.Full = min(state, underRecovery), state == full
+	if b.Full {
+		b.State = complete
+	}
 	number(c, &b.Copies)
 	texts(c, &b.Nodes)
 	number(c, &b.Recovery)

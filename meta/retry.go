@@ -79,6 +79,8 @@ func (o *outcome) code(c *coder) {
 	oneOf(c, results, &o.Result)
 }
 
+const answerVersion = 1
+
 // EncodeAnswer returns what Apply has returned as bytes, for those who asked elsewhere. err is
 // nil or an *Error.
 func EncodeAnswer(r Result, err error) []byte {
@@ -86,13 +88,13 @@ func EncodeAnswer(r Result, err error) []byte {
 	if err != nil {
 		errors.As(err, &o.Err)
 	}
-	return encode(commandVersion, &o)
+	return encode(answerVersion, &o)
 }
 
 // DecodeAnswer returns what EncodeAnswer was given.
 func DecodeAnswer(b []byte) (Result, error) {
 	var o outcome
-	if err := decode(commandVersion, b, &o); err != nil {
+	if err := decode(answerVersion, b, &o); err != nil {
 		return nil, err
 	}
 	if o.Err != nil {

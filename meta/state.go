@@ -7,6 +7,7 @@ type records struct {
 	v      View
 	config Config
 	next   *counters // nil until one is taken
+	rules  byte      // by which a command is applied
 	// Every inode is in memory once, however it was reached.
 	loaded map[uint64]*inode
 }
@@ -123,8 +124,31 @@ func (s *records) children(dir *inode, startAfter string, each func(*inode) bool
 	}
 }
 
-// directory returns the one with a number, or nil.
-func (s *records) directory(id uint64) *inode {
+// look calls each for what is in a directory, in the order of children, until it returns false. Of what was not known before nothing is
+// remembered, as there may be very many, and nothing may be changed.
+func (s *records) look(dir uint64, each func(*inode) bool) {
+	from := key(keyEntry, dir)
+	for k, v := range s.v.Scan(from, after(from)) {
+		var e entry
+		if err := decode(recordVersion, v, &e); err != nil {
+			panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
+		}
+		n := s.loaded[e.File.ID]
+		switch {
+		case e.Directory != 0:
+			n = s.peek(e.Directory)
+		case n == nil:
+			n = &e.File
+			n.Parent, n.Name = dir, nameOf(k)
+		}
+		if !each(n) {
+			return
+		}
+	}
+}
+
+// peek is directory, and remembers nothing either.
+func (s *records) peek(id uint64) *inode {
 	if n := s.loaded[id]; n != nil {
 		return n
 	}
@@ -132,7 +156,15 @@ func (s *records) directory(id uint64) *inode {
 	if !s.load(key(keyDirectory, id), n) {
 		return nil
 	}
-	s.loaded[id] = n
+	return n
+}
+
+// directory returns the one with a number, or nil.
+func (s *records) directory(id uint64) *inode {
+	n := s.peek(id)
+	if n != nil {
+		s.loaded[id] = n
+	}
 	return n
 }
 

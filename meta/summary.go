@@ -57,7 +57,7 @@ func (s *state) sum(n *inode, path string, to *Summary) error {
 		return s.denied(n, path, Read|Execute)
 	}
 	var err error
-	s.children(n, "", func(c *inode) bool {
+	s.look(n.ID, func(c *inode) bool {
 		err = s.sum(c, join(path, c.Name), to)
 		return err == nil
 	})

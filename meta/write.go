@@ -59,6 +59,9 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	s.save(n)
+	if b := f.lastBlock(); s.rules > version1 && b != nil && b.State != complete { // behind another one it would never be
+		return nil, &partial{fail(classNotReplicated, "Not replicated yet: %s", t.path())}
+	}
 	if err := t.affords(usage{space: f.BlockSize * int64(f.Replication)}, nil); err != nil {
 		return nil, &partial{err} // that the one before is finished stays
 	}
@@ -78,7 +81,7 @@ func (o *AddBlock) retried(f *file, path string) (*block, error) {
 	if same(o.Previous, last) {
 		return nil, nil
 	}
-	if o.Previous == nil && last != nil && last.Size >= f.BlockSize && last.State == complete {
+	if o.Previous == nil && last != nil && (last.Size >= f.BlockSize || last.Full) && last.State == complete {
 		return nil, nil // the first block that is appended after a full one
 	}
 	if last == nil || !same(o.Previous, f.fromEnd(2)) {

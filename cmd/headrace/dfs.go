@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -43,7 +45,7 @@ docs/dfs.md for what it promises and what not.`,
 
 type dfsStartFlags struct {
 	dir, listen, advertise       string
-	disks                        []string
+	disks, newDisks              []string
 	port, dataPort, web          uint16
 	peers                        peerFlags
 	syncOnClose, trust, webAsked bool
@@ -101,6 +103,7 @@ reach each other at --peer-port; nobody else can do anything there.`,
 func (f *dfsStartFlags) define(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.disks, prefix+"disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in the file system's)")
+	flags.StringArrayVar(&f.newDisks, prefix+"new-disk", nil, "a `DIR` of these that is empty because the disk that was there before is lost; may be repeated. Otherwise such a disk is left out, for it may just not be mounted")
 	flags.StringVar(&f.listen, prefix+"listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
 	flags.StringVar(&f.advertise, prefix+"advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --"+prefix+"listen)")
 	flags.Uint16Var(&f.port, prefix+"port", 8020, "the `PORT` of RPC; 0: any")
@@ -169,7 +172,12 @@ func (a dfsVerbs) start(ctx context.Context, f *dfsStartFlags, log *slog.Logger)
 	case rate < leastFetchRate:
 		return cli.UsageErrorf("--fetch-rate %v: want 32MB or more, or 0; copies that take too long are begun again", f.fetchRate)
 	}
-	c := dfs.Config{Dir: f.dir, FetchRate: rate, Disks: f.disks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+	for _, dir := range f.newDisks {
+		if !slices.Contains(f.disks, dir) && (len(f.disks) > 0 || filepath.Clean(dir) != filepath.Join(f.dir, "blocks")) {
+			return cli.UsageErrorf("--new-disk %s: it is no --disk", dir)
+		}
+	}
+	c := dfs.Config{Dir: f.dir, FetchRate: rate, Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))

@@ -30,6 +30,8 @@ import (
 type hdfsCluster struct {
 	t                   *testing.T
 	hdfs                *hdfstest.HDFS
+	superuser           hdfs.Options
+	asked               []string // the manager's flags that say how HDFS is
 	headrace, dir, addr string
 	env                 []string
 	manager, node       *process
@@ -49,7 +51,12 @@ func newHDFSCluster(t *testing.T) *hdfsCluster {
 		"hadoop.proxyuser." + hdfstest.User + ".hosts", "*", "hadoop.proxyuser." + hdfstest.User + ".users", "*",
 	}}
 	t.Cleanup(shared.Stop)
-	c := &hdfsCluster{t: t, hdfs: shared.Get(t), headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
+	h := shared.Get(t)
+	return startHDFSCluster(t, h, hdfs.Options{NameNodes: []string{h.URL()}, User: hdfstest.User}, "--hdfs", "test="+h.URL(), "--hdfs-proxy", hdfstest.User)
+}
+
+func startHDFSCluster(t *testing.T, h *hdfstest.HDFS, superuser hdfs.Options, asked ...string) *hdfsCluster {
+	c := &hdfsCluster{t: t, hdfs: h, superuser: superuser, asked: asked, headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0"}
 	c.env = append(os.Environ(), "HEADRACE_STATE_DIR="+filepath.Join(c.dir, "state"))
 	var err error
 	if c.cache, err = pagecache.New(pagecache.Config{}); err != nil {
@@ -64,8 +71,8 @@ func newHDFSCluster(t *testing.T) *hdfsCluster {
 func (c *hdfsCluster) token() string { return filepath.Join(c.dir, "token") }
 
 func (c *hdfsCluster) startManager() {
-	c.manager, c.addr = launch(c.t, c.env, `the manager is up" address=(\S+)`, c.headrace, "manager", "--listen", c.addr,
-		"--token-file", c.token(), "--hdfs", "test="+c.hdfs.URL(), "--hdfs-proxy", hdfstest.User)
+	c.manager, c.addr = launch(c.t, c.env, `the manager is up" address=(\S+)`,
+		append([]string{c.headrace, "manager", "--listen", c.addr, "--token-file", c.token()}, c.asked...)...)
 }
 
 func (c *hdfsCluster) startNode() {
@@ -80,7 +87,7 @@ func (c *hdfsCluster) launchNode(env []string, flags ...string) *process {
 // write makes a file of so many bytes.
 func (c *hdfsCluster) write(path string, size int, mode os.FileMode) {
 	c.t.Helper()
-	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	fs, err := hdfs.New(c.superuser)
 	if err == nil {
 		err = fs.MkdirAll(c.t.Context(), filepath.Dir(path), 0o755)
 	}
@@ -307,7 +314,7 @@ func (c *hdfsCluster) reads(ctx context.Context, api wireconnect.InputServiceCli
 		return slices.Contains(before, path) || strings.HasSuffix(path, ".meta")
 	})
 	c.must("warm", "--wait", "--job", "application_7", "hdfs://test/data/once")
-	fs, err := hdfs.New(hdfs.Options{NameNodes: []string{c.hdfs.URL()}, User: hdfstest.User})
+	fs, err := hdfs.New(c.superuser)
 	if err != nil {
 		t.Fatal(err)
 	}

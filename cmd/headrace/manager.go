@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/hdfs"
 	"headrace/manager"
 	"headrace/manager/inputs"
 	"headrace/policy"
@@ -24,6 +25,7 @@ type managerFlags struct {
 	network                      cli.Size
 	hdfs                         []string
 	hdfsProxy                    string
+	kerberos                     hdfs.Kerberos
 	drain                        bool
 	level                        level
 }
@@ -63,6 +65,8 @@ with the token), /healthz tells whether it is there.`,
 	flags.Var(&f.network, "network", "the bandwidth between machines, in bytes per second (default 100MB)")
 	flags.StringArrayVar(&f.hdfs, "hdfs", nil, "a file system whose files may be warmed: `[NAME=]URL[,URL]`, what follows hdfs:// in its paths, and the HTTP addresses of its name nodes; may be repeated")
 	flags.StringVar(&f.hdfsProxy, "hdfs-proxy", "", "a `USER` who may act for others there (hadoop.proxyuser.USER); without it the file system is asked as whoever asks")
+	flags.StringVar(&f.kerberos.Principal, "hdfs-principal", "", "the `PRINCIPAL` of Kerberos to prove to be there, where that is asked for; it may act for others, as with --hdfs-proxy")
+	flags.StringVar(&f.kerberos.Keytab, "hdfs-keytab", "", "a `FILE` with its keys")
 	flags.BoolVar(&f.drain, "drain", false, "start as after headrace cluster drain: all containers go on, none gives way")
 	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate in PEM, to serve https")
 	flags.StringVar(&f.key, "tls-key", "", "the `FILE` with its key")
@@ -88,7 +92,9 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	if err := checkAddress(f.listen); err != nil {
 		return err
 	}
-	c.Inputs.FileSystems = fileSystems(f.hdfs, f.hdfsProxy)
+	if c.Inputs.FileSystems, err = f.fileSystems(); err != nil {
+		return err
+	}
 	if c.Token, err = a.madeToken(f.tokenFile); err != nil {
 		return err
 	}
@@ -100,14 +106,23 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	return m.Run(ctx)
 }
 
-// fileSystems reads what --hdfs says.
-func fileSystems(all []string, proxy string) (list []inputs.FileSystem) {
-	for _, text := range all {
+// fileSystems reads what the flags say about HDFS.
+func (f *managerFlags) fileSystems() (list []inputs.FileSystem, err error) {
+	var kerberos *hdfs.Kerberos
+	switch {
+	case (f.kerberos.Principal == "") != (f.kerberos.Keytab == ""):
+		return nil, cli.UsageErrorf("--hdfs-principal and --hdfs-keytab go together")
+	case f.kerberos.Principal != "" && f.hdfsProxy != "":
+		return nil, cli.UsageErrorf("--hdfs-principal says who acts for others; leave --hdfs-proxy out")
+	case f.kerberos.Principal != "":
+		kerberos = &f.kerberos
+	}
+	for _, text := range f.hdfs {
 		name, nodes, named := strings.Cut(text, "=")
 		if !named {
 			name, nodes = "", text
 		}
-		list = append(list, inputs.FileSystem{Name: name, NameNodes: strings.Split(nodes, ","), Proxy: proxy})
+		list = append(list, inputs.FileSystem{Name: name, NameNodes: strings.Split(nodes, ","), Proxy: f.hdfsProxy, Kerberos: kerberos})
 	}
-	return list
+	return list, nil
 }

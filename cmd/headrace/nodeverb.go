@@ -66,7 +66,7 @@ stopped, killed and started again at any time.`,
 	tokenFlag(cmd, &f.tokenFile)
 	flags.StringVar(&f.name, "name", "", "the `NAME` of this machine, different from all others' (default: its host name)")
 	flags.StringArrayVar(&f.operators, "operator", nil, "a `USER` besides root that may announce containers; may be repeated")
-	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR; with ,zstd behind it compressed")
+	flags.StringVar(&f.archive, "archive", "", "a `PLACE` that all nodes reach, for containers that go on elsewhere: a DIR that is there already, or webhdfs://[USER@]HOST:PORT/DIR, with ?principal=NAME@REALM&keytab=FILE behind it where Kerberos is; with ,zstd behind it compressed")
 	flags.StringArrayVar(&f.hdfsData, "hdfs-data", nil, "a `DIR` where the DataNode of this machine keeps blocks (dfs.datanode.data.dir), so that they can be warmed; may be repeated")
 	flags.StringVar(&f.hdfsSite, "hdfs-site", "", "the DataNode's hdfs-site.xml, a `FILE`, in place of --hdfs-data")
 	flags.StringVar(&f.dfsNode, "dfs-node", "", "in place of a DataNode, the node of headrace dfs on this machine, hdfs://HOST:PORT, run by the same user or with this daemon run by root")

@@ -62,9 +62,9 @@ var admin = table{
 	"listOpenFiles":         on((*call).openFiles),
 	"listCorruptFileBlocks": on((*call).corruptFiles),
 	"reportBadBlocks": on(func(c *call, q *pb.ReportBadBlocksRequestProto) (*pb.ReportBadBlocksResponseProto, error) {
-		for _, b := range q.Blocks { // whether that is so, those look that have it
-			c.log.Warn("a client says that a block is bad", "block", b.GetB().GetBlockId(), "client", c.Remote)
-			for _, n := range b.Locs {
+		for _, b := range q.Blocks[:min(len(q.Blocks), mostBad)] { // whether that is so, those look that have it
+			c.log.Info("a client says that a block is bad", "block", b.GetB().GetBlockId(), "client", c.Remote)
+			for _, n := range b.Locs[:min(len(b.Locs), mostBad)] {
 				c.node.Keeper.Verify(n.GetId().GetDatanodeUuid(), b.GetB().GetBlockId())
 			}
 		}
@@ -81,6 +81,9 @@ var admin = table{
 		return &pb.HAServiceStateResponseProto{State: pb.HAServiceStateProto_ACTIVE.Enum()}, nil
 	}),
 }
+
+// mostBad is how many blocks, and copies of each, a client may say at once that they are bad. Readers find one at a time.
+const mostBad = 16
 
 func hot() *pb.BlockStoragePolicyProto {
 	disk := &pb.StorageTypesProto{StorageTypes: []pb.StorageTypeProto{pb.StorageTypeProto_DISK}}

@@ -59,6 +59,7 @@ type peerNode struct {
 	number uint32
 	self   dfs.Member
 	dir    string
+	fresh  []string // disks that are lost
 	alive  bool
 	peer   *http.Server
 	// admitted: the ring knows where it is.
@@ -212,7 +213,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)

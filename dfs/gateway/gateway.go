@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -106,8 +107,19 @@ func New(c Config) *Gateway {
 	}
 	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node, g.measures.bytes.WithLabelValues("read"), g.measures.bytes.WithLabelValues("written")}, Verify: true,
 		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
-		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }}
+		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }, Dial: g.dial}
 	return g
+}
+
+// dial connects to the data transfer of another node. Addresses come from clients: anywhere else bytes and tokens would go to strangers.
+func (g *Gateway) dial(ctx context.Context, address string) (net.Conn, error) {
+	for _, m := range g.node.View().Members {
+		if m.DataAddress() == address {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", address)
+		}
+	}
+	return nil, fmt.Errorf("%.64q is no node's address", address)
 }
 
 // Serve serves RPC and data transfer, until Shutdown or until a listener fails. It closes the listeners.

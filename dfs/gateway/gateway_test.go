@@ -245,3 +245,34 @@ func TestLargeDirectory(t *testing.T) {
 		t.Errorf("%v, want %v", listed, want)
 	}
 }
+
+// TestAppendAfterConcat: a client appends to a file whose last block was that of a file with smaller ones.
+func TestAppendAfterConcat(t *testing.T) {
+	s := serve(t, t.TempDir())
+	c := s.as("root")
+	c.write("/f", pattern(0, 2048))
+	q := c.createRequest("/small")
+	q.BlockSize = proto.Uint64(1024)
+	id := ask[pb.CreateResponseProto](c, "create", q).GetFs().GetFileId()
+	more := func(path string, id uint64, data []byte) {
+		t.Helper()
+		b := c.addBlock(path, id, nil)
+		p, err := c.begin(b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.send(p, 0, data)
+		b.B.NumBytes = proto.Uint64(uint64(len(data)))
+		c.complete(path, id, b.B)
+	}
+	more("/small", id, pattern(2048, 3072))
+	ask[pb.ConcatResponseProto](c, "concat", &pb.ConcatRequestProto{Trg: proto.String("/f"), Srcs: []string{"/small"}})
+	a := ask[pb.AppendResponseProto](c, "append", &pb.AppendRequestProto{Src: proto.String("/f"), ClientName: &c.name})
+	if a.Block != nil {
+		t.Fatalf("%v is to take more than it can", a.Block)
+	}
+	more("/f", a.GetStat().GetFileId(), pattern(3072, 5000))
+	if got := c.read("/f"); string(got) != string(pattern(0, 5000)) {
+		t.Errorf("%d bytes, or others", len(got))
+	}
+}

@@ -215,3 +215,33 @@ func TestEnormousBlocks(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestTokensOfOthers: who writes a file gets no token for a block of somebody else's, and has nothing copied to where no node is.
+func TestTokensOfOthers(t *testing.T) {
+	s := serve(t, t.TempDir())
+	s.g.callers.Trust = true
+	alice, bob := s.as("alice"), s.as("bob")
+	root := s.as("root")
+	for _, dir := range []string{"/alice", "/bob"} {
+		root.mkdir(dir, 0o777)
+	}
+	hers := alice.addBlock("/alice/f", alice.create("/alice/f"), nil)
+	id := bob.create("/bob/f")
+	his := bob.addBlock("/bob/f", id, nil)
+	q := func(b *pb.LocatedBlockProto) *pb.GetAdditionalDatanodeRequestProto {
+		return &pb.GetAdditionalDatanodeRequestProto{Src: str("/bob/f"), FileId: &id, ClientName: &bob.name, Blk: b.B, NumAdditionalNodes: proto.Uint32(1)}
+	}
+	bob.throws("IOException", "getAdditionalDatanode", q(hers))
+	ask[pb.GetAdditionalDatanodeResponseProto](bob, "getAdditionalDatanode", q(his))
+
+	nc, err := s.g.dial(t.Context(), listen(t).Addr().String())
+	if err == nil {
+		nc.Close()
+		t.Error("a stranger's address is taken for a node's")
+	}
+	if nc, err = s.g.dial(t.Context(), s.node.View().Members[s.node.Identity.Node].DataAddress()); err == nil {
+		nc.Close()
+	} else if strings.Contains(err.Error(), "no node's address") {
+		t.Error(err)
+	}
+}

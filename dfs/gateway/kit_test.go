@@ -29,7 +29,7 @@ type site struct {
 	now       time.Time
 }
 
-func serve(t testing.TB, dir string) *site {
+func serve(t testing.TB, dir string, prepare ...func(*Gateway)) *site {
 	t.Helper()
 	m := meta.DefaultConfig()
 	m.MinBlockSize = 512
@@ -40,6 +40,9 @@ func serve(t testing.TB, dir string) *site {
 		t.Fatal(err)
 	}
 	s.g = New(Config{Node: s.node, Host: "127.0.0.1", Groups: func(u string) []string { return map[string][]string{"alice": {"staff"}}[u] }})
+	for _, f := range prepare {
+		f(s.g)
+	}
 	rpc, data := listen(t), listen(t)
 	s.rpc, s.data = rpc.Addr().String(), data.Addr().String()
 	ended := make(chan error, 1)

@@ -347,9 +347,14 @@ func TestLostDisk(t *testing.T) {
 	c.replicated("/f", 3)
 	p := c.nodes[3]
 	p.kill()
-	if err := os.RemoveAll(filepath.Join(p.dir, "blocks")); err != nil {
+	blocks := filepath.Join(p.dir, "blocks")
+	if err := os.RemoveAll(blocks); err != nil {
 		t.Fatal(err)
 	}
+	if n, err := dfs.Open(dfs.Config{Dir: p.dir, Owner: "root"}); !errors.Is(err, block.ErrNotMounted) || !strings.Contains(err.Error(), "--new-disk") {
+		t.Errorf("what may just not be mounted is used: %v, %v", n, err)
+	}
+	p.fresh = []string{blocks}
 	p.start() // before anybody has noticed that it was away
 	c.replicated("/f", 3)
 	c.settled()

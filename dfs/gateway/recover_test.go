@@ -59,6 +59,23 @@ func (c *cluster) repiped(b meta.Block, nodes ...*peerNode) {
 	c.do(&meta.UpdatePipeline{Holder: "c", Old: b, New: meta.Block{ID: b.ID, Stamp: next.Stamp}, Nodes: names})
 }
 
+// astray makes a file whose writer has gone, with so many bytes at a node that is not among those that are noted.
+func (c *cluster) astray(path string, n int64) {
+	c.t.Helper()
+	targets := c.leader().View().Table.Targets(7)
+	has := c.byName(targets[0])
+	b := c.abandoned(path, []*peerNode{has}, n)
+	next := c.do(&meta.NewStamp{Block: b, Holder: "c"}).(*meta.Allocated).Block
+	w, err := has.node.Blocks.Recover(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, next.Stamp, n, n)
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.do(&meta.UpdatePipeline{Holder: "c", Old: b, New: meta.Block{ID: b.ID, Stamp: next.Stamp, Size: n}, Nodes: targets[1:2]})
+}
+
 // recovered has a file closed, and wants so many bytes in it, everywhere.
 func (c *cluster) recovered(path string, n int64) {
 	c.t.Helper()
@@ -82,7 +99,8 @@ func TestRecoveryOnThreeNodes(t *testing.T) {
 	c.abandoned("/missing", three, 5000, 4500)
 	c.repiped(c.abandoned("/older", three, 6000, 5500, 3000), three[0], three[1])
 	c.abandoned("/elsewhere", c.nodes[1:], 700, 800, 900) // the node that leads has no copy
-	for path, n := range map[string]int64{"/alike": 5000, "/shorter": 4000, "/missing": 4500, "/older": 5500, "/elsewhere": 700} {
+	c.astray("/astray", 900)
+	for path, n := range map[string]int64{"/astray": 900, "/alike": 5000, "/shorter": 4000, "/missing": 4500, "/older": 5500, "/elsewhere": 700} {
 		c.recovered(path, n)
 	}
 	// Of a block that nobody has there is nothing, and the file is closed without it.

@@ -42,7 +42,11 @@ func (w slowWriter) Write(ctx context.Context, _ int64, _, _ []byte) error {
 
 // TestWhatReadersSee: a node shows of a block that is written what the nodes behind it have as well, also when the pipeline has broken.
 func TestWhatReadersSee(t *testing.T) {
-	s := serve(t, t.TempDir())
+	s := serve(t, t.TempDir(), func(g *Gateway) {
+		g.data.Dial = func(ctx context.Context, address string) (net.Conn, error) { // also to what is no member
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		}
+	})
 	c := s.as("root")
 	l := listen(t)
 	next := &xfer.Server{Store: slow{make(chan struct{})}}

@@ -24,13 +24,11 @@ var write = table{
 		return &pb.CreateResponseProto{Fs: c.status(r.(*meta.Status))}, nil
 	}),
 	"append": on(func(c *call, q *pb.AppendRequestProto) (*pb.AppendResponseProto, error) {
-		nodes, _ := c.node.Keeper.Appendable(c.ctx, q.GetSrc())
-		r, err := c.held(q.GetClientName(), &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(),
-			NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0, Nodes: dfs.Names(nodes)})
+		o := &meta.Append{Path: q.GetSrc(), Holder: q.GetClientName(), Machine: c.machine(), NewBlock: q.GetFlag()&uint32(pb.CreateFlagProto_NEW_BLOCK) != 0}
+		a, _, err := c.node.Keeper.Append(c.ctx, o, func(op meta.Op) (meta.Result, error) { return c.held(q.GetClientName(), op) })
 		if err != nil {
 			return nil, err
 		}
-		a := r.(*meta.Appended)
 		p := &pb.AppendResponseProto{Stat: c.status(&a.Status)}
 		if a.Block != nil {
 			p.Block = c.writable(a.Block)
@@ -153,11 +151,16 @@ func (c *call) addBlock(q *pb.AddBlockRequestProto) (*pb.AddBlockResponseProto, 
 func (c *call) additionalNode(q *pb.GetAdditionalDatanodeRequestProto) (*pb.GetAdditionalDatanodeResponseProto, error) {
 	var segment uint16
 	if err := c.ask(func(m meta.Query) error {
-		_, _, err := m.Writing(q.GetSrc(), q.GetFileId(), q.GetClientName())
-		if p := m.Placed(q.GetBlk().GetBlockId()); p != nil {
-			segment = p.Segment
+		file, _, err := m.Writing(q.GetSrc(), q.GetFileId(), q.GetClientName())
+		if err != nil {
+			return err
 		}
-		return err
+		p := m.Placed(q.GetBlk().GetBlockId())
+		if p == nil || p.File != file.ID { // a token for it would be one for somebody else's
+			return ipc.Throw(ipc.ClassIO, "block %d is none of %s", q.GetBlk().GetBlockId(), q.GetSrc())
+		}
+		segment = p.Segment
+		return nil
 	}); err != nil {
 		return nil, err
 	}

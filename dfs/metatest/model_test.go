@@ -207,12 +207,16 @@ func (l *local) append(o op) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := l.run(o.user, &meta.Append{Path: o.path, Holder: "client", Machine: "127.0.0.1", Nodes: []string{"n"}})
+	a := &meta.Append{Path: o.path, Holder: "client", Machine: "127.0.0.1", Nodes: []string{"n"}}
+	if last := q.LastBlock(o.path); last != nil {
+		a.Block, a.Stamp, a.Room = last.ID, last.Stamp, last.Capacity
+	}
+	r, err := l.run(o.user, a)
 	if err != nil {
 		return "", err
 	}
-	a := r.(*meta.Appended)
-	return "", l.write(o, &a.Status, a.Block)
+	opened := r.(*meta.Appended)
+	return "", l.write(o, &opened.Status, opened.Block)
 }
 
 func (l *local) run(user string, c meta.Op) (meta.Result, error) {

@@ -301,3 +301,20 @@ func TestWaits(t *testing.T) {
 		t.Errorf("urged: %v, durable up to %d", urged, m.Durable())
 	}
 }
+
+// TestWrongClock: a clock that was wrong for a moment is not followed for good; one that is a little behind is not followed at all.
+func TestWrongClock(t *testing.T) {
+	m := open(t, t.TempDir())
+	const minute = 60_000
+	for i, step := range []struct{ says, want int64 }{
+		{10 * minute, 10 * minute}, {10*minute - 5, 10 * minute}, {10*minute + 3, 10*minute + 3}, {9*minute + 3, 10*minute + 3},
+		{1e12, 1e12}, {11 * minute, 11 * minute}, {12 * minute, 12 * minute},
+	} {
+		e := makes(uint64(i + 1))
+		e.Data = encodeMeta(meta.Command{Time: step.says, Caller: person, Op: &meta.Mkdirs{Path: fmt.Sprintf("%s/%06d", simDir, i+1), Mode: 0o755}})
+		apply(t, m, e)
+		if m.time != step.want {
+			t.Errorf("step %d: it is %d, want %d", i, m.time, step.want)
+		}
+	}
+}

@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// mostAhead is how much later than the proposer's clock it may be: ms.
+	mostAhead = 60_000
 	// flushBytes of writes in memory are reason to write them to the disk.
 	flushBytes = 4 << 20
 	// mostBytes in memory, and applying waits for the disk.
@@ -201,8 +203,10 @@ func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
 		if err != nil {
 			return encodeError(err)
 		}
-		// The clocks of those who lead one after the other differ.
-		m.time = max(m.time, c.Time)
+		// The clocks of those who lead one after the other differ. One that was wrong by far is not followed for good.
+		if m.time-c.Time > mostAhead || c.Time > m.time {
+			m.time = c.Time
+		}
 		c.Time = m.time
 		if m.fault.forgetsCalls {
 			c.Client = ""

@@ -222,6 +222,9 @@ func (r *request) serve() (any, error) {
 		return nil, thrown(classArgument, "Invalid value for webhdfs parameter \"op\": there is no %s of %.64q", r.r.Method, name)
 	}
 	user := cmp.Or(r.proved, r.text("user.name"), anonymous)
+	if len(user) > meta.MostWho {
+		return nil, thrown(classUnauthorized, "the name of a user has %d bytes, more than %d", len(user), meta.MostWho)
+	}
 	if as := r.text("doas"); as != "" && as != user {
 		return nil, thrown(classUnauthorized, "User: %s is not allowed to impersonate %s", user, as)
 	}

@@ -32,7 +32,8 @@ type HDFS struct {
 	java  string
 	flags []string // of the virtual machine
 	dir   string
-	nodes []*node // the name node, then the data node
+	nodes []*node                            // the name node, then the data node
+	ready func(context.Context, *HDFS) error // writes a file
 }
 
 // Site returns the hdfs-site.xml of both nodes. There, ${hadoop.tmp.dir} is a directory
@@ -47,6 +48,10 @@ func (h *HDFS) URL() string { return "http://" + h.Host }
 // ends with Stop, or with this process, however that ends. Properties, names and values
 // by turns, are added to those of name node and data node.
 func Start(hadoop string, properties ...string) (*HDFS, error) {
+	return start(hadoop, nil, write, properties)
+}
+
+func start(hadoop string, flags []string, ready func(context.Context, *HDFS) error, properties []string) (*HDFS, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
 		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
@@ -58,14 +63,14 @@ func Start(hadoop string, properties ...string) (*HDFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &HDFS{java: java}
+	h := &HDFS{java: java, ready: ready}
 	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
 		return nil, err
 	}
 	// The jars are first, as in the archive of their classes that "headrace-lab yarn archive" makes: with it
 	// a start takes a third of the processor time. One of them has settings for the log.
-	h.flags = []string{"-XX:SharedArchiveFile=" + filepath.Join(hadoop, "classes.jsa"), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off",
-		"-Dlog4j.configuration=file:" + filepath.Join(h.dir, "log4j.properties"), "-cp", path + ":" + h.dir}
+	h.flags = append(slices.Clone(flags), "-XX:SharedArchiveFile="+filepath.Join(hadoop, "classes.jsa"), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off",
+		"-Dlog4j.configuration=file:"+filepath.Join(h.dir, "log4j.properties"), "-cp", path+":"+h.dir)
 	if err := h.start(properties); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("start HDFS: %w", err)
@@ -223,7 +228,7 @@ func (h *HDFS) await() error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := h.write(ctx)
+		err := h.probe(ctx)
 		if err == nil {
 			return nil
 		}
@@ -245,9 +250,13 @@ func (h *HDFS) await() error {
 	}
 }
 
-func (h *HDFS) write(ctx context.Context) error {
+func (h *HDFS) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	return h.ready(ctx, h)
+}
+
+func write(ctx context.Context, h *HDFS) error {
 	url := h.URL() + "/webhdfs/v1/probe?op=CREATE&overwrite=true&user.name=" + User
 	q, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader("x"))
 	if err != nil {

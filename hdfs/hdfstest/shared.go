@@ -31,7 +31,7 @@ func (s *Shared) Get(t testing.TB) *HDFS {
 	defer s.mu.Unlock()
 	if !s.tried {
 		s.tried = true
-		s.hdfs, s.err = Start(gathered(), s.Properties...)
+		s.hdfs, s.err = Start(gathered("cluster/target/hadoop"), s.Properties...)
 	}
 	if errors.Is(s.err, ErrMissing) {
 		t.Skip(s.err)
@@ -49,9 +49,9 @@ func (s *Shared) Stop() {
 	}
 }
 
-// gathered returns where the build of java/cluster gathers jars, as seen from the
+// gathered returns where the build below java gathers jars, as seen from the
 // directory of a package of this module.
-func gathered() string {
+func gathered(dir string) string {
 	top := "."
 	for range 5 {
 		if _, err := os.Stat(filepath.Join(top, "go.mod")); err == nil {
@@ -59,5 +59,5 @@ func gathered() string {
 		}
 		top = filepath.Join(top, "..")
 	}
-	return filepath.Join(top, "java/cluster/target/hadoop")
+	return filepath.Join(top, "java", dir)
 }

@@ -238,6 +238,9 @@ func (c *conn) introduce(q request) error {
 	if u.Name == "" {
 		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "the connection context names no user")
 	}
+	if len(u.Name) > mostUser || len(u.Real) > mostUser {
+		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "the connection context names a user with more than %d bytes", mostUser)
+	}
 	if u.Real == u.Name {
 		u.Real = ""
 	}
@@ -258,6 +261,9 @@ func (c *conn) introduce(q request) error {
 	c.user, c.introduced = u, true
 	return nil
 }
+
+// mostUser is how many bytes the name of a user may have.
+const mostUser = 255
 
 // local is this end, of which nothing is proved if it has no port.
 func (c *conn) local() netip.AddrPort {
@@ -322,6 +328,13 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error) 
 		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr))
 		return
 	}
+	// They wait for those before them: a client that asks and does not read would fill the memory.
+	if err := c.s.memory.take(c.net.Remote.Addr(), len(b)); err != nil {
+		c.s.Log.Info("an answer is not sent, and the connection ends", "from", c.net.Remote, "err", err)
+		c.net.Close()
+		return
+	}
+	defer c.s.memory.give(c.net.Remote.Addr(), len(b))
 	c.send(b)
 	if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
 		c.net.Close()

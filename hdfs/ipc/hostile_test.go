@@ -35,6 +35,7 @@ func TestStrangers(t *testing.T) {
 		"rubbish":      {[][]byte{hello, length(3), {2, 0xff, 0xff}}, ""},
 		"too long":     {[][]byte{hello, frame(t, head(callContext), &pb.IpcConnectionContextProto{Protocol: &long})}, ""},
 		"call first":   {[][]byte{hello, frame(t, head(1))}, "before the connection context"},
+		"long user":    {[][]byte{hello, frame(t, head(callContext), &pb.IpcConnectionContextProto{UserInfo: &pb.UserInformationProto{EffectiveUser: proto.String(strings.Repeat("u", 256))}})}, "more than 255 bytes"},
 		"no user":      {[][]byte{hello, frame(t, head(callContext), &pb.IpcConnectionContextProto{})}, "names no user"},
 		"context":      {[][]byte{hello, context, context}, "already processed"},
 		"kind":         {[][]byte{hello, context, frame(t, &pb.RpcRequestHeaderProto{CallId: proto.Int32(1), ClientId: []byte{}})}, "kind"},
@@ -114,6 +115,37 @@ func TestAnswerNotTaken(t *testing.T) {
 		}
 	}
 	testkit.Await(t, "the connection to end", func() bool { return s.crowd.Members() == 0 })
+}
+
+// TestManyAnswersNotTaken: answers that nobody reads take no more memory than clients may have, and keep nobody from being answered.
+func TestManyAnswersNotTaken(t *testing.T) {
+	const bytes = 1 << 20
+	s := serving(func(ctx context.Context, c *Call, q proto.Message) (proto.Message, error) {
+		if q.(*pb.GetFileInfoRequestProto).GetSrc() != "/large" {
+			return sized(ctx, c, q)
+		}
+		a := size(1)
+		a.Fs.Symlink = make([]byte, bytes)
+		return a, nil
+	})
+	s.Limits.Memory, s.Limits.AddressMemory = 16*bytes, 16*bytes
+	address := start(t, s)
+	one := frame(t, head(1), call("getFileInfo"), &pb.GetFileInfoRequestProto{Src: proto.String("/large")})
+	var ends []net.Conn
+	for range 4 {
+		c := raw(t, address, introduced(t)...)
+		for range 32 {
+			if _, err := c.Write(one); err != nil {
+				break
+			}
+		}
+		ends = append(ends, c)
+	}
+	testkit.Await(t, "connections to end that have too much", func() bool { return s.crowd.Members() < len(ends) })
+	for _, c := range ends {
+		c.Close()
+	}
+	wantLength(t, dial(t, address, Options{}), "/other")
 }
 
 // TestManyConnections: 2,000 idle connections of one address keep nobody out.

@@ -17,8 +17,8 @@ type Limits struct {
 	// Connections are those of all addresses (8,192) and of one (1,024). One too many takes the
 	// place of the address's, or else of everybody's, that is idle for longest.
 	Connections, AddressConnections int
-	// Memory is for requests that are being read or served, in bytes: of all (512 MB), and of
-	// one address (128 MB). Who would have more is disconnected.
+	// Memory is for requests that are being read or served, and answers that are not sent, in bytes: of all
+	// (512 MB), and of one address (128 MB). Who would have more is disconnected.
 	Memory, AddressMemory int64
 	// Calls of one connection at a time (128); it is not read while it has more.
 	Calls int
@@ -51,18 +51,18 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// memory is what requests take. It is safe for concurrent use.
+// memory is what requests and answers take. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	tiers budget.Tiers
 }
 
-// take takes some for a request.
+// take takes some for a request or an answer.
 func (m *memory) take(from netip.Addr, bytes int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.tiers.Take(from.String(), 0, int64(bytes)); err != nil {
-		return fmt.Errorf("requests: %w", err)
+		return fmt.Errorf("requests and answers: %w", err)
 	}
 	return nil
 }

@@ -90,9 +90,10 @@ func (m *Mem) Restart(powerLost bool) {
 			}
 		}
 		d.changes, d.live = nil, maps.Clone(d.durable)
-		if !d.kept && len(d.durable) == 0 && m.rand.IntN(2) == 0 {
+		if m.dirs[path.Dir(name)] == nil || !d.kept && m.rand.IntN(2) == 0 { // with all that is in it
 			delete(m.dirs, name)
 		}
+		d.kept = true
 	}
 	seen := map[*inode]bool{}
 	m.used = 0

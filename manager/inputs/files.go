@@ -28,8 +28,10 @@ type FileSystem struct {
 	// Proxy is a user who may act for others there; empty: the file system takes whoever comes
 	// for who they say they are.
 	Proxy string
+	// Kerberos is who this is at a file system that wants proof; it acts for others there, and Proxy is empty.
+	Kerberos *hdfs.Kerberos
 
-	client *hdfs.Client // of Proxy, or nobody
+	client *hdfs.Client // of Kerberos, Proxy, or nobody
 }
 
 // openFileSystems returns those that can be asked.
@@ -42,8 +44,12 @@ func openFileSystems(given []FileSystem) ([]FileSystem, error) {
 			return nil, fmt.Errorf("the file system hdfs://%s is given twice", f.Name)
 		}
 		seen[f.Name] = true
+		o := hdfs.Options{NameNodes: f.NameNodes, Kerberos: f.Kerberos, User: f.Proxy}
+		if f.Kerberos == nil {
+			o.User = cmp.Or(f.Proxy, "nobody")
+		}
 		var err error
-		if f.client, err = hdfs.New(hdfs.Options{NameNodes: f.NameNodes, User: cmp.Or(f.Proxy, "nobody")}); err != nil {
+		if f.client, err = hdfs.New(o); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +58,7 @@ func openFileSystems(given []FileSystem) ([]FileSystem, error) {
 
 // as returns a client that has the rights of user.
 func (f *FileSystem) as(user string) (*hdfs.Client, error) {
-	if f.Proxy == "" || f.Proxy == user {
+	if f.Kerberos == nil && (f.Proxy == "" || f.Proxy == user) {
 		return f.client.Of(user)
 	}
 	return f.client.As(user)

@@ -1,0 +1,375 @@
+package dfs
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"headrace/block"
+	"headrace/meta"
+	"headrace/wire"
+)
+
+var (
+	modelSeeds = flag.Int("modelseeds", 1000, "how many lives of a block are simulated")
+	modelSeed  = flag.Uint64("modelseed", 0, "the first of them")
+)
+
+// modelFault is a mistake made on purpose.
+type modelFault struct {
+	lazySync, sameBoot, copiesRaw, copiesOld, trustsDamaged, healsNot bool
+}
+
+// recover has the nodes agree, with steps that are lost, leaders that change and nodes that die in between, until that is noted.
+func (m *model) recover() {
+	m.counts["recovered"]++
+	m.next++
+	m.recovery = m.next
+	for try := 0; ; try++ {
+		if try > 200 {
+			m.fatalf("no end of the recovery")
+		}
+		if m.calm = try > 100; m.calm {
+			for _, n := range m.nodes {
+				n.left = 0
+			}
+		}
+		if m.oneIn(6) {
+			m.next++
+			m.recovery = m.next
+		}
+		for _, n := range m.nodes {
+			switch {
+			case !n.alive && m.oneIn(3):
+				n.open(m)
+			case n.alive && m.oneIn(25):
+				m.kill(n, m.oneIn(2))
+			}
+		}
+		if m.round() {
+			m.calm = false
+			return
+		}
+	}
+}
+
+func (m *model) round() bool {
+	var said []heard
+	for _, name := range m.at {
+		n := m.of(name)
+		h := heard{node: name, err: errors.New("no answer")}
+		if n.alive && m.r.IntN(5) > 0 {
+			h.copy, h.err = n.k.fence(modelBlock, m.recovery)
+			m.note("fence %d at %s: %v %v", m.recovery, name, h.copy, h.err)
+			if m.fault.trustsDamaged && h.copy != nil {
+				h.copy.Damaged = false
+			}
+			if m.reap(); !n.alive {
+				h.copy, h.err = nil, errors.New("it has died")
+			}
+		}
+		said = append(said, h)
+	}
+	length, from, err := agree(m.record, m.recovery, m.cut, said)
+	m.note("agreed: %d at %v, %v", length, from, err)
+	if err != nil {
+		return false
+	}
+	m.agreed(length, from, said)
+	if m.oneIn(6) {
+		return false
+	}
+	var done []string
+	for _, name := range from {
+		n := m.of(name)
+		if n.alive && m.r.IntN(6) > 0 {
+			_, err := service{n.k}.Cut(context.Background(), &wire.CutRequest{Block: modelBlock, Recovery: m.recovery, Length: length})
+			m.note("cut %d at %s: %v", m.recovery, name, err)
+			if err == nil {
+				done = append(done, name)
+				n.kept, n.synced = int(length), int(length)
+			}
+			m.reap()
+		}
+		if n.alive && m.oneIn(25) {
+			m.kill(n, false)
+		}
+	}
+	if length > 0 && len(done) == 0 || m.oneIn(6) {
+		return false // or it was done, and is not noted
+	}
+	m.commit(length, done)
+	return true
+}
+
+// promised returns how many bytes there have to be after a recovery of what is recorded, by a node that has them for certain.
+func (m *model) promised() (least int, why string) {
+	for _, name := range m.at {
+		n := m.of(name)
+		if n.hurt {
+			continue
+		}
+		if m.synced > least {
+			least, why = m.synced, "synced"
+		}
+		if n.kept >= m.acked && m.acked > least {
+			least, why = m.acked, "acknowledged, and are at "+name
+		}
+	}
+	if m.cut > 0 {
+		least = min(least, int(m.cut))
+	}
+	return least, why
+}
+
+// agreed wants a good copy to be among those that go on, if one of those that have answered is good and has all that is promised, and the others
+// know no more than it does: all have lost power. One that has lost its generation with it counts less than one that is damaged: nobody knows that it
+// has the same bytes.
+func (m *model) agreed(length int64, from []string, said []heard) {
+	least, why := m.promised()
+	good, sure := "", false
+	for _, h := range said {
+		if h.copy == nil {
+			continue
+		}
+		sure = sure || h.copy.State == wire.BlockCopy_WRITING || h.copy.State == wire.BlockCopy_FINAL
+		if n := m.of(h.node); !n.hurt && n.kept >= least && h.copy.Stamp >= m.record.Stamp {
+			good = h.node
+		}
+	}
+	if least == 0 || good == "" || sure || slices.ContainsFunc(from, func(name string) bool { return !m.of(name).hurt }) {
+		return
+	}
+	if !slices.ContainsFunc(from, func(name string) bool { // what was written since may have mended it
+		data, err := m.of(name).read(0, length)
+		return err == nil && string(data) == string(m.content[:length])
+	}) {
+		m.fatalf("%d bytes at %v, which may be damaged, and %s has the %d that were %s", length, from, good, least, why)
+	}
+}
+
+// commit compares what was agreed on with what was promised.
+func (m *model) commit(length int64, at []string) {
+	for _, n := range m.nodes {
+		n.left = 0
+	}
+	least, why := m.promised()
+	if m.cut > 0 && length > m.cut {
+		m.fatalf("%d bytes are left, not %d", length, m.cut)
+	}
+	if length < int64(least) {
+		m.fatalf("%d bytes are left of %d that were %s", length, least, why)
+	}
+	if length > int64(len(m.content)) {
+		m.fatalf("%d bytes of %d", length, len(m.content))
+	}
+	m.content = m.content[:length:length]
+	m.record, m.at = meta.Block{ID: modelBlock, Stamp: m.recovery, Size: length}, at
+	m.note("recovered: %d bytes at %v with %d", length, at, m.recovery)
+	for _, name := range at {
+		n := m.of(name)
+		if !n.alive {
+			n.open(m)
+		}
+		m.want(n, length)
+		n.kept, n.synced, n.w = int(length), int(length), nil // the end of a recovery is durable
+	}
+	for _, n := range m.nodes {
+		if !slices.Contains(at, n.name) {
+			n.kept, n.synced = 0, 0
+		}
+	}
+	m.acked, m.synced, m.closed, m.cut = int(length), int(length), true, 0
+	m.lost = length > 0 && !slices.ContainsFunc(at, func(name string) bool { return !m.of(name).hurt })
+	if length == 0 {
+		return
+	}
+	// Others left the block, and are brought up again with what was agreed on.
+	for _, n := range m.nodes {
+		if !n.alive {
+			n.open(m)
+		}
+		if !slices.Contains(at, n.name) {
+			m.tooOld(n)
+		}
+	}
+}
+
+// tooOld wants a copy that was left behind not to be read for what is recorded, unless its bytes are the same: the end of the recovery was not noted.
+func (m *model) tooOld(n *modelNode) {
+	if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil && i.Stamp >= m.record.Stamp {
+		m.compare(n, min(i.Length, m.record.Size))
+	} else if r, err := n.k.n.Blocks.Open(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, 0, 1); err == nil {
+		r.Close()
+		m.fatalf("%s was away, and its copy is read", n.name)
+	}
+}
+
+// want wants a finished copy of what was written.
+func (m *model) want(n *modelNode, length int64) {
+	i, err := n.k.n.Blocks.Stat(modelBlock)
+	if err != nil || i.State != block.Final || i.Stamp != m.recovery || i.Length != length {
+		if n.hurt { // it was read when its machine had ended again
+			return
+		}
+		m.fatalf("%s has %+v, %v; want %d bytes of %d", n.name, i, err, length, m.recovery)
+	}
+	m.same(n, length)
+}
+
+// same wants bytes of a copy to be what was written. Those of one that is damaged, or may have lost some with the power, may be missing.
+func (m *model) same(n *modelNode, length int64) error {
+	err := m.compare(n, length)
+	if err != nil {
+		m.note("%s: %v", n.name, err)
+	}
+	if err != nil && !n.hurt && !n.dying && n.kept >= int(length) {
+		m.fatalf("%s: %v", n.name, err)
+	}
+	return err
+}
+
+// compare compares what a node gives of the recorded generation with what was written.
+func (m *model) compare(n *modelNode, length int64) error {
+	data, err := n.read(m.record.Stamp, length)
+	if len(data) > len(m.content) || string(data) != string(m.content[:len(data)]) {
+		m.fatalf("%s has other bytes than were written", n.name)
+	}
+	return err
+}
+
+// live is the life of the block. It returns the promise that was broken.
+func (m *model) live() (problem string) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case broken:
+			problem = r.text
+		default:
+			panic(r)
+		}
+	}()
+	m.begin()
+	for range 25 {
+		if m.trouble(); m.lost {
+			m.counts["lost"]++
+			return ""
+		}
+		switch {
+		case m.closed && len(m.content) == 0:
+		case m.closed && m.oneIn(8):
+			m.truncate()
+		case m.closed && m.oneIn(3):
+			m.reopen()
+		case m.closed:
+		case m.oneIn(12):
+			m.note("the writer dies")
+			m.recover()
+		case m.oneIn(8):
+			m.finish()
+		default:
+			m.packet()
+		}
+	}
+	m.end()
+	return ""
+}
+
+// end ends all trouble: what was promised comes to rest.
+func (m *model) end() {
+	if m.lost {
+		return
+	}
+	for _, n := range m.nodes {
+		if n.left = 0; !n.alive {
+			n.open(m)
+		}
+	}
+	if !m.closed {
+		m.recover()
+		for _, n := range m.nodes {
+			if n.left = 0; !n.alive {
+				n.open(m)
+			}
+		}
+	}
+	if len(m.content) == 0 || m.lost {
+		return
+	}
+	least, _ := m.promised()
+	m.heal()
+	for _, name := range m.at {
+		n := m.of(name)
+		switch good := !n.k.copyOf(modelBlock).Damaged && m.compare(n, m.record.Size) == nil; {
+		case good:
+		case least == len(m.content) && !n.broken():
+			m.fatalf("%s has no good copy in the end: %+v", name, n.k.copyOf(modelBlock))
+		}
+	}
+}
+
+// broken reports whether a node can take no copy, for it cannot read a header of the file.
+func (n *modelNode) broken() bool {
+	_, err := n.k.n.Blocks.Create(block.Block{ID: modelBlock + 1, Stamp: 1}, 1, 100, true)
+	return errors.Is(err, block.ErrFull)
+}
+
+func newModel(seed uint64, f modelFault, counts map[string]int) *model {
+	return &model{seed: seed, fault: f, r: rand.New(rand.NewPCG(seed, 7)), counts: counts}
+}
+
+// TestBlockOnThreeNodes has writers write a block to three nodes. These die and lose power at any step, within any operation of their disks and
+// several at once; bits flip, and sectors cannot be read; pipelines are built anew, with others; copies are made beside what is there, and end late;
+// writers die, and the block is recovered, cut and gone on with. What was acknowledged is there while one of the nodes has lost nothing, what
+// was synced always, no byte is another than was written, and what is damaged is replaced.
+func TestBlockOnThreeNodes(t *testing.T) {
+	n := *modelSeeds
+	if testing.Short() {
+		n /= 10
+	}
+	counts := map[string]int{}
+	for i := range uint64(n) {
+		m := newModel(*modelSeed+i, modelFault{}, counts)
+		if problem := m.live(); problem != "" {
+			for _, line := range m.log {
+				t.Log(line)
+			}
+			t.Fatalf("seed %d (-modelseed %d -modelseeds 1): %s", m.seed, m.seed, problem)
+		}
+		counts["bytes"] += len(m.content)
+	}
+	t.Logf("%d lives: %v", n, counts)
+	if counts["recovered"] < n || counts["lost"] > n/5 {
+		t.Error("they are not what they were")
+	}
+	for _, k := range []string{"died within", "power lost", "all lost power", "EIO", "flipped", "copied", "healed", "joined"} {
+		if counts[k] == 0 && n >= 100 {
+			t.Errorf("no %s", k)
+		}
+	}
+}
+
+// TestFaultsAreFound: the simulation finds mistakes made on purpose.
+func TestFaultsAreFound(t *testing.T) {
+	for name, f := range map[string]struct {
+		modelFault
+		from uint64 // the life to begin with, so that it does not take long
+	}{
+		"a sync that does not": {modelFault{lazySync: true}, 0}, "takes what the power has left for all": {modelFault{sameBoot: true}, 0},
+		"copies what it has not compared": {modelFault{copiesRaw: true}, 0}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 680},
+		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 2800}, "leaves what is damaged": {modelFault{healsNot: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range uint64(2000) {
+				if problem := newModel(f.from+i, f.modelFault, map[string]int{}).live(); problem != "" {
+					t.Logf("seed %d: %s", f.from+i, problem)
+					return
+				}
+			}
+			t.Error("not found")
+		})
+	}
+}
