@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,6 +192,11 @@ func (c *Config) scratchDir() string { return filepath.Join(c.StateDir, "scratch
 func lockState(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
+	// A daemon that was killed while it started a program has left it to a child that is about to be that program.
+	for late := time.Now().Add(lockTime); errors.Is(err, linux.ErrLocked) && leftBehind(path) && time.Now().Before(late); {
+		time.Sleep(10 * time.Millisecond)
+		f, err = linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
+	}
 	if errors.Is(err, linux.ErrLocked) {
 		pid, _ := os.ReadFile(path)
 		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
@@ -207,6 +213,19 @@ func lockState(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock the state directory %s: %w", dir, err)
 	}
 	return f, nil
+}
+
+// lockTime is how long a lock may outlive the daemon that had it.
+const lockTime = 5 * time.Second
+
+// leftBehind reports whether the daemon that a lock names is gone.
+func leftBehind(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
+	return err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
 // serve recovers, opens the API and runs the loop.
