@@ -215,7 +215,7 @@ func (t *tree) commitRecovery(o *meta.CommitRecovery) string {
 	if n.holder = ""; o.Delete {
 		n.blocks = n.blocks[:len(n.blocks)-1]
 	} else {
-		*b = piece{Block: meta.Block{ID: o.Block, Stamp: o.Stamp, Size: o.Size}}
+		*b = piece{Block: meta.Block{ID: o.Block, Stamp: o.Stamp, Size: o.Size}, counted: int64(len(o.Nodes))}
 	}
 	return "ok"
 }
