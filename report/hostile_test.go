@@ -188,7 +188,7 @@ func checkTerminal(t *testing.T, write func(io.Writer, Terminal) error) {
 	}
 }
 
-func TestHostile(t *testing.T) {
+func TestHostileText(t *testing.T) {
 	for _, s := range hostile {
 		checkEverywhere(t, s, 1, 2.5, 70)
 	}

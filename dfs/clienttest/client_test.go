@@ -43,6 +43,7 @@ func me(t *testing.T) string {
 
 // TestCurl: the examples of Hadoop's documentation of WebHDFS.
 func TestCurl(t *testing.T) {
+	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Skip("there is no curl:", err)
@@ -88,7 +89,7 @@ func python(t *testing.T, packages ...string) string {
 	at := filepath.Join(dir, "bin", "python")
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", dir},
-		append([]string{at, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--retries", "1", "--timeout", "20"}, packages...),
+		append([]string{at, "-m", "pip", "install", "--no-compile", "-q", "--disable-pip-version-check", "--only-binary", ":all:", "--retries", "1", "--timeout", "20"}, packages...),
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
@@ -101,6 +102,7 @@ func python(t *testing.T, packages ...string) string {
 
 // TestPython: hdfs-native, which is Rust's client, too, and fsspec, of which it is a file system, and which knows WebHDFS.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	at := python(t, "hdfs-native==0.14.7", "fsspec==2026.9.0", "requests")
 	hdfs, web := dfstest.Start(t)
 	run(t, t.TempDir(), at, testdata(t, "native.py"), hdfs)
@@ -118,6 +120,7 @@ func testdata(t *testing.T, name string) string {
 
 // TestColinmarc: github.com/colinmarc/hdfs, which is a module of its own here: it is no dependency of the project's.
 func TestColinmarc(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("modules are not fetched in short tests")
 	}

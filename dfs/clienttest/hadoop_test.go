@@ -16,6 +16,7 @@ import (
 
 // TestHadoop: Hadoop's client of WebHDFS does what that of HDFS does, and computes the checksum that this node tells.
 func TestHadoop(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}

@@ -40,6 +40,7 @@ func askRing(t *testing.T, fs string) (r ring) {
 // TestTwoNodesLost: Hadoop's client, as client-config has told it of five nodes, writes and reads while the one that leads and one that is not its
 // neighbour are killed, and sees no error. They come back, and all is there.
 func TestTwoNodesLost(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
