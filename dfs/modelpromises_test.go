@@ -359,8 +359,8 @@ func TestFaultsAreFound(t *testing.T) {
 		from uint64 // the life to begin with, so that it does not take long
 	}{
 		"a sync that does not": {modelFault{lazySync: true}, 0}, "takes what the power has left for all": {modelFault{sameBoot: true}, 0},
-		"copies what it has not compared": {modelFault{copiesRaw: true}, 0}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 680},
-		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 2800}, "leaves what is damaged": {modelFault{healsNot: true}, 0},
+		"copies what it has not compared": {modelFault{copiesRaw: true}, 270}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 1425},
+		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 3245}, "leaves what is damaged": {modelFault{healsNot: true}, 270},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range uint64(2000) {

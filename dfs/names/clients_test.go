@@ -248,7 +248,14 @@ var draws = []struct {
 		return &meta.Complete{Path: f.Path, ID: f.ID, Holder: f.Holder, Last: last, Copies: uint16(min(1, k.rand.IntN(8)))}
 	}},
 	{5, func(k *knowing) meta.Op {
-		return &meta.Append{Path: k.file(), Holder: k.client, Machine: "m", NewBlock: k.rand.IntN(4) == 0, Nodes: somewhere}
+		o := &meta.Append{Path: k.file(), Holder: k.client, Machine: "m", NewBlock: k.rand.IntN(4) == 0, Nodes: somewhere, Room: simBlock}
+		if b := k.LastBlock(o.Path); b != nil {
+			o.Block, o.Stamp = b.ID, b.Stamp
+		}
+		if k.rand.IntN(6) == 0 {
+			o.Room = simBlock / 2
+		}
+		return o
 	}},
 	{8, func(k *knowing) meta.Op {
 		o := &meta.Truncate{Path: k.file(), Holder: k.client, Machine: "m", Nodes: somewhere}

@@ -39,7 +39,9 @@ func (w *world) check() string {
 			if err != nil {
 				return err.Error()
 			}
-			now = max(now, m.Time)
+			if now-m.Time > mostAhead || m.Time > now {
+				now = m.Time
+			}
 			m.Time = now
 			r, err := w.fault.apply(state, m)
 			answer := string(append([]byte{isAnswer}, meta.EncodeAnswer(r, err)...))
