@@ -66,8 +66,8 @@ type machine struct {
 
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
 type fault struct {
-	durableEarly, forgetsCalls, keepsWrites, leavesEarly, sitsAgain, readsAlone bool
-	does                                                                        func(meta.View, meta.Command) (meta.Result, error) // in place of meta.Apply
+	durableEarly, forgetsCalls, keepsWrites, sitsAgain, readsAlone bool
+	does                                                           func(meta.View, meta.Command) (meta.Result, error) // in place of meta.Apply
 }
 
 // apply applies a command of package meta.

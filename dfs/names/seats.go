@@ -242,7 +242,7 @@ func (s *seats) tend(q *quorum.Node, v *View) error {
 	// What is known may be older than the seat: after a start, or when a state is received.
 	newer := v.Table.Epoch() > s.held.Epoch || v.Table.Epoch() == s.held.Epoch && v.Index > s.held.Index
 	switch mine := v.Seats[s.self]; {
-	case mine == s.held.Replica || !newer && !s.machine.fault.leavesEarly:
+	case mine == s.held.Replica || !newer:
 	case s.held.Replica != 0:
 		if err := s.machine.store.keepView(v); err != nil {
 			return errStore(err)
