@@ -434,7 +434,8 @@ class MemoryLocalityPluginTest {
             scheduler.rootPool().addSchedulable(each);
             assertEquals(all(), run(input("old")));
             scheduler.rootPool().removeSchedulable(each);
-            assertEquals(1, doubts.size(), doubts::toString);
+            assertTrue(!doubts.isEmpty());
+            assertEquals(each.counts().stages, doubts.size(), doubts::toString); // Spark may have tried one more than once
         }
     }
 
