@@ -1,6 +1,9 @@
 package meta
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+)
 
 // records are a state as one command or query reads and writes it, whoever asks.
 type records struct {
@@ -113,13 +116,24 @@ func (s *records) children(dir *inode, startAfter string, each func(*inode) bool
 	if startAfter != "" {
 		from = append(entryKey(dir.ID, startAfter), 0)
 	}
-	for k, v := range s.v.Scan(from, after(key(keyEntry, dir.ID))) {
-		var e entry
-		if err := decode(recordVersion, v, &e); err != nil {
-			panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
-		}
-		if !each(s.entered(&e, dir.ID, nameOf(k))) {
+	for name, e := range entriesOf(s.v, dir.ID, from) {
+		if !each(s.entered(e, dir.ID, name)) {
 			return
+		}
+	}
+}
+
+// entriesOf yields what a directory has under its names, in HDFS's order, from a key on.
+func entriesOf(v View, dir uint64, from []byte) iter.Seq2[string, *entry] {
+	return func(yield func(string, *entry) bool) {
+		for k, b := range v.Scan(from, after(key(keyEntry, dir))) {
+			e := &entry{}
+			if err := decode(recordVersion, b, e); err != nil {
+				panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
+			}
+			if !yield(nameOf(k), e) {
+				return
+			}
 		}
 	}
 }
@@ -127,19 +141,14 @@ func (s *records) children(dir *inode, startAfter string, each func(*inode) bool
 // look calls each for what is in a directory, in the order of children, until it returns false. Of what was not known before nothing is
 // remembered, as there may be very many, and nothing may be changed.
 func (s *records) look(dir uint64, each func(*inode) bool) {
-	from := key(keyEntry, dir)
-	for k, v := range s.v.Scan(from, after(from)) {
-		var e entry
-		if err := decode(recordVersion, v, &e); err != nil {
-			panic(fmt.Sprintf("meta: the record at %q cannot be read: %v", k, err))
-		}
+	for name, e := range entriesOf(s.v, dir, key(keyEntry, dir)) {
 		n := s.loaded[e.File.ID]
 		switch {
 		case e.Directory != 0:
 			n = s.peek(e.Directory)
 		case n == nil:
 			n = &e.File
-			n.Parent, n.Name = dir, nameOf(k)
+			n.Parent, n.Name = dir, name
 		}
 		if !each(n) {
 			return
