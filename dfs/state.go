@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -110,7 +111,8 @@ func (n *Node) knownDisks() (known []string, err error) {
 		}
 		return nil
 	})
-	return slices.DeleteFunc(known, func(dir string) bool { return slices.Contains(cleaned(n.Config.NewDisks), dir) }), err
+	lost := cleaned(n.Config.NewDisks)
+	return slices.DeleteFunc(known, func(dir string) bool { return slices.Contains(lost, dir) }), err
 }
 
 // rememberDisks notes the directories that have blocks, or will. One that was left out stays known.
@@ -124,6 +126,10 @@ func (n *Node) rememberDisks(before []string) error {
 	b, err := json.Marshal(known)
 	if err != nil {
 		return err
+	}
+	same := false
+	if err := n.db.View(func(tx *bolt.Tx) error { same = bytes.Equal(tx.Bucket(nodeBucket).Get(disksKey), b); return nil }); err != nil || same {
+		return err // at most starts: a write would have to become durable
 	}
 	return n.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, b) })
 }
