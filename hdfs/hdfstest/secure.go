@@ -2,7 +2,6 @@ package hdfstest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -36,16 +35,9 @@ type Secure struct {
 // where there is nothing to run it with, and among short tests.
 func GetSecure(t testing.TB, ready func(context.Context, *Secure) error, properties ...string) *Secure {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("HDFS is not started in short tests")
-	}
+	notShort(t)
 	s, err := startSecure(gathered("cluster/target/hadoop"), gathered("hdfstests/target/tests"), ready, properties)
-	if errors.Is(err, ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	started(t, err)
 	t.Cleanup(func() { s.Stop() })
 	return s
 }

@@ -24,22 +24,33 @@ type Shared struct {
 // among short tests.
 func (s *Shared) Get(t testing.TB) *HDFS {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("HDFS is not started in short tests")
-	}
+	notShort(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.tried {
 		s.tried = true
 		s.hdfs, s.err = Start(gathered("cluster/target/hadoop"), s.Properties...)
 	}
-	if errors.Is(s.err, ErrMissing) {
-		t.Skip(s.err)
-	}
-	if s.err != nil {
-		t.Fatal(s.err)
-	}
+	started(t, s.err)
 	return s.hdfs
+}
+
+func notShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("HDFS is not started in short tests")
+	}
+}
+
+// started skips a test where there is nothing to run HDFS with, and ends it where the start has failed.
+func started(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Stop ends what Get has started.

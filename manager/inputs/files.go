@@ -1,7 +1,6 @@
 package inputs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,8 +44,8 @@ func openFileSystems(given []FileSystem) ([]FileSystem, error) {
 		}
 		seen[f.Name] = true
 		o := hdfs.Options{NameNodes: f.NameNodes, Kerberos: f.Kerberos, User: f.Proxy}
-		if f.Kerberos == nil {
-			o.User = cmp.Or(f.Proxy, "nobody")
+		if o.User == "" && o.Kerberos == nil {
+			o.User = "nobody"
 		}
 		var err error
 		if f.client, err = hdfs.New(o); err != nil {
