@@ -17,13 +17,14 @@ import (
 
 // fakeData is what the fake daemon knows of files. The file data.json has its
 // messages: "requests" (those there are), "next" (the status of every new one),
-// "evict", "cache" (chunks) and "disks" (samples).
+// "evict", "cache" (chunks), "disks" (samples) and "samples", how many it sends before it dies (0: no end).
 type fakeData struct {
 	requests []*wire.WarmStatus
 	next     *wire.WarmStatus
 	evict    *wire.EvictResponse
 	cache    []*wire.CacheChunk
 	disks    []*wire.DisksSample
+	samples  int
 
 	last    proto.Message
 	waiting map[string]int // open WatchWarm streams by id
@@ -42,10 +43,12 @@ func (f *fakeDaemon) loadData(path string) error {
 	var parts struct {
 		Requests, Cache, Disks []json.RawMessage
 		Next, Evict            json.RawMessage
+		Samples                int
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
+	f.data.samples = parts.Samples
 	var errs []error
 	read := func(raw json.RawMessage, m proto.Message) {
 		if raw != nil {
@@ -177,7 +180,7 @@ func (f *fakeDaemon) Disks(ctx context.Context, req *wire.DisksRequest, out *con
 	if err := f.asked("disks", req); err != nil {
 		return err
 	}
-	for i := 0; ; i++ {
+	for i := 0; f.data.samples == 0 || i < f.data.samples; i++ {
 		if err := out.Send(f.data.disks[i%len(f.data.disks)]); err != nil {
 			return err
 		}
@@ -187,4 +190,5 @@ func (f *fakeDaemon) Disks(ctx context.Context, req *wire.DisksRequest, out *con
 			return ctx.Err()
 		}
 	}
+	return connect.NewError(connect.CodeUnavailable, errors.New("the daemon ends"))
 }

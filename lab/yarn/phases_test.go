@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace/wire"
 )
@@ -53,7 +54,7 @@ func phasesOfStreaming(t *testing.T, c *Cluster) {
 	if want := fmt.Sprint(streamingMaps * streamingLines); strings.TrimSpace(out) != want {
 		t.Errorf("%q lines were counted, want %s", out, want)
 	}
-	if n := tasksHad(t, c, s.Run); n != streamingMaps+1 {
+	if n := tasksHad(t, c, s.Run, time.Time{}); n != streamingMaps+1 {
 		t.Errorf("the job has had %d containers, want %d", n, streamingMaps+1)
 	}
 }
