@@ -104,7 +104,7 @@ func openReading(c *Config) (*reading, error) {
 	}
 	return &reading{
 		cache: pages, devices: &disk.Devices{}, disks: c.Disks, meter: lazyMeter{open: c.Meter},
-		searches: searches{budget.Slots{Most: maxSearches}},
+		searches: searches{budget.Slots[uint32]{Most: maxSearches}},
 	}, nil
 }
 

@@ -50,7 +50,7 @@ func checkPaths(paths []string) error {
 }
 
 // searches bounds how many searches each user has at a time; more of them wait.
-type searches struct{ budget.Slots }
+type searches struct{ budget.Slots[uint32] }
 
 // findAs does as fileset.Find, with somebody's rights; the visitor has them too.
 func findAs(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {

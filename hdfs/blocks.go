@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"unique"
 
 	"headrace"
 )
@@ -28,8 +29,9 @@ const pageBytes = 16 << 30
 // of more than 16 GB takes several questions; if it is replaced or cut between them, that
 // is ErrChanged.
 //
-// It asks GET_BLOCK_LOCATIONS, which name nodes answer, HttpFS as a rule not.
-func (c *Client) Blocks(ctx context.Context, path string) ([]headrace.Block, error) {
+// It asks GET_BLOCK_LOCATIONS, which name nodes answer, HttpFS as a rule not. A file of more than so many blocks is
+// ErrManyBlocks; 0: there is no bound.
+func (c *Client) Blocks(ctx context.Context, path string, most int) ([]headrace.Block, error) {
 	var blocks []headrace.Block
 	for end, page := int64(0), int64(pageBytes); ; {
 		// What follows the first answer begins with the last byte of the last block, which
@@ -51,6 +53,9 @@ func (c *Client) Blocks(ctx context.Context, path string) ([]headrace.Block, err
 		}
 		if len(last) > 0 && (len(blocks) == known || blocks[known].ID != last[0].ID) {
 			return nil, fmt.Errorf("blocks of %s: %w", path, ErrChanged)
+		}
+		if most > 0 && len(blocks) > most {
+			return nil, fmt.Errorf("%s: %w, more than %d", path, ErrManyBlocks, most)
 		}
 		from := end
 		if n := len(blocks); n > 0 {
@@ -127,7 +132,7 @@ func (l located) add(blocks []headrace.Block, at int64) ([]headrace.Block, error
 		}
 		at += b.Block.NumBytes
 		blocks = append(blocks, headrace.Block{
-			ID: headrace.BlockID{Pool: b.Block.BlockPoolID, Number: b.Block.BlockID}, Generation: b.Block.GenerationStamp,
+			ID: headrace.BlockID{Pool: once(b.Block.BlockPoolID), Number: b.Block.BlockID}, Generation: b.Block.GenerationStamp,
 			Offset: b.StartOffset, Bytes: b.Block.NumBytes, Hosts: b.hosts(),
 		})
 	}
@@ -139,6 +144,9 @@ func (l located) writing(b locatedBlock) bool {
 	return !l.IsLastBlockComplete && l.LastLocatedBlock != nil && b.Block.BlockID == l.LastLocatedBlock.Block.BlockID
 }
 
+// once returns s as a string that equal ones share: answers repeat names with each block.
+func once(s string) string { return unique.Make(s).Value() }
+
 func (b locatedBlock) hosts() []string {
 	if b.IsCorrupt {
 		return nil
@@ -148,9 +156,9 @@ func (b locatedBlock) hosts() []string {
 		switch {
 		case i < len(b.StorageTypes) && b.StorageTypes[i] == "PROVIDED":
 		case at.HostName != "":
-			hosts = append(hosts, at.HostName)
+			hosts = append(hosts, once(at.HostName))
 		case at.IPAddr != "":
-			hosts = append(hosts, at.IPAddr)
+			hosts = append(hosts, once(at.IPAddr))
 		}
 	}
 	return hosts

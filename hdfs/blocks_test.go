@@ -33,7 +33,7 @@ func TestBlocks(t *testing.T) {
 	}
 	blocks := func(path string) []headrace.Block {
 		t.Helper()
-		list, err := c.Blocks(ctx, path)
+		list, err := c.Blocks(ctx, path, 0)
 		must(err)
 		for _, b := range list {
 			if !strings.HasPrefix(b.ID.Pool, "BP-") || b.ID.Number <= 0 || b.Generation <= 0 || len(b.Hosts) != 1 || b.Hosts[0] != "127.0.0.1" {
@@ -93,11 +93,11 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("the snapshot has %+v, not %+v", kept, appended)
 	}
 	must(c.RemoveAll(ctx, dir+"/b"))
-	_, err = c.Blocks(ctx, dir+"/b")
+	_, err = c.Blocks(ctx, dir+"/b", 0)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a file that is gone: %v", err)
 	}
-	if _, err := c.Blocks(ctx, dir); err == nil {
+	if _, err := c.Blocks(ctx, dir, 0); err == nil {
 		t.Error("a directory has blocks")
 	}
 }
@@ -122,7 +122,7 @@ func TestBlocksOfWriter(t *testing.T) {
 	var list []headrace.Block
 	testkit.Await(t, "two blocks to be finished", func() bool {
 		var err error
-		if list, err = c.Blocks(ctx, dir+"/a"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if list, err = c.Blocks(ctx, dir+"/a", 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
 		return len(list) >= 2
@@ -134,7 +134,7 @@ func TestBlocksOfWriter(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.Blocks(ctx, dir+"/a")
+	all, err := c.Blocks(ctx, dir+"/a", 0)
 	if err != nil || len(all) != 4 || !reflect.DeepEqual(all[:2], list) || all[3].Bytes != blockSize/2 {
 		t.Errorf("then %+v, %v", all, err)
 	}
@@ -185,11 +185,11 @@ func TestWhoMaySee(t *testing.T) {
 		"a stranger":              newClient(t, Options{NameNodes: c.o.NameNodes, User: "alice"}),
 		"the superuser for alice": as(c, "alice"),
 	} {
-		if list, err := stranger.Blocks(ctx, dir+"/public"); err != nil || len(list) != 1 {
+		if list, err := stranger.Blocks(ctx, dir+"/public", 0); err != nil || len(list) != 1 {
 			t.Errorf("%s: a file for all: %v, %v", who, list, err)
 		}
 		for _, path := range []string{"/secret", "/closed/x"} {
-			if list, err := stranger.Blocks(ctx, dir+path); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrProxy) {
+			if list, err := stranger.Blocks(ctx, dir+path, 0); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrProxy) {
 				t.Errorf("%s: %s: %v, %v", who, path, list, err)
 			}
 		}
@@ -205,7 +205,7 @@ func TestWhoMaySee(t *testing.T) {
 		"for a user who is not allowed":   as(c, "bob"),
 		"of a user who is allowed nobody": as(newClient(t, Options{NameNodes: c.o.NameNodes, User: "mallory"}), "alice"),
 	} {
-		_, err := c.Blocks(ctx, dir+"/public")
+		_, err := c.Blocks(ctx, dir+"/public", 0)
 		if !errors.Is(err, ErrProxy) || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "hadoop.proxyuser."+c.o.User+".users") {
 			t.Errorf("%s: %v", who, err)
 		}
@@ -234,7 +234,7 @@ func TestErasureCoded(t *testing.T) {
 	if err != nil || !st.ErasureCoded {
 		t.Errorf("%+v, %v", st, err)
 	}
-	if list, err := c.Blocks(ctx, dir+"/a"); err != nil || len(list) != 0 {
+	if list, err := c.Blocks(ctx, dir+"/a", 0); err != nil || len(list) != 0 {
 		t.Errorf("an empty one has no blocks: %+v, %v", list, err)
 	}
 }
@@ -287,7 +287,7 @@ func (f *fakeFile) blocks(t *testing.T) ([]headrace.Block, error) {
 	defer server.Close()
 	c := newClient(t, Options{NameNodes: []string{server.URL, server.URL}, User: "u"})
 	c.most = 100 << 10
-	return c.Blocks(t.Context(), "/a")
+	return c.Blocks(t.Context(), "/a", 0)
 }
 
 // TestBlocksOfLongFiles: what does not fit into one answer comes in several, and what

@@ -20,6 +20,8 @@ var (
 	ErrErasureCoded = errors.New("it is erasure-coded: no data node has a part of it in one piece")
 	// ErrChanged: a file was replaced or cut while it was asked about; ask again.
 	ErrChanged = errors.New("it changed meanwhile")
+	// ErrManyBlocks: a file has more blocks than were asked for.
+	ErrManyBlocks = errors.New("it has too many blocks")
 )
 
 // A RemoteError is an exception of HDFS.

@@ -93,7 +93,7 @@ func TestKerberos(t *testing.T) {
 	if err := read(as("bob"), "/public"); !errors.Is(err, hdfs.ErrProxy) || !strings.Contains(err.Error(), "hadoop.proxyuser.headrace.users") {
 		t.Errorf("the proxy acts for bob: %v", err)
 	}
-	if blocks, err := as("alice").Blocks(ctx, "/public"); err != nil || len(blocks) != 1 {
+	if blocks, err := as("alice").Blocks(ctx, "/public", 0); err != nil || len(blocks) != 1 {
 		t.Errorf("blocks %v, %v", blocks, err)
 	}
 	if _, err := proxy.Of("hdfs"); err == nil {

@@ -36,7 +36,7 @@ type Front struct {
 	// procedures. Of the answers that grow with what a user has, in Listed, some are
 	// made at a time; more of them wait in Lists.
 	Requests, Bytes, Follows *budget.Budget
-	Lists                    budget.Slots
+	Lists                    budget.Slots[uint32]
 	Followed, Listed         map[string]bool
 	// MaxRequest is the largest request, in bytes.
 	MaxRequest int64

@@ -34,7 +34,7 @@ var listed = map[string]bool{
 
 func newFront(next http.Handler, c *Config) *serve.Front {
 	return &serve.Front{
-		Next: next, MaxRequest: maxRequest, Followed: followed, Listed: listed, Lists: budget.Slots{Most: maxListsPerUser},
+		Next: next, MaxRequest: maxRequest, Followed: followed, Listed: listed, Lists: budget.Slots[uint32]{Most: maxListsPerUser},
 		Requests: budget.New("requests that are not answered yet", maxRequestsPerUser, maxRequestsOthers),
 		Bytes:    budget.New("bytes of requests that are not answered yet", c.UserRequestBytes, c.RequestBytes),
 		Follows:  budget.New("answers that go on (watch, logs -f, cache)", maxFollowsPerUser, maxFollowsOthers),

@@ -8,7 +8,7 @@ import (
 )
 
 func TestPlacesAreBounded(t *testing.T) {
-	s := Slots{Most: 4}
+	s := Slots[uint32]{Most: 4, Waiting: 1}
 	var ends []func()
 	for range s.Most {
 		end, err := s.Begin(t.Context(), 7)
@@ -40,6 +40,9 @@ func TestPlacesAreBounded(t *testing.T) {
 	case <-begun:
 		t.Fatal("too many at a time")
 	case <-time.After(20 * time.Millisecond):
+	}
+	if _, err := s.Begin(t.Context(), 7); !errors.Is(err, ErrOver) {
+		t.Errorf("one more that would wait: %v", err)
 	}
 	ends[0]()
 	ends[0] = <-begun

@@ -32,7 +32,7 @@ func (h *HDFS) Replicas(ctx context.Context, path string, each int) (all []Repli
 		return nil, err
 	}
 	err = await(ctx, fmt.Sprintf("wait for %d replicas of each block of %s", each, path), replicaTime, func(ctx context.Context) (bool, error) {
-		blocks, err := client.Blocks(ctx, path)
+		blocks, err := client.Blocks(ctx, path, 0)
 		if err != nil {
 			return false, &fatal{err}
 		}

@@ -223,7 +223,7 @@ func replication(t *testing.T, w *warming) {
 	for n := 1; n <= 2; n++ {
 		must(0, w.c.HDFS.Shell(within(t, patience), 0, "-setrep", fmt.Sprint(n), "/a"))(t)
 		testkit.Await(t, fmt.Sprint(n, " replicas of each block"), func() bool {
-			for _, b := range must(must(w.c.HDFS.Client())(t).Blocks(t.Context(), "/a"))(t) {
+			for _, b := range must(must(w.c.HDFS.Client())(t).Blocks(t.Context(), "/a", 0))(t) {
 				if len(b.Hosts) != n {
 					return false
 				}

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
@@ -64,18 +66,26 @@ func (f *FileSystem) as(user string) (*hdfs.Client, error) {
 }
 
 const (
-	// maxPaths and maxFiles bound what one request may be about; maxProblems is how many files
-	// an answer names with what is wrong with them; lookups is how many are looked up at a time.
-	maxPaths    = 10_000
-	maxFiles    = 100_000
-	maxProblems = 20
-	lookups     = 8
+	// maxPaths, maxPathBytes, maxFiles and maxFound (blocks, unless a job may have another number) bound
+	// what one request may be about; maxProblems is how many files an answer names with what is wrong with them.
+	maxPaths     = 10_000
+	maxPathBytes = 8 << 20
+	maxFiles     = 100_000
+	maxFound     = 500_000
+	maxProblems  = 20
+	// lookups is how many files of a request are looked up at a time; of requests with paths userRequests of a user are
+	// answered at a time and maxWaiting more wait, and the paths of maxLookups of all users are looked up.
+	lookups      = 8
+	userRequests = 2
+	maxWaiting   = 60
+	maxLookups   = 16
 )
 
 // found is what paths mean.
 type found struct {
 	files    []master.File
 	seen     map[string]bool // their names
+	most     int             // blocks
 	bytes    int64
 	blocks   int
 	failed   uint32
@@ -121,17 +131,38 @@ func (in *Inputs) locate(at string) (place, error) {
 	return place{}, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("the manager knows no file system hdfs://%s; start it with --hdfs %[1]s=http://NAMENODE:9870", name))
 }
 
-// find looks paths up with a user's rights, and with their blocks if blocks is set.
-func (in *Inputs) find(ctx context.Context, user string, paths []string) (*found, error) {
+// find looks paths up with a user's rights. It waits for its turn; done ends that, when what was found is not needed any
+// more: that may be 100 MB.
+func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *found, done func(), err error) {
+	bytes := 0
+	for _, p := range paths {
+		bytes += len(p)
+	}
 	switch {
 	case len(paths) == 0:
-		return nil, invalid("no path is given")
-	case len(paths) > maxPaths:
-		return nil, invalid("%d paths; at most %d are allowed: name directories or patterns", len(paths), maxPaths)
+		return nil, nil, invalid("no path is given")
+	case len(paths) > maxPaths, bytes > maxPathBytes:
+		return nil, nil, invalid("%d paths of %d bytes; at most %d of %d are allowed: name directories or patterns", len(paths), bytes, maxPaths, maxPathBytes)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	f := &found{seen: map[string]bool{}}
+	if done, err = in.requests.Begin(ctx, user); err != nil {
+		return nil, nil, coded(err)
+	}
+	if f, err = in.lookUp(ctx, user, paths); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return f, done, nil
+}
+
+// lookUp looks paths up, when not too many others do.
+func (in *Inputs) lookUp(ctx context.Context, user string, paths []string) (*found, error) {
+	select {
+	case in.lookups <- struct{}{}:
+		defer func() { <-in.lookups }()
+	case <-ctx.Done():
+		return nil, coded(ctx.Err())
+	}
+	f := &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
 	for _, p := range paths {
 		at, err := in.locate(p)
 		if err != nil {
@@ -167,7 +198,10 @@ func (f *found) below(ctx context.Context, client *hdfs.Client, at place) error 
 	if err != nil {
 		return err
 	}
-	blocks, errs := lookUp(ctx, client, names)
+	blocks, errs, err := f.ask(ctx, client, names)
+	if err != nil {
+		return err
+	}
 	for i, name := range names {
 		switch {
 		case errors.Is(errs[i], fs.ErrNotExist): // it has vanished
@@ -181,27 +215,38 @@ func (f *found) below(ctx context.Context, client *hdfs.Client, at place) error 
 			}
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
-// lookUp asks for the blocks of files, some at a time.
-func lookUp(ctx context.Context, client *hdfs.Client, names []string) ([][]headrace.Block, []error) {
+// ask asks for the blocks of files, some at a time, until there are too many.
+func (f *found) ask(ctx context.Context, client *hdfs.Client, names []string) ([][]headrace.Block, []error, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all atomic.Int64
+	all.Store(int64(f.blocks))
 	blocks, errs := make([][]headrace.Block, len(names)), make([]error, len(names))
 	next := make(chan int)
 	var work sync.WaitGroup
 	for range min(lookups, len(names)) {
 		work.Go(func() {
 			for i := range next {
-				blocks[i], errs[i] = client.Blocks(ctx, names[i])
+				blocks[i], errs[i] = client.Blocks(ctx, names[i], f.most)
+				if n := int64(len(blocks[i])); all.Add(n) > int64(f.most) || errors.Is(errs[i], hdfs.ErrManyBlocks) {
+					all.Store(int64(f.most) + 1)
+					cancel()
+				}
 			}
 		})
 	}
-	for i := range names {
+	for i := 0; i < len(names) && ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)
 	work.Wait()
-	return blocks, errs
+	if all.Load() > int64(f.most) {
+		return nil, nil, connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("more than %d blocks; ask for fewer files at a time", f.most))
+	}
+	return blocks, errs, ctx.Err()
 }
 
 // asked says what came of asking a file system.

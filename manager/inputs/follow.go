@@ -173,10 +173,11 @@ func (in *Inputs) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest,
 	if err := checkUser(q.User); err != nil {
 		return err
 	}
-	f, err := in.find(ctx, q.User, q.Paths)
+	f, done, err := in.find(ctx, q.User, q.Paths)
 	if err != nil {
 		return err
 	}
+	defer done()
 	app, err := in.ask(q.User, f.files)
 	if err != nil {
 		return coded(err)

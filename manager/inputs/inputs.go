@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,6 +60,9 @@ type Inputs struct {
 	// stopping ends everything that waits.
 	stopping chan struct{}
 	started  time.Time
+	// requests are those with paths, lookups those whose paths are looked up.
+	requests budget.Slots[string]
+	lookups  chan struct{}
 
 	mu     sync.Mutex
 	memory *residency.Map
@@ -99,6 +103,7 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
+		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(chan struct{}), holds: uint64(now.Unix()),
 		paths: map[master.Name][]string{}, leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
@@ -232,6 +237,8 @@ func coded(err error) error {
 		return connect.NewError(connect.CodeFailedPrecondition, err)
 	case errors.Is(err, budget.ErrOver):
 		return connect.NewError(connect.CodeResourceExhausted, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return connect.NewError(connect.CodeCanceled, err)
 	}
 	return connect.NewError(connect.CodeInternal, err)
 }

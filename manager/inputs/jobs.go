@@ -34,10 +34,11 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if err != nil {
 		return nil, err
 	}
-	f, err := in.find(ctx, q.User, q.Paths)
+	f, done, err := in.find(ctx, q.User, q.Paths)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	if f.blocks == 0 {
 		if len(f.problems) > 0 {
 			return nil, asked(f.problems[0].Path, f.err)

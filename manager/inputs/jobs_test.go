@@ -112,6 +112,45 @@ func TestTooManyBlocks(t *testing.T) {
 	}
 }
 
+// TestLookUpsAreBounded: the name node is asked no further when there are too many blocks, and of many
+// requests of a user few are answered at a time, which nobody else waits for.
+func TestLookUpsAreBounded(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{}}
+	for i := range 500 {
+		f.files[fmt.Sprint("/d/", i)] = nameFile{blocks: blocksOf(int64(10*i), 6, "a.example")}
+	}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.PerJob = 10
+	in := newInputs(t, c)
+	_, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/d"}})
+	wantCode(t, "many blocks", err, connect.CodeResourceExhausted, "10 blocks")
+	f.mu.Lock()
+	if n := len(f.users); n > 100 {
+		t.Errorf("the name node was asked %d times", n)
+	}
+	f.mu.Unlock()
+	_, err = in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/" + strings.Repeat("/", maxPathBytes)}})
+	wantCode(t, "a long path", err, connect.CodeInvalidArgument, "bytes")
+
+	var ends []func()
+	for range userRequests {
+		end, err := in.requests.Begin(t.Context(), "u")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = in.Warm(soon, &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/d/1"}})
+	wantCode(t, "one more", err, connect.CodeCanceled)
+	warmJob(t, in, "v", "j", "hdfs://c/d/1")
+	for _, end := range ends {
+		end()
+	}
+	warmJob(t, in, "u", "j", "hdfs://c/d/1")
+}
+
 // TestCool ends jobs by their names, and what was asked for without a job by its paths.
 func TestCool(t *testing.T) {
 	in, _, a, b := warmTwo(t)
