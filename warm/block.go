@@ -164,6 +164,17 @@ func (e *Engine) letGo(blocks []*block) {
 	}
 }
 
+// letGoSoon does as letGo, and does not wait until that is done. e.mu is held.
+func (e *Engine) letGoSoon(blocks []*block) {
+	if len(blocks) > 0 && !e.closed {
+		e.wg.Add(1)
+		go func() {
+			defer e.wg.Done()
+			e.letGo(blocks)
+		}()
+	}
+}
+
 // release unlocks a block that is leaving.
 func (e *Engine) release(b *block) {
 	if err := b.pin.Release(); err != nil {
@@ -188,13 +199,13 @@ func (e *Engine) inherit(b *block) bool {
 	tried := map[*request]bool{}
 	for {
 		e.mu.Lock()
-		r, file, pos := e.heir(b, tried)
+		r, file, path, pos := e.heir(b, tried)
 		e.mu.Unlock()
 		if r == nil {
 			return false
 		}
 		tried[r] = true
-		o, err := e.open(r, file)
+		o, err := e.open(r, path)
 		if err != nil {
 			continue // it is told when the request's turn comes
 		}
@@ -215,21 +226,20 @@ func (e *Engine) inherit(b *block) bool {
 }
 
 // heir finds a request that wants a block under one of its paths. e.mu is held.
-func (e *Engine) heir(b *block, tried map[*request]bool) (*request, int, uint32) {
+func (e *Engine) heir(b *block, tried map[*request]bool) (r *request, file int, path string, pos uint32) {
 	for _, r := range e.inOrder {
 		if tried[r] || e.closed {
 			continue
 		}
 		for _, a := range b.aliases {
-			file, ok := r.find(a.path)
-			if !ok {
-				continue
-			}
-			pos := int64(r.start[file]) + max(0, a.Off-r.Files[file].Off)/e.cfg.Block
-			if pos < int64(r.start[file+1]) && r.part(file, uint32(pos)) == a.Range && r.wants(uint32(pos)) && r.fits(b.bytes) {
-				return r, file, uint32(pos)
+			for _, f := range r.named(a.path) {
+				file := int(f)
+				pos := int64(r.start[file]) + max(0, a.Off-r.Files[file].Off)/e.cfg.Block
+				if pos < int64(r.start[file+1]) && r.part(file, uint32(pos)) == a.Range && r.wants(uint32(pos)) && r.fits(b.bytes) {
+					return r, file, a.path, uint32(pos)
+				}
 			}
 		}
 	}
-	return nil, 0, 0
+	return nil, 0, "", 0
 }

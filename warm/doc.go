@@ -14,6 +14,9 @@
 // which locks them again only if its pagecache.Cache was told to lock what is
 // resident; otherwise it follows them, and reads again what the kernel drops.
 //
+// A request may get further files, and lose some (Put, Drop). Who has very many files uses few
+// requests: what is read next is chosen among all that wait.
+//
 // # Blocks and references
 //
 // Files are cut into blocks of Config.Block bytes; a smaller file is one block.

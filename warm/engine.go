@@ -168,12 +168,11 @@ func (e *Engine) Add(q Request) error {
 		e.jobs[r.Job] = append(e.jobs[r.Job], r)
 	}
 	e.counters.FailedFiles += int64(r.failedFiles)
-	e.wg.Add(1)
-	go e.assign(r)
+	e.assignFiles(r)
 	return nil
 }
 
-// Release ends all requests of a job, and returns how they stood. When it
+// Release ends all requests of a job, and returns how they stood, in brief. When it
 // returns, nothing is locked any more but for others.
 func (e *Engine) Release(job headrace.JobID) []Status {
 	if job == "" {
@@ -197,7 +196,7 @@ func (e *Engine) endAll(which func(*request) bool) []Status {
 	e.mu.Lock()
 	for _, r := range slices.Clone(e.inOrder) {
 		if which(r) {
-			stood = append(stood, e.status(r, notes{}))
+			stood = append(stood, e.status(r, nil))
 			free = append(free, e.end(r)...)
 		}
 	}

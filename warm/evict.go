@@ -57,19 +57,13 @@ func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*requ
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range e.inOrder {
-		file, ok := r.find(path)
-		if !ok || !which(r) {
+		files := r.named(path)
+		if len(files) == 0 || !which(r) {
 			continue
 		}
 		touched[r] = true
-		for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-			switch r.state[pos] {
-			case remaining, pinned, resident, notFit:
-				r.move(pos, evicted)
-				if b := r.unref(pos); b != nil {
-					free = append(free, b)
-				}
-			}
+		for _, f := range files {
+			free = append(free, r.giveUp(int(f))...)
 		}
 		e.kickAll()
 	}
@@ -155,13 +149,11 @@ func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range
 func (e *Engine) wantedBlocks(path string) map[int64]bool {
 	wanted := map[int64]bool{}
 	for _, r := range e.inOrder {
-		file, ok := r.find(path)
-		if !ok {
-			continue
-		}
-		for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-			if r.state[pos] <= resident {
-				wanted[r.part(file, pos).Off] = true
+		for _, file := range r.named(path) {
+			for pos := r.start[file]; pos < r.start[file+1]; pos++ {
+				if r.state[pos] <= resident {
+					wanted[r.part(int(file), pos).Off] = true
+				}
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (l *lane) follow() {
 
 // open opens the file of a step; if that fails, so does the file.
 func (l *lane) open(a ask) (*opened, bool) {
-	o, err := l.e.open(a.r, a.file)
+	o, err := l.e.open(a.r, a.path)
 	if err == nil {
 		return o, true
 	}
@@ -108,16 +108,17 @@ func (l *lane) due() (blocks, files []ask) {
 	return blocks, files
 }
 
+// askFor returns a step about a position. The engine's lock is held.
 func (s *portion) askFor(pos uint32) ask {
 	file := s.r.fileOf(pos)
-	return ask{s: s, r: s.r, file: file, pos: pos, part: s.r.part(file, pos)}
+	return ask{s: s, r: s.r, file: file, path: s.r.Files[file].Path, pos: pos, part: s.r.part(file, pos)}
 }
 
 // check looks whether a path still leads to the file of which a block is locked,
 // and lets go of what is locked if not: whoever opens it now gets something else.
 func (l *lane) check(a ask) {
 	e := l.e
-	o, err := e.open(a.r, a.file)
+	o, err := e.open(a.r, a.path)
 	if err == nil {
 		o.f.Close()
 	}

@@ -57,11 +57,12 @@ type ask struct {
 	s    *portion
 	r    *request
 	file int
+	path string
 	pos  uint32
 	part pagecache.Range
 }
 
-func (a *ask) alias() alias { return alias{a.r.Files[a.file].Path, a.part} }
+func (a *ask) alias() alias { return alias{a.path, a.part} }
 
 // lane finds or makes the lane of a device. e.mu is held.
 func (e *Engine) lane(d disk.Device) *lane {
@@ -177,10 +178,9 @@ func (l *lane) choose() ask {
 	step := prefetch.Next(l.prefetchView(), l.e.cfg.Policy)
 	a := ask{do: step.Do, why: step.Reason}
 	if step.Job >= 0 {
-		a.s = l.view.shares[step.Job]
-		a.r, a.pos = a.s.r, l.view.pos[l.view.first[step.Job]+step.Block]
-		a.file = a.r.fileOf(a.pos)
-		a.part = a.r.part(a.file, a.pos)
+		s := l.view.shares[step.Job]
+		a = s.askFor(l.view.pos[l.view.first[step.Job]+step.Block])
+		a.do, a.why = step.Do, step.Reason
 	}
 	if a.do == prefetch.Migrate && l.refused != "" && time.Now().Before(l.retryAt) {
 		a.do, a.why = prefetch.Wait, l.refused
@@ -332,7 +332,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	b := e.blocks.all[key]
 	switch {
 	case b != nil:
-		e.blocks.meet(b, r.Files[a.file].Path)
+		e.blocks.meet(b, a.path)
 		if b.pin != nil && !b.leaving && r.fits(b.bytes) {
 			b.refer(r, a.pos)
 			a.checkLater()
@@ -353,7 +353,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	e.blocks.add(b)
 	b.refer(r, a.pos)
 	a.checkLater()
-	e.blocks.meet(b, r.Files[a.file].Path)
+	e.blocks.meet(b, a.path)
 	l.reading = a
 	r.touch()
 	return b

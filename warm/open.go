@@ -28,8 +28,8 @@ type opened struct {
 }
 
 // open opens a file of a request. The caller closes it. It may block.
-func (e *Engine) open(r *request, file int) (*opened, error) {
-	f, err := e.cfg.Open(r.Owner, r.Files[file].Path)
+func (e *Engine) open(r *request, path string) (*opened, error) {
+	f, err := e.cfg.Open(r.Owner, path)
 	if err != nil {
 		return nil, err
 	}
@@ -92,41 +92,60 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// assignFiles has it found out on which device the files of a request are that are new. e.mu is held.
+func (e *Engine) assignFiles(r *request) {
+	if !r.assigning {
+		r.assigning = true
+		e.wg.Add(1)
+		go e.assign(r)
+	}
+}
+
 // assign finds out for all files of a request on which device they are: that of
 // their directory. Should that be wrong, it shows when they are opened.
 func (e *Engine) assign(r *request) {
 	defer e.wg.Done()
 	dirs := map[string]disk.Device{}
-	var batch []int32
-	var at disk.Device
-	for i := range r.Files {
-		if len(batch) > 0 && len(batch)%assignBatch == 0 {
-			if !e.hand(r, at, batch) {
-				return
+	for {
+		from, files := e.toAssign(r)
+		if len(files) == 0 {
+			return
+		}
+		var batch []int32
+		var at disk.Device
+		for i, f := range files {
+			d, err := e.place(r, f.Path, dirs)
+			if err != nil {
+				e.mu.Lock()
+				e.failFile(r, from+i, err)
+				e.mu.Unlock()
+				continue
 			}
-			batch = nil
-		}
-		d, err := e.place(r, i, dirs)
-		if err != nil {
-			e.mu.Lock()
-			e.failFile(r, i, err)
-			e.mu.Unlock()
-			continue
-		}
-		if d.ID != at.ID && len(batch) > 0 {
-			if !e.hand(r, at, batch) {
-				return
+			if d.ID != at.ID && len(batch) > 0 {
+				e.hand(r, at, batch)
+				batch = nil
 			}
-			batch = nil
+			at = d
+			batch = append(batch, int32(from+i))
 		}
-		at = d
-		batch = append(batch, int32(i))
+		e.hand(r, at, batch)
 	}
-	e.hand(r, at, batch)
+}
+
+// toAssign returns the next files to be assigned; none: that is over.
+func (e *Engine) toAssign(r *request) (from int, files []File) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r.assigning = false
-	r.touch()
+	from = r.assigned
+	files = r.Files[from:min(from+assignBatch, len(r.Files))]
+	if r.assigned += len(files); len(files) == 0 {
+		r.assigning = false
+		r.touch()
+	}
+	if r.ended || e.ctx.Err() != nil {
+		return from, nil
+	}
+	return from, files
 }
 
 const (
@@ -137,14 +156,14 @@ const (
 
 // place returns the device that a file is on, as far as one can tell without opening
 // it.
-func (e *Engine) place(r *request, file int, dirs map[string]disk.Device) (disk.Device, error) {
-	dir := filepath.Dir(r.Files[file].Path)
+func (e *Engine) place(r *request, path string, dirs map[string]disk.Device) (disk.Device, error) {
+	dir := filepath.Dir(path)
 	if d, ok := dirs[dir]; ok {
 		return d, nil
 	}
 	d, err := e.deviceOfDir(r.Owner, dir)
 	if err != nil { // the file may have vanished, or be reached in a way of its own
-		o, err := e.open(r, file)
+		o, err := e.open(r, path)
 		if err != nil {
 			return disk.Device{}, err
 		}
@@ -174,18 +193,13 @@ func (e *Engine) deviceOfDir(owner linux.Credentials, dir string) (d disk.Device
 	return d, err
 }
 
-// hand gives files to the lane of a device. It reports whether the request still
-// wants them.
-func (e *Engine) hand(r *request, d disk.Device, files []int32) bool {
+// hand gives files to the lane of a device, if the request still wants them.
+func (e *Engine) hand(r *request, d disk.Device, files []int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.ended || e.ctx.Err() != nil {
-		return false
-	}
-	if len(files) > 0 {
+	if len(files) > 0 && !r.ended && e.ctx.Err() == nil {
 		e.lane(d).portion(r).add(files)
 	}
-	return true
 }
 
 // failFile gives up a file of a request. e.mu is held.

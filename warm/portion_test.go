@@ -102,7 +102,7 @@ func TestFind(t *testing.T) {
 	for i := range 400 {
 		path := fmt.Sprint("/", i)
 		want := slices.IndexFunc(q.Files, func(f File) bool { return f.Path == path })
-		file, ok := req.find(path)
+		file, ok := req.find(File{Path: path})
 		if !ok || req.Files[file].Path != path {
 			t.Fatalf("%s is file %d, %v", path, file, ok)
 		}
@@ -112,7 +112,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "/", "/400", "/x"} {
-		if _, ok := req.find(path); ok {
+		if _, ok := req.find(File{Path: path}); ok {
 			t.Errorf("%q is found", path)
 		}
 	}
@@ -142,7 +142,7 @@ func TestMillionFiles(t *testing.T) {
 	done := 0
 	for pos := s.upcoming(nil, 1); len(pos) > 0; pos = s.upcoming(pos[:0], 1) {
 		if pos[0]%100 == 0 {
-			if _, ok := r.find(r.Files[r.fileOf(pos[0])].Path); !ok {
+			if _, ok := r.find(r.Files[r.fileOf(pos[0])]); !ok {
 				t.Fatal("lost")
 			}
 		}

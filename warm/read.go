@@ -18,31 +18,29 @@ func (e *Engine) Read(job headrace.JobID, path string, part pagecache.Range) {
 	defer e.mu.Unlock()
 	var free []*block
 	for _, r := range e.jobs[job] {
-		file, ok := r.find(path)
-		if !ok {
-			continue
-		}
-		part := pagecache.Range{Off: part.Off - r.Files[file].Off, Len: part.Len}
-		from, to, ok := r.overlap(file, part)
-		if !ok {
-			continue
-		}
-		for pos := from; pos <= to; pos++ {
-			if b := r.held[pos]; b != nil {
-				b.used = true
-			}
-		}
-		if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: r.Implicit, Read: true}); drop {
-			free = append(free, e.dropRead(r, file, part, from, to)...)
+		for _, f := range r.named(path) {
+			free = append(free, e.readFile(r, int(f), pagecache.Range{Off: part.Off - r.Files[f].Off, Len: part.Len})...)
 		}
 	}
-	if len(free) > 0 && !e.closed {
-		e.wg.Add(1)
-		go func() {
-			defer e.wg.Done()
-			e.letGo(free)
-		}()
+	e.letGoSoon(free)
+}
+
+// readFile notes that a part of a file was read, from where the file's own part begins, and returns the blocks
+// to be released. e.mu is held.
+func (e *Engine) readFile(r *request, file int, part pagecache.Range) []*block {
+	from, to, ok := r.overlap(file, part)
+	if !ok {
+		return nil
 	}
+	for pos := from; pos <= to; pos++ {
+		if b := r.held[pos]; b != nil {
+			b.used = true
+		}
+	}
+	if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: r.Implicit, Read: true}); drop {
+		return e.dropRead(r, file, part, from, to)
+	}
+	return nil
 }
 
 // dropRead gives up the blocks of the positions from to to that the job has read

@@ -44,7 +44,7 @@ type Request struct {
 	Hold bool `json:"hold,omitempty"`
 	// Owner is with whose rights the files are opened.
 	Owner linux.Credentials `json:"owner"`
-	// Files in the order in which they will be read; further mentions of a path
+	// Files in the order in which they will be read; further mentions of a path with the same Off
 	// count for nothing. The engine keeps the slice: it must not be changed.
 	Files []File `json:"files"`
 	// Bytes is the size of all of the job's input, by which it gets its place in

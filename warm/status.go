@@ -65,7 +65,8 @@ type Status struct {
 // when several requests are told of.
 type notes map[*lane]map[*portion]string
 
-// status returns the Status of a request; without known it is brief. e.mu is held.
+// status returns the Status of a request; without known it is brief: it does not say what it waits for, which takes time
+// where many wait. e.mu is held.
 func (e *Engine) status(r *request, known notes) Status {
 	s := Status{
 		ID: r.ID, Job: r.Job, UID: r.Owner.UID,
@@ -77,7 +78,7 @@ func (e *Engine) status(r *request, known notes) Status {
 	}
 	for _, sh := range r.shares {
 		if l := sh.lane; l.reading.r == r {
-			s.Current = r.Files[l.reading.file].Path
+			s.Current = l.reading.path
 		}
 	}
 	if known != nil && !s.Done && !s.Ended {
@@ -123,7 +124,7 @@ func (s *portion) limited() bool {
 // explain says what is done next for a portion, or what it waits for. e.mu is held.
 func (l *lane) explain(s *portion, known notes) string {
 	if a := l.reading; a.r != nil {
-		return fmt.Sprintf("%s is being read for %s", a.r.Files[a.file].Path, a.r.name)
+		return fmt.Sprintf("%s is being read for %s", a.path, a.r.name)
 	}
 	if l.refused != "" {
 		return l.refused
@@ -146,18 +147,6 @@ func (e *Engine) Status(id RequestID) (Status, error) {
 		return Status{}, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
 	return e.status(r, notes{}), nil
-}
-
-// Brief is Status without what the request waits for, which takes time where many wait:
-// Full and Waits are not set.
-func (e *Engine) Brief(id RequestID) (Status, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.requests[id]
-	if r == nil {
-		return Status{}, fmt.Errorf("%w: %s", ErrUnknown, id)
-	}
-	return e.status(r, nil), nil
 }
 
 // List returns how all requests stand, in the order in which they were added.

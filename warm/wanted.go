@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,8 +24,8 @@ const (
 	states
 )
 
-// request is a Request that the engine works on. What newRequest sets does not
-// change; the engine's lock protects the rest.
+// request is a Request that the engine works on. Its ID, Job, Hold and Owner do not change; the engine's
+// lock protects the rest.
 type request struct {
 	Request
 	name  string // for people
@@ -34,7 +35,7 @@ type request struct {
 	// start has the first position of each file, and one past the last. Positions
 	// number the blocks of all files in order.
 	start  []uint32
-	byPath []int32 // files sorted by path
+	byPath []int32 // files in the order of compare, but for those that were taken out
 
 	state  []state // of each position
 	blocks [states]int
@@ -55,8 +56,9 @@ type request struct {
 	failedFiles  int
 	failures     []Failure
 	notFitReason string
-	// assigning: it is not known of all files yet on which device they are.
+	// assigning: it is not known yet on which device the files from assigned on are.
 	assigning bool
+	assigned  int
 	ended     bool
 
 	version uint64
@@ -80,51 +82,70 @@ func newRequest(q Request, blockSize int64) (*request, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	r := &request{Request: q, block: blockSize, held: map[uint32]*block{}, assigning: true, version: 1}
+	r := &request{Request: q, block: blockSize, held: map[uint32]*block{}}
 	r.name = "request " + string(q.ID)
 	if q.Job != "" {
 		r.name = "job " + string(q.Job)
 	}
-	r.sortPaths()
-	r.start = make([]uint32, 1, len(r.Files)+1)
-	for i := range r.Files {
-		next := int64(r.start[i]) + max(1, blocksOf(r.wantedSize(i), blockSize))
-		if next > maxBlocks {
-			return nil, fmt.Errorf("%w: more than %d blocks; give several requests", ErrRequest, maxBlocks)
-		}
-		r.start = append(r.start, uint32(next))
+	r.Files, r.start = nil, make([]uint32, 1, len(q.Files)+1)
+	if err := r.add(q.Files); err != nil {
+		return nil, err
 	}
-	r.state = make([]state, r.start[len(r.Files)])
-	r.blocks[remaining] = len(r.state)
-	for i := range r.Files {
-		r.size += r.wantedSize(i)
-		if r.size < 0 {
-			return nil, fmt.Errorf("%w: the sizes of the files do not fit into 63 bits", ErrRequest)
-		}
-	}
-	r.bytes[remaining] = r.size
 	if r.Bytes == 0 {
 		r.Bytes = r.size
 	}
-	r.refuseFiles()
 	return r, nil
+}
+
+// add appends files, but for those that there are. It fails with ErrRequest, and has changed nothing then.
+func (r *request) add(files []File) error {
+	files = r.fresh(files)
+	next, size := int64(len(r.state)), r.size
+	for _, f := range files {
+		n := r.wanted(f)
+		if next += max(1, blocksOf(n, r.block)); next > maxBlocks {
+			return fmt.Errorf("%w: more than %d blocks; give several requests", ErrRequest, maxBlocks)
+		}
+		if size += n; size < 0 {
+			return fmt.Errorf("%w: the sizes of the files do not fit into 63 bits", ErrRequest)
+		}
+	}
+	first := len(r.Files)
+	if first == 0 {
+		r.Files = slices.Clip(files)
+	} else {
+		r.Files = append(r.Files, files...)
+	}
+	for _, f := range files {
+		r.start = append(r.start, r.start[len(r.start)-1]+uint32(max(1, blocksOf(r.wanted(f), r.block))))
+	}
+	more := int(next) - len(r.state)
+	r.state = append(r.state, make([]state, more)...)
+	r.blocks[remaining] += more
+	r.bytes[remaining] += size - r.size
+	r.size = size
+	r.index(first)
+	r.refuseFiles(first)
+	r.touch()
+	return nil
 }
 
 func blocksOf(size, block int64) int64 { return (size + block - 1) / block }
 
-// wantedSize returns the size of a file; that of files which cannot be warmed is 0.
-func (r *request) wantedSize(file int) int64 {
-	size := r.Files[file].Size
-	if size < 0 || size > r.block*maxFileBlocks {
+// wanted returns the size of a file; that of files which cannot be warmed is 0.
+func (r *request) wanted(f File) int64 {
+	if f.Size < 0 || f.Size > r.block*maxFileBlocks {
 		return 0
 	}
-	return size
+	return f.Size
 }
 
-// refuseFiles lets those files fail that need not even be opened.
-func (r *request) refuseFiles() {
-	for i, f := range r.Files {
-		switch {
+func (r *request) wantedSize(file int) int64 { return r.wanted(r.Files[file]) }
+
+// refuseFiles lets those files from first on fail that need not even be opened.
+func (r *request) refuseFiles(first int) {
+	for i := first; i < len(r.Files); i++ {
+		switch f := r.Files[i]; {
 		case !filepath.IsAbs(f.Path):
 			r.fail(i, "its path is relative; give an absolute one")
 		case f.Size < 0:
@@ -137,46 +158,77 @@ func (r *request) refuseFiles() {
 	}
 }
 
-// sortPaths makes the index by path, and leaves out repeated paths.
-func (r *request) sortPaths() {
-	files := r.Files
-	index := func() {
-		r.byPath = make([]int32, len(files))
-		for i := range r.byPath {
-			r.byPath[i] = int32(i)
-		}
-		// Of equal paths the first stays first.
-		slices.SortStableFunc(r.byPath, func(a, b int32) int { return strings.Compare(files[a].Path, files[b].Path) })
+// compare orders files by their paths, and parts of one by where they begin.
+func compare(a, b File) int {
+	return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Off, b.Off))
+}
+
+// sorted returns the indices of files from first on in that order; of equal ones the first stays first.
+func sorted(files []File, first int) []int32 {
+	by := make([]int32, len(files)-first)
+	for i := range by {
+		by[i] = int32(first + i)
 	}
-	index()
+	slices.SortStableFunc(by, func(a, b int32) int { return compare(files[a], files[b]) })
+	return by
+}
+
+// fresh leaves out files that are repeated, and those that there are.
+func (r *request) fresh(files []File) []File {
 	again := map[int32]bool{}
-	for i := 1; i < len(r.byPath); i++ {
-		if files[r.byPath[i]].Path == files[r.byPath[i-1]].Path {
-			again[r.byPath[i]] = true
+	by := sorted(files, 0)
+	for i, f := range by {
+		if _, known := r.find(files[f]); known || i > 0 && compare(files[f], files[by[i-1]]) == 0 {
+			again[f] = true
 		}
 	}
 	if len(again) == 0 {
-		return
+		return files
 	}
-	files = make([]File, 0, len(r.Files)-len(again))
-	for i, f := range r.Files {
+	rest := make([]File, 0, len(files)-len(again))
+	for i, f := range files {
 		if !again[int32(i)] {
-			files = append(files, f)
+			rest = append(rest, f)
 		}
 	}
-	r.Files = files
-	index()
+	return rest
 }
 
-// find returns the file with a path.
-func (r *request) find(path string) (file int, ok bool) {
-	i, ok := slices.BinarySearchFunc(r.byPath, path, func(f int32, path string) int {
-		return strings.Compare(r.Files[f].Path, path)
-	})
+// index enters files from first on into the index by path.
+func (r *request) index(first int) {
+	old, more := r.byPath, sorted(r.Files, first)
+	if len(old) == 0 {
+		r.byPath = more
+		return
+	}
+	r.byPath = make([]int32, 0, len(old)+len(more))
+	for len(old) > 0 && len(more) > 0 {
+		from := &more
+		if compare(r.Files[old[0]], r.Files[more[0]]) < 0 {
+			from = &old
+		}
+		r.byPath, *from = append(r.byPath, (*from)[0]), (*from)[1:]
+	}
+	r.byPath = append(append(r.byPath, old...), more...)
+}
+
+// find returns the file with the path and the beginning of one.
+func (r *request) find(like File) (file int, ok bool) {
+	i, ok := slices.BinarySearchFunc(r.byPath, like, func(f int32, like File) int { return compare(r.Files[f], like) })
 	if !ok {
 		return 0, false
 	}
 	return int(r.byPath[i]), true
+}
+
+// named returns all files with a path: several are parts of one.
+func (r *request) named(path string) []int32 {
+	i, _ := slices.BinarySearchFunc(r.byPath, path, func(f int32, path string) int { return strings.Compare(r.Files[f].Path, path) })
+	to := i
+	for to < len(r.byPath) && r.Files[r.byPath[to]].Path == path {
+		to++
+	}
+	return r.byPath[i:to]
 }
 
 // fileOf returns the file that a position is in.
@@ -236,6 +288,20 @@ func (r *request) fail(file int, reason string) {
 	if len(r.failures) < keptFailures {
 		r.failures = append(r.failures, Failure{r.Files[file].Path, reason})
 	}
+}
+
+// giveUp takes a file off, and returns the blocks to be released.
+func (r *request) giveUp(file int) (free []*block) {
+	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
+		switch r.state[pos] {
+		case remaining, pinned, resident, notFit:
+			r.move(pos, evicted)
+			if b := r.unref(pos); b != nil {
+				free = append(free, b)
+			}
+		}
+	}
+	return free
 }
 
 // touch tells those who watch.

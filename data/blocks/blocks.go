@@ -35,9 +35,9 @@ type Replicas interface {
 
 // Engine reads ahead. It is *warm.Engine.
 type Engine interface {
-	Add(warm.Request) error
-	Remove(warm.RequestID) (warm.Status, error)
-	Brief(warm.RequestID) (warm.Status, error)
+	Put(warm.Request) error
+	Drop(warm.RequestID, []warm.File) error
+	Files([]warm.FileOf) []warm.FileStatus
 	Counters() warm.Counters
 	Read(headrace.JobID, string, pagecache.Range)
 }
@@ -67,7 +67,11 @@ type Blocks struct {
 	watched map[headrace.BlockID]*watched
 	shared  map[inode]*shared
 	wanted  map[want]*warming
+	jobs    map[want]*job   // for which these are
 	reads   map[want]*reads // of jobs
+	// dropped are files that the engine is to keep no more; numbers counts its requests.
+	dropped map[warm.RequestID][]warm.File
+	numbers uint64
 	speed   speed
 	// round counts how often the manager has begun to tell everything; whole: it has not
 	// told all of it yet.
@@ -82,7 +86,8 @@ func New(c Config) *Blocks {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, shared: map[inode]*shared{}, wanted: map[want]*warming{}, reads: map[want]*reads{}}
+	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, shared: map[inode]*shared{}, wanted: map[want]*warming{}, jobs: map[want]*job{},
+		reads: map[want]*reads{}, dropped: map[warm.RequestID][]warm.File{}}
 }
 
 // Close lets everything go.
@@ -96,6 +101,7 @@ func (b *Blocks) Close() {
 	for k, w := range b.wanted {
 		b.cool(k, w)
 	}
+	b.hand(time.Now())
 }
 
 // Report implements node.Blocks. Where the page cache cannot be asked what is told stays
@@ -113,8 +119,9 @@ func (b *Blocks) Report(ctx context.Context, all bool) *wire.ExchangeRequest {
 		Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now), Reads: b.reportReads(all),
 	}
 	if all {
-		q.Jobs = b.jobs()
+		q.Jobs = b.jobFacts()
 	}
+	b.hand(now)
 	if b.cfg.Engine != nil {
 		c := b.cfg.Engine.Counters()
 		queued, pinned := b.bytes()
@@ -147,14 +154,16 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 		b.watchAs(a.Watch)
 	}
 	b.readAs(a.Read)
+	b.hand(time.Now())
 }
 
 // look finds replicas that were not found yet, and looks whether the others still are what
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {
 	// Each kind has a bound of its own, so that neither keeps the other waiting for ever.
-	eachDue(b.wanted, now, func(k want, w *warming) { b.begin(ctx, k, w, now) })
+	eachDue(b.wanted, now, func(_ want, w *warming) { b.begin(ctx, w, now) })
 	eachDue(b.watched, now, func(id headrace.BlockID, w *watched) { b.findWatched(ctx, id, w, now) })
+	b.hand(now)
 }
 
 // eachDue does something with those that are due, findAtOnce at most.

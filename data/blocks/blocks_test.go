@@ -76,7 +76,7 @@ func TestReplicas(t *testing.T) {
 	r.tells("it comes", false, nil, stands{"j 1": "planned"})
 	r.arrived()
 	r.cache.set(t, r.disk.paths(0, 1)[0], 5)
-	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
 	r.tells("it is read", false, told{1: 5}, stands{"j 1": "pinned"})
 	r.arrived()
 	added := r.engine.added
@@ -88,8 +88,11 @@ func TestReplicas(t *testing.T) {
 	r.tells("it moves", false, told{1: 0}, stands{"j 1": "planned"})
 	r.arrived()
 	wantEqual(t, "requests", r.engine.added, added+1)
-	q := r.engine.asked[warm.RequestID(r.requests()[0])]
-	if len(q.Files) != 2 || q.Files[0].Path != r.disk.paths(1, 1)[0] || q.Files[0].Size != 5 || q.Files[1].Path != r.disk.paths(1, 1)[1] || q.Files[1].Size != 11 || q.Bytes != 77 || q.Seq != 88 {
+	var q warm.Request
+	for _, one := range r.engine.requests {
+		q = *one
+	}
+	if len(r.engine.requests) != 1 || len(q.Files) != 2 || q.Files[0].Path != r.disk.paths(1, 1)[0] || q.Files[0].Size != 5 || q.Files[1].Path != r.disk.paths(1, 1)[1] || q.Files[1].Size != 11 || q.Bytes != 77 || q.Seq != 88 {
 		t.Errorf("asked for %+v", q)
 	}
 	if !IsJob(q.Job) || IsJob("j") {
@@ -121,15 +124,15 @@ func TestOrders(t *testing.T) {
 	r.order(true, "j", []int64{0, 1}, nil)
 	r.tells("two", false, nil, stands{"j 0": "planned", "j 1": "planned"})
 	r.order(false, "k", []int64{1}, nil)
-	r.engine.set(warm.Status{Done: true, Resident: 5})
+	r.engine.set(warm.FileStatus{Done: true, Resident: 5})
 	r.tells("another job", false, nil, stands{"j 0": "resident", "j 1": "resident", "k 1": "planned"})
 	r.arrived()
-	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
 	r.report(false)
 	r.order(false, "j", []int64{0}, nil)
 	r.tells("named again", false, nil, stands{"j 0": "pinned"})
 	r.order(false, "j", nil, []int64{1, 44})
-	wantEqual(t, "requests", r.requests(), []string{"cluster:u/j/" + id(0).String(), "cluster:u/k/" + id(1).String()})
+	wantEqual(t, "requests", r.requests(), []string{"cluster:u/j blk_0", "cluster:u/k blk_1"})
 	q := r.Report(t.Context(), true)
 	wantEqual(t, "jobs", len(q.Jobs), 2)
 	wantEqual(t, "hosts", q.Hosts, []string{"h1"})
@@ -153,14 +156,14 @@ func TestOutcomes(t *testing.T) {
 	r.disk.add(0, 1)
 	r.order(true, "j", []int64{1}, nil)
 	for _, c := range []struct {
-		st   warm.Status
+		st   warm.FileStatus
 		want string
 	}{
-		{warm.Status{Remaining: 5}, "planned"},
-		{warm.Status{Done: true, NotFit: 5, NotFitReason: "too large"}, "not fit: too large"},
-		{warm.Status{Done: true, Pinned: 5}, "pinned"},
-		{warm.Status{Done: true, Resident: 9, Pinned: 5}, "resident"},
-		{warm.Status{Done: true, Read: 5}, "read"},
+		{warm.FileStatus{}, "planned"},
+		{warm.FileStatus{Done: true, NotFit: 5, Reason: "too large"}, "not fit: too large"},
+		{warm.FileStatus{Done: true, Pinned: 5}, "pinned"},
+		{warm.FileStatus{Done: true, Resident: 9, Pinned: 5}, "resident"},
+		{warm.FileStatus{Done: true, Read: 5}, "read"},
 	} {
 		r.report(false)
 		r.engine.set(c.st)
@@ -173,7 +176,7 @@ func TestOutcomes(t *testing.T) {
 	r.tells("named again", false, nil, stands{"j 1": "planned"})
 	wantEqual(t, "requests", r.engine.added, added+1)
 	r.arrived()
-	r.engine.set(warm.Status{FailedFiles: 1, Failures: []warm.Failure{{Reason: "a broken disk \xff"}}})
+	r.engine.set(warm.FileStatus{Failed: true, Reason: "a broken disk \xff"})
 	r.tells("it fails", false, nil, stands{"j 1": "failed: a broken disk ?"})
 	wantEqual(t, "requests", r.requests(), nil)
 	r.arrived()
@@ -214,7 +217,7 @@ func TestBudget(t *testing.T) {
 	r.order(true, "j", []int64{0, 1}, nil)
 	r.order(false, "k", []int64{0, 1}, nil)
 	r.report(false)
-	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
 	for _, c := range []struct{ budget, pinned, want int64 }{{1000, 320, 700}, {1000, 20, 1000}, {1000, 10, 1000}, {10, 500, 0}} {
 		r.engine.counters = warm.Counters{Budget: c.budget, Pinned: c.pinned}
 		r.report(false)

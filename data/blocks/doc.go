@@ -4,8 +4,8 @@
 //
 // The manager says which (node.Agent brings its answers); nothing is decided here. Only
 // blocks that somebody is interested in are watched, since each takes a descriptor. What
-// is to be warmed is handed to the machine's own warm.Engine, a request for each block of
-// each job, so that it stands in one queue with files of this machine, under one budget.
+// is to be warmed is handed to the machine's own warm.Engine, in one request for all blocks of a
+// job, so that it stands in one queue with files of this machine, under one budget.
 // The checksums of a block are warmed with it.
 //
 // A block is a file of a DataNode of HDFS (Volumes), or a part of one of a node of our own file system (Near).

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -174,59 +175,71 @@ func (c *fakeCache) change(t *testing.T, path string, do func(*fakeFile)) {
 	}
 }
 
-// fakeEngine has requests stand as it is told.
+// fakeEngine has files stand as it is told.
 type fakeEngine struct {
 	mu       sync.Mutex
-	requests map[warm.RequestID]*warm.Status
-	asked    map[warm.RequestID]warm.Request
+	requests map[warm.RequestID]*warm.Request
+	stands   map[warm.FileOf]warm.FileStatus
 	counters warm.Counters
-	added    int
+	added    int // blocks
 	refuses  error
 }
 
-func (e *fakeEngine) Add(q warm.Request) error {
+func (e *fakeEngine) Put(q warm.Request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refuses != nil {
 		return e.refuses
 	}
-	if e.requests[q.ID] != nil {
-		return warm.ErrExists
+	if had := e.requests[q.ID]; had != nil {
+		q.Files = append(slices.Clone(had.Files), q.Files...)
+		e.added -= len(had.Files) / 2
 	}
-	e.added++
-	e.requests[q.ID], e.asked[q.ID] = &warm.Status{ID: q.ID}, q
+	e.added += len(q.Files) / 2
+	e.requests[q.ID] = &q
+	for _, f := range q.Files {
+		at := warm.FileOf{Request: q.ID, File: f}
+		if _, known := e.stands[at]; !known {
+			e.stands[at] = warm.FileStatus{Known: true}
+		}
+	}
 	return nil
 }
 
-func (e *fakeEngine) Remove(q warm.RequestID) (warm.Status, error) {
+func (e *fakeEngine) Drop(id warm.RequestID, files []warm.File) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.requests[q] == nil {
-		return warm.Status{}, warm.ErrUnknown
+	q := e.requests[id]
+	if q == nil {
+		return warm.ErrUnknown
 	}
-	st := *e.requests[q]
-	delete(e.requests, q)
-	return st, nil
+	q.Files = slices.DeleteFunc(q.Files, func(f warm.File) bool { return slices.Contains(files, f) })
+	for _, f := range files {
+		delete(e.stands, warm.FileOf{Request: id, File: f})
+	}
+	if len(q.Files) == 0 {
+		delete(e.requests, id)
+	}
+	return nil
 }
 
-func (e *fakeEngine) Brief(q warm.RequestID) (warm.Status, error) {
+func (e *fakeEngine) Files(files []warm.FileOf) (all []warm.FileStatus) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.requests[q] == nil {
-		return warm.Status{}, warm.ErrUnknown
+	for _, f := range files {
+		all = append(all, e.stands[f])
 	}
-	return *e.requests[q], nil
+	return all
 }
 
 // Read has what was asked for implicitly read.
 func (e *fakeEngine) Read(job headrace.JobID, path string, part pagecache.Range) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for id, q := range e.asked {
-		for _, f := range q.Files {
-			if q.Job == job && f.Path == path && part.Off == 0 && part.Len >= f.Size && q.Implicit && e.requests[id] != nil {
-				e.requests[id].Read += f.Size
-			}
+	for at, st := range e.stands {
+		if q := e.requests[at.Request]; q.Job == job && at.Path == path && part.Off == at.Off && part.Len >= at.Size && q.Implicit {
+			st.Read += at.Size
+			e.stands[at] = st
 		}
 	}
 }
@@ -237,13 +250,13 @@ func (e *fakeEngine) Counters() warm.Counters {
 	return e.counters
 }
 
-// set says how all requests stand.
-func (e *fakeEngine) set(st warm.Status) {
+// set says how all files stand.
+func (e *fakeEngine) set(st warm.FileStatus) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for q := range e.requests {
-		own := st
-		e.requests[q] = &own
+	st.Known = true
+	for at := range e.stands {
+		e.stands[at] = st
 	}
 }
 
@@ -261,7 +274,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, disk: newDisk(t), cache: &fakeCache{open: map[*fakeFile]bool{}},
-		engine: &fakeEngine{requests: map[warm.RequestID]*warm.Status{}, asked: map[warm.RequestID]warm.Request{}, counters: warm.Counters{Budget: 1000}},
+		engine: &fakeEngine{requests: map[warm.RequestID]*warm.Request{}, stands: map[warm.FileOf]warm.FileStatus{}, counters: warm.Counters{Budget: 1000}},
 	}
 	c := Config{Replicas: Volumes{r.disk.Volumes}, Cache: r.cache, Engine: r.engine, Hosts: []string{"h1"}}
 	for _, do := range change {
@@ -338,11 +351,16 @@ func (r *rig) order(full bool, job string, keep, letGo []int64) {
 	r.Answered(&wire.ExchangeResponse{Read: o})
 }
 
+// requests are the jobs and blocks that the engine is to keep.
 func (r *rig) requests() (all []string) {
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
-	for q := range r.engine.requests {
-		all = append(all, string(q))
+	for _, q := range r.engine.requests {
+		for _, f := range q.Files {
+			if name := filepath.Base(f.Path); !strings.HasSuffix(name, ".meta") {
+				all = append(all, string(q.Job)+" "+name)
+			}
+		}
 	}
 	slices.Sort(all)
 	return all

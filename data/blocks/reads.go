@@ -12,9 +12,6 @@ type reads struct {
 	told, telling readBytes
 }
 
-// ofJob is the same for all blocks of a job.
-func (k want) ofJob() want { return want{user: k.user, job: k.job} }
-
 // readBytes are those that were kept in memory when they were read, and those that were read
 // before that.
 type readBytes struct{ memory, disk int64 }
@@ -61,7 +58,7 @@ func (b *Blocks) hasRead(k want, parts []uint64) {
 	read := pagecache.ReadBytes(w.read, w.block.Bytes)
 	r := b.reads[k.ofJob()]
 	if r == nil {
-		r = &reads{job: w.facts.Job}
+		r = &reads{job: w.job.facts.Job}
 		b.reads[k.ofJob()] = r
 	}
 	switch w.now.state {
@@ -70,7 +67,7 @@ func (b *Blocks) hasRead(k want, parts []uint64) {
 	default:
 		r.now.disk += read - before
 	}
-	if read == w.block.Bytes && read > before && w.given && w.facts.Implicit {
+	if read == w.block.Bytes && read > before && w.request != "" && w.job.facts.Implicit {
 		for _, f := range w.files {
 			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Off: f.Off, Len: f.Size})
 		}

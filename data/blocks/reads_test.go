@@ -35,7 +35,7 @@ func TestReads(t *testing.T) {
 	tells("nothing was read", false, nil)
 	read(0, 1)
 	tells("while it is read ahead", false, told{"j": "0+5"})
-	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
 	r.report(false)
 	read(1, 1<<63) // a part that it does not have
 	read(2, 1)     // by whom?
@@ -72,7 +72,7 @@ func TestImplicit(t *testing.T) {
 	blocks.Job.Implicit = true
 	r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: 1, Keep: []*wire.JobBlocks{blocks}}})
 	r.report(false)
-	r.engine.set(warm.Status{Done: true, Pinned: 5})
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
 	r.tells("both are there", false, nil, stands{"j 1": "pinned", "j 2": "pinned"})
 	r.arrived()
 	r.cache.readBy(t, r.disk.paths(0, 1)[0], 1)

@@ -1,7 +1,9 @@
 package blocks
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,9 @@ type want struct {
 	headrace.BlockID
 }
 
+// ofJob is the same for all blocks of a job.
+func (k want) ofJob() want { return want{user: k.user, job: k.job} }
+
 func wantOf(j *wire.JobRef, id headrace.BlockID) want { return want{j.GetUser(), j.GetJob(), id} }
 
 const jobPrefix = "cluster:"
@@ -27,23 +32,37 @@ func (k want) jobKey() headrace.JobID {
 	return headrace.JobID(jobPrefix + k.user + "/" + k.job)
 }
 
-func (k want) request() warm.RequestID {
-	return warm.RequestID(string(k.jobKey()) + "/" + k.BlockID.String())
-}
-
 // IsJob reports whether a job of the engine is one of the cluster. Whether it has ended
 // the manager knows.
 func IsJob(job headrace.JobID) bool { return strings.HasPrefix(string(job), jobPrefix) }
 
+// job is one of the cluster for which blocks are to be kept in memory. The engine has few requests for it, however
+// many blocks these are. Blocks.mu guards it.
+type job struct {
+	facts  *wire.JobFacts
+	blocks int // that are wanted for it
+	// requests are those of the engine, with how many blocks each has; last is the one that further blocks
+	// go to, of which given have by now.
+	requests map[warm.RequestID]int
+	last     warm.RequestID
+	given    int
+	// fresh are blocks that were found and are not given yet; changed: the engine does not know the facts yet.
+	fresh   []*warming
+	changed bool
+}
+
+// maxGiven is how many blocks a request is given: it remembers files that were taken out again until it ends.
+const maxGiven = 1 << 16
+
 // warming is a block that is to be kept in memory for a job. Blocks.mu guards it.
 type warming struct {
-	facts *wire.JobFacts
+	job   *job
 	block headrace.Block // without hosts
 	place uint32
-	// given: the engine has a request for it, of the replica with this inode.
-	given bool
-	inode inode
-	files []warm.File
+	// request of the engine has its files, of the replica with this inode; empty: none has.
+	request warm.RequestID
+	inode   inode
+	files   []warm.File
 	// read are the parts that the job has read; see pagecache.ReadWatched.
 	read []uint64
 	// at is when to look for its replica, or at it, again; asked when the engine was asked
@@ -98,39 +117,64 @@ func (b *Blocks) readAs(a *wire.BlocksToRead) {
 	}
 }
 
+// jobOf returns the job of a block, of which this is said. b.mu is held.
+func (b *Blocks) jobOf(k want, facts *wire.JobFacts) *job {
+	j := b.jobs[k.ofJob()]
+	if j == nil {
+		j = &job{facts: facts, requests: map[warm.RequestID]int{}}
+		b.jobs[k.ofJob()] = j
+	}
+	if was := j.facts; was.Input != facts.Input || was.SubmittedMs != facts.SubmittedMs || was.Implicit != facts.Implicit {
+		j.changed = true
+	}
+	j.facts = facts
+	return j
+}
+
 // keep has a block kept in memory for a job. How it stands with it is told once more. b.mu
 // is held.
 func (b *Blocks) keep(k want, facts *wire.JobFacts, block headrace.Block, place uint32) {
-	w := b.wanted[k]
+	j, w := b.jobOf(k, facts), b.wanted[k]
 	if w == nil {
-		w = &warming{now: planned}
+		w = &warming{job: j, now: planned}
 		b.wanted[k] = w
+		j.blocks++
 	}
 	// What has come to nothing is tried again: that is why it is named again.
 	if w.block.Generation != block.Generation || w.block.Bytes != block.Bytes || w.now.state >= wire.KeptState_KEPT_STATE_READ {
-		b.release(k, w)
+		b.release(w)
 		w.at, w.now, w.read = time.Time{}, planned, nil
 	}
-	w.facts, w.block, w.place, w.round, w.told = facts, block, place, b.round, outcome{}
+	w.block, w.place, w.round, w.told = block, place, b.round, outcome{}
 }
 
 // cool ends what is done for a block. b.mu is held.
 func (b *Blocks) cool(k want, w *warming) {
-	b.release(k, w)
+	b.release(w)
 	delete(b.wanted, k)
-}
-
-// release takes a request back from the engine.
-func (b *Blocks) release(k want, w *warming) {
-	if w.given {
-		w.given = false
-		b.cfg.Engine.Remove(k.request()) // if it is there: an engine that was closed has none
+	if w.job.blocks--; w.job.blocks == 0 {
+		delete(b.jobs, k.ofJob())
 	}
 }
 
-// begin hands a block to the engine, or looks whether its replica is still the one that the
+// release takes the files of a block back from the engine. b.mu is held.
+func (b *Blocks) release(w *warming) {
+	if w.request == "" {
+		return
+	}
+	b.dropped[w.request] = append(b.dropped[w.request], w.files...)
+	if w.job.requests[w.request]--; w.job.requests[w.request] == 0 {
+		delete(w.job.requests, w.request) // the engine ends it
+		if w.job.last == w.request {
+			w.job.last = ""
+		}
+	}
+	w.request = ""
+}
+
+// begin finds a block for the engine, or looks whether its replica is still the one that the
 // engine has. b.mu is held.
-func (b *Blocks) begin(ctx context.Context, k want, w *warming, now time.Time) {
+func (b *Blocks) begin(ctx context.Context, w *warming, now time.Time) {
 	w.at = now.Add(againAfter)
 	if b.cfg.Engine == nil {
 		w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, text(b.cfg.Refusal)}
@@ -138,76 +182,136 @@ func (b *Blocks) begin(ctx context.Context, k want, w *warming, now time.Time) {
 	}
 	r, err := b.cfg.Replicas.Find(ctx, w.block)
 	if err != nil {
-		b.fail(k, w, err)
+		b.fail(w, err)
 		return
 	}
 	defer r.Data.Close()
 	found, _, err := inodeOf(r.Data)
-	if err == nil && w.given && found == w.inode && slices.Equal(r.Files, w.files) {
+	if err == nil && w.request != "" && found == w.inode && slices.Equal(r.Files, w.files) {
 		w.at = now.Add(checkAfter)
 		return
 	}
-	b.release(k, w)
-	q := b.requestOf(k, w, r)
-	if err == nil {
-		err = b.cfg.Engine.Add(q)
-	}
+	b.release(w)
 	if err != nil {
-		b.fail(k, w, err)
+		b.fail(w, err)
 		return
 	}
-	w.given, w.inode, w.files, w.at, w.now = true, found, q.Files, now.Add(checkAfter), planned
+	w.inode, w.files, w.at, w.now = found, r.Files, now.Add(checkAfter), planned
+	w.job.fresh = append(w.job.fresh, w)
 }
 
 // fail notes why a block cannot be read. It is tried again, for as long as the manager
 // does not have another node read it. b.mu is held.
-func (b *Blocks) fail(k want, w *warming, err error) {
-	b.release(k, w)
+func (b *Blocks) fail(w *warming, err error) {
+	b.release(w)
 	w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, reason(err)}
 }
 
-// requestOf asks for the data of a block and its checksums.
-func (b *Blocks) requestOf(k want, w *warming, c *Copy) warm.Request {
+// hand tells the engine what it has to keep no more, and what it is to keep: of many blocks at once. b.mu is held.
+func (b *Blocks) hand(now time.Time) {
+	for id, files := range b.dropped {
+		b.cfg.Engine.Drop(id, files) // if it is there: an engine that was closed has none
+	}
+	clear(b.dropped)
+	for k, j := range b.jobs {
+		if j.changed {
+			j.changed = false
+			for id := range j.requests {
+				b.cfg.Engine.Put(b.requestOf(k, j, id, nil))
+			}
+		}
+		if len(j.fresh) > 0 {
+			b.give(k, j, now)
+		}
+	}
+}
+
+// give gives the engine the blocks of a job that have been found. b.mu is held.
+func (b *Blocks) give(k want, j *job, now time.Time) {
+	fresh := j.fresh
+	j.fresh = nil
+	slices.SortFunc(fresh, func(a, b *warming) int { return cmp.Compare(a.place, b.place) })
+	var files []warm.File
+	for _, w := range fresh {
+		files = append(files, w.files...)
+	}
+	if j.last == "" || j.given >= maxGiven {
+		b.numbers++
+		j.last, j.given = warm.RequestID(fmt.Sprint(k.jobKey(), "/", b.numbers)), 0
+	}
+	if err := b.cfg.Engine.Put(b.requestOf(k, j, j.last, files)); err != nil {
+		for _, w := range fresh {
+			b.fail(w, err)
+			w.at = now.Add(againAfter)
+		}
+		return
+	}
+	j.given += len(fresh)
+	j.requests[j.last] += len(fresh)
+	for _, w := range fresh {
+		w.request = j.last
+	}
+}
+
+// requestOf asks for files, the data of blocks and their checksums.
+func (b *Blocks) requestOf(k want, j *job, id warm.RequestID, files []warm.File) warm.Request {
 	return warm.Request{
-		ID: k.request(), Job: k.jobKey(), Owner: b.cfg.Owner,
-		Bytes: w.facts.Input, Seq: uint64(w.facts.SubmittedMs), Implicit: w.facts.Implicit, Files: c.Files,
+		ID: id, Job: k.jobKey(), Owner: b.cfg.Owner,
+		Bytes: j.facts.Input, Seq: uint64(j.facts.SubmittedMs), Implicit: j.facts.Implicit, Files: files,
 	}
 }
 
 // settledFor is how long after something has come to an end it is asked about again.
 const settledFor = 5 * time.Second
 
-// ask brings what is known of a request up to date. b.mu is held.
-func (b *Blocks) ask(k want, w *warming, now time.Time) {
-	if !w.given || w.now != planned && now.Before(w.asked.Add(settledFor)) {
+// ask brings what is known of the engine's files up to date. b.mu is held.
+func (b *Blocks) ask(now time.Time) {
+	var due []*warming
+	var files []warm.FileOf
+	for _, w := range b.wanted {
+		if w.request == "" || w.now != planned && now.Before(w.asked.Add(settledFor)) {
+			continue
+		}
+		due = append(due, w)
+		for _, f := range w.files {
+			files = append(files, warm.FileOf{Request: w.request, File: f})
+		}
+	}
+	if len(due) == 0 {
 		return
 	}
-	w.asked = now
-	st, err := b.cfg.Engine.Brief(k.request())
-	if err != nil { // the engine has been closed
-		return
-	}
-	if w.now = outcomeOf(&st); w.now.state == wire.KeptState_KEPT_STATE_FAILED {
-		b.release(k, w)
-		w.at = now.Add(againAfter)
+	all := b.cfg.Engine.Files(files)
+	for _, w := range due {
+		its := all[:len(w.files)]
+		all, w.asked = all[len(w.files):], now
+		if slices.ContainsFunc(its, func(f warm.FileStatus) bool { return !f.Known }) { // the engine has been closed
+			continue
+		}
+		if w.now = outcomeOf(its); w.now.state == wire.KeptState_KEPT_STATE_FAILED {
+			b.release(w)
+			w.at = now.Add(againAfter)
+		}
 	}
 }
 
-func outcomeOf(st *warm.Status) outcome {
-	switch {
-	case st.FailedFiles > 0:
-		why := "it could not be read"
-		if len(st.Failures) > 0 {
-			why = text(st.Failures[0].Reason)
+// outcomeOf says how it stands with a block, whose files stand like that.
+func outcomeOf(files []warm.FileStatus) outcome {
+	all := warm.FileStatus{Done: true}
+	for _, f := range files {
+		if f.Failed {
+			return outcome{wire.KeptState_KEPT_STATE_FAILED, text(cmp.Or(f.Reason, "it could not be read"))}
 		}
-		return outcome{wire.KeptState_KEPT_STATE_FAILED, why}
-	case st.NotFit > 0:
-		return outcome{wire.KeptState_KEPT_STATE_NOT_FIT, text(st.NotFitReason)}
-	case !st.Done:
+		all.Pinned, all.Resident, all.Read, all.NotFit = all.Pinned+f.Pinned, all.Resident+f.Resident, all.Read+f.Read, all.NotFit+f.NotFit
+		all.Done, all.Reason = all.Done && f.Done, cmp.Or(all.Reason, f.Reason)
+	}
+	switch {
+	case all.NotFit > 0:
+		return outcome{wire.KeptState_KEPT_STATE_NOT_FIT, text(all.Reason)}
+	case !all.Done:
 		return planned
-	case st.Read > 0:
+	case all.Read > 0:
 		return outcome{state: wire.KeptState_KEPT_STATE_READ}
-	case st.Resident > st.Pinned:
+	case all.Resident > all.Pinned:
 		return outcome{state: wire.KeptState_KEPT_STATE_RESIDENT}
 	}
 	return outcome{state: wire.KeptState_KEPT_STATE_PINNED}
@@ -222,8 +326,8 @@ func (b *Blocks) reportKept(all bool, now time.Time) []*wire.KeptBlocks {
 	}
 	found := map[key]*wire.KeptBlocks{}
 	var list []*wire.KeptBlocks
+	b.ask(now)
 	for k, w := range b.wanted {
-		b.ask(k, w, now)
 		w.telling = w.now
 		if w.telling == w.told && !all {
 			continue
@@ -231,7 +335,7 @@ func (b *Blocks) reportKept(all bool, now time.Time) []*wire.KeptBlocks {
 		at := key{k.user, k.job, k.Pool, w.now}
 		m := found[at]
 		if m == nil {
-			m = &wire.KeptBlocks{Job: w.facts.Job, State: w.now.state, Reason: w.now.reason, Blocks: &wire.BlocksToKeep{}}
+			m = &wire.KeptBlocks{Job: w.job.facts.Job, State: w.now.state, Reason: w.now.reason, Blocks: &wire.BlocksToKeep{}}
 			found[at], list = m, append(list, m)
 		}
 		convert.AddToKeep(m.Blocks, w.block, w.place)
@@ -239,14 +343,10 @@ func (b *Blocks) reportKept(all bool, now time.Time) []*wire.KeptBlocks {
 	return list
 }
 
-// jobs tells what is known of all jobs for which something is kept. b.mu is held.
-func (b *Blocks) jobs() (list []*wire.JobFacts) {
-	seen := map[headrace.JobID]bool{}
-	for k, w := range b.wanted {
-		if id := k.jobKey(); !seen[id] {
-			seen[id] = true
-			list = append(list, w.facts)
-		}
+// jobFacts tells what is known of all jobs for which something is kept. b.mu is held.
+func (b *Blocks) jobFacts() (list []*wire.JobFacts) {
+	for _, j := range b.jobs {
+		list = append(list, j.facts)
 	}
 	return list
 }
