@@ -86,7 +86,6 @@ type found struct {
 	files    []master.File
 	seen     map[string]bool // their names
 	most     int             // blocks
-	bytes    int64
 	blocks   int
 	failed   uint32
 	problems []*wire.PathProblem
@@ -210,9 +209,6 @@ func (f *found) below(ctx context.Context, client *hdfs.Client, at place) error 
 		default:
 			f.files = append(f.files, master.File{Name: at.root + name, Blocks: blocks[i]})
 			f.blocks += len(blocks[i])
-			for _, b := range blocks[i] {
-				f.bytes += b.Bytes
-			}
 		}
 	}
 	return nil

@@ -57,8 +57,8 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
-	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{
-		Name: name, Input: f.bytes, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget,
+	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
+		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget,
 	}}, now)
 	if err != nil {
 		return nil, coded(err)

@@ -16,6 +16,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/warm/master"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -149,6 +150,51 @@ func TestLookUpsAreBounded(t *testing.T) {
 		end()
 	}
 	warmJob(t, in, "u", "j", "hdfs://c/d/1")
+}
+
+// TestAskedInParts: a job that asks in parts is as large as all of them and was submitted with the first, and
+// nodes hear of what is new alone.
+func TestAskedInParts(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	f.mu.Lock()
+	f.files["/more"] = nameFile{blocks: blocksOf(50, 1, "a.example")}
+	f.mu.Unlock()
+	first := warmJob(t, in, "alice", "j", "hdfs://c/data")
+	settle(a, b)
+	ask := func(path string, submitted int64) *wire.InputsStatus {
+		t.Helper()
+		st, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "alice", Job: "j", Paths: []string{path}, SubmittedMs: submitted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	st := ask("hdfs://c/data", first.SubmittedMs+5000)
+	if st.SubmittedMs != first.SubmittedMs || st.Bytes != first.Bytes {
+		t.Errorf("asked again: %v after %v", st, first)
+	}
+	for _, n := range []*madeUp{a, b} {
+		if answer, err := n.exchange(); err != nil || answer.Read != nil {
+			t.Errorf("node %s has to do: %v, %v", n.name, answer, err)
+		}
+	}
+	ask("hdfs://c/more", 0)
+	answer, err := a.exchange()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, j := range answer.Read.GetKeep() {
+		for range convert.BlocksToKeep(j.Blocks...) {
+			told++
+		}
+		wantEqual(t, "input", j.Job.Input, first.Bytes+100)
+	}
+	if told == 0 || told > 2 {
+		t.Errorf("a node hears of %d blocks: %v", told, answer)
+	}
+	settle(a, b)
+	wantEqual(t, "what the other knows", b.facts["alice/j"].Input, first.Bytes+100)
 }
 
 // TestCool ends jobs by their names, and what was asked for without a job by its paths.

@@ -38,7 +38,8 @@ func (j *Job) validate() error {
 
 // Migrate has the blocks of a job read into memory. Of a job that is known, blocks that are not
 // known yet are added, those that have failed are tried again, and what is said of it
-// counts from now on. It fails with ErrJob and budget.ErrOver, and has changed nothing then.
+// counts from now on, but that it was submitted when it was asked for first. It fails with ErrJob and
+// budget.ErrOver, and has changed nothing then.
 func (m *Master) Migrate(q Job, now time.Time) error {
 	if err := q.validate(); err != nil {
 		return err
@@ -49,6 +50,9 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	j := m.jobs[q.Name]
 	if j == nil {
 		j = m.add(q.Facts, now)
+	}
+	if was := j.Submitted; was.UnixMilli() > 0 && was.Before(q.Submitted) {
+		q.Submitted = was
 	}
 	delete(m.ended, q.Name)
 	j.adopted, j.since = false, now
@@ -118,7 +122,7 @@ func (m *Master) add(f Facts, now time.Time) *job {
 }
 
 // amend changes what is known of a job. Its place among others changes with it, and so do
-// accounts; its nodes are told.
+// accounts; its nodes are told, each with one of its blocks.
 func (m *Master) amend(j *job, f Facts) {
 	f.Submitted = time.UnixMilli(f.Submitted.UnixMilli())
 	rank := j.rank
@@ -131,19 +135,23 @@ func (m *Master) amend(j *job, f Facts) {
 	if j.Facts == f && j.rank.Seq == rank.Seq && j.rank.Input == rank.Input {
 		return
 	}
-	each := func(do func(r ref, w *want)) {
-		for pos := range j.wants {
-			if w := &j.wants[pos]; w.node != nil {
-				do(ref{j, uint32(pos)}, w)
+	charge := func(sign int64) {
+		for pos := range j.wants { // whose a block of several jobs is may change
+			if w := &j.wants[pos]; w.node != nil && len(w.block.refs) > 1 {
+				m.charge(w.block, w.node, sign)
 			}
 		}
 	}
-	each(func(_ ref, w *want) { m.charge(w.block, w.node, -1) })
+	charge(-1)
 	j.Facts, j.rank, m.freed = f, rank, true
-	each(func(r ref, w *want) {
-		m.charge(w.block, w.node, 1)
-		w.node.log.Touch(r)
-	})
+	charge(1)
+	told := map[*node]bool{}
+	for pos := range j.wants {
+		if n := j.wants[pos].node; n != nil && !told[n] {
+			told[n] = true
+			n.log.Touch(ref{j, uint32(pos)})
+		}
+	}
 }
 
 // file returns the number of a file, and enters it in those known. Of a job that is migrated
