@@ -53,7 +53,7 @@ func (m *Map) Add(id App, blocks []headrace.Block, now time.Time) error {
 	}
 	a.seen = now
 	for i := range blocks {
-		m.want(a, &blocks[i])
+		m.want(id.Owner, a, &blocks[i])
 	}
 	return nil
 }
@@ -64,10 +64,10 @@ func (a *app) has(b *block) bool {
 }
 
 // want registers one block.
-func (m *Map) want(a *app, of *headrace.Block) {
+func (m *Map) want(owner string, a *app, of *headrace.Block) {
 	hosts := make([]*host, 0, min(len(of.Hosts), maxHosts))
 	for _, name := range of.Hosts[:min(len(of.Hosts), maxHosts)] {
-		if h := m.host(name); !slices.Contains(hosts, h) {
+		if h := m.named(owner, name); h != nil && !slices.Contains(hosts, h) {
 			hosts = append(hosts, h)
 		}
 	}

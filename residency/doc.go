@@ -5,7 +5,8 @@
 // Nodes are told which blocks to watch: those in whose Hosts one of their names stands, and
 // those that are held there. They report what is in memory of these: all of it when they
 // join, then what has changed. What is reported of other blocks is passed over, so memory is
-// bounded by what applications may register (Config).
+// bounded by what applications may register (Config). Of machines that have not joined an owner may name so
+// many; further ones count for nothing.
 //
 // All of it is soft: a Map keeps nothing anywhere. After a restart of its process callers get
 // ErrUnknown, and say again who they are and what they want.

@@ -39,6 +39,7 @@ type Map struct {
 	apps   map[App]*app
 	ended  []ended
 	hosts  map[string]*host
+	names  budget.Tiers // hosts that only applications have named
 	nodes  map[string]*node
 	passed int64
 }
@@ -60,9 +61,14 @@ func New(c Config, now time.Time) *Map {
 	return &Map{
 		cfg: c, first: uint64(now.UnixMicro()),
 		quota:  budget.Tiers{What: "blocks", Each: c.PerApplication, Owner: c.PerOwner, All: c.All},
+		names:  budget.Tiers{What: "names of machines", Owner: perOwnerNames, All: 10 * perOwnerNames},
 		blocks: map[key]*block{}, apps: map[App]*app{}, hosts: map[string]*host{}, nodes: map[string]*node{},
 	}
 }
+
+// perOwnerNames is how many machines that have not joined the applications of an owner may name: twice as many
+// as a manager takes nodes.
+const perOwnerNames = 20_000
 
 // key is a BlockID that takes little room.
 type key struct {
@@ -99,6 +105,8 @@ type copyOf struct {
 type host struct {
 	name string
 	node *node // nil: none has joined that has this name
+	// by is whose applications have named it first, and counts it; nil: it has joined.
+	by *string
 	// watch are the blocks of which it may have replicas.
 	watch map[*block]struct{}
 }
@@ -161,10 +169,27 @@ func (m *Map) host(name string) *host {
 	return h
 }
 
+// named returns the host that an application of an owner names; nil: nobody knows it, and the owner may not name
+// further ones.
+func (m *Map) named(owner, name string) *host {
+	if h := m.hosts[name]; h != nil {
+		return h
+	}
+	if m.names.Take(owner, 0, 1) != nil {
+		return nil
+	}
+	h := m.host(name)
+	h.by = &owner
+	return h
+}
+
 // tidy forgets a host that nobody needs.
 func (m *Map) tidy(h *host) {
 	if len(h.watch) == 0 && h.node == nil {
 		delete(m.hosts, h.name)
+		if h.by != nil {
+			m.names.Give(*h.by, 1)
+		}
 	}
 }
 

@@ -122,6 +122,32 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestNames: of machines that nobody has heard of an owner names so many, and those that join count all the same.
+func TestNames(t *testing.T) {
+	m, a := New(Config{}, t0), App{"anna", "sort"}
+	m.names.Owner, m.names.All = 3, 4
+	must(t, m.Join("n1", 1, []string{"dn1"}))
+	must(t, m.Add(a, []headrace.Block{on(1, "x1 x2 x3 x4 dn1"), on(2, "x5 n1"), on(3, "x1")}, t0))
+	must(t, m.Add(App{"bob", "b"}, []headrace.Block{on(1, "x1 y1 y2")}, t0))
+	if got := len(m.hosts); got != 2+3+1 {
+		t.Errorf("%d machines are known", got)
+	}
+	must(t, m.Join("n2", 1, []string{"x2"}))
+	for node, want := range map[string]int{"n1": 2, "n2": 1} {
+		w, err := m.Watch(node, 1, 0, 10)
+		if must(t, err); len(w.Add) != want {
+			t.Errorf("%s is to watch %v", node, w.Add)
+		}
+	}
+	m.Forget(a)
+	m.Forget(App{"bob", "b"})
+	m.Tidy(100)
+	m.Remove("n2")
+	if all, owners := m.names.Taken(); all != 0 || owners != 0 || len(m.hosts) != 2 {
+		t.Errorf("%d names of %d owners stay, of %d machines", all, owners, len(m.hosts))
+	}
+}
+
 func TestBounds(t *testing.T) {
 	blocks := func(from, to int) (all []headrace.Block) {
 		for i := from; i < to; i++ {

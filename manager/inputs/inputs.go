@@ -76,7 +76,7 @@ type Inputs struct {
 	sessions, holds, looks uint64
 	// paths are what jobs were asked for with. running are the applications that run as far as
 	// is known, ran those that have been named as such and have a job here.
-	paths   map[master.Name][]string
+	paths   paths
 	leases  leases
 	running map[headrace.JobID]bool
 	ran     map[headrace.JobID]bool
@@ -105,7 +105,7 @@ func New(c Config) (*Inputs, error) {
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(chan struct{}), holds: uint64(now.Unix()),
-		paths: map[master.Name][]string{}, leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
+		paths: newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
 	}
 	m := c.Master
@@ -169,7 +169,11 @@ func (in *Inputs) look(now time.Time) {
 		known[name] = true
 	}
 	// Cleaned up by the master, or evicted.
-	maps.DeleteFunc(in.paths, func(name master.Name, _ []string) bool { return !known[name] })
+	for name := range in.paths.of {
+		if !known[name] {
+			in.paths.forget(name)
+		}
+	}
 	maps.DeleteFunc(in.leases, func(name master.Name, _ time.Time) bool { return !known[name] })
 	maps.DeleteFunc(in.asked, func(name master.Name, _ time.Time) bool { return !known[name] })
 }
@@ -219,7 +223,7 @@ func (in *Inputs) over(now time.Time) {
 func (in *Inputs) ended(job headrace.JobID, now time.Time) {
 	delete(in.ran, job)
 	for _, s := range in.master.End(job, now) {
-		delete(in.paths, s.Name)
+		in.paths.forget(s.Name)
 		in.log.Info("the job has ended, its input is not kept in memory any more", "job", job, "user", s.Owner, "bytes", s.Pinned)
 	}
 }

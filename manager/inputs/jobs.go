@@ -65,12 +65,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	}
 	in.leases.renew(name, lease, now)
 	in.asked[name] = now
-	asked := setOf(in.paths[name])
-	for _, p := range q.Paths {
-		if !asked[p] && len(in.paths[name]) < maxPaths {
-			asked[p], in.paths[name] = true, append(in.paths[name], p)
-		}
-	}
+	in.paths.add(name, q.Paths)
 	st, err := in.master.Status(name, now)
 	if err != nil {
 		return nil, coded(err)
@@ -98,12 +93,12 @@ func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.Cool
 	for _, st := range in.master.List(now) {
 		mine := st.Owner == q.User || q.User == privileged
 		named := jobs[string(st.Job)]
-		asked := st.Hold && slices.ContainsFunc(in.paths[st.Name], func(p string) bool { return paths[p] })
+		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
 		if !mine || !named && !asked {
 			continue
 		}
 		if _, err := in.master.Evict(st.Name, now); err == nil {
-			delete(in.paths, st.Name)
+			in.paths.forget(st.Name)
 			res.Ended++
 			res.Released += st.Pinned
 		}
@@ -178,7 +173,7 @@ func (in *Inputs) message(st *master.Status, now time.Time) *wire.InputsStatus {
 		Job: string(st.Job), User: st.Owner, State: in.stateOf(st, now), SubmittedMs: st.Submitted.UnixMilli(),
 		Files: int64(st.Files), Blocks: uint32(st.Blocks), Bytes: st.Bytes, Resident: st.Resident, Pinned: st.Pinned,
 		Warmed: st.Warmed, Left: st.Left, NotFit: st.NotFit, NotFitReason: st.NotFitReason,
-		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths[st.Name],
+		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths.of[st.Name],
 	}
 	for _, f := range st.Failures[:min(len(st.Failures), maxProblems)] {
 		path := f.File

@@ -108,8 +108,8 @@ func TestTooManyBlocks(t *testing.T) {
 	wantCode(t, "many blocks", err, connect.CodeResourceExhausted, "10")
 	_, err = in.Follow(t.Context(), &wire.FollowRequest{User: "u", Application: "j", Add: []*wire.FollowedBlocks{followed(1, 20, "a.example")}})
 	wantCode(t, "many followed blocks", err, connect.CodeResourceExhausted, "10")
-	if st := standing(t, in, "u", "j"); st != nil || len(in.paths) != 0 || in.memory.Totals().Applications != 0 {
-		t.Errorf("it stays: %v, %v, %+v", st, in.paths, in.memory.Totals())
+	if st := standing(t, in, "u", "j"); st != nil || len(in.paths.of) != 0 || in.memory.Totals().Applications != 0 {
+		t.Errorf("it stays: %v, %v, %+v", st, in.paths.of, in.memory.Totals())
 	}
 }
 
@@ -150,6 +150,37 @@ func TestLookUpsAreBounded(t *testing.T) {
 		end()
 	}
 	warmJob(t, in, "u", "j", "hdfs://c/d/1")
+}
+
+// TestPathsAreBounded: of paths as many are kept as there is room for, which others get when jobs end.
+func TestPathsAreBounded(t *testing.T) {
+	in, _, _, _ := warmTwo(t)
+	long := "hdfs://c/" + strings.Repeat("/", 300_000) + "data/x"
+	q := &wire.WarmInputsRequest{User: "bob", Paths: []string{long, long[:10] + "/" + long[10:], long[:10] + "//" + long[10:], long[:10] + "///" + long[10:]}}
+	for range 10 {
+		if _, err := in.Warm(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, _ := in.paths.quota.Taken(); all > 10<<20 || all < 9_000_000 {
+		t.Errorf("%d bytes of paths are kept", all)
+	}
+	in.paths.quota.Owner = 11 << 20
+	q.Paths = q.Paths[:3]
+	for range 3 {
+		if _, err := in.Warm(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, _ := in.paths.quota.Taken(); all > 12<<20 {
+		t.Errorf("%d bytes of paths are kept", all)
+	}
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "bob", Paths: []string{long}}); err != nil {
+		t.Error(err)
+	}
+	if all, owners := in.paths.quota.Taken(); all > 2<<20 || owners > 2 {
+		t.Errorf("%d bytes of paths of %d users stay", all, owners)
+	}
 }
 
 // TestAskedInParts: a job that asks in parts is as large as all of them and was submitted with the first, and
@@ -235,8 +266,8 @@ func TestCool(t *testing.T) {
 		t.Errorf("by root: %v, %v", res, err)
 	}
 	settle(a, b)
-	if len(a.keeping)+len(b.keeping)+len(a.watching)+len(b.watching) != 0 || len(in.paths) != 0 {
-		t.Errorf("something stays: %v %v %v", a.keeping, b.watching, in.paths)
+	if len(a.keeping)+len(b.keeping)+len(a.watching)+len(b.watching) != 0 || len(in.paths.of) != 0 {
+		t.Errorf("something stays: %v %v %v", a.keeping, b.watching, in.paths.of)
 	}
 }
 
@@ -336,8 +367,8 @@ func TestRunning(t *testing.T) {
 		t.Error("the wrong ones have ended")
 	}
 	keptByBoth(t, "held", "alice/"+hold.Job, a, b)
-	if len(in.ran) != 0 || len(in.paths) != 1 {
-		t.Errorf("remembered: %v, %v", in.ran, in.paths)
+	if len(in.ran) != 0 || len(in.paths.of) != 1 {
+		t.Errorf("remembered: %v, %v", in.ran, in.paths.of)
 	}
 }
 
@@ -405,8 +436,8 @@ func TestCleanedUp(t *testing.T) {
 	for range in.master.Names() {
 		jobs++
 	}
-	if jobs >= 3 || len(in.paths) != jobs {
-		t.Errorf("%d jobs, paths of %v", jobs, in.paths)
+	if jobs >= 3 || len(in.paths.of) != jobs {
+		t.Errorf("%d jobs, paths of %v", jobs, in.paths.of)
 	}
 }
 

@@ -47,7 +47,7 @@ func (in *Inputs) expire(now time.Time) {
 		}
 		delete(in.leases, name)
 		if s, err := in.master.Evict(name, now); err == nil {
-			delete(in.paths, name)
+			in.paths.forget(name)
 			in.log.Info("nobody has spoken of the job for as long as it asked for, its input is not kept in memory any more",
 				"job", name.Job, "user", name.Owner, "bytes", s.Pinned)
 		}
