@@ -16,15 +16,6 @@ import (
 	"headrace/wire"
 )
 
-const (
-	// findAtOnce is how many replicas one Report looks for at most, of either kind.
-	findAtOnce = 2000
-	// againAfter is how long after a replica was not found it is looked for again, and
-	// checkAfter how often it is looked whether one still is what it was.
-	againAfter = 5 * time.Second
-	checkAfter = 20 * time.Second
-)
-
 // Replicas finds what there is of a block on this machine: Volumes, or the node of a file system of ours (dfs/near). Errors are those of hdfs/replica.
 type Replicas interface {
 	// Find finds a copy by the block's ID, generation and length.
@@ -72,6 +63,8 @@ type Blocks struct {
 	// dropped are files that the engine is to keep no more; numbers counts its requests.
 	dropped map[warm.RequestID][]warm.File
 	numbers uint64
+	// answers counts those of the manager.
+	answers uint64
 	speed   speed
 	// round counts how often the manager has begun to tell everything; whole: it has not
 	// told all of it yet.
@@ -150,6 +143,7 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 	if b.closed {
 		return
 	}
+	b.answers++
 	if a.Watch != nil {
 		b.watchAs(a.Watch)
 	}
@@ -160,24 +154,9 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 // look finds replicas that were not found yet, and looks whether the others still are what
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {
-	// Each kind has a bound of its own, so that neither keeps the other waiting for ever.
 	eachDue(b.wanted, now, func(_ want, w *warming) { b.begin(ctx, w, now) })
 	eachDue(b.watched, now, func(id headrace.BlockID, w *watched) { b.findWatched(ctx, id, w, now) })
 	b.hand(now)
-}
-
-// eachDue does something with those that are due, findAtOnce at most.
-func eachDue[K comparable, V interface{ due(time.Time) bool }](all map[K]V, now time.Time, do func(K, V)) {
-	rest := findAtOnce
-	for k, v := range all {
-		if rest == 0 {
-			return
-		}
-		if v.due(now) {
-			rest--
-			do(k, v)
-		}
-	}
 }
 
 // reason says in few words why a replica cannot be used.

@@ -241,18 +241,30 @@ func TestTooMany(t *testing.T) {
 	wantEqual(t, "watched", len(r.cache.open), 2)
 }
 
-// TestManyWatched do not keep what is to be read waiting.
+// TestManyWatched do not keep what is to be read waiting, nor blocks that nobody has those that are new.
 func TestManyWatched(t *testing.T) {
 	r := newRig(t)
-	r.disk.add(0, 1)
-	absent := make([]int64, 2*findAtOnce)
+	absent := make([]int64, 2*newAtOnce)
 	for i := range absent {
 		absent[i] = int64(100 + i)
 	}
+	var there []int64
+	for n := range int64(20) {
+		r.disk.add(0, n)
+		there = append(there, n)
+	}
 	r.watch(true, absent, nil)
 	r.order(true, "j", []int64{1}, nil)
+	r.watch(false, there, nil)
 	r.report(false)
 	wantEqual(t, "requests", len(r.requests()), 1)
+	wantEqual(t, "watched files", len(r.cache.open), 20)
+	r.report(false)
+	r.report(false)
+	r.watch(false, nil, there)
+	r.watch(false, there, nil)
+	r.report(false)
+	wantEqual(t, "watched files again", len(r.cache.open), 20)
 }
 
 // TestClose lets everything go, also while a report is made, and nothing stays open.

@@ -287,11 +287,17 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 
 // again has everything looked at now that is looked at from time to time.
 func (r *rig) again() {
+	ago := func(t *turn) {
+		if !t.at.IsZero() {
+			t.at = t.at.AddDate(-1, 0, 0)
+		}
+	}
 	for _, w := range r.watched {
-		w.at = w.at.AddDate(-1, 0, 0)
+		ago(&w.turn)
 	}
 	for _, w := range r.wanted {
-		w.at, w.asked = w.at.AddDate(-1, 0, 0), w.asked.AddDate(-1, 0, 0)
+		ago(&w.turn)
+		w.asked = w.asked.AddDate(-1, 0, 0)
 	}
 }
 

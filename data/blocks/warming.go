@@ -65,9 +65,9 @@ type warming struct {
 	files   []warm.File
 	// read are the parts that the job has read; see pagecache.ReadWatched.
 	read []uint64
-	// at is when to look for its replica, or at it, again; asked when the engine was asked
-	// last.
-	at, asked time.Time
+	turn
+	// asked is when the engine was asked last.
+	asked time.Time
 	// round is the last in which the manager named it; see Blocks.round.
 	round uint64
 
@@ -82,8 +82,6 @@ type outcome struct {
 }
 
 var planned = outcome{state: wire.KeptState_KEPT_STATE_PLANNED}
-
-func (w *warming) due(now time.Time) bool { return !now.Before(w.at) }
 
 // readAs takes in what is to be kept from now on; nil: nothing has changed. b.mu is held.
 func (b *Blocks) readAs(a *wire.BlocksToRead) {
@@ -136,14 +134,14 @@ func (b *Blocks) jobOf(k want, facts *wire.JobFacts) *job {
 func (b *Blocks) keep(k want, facts *wire.JobFacts, block headrace.Block, place uint32) {
 	j, w := b.jobOf(k, facts), b.wanted[k]
 	if w == nil {
-		w = &warming{job: j, now: planned}
+		w = &warming{job: j, now: planned, turn: turn{order: b.answers}}
 		b.wanted[k] = w
 		j.blocks++
 	}
 	// What has come to nothing is tried again: that is why it is named again.
 	if w.block.Generation != block.Generation || w.block.Bytes != block.Bytes || w.now.state >= wire.KeptState_KEPT_STATE_READ {
 		b.release(w)
-		w.at, w.now, w.read = time.Time{}, planned, nil
+		w.turn, w.now, w.read = turn{order: b.answers}, planned, nil
 	}
 	w.block, w.place, w.round, w.told = block, place, b.round, outcome{}
 }
@@ -175,7 +173,7 @@ func (b *Blocks) release(w *warming) {
 // begin finds a block for the engine, or looks whether its replica is still the one that the
 // engine has. b.mu is held.
 func (b *Blocks) begin(ctx context.Context, w *warming, now time.Time) {
-	w.at = now.Add(againAfter)
+	w.miss(now)
 	if b.cfg.Engine == nil {
 		w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, text(b.cfg.Refusal)}
 		return
@@ -188,7 +186,7 @@ func (b *Blocks) begin(ctx context.Context, w *warming, now time.Time) {
 	defer r.Data.Close()
 	found, _, err := inodeOf(r.Data)
 	if err == nil && w.request != "" && found == w.inode && slices.Equal(r.Files, w.files) {
-		w.at = now.Add(checkAfter)
+		w.found(now)
 		return
 	}
 	b.release(w)
@@ -196,7 +194,8 @@ func (b *Blocks) begin(ctx context.Context, w *warming, now time.Time) {
 		b.fail(w, err)
 		return
 	}
-	w.inode, w.files, w.at, w.now = found, r.Files, now.Add(checkAfter), planned
+	w.found(now)
+	w.inode, w.files, w.now = found, r.Files, planned
 	w.job.fresh = append(w.job.fresh, w)
 }
 
@@ -242,7 +241,7 @@ func (b *Blocks) give(k want, j *job, now time.Time) {
 	if err := b.cfg.Engine.Put(b.requestOf(k, j, j.last, files)); err != nil {
 		for _, w := range fresh {
 			b.fail(w, err)
-			w.at = now.Add(againAfter)
+			w.miss(now)
 		}
 		return
 	}
@@ -289,7 +288,7 @@ func (b *Blocks) ask(now time.Time) {
 		}
 		if w.now = outcomeOf(its); w.now.state == wire.KeptState_KEPT_STATE_FAILED {
 			b.release(w)
-			w.at = now.Add(againAfter)
+			w.miss(now)
 		}
 	}
 }

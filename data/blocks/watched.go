@@ -19,13 +19,10 @@ type watched struct {
 	part  pagecache.Range
 	state partState
 	bytes int64
-	// at is when to look for it, or at it, again.
-	at time.Time
+	turn
 	// told is what the manager knows to be in memory, telling what the last report said.
 	told, telling int64
 }
-
-func (w *watched) due(now time.Time) bool { return !now.Before(w.at) }
 
 // forget ends the watching of a replica. b.mu is held.
 func (b *Blocks) forget(w *watched) {
@@ -66,7 +63,7 @@ func (b *Blocks) watchAs(a *wire.BlocksToWatch) {
 	}
 	for id := range convert.Blocks(a.Add) {
 		if w := b.watched[id]; w == nil {
-			b.watched[id] = &watched{}
+			b.watched[id] = &watched{turn: turn{order: b.answers}}
 		} else if w.told != 0 {
 			w.told = untold
 		}
@@ -86,7 +83,7 @@ func (b *Blocks) unwatch(id headrace.BlockID) {
 // findWatched looks for the data of a block, or whether it still is what is watched. b.mu
 // is held.
 func (b *Blocks) findWatched(ctx context.Context, id headrace.BlockID, w *watched, now time.Time) {
-	w.at = now.Add(againAfter)
+	w.miss(now)
 	c, err := b.cfg.Replicas.Any(ctx, id)
 	if err != nil {
 		b.forget(w)
@@ -113,7 +110,7 @@ func (b *Blocks) findWatched(ctx context.Context, id headrace.BlockID, w *watche
 		}
 		w.inode, w.part = found, c.Part
 	}
-	w.at = now.Add(checkAfter)
+	w.found(now)
 }
 
 // unwatchable says once that not all can be watched. b.mu is held.
