@@ -156,6 +156,9 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 		s.m.cluster.enter(applications)
 		s.m.inputs.Running(applications)
 	}
+	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
+		s.m.inputs.Heard()
+	}
 	res, changed := s.m.cluster.tell()
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {

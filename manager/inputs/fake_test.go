@@ -28,7 +28,7 @@ func id(n int64) headrace.BlockID { return headrace.BlockID{Pool: testPool, Numb
 const patience = 20 * time.Second
 
 // idle is timing by which nothing is looked after but when a test does it.
-var idle = timing{away: time.Hour, look: time.Hour, settle: time.Millisecond}
+var idle = timing{away: time.Hour, look: time.Hour, settle: time.Millisecond, silent: time.Hour}
 
 func newInputs(t testing.TB, c Config) *Inputs {
 	t.Helper()

@@ -46,9 +46,11 @@ type timing struct {
 	// unnamed is how long nobody may have asked for or about an application that its scheduler
 	// does not name: its client has died before it was submitted, or it had ended before.
 	unnamed time.Duration
+	// silent is after how long a scheduler of which nothing is heard does not tell any more what runs.
+	silent time.Duration
 }
 
-var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute}
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute, silent: time.Minute}
 
 // yarnPrefix begins the names of applications of YARN, which tells of all of them.
 const yarnPrefix = "application_"
@@ -79,6 +81,7 @@ type Inputs struct {
 	paths   paths
 	leases  leases
 	running map[headrace.JobID]bool
+	heard   time.Time // of the scheduler that has told that
 	ran     map[headrace.JobID]bool
 	// asked is when somebody has asked for or about a job last.
 	asked map[master.Name]time.Time
@@ -117,7 +120,7 @@ func New(c Config) (*Inputs, error) {
 // alive, resident and keep are called by the master, so in.mu is held.
 
 func (in *Inputs) alive(job headrace.JobID) bool {
-	return in.running == nil || in.running[job] || in.leases.alive(job)
+	return !in.told(time.Now()) || in.running[job] || in.leases.alive(job)
 }
 
 func (in *Inputs) resident(id headrace.BlockID, yield func(string, int64)) {
@@ -178,11 +181,24 @@ func (in *Inputs) look(now time.Time) {
 	maps.DeleteFunc(in.asked, func(name master.Name, _ time.Time) bool { return !known[name] })
 }
 
+// told reports whether it is known what runs. in.mu is held.
+func (in *Inputs) told(now time.Time) bool {
+	return in.running != nil && now.Sub(in.heard) <= in.cfg.timing.silent
+}
+
+// Heard notes that the scheduler that tells what runs is there, and that nothing of it has changed.
+func (in *Inputs) Heard() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.heard = time.Now()
+}
+
 // Running takes in which applications wait or run, as their scheduler tells: all of them. Jobs
 // of those that did and do not any more end.
 func (in *Inputs) Running(applications map[string]*wire.Application) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.heard = time.Now()
 	before := in.running
 	in.running = make(map[headrace.JobID]bool, len(applications))
 	for name := range applications {
@@ -198,7 +214,8 @@ func (in *Inputs) Running(applications map[string]*wire.Application) {
 
 // over ends the jobs of applications that are over as far as their scheduler has told. in.mu is held.
 func (in *Inputs) over(now time.Time) {
-	if in.running == nil {
+	if !in.told(now) {
+		clear(in.asked) // whom a scheduler does not name when it comes has as long as if they had asked then
 		return
 	}
 	for name := range in.master.Names() { // also those that were adopted

@@ -372,6 +372,47 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestSchedulerIsGone: while nothing is heard of a scheduler no job ends, nor is one taken for dead, and when it is back
+// those that it does not name have all their time.
+func TestSchedulerIsGone(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	in.cfg.timing.unnamed, in.cfg.timing.silent = 10*time.Minute, time.Minute
+	const app = "application_1_0001"
+	in.Running(map[string]*wire.Application{"application_1_0000": {}})
+	warmJob(t, in, "alice", app, "hdfs://c/data")
+	settle(a, b)
+	if in.alive(app) {
+		t.Error("an application that the scheduler does not name is alive")
+	}
+	at := time.Now()
+	look := func(later time.Duration, heard bool) {
+		in.mu.Lock()
+		if heard {
+			in.heard = at.Add(later)
+		}
+		in.mu.Unlock()
+		in.look(at.Add(later))
+	}
+	look(11*time.Minute, false)
+	look(25*time.Minute, true)
+	look(34*time.Minute, true)
+	if standing(t, in, "alice", app) == nil {
+		t.Error("it has ended")
+	}
+	look(36*time.Minute, true)
+	if standing(t, in, "alice", app) != nil {
+		t.Error("it has not ended ten minutes after the scheduler was back")
+	}
+	in.heard = at.Add(-2 * time.Minute)
+	if !in.alive(app) {
+		t.Error("it is dead by the word of a scheduler of long ago")
+	}
+	in.Heard()
+	if in.alive(app) {
+		t.Error("the scheduler does not count")
+	}
+}
+
 // TestAskedWhileItRuns: input that was asked for when the scheduler had named the application already, as by a driver of
 // Spark, ends with it, too, whether the driver says so or was killed.
 func TestAskedWhileItRuns(t *testing.T) {
