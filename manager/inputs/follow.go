@@ -152,7 +152,7 @@ func (in *Inputs) tellApplication(app residency.App, version uint64) (*wire.Foll
 				machines[at.Node] = i
 				res.Machines = append(res.Machines, &wire.Machine{Hosts: in.hostsOf(at.Node)})
 			}
-			b.Machines, b.Resident, b.Bytes = append(b.Machines, i), append(b.Resident, at.Resident), at.Bytes
+			b.Machines, b.Resident, b.Bytes = append(b.Machines, i), append(b.Resident, at.Resident), max(b.Bytes, at.Bytes) // one may have heard of an append before the others
 		}
 		res.Blocks = append(res.Blocks, b)
 	}

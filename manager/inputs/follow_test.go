@@ -166,6 +166,30 @@ func TestFollow(t *testing.T) {
 	unknown(&wire.FollowRequest{Version: version})
 }
 
+// TestAppendIsFollowed: a block is as long as the longest of its replicas, of which one is known to be longer first.
+func TestAppendIsFollowed(t *testing.T) {
+	in := newInputs(t, Config{})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	q := &wire.FollowRequest{User: "u", Application: "app", Add: []*wire.FollowedBlocks{followed(1, 1, "a.example", "b.example")}}
+	if _, err := in.Follow(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	settle(a, b)
+	for _, n := range []*madeUp{a, b} {
+		r := n.request()
+		size := map[string]int64{"a": 128, "b": 64}[n.name]
+		r.Resident = []*wire.BlocksInMemory{{Blocks: numbered(1, 1), Resident: []int64{size}, Bytes: []int64{size}}}
+		if _, err := in.Exchange(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := in.Follow(t.Context(), q)
+	if err != nil || len(r.Blocks) != 1 || r.Blocks[0].Bytes != 128 || len(r.Blocks[0].Resident) != 2 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 // TestBadFollow: what cannot be meant is refused, and says why.
 func TestBadFollow(t *testing.T) {
 	in := newInputs(t, Config{})
