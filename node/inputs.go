@@ -27,9 +27,11 @@ type Blocks interface {
 func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
 	session, all := uint64(time.Now().UnixNano()), true
-	var watched, ordered uint64
+	var watched, ordered, number uint64
 	for ctx.Err() == nil {
 		q := blocks.Report(ctx, all)
+		number++
+		q.Report = number
 		q.Node, q.Session, q.Watched, q.Ordered = a.cfg.Name, session, watched, ordered
 		q.Wait, q.Full = a.cfg.timing.every.Seconds(), all
 		answer, err := a.exchange(ctx, inParts(q, mostBlocks))

@@ -23,8 +23,8 @@
 // that. When a block is to be watched (Watch.Add), also one that it watches already, it
 // reports it once more, unless nothing is in memory and nothing was reported. What it has
 // reported of a block it forgets when it is to watch it no more. It may tell its whole state
-// at any time, and should every few minutes: that mends what a report told that was
-// overtaken by a Watch.
+// at any time. Reports come in the order in which they were made: who takes them in for a Map
+// refuses one that comes late.
 //
 // # Contracts
 //

@@ -1502,8 +1502,11 @@ type ExchangeRequest struct {
 	// Of many blocks is told in parts, numbered from 0; more: this is not the last, and has an
 	// answer without news at once. With full, all parts together are everything, and one that
 	// does not follow on that before it is refused as if the session were not known.
-	Part          uint32 `protobuf:"varint,15,opt,name=part,proto3" json:"part,omitempty"`
-	More          bool   `protobuf:"varint,16,opt,name=more,proto3" json:"more,omitempty"`
+	Part uint32 `protobuf:"varint,15,opt,name=part,proto3" json:"part,omitempty"`
+	More bool   `protobuf:"varint,16,opt,name=more,proto3" json:"more,omitempty"`
+	// Larger for each report of a session, and the same in all its parts: one that comes after a later one is refused. 0: it is not
+	// known which is later.
+	Report        uint64 `protobuf:"varint,17,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1648,6 +1651,13 @@ func (x *ExchangeRequest) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *ExchangeRequest) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
 }
 
 // JobRef names a job. Users do not see or hinder each other's, even of the same name.
@@ -2345,7 +2355,7 @@ const file_inputs_proto_rawDesc = "" +
 	"\x0eBlocksInMemory\x12.\n" +
 	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x1a\n" +
 	"\bresident\x18\x02 \x03(\x03R\bresident\x12\x14\n" +
-	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xdf\x03\n" +
+	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xf7\x03\n" +
 	"\x0fExchangeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
@@ -2363,7 +2373,8 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05speed\x18\r \x01(\x01R\x05speed\x12\x18\n" +
 	"\arefusal\x18\x0e \x01(\tR\arefusal\x12\x12\n" +
 	"\x04part\x18\x0f \x01(\rR\x04part\x12\x12\n" +
-	"\x04more\x18\x10 \x01(\bR\x04more\".\n" +
+	"\x04more\x18\x10 \x01(\bR\x04more\x12\x16\n" +
+	"\x06report\x18\x11 \x01(\x04R\x06report\".\n" +
 	"\x06JobRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"\xac\x01\n" +

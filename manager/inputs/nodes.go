@@ -30,6 +30,7 @@ const (
 type node struct {
 	// theirs is the number of its session by its own word, session the one here.
 	theirs, session uint64
+	report          uint64 // the number of the last that was taken in
 	hosts           []string
 	heard           time.Time
 	// behind: it was told of blocks to watch, and has not said since what it has of them.
@@ -46,7 +47,7 @@ func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.
 	if err := checkExchange(q); err != nil {
 		return nil, err
 	}
-	n, err := in.take(q, time.Now())
+	n, err := in.take(ctx, q, time.Now())
 	if err != nil {
 		return nil, coded(err)
 	}
@@ -76,12 +77,17 @@ func (in *Inputs) Exchange(ctx context.Context, q *wire.ExchangeRequest) (*wire.
 	}
 }
 
-// take takes in a report.
-func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
+// take takes in a report, unless its node has given it up, or told a later one: that has come first then, and what is in
+// this one would stay.
+func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := in.nodes[q.Node]
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case n != nil && q.Session == n.theirs && q.Report != 0 && q.Report <= n.report:
+		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("report %d of node %s comes after report %d", q.Report, q.Node, n.report))
 	case n != nil && q.Session < n.theirs:
 		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("another node has come with the name %s; give each node a name of its own with --name", q.Node))
 	case q.Full:
@@ -93,7 +99,7 @@ func (in *Inputs) take(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	case n == nil, q.Session != n.theirs:
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
 	}
-	n.heard = now
+	n.heard, n.report = now, q.Report
 	if err := in.memory.Report(q.Node, n.session, false, residentOf(q.Resident)); err != nil {
 		return nil, err
 	}
@@ -106,7 +112,7 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, errManyNodes
 	}
 	in.sessions++
-	n := &node{theirs: q.Session, session: in.sessions, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
+	n := &node{theirs: q.Session, session: in.sessions, report: q.Report, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
 	if q.Refusal != "" {
 		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
 	}

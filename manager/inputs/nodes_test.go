@@ -430,3 +430,37 @@ func TestManyNodes(t *testing.T) {
 	_, err := in.Exchange(t.Context(), &wire.ExchangeRequest{Node: "a", Session: 1, Full: true})
 	wantCode(t, "one more", err, connect.CodeResourceExhausted)
 }
+
+// TestLateReports: one that its node has given up, or that comes after a later one, changes nothing.
+func TestLateReports(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	n := a
+	if len(b.keeping) > len(a.keeping) {
+		n = b
+	}
+	report := func(ctx context.Context, number uint64, s wire.KeptState) error {
+		q := n.request()
+		q.Report = number
+		for _, k := range q.Kept {
+			k.State = s
+		}
+		_, err := in.Exchange(ctx, q)
+		return err
+	}
+	if err := report(t.Context(), 2, wire.KeptState_KEPT_STATE_PINNED); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "an earlier one", report(t.Context(), 1, wire.KeptState_KEPT_STATE_PLANNED), connect.CodeAborted, "report 1")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantCode(t, "one that was given up", report(gone, 3, wire.KeptState_KEPT_STATE_PLANNED), connect.CodeCanceled)
+	if st := standing(t, in, "alice", "j1"); st.Left != 0 {
+		t.Errorf("it counts: %v", st)
+	}
+	if err := report(t.Context(), 4, wire.KeptState_KEPT_STATE_PLANNED); err != nil {
+		t.Fatal(err)
+	}
+	if st := standing(t, in, "alice", "j1"); st.Left == 0 {
+		t.Errorf("a later one does not count: %v", st)
+	}
+}
