@@ -150,6 +150,30 @@ func TestOrders(t *testing.T) {
 	wantEqual(t, "requests", r.requests(), nil)
 }
 
+// TestFacts: what is said of a job with one block counts for all of them.
+func TestFacts(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(3) {
+		r.disk.add(0, n)
+	}
+	r.order(true, "j", []int64{0, 1, 2}, nil)
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
+	r.report(false)
+	again := jobBlocks("j", []int64{2})
+	again.Job.Input, again.Job.SubmittedMs, again.Job.Implicit = 7, 8, true
+	r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: 9, Keep: []*wire.JobBlocks{again}}})
+	for _, q := range r.engine.requests {
+		if q.Bytes != 7 || q.Seq != 8 || !q.Implicit || len(q.Files) != 6 {
+			t.Errorf("%+v", q)
+		}
+	}
+	wantEqual(t, "requests", len(r.engine.requests), 1)
+	wantEqual(t, "added", r.engine.added, 3)
+	if q := r.Report(t.Context(), true); len(q.Jobs) != 1 || !q.Jobs[0].Implicit {
+		t.Errorf("%v", q.Jobs)
+	}
+}
+
 // TestOutcomes: each is told, what failed is tried again, and so is what is named again.
 func TestOutcomes(t *testing.T) {
 	r := newRig(t)
