@@ -258,20 +258,27 @@ func (m *Master) before(a, b *job) bool {
 	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
 }
 
-// charge adds what a block takes on a node to its account, or takes it away. Whatever the
-// account depends on changes between one and the other.
-func (m *Master) charge(b *block, n *node, sign int64) {
-	var first *job
+// charged returns the first job in order that waits for a block on a node; nil: none does, or it is pinned.
+func (m *Master) charged(b *block, n *node) (first *job, pinned bool) {
 	for _, r := range b.refs {
 		w := r.want()
 		switch {
 		case w.node != n:
 		case w.state == Pinned:
-			n.pinned += sign * b.bytes
-			return
+			return nil, true
 		case w.state == Planned && (first == nil || m.before(r.job, first)):
 			first = r.job
 		}
+	}
+	return first, false
+}
+
+// charge adds what a block takes on a node to its account, or takes it away. Whatever the
+// account depends on changes between one and the other.
+func (m *Master) charge(b *block, n *node, sign int64) {
+	first, pinned := m.charged(b, n)
+	if pinned {
+		n.pinned += sign * b.bytes
 	}
 	if first == nil {
 		return

@@ -218,6 +218,29 @@ func TestSmallestFirst(t *testing.T) {
 	}
 }
 
+// TestRelieved: what waits on a node on which there is no room any more is read on another one that has some, for
+// the jobs that come last.
+func TestRelieved(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	bob, carl := Name{"bob", "large"}, Name{"carl", "shared"}
+	f.migrate(bob, nil, file("/b", "1:50@n1,n2", "2:30@n1,n2"))
+	f.migrate(carl, func(x *Facts) { x.Input = 1000 }, file("/b", "2:30@n1,n2"))
+	f.keeps("n1", "large:1 large:2 shared:2")
+	f.join("n2")
+	f.Look(f.now)
+	f.keeps("n2", "")
+	f.migrate(anna("small"), nil, file("/a", "3:40@n1"))
+	f.keeps("n1", "large:1 large:2 shared:2 small:3")
+	f.Look(f.now)
+	f.keeps("n1", "large:1 small:3")
+	f.keeps("n2", "large:2 shared:2")
+	// Nothing waits where there is no room at all.
+	f.must(f.Report("n2", f.sessions["n2"], Load{Budget: 10}, nil, nil, f.now))
+	f.Look(f.now)
+	f.Look(f.now)
+	f.keeps("n2", "")
+}
+
 func TestRestartOfTheMaster(t *testing.T) {
 	f := with(t, Config{JobShare: 1, OwnerShare: 1})
 	j := anna("sort")
