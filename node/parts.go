@@ -18,7 +18,7 @@ func inParts(q *wire.ExchangeRequest, most int) (parts []*wire.ExchangeRequest) 
 				last.More, room = true, most
 				parts = append(parts, &wire.ExchangeRequest{
 					Node: q.Node, Session: q.Session, Full: q.Full, Watched: q.Watched, Ordered: q.Ordered, Wait: q.Wait,
-					Budget: q.Budget, Speed: q.Speed, Report: q.Report, Part: last.Part + 1,
+					Budget: q.Budget, Speed: q.Speed, Report: q.Report, Unseen: q.Unseen, Part: last.Part + 1,
 				})
 			}
 			to := min(n, from+room)

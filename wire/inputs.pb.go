@@ -846,9 +846,10 @@ func (x *CachedInputsRequest) GetPaths() []string {
 }
 
 type CachedInputsChunk struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Files         []*CachedInput         `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
-	Problems      []*PathProblem         `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Files []*CachedInput         `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// Also that nodes have not looked at all yet, and more of it may be in memory.
+	Problems      []*PathProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1506,7 +1507,9 @@ type ExchangeRequest struct {
 	More bool   `protobuf:"varint,16,opt,name=more,proto3" json:"more,omitempty"`
 	// Larger for each report of a session, and the same in all its parts: one that comes after a later one is refused. 0: it is not
 	// known which is later.
-	Report        uint64 `protobuf:"varint,17,opt,name=report,proto3" json:"report,omitempty"`
+	Report uint64 `protobuf:"varint,17,opt,name=report,proto3" json:"report,omitempty"`
+	// How many of the blocks to look at were not looked at yet.
+	Unseen        uint64 `protobuf:"varint,18,opt,name=unseen,proto3" json:"unseen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1656,6 +1659,13 @@ func (x *ExchangeRequest) GetMore() bool {
 func (x *ExchangeRequest) GetReport() uint64 {
 	if x != nil {
 		return x.Report
+	}
+	return 0
+}
+
+func (x *ExchangeRequest) GetUnseen() uint64 {
+	if x != nil {
+		return x.Unseen
 	}
 	return 0
 }
@@ -2355,7 +2365,7 @@ const file_inputs_proto_rawDesc = "" +
 	"\x0eBlocksInMemory\x12.\n" +
 	"\x06blocks\x18\x01 \x01(\v2\x16.headrace.v1.BlockListR\x06blocks\x12\x1a\n" +
 	"\bresident\x18\x02 \x03(\x03R\bresident\x12\x14\n" +
-	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\xf7\x03\n" +
+	"\x05bytes\x18\x03 \x03(\x03R\x05bytes\"\x8f\x04\n" +
 	"\x0fExchangeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x12\n" +
@@ -2374,7 +2384,8 @@ const file_inputs_proto_rawDesc = "" +
 	"\arefusal\x18\x0e \x01(\tR\arefusal\x12\x12\n" +
 	"\x04part\x18\x0f \x01(\rR\x04part\x12\x12\n" +
 	"\x04more\x18\x10 \x01(\bR\x04more\x12\x16\n" +
-	"\x06report\x18\x11 \x01(\x04R\x06report\".\n" +
+	"\x06report\x18\x11 \x01(\x04R\x06report\x12\x16\n" +
+	"\x06unseen\x18\x12 \x01(\x04R\x06unseen\".\n" +
 	"\x06JobRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\"\xac\x01\n" +

@@ -109,7 +109,7 @@ func (b *Blocks) Report(ctx context.Context, all bool) *wire.ExchangeRequest {
 	b.look(ctx, now)
 	b.countReads()
 	q := &wire.ExchangeRequest{
-		Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now), Reads: b.reportReads(all),
+		Hosts: b.cfg.Hosts, Refusal: b.cfg.Refusal, Resident: b.reportWatched(all), Kept: b.reportKept(all, now), Reads: b.reportReads(all), Unseen: b.unseen(),
 	}
 	if all {
 		q.Jobs = b.jobFacts()

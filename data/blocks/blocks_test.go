@@ -280,7 +280,9 @@ func TestManyWatched(t *testing.T) {
 	r.watch(true, absent, nil)
 	r.order(true, "j", []int64{1}, nil)
 	r.watch(false, there, nil)
-	r.report(false)
+	if q := r.Report(t.Context(), false); q.Unseen != newAtOnce+20 {
+		t.Errorf("%d were not looked at", q.Unseen)
+	}
 	wantEqual(t, "requests", len(r.requests()), 1)
 	wantEqual(t, "watched files", len(r.cache.open), 20)
 	r.report(false)

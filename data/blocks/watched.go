@@ -70,6 +70,16 @@ func (b *Blocks) watchAs(a *wire.BlocksToWatch) {
 	}
 }
 
+// unseen returns how many blocks were not looked at yet. b.mu is held.
+func (b *Blocks) unseen() (n uint64) {
+	for _, w := range b.watched {
+		if w.at.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 // untold is no number of bytes: whatever there is is told.
 const untold = -1
 

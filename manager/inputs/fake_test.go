@@ -166,6 +166,7 @@ type madeUp struct {
 	all      bool // the next report has everything
 	wait     float64
 	budget   int64
+	unseen   uint64
 	watched  uint64
 	ordered  uint64
 	watching map[headrace.BlockID]bool
@@ -208,7 +209,7 @@ func refOf(job string) *wire.JobRef {
 func (n *madeUp) request() *wire.ExchangeRequest {
 	q := &wire.ExchangeRequest{
 		Node: n.name, Session: n.session, Full: n.all, Hosts: []string{n.name + ".example"}, Watched: n.watched, Ordered: n.ordered,
-		Wait: n.wait, Budget: n.budget,
+		Wait: n.wait, Budget: n.budget, Unseen: n.unseen,
 	}
 	for b := range n.watching {
 		q.Resident = append(q.Resident, &wire.BlocksInMemory{

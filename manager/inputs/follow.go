@@ -3,6 +3,7 @@ package inputs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,7 +33,7 @@ func (in *Inputs) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.Foll
 		return nil, coded(err)
 	}
 	if len(q.Add) > 0 { // the first tasks of who asks now begin with the answer
-		in.awaitNodes(ctx)
+		in.awaitNodes(ctx, in.cfg.timing.soon, false)
 	}
 	over := time.NewTimer(min(convert.Seconds(q.Wait), maxWait))
 	defer over.Stop()
@@ -168,6 +169,8 @@ func (in *Inputs) hostsOf(name string) []string {
 	return []string{name}
 }
 
+var errUnseen = errors.New("nodes have not looked at all blocks yet, there are too many; more of them may be in memory, ask again")
+
 // CachedInputs tells what of files is in memory where.
 func (in *Inputs) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, out *connect.ServerStream[wire.CachedInputsChunk]) error {
 	if err := checkUser(q.User); err != nil {
@@ -183,12 +186,8 @@ func (in *Inputs) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest,
 		return coded(err)
 	}
 	defer in.forget(app)
-	select {
-	case <-time.After(in.cfg.timing.settle):
-	case <-in.stopping:
-		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the manager is stopping"))
-	case <-ctx.Done():
-		return connect.NewError(connect.CodeCanceled, ctx.Err())
+	if !in.awaitNodes(ctx, in.cfg.timing.settle, true) {
+		f.problem(q.Paths[0], errUnseen)
 	}
 	if len(f.problems) > 0 || len(f.files) == 0 {
 		if err := out.Send(&wire.CachedInputsChunk{Problems: f.problems}); err != nil {

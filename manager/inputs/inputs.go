@@ -38,7 +38,7 @@ type timing struct {
 	away time.Duration
 	// look is how often it is looked what is over, or can be placed.
 	look time.Duration
-	// settle is how long after blocks are wanted nodes have told what they have of them.
+	// settle is how long who asks what is in memory is kept waiting until nodes have looked.
 	settle time.Duration
 	// soon is how long who follows further blocks is kept waiting until nodes have told what
 	// they have of them.
@@ -50,7 +50,7 @@ type timing struct {
 	silent time.Duration
 }
 
-var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 2500 * time.Millisecond, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute, silent: time.Minute}
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 30 * time.Second, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute, silent: time.Minute}
 
 // yarnPrefix begins the names of applications of YARN, which tells of all of them.
 const yarnPrefix = "application_"

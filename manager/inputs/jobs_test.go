@@ -513,8 +513,10 @@ func TestCached(t *testing.T) {
 		}
 		return files, problems, stream.Err()
 	}
+	told := make(chan struct{})
 	go func() { // the nodes hear of the question, and tell
-		for range 100 {
+		defer close(told)
+		for range 40 {
 			a.wait, b.wait = 0.01, 0.01
 			for k := range a.watching {
 				a.memory[k] = 60
@@ -545,6 +547,37 @@ func TestCached(t *testing.T) {
 	wantCode(t, "nobody", err, connect.CodeInvalidArgument)
 	if _, problems, err = ask("alice", "hdfs://c/none"); err != nil || len(problems) != 1 {
 		t.Errorf("no file: %v, %v", problems, err)
+	}
+	<-told
+	in.cfg.timing.settle = patience
+	answered := make(chan int, 1)
+	go func() {
+		files, problems, err := ask("alice", "hdfs://c/d/a")
+		if err != nil || len(files) != 1 {
+			t.Errorf("%v, %v", files, err)
+		}
+		answered <- len(problems)
+	}()
+	a.unseen = 7
+	for len(a.watching) == 0 {
+		a.settle()
+	}
+	b.settle()
+	select {
+	case <-answered:
+		t.Fatal("answered before a node has looked at all blocks")
+	case <-time.After(50 * time.Millisecond):
+	}
+	a.unseen = 0
+	a.settle()
+	if n := <-answered; n != 0 {
+		t.Errorf("%d problems when all have looked", n)
+	}
+	a.settle()
+	in.cfg.timing.settle, a.unseen = time.Millisecond, 7
+	a.settle()
+	if _, problems, err := ask("alice", "hdfs://c/d/a"); err != nil || len(problems) != 1 || problems[0].Reason != errUnseen.Error() {
+		t.Errorf("a node has not looked: %v, %v", problems, err)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -35,6 +35,7 @@ type node struct {
 	heard           time.Time
 	// behind: it was told of blocks to watch, and has not said since what it has of them.
 	behind bool
+	unseen uint64 // how many of these it has not looked at yet
 }
 
 var (
@@ -100,6 +101,10 @@ func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Ti
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
 	}
 	n.heard, n.report = now, q.Report
+	if q.Unseen != n.unseen {
+		n.unseen = q.Unseen
+		in.tellWaiting()
+	}
 	if err := in.memory.Report(q.Node, n.session, false, residentOf(q.Resident)); err != nil {
 		return nil, err
 	}
@@ -112,7 +117,7 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, errManyNodes
 	}
 	in.sessions++
-	n := &node{theirs: q.Session, session: in.sessions, report: q.Report, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
+	n := &node{theirs: q.Session, session: in.sessions, report: q.Report, unseen: q.Unseen, hosts: append([]string{q.Node}, q.Hosts...), heard: now}
 	if q.Refusal != "" {
 		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
 	}
@@ -156,8 +161,7 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	if w.Full || len(w.Add)+len(w.Remove) > 0 {
 		answer.Watch = &wire.BlocksToWatch{Number: w.Seq, Full: w.Full, Add: convert.BlockLists(w.Add), Remove: convert.BlockLists(w.Remove)}
 	} else if n.behind {
-		close(in.caughtUp)
-		in.caughtUp = make(chan struct{})
+		in.tellWaiting()
 	}
 	n.behind = answer.Watch != nil
 	o, err := in.master.Orders(q.Node, n.session, q.Ordered, maxBlocks)
@@ -173,35 +177,42 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	return answer, watch, orders, err
 }
 
+// tellWaiting has those look again who wait in awaitNodes. in.mu is held.
+func (in *Inputs) tellWaiting() {
+	close(in.caughtUp)
+	in.caughtUp = make(chan struct{})
+}
+
 // awaitNodes returns when all nodes have told what they have in memory of all that they are
-// to watch by now, or soon.
-func (in *Inputs) awaitNodes(ctx context.Context) {
-	over := time.NewTimer(in.cfg.timing.soon)
+// to watch by now, also if they have to look for very much of it if seen is set; or when it has taken too long. It
+// reports whether they have.
+func (in *Inputs) awaitNodes(ctx context.Context, most time.Duration, seen bool) bool {
+	over := time.NewTimer(most)
 	defer over.Stop()
 	for {
 		in.mu.Lock()
-		all, change := in.nodesHaveTold(), in.caughtUp
+		all, change := in.nodesHaveTold(seen), in.caughtUp
 		in.mu.Unlock()
 		if all {
-			return
+			return true
 		}
 		select {
 		case <-change:
 		case <-over.C:
-			return
+			return false
 		case <-in.stopping:
-			return
+			return false
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }
 
 // nodesHaveTold reports whether there is nothing that a node has yet to hear or to tell of
-// what it is to watch. in.mu is held.
-func (in *Inputs) nodesHaveTold() bool {
+// what it is to watch, nor to look for if seen is set. in.mu is held.
+func (in *Inputs) nodesHaveTold(seen bool) bool {
 	for name, n := range in.nodes {
-		if n.behind {
+		if n.behind || seen && n.unseen > 0 {
 			return false
 		}
 		ready, _ := in.memory.WatchReady(name, n.session) // an error: it joins anew
